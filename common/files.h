@@ -1,0 +1,30 @@
+// Whole-file helpers with durable writes.
+#ifndef COMERA_COMMON_FILES_H_
+#define COMERA_COMMON_FILES_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace comera {
+
+// NotFound, PermissionDenied, or Unavailable with errno's text.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Writes a temporary file beside `path`, fsyncs, renames over `path`, fsyncs
+// the folder: after a crash `path` holds the old or the new contents.
+// ResourceExhausted: disk full.
+absl::Status WriteFileAtomically(const std::string& path,
+                                 std::string_view contents);
+
+// mkdir -p.
+absl::Status MakeDirectories(const std::string& path);
+
+// Lower-case hexadecimal SHA-256.
+std::string Sha256Hex(std::string_view contents);
+
+}  // namespace comera
+
+#endif  // COMERA_COMMON_FILES_H_

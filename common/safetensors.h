@@ -1,0 +1,65 @@
+// Reading and writing of the safetensors format: a little-endian uint64 header
+// length, a JSON header, then raw tensor bytes.
+#ifndef COMERA_COMMON_SAFETENSORS_H_
+#define COMERA_COMMON_SAFETENSORS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace comera {
+
+// One file's tensors, held in memory. A value type.
+//
+//   Safetensors file;
+//   RETURN_IF_ERROR(file.AddFloat("w", {2, 3}, w));
+//   RETURN_IF_ERROR(file.WriteAtomically(path));
+class Safetensors {
+ public:
+  enum class Type { kFloat32, kInt32, kInt64, kUint8 };
+
+  struct Tensor {
+    Type type = Type::kFloat32;
+    std::vector<int64_t> shape;
+    std::string bytes;  // little-endian, row-major
+  };
+
+  // DataLoss: truncated, overlapping, out-of-range or inconsistent offsets,
+  // malformed header, unknown type. NotFound: no such file.
+  static absl::StatusOr<Safetensors> Read(const std::string& path);
+  static absl::StatusOr<Safetensors> Parse(const std::string& contents);
+
+  std::string Serialize() const;
+  // Temporary file in the same folder, fsync, rename, fsync of the folder.
+  absl::Status WriteAtomically(const std::string& path) const;
+
+  // InvalidArgument: data does not fill the shape, or the name is taken.
+  absl::Status AddFloat(const std::string& name, std::vector<int64_t> shape,
+                        const float* data, int64_t count);
+  absl::Status AddInt64(const std::string& name, std::vector<int64_t> shape,
+                        const int64_t* data, int64_t count);
+
+  // NotFound: no such tensor; InvalidArgument: another type. GetInt64 also
+  // widens int32.
+  absl::StatusOr<std::vector<float>> GetFloat(const std::string& name) const;
+  absl::StatusOr<std::vector<int64_t>> GetInt64(const std::string& name) const;
+  absl::StatusOr<std::vector<int64_t>> GetShape(const std::string& name) const;
+
+  const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  std::map<std::string, std::string>& metadata() { return metadata_; }
+  const std::map<std::string, std::string>& metadata() const {
+    return metadata_;
+  }
+
+ private:
+  std::map<std::string, Tensor> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace comera
+
+#endif  // COMERA_COMMON_SAFETENSORS_H_

@@ -1,0 +1,42 @@
+"""C++ code from .proto files with the system's protoc and grpc_cpp_plugin."""
+
+def _outputs(src, grpc):
+    stem = src[:-len(".proto")]
+    headers = [stem + ".pb.h"]
+    sources = [stem + ".pb.cc"]
+    if grpc:
+        headers.append(stem + ".grpc.pb.h")
+        sources.append(stem + ".grpc.pb.cc")
+    return headers, sources
+
+def cc_proto(name, src, deps = [], proto_deps = [], grpc = False, visibility = None):
+    """A cc_library from one .proto file.
+
+    Args:
+      name: the library's name.
+      src: the .proto file, in this package.
+      deps: cc_proto targets of the files that src imports.
+      proto_deps: labels of the .proto files that src imports, transitively.
+      grpc: whether src holds services.
+      visibility: as usual.
+    """
+    headers, sources = _outputs(src, grpc)
+    plugin = "--grpc_out=$(GENDIR)/proto --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin" if grpc else ""
+    native.genrule(
+        name = name + "_gen",
+        srcs = [src] + proto_deps,
+        outs = headers + sources,
+        # Imports are relative to proto/: `comera/v1/job.proto`.
+        cmd = "/usr/bin/protoc -Iproto -I/usr/include --cpp_out=$(GENDIR)/proto %s $(location %s)" % (plugin, src),
+    )
+    native.cc_library(
+        name = name,
+        srcs = sources,
+        hdrs = headers,
+        copts = ["-w"],
+        strip_include_prefix = "/proto",
+        visibility = visibility,
+        deps = deps + [
+            "//deploy/bazel/system:grpc" if grpc else "//deploy/bazel/system:protobuf",
+        ],
+    )
