@@ -1,0 +1,66 @@
+#ifndef COMERA_WORKER_TRAINER_DATA_TRAINING_DATA_H_
+#define COMERA_WORKER_TRAINER_DATA_TRAINING_DATA_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+#include "worker/trainer/data/batch.h"
+
+namespace comera::trainer {
+
+// The tokenised training and validation samples of one job, in memory.
+//
+// Everything is a function of the spec and the files: every rank that opens the
+// same spec sees the same samples, and batch contents depend on (seed, step),
+// never on the number of ranks or on what was read before.
+//
+// Thread safety: const methods may be called from several threads.
+class TrainingData {
+ public:
+  struct Options {
+    // Trained vocabularies and tokenised corpora; "" turns caching off. Safe to
+    // share between processes: files appear whole, by rename.
+    std::string cache_dir;
+    // Called now and then while opening, e.g. "training vocabulary, 1200 of
+    // 4096". May be empty.
+    std::function<void(const std::string&)> on_activity;
+  };
+
+  // InvalidArgument: the spec; NotFound: a file or folder, or no file matches;
+  // DataLoss: malformed contents, with file and line.
+  static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
+      const v1::JobSpec& spec, const Options& options);
+
+  virtual ~TrainingData() = default;
+
+  virtual int64_t train_samples() const = 0;
+  virtual int64_t validation_samples() const = 0;
+  virtual int32_t vocabulary_size() const = 0;
+  // Cross-entropy (nats) on the validation labels of the training set's label
+  // distribution: unigram of tokens for masked LM (add-one smoothed), class
+  // frequencies for classifiers.
+  virtual double baseline_loss() const = 0;
+
+  // Rank `rank`'s contiguous share of step `step`'s global batch (steps from
+  // 0). Each epoch is a seeded permutation of all samples; batches run on over
+  // epoch boundaries. batch_size is the global batch, a multiple of world_size.
+  virtual absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
+                                  int world_size, Batch* batch) const = 0;
+  // Samples [first, first + count) of the validation set, count clipped at the
+  // end. Masks of masked LM are fixed (a function of seed and sample).
+  virtual absl::Status ValidationBatch(int64_t first, int64_t count,
+                                       Batch* batch) const = 0;
+
+  // Writes the tokenizer's files (vocab.txt, or vocab.json and merges.txt) for
+  // export beside a model.
+  virtual absl::Status SaveTokenizer(const std::string& directory) const = 0;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DATA_TRAINING_DATA_H_
