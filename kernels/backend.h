@@ -1,0 +1,224 @@
+// The operations of training on one device, forward beside backward.
+//
+// All pointers are memory of the backend (Allocate). Operations are enqueued in
+// order and may return before they are done; Synchronize waits. They check
+// shapes first (InvalidArgument), allocate nothing and never look at device
+// values, so that a step can be captured in a graph. A size of 0 is allowed
+// everywhere and does nothing. Inputs and outputs do not overlap unless said.
+//
+// Gradients of parameters are accumulated (+=); gradients of activations are
+// written (=) unless said. The meaning of each operation is the double
+// implementation in kernels/reference.
+#ifndef COMERA_KERNELS_BACKEND_H_
+#define COMERA_KERNELS_BACKEND_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/tensor.h"
+
+namespace comera::kernels {
+
+// What changes from step to step; lives in device memory so that a captured
+// step can be replayed with new values.
+struct StepState {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+};
+
+// Which random numbers a dropout uses. Element (row, column) of the operation
+// is kept iff uniform(seed, step, site, first_row + row, column) >= rate, with
+// Philox4x32-10 keyed by (seed) and counted by (step, site, row, column); kept
+// values are scaled by 1 / (1 - rate). The backward pass regenerates the mask.
+struct DropoutKey {
+  float rate = 0;  // 0: no dropout, nothing is drawn
+  uint32_t site = 0;  // which dropout of the model
+  int64_t first_row = 0;  // of this rank within the global batch
+  const StepState* state = nullptr;
+};
+
+// Multi-head attention over (batch, length) tokens; head h of a token is
+// columns [h * head_width, (h+1) * head_width).
+struct AttentionShape {
+  int64_t batch = 0;
+  int64_t length = 0;
+  int64_t heads = 0;
+  int64_t head_width = 0;
+};
+
+// One table-row lookup of a tensor-train matrix whose core chain was contracted
+// into two tables. Row i uses prefix row i / suffix_rows and suffix row
+// i % suffix_rows:
+//   out[i] (prefix_cols x suffix_cols) = P[i / s] (prefix_cols x rank)
+//                                      * Q[i % s] (rank x suffix_cols).
+struct TtmTables {
+  int64_t prefix_rows = 0, prefix_cols = 0;
+  int64_t suffix_rows = 0, suffix_cols = 0;
+  int64_t rank = 0;
+  // P: (prefix_rows, prefix_cols, rank); Q: (rank, suffix_rows, suffix_cols).
+};
+
+// A run of parameters under one rule of the optimiser.
+struct AdamWSegment {
+  int64_t offset = 0;
+  int64_t size = 0;
+  float learning_rate = 0;
+  float weight_decay = 0;
+};
+struct AdamWStep {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  int64_t step = 1;  // from 1, for bias correction
+  float gradient_scale = 1;  // multiplies every gradient (clipping, 1/count)
+};
+
+// A bond's rank entries d within a flat parameter buffer.
+struct BondSpan {
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // --- memory -------------------------------------------------------------
+  // 64-byte aligned, zeroed. ResourceExhausted: too large, with both sizes.
+  virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  virtual void Free(void* memory) = 0;
+  virtual absl::Status CopyToDevice(void* to, const void* from,
+                                    int64_t bytes) = 0;
+  virtual absl::Status CopyToHost(void* to, const void* from,
+                                  int64_t bytes) = 0;
+  virtual absl::Status Copy(void* to, const void* from, int64_t bytes) = 0;
+  virtual absl::Status Fill(Vector x, float value) = 0;
+  virtual absl::Status Synchronize() = 0;
+
+  // --- linear algebra -----------------------------------------------------
+  // c = alpha * op(a) op(b) + beta * c; op transposes if asked. With beta = 0
+  // the old c is not read. An inner size of 0 gives beta * c.
+  virtual absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
+                            ConstMatrix a, ConstMatrix b, float beta,
+                            Matrix c) = 0;
+  // y = alpha * x + y.
+  virtual absl::Status Axpy(float alpha, ConstVector x, Vector y) = 0;
+  virtual absl::Status Scale(float alpha, Vector x) = 0;
+  // y[i, :] += bias.
+  virtual absl::Status AddBias(ConstVector bias, Matrix y) = 0;
+  // grad_bias += column sums of grad_y.
+  virtual absl::Status BiasGradient(ConstMatrix grad_y, Vector grad_bias) = 0;
+  // out (a, c, b, d) = in (a, b, c, d) with the two inner axes swapped.
+  virtual absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c,
+                                      int64_t d, const float* in,
+                                      float* out) = 0;
+
+  // --- tensor-train cores -------------------------------------------------
+  // h[i, k] = g[i, k] * (d[k] > threshold ? d[k] : 0) for a core g seen as
+  // (left rank * mode, right rank). h may be g.
+  virtual absl::Status FoldCore(ConstMatrix g, ConstVector d, float threshold,
+                                Matrix h) = 0;
+  // grad_g += grad_h * d and grad_d[k] += sum_i grad_h[i, k] g[i, k], both 0
+  // where d[k] <= threshold.
+  virtual absl::Status FoldCoreBackward(ConstMatrix g, ConstVector d,
+                                        float threshold, ConstMatrix grad_h,
+                                        Matrix grad_g, Vector grad_d) = 0;
+  // out[j] = table product of rows[j] (see TtmTables); out is (rows.size,
+  // prefix_cols * suffix_cols).
+  virtual absl::Status TtmLookup(const TtmTables& t, const float* prefix,
+                                 const float* suffix, ConstIndices rows,
+                                 Matrix out) = 0;
+  // grad_prefix += and grad_suffix += over all rows.
+  virtual absl::Status TtmLookupBackward(const TtmTables& t,
+                                         const float* prefix,
+                                         const float* suffix, ConstIndices rows,
+                                         ConstMatrix grad_out,
+                                         float* grad_prefix,
+                                         float* grad_suffix) = 0;
+
+  // --- pointwise and rows -------------------------------------------------
+  // Exact GELU: x/2 (1 + erf(x / sqrt 2)). y may be x.
+  virtual absl::Status Gelu(ConstMatrix x, Matrix y) = 0;
+  // grad_x may be grad_y.
+  virtual absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
+                                    Matrix grad_x) = 0;
+  virtual absl::Status Tanh(ConstMatrix x, Matrix y) = 0;
+  // From the output y; grad_x may be grad_y.
+  virtual absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
+                                    Matrix grad_x) = 0;
+  // y = dropout(x); also its own backward. y may be x.
+  virtual absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
+                               Matrix y) = 0;
+  // y = LayerNorm(dropout(x) + residual) * gamma + beta. A null residual is 0.
+  // Saves normalised (same shape as x) and inverse_deviation (rows).
+  virtual absl::Status ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
+                                         ConstMatrix residual,
+                                         ConstVector gamma, ConstVector beta,
+                                         float epsilon, Matrix normalised,
+                                         Vector inverse_deviation,
+                                         Matrix y) = 0;
+  // grad_residual is the gradient of the sum; grad_x that times the dropout
+  // mask (they may be the same matrix when key.rate is 0; either data may be
+  // null when not wanted). grad_gamma +=, grad_beta +=.
+  virtual absl::Status ResidualLayerNormBackward(
+      const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+      ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
+      Matrix grad_residual, Vector grad_gamma, Vector grad_beta) = 0;
+  // out[j, :] = table[rows[j], :].
+  virtual absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
+                                  Matrix out) = 0;
+  // table[rows[j], :] += in[j, :], in order of j for each row.
+  virtual absl::Status ScatterAddRows(ConstMatrix in, ConstIndices rows,
+                                      Matrix table) = 0;
+
+  // --- attention ----------------------------------------------------------
+  // probabilities (batch, heads, length, length) = softmax over keys of
+  // q k^T / sqrt(head_width) + (1 - mask) * -1e9; out = dropout(probabilities)
+  // v. q, k, v, out are (batch * length, heads * head_width), mask is (batch,
+  // length). The dropout's row of (b, h, i) is (b * heads + h) * length + i;
+  // probabilities are saved before dropout.
+  virtual absl::Status Attention(const AttentionShape& shape,
+                                 const DropoutKey& key, ConstMatrix q,
+                                 ConstMatrix k, ConstMatrix v, ConstVector mask,
+                                 float* probabilities, Matrix out) = 0;
+  // Bytes of workspace that AttentionBackward needs.
+  virtual int64_t AttentionWorkspaceBytes(const AttentionShape& shape) = 0;
+  virtual absl::Status AttentionBackward(
+      const AttentionShape& shape, const DropoutKey& key, ConstMatrix q,
+      ConstMatrix k, ConstMatrix v, const float* probabilities,
+      ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
+      void* workspace) = 0;
+
+  // --- loss ---------------------------------------------------------------
+  // Rows of logits against labels in [0, cols). totals (3 floats) gets
+  // [sum of -log softmax at the label, rows, rows whose largest logit is the
+  // label], added to what is there. If grad_logits.data is not null it gets
+  // softmax - onehot (not divided by anything); it may be logits.
+  virtual absl::Status SoftmaxCrossEntropy(ConstMatrix logits,
+                                           ConstIndices labels,
+                                           Matrix grad_logits,
+                                           float* totals) = 0;
+
+  // --- optimiser ----------------------------------------------------------
+  // *result = sum of squares (accumulated in double where the device can).
+  virtual absl::Status SumOfSquares(ConstVector x, float* result) = 0;
+  // Decoupled weight decay: p -= lr * (m^ / (sqrt v^ + eps) + decay * p).
+  // Parameters outside all segments stay.
+  virtual absl::Status AdamW(const AdamWStep& step,
+                             absl::Span<const AdamWSegment> segments,
+                             Vector parameters, ConstVector gradients,
+                             Vector first_moment, Vector second_moment) = 0;
+  // l1[i] = sum of entries above threshold of bond i; count[i] = how many.
+  virtual absl::Status BondNorms(ConstVector parameters,
+                                 absl::Span<const BondSpan> bonds,
+                                 float threshold, float* l1, float* count) = 0;
+  // gradients[e] += coefficient[i] for entries e of bond i above threshold.
+  virtual absl::Status AddBondGradient(ConstVector parameters,
+                                       absl::Span<const BondSpan> bonds,
+                                       absl::Span<const float> coefficient,
+                                       float threshold, Vector gradients) = 0;
+};
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_BACKEND_H_

@@ -1,0 +1,67 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_MODEL_H_
+#define COMERA_WORKER_TRAINER_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "worker/trainer/data/batch.h"
+#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/parameter_layout.h"
+
+namespace comera::trainer {
+
+// Sums over the labels of a batch; dividing is the caller's business, because
+// the denominator is the global batch's.
+struct LossTotals {
+  double loss_sum = 0;  // nats
+  double labels = 0;
+  double correct = 0;
+};
+
+// An encoder with a head, planned for one batch shape and one set of ranks.
+//
+// Life cycle: Create plans and allocates activations and workspace; parameters
+// and gradients are the caller's flat device buffers of layout().size() floats.
+// After a change of ranks, create a new Model. Forward and Backward enqueue
+// only. Not thread-safe.
+class Model {
+ public:
+  // InvalidArgument: impossible configuration, naming the field.
+  // ResourceExhausted: activations do not fit.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(
+      const ModelConfig& config, int64_t batch_size, kernels::Backend* backend);
+  virtual ~Model() = default;
+
+  virtual const ParameterLayout& layout() const = 0;
+  virtual const std::vector<TensorisedLayer>& tensorised_layers() const = 0;
+  virtual int64_t activation_bytes() const = 0;
+
+  // Initial values (REFERENCE.md, "Initialisation"), keyed by seed and
+  // parameter name; host memory of layout().size() floats.
+  virtual void Initialise(uint64_t seed, float* parameters) const = 0;
+
+  // Runs the batch (size at most batch_size) and adds the loss. `train`:
+  // dropout on, and Backward may follow. `state` lives in device memory.
+  virtual absl::Status Forward(const Batch& batch, const float* parameters,
+                               bool train, const kernels::StepState* state) = 0;
+  // gradients += gradient of the *sum* of the losses of the last Forward.
+  virtual absl::Status Backward(const float* parameters, float* gradients) = 0;
+  // Totals of the last Forward; synchronises.
+  virtual absl::StatusOr<LossTotals> ReadLoss() = 0;
+  // Logits of the last Forward: (label rows, classes or vocabulary), on the
+  // host; synchronises. For evaluation and checks.
+  virtual absl::StatusOr<std::vector<float>> ReadLogits() = 0;
+};
+
+// Parameters of the dense model of the same shape (what DENSE would train).
+int64_t DenseParameterCount(const ModelConfig& config);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_MODEL_H_

@@ -1,0 +1,57 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_MODEL_CONFIG_H_
+#define COMERA_WORKER_TRAINER_MODEL_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+
+namespace comera::trainer {
+
+// How one layer is factorised. Dense: no modes.
+struct Factorisation {
+  std::vector<int64_t> input_modes;   // TTM: row modes
+  std::vector<int64_t> output_modes;  // TTM: column modes
+  // Inner ranks r_1..r_{order-1}; all 0: the layer is gone (only its bias
+  // remains; an embedding gives zeros).
+  std::vector<int64_t> ranks;
+  bool dense() const { return input_modes.empty(); }
+  // Number of cores: TT input + output modes, TTM row modes.
+};
+
+// Complete, explicit description of a model: nothing is left to choose.
+struct ModelConfig {
+  v1::ModelSpec::Family family = v1::ModelSpec::MASKED_LM;
+  int64_t vocabulary = 0;
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t ffn = 0;
+  int64_t heads = 0;
+  int64_t max_positions = 0;
+  int64_t segments = 2;
+  int64_t classes = 0;
+  int64_t length = 0;  // tokens per sample, fixed
+  float dropout = 0.1f;
+  float layer_norm_epsilon = 1e-9f;
+  float rank_threshold = 1e-2f;
+  // By layer name: "embedding", "layers.I.query|key|value|output|ffn_up|
+  // ffn_down", "head" (classifier fc1 / masked-LM transform), "output"
+  // (masked-LM projection; the classifier's fc2 is always dense).
+  std::map<std::string, Factorisation> layers_by_name;
+};
+
+// Resolves a spec (defaults filled) and the tokenizer's vocabulary: automatic
+// modes, ranks cut to what each bond can hold. InvalidArgument names the field.
+absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
+                                            int64_t vocabulary);
+
+// Balanced factors of n into `count` modes (>= 1 each, product n); for
+// embedding rows the product may exceed n.
+std::vector<int64_t> AutoModes(int64_t n, int count, bool may_exceed);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_MODEL_CONFIG_H_
