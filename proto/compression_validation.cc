@@ -1,0 +1,128 @@
+#include "proto/compression_validation.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace comera {
+namespace {
+
+using Modes = google::protobuf::RepeatedField<int64_t>;
+
+constexpr int kMaxModes = 64;
+constexpr int64_t kMaxRank = 4096;
+constexpr int64_t kMaxProduct = int64_t{1} << 31;
+
+// What a product of modes must be.
+struct Width {
+  int64_t value;  // 0: not known
+  bool padded;    // the product may be larger
+  std::string name;
+};
+
+// The product, or nothing after a violation was added.
+std::optional<int64_t> Product(const std::string& field, const Modes& modes,
+                               SpecChecker& check) {
+  if (modes.size() > kMaxModes) {
+    check.Add(field, absl::StrCat("has more than ", kMaxModes, " modes"));
+    return std::nullopt;
+  }
+  int64_t product = 1;
+  for (int i = 0; i < modes.size(); ++i) {
+    if (modes[i] < 1) {
+      check.Add(absl::StrCat(field, "[", i, "]"),
+                absl::StrCat("must be at least 1, not ", modes[i]));
+      return std::nullopt;
+    }
+    if (modes[i] > kMaxProduct / product) {
+      check.Add(field, absl::StrCat("has a product above ", kMaxProduct));
+      return std::nullopt;
+    }
+    product *= modes[i];
+  }
+  return product;
+}
+
+void CheckModes(const std::string& field, const Modes& modes,
+                const Width& width, SpecChecker& check) {
+  const std::optional<int64_t> product = Product(field, modes, check);
+  if (!product || width.value <= 0) return;
+  const bool fits =
+      width.padded ? *product >= width.value : *product == width.value;
+  check.That(fits, field,
+             absl::StrCat(absl::StrJoin(modes, " x "), " = ", *product,
+                          width.padded ? " is below " : " is not ", width.name,
+                          " ", width.value));
+}
+
+// `cores` cores have cores - 1 inner bonds.
+void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
+                SpecChecker& check) {
+  for (int i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 1 || ranks[i] > kMaxRank) {
+      check.Add(absl::StrCat(field, "[", i, "]"),
+                absl::StrCat("must be 1 to ", kMaxRank, ", not ", ranks[i]));
+      return;
+    }
+  }
+  if (ranks.size() <= 1) return;
+  if (cores == 0) {
+    check.Add(field,
+              "must be one number where the modes are chosen automatically");
+    return;
+  }
+  check.That(ranks.size() == cores - 1, field,
+             absl::StrCat("has ", ranks.size(), " ranks for ", cores - 1,
+                          " bonds (or give one number for all)"));
+}
+
+void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
+                const Width& input, const Width& output, bool ttm,
+                SpecChecker& check) {
+  const std::string field = absl::StrCat("compression.", name);
+  const std::string input_field = absl::StrCat(field, ".input_modes");
+  const std::string output_field = absl::StrCat(field, ".output_modes");
+  const int inputs = layer.input_modes_size();
+  const int outputs = layer.output_modes_size();
+  if (inputs == 0 && outputs > 0) {
+    check.Add(input_field, "is missing beside output_modes");
+  } else if (outputs == 0 && inputs > 0) {
+    check.Add(output_field, "is missing beside input_modes");
+  } else if (inputs > 0) {
+    CheckModes(input_field, layer.input_modes(), input, check);
+    CheckModes(output_field, layer.output_modes(), output, check);
+    check.That(inputs == outputs, output_field,
+               absl::StrCat("has ", outputs, " modes, input_modes ", inputs));
+  }
+  const int64_t cores = ttm ? inputs : inputs + outputs;
+  CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, check);
+}
+
+}  // namespace
+
+void CheckCompression(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::CompressionSpec& c = spec.compression();
+  const Width hidden = {spec.model().hidden(), false, "model.hidden"};
+  const Width ffn = {spec.model().ffn(), false, "model.ffn"};
+  const Width vocabulary = {spec.data().tokenizer().train_vocabulary_size(),
+                            true, "the vocabulary's"};
+  CheckLayer("embedding", c.embedding(), vocabulary, hidden, true, check);
+  CheckLayer("attention", c.attention(), hidden, hidden, false, check);
+  CheckLayer("ffn_up", c.ffn_up(), hidden, ffn, false, check);
+  CheckLayer("ffn_down", c.ffn_down(), ffn, hidden, false, check);
+  CheckLayer("head", c.head(), hidden, hidden, false, check);
+  if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
+    CheckLayer("output", c.output(), hidden, vocabulary, false, check);
+  } else {
+    check.That(!c.has_output(), "compression.output", "is for MASKED_LM only");
+  }
+  check.That(c.rank_threshold() > 0 && c.rank_threshold() < 1,
+             "compression.rank_threshold", "must lie between 0 and 1");
+  check.Range("compression.compact_every_steps", c.compact_every_steps(), 1,
+              1'000'000'000);
+}
+
+}  // namespace comera

@@ -1,0 +1,15 @@
+// The compression part of job validation: modes and ranks.
+#ifndef COMERA_PROTO_COMPRESSION_VALIDATION_H_
+#define COMERA_PROTO_COMPRESSION_VALIDATION_H_
+
+#include "comera/v1/job.pb.h"
+#include "proto/spec_checker.h"
+
+namespace comera {
+
+// `spec` has its defaults filled in.
+void CheckCompression(const v1::JobSpec& spec, SpecChecker& check);
+
+}  // namespace comera
+
+#endif  // COMERA_PROTO_COMPRESSION_VALIDATION_H_

@@ -1,0 +1,130 @@
+#include "proto/job_defaults.h"
+
+namespace comera {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+void FillModel(v1::JobSpec& spec) {
+  v1::ModelSpec& model = *spec.mutable_model();
+  if (model.ffn() == 0) model.set_ffn(4 * model.hidden());
+  if (model.max_positions() == 0) {
+    model.set_max_positions(spec.data().max_length());
+  }
+  if (model.segments() == 0) model.set_segments(2);
+  if (model.dropout() == 0 && !model.dropout_off()) model.set_dropout(0.1);
+}
+
+void FillData(v1::JobSpec& spec) {
+  v1::DataSpec& data = *spec.mutable_data();
+  if (spec.model().family() == v1::ModelSpec::MASKED_LM &&
+      data.mask_probability() == 0) {
+    data.set_mask_probability(0.15);
+  }
+  if (data.has_glue_tsv()) {
+    v1::GlueTsv& glue = *data.mutable_glue_tsv();
+    if (!glue.has_sentence1_column()) glue.set_sentence1_column(8);
+    if (!glue.has_sentence2_column()) glue.set_sentence2_column(9);
+    if (!glue.has_label_column()) glue.set_label_column(-1);
+  }
+  if (data.has_code_directory()) {
+    v1::CodeDirectory& code = *data.mutable_code_directory();
+    if (code.validation_fraction() == 0) code.set_validation_fraction(0.05);
+    if (code.max_bytes() == 0) code.set_max_bytes(64 * kMiB);
+    if (code.max_file_bytes() == 0) code.set_max_file_bytes(kMiB);
+  }
+  if (data.has_jsonl() && data.jsonl().fields().empty()) {
+    data.mutable_jsonl()->add_fields("docstring");
+    data.mutable_jsonl()->add_fields("code");
+  }
+  v1::TokenizerSpec& tokenizer = *data.mutable_tokenizer();
+  if (tokenizer.kind() == v1::TokenizerSpec::WORDPIECE &&
+      !tokenizer.has_lowercase()) {
+    tokenizer.set_lowercase(true);
+  }
+}
+
+void FillLayer(v1::LayerCompression& layer) {
+  if (!layer.dense() && layer.ranks().empty()) layer.add_ranks(30);
+}
+
+void FillCompression(v1::JobSpec& spec) {
+  v1::CompressionSpec& compression = *spec.mutable_compression();
+  if (compression.method() == v1::CompressionSpec::METHOD_UNSPECIFIED) {
+    compression.set_method(v1::CompressionSpec::COMERA);
+  }
+  if (compression.rank_threshold() == 0) compression.set_rank_threshold(0.01);
+  if (compression.compact_every_steps() == 0) {
+    compression.set_compact_every_steps(50);
+  }
+  if (compression.method() != v1::CompressionSpec::COMERA) return;
+  FillLayer(*compression.mutable_embedding());
+  FillLayer(*compression.mutable_attention());
+  FillLayer(*compression.mutable_ffn_up());
+  FillLayer(*compression.mutable_ffn_down());
+  FillLayer(*compression.mutable_head());
+  if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
+    FillLayer(*compression.mutable_output());
+  }
+}
+
+void FillObjective(v1::ObjectiveSpec& objective) {
+  if (objective.kind() == v1::ObjectiveSpec::KIND_UNSPECIFIED) {
+    objective.set_kind(v1::ObjectiveSpec::PARETO);
+  }
+  v1::EarlyStage& early = *objective.mutable_early();
+  if (!early.has_gamma()) early.set_gamma(0.05);
+  if (!early.has_beta()) early.set_beta(1e-5);
+  if (!objective.has_late()) return;
+  v1::LateStage& late = *objective.mutable_late();
+  if (!late.has_w_loss()) late.set_w_loss(1);
+  if (!late.has_w_size()) late.set_w_size(1);
+  if (!late.has_rho()) late.set_rho(0.01);
+}
+
+void FillOptimizer(v1::OptimizerSpec& optimizer) {
+  if (!optimizer.has_learning_rate_cores()) {
+    optimizer.set_learning_rate_cores(1e-3);
+  }
+  if (!optimizer.has_learning_rate_ranks()) {
+    optimizer.set_learning_rate_ranks(1e-2);
+  }
+  if (!optimizer.has_learning_rate_other()) {
+    optimizer.set_learning_rate_other(1e-3);
+  }
+  if (!optimizer.has_weight_decay()) optimizer.set_weight_decay(0);
+  if (!optimizer.has_beta1()) optimizer.set_beta1(0.9);
+  if (!optimizer.has_beta2()) optimizer.set_beta2(0.999);
+  if (!optimizer.has_epsilon()) optimizer.set_epsilon(1e-8);
+  if (!optimizer.has_clip_norm()) optimizer.set_clip_norm(1);
+}
+
+void FillTraining(v1::TrainingSpec& training) {
+  if (training.report_every_steps() == 0) training.set_report_every_steps(10);
+  if (training.validate_every_steps() == 0) {
+    training.set_validate_every_steps(100);
+  }
+  if (training.validation_samples() == 0) training.set_validation_samples(512);
+}
+
+}  // namespace
+
+v1::JobSpec WithDefaults(v1::JobSpec spec) {
+  FillModel(spec);
+  FillData(spec);
+  FillCompression(spec);
+  FillObjective(*spec.mutable_objective());
+  FillOptimizer(*spec.mutable_optimizer());
+  FillTraining(*spec.mutable_training());
+  if (spec.resources().ranks() == 0) spec.mutable_resources()->set_ranks(1);
+  if (spec.queue().empty()) spec.set_queue("default");
+  v1::RetryBudget& retries = *spec.mutable_retries();
+  if (!retries.has_infrastructure()) retries.set_infrastructure(3);
+  if (!retries.has_training()) retries.set_training(0);
+  v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
+  if (checkpoint.every_steps() == 0) checkpoint.set_every_steps(100);
+  if (checkpoint.keep() == 0) checkpoint.set_keep(2);
+  return spec;
+}
+
+}  // namespace comera

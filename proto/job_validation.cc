@@ -1,0 +1,360 @@
+#include "proto/job_validation.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "proto/compression_validation.h"
+#include "proto/job_defaults.h"
+#include "proto/message_checks.h"
+#include "proto/model_size.h"
+#include "proto/resource_names.h"
+#include "proto/spec_checker.h"
+
+namespace comera {
+namespace {
+
+constexpr int64_t kMaxSteps = 1'000'000'000;
+constexpr int64_t kMaxBytes = int64_t{1} << 50;
+constexpr double kMaxWeight = 1e9;
+constexpr int kMaxLabels = 64;
+constexpr int kMaxEntries = 64;
+
+void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::ModelSpec& model = spec.model();
+  const bool classifier = model.family() == v1::ModelSpec::ENCODER_CLASSIFIER;
+  check.That(model.family() != v1::ModelSpec::FAMILY_UNSPECIFIED,
+             "model.family", "is missing: ENCODER_CLASSIFIER or MASKED_LM");
+  check.Range("model.layers", model.layers(), 1, 1000);
+  check.Range("model.hidden", model.hidden(), 1, 65536);
+  check.Range("model.ffn", model.ffn(), 1, 1 << 20);
+  check.Range("model.heads", model.heads(), 1, 1024);
+  check.Range("model.max_positions", model.max_positions(), 1, 65536);
+  check.Range("model.segments", model.segments(), 1, 1024);
+  if (model.heads() > 0 && model.hidden() > 0) {
+    check.That(model.hidden() % model.heads() == 0, "model.heads",
+               absl::StrCat(model.heads(), " heads do not divide hidden ",
+                            model.hidden()));
+  }
+  if (classifier) {
+    check.Range("model.classes", model.classes(), 2, 65536);
+  } else {
+    check.That(model.classes() == 0, "model.classes",
+               "is for ENCODER_CLASSIFIER only");
+  }
+  check.That(model.dropout() >= 0 && model.dropout() < 1, "model.dropout",
+             "must be at least 0 and below 1");
+  check.That(!model.dropout_off() || model.dropout() == 0, "model.dropout_off",
+             "contradicts a dropout above 0");
+  check.That(
+      model.max_positions() < 1 ||
+          model.max_positions() >= spec.data().max_length(),
+      "model.max_positions",
+      absl::StrCat("is below data.max_length ", spec.data().max_length()));
+}
+
+void CheckPath(const std::string& field, const std::string& path,
+               SpecChecker& check) {
+  if (path.empty()) {
+    check.Add(field, "is missing: an absolute path on the workers");
+  } else {
+    check.That(path[0] == '/', field, "must be an absolute path");
+  }
+}
+
+void CheckGlueTsv(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::GlueTsv& glue = spec.data().glue_tsv();
+  CheckPath("data.glue_tsv.train", glue.train(), check);
+  CheckPath("data.glue_tsv.validation", glue.validation(), check);
+  check.Range("data.glue_tsv.sentence1_column", glue.sentence1_column(), 0,
+              1023);
+  check.Range("data.glue_tsv.sentence2_column", glue.sentence2_column(), 0,
+              1023);
+  check.Range("data.glue_tsv.label_column", glue.label_column(), -1024, 1023);
+  if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) return;
+  check.That(glue.labels_size() == spec.model().classes(),
+             "data.glue_tsv.labels",
+             absl::StrCat("names ", glue.labels_size(), " labels for ",
+                          spec.model().classes(), " classes"));
+  const std::set<std::string> distinct(glue.labels().begin(),
+                                       glue.labels().end());
+  check.That(static_cast<int>(distinct.size()) == glue.labels_size(),
+             "data.glue_tsv.labels", "names a label twice");
+  check.That(distinct.count("") == 0, "data.glue_tsv.labels",
+             "holds an empty label");
+}
+
+void CheckList(const std::string& field,
+               const google::protobuf::RepeatedPtrField<std::string>& list,
+               SpecChecker& check) {
+  check.Range(field, list.size(), 1, kMaxEntries, "entries");
+  for (int i = 0; i < std::min(list.size(), kMaxEntries); ++i) {
+    check.That(!list[i].empty(), absl::StrCat(field, "[", i, "]"), "is empty");
+  }
+}
+
+void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
+  CheckList("data.code_directory.roots", code.roots(), check);
+  for (int i = 0; i < std::min(code.roots_size(), kMaxEntries); ++i) {
+    if (code.roots(i).empty()) continue;
+    check.That(code.roots(i)[0] == '/',
+               absl::StrCat("data.code_directory.roots[", i, "]"),
+               "must be an absolute path");
+  }
+  CheckList("data.code_directory.globs", code.globs(), check);
+  check.That(code.validation_fraction() > 0 && code.validation_fraction() < 1,
+             "data.code_directory.validation_fraction",
+             "must lie between 0 and 1");
+  check.Range("data.code_directory.max_bytes", code.max_bytes(), 1, kMaxBytes);
+  check.Range("data.code_directory.max_file_bytes", code.max_file_bytes(), 1,
+              kMaxBytes);
+}
+
+void CheckTokenizer(const v1::TokenizerSpec& tokenizer, SpecChecker& check) {
+  const std::string vocabulary = "data.tokenizer.vocabulary_file";
+  const std::string merges = "data.tokenizer.merges_file";
+  const std::string size = "data.tokenizer.train_vocabulary_size";
+  const bool trains = tokenizer.train_vocabulary_size() != 0;
+  switch (tokenizer.kind()) {
+    case v1::TokenizerSpec::WORDPIECE:
+      CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
+      check.That(tokenizer.merges_file().empty(), merges, "is for BYTE_BPE");
+      check.That(!trains, size, "is for BYTE_BPE");
+      return;
+    case v1::TokenizerSpec::BYTE_BPE:
+      if (trains) {
+        check.Range(size, tokenizer.train_vocabulary_size(), 300, 65536);
+        check.That(tokenizer.vocabulary_file().empty(), vocabulary,
+                   "contradicts train_vocabulary_size");
+        check.That(tokenizer.merges_file().empty(), merges,
+                   "contradicts train_vocabulary_size");
+      } else if (tokenizer.vocabulary_file().empty() &&
+                 tokenizer.merges_file().empty()) {
+        check.Add(size,
+                  "is missing: 300 to 65536, or give vocabulary_file and "
+                  "merges_file");
+      } else {
+        CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
+        CheckPath(merges, tokenizer.merges_file(), check);
+      }
+      return;
+    default:
+      check.Add("data.tokenizer.kind", "is missing: WORDPIECE or BYTE_BPE");
+  }
+}
+
+void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::DataSpec& data = spec.data();
+  const bool classifier =
+      spec.model().family() == v1::ModelSpec::ENCODER_CLASSIFIER;
+  switch (data.format_case()) {
+    case v1::DataSpec::kGlueTsv:
+      CheckGlueTsv(spec, check);
+      break;
+    case v1::DataSpec::kCodeDirectory:
+      CheckCodeDirectory(data.code_directory(), check);
+      break;
+    case v1::DataSpec::kJsonl:
+      CheckPath("data.jsonl.train", data.jsonl().train(), check);
+      CheckPath("data.jsonl.validation", data.jsonl().validation(), check);
+      CheckList("data.jsonl.fields", data.jsonl().fields(), check);
+      break;
+    case v1::DataSpec::FORMAT_NOT_SET:
+      check.Add("data", "is missing: glue_tsv, code_directory or jsonl");
+      break;
+  }
+  if (classifier && data.format_case() != v1::DataSpec::FORMAT_NOT_SET) {
+    check.That(data.has_glue_tsv(), "data",
+               "holds no labels for ENCODER_CLASSIFIER; glue_tsv does");
+  }
+  CheckTokenizer(data.tokenizer(), check);
+  check.Range("data.max_length", data.max_length(), 4, 65536);
+  if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
+    check.That(data.mask_probability() > 0 && data.mask_probability() < 1,
+               "data.mask_probability", "must lie between 0 and 1");
+  } else {
+    check.That(data.mask_probability() == 0, "data.mask_probability",
+               "is for MASKED_LM only");
+  }
+}
+
+void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
+  const v1::LateStage& late = objective.late();
+  check.That(late.target_loss() > 0 && late.target_loss() <= 1e6,
+             "objective.late.target_loss",
+             "must be above 0 (nats of validation loss)");
+  switch (late.target_size_case()) {
+    case v1::LateStage::kTargetBytes:
+      check.Range("objective.late.target_bytes", late.target_bytes(), 1,
+                  kMaxBytes);
+      break;
+    case v1::LateStage::kTargetParameters:
+      check.Range("objective.late.target_parameters", late.target_parameters(),
+                  1, kMaxBytes);
+      break;
+    case v1::LateStage::kTargetRatio:
+      check.That(late.target_ratio() > 0 && late.target_ratio() <= 1,
+                 "objective.late.target_ratio",
+                 "must be above 0 and at most 1");
+      break;
+    case v1::LateStage::TARGET_SIZE_NOT_SET:
+      check.Add("objective.late",
+                "needs target_bytes, target_parameters or target_ratio");
+      return;
+  }
+  check.That(objective.kind() != v1::ObjectiveSpec::REFERENCE ||
+                 late.has_target_ratio(),
+             "objective.late.target_ratio",
+             "is what the REFERENCE objective needs as target size");
+  check.Weight("objective.late.w_loss", late.w_loss(), kMaxWeight);
+  check.Weight("objective.late.w_size", late.w_size(), kMaxWeight);
+  check.NonNegative("objective.late.rho", late.rho(), kMaxWeight);
+  check.Range("objective.late.max_steps", late.max_steps(), 1, kMaxSteps);
+}
+
+void CheckObjective(const v1::ObjectiveSpec& objective, SpecChecker& check) {
+  const int64_t least = objective.has_late() ? 0 : 1;
+  check.Range("objective.early.steps", objective.early().steps(), least,
+              kMaxSteps);
+  check.NonNegative("objective.early.gamma", objective.early().gamma(),
+                    kMaxWeight);
+  check.NonNegative("objective.early.beta", objective.early().beta(),
+                    kMaxWeight);
+  if (objective.has_late()) CheckLate(objective, check);
+}
+
+void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
+  check.Weight("optimizer.learning_rate_cores", optimizer.learning_rate_cores(),
+               100);
+  check.Weight("optimizer.learning_rate_ranks", optimizer.learning_rate_ranks(),
+               100);
+  check.Weight("optimizer.learning_rate_other", optimizer.learning_rate_other(),
+               100);
+  check.NonNegative("optimizer.weight_decay", optimizer.weight_decay(), 100);
+  check.That(optimizer.beta1() >= 0 && optimizer.beta1() < 1, "optimizer.beta1",
+             "must be at least 0 and below 1");
+  check.That(optimizer.beta2() >= 0 && optimizer.beta2() < 1, "optimizer.beta2",
+             "must be at least 0 and below 1");
+  check.Weight("optimizer.epsilon", optimizer.epsilon(), 1);
+  check.Range("optimizer.warmup_steps", optimizer.warmup_steps(), 0, kMaxSteps);
+  check.NonNegative("optimizer.clip_norm", optimizer.clip_norm(), kMaxWeight);
+}
+
+void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::TrainingSpec& training = spec.training();
+  const v1::ResourceSpec& resources = spec.resources();
+  check.Range("training.batch_size", training.batch_size(), 1, 1 << 20);
+  check.Range("training.report_every_steps", training.report_every_steps(), 1,
+              kMaxSteps);
+  check.Range("training.validate_every_steps", training.validate_every_steps(),
+              1, kMaxSteps);
+  check.Range("training.validation_samples", training.validation_samples(), -1,
+              kMaxSteps);
+  check.Range("resources.ranks", resources.ranks(), 1, 1024);
+  check.Range("resources.threads_per_rank", resources.threads_per_rank(), 0,
+              1024);
+  check.Range("resources.memory_bytes", resources.memory_bytes(), 0, kMaxBytes);
+  if (resources.ranks() > 0 && training.batch_size() > 0) {
+    check.That(training.batch_size() % resources.ranks() == 0,
+               "training.batch_size",
+               absl::StrCat(training.batch_size(), " is no multiple of ",
+                            resources.ranks(), " ranks"));
+  }
+}
+
+bool IsLabelKey(std::string_view key) {
+  return !key.empty() && key.size() <= 63 &&
+         std::all_of(key.begin(), key.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+                  c == '/';
+         });
+}
+
+void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
+  check.That(spec.display_name().size() <= 256, "display_name",
+             "is longer than 256 bytes");
+  check.Range("labels", spec.labels_size(), 0, kMaxLabels, "entries");
+  if (spec.labels_size() <= kMaxLabels) {
+    for (const auto& [key, value] : spec.labels()) {
+      const std::string field = absl::StrCat("labels[", key, "]");
+      check.That(IsLabelKey(key), field,
+                 "has a key other than 1 to 63 of [A-Za-z0-9._/-]");
+      check.That(value.size() <= 255, field, "is longer than 255 bytes");
+    }
+  }
+  check.That(IsResourceId(spec.queue()), "queue",
+             "must be 1 to 63 of [a-z0-9-]");
+  check.Range("priority", spec.priority(), -1000, 1000);
+  check.Range("retries.infrastructure", spec.retries().infrastructure(), 0,
+              1000);
+  check.Range("retries.training", spec.retries().training(), 0, 1000);
+  if (spec.has_time_limit()) {
+    const auto& limit = spec.time_limit();
+    const bool positive = limit.seconds() >= 0 && limit.nanos() >= 0 &&
+                          limit.seconds() + limit.nanos() > 0;
+    check.That(positive && limit.nanos() < 1'000'000'000 &&
+                   limit.seconds() <= 10LL * 366 * 86400,
+               "time_limit", "must be above 0 and at most 10 years");
+  }
+  check.Range("checkpoint.every_steps", spec.checkpoint().every_steps(), 1,
+              kMaxSteps);
+  check.Range("checkpoint.keep", spec.checkpoint().keep(), 2, 1000);
+}
+
+// Targets that no ranks can reach. The rest of the spec is sound.
+void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
+  if (!spec.objective().has_late()) return;
+  const v1::LateStage& late = spec.objective().late();
+  const double smallest = SmallestModelParameters(spec);
+  std::string field;
+  double target = 0;  // parameters
+  switch (late.target_size_case()) {
+    case v1::LateStage::kTargetBytes:
+      field = "objective.late.target_bytes";
+      target = static_cast<double>(late.target_bytes()) / sizeof(float);
+      break;
+    case v1::LateStage::kTargetParameters:
+      field = "objective.late.target_parameters";
+      target = static_cast<double>(late.target_parameters());
+      break;
+    default:
+      field = "objective.late.target_ratio";
+      target = late.target_ratio() * LargestModelParameters(spec);
+  }
+  check.That(
+      target >= smallest, field,
+      absl::StrCat("cannot be reached: at most ", static_cast<int64_t>(target),
+                   " parameters, but what is "
+                   "never compressed (biases, LayerNorms, positions, dense "
+                   "layers) has ",
+                   static_cast<int64_t>(smallest)));
+}
+
+}  // namespace
+
+std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec) {
+  std::vector<FieldViolation> violations;
+  // What follows may rely on finite numbers and on text.
+  CheckFields(spec, &violations);
+  if (!violations.empty()) return violations;
+  // A width that is out of range has no default of four times it.
+  const int64_t hidden = spec.model().hidden();
+  v1::JobSpec filled = spec;
+  if (hidden < 0 || hidden > 65536) filled.mutable_model()->set_ffn(1);
+  filled = WithDefaults(std::move(filled));
+  SpecChecker check(&violations);
+  CheckModel(filled, check);
+  CheckData(filled, check);
+  CheckCompression(filled, check);
+  CheckObjective(filled.objective(), check);
+  CheckOptimizer(filled.optimizer(), check);
+  CheckTraining(filled, check);
+  CheckAdministration(filled, check);
+  if (violations.empty()) CheckReachable(filled, check);
+  return violations;
+}
+
+}  // namespace comera

@@ -1,0 +1,108 @@
+#include "proto/model_size.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace comera {
+namespace {
+
+// Above every vocabulary in use, for bounds where the file is not known.
+constexpr double kLargestVocabulary = 1 << 20;
+
+bool IsCompressed(const v1::JobSpec& spec, const v1::LayerCompression& layer) {
+  return spec.compression().method() == v1::CompressionSpec::COMERA &&
+         !layer.dense();
+}
+
+// Parameters of one layer's cores and rank entries at its initial ranks.
+double CoreParameters(const v1::LayerCompression& layer, bool ttm) {
+  std::vector<double> modes;
+  for (int i = 0; i < layer.input_modes_size(); ++i) {
+    modes.push_back(static_cast<double>(layer.input_modes(i)) *
+                    (ttm ? static_cast<double>(layer.output_modes(i)) : 1.0));
+  }
+  if (!ttm) {
+    for (int64_t mode : layer.output_modes()) modes.push_back(mode);
+  }
+  double total = 0;
+  double left = 1;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    double right = 1;
+    if (i + 1 < modes.size()) {
+      const int index = layer.ranks_size() == 1 ? 0 : static_cast<int>(i);
+      right = static_cast<double>(layer.ranks(index));
+    }
+    total += left * modes[i] * right + (i + 1 < modes.size() ? right : 0);
+    left = right;
+  }
+  return total;
+}
+
+// Weights of a layer class, without biases.
+struct Weights {
+  const v1::LayerCompression& layer;
+  double count;  // layers of the class
+  double dense;  // parameters of one when dense
+  bool ttm;
+};
+
+std::vector<Weights> AllWeights(const v1::JobSpec& spec, double vocabulary) {
+  const v1::CompressionSpec& c = spec.compression();
+  const double layers = spec.model().layers();
+  const double hidden = spec.model().hidden();
+  const double ffn = spec.model().ffn();
+  std::vector<Weights> all = {
+      {c.embedding(), 1, vocabulary * hidden, true},
+      {c.attention(), 4 * layers, hidden * hidden, false},
+      {c.ffn_up(), layers, hidden * ffn, false},
+      {c.ffn_down(), layers, ffn * hidden, false},
+      {c.head(), 1, hidden * hidden, false},
+  };
+  if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
+    all.push_back({c.output(), 1, hidden * vocabulary, false});
+  }
+  return all;
+}
+
+// Biases, LayerNorms, position and segment embeddings, the classifier's fc2.
+double PlainParameters(const v1::JobSpec& spec, double vocabulary) {
+  const v1::ModelSpec& model = spec.model();
+  const double hidden = model.hidden();
+  const double classes = model.classes();
+  const double embeddings =
+      (model.max_positions() + model.segments() + 2.0) * hidden;
+  const double per_layer = 4 * hidden + model.ffn() + hidden + 4 * hidden;
+  const double tail = model.family() == v1::ModelSpec::MASKED_LM
+                          ? 3 * hidden + vocabulary
+                          : hidden + hidden * classes + classes;
+  return embeddings + model.layers() * per_layer + tail;
+}
+
+}  // namespace
+
+double SmallestModelParameters(const v1::JobSpec& spec) {
+  const double vocabulary =
+      std::max<double>(1, spec.data().tokenizer().train_vocabulary_size());
+  double total = PlainParameters(spec, vocabulary);
+  for (const Weights& weights : AllWeights(spec, vocabulary)) {
+    if (!IsCompressed(spec, weights.layer)) {
+      total += weights.count * weights.dense;
+    }
+  }
+  return total;
+}
+
+double LargestModelParameters(const v1::JobSpec& spec) {
+  const int32_t trained = spec.data().tokenizer().train_vocabulary_size();
+  const double vocabulary = trained > 0 ? trained : kLargestVocabulary;
+  double total = PlainParameters(spec, vocabulary);
+  for (const Weights& weights : AllWeights(spec, vocabulary)) {
+    const bool cores = IsCompressed(spec, weights.layer) &&
+                       !weights.layer.input_modes().empty();
+    total += weights.count * (cores ? CoreParameters(weights.layer, weights.ttm)
+                                    : weights.dense);
+  }
+  return total;
+}
+
+}  // namespace comera

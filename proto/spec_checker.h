@@ -1,0 +1,56 @@
+// Collects what is wrong with a specification.
+#ifndef COMERA_PROTO_SPEC_CHECKER_H_
+#define COMERA_PROTO_SPEC_CHECKER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "proto/job_validation.h"
+
+namespace comera {
+
+// Appends a violation for every condition that does not hold.
+class SpecChecker {
+ public:
+  explicit SpecChecker(std::vector<FieldViolation>* violations)
+      : violations_(violations) {}
+
+  void Add(absl::string_view field, std::string description) {
+    violations_->push_back({std::string(field), std::move(description)});
+  }
+
+  void That(bool holds, absl::string_view field, std::string description) {
+    if (!holds) Add(field, std::move(description));
+  }
+
+  // low <= value <= high.
+  void Range(absl::string_view field, int64_t value, int64_t low, int64_t high,
+             absl::string_view unit = "") {
+    That(value >= low && value <= high, field,
+         absl::StrCat("must be ", low, " to ", high, unit.empty() ? "" : " ",
+                      unit, ", not ", value));
+  }
+
+  // 0 < value <= high.
+  void Weight(absl::string_view field, double value, double high) {
+    That(value > 0 && value <= high, field,
+         absl::StrCat("must be above 0 and at most ", high, ", not ", value));
+  }
+
+  // 0 <= value <= high.
+  void NonNegative(absl::string_view field, double value, double high) {
+    That(value >= 0 && value <= high, field,
+         absl::StrCat("must be 0 to ", high, ", not ", value));
+  }
+
+ private:
+  std::vector<FieldViolation>* violations_;
+};
+
+}  // namespace comera
+
+#endif  // COMERA_PROTO_SPEC_CHECKER_H_
