@@ -1,0 +1,141 @@
+#include "common/safetensors.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/files.h"
+#include "common/status_matchers.h"
+
+namespace comera {
+namespace {
+
+std::string WithHeader(const std::string& header, const std::string& data) {
+  std::string contents(8, '\0');
+  const uint64_t size = header.size();
+  std::memcpy(contents.data(), &size, 8);
+  return contents + header + data;
+}
+
+Safetensors Sample() {
+  Safetensors file;
+  const std::vector<float> w = {1, 2, 3, 4, 5, 6};
+  const std::vector<int64_t> ids = {7, -8};
+  EXPECT_OK(file.AddFloat("w", {2, 3}, w.data(), w.size()));
+  EXPECT_OK(file.AddInt64("ids", {2}, ids.data(), ids.size()));
+  EXPECT_OK(file.AddFloat("empty", {0, 4}, nullptr, 0));
+  file.metadata()["kind"] = "sample";
+  return file;
+}
+
+TEST(SafetensorsTest, RoundTripsThroughAFile) {
+  const std::string path = ::testing::TempDir() + "/round.safetensors";
+  ASSERT_OK(Sample().WriteAtomically(path));
+  ASSERT_OK_AND_ASSIGN(const Safetensors file, Safetensors::Read(path));
+  ASSERT_OK_AND_ASSIGN(const auto w, file.GetFloat("w"));
+  EXPECT_EQ(w, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  ASSERT_OK_AND_ASSIGN(const auto ids, file.GetInt64("ids"));
+  EXPECT_EQ(ids, (std::vector<int64_t>{7, -8}));
+  ASSERT_OK_AND_ASSIGN(const auto shape, file.GetShape("empty"));
+  EXPECT_EQ(shape, (std::vector<int64_t>{0, 4}));
+  EXPECT_EQ(file.metadata().at("kind"), "sample");
+}
+
+TEST(SafetensorsTest, WrongNameOrTypeIsAnError) {
+  const Safetensors file = Sample();
+  EXPECT_THAT(file.GetFloat("v"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(file.GetFloat("ids"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(SafetensorsTest, AddChecksShapeAndName) {
+  Safetensors file = Sample();
+  const float x = 1;
+  EXPECT_THAT(file.AddFloat("x", {2}, &x, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(file.AddFloat("w", {1}, &x, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(SafetensorsTest, EveryTruncationIsDataLoss) {
+  const std::string whole = Sample().Serialize();
+  for (size_t n = 0; n < whole.size(); ++n) {
+    EXPECT_THAT(Safetensors::Parse(whole.substr(0, n)),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << n;
+  }
+  EXPECT_THAT(Safetensors::Parse(whole + "x"),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(SafetensorsTest, BitFlipsInTheHeaderNeverCrash) {
+  const std::string whole = Sample().Serialize();
+  uint64_t header;
+  std::memcpy(&header, whole.data(), 8);
+  for (size_t i = 0; i < 8 + header; ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = whole;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      const auto file = Safetensors::Parse(flipped);
+      if (!file.ok()) {
+        EXPECT_EQ(file.status().code(), absl::StatusCode::kDataLoss);
+      }
+    }
+  }
+}
+
+TEST(SafetensorsTest, MalformedHeadersAreDataLoss) {
+  const std::vector<std::string> headers = {
+      "",
+      "[]",
+      "{",
+      R"({"w":1})",
+      R"({"w":{}})",
+      R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})",
+      R"({"w":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[1e3],"data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],)"
+      R"("data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+      R"("v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+      R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+      R"({"w":{"dtype":"F32","shape":[18446744073709551615],)"
+      R"("data_offsets":[0,8]}})",
+      R"({"__metadata__":{"a":1}})",
+  };
+  for (const std::string& header : headers) {
+    EXPECT_THAT(Safetensors::Parse(WithHeader(header, std::string(8, 'x'))),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << header;
+  }
+}
+
+TEST(FilesTest, Sha256OfKnownText) {
+  EXPECT_EQ(Sha256Hex("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(FilesTest, AtomicWriteReplacesAndLeavesNoTemporary) {
+  const std::string folder = ::testing::TempDir() + "/files/a/b";
+  ASSERT_OK(MakeDirectories(folder));
+  ASSERT_OK(WriteFileAtomically(folder + "/f", "one"));
+  ASSERT_OK(WriteFileAtomically(folder + "/f", "two"));
+  ASSERT_OK_AND_ASSIGN(const std::string contents, ReadFile(folder + "/f"));
+  EXPECT_EQ(contents, "two");
+}
+
+TEST(FilesTest, ErrorsNameTheFile) {
+  EXPECT_THAT(ReadFile("/nonexistent/f"),
+              StatusIs(absl::StatusCode::kNotFound,
+                       ::testing::HasSubstr("/nonexistent/f")));
+  EXPECT_THAT(WriteFileAtomically("/nonexistent/f", ""),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(MakeDirectories("/dev/null/x"),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace comera
