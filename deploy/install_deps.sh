@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs what building and running comera needs from Debian 12's packages;
+# does nothing where all of it is there.
+#
+#   deploy/install_deps.sh
+set -euo pipefail
+
+packages=(
+  # Build: Bazel 4.2.3 with the rule repositories WORKSPACE points at.
+  bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto
+  default-jdk-headless g++
+  # RPC and schema.
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  # Base, logs, command line, job files.
+  libabsl-dev libgoogle-glog-dev libcli11-dev libyaml-cpp-dev
+  nlohmann-json3-dev
+  # CPU matrix products and collectives.
+  libdnnl-dev libgloo-dev
+  # Store, checksums, text, compression.
+  libsqlite3-dev libssl-dev libicu-dev zlib1g-dev
+  # Tests and benchmarks.
+  libgtest-dev libgmock-dev libbenchmark-dev
+  # The quickstart trains on C/C++ headers and Python's standard library.
+  libc6-dev libstdc++-12-dev linux-libc-dev python3
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "install_deps.sh: no apt-get here; install the equivalents of:" >&2
+  printf '  %s\n' "${missing[@]}" >&2
+  exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "install_deps.sh: run as root, or install sudo; missing packages:" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing: ${missing[*]}" >&2
+"${as_root[@]}" apt-get update -q >&2
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -q --no-install-recommends "${missing[@]}" >&2

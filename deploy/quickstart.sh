@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained, compressed model: installs what is missing,
+# builds, and runs docs/examples/quickstart_code_mlm.yaml on this machine with
+# an embedded coordinator and two CPU ranks. Arguments go to `comera run`.
+#
+#   deploy/quickstart.sh [-o json] [--data-dir DIR] ...
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+"$root/deploy/install_deps.sh"
+echo "Building (first time: several minutes) ..." >&2
+(cd "$root" && bazel build --color=no --curses=no --show_progress_rate_limit=20 \
+  //client:comera //server:comera-server //worker:comera-worker \
+  //worker/trainer:comera-trainer) >&2
+exec "$root/bazel-bin/client/comera" run \
+  "$root/docs/examples/quickstart_code_mlm.yaml" "$@"

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs all tests and closes with
+# one line: N passed, N failed (test cases; a target that does not build or
+# crashes counts as one failure more).
+#
+#   tests/run.sh            every test
+#   tests/run.sh --asan     unit and integration tests under AddressSanitizer
+#                           and UndefinedBehaviorSanitizer
+#   tests/run.sh --tsan     the same under ThreadSanitizer
+#
+# COMERA_SHARED_DIR names the folder with golden/ and data/; default: shared/
+# beside the checkout. Tests that need it are skipped, and say so, without it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+flags=()
+case "${1:-}" in
+  "") ;;
+  --asan) flags=(--config=asan) ;;
+  --tsan) flags=(--config=tsan) ;;
+  -h | --help)
+    sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
+    exit 0
+    ;;
+  *)
+    echo "tests/run.sh: unknown argument '$1' (--help)" >&2
+    exit 2
+    ;;
+esac
+
+deploy/install_deps.sh
+
+if [ -z "${COMERA_SHARED_DIR:-}" ] && [ -d ../shared ]; then
+  COMERA_SHARED_DIR=$(cd ../shared && pwd)
+fi
+export COMERA_SHARED_DIR=${COMERA_SHARED_DIR:-}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+bazel test --keep_going --color=no --curses=no --show_progress_rate_limit=20 \
+  "${flags[@]}" //... 2>&1 | tee "$log" || status=$?
+
+# Sum the cases over each target's test.xml.
+testlogs=$(bazel info "${flags[@]}" bazel-testlogs 2>/dev/null)
+passed=0 failed=0 skipped=0
+while read -r target result; do
+  xml="$testlogs/${target#//}"
+  xml="${xml//://}/test.xml"
+  cases=0 bad=0 skips=0
+  if [ -r "$xml" ] && grep -q '<testsuites[^>]* tests=' "$xml"; then
+    cases=$(sed -n 's/.*<testsuites[^>]* tests="\([0-9]*\)".*/\1/p;T;q' "$xml")
+    bad=$(sed -n 's/.*<testsuites[^>]* failures="\([0-9]*\)".*/\1/p;T;q' "$xml")
+    skips=$(grep -c '<skipped' "$xml" || true)
+  elif [ "$result" = PASSED ]; then
+    cases=1
+  fi
+  [ "$result" = PASSED ] || [ "$bad" -gt 0 ] || bad=1
+  [ "$bad" -le "$cases" ] || cases=$bad
+  passed=$((passed + cases - bad - skips))
+  failed=$((failed + bad))
+  skipped=$((skipped + skips))
+done < <(sed -nE 's/^(\/\/[^ ]+) +(\(cached\) )?(PASSED|FLAKY|FAILED TO BUILD|FAILED|TIMEOUT|NO STATUS|REMOTE FAILURE|INCOMPLETE).*/\1 \3/p' "$log" | sort -u)
+
+if [ $((passed + failed)) -eq 0 ]; then
+  echo "tests/run.sh: no test ran" >&2
+  failed=1
+fi
+if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
+  failed=1  # the build itself failed before any test target was named
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
