@@ -1,0 +1,227 @@
+// kill -9 of the coordinator, of the worker, of one rank while a job trains:
+// the job still meets its targets, and nothing runs twice.
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "nlohmann/json.hpp"
+#include "tests/e2e/process.h"
+
+namespace comera::e2e {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr absl::Duration kBound = absl::Seconds(120);
+
+std::string Binary(const std::string& path) {
+  return absl::StrCat(std::getenv("TEST_SRCDIR"), "/comera/", path);
+}
+
+// Source-like text from a small grammar, so that there is something to learn.
+void WriteCorpus(const std::string& folder) {
+  const char* verbs[] = {"read", "write", "open", "close", "merge"};
+  const char* nouns[] = {"buffer", "tensor", "socket", "record", "index"};
+  ASSERT_OK(MakeDirectories(folder));
+  unsigned state = 1;
+  auto draw = [&state](unsigned n) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 16) % n;
+  };
+  for (int file = 0; file < 60; ++file) {
+    std::ofstream out(absl::StrCat(folder, "/module_", file, ".py"));
+    for (int i = 0; i < 60; ++i) {
+      const std::string verb = verbs[draw(5)], noun = nouns[draw(5)];
+      out << "def " << verb << "_" << noun << "(self, " << noun << "):\n"
+          << "    if " << noun << " is None:\n        return None\n"
+          << "    return self." << verb << "(" << noun << ")\n\n";
+    }
+  }
+}
+
+std::string JobFile(const std::string& corpus) {
+  return absl::StrCat(R"(display_name: e2e
+model:
+  family: masked_lm
+  layers: 1
+  hidden: 32
+  ffn: 64
+  heads: 2
+data:
+  code_directory:
+    roots: [")",
+                      corpus, R"("]
+    globs: ["*.py"]
+    validation_fraction: 0.1
+  tokenizer: {kind: byte_bpe, train_vocabulary_size: 400}
+  max_length: 48
+compression:
+  embedding: {ranks: [8]}
+  attention: {ranks: [8]}
+  ffn_up: {ranks: [8]}
+  ffn_down: {ranks: [8]}
+  head: {ranks: [8]}
+  output: {ranks: [16]}
+  compact_every_steps: 50
+objective:
+  early: {steps: 400, gamma: 0.02}
+  late: {target_loss: 2.5, target_ratio: 0.95, max_steps: 4000}
+optimizer:
+  learning_rate_cores: 0.005
+  learning_rate_ranks: 0.005
+  learning_rate_other: 0.005
+training: {batch_size: 16, seed: 1, report_every_steps: 5, validate_every_steps: 50, validation_samples: 64}
+resources: {device: cpu, ranks: 2, threads_per_rank: 1}
+checkpoint: {every_steps: 20}
+)");
+}
+
+// A job run by `comera run`, and what its events told.
+class KillTest : public ::testing::Test {
+ protected:
+  void Start(const std::string& name) {
+    folder_ = absl::StrCat(::testing::TempDir(), "/", name);
+    WriteCorpus(folder_ + "/corpus");
+    const std::string job = folder_ + "/job.yaml";
+    ASSERT_OK(WriteFileAtomically(job, JobFile(folder_ + "/corpus")));
+    run_ = std::make_unique<Process>(
+        std::vector<std::string>{
+            Binary("client/comera"), "run", job, "-o", "json", "--data-dir",
+            folder_ + "/data", "--model-dir", folder_ + "/model",
+            "--status-file", StatusFile(), "--server-binary",
+            Binary("server/comera-server"), "--worker-binary",
+            Binary("worker/comera-worker"), "--trainer-binary",
+            Binary("worker/trainer/comera-trainer")},
+        folder_ + "/stderr");
+  }
+
+  std::string StatusFile() const { return folder_ + "/status.json"; }
+
+  // Reads events until a checkpoint exists and training went on after it.
+  void ReadUntilTraining() {
+    while (checkpoint_step_ < 0 || last_step_ <= checkpoint_step_) {
+      ASSERT_TRUE(ReadEvent()) << "no more events; " << Stderr();
+    }
+  }
+
+  bool ReadEvent() {
+    const auto line = run_->ReadLine(kBound);
+    if (!line) return false;
+    const Json event = Json::parse(*line, nullptr, false);
+    EXPECT_FALSE(event.is_discarded()) << "not JSON on stdout: " << *line;
+    if (!event.is_object()) return true;
+    if (event.contains("runInfo")) {
+      const int64_t epoch = std::stoll(event["epoch"].get<std::string>());
+      ++runs_of_epoch_[epoch];
+      if (event["runInfo"].contains("resumedFromStep")) {
+        resumed_from_ =
+            std::stoll(event["runInfo"]["resumedFromStep"].get<std::string>());
+      }
+    }
+    if (event.contains("metrics")) {
+      last_step_ = std::stoll(event["metrics"]["step"].get<std::string>());
+    }
+    if (event.contains("checkpoint")) {
+      checkpoint_step_ =
+          std::stoll(event["checkpoint"]["step"].get<std::string>());
+    }
+    if (event.contains("stateChange")) {
+      final_state_ = event["stateChange"].value("state", "");
+      outcome_ = event["stateChange"].value("outcome", "");
+    }
+    if (event.contains("sequence")) {
+      const int64_t n = std::stoll(event["sequence"].get<std::string>());
+      EXPECT_GT(n, last_sequence_) << "an event came twice";
+      last_sequence_ = n;
+    }
+    return true;
+  }
+
+  pid_t PidOf(const std::string& role) {
+    const auto text = ReadFile(StatusFile());
+    EXPECT_OK(text);
+    return Json::parse(*text)[role].get<pid_t>();
+  }
+
+  void FinishAndExpectTargetMet() {
+    const pid_t server = PidOf("server_pid"), worker = PidOf("worker_pid");
+    while (ReadEvent()) {
+    }
+    ASSERT_EQ(run_->Wait(kBound), 0) << Stderr();
+    EXPECT_EQ(final_state_, "SUCCEEDED");
+    EXPECT_EQ(outcome_, "TARGET_MET");
+    for (const auto& [epoch, runs] : runs_of_epoch_) {
+      EXPECT_EQ(runs, 1) << "epoch " << epoch << " ran more than once";
+    }
+    EXPECT_TRUE(WaitUntilGone(server, kBound));
+    EXPECT_TRUE(WaitUntilGone(worker, kBound));
+    EXPECT_OK(ReadFile(folder_ + "/model/model.safetensors"));
+  }
+
+  std::string Stderr() {
+    const auto text = ReadFile(folder_ + "/stderr");
+    return text.ok() ? *text : text.status().ToString();
+  }
+
+  std::string folder_;
+  std::unique_ptr<Process> run_;
+  std::map<int64_t, int> runs_of_epoch_;
+  int64_t last_step_ = -1, checkpoint_step_ = -1, resumed_from_ = 0;
+  int64_t last_sequence_ = 0;
+  std::string final_state_, outcome_;
+};
+
+TEST_F(KillTest, Undisturbed) {
+  ASSERT_NO_FATAL_FAILURE(Start("undisturbed"));
+  ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
+  const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
+  EXPECT_EQ(ranks.size(), 2u);
+  ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
+  EXPECT_EQ(runs_of_epoch_.size(), 1u);
+  for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
+}
+
+TEST_F(KillTest, CoordinatorComesBackAndRanksTrainOn) {
+  ASSERT_NO_FATAL_FAILURE(Start("coordinator"));
+  ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
+  const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
+  ASSERT_EQ(::kill(PidOf("server_pid"), SIGKILL), 0);
+  ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
+  // The same attempt went on: no second epoch, no second start.
+  EXPECT_EQ(runs_of_epoch_.size(), 1u);
+  for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
+}
+
+TEST_F(KillTest, WorkerComesBackAndTheJobResumes) {
+  ASSERT_NO_FATAL_FAILURE(Start("worker"));
+  ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
+  const pid_t worker = PidOf("worker_pid");
+  const auto ranks = Children(worker, "comera-trainer");
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  // Ranks must not outlive their worker, or they would run beside the next.
+  for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
+  ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
+  EXPECT_EQ(runs_of_epoch_.size(), 2u);
+  EXPECT_GT(resumed_from_, 0);
+}
+
+TEST_F(KillTest, LostRankRestartsTheGangFromTheCheckpoint) {
+  ASSERT_NO_FATAL_FAILURE(Start("rank"));
+  ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
+  const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
+  ASSERT_EQ(ranks.size(), 2u);
+  ASSERT_EQ(::kill(ranks[1], SIGKILL), 0);
+  ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
+  EXPECT_EQ(runs_of_epoch_.size(), 2u);
+  EXPECT_GT(resumed_from_, 0);
+}
+
+}  // namespace
+}  // namespace comera::e2e

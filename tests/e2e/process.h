@@ -1,0 +1,46 @@
+// A child process whose standard output the test reads line by line.
+#ifndef COMERA_TESTS_E2E_PROCESS_H_
+#define COMERA_TESTS_E2E_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace comera::e2e {
+
+// Started in its own process group; killed with it by the destructor if it is
+// still there. Standard error goes to a file. Not thread-safe.
+class Process {
+ public:
+  Process(const std::vector<std::string>& argv, const std::string& stderr_path);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // The next line, or nothing at the end of the output or after `limit`.
+  std::optional<std::string> ReadLine(absl::Duration limit);
+  // Exit code, 128 + signal, or nothing after `limit`.
+  std::optional<int> Wait(absl::Duration limit);
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1;
+  std::string buffer_;
+  std::optional<int> exit_code_;
+};
+
+// Pids whose parent is `parent` and whose executable's name is `name`.
+std::vector<pid_t> Children(pid_t parent, const std::string& name);
+
+// True once `pid` is gone or a zombie, false after `limit`. Works for
+// processes that are not the test's own children.
+bool WaitUntilGone(pid_t pid, absl::Duration limit);
+
+}  // namespace comera::e2e
+
+#endif  // COMERA_TESTS_E2E_PROCESS_H_
