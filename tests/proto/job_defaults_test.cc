@@ -1,0 +1,72 @@
+#include "proto/job_defaults.h"
+
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "tests/proto/sample_specs.h"
+
+namespace comera {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+TEST(JobDefaultsTest, FillingTwiceChangesNothing) {
+  for (const v1::JobSpec& spec :
+       {MaskedLmSpec(), ClassifierSpec(), v1::JobSpec()}) {
+    const v1::JobSpec once = WithDefaults(spec);
+    EXPECT_TRUE(MessageDifferencer::Equals(once, WithDefaults(once)));
+  }
+}
+
+TEST(JobDefaultsTest, FillsWhatTheProtoDocuments) {
+  const v1::JobSpec spec = WithDefaults(ClassifierSpec());
+  EXPECT_EQ(spec.model().ffn(), 192);
+  EXPECT_EQ(spec.model().max_positions(), 128);
+  EXPECT_EQ(spec.model().segments(), 2);
+  EXPECT_EQ(spec.model().dropout(), 0.1);
+  EXPECT_EQ(spec.data().glue_tsv().sentence1_column(), 8);
+  EXPECT_EQ(spec.data().glue_tsv().sentence2_column(), 9);
+  EXPECT_EQ(spec.data().glue_tsv().label_column(), -1);
+  EXPECT_TRUE(spec.data().tokenizer().lowercase());
+  EXPECT_EQ(spec.data().mask_probability(), 0);
+  EXPECT_EQ(spec.compression().method(), v1::CompressionSpec::COMERA);
+  EXPECT_EQ(spec.compression().attention().ranks(0), 30);
+  EXPECT_FALSE(spec.compression().has_output());
+  EXPECT_EQ(spec.objective().kind(), v1::ObjectiveSpec::PARETO);
+  EXPECT_EQ(spec.objective().early().gamma(), 0.05);
+  EXPECT_FALSE(spec.objective().has_late());
+  EXPECT_EQ(spec.optimizer().learning_rate_ranks(), 1e-2);
+  EXPECT_EQ(spec.optimizer().clip_norm(), 1);
+  EXPECT_EQ(spec.training().report_every_steps(), 10);
+  EXPECT_EQ(spec.training().validation_samples(), 512);
+  EXPECT_EQ(spec.resources().ranks(), 1);
+  EXPECT_EQ(spec.queue(), "default");
+  EXPECT_EQ(spec.retries().infrastructure(), 3);
+  EXPECT_EQ(spec.retries().training(), 0);
+  EXPECT_EQ(spec.checkpoint().every_steps(), 100);
+  EXPECT_EQ(spec.checkpoint().keep(), 2);
+
+  const v1::JobSpec lm = WithDefaults(MaskedLmSpec());
+  EXPECT_EQ(lm.data().mask_probability(), 0.15);
+  EXPECT_EQ(lm.data().code_directory().max_bytes(), 64 << 20);
+  EXPECT_EQ(lm.compression().head().ranks(0), 30);
+  EXPECT_EQ(lm.objective().late().w_size(), 1);
+  EXPECT_EQ(lm.objective().late().rho(), 0.01);
+}
+
+TEST(JobDefaultsTest, KeepsWhatIsGiven) {
+  v1::JobSpec spec = ClassifierSpec();
+  spec.mutable_model()->set_dropout_off(true);
+  spec.mutable_optimizer()->set_clip_norm(0);
+  spec.mutable_retries()->set_infrastructure(0);
+  spec.mutable_data()->mutable_glue_tsv()->set_sentence1_column(0);
+  spec.mutable_compression()->mutable_head()->set_dense(true);
+  const v1::JobSpec filled = WithDefaults(spec);
+  EXPECT_EQ(filled.model().dropout(), 0);
+  EXPECT_EQ(filled.optimizer().clip_norm(), 0);
+  EXPECT_EQ(filled.retries().infrastructure(), 0);
+  EXPECT_EQ(filled.data().glue_tsv().sentence1_column(), 0);
+  EXPECT_EQ(filled.compression().head().ranks_size(), 0);
+}
+
+}  // namespace
+}  // namespace comera

@@ -1,0 +1,332 @@
+#include "proto/job_validation.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/job_defaults.h"
+#include "tests/proto/bad_specs.h"
+#include "tests/proto/sample_specs.h"
+
+namespace comera {
+namespace {
+
+// Each damages a sound spec in one way.
+const std::vector<BadSpec>& BadMaskedLmSpecs() {
+  static const auto* specs = new std::vector<BadSpec>{
+      // Model.
+      {"model.family", [](Spec& s) { s.mutable_model()->clear_family(); }},
+      {"model.family",
+       [](Spec& s) {
+         s.mutable_model()->set_family(static_cast<v1::ModelSpec::Family>(77));
+       }},
+      {"model.layers", [](Spec& s) { s.mutable_model()->set_layers(0); }},
+      {"model.layers", [](Spec& s) { s.mutable_model()->set_layers(-3); }},
+      {"model.layers", [](Spec& s) { s.mutable_model()->set_layers(1001); }},
+      {"model.hidden", [](Spec& s) { s.mutable_model()->set_hidden(0); }},
+      {"model.hidden", [](Spec& s) { s.mutable_model()->set_hidden(kHuge); }},
+      {"model.hidden", [](Spec& s) { s.mutable_model()->set_hidden(65540); }},
+      {"model.ffn", [](Spec& s) { s.mutable_model()->set_ffn(-1); }},
+      {"model.ffn", [](Spec& s) { s.mutable_model()->set_ffn(kHuge); }},
+      {"model.heads", [](Spec& s) { s.mutable_model()->set_heads(0); }},
+      {"model.heads", [](Spec& s) { s.mutable_model()->set_heads(5); }},
+      {"model.max_positions",
+       [](Spec& s) { s.mutable_model()->set_max_positions(63); }},
+      {"model.max_positions",
+       [](Spec& s) { s.mutable_model()->set_max_positions(-1); }},
+      {"model.segments", [](Spec& s) { s.mutable_model()->set_segments(-2); }},
+      {"model.classes", [](Spec& s) { s.mutable_model()->set_classes(3); }},
+      {"model.dropout", [](Spec& s) { s.mutable_model()->set_dropout(1); }},
+      {"model.dropout", [](Spec& s) { s.mutable_model()->set_dropout(-.1); }},
+      {"model.dropout", [](Spec& s) { s.mutable_model()->set_dropout(kNan); }},
+      {"model.dropout_off",
+       [](Spec& s) {
+         s.mutable_model()->set_dropout(0.1);
+         s.mutable_model()->set_dropout_off(true);
+       }},
+      // Data.
+      {"data", [](Spec& s) { s.mutable_data()->clear_format(); }},
+      {"data.tokenizer.kind", [](Spec& s) { s.clear_data(); }},
+      {"data.code_directory.roots",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->clear_roots();
+       }},
+      {"data.code_directory.roots[0]",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_roots(0, "include");
+       }},
+      {"data.code_directory.roots[1]",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->add_roots("");
+       }},
+      {"data.code_directory.roots[0]",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_roots(0, "/a\xff");
+       }},
+      {"data.code_directory.globs",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->clear_globs();
+       }},
+      {"data.code_directory.globs[0]",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_globs(0, "*\n.h");
+       }},
+      {"data.code_directory.validation_fraction",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_validation_fraction(1);
+       }},
+      {"data.code_directory.max_bytes",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_max_bytes(-1);
+       }},
+      {"data.code_directory.max_file_bytes",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_max_file_bytes(kHuge);
+       }},
+      {"data.jsonl.train", [](Spec& s) { s.mutable_data()->mutable_jsonl(); }},
+      {"data.jsonl.validation",
+       [](Spec& s) {
+         s.mutable_data()->mutable_jsonl()->set_validation("v.jsonl");
+       }},
+      {"data.jsonl.fields[0]",
+       [](Spec& s) { s.mutable_data()->mutable_jsonl()->add_fields(""); }},
+      {"data.max_length", [](Spec& s) { s.mutable_data()->set_max_length(0); }},
+      {"data.max_length",
+       [](Spec& s) { s.mutable_data()->set_max_length(1 << 20); }},
+      {"data.mask_probability",
+       [](Spec& s) { s.mutable_data()->set_mask_probability(1.5); }},
+      {"data.mask_probability",
+       [](Spec& s) { s.mutable_data()->set_mask_probability(-0.1); }},
+      {"data.tokenizer.train_vocabulary_size",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->clear_train_vocabulary_size();
+       }},
+      {"data.tokenizer.train_vocabulary_size",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->set_train_vocabulary_size(299);
+       }},
+      {"data.tokenizer.train_vocabulary_size",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->set_train_vocabulary_size(
+             65537);
+       }},
+      {"data.tokenizer.vocabulary_file",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->set_vocabulary_file("/v.json");
+       }},
+      {"data.tokenizer.merges_file",
+       [](Spec& s) {
+         auto* t = s.mutable_data()->mutable_tokenizer();
+         t->clear_train_vocabulary_size();
+         t->set_vocabulary_file("/v.json");
+       }},
+      // Optimizer.
+      {"optimizer.learning_rate_cores",
+       [](Spec& s) { s.mutable_optimizer()->set_learning_rate_cores(0); }},
+      {"optimizer.learning_rate_ranks",
+       [](Spec& s) { s.mutable_optimizer()->set_learning_rate_ranks(-1); }},
+      {"optimizer.learning_rate_other",
+       [](Spec& s) {
+         s.mutable_optimizer()->set_learning_rate_other(kInfinity);
+       }},
+      {"optimizer.weight_decay",
+       [](Spec& s) { s.mutable_optimizer()->set_weight_decay(-1e-9); }},
+      {"optimizer.beta1", [](Spec& s) { s.mutable_optimizer()->set_beta1(1); }},
+      {"optimizer.beta2",
+       [](Spec& s) { s.mutable_optimizer()->set_beta2(-0.5); }},
+      {"optimizer.epsilon",
+       [](Spec& s) { s.mutable_optimizer()->set_epsilon(0); }},
+      {"optimizer.warmup_steps",
+       [](Spec& s) { s.mutable_optimizer()->set_warmup_steps(-1); }},
+      {"optimizer.decay",
+       [](Spec& s) {
+         s.mutable_optimizer()->set_decay(
+             static_cast<v1::OptimizerSpec::Decay>(3));
+       }},
+      {"optimizer.clip_norm",
+       [](Spec& s) { s.mutable_optimizer()->set_clip_norm(-1); }},
+      // Training and resources.
+      {"training.batch_size",
+       [](Spec& s) { s.mutable_training()->clear_batch_size(); }},
+      {"training.batch_size",
+       [](Spec& s) { s.mutable_training()->set_batch_size(33); }},
+      {"training.batch_size",
+       [](Spec& s) { s.mutable_training()->set_batch_size((1 << 20) + 2); }},
+      {"training.report_every_steps",
+       [](Spec& s) { s.mutable_training()->set_report_every_steps(-1); }},
+      {"training.validate_every_steps",
+       [](Spec& s) { s.mutable_training()->set_validate_every_steps(-1); }},
+      {"training.validation_samples",
+       [](Spec& s) { s.mutable_training()->set_validation_samples(-2); }},
+      {"training.precision",
+       [](Spec& s) {
+         s.mutable_training()->set_precision(
+             static_cast<v1::TrainingSpec::Precision>(4));
+       }},
+      {"resources.ranks",
+       [](Spec& s) { s.mutable_resources()->set_ranks(-1); }},
+      {"resources.ranks",
+       [](Spec& s) {
+         s.mutable_resources()->set_ranks(2048);
+         s.mutable_training()->set_batch_size(4096);
+       }},
+      {"resources.threads_per_rank",
+       [](Spec& s) { s.mutable_resources()->set_threads_per_rank(-1); }},
+      {"resources.memory_bytes",
+       [](Spec& s) { s.mutable_resources()->set_memory_bytes(-1); }},
+      {"resources.device",
+       [](Spec& s) {
+         s.mutable_resources()->set_device(
+             static_cast<v1::ResourceSpec::Device>(3));
+       }},
+      // Administration.
+      {"display_name", [](Spec& s) { s.set_display_name("\xc0\xaf"); }},
+      {"display_name", [](Spec& s) { s.set_display_name("a\x1b[2J"); }},
+      {"display_name", [](Spec& s) { s.set_display_name("a\u0085"); }},
+      {"display_name",
+       [](Spec& s) { s.set_display_name(std::string(300, 'x')); }},
+      {"display_name",
+       [](Spec& s) { s.set_display_name(std::string(1 << 20, 'x')); }},
+      {"labels",
+       [](Spec& s) {
+         for (int i = 0; i < 65; ++i) {
+           (*s.mutable_labels())[absl::StrCat("k", i)] = "v";
+         }
+       }},
+      {"labels[a b]", [](Spec& s) { (*s.mutable_labels())["a b"] = "v"; }},
+      {"labels[]", [](Spec& s) { (*s.mutable_labels())[""] = "v"; }},
+      {"labels[a]",
+       [](Spec& s) { (*s.mutable_labels())["a"] = std::string(256, 'v'); }},
+      {"queue", [](Spec& s) { s.set_queue("A queue"); }},
+      {"priority", [](Spec& s) { s.set_priority(1001); }},
+      {"priority", [](Spec& s) { s.set_priority(-1001); }},
+      {"retries.infrastructure",
+       [](Spec& s) { s.mutable_retries()->set_infrastructure(-1); }},
+      {"retries.training",
+       [](Spec& s) { s.mutable_retries()->set_training(-1); }},
+      {"time_limit", [](Spec& s) { s.mutable_time_limit(); }},
+      {"time_limit", [](Spec& s) { s.mutable_time_limit()->set_seconds(-60); }},
+      {"time_limit",
+       [](Spec& s) { s.mutable_time_limit()->set_seconds(kHuge); }},
+      {"checkpoint.every_steps",
+       [](Spec& s) { s.mutable_checkpoint()->set_every_steps(-1); }},
+      {"checkpoint.keep", [](Spec& s) { s.mutable_checkpoint()->set_keep(1); }},
+      {"99",  // a field of another version
+       [](Spec& s) {
+         s.GetReflection()->MutableUnknownFields(&s)->AddVarint(99, 1);
+       }},
+  };
+  return *specs;
+}
+
+const std::vector<BadSpec>& BadClassifierSpecs() {
+  static const auto* specs = new std::vector<BadSpec>{
+      {"model.classes", [](Spec& s) { s.mutable_model()->clear_classes(); }},
+      {"model.classes", [](Spec& s) { s.mutable_model()->set_classes(1); }},
+      {"data.glue_tsv.train",
+       [](Spec& s) { s.mutable_data()->mutable_glue_tsv()->clear_train(); }},
+      {"data.glue_tsv.validation",
+       [](Spec& s) {
+         s.mutable_data()->mutable_glue_tsv()->set_validation("../dev.tsv");
+       }},
+      {"data.glue_tsv.sentence1_column",
+       [](Spec& s) {
+         s.mutable_data()->mutable_glue_tsv()->set_sentence1_column(-1);
+       }},
+      {"data.glue_tsv.label_column",
+       [](Spec& s) {
+         s.mutable_data()->mutable_glue_tsv()->set_label_column(5000);
+       }},
+      {"data.glue_tsv.labels",
+       [](Spec& s) { s.mutable_data()->mutable_glue_tsv()->clear_labels(); }},
+      {"data.glue_tsv.labels",
+       [](Spec& s) {
+         s.mutable_data()->mutable_glue_tsv()->set_labels(1, "entailment");
+       }},
+      {"data.glue_tsv.labels",
+       [](Spec& s) {
+         s.mutable_data()->mutable_glue_tsv()->set_labels(1, "");
+       }},
+      {"data",
+       [](Spec& s) {
+         auto* code = s.mutable_data()->mutable_code_directory();
+         code->add_roots("/usr/include");
+         code->add_globs("*.h");
+       }},
+      {"data.mask_probability",
+       [](Spec& s) { s.mutable_data()->set_mask_probability(0.15); }},
+      {"data.tokenizer.kind",
+       [](Spec& s) { s.mutable_data()->mutable_tokenizer()->clear_kind(); }},
+      {"data.tokenizer.vocabulary_file",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->clear_vocabulary_file();
+       }},
+      {"data.tokenizer.vocabulary_file",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->set_vocabulary_file("v.txt");
+       }},
+      {"data.tokenizer.merges_file",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->set_merges_file("/m.txt");
+       }},
+      {"data.tokenizer.train_vocabulary_size",
+       [](Spec& s) {
+         s.mutable_data()->mutable_tokenizer()->set_train_vocabulary_size(500);
+       }},
+      {"compression.output",
+       [](Spec& s) {
+         s.mutable_compression()->mutable_output()->add_ranks(3);
+       }},
+  };
+  return *specs;
+}
+
+TEST(JobValidationTest, RefusesBadMaskedLmSpecsByField) {
+  EXPECT_GE(BadMaskedLmSpecs().size(), 60u);
+  ExpectRefused(MaskedLmSpec(), BadMaskedLmSpecs());
+}
+
+TEST(JobValidationTest, RefusesBadClassifierSpecsByField) {
+  ExpectRefused(ClassifierSpec(), BadClassifierSpecs());
+}
+
+TEST(JobValidationTest, LabelsThatAreNoTextAreRefused) {
+  Spec spec = MaskedLmSpec();
+  spec.clear_labels();
+  (*spec.mutable_labels())["\xff"] = "v";
+  const auto violations = ValidateJobSpec(spec);
+  ASSERT_EQ(violations.size(), 1u) << Describe(violations);
+  EXPECT_EQ(violations[0].field, "labels[0].key");
+}
+
+TEST(JobValidationTest, AcceptsSoundSpecsBeforeAndAfterDefaults) {
+  for (const Spec& spec : {MaskedLmSpec(), ClassifierSpec()}) {
+    EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+    EXPECT_EQ(Describe(ValidateJobSpec(WithDefaults(spec))), "");
+  }
+}
+
+TEST(JobValidationTest, AcceptsWhatLiesOnABound) {
+  Spec spec = MaskedLmSpec();
+  spec.set_priority(-1000);
+  spec.mutable_objective()->mutable_late()->set_target_ratio(1);
+  spec.mutable_objective()->mutable_early()->set_steps(0);
+  spec.mutable_training()->set_validation_samples(-1);
+  spec.mutable_model()->set_max_positions(64);
+  spec.mutable_optimizer()->set_clip_norm(0);
+  spec.mutable_time_limit()->set_nanos(1);
+  spec.set_display_name("na\u00efve \u6a21\u578b \U0001F600");
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+}
+
+TEST(JobValidationTest, EmptySpecNamesWhatIsMissing) {
+  const std::string text = Describe(ValidateJobSpec(Spec()));
+  for (const char* field : {"model.family", "model.layers", "model.hidden",
+                            "model.heads", "data: ", "data.tokenizer.kind",
+                            "objective.early.steps", "training.batch_size"}) {
+    EXPECT_NE(text.find(field), std::string::npos) << field << " in\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace comera

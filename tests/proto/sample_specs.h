@@ -1,0 +1,92 @@
+// Sound job specifications that tests start from.
+#ifndef COMERA_TESTS_PROTO_SAMPLE_SPECS_H_
+#define COMERA_TESTS_PROTO_SAMPLE_SPECS_H_
+
+#include <string>
+
+#include "comera/v1/job.pb.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace comera {
+
+inline v1::JobSpec SpecFromText(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
+  return spec;
+}
+
+// Masked language model on source code, everything compressed, with targets.
+inline v1::JobSpec MaskedLmSpec() {
+  return SpecFromText(R"pb(
+    display_name: "code"
+    labels { key: "team" value: "a" }
+    model { family: MASKED_LM layers: 2 hidden: 48 ffn: 192 heads: 4 }
+    data {
+      code_directory { roots: "/usr/include" globs: "*.h" }
+      tokenizer { kind: BYTE_BPE train_vocabulary_size: 1000 }
+      max_length: 64
+    }
+    compression {
+      embedding {
+        input_modes: [ 10, 10, 10 ]
+        output_modes: [ 4, 3, 4 ]
+        ranks: [ 8, 8 ]
+      }
+      attention {
+        input_modes: [ 6, 8 ]
+        output_modes: [ 8, 6 ]
+        ranks: [ 6, 12, 6 ]
+      }
+      ffn_up {
+        input_modes: [ 6, 8 ]
+        output_modes: [ 12, 16 ]
+        ranks: 12
+      }
+      ffn_down {
+        input_modes: [ 16, 12 ]
+        output_modes: [ 8, 6 ]
+        ranks: 12
+      }
+      output {
+        input_modes: [ 6, 8 ]
+        output_modes: [ 32, 32 ]
+        ranks: 12
+      }
+    }
+    objective {
+      early { steps: 100 }
+      late { target_loss: 3.5 target_ratio: 0.8 max_steps: 100 }
+    }
+    training { batch_size: 32 seed: 1 }
+    resources { ranks: 2 }
+  )pb");
+}
+
+// Sentence pair classifier, modes chosen automatically, no targets.
+inline v1::JobSpec ClassifierSpec() {
+  return SpecFromText(R"pb(
+    model {
+      family: ENCODER_CLASSIFIER
+      layers: 2
+      hidden: 48
+      heads: 4
+      classes: 3
+    }
+    data {
+      glue_tsv {
+        train: "/data/train.tsv"
+        validation: "/data/dev.tsv"
+        labels: [ "entailment", "neutral", "contradiction" ]
+      }
+      tokenizer { kind: WORDPIECE vocabulary_file: "/data/vocab.txt" }
+      max_length: 128
+    }
+    objective { early { steps: 100 } }
+    training { batch_size: 32 }
+  )pb");
+}
+
+}  // namespace comera
+
+#endif  // COMERA_TESTS_PROTO_SAMPLE_SPECS_H_
