@@ -1,0 +1,59 @@
+#include "worker/trainer/objective/pareto_objective.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+ParetoObjective::ParetoObjective(const ObjectiveOptions& options,
+                                 std::unique_ptr<SizeMeasure> measure,
+                                 const ParameterLayout& layout,
+                                 kernels::Backend* backend)
+    : Objective(options, std::move(measure), backend) {
+  for (const Parameter& p : layout.parameters()) {
+    if (p.kind != ParameterKind::kCore || p.size == 0) continue;
+    if (!core_runs_.empty() &&
+        core_runs_.back().offset + core_runs_.back().size == p.offset) {
+      core_runs_.back().size += p.size;
+    } else {
+      core_runs_.push_back({p.offset, p.size});
+    }
+  }
+}
+
+absl::StatusOr<ObjectiveStep> ParetoObjective::Apply(
+    const StepLoss& loss, v1::Stage stage, double gradient_scale,
+    kernels::ConstVector parameters, kernels::Vector gradients) {
+  ASSIGN_OR_RETURN(ObjectiveStep step, Measure(parameters));
+  double size_factor = options_.gamma;
+  if (stage == v1::LATE) {
+    const double loss_excess =
+        options_.w_loss * (loss.smoothed - options_.target_loss);
+    const double size_excess = options_.w_size *
+                               (step.size - options_.target_size) /
+                               options_.initial_size;
+    step.on_size = loss_excess < size_excess;
+    step.loss_factor = options_.rho + (step.on_size ? 0 : options_.w_loss);
+    size_factor = options_.rho + (step.on_size ? options_.w_size : 0);
+  }
+  RETURN_IF_ERROR(backend_->Scale(
+      static_cast<float>(step.loss_factor * gradient_scale), gradients));
+  std::vector<float> coefficients = measure_->RelaxedGradient();
+  for (float& c : coefficients) {
+    c = static_cast<float>(c * size_factor / options_.initial_size);
+  }
+  RETURN_IF_ERROR(backend_->AddBondGradient(parameters, measure_->bonds(),
+                                            coefficients, measure_->threshold(),
+                                            gradients));
+  if (options_.beta == 0) return step;
+  for (const Run& run : core_runs_) {
+    RETURN_IF_ERROR(backend_->Axpy(
+        static_cast<float>(2 * options_.beta),
+        kernels::ConstVector(parameters.data + run.offset, run.size),
+        kernels::Vector(gradients.data + run.offset, run.size)));
+  }
+  return step;
+}
+
+}  // namespace comera::trainer

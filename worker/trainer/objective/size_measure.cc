@@ -1,0 +1,91 @@
+#include "worker/trainer/objective/size_measure.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+absl::StatusOr<std::unique_ptr<SizeMeasure>> SizeMeasure::Create(
+    const std::vector<TensorisedLayer>& layers, const ParameterLayout& layout,
+    float threshold, kernels::Backend* backend) {
+  std::unique_ptr<SizeMeasure> measure(new SizeMeasure(threshold, backend));
+  for (const TensorisedLayer& layer : layers) {
+    if (layer.modes.empty() || layer.bonds.size() + 1 != layer.modes.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer ", layer.name, ": ", layer.modes.size(),
+                       " modes, ", layer.bonds.size(), " bonds"));
+    }
+    Layer entry;
+    entry.modes.assign(layer.modes.begin(), layer.modes.end());
+    entry.first_bond = measure->bonds_.size();
+    for (int bond : layer.bonds) {
+      measure->bonds_.push_back({layout[bond].offset, layout[bond].size});
+    }
+    measure->layers_.push_back(std::move(entry));
+  }
+  const int64_t bytes = measure->bonds_.size() * sizeof(float);
+  measure->l1_piece_ = measure->arena_.Reserve("bond l1 norms", bytes);
+  measure->count_piece_ = measure->arena_.Reserve("bond counts", bytes);
+  RETURN_IF_ERROR(measure->arena_.Commit());
+  measure->l1_.resize(measure->bonds_.size());
+  measure->count_.resize(measure->bonds_.size());
+  return measure;
+}
+
+double SizeMeasure::Norm(const Layer& layer, size_t i,
+                         const std::vector<float>& norms) {
+  if (i == 0 || i == layer.modes.size()) return 1;
+  return norms[layer.first_bond + i - 1];
+}
+
+bool SizeMeasure::Gone(const Layer& layer) const {
+  for (size_t i = 1; i < layer.modes.size(); ++i) {
+    if (count_[layer.first_bond + i - 1] == 0) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<SizeMeasure::Sizes> SizeMeasure::Measure(
+    kernels::ConstVector parameters) {
+  Sizes sizes;
+  if (bonds_.empty()) return sizes;
+  float* l1 = arena_.Floats(l1_piece_);
+  float* count = arena_.Floats(count_piece_);
+  RETURN_IF_ERROR(
+      backend_->BondNorms(parameters, bonds_, threshold_, l1, count));
+  const int64_t bytes = bonds_.size() * sizeof(float);
+  RETURN_IF_ERROR(backend_->CopyToHost(l1_.data(), l1, bytes));
+  RETURN_IF_ERROR(backend_->CopyToHost(count_.data(), count, bytes));
+  for (size_t i = 0; i < bonds_.size(); ++i) {
+    sizes.alive_sum += l1_[i];
+    sizes.alive_entries += count_[i];
+  }
+  for (const Layer& layer : layers_) {
+    if (Gone(layer)) continue;
+    for (size_t i = 0; i < layer.modes.size(); ++i) {
+      sizes.counted +=
+          layer.modes[i] * Norm(layer, i, count_) * Norm(layer, i + 1, count_);
+      sizes.relaxed +=
+          layer.modes[i] * Norm(layer, i, l1_) * Norm(layer, i + 1, l1_);
+    }
+  }
+  return sizes;
+}
+
+std::vector<float> SizeMeasure::RelaxedGradient() const {
+  std::vector<float> gradient(bonds_.size(), 0);
+  for (const Layer& layer : layers_) {
+    if (Gone(layer)) continue;
+    // Bond i is in the terms of the core on its left and on its right.
+    for (size_t i = 1; i < layer.modes.size(); ++i) {
+      gradient[layer.first_bond + i - 1] =
+          static_cast<float>(layer.modes[i - 1] * Norm(layer, i - 1, l1_) +
+                             layer.modes[i] * Norm(layer, i + 1, l1_));
+    }
+  }
+  return gradient;
+}
+
+}  // namespace comera::trainer

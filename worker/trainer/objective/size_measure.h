@@ -1,0 +1,73 @@
+// How large the tensorised layers are at the current rank entries.
+#ifndef COMERA_WORKER_TRAINER_OBJECTIVE_SIZE_MEASURE_H_
+#define COMERA_WORKER_TRAINER_OBJECTIVE_SIZE_MEASURE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/arena.h"
+#include "kernels/backend.h"
+#include "worker/trainer/model/parameter_layout.h"
+
+namespace comera::trainer {
+
+// The formulas of REFERENCE.md, "Size", over a set of layers: with n_i the
+// modes and d_i the rank entries of bond i (both outer norms are 1),
+//   S  = sum over layers and i of n_i |d_{i-1}|_0 |d_i|_0
+//   S^ = sum over layers and i of n_i |d_{i-1}|_1 |d_i|_1
+// where only entries above the threshold count. A layer with a bond of which
+// no entry is alive is gone: it counts 0 in both.
+//
+// Not thread-safe.
+class SizeMeasure {
+ public:
+  struct Sizes {
+    double counted = 0;
+    double relaxed = 0;
+    double alive_entries = 0;
+    double alive_sum = 0;
+  };
+
+  static absl::StatusOr<std::unique_ptr<SizeMeasure>> Create(
+      const std::vector<TensorisedLayer>& layers, const ParameterLayout& layout,
+      float threshold, kernels::Backend* backend);
+
+  // Reads the rank entries; waits for the device.
+  absl::StatusOr<Sizes> Measure(kernels::ConstVector parameters);
+
+  // Of the last Measure, one number per bond: dS^ / d(entry), the same for all
+  // alive entries of a bond.
+  std::vector<float> RelaxedGradient() const;
+
+  // Bonds of all layers, in order of layers.
+  const std::vector<kernels::BondSpan>& bonds() const { return bonds_; }
+  float threshold() const { return threshold_; }
+
+ private:
+  struct Layer {
+    std::vector<double> modes;
+    size_t first_bond;  // into bonds_; modes.size() - 1 of them
+  };
+
+  SizeMeasure(float threshold, kernels::Backend* backend)
+      : threshold_(threshold), backend_(backend), arena_(backend) {}
+  // Norm of bond i of 0..order; `norms` holds the inner ones.
+  static double Norm(const Layer& layer, size_t i,
+                     const std::vector<float>& norms);
+  bool Gone(const Layer& layer) const;
+
+  const float threshold_;
+  kernels::Backend* const backend_;
+  kernels::Arena arena_;
+  kernels::Arena::Piece l1_piece_ = 0;
+  kernels::Arena::Piece count_piece_ = 0;
+  std::vector<Layer> layers_;
+  std::vector<kernels::BondSpan> bonds_;
+  std::vector<float> l1_;
+  std::vector<float> count_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_OBJECTIVE_SIZE_MEASURE_H_
