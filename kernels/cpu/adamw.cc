@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cpu/cpu_backend_impl.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr int64_t kSquaresRun = 4096;  // squares that are summed in fp32
+constexpr int64_t kCost = 4;           // simple elements per parameter
+
+COMERA_CLONES
+float Squares(const float* x, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
+  return sum;
+}
+
+// What is the same for every element of a segment.
+struct Rule {
+  float beta1, beta2, epsilon;
+  float gradient_scale;
+  float rate;   // learning rate / (1 - beta1^step)
+  float decay;  // learning rate * weight decay
+  float root;   // 1 / sqrt(1 - beta2^step)
+};
+
+COMERA_CLONES
+void Update(const Rule& rule, float* __restrict p, const float* __restrict g,
+            float* __restrict m, float* __restrict v, int64_t n) {
+  const Rule r = rule;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float gradient = g[i] * r.gradient_scale;
+    const float first = r.beta1 * m[i] + (1 - r.beta1) * gradient;
+    const float second = r.beta2 * v[i] + (1 - r.beta2) * gradient * gradient;
+    m[i] = first;
+    v[i] = second;
+    p[i] -= r.rate * first / (std::sqrt(second) * r.root + r.epsilon) +
+            r.decay * p[i];
+  }
+}
+
+Rule MakeRule(const AdamWStep& step, const AdamWSegment& segment) {
+  const double t = static_cast<double>(step.step);
+  const double rate = segment.learning_rate;
+  return {step.beta1,
+          step.beta2,
+          step.epsilon,
+          step.gradient_scale,
+          static_cast<float>(
+              rate / (1 - std::pow(static_cast<double>(step.beta1), t))),
+          static_cast<float>(rate * segment.weight_decay),
+          static_cast<float>(
+              1 / std::sqrt(1 - std::pow(static_cast<double>(step.beta2), t)))};
+}
+
+}  // namespace
+
+absl::Status CpuBackend::SumOfSquares(ConstVector x, float* result) {
+  RETURN_IF_ERROR(CheckMemory("SumOfSquares", "x", x.data, x.size));
+  RETURN_IF_ERROR(CheckMemory("SumOfSquares", "result", result, 1));
+  const int64_t runs = (x.size + kSquaresRun - 1) / kSquaresRun;
+  double* partial = Scratch<double>(runs);
+  ParallelRanges(threads_, runs, kSquaresRun, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      partial[i] = Squares(x.data + i * kSquaresRun,
+                           std::min(kSquaresRun, x.size - i * kSquaresRun));
+    }
+  });
+  double sum = 0;
+  for (int64_t i = 0; i < runs; ++i) sum += partial[i];
+  *result = static_cast<float>(sum);
+  return absl::OkStatus();
+}
+
+absl::Status CpuBackend::AdamW(const AdamWStep& step,
+                               absl::Span<const AdamWSegment> segments,
+                               Vector parameters, ConstVector gradients,
+                               Vector first_moment, Vector second_moment) {
+  const int64_t size = parameters.size;
+  RETURN_IF_ERROR(CheckMemory("AdamW", "parameters", parameters.data, size));
+  RETURN_IF_ERROR(CheckVector("AdamW", "gradients", gradients, size));
+  RETURN_IF_ERROR(CheckVector("AdamW", "first_moment", first_moment, size));
+  RETURN_IF_ERROR(CheckVector("AdamW", "second_moment", second_moment, size));
+  if (step.step < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("AdamW: step is ", step.step, ", counted from 1"));
+  }
+  int64_t total = 0;
+  for (const AdamWSegment& segment : segments) {
+    if (segment.offset < 0 || segment.size < 0 ||
+        segment.offset > size - segment.size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("AdamW: segment [", segment.offset, ", +", segment.size,
+                       ") lies outside ", size, " parameters"));
+    }
+    total += segment.size;
+  }
+  // The segments laid end to end are shared among the threads; many are small.
+  ParallelElements(threads_, total, kCost, [&](int64_t begin, int64_t end) {
+    int64_t start = 0;
+    for (const AdamWSegment& segment : segments) {
+      const int64_t first = std::max(begin, start);
+      const int64_t last = std::min(end, start + segment.size);
+      if (first < last) {
+        const int64_t at = segment.offset + first - start;
+        Update(MakeRule(step, segment), parameters.data + at,
+               gradients.data + at, first_moment.data + at,
+               second_moment.data + at, last - first);
+      }
+      start += segment.size;
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace comera::kernels

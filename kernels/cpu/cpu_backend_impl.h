@@ -1,0 +1,137 @@
+// The class behind CreateCpuBackend; each group of operations has its file.
+#ifndef COMERA_KERNELS_CPU_CPU_BACKEND_IMPL_H_
+#define COMERA_KERNELS_CPU_CPU_BACKEND_IMPL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace comera::kernels {
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options);
+
+  // memory.cc
+  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  void Free(void* memory) override;
+  absl::Status CopyToDevice(void* to, const void* from, int64_t bytes) override;
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override;
+  absl::Status Copy(void* to, const void* from, int64_t bytes) override;
+  absl::Status Fill(Vector x, float value) override;
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+  // gemm.cc
+  absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
+                    ConstMatrix a, ConstMatrix b, float beta,
+                    Matrix c) override;
+
+  // linear.cc
+  absl::Status Axpy(float alpha, ConstVector x, Vector y) override;
+  absl::Status Scale(float alpha, Vector x) override;
+  absl::Status AddBias(ConstVector bias, Matrix y) override;
+  absl::Status BiasGradient(ConstMatrix grad_y, Vector grad_bias) override;
+  absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c, int64_t d,
+                              const float* in, float* out) override;
+
+  // cores.cc
+  absl::Status FoldCore(ConstMatrix g, ConstVector d, float threshold,
+                        Matrix h) override;
+  absl::Status FoldCoreBackward(ConstMatrix g, ConstVector d, float threshold,
+                                ConstMatrix grad_h, Matrix grad_g,
+                                Vector grad_d) override;
+  absl::Status BondNorms(ConstVector parameters,
+                         absl::Span<const BondSpan> bonds, float threshold,
+                         float* l1, float* count) override;
+  absl::Status AddBondGradient(ConstVector parameters,
+                               absl::Span<const BondSpan> bonds,
+                               absl::Span<const float> coefficient,
+                               float threshold, Vector gradients) override;
+
+  // ttm.cc
+  absl::Status TtmLookup(const TtmTables& t, const float* prefix,
+                         const float* suffix, ConstIndices rows,
+                         Matrix out) override;
+  absl::Status TtmLookupBackward(const TtmTables& t, const float* prefix,
+                                 const float* suffix, ConstIndices rows,
+                                 ConstMatrix grad_out, float* grad_prefix,
+                                 float* grad_suffix) override;
+
+  // pointwise.cc
+  absl::Status Gelu(ConstMatrix x, Matrix y) override;
+  absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
+                            Matrix grad_x) override;
+  absl::Status Tanh(ConstMatrix x, Matrix y) override;
+  absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
+                            Matrix grad_x) override;
+  absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix y) override;
+
+  // layer_norm.cc
+  absl::Status ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
+                                 ConstMatrix residual, ConstVector gamma,
+                                 ConstVector beta, float epsilon,
+                                 Matrix normalised, Vector inverse_deviation,
+                                 Matrix y) override;
+  absl::Status ResidualLayerNormBackward(
+      const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+      ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
+      Matrix grad_residual, Vector grad_gamma, Vector grad_beta) override;
+
+  // rows.cc
+  absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
+                          Matrix out) override;
+  absl::Status ScatterAddRows(ConstMatrix in, ConstIndices rows,
+                              Matrix table) override;
+
+  // attention.cc
+  absl::Status Attention(const AttentionShape& shape, const DropoutKey& key,
+                         ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                         ConstVector mask, float* probabilities,
+                         Matrix out) override;
+  int64_t AttentionWorkspaceBytes(const AttentionShape& shape) override;
+  absl::Status AttentionBackward(const AttentionShape& shape,
+                                 const DropoutKey& key, ConstMatrix q,
+                                 ConstMatrix k, ConstMatrix v,
+                                 const float* probabilities,
+                                 ConstMatrix grad_out, Matrix grad_q,
+                                 Matrix grad_k, Matrix grad_v,
+                                 void* workspace) override;
+
+  // cross_entropy.cc
+  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, ConstIndices labels,
+                                   Matrix grad_logits, float* totals) override;
+
+  // adamw.cc
+  absl::Status SumOfSquares(ConstVector x, float* result) override;
+  absl::Status AdamW(const AdamWStep& step,
+                     absl::Span<const AdamWSegment> segments, Vector parameters,
+                     ConstVector gradients, Vector first_moment,
+                     Vector second_moment) override;
+
+ private:
+  // Memory of the calling operation alone. It grows in the first step and is
+  // then only reused.
+  template <typename T>
+  T* Scratch(int64_t count) {
+    const size_t lines = (count * sizeof(T) + sizeof(Line) - 1) / sizeof(Line);
+    if (scratch_.size() < lines) scratch_.resize(lines);
+    return reinterpret_cast<T*>(scratch_.data());
+  }
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+
+  const int threads_;
+  const int64_t memory_limit_bytes_;
+  int64_t allocated_bytes_ = 0;
+  std::vector<Line> scratch_;
+};
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CPU_CPU_BACKEND_IMPL_H_

@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cmath>
+
+#include "common/status_macros.h"
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/cpu_backend_impl.h"
+#include "kernels/cpu/dropout_mask.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+// Simple elements that one element of a row costs (several passes, in cache).
+constexpr int64_t kCost = 4;
+
+// sum = x * scales + residual; scales or residual may be null.
+COMERA_CLONES
+void SumRun(const float* __restrict x, const float* __restrict scales,
+            const float* __restrict residual, float* __restrict sum,
+            int64_t n) {
+  if (scales != nullptr && residual != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] = x[i] * scales[i] + residual[i];
+  } else if (scales != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] = x[i] * scales[i];
+  } else if (residual != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + residual[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) sum[i] = x[i];
+  }
+}
+
+// Normalises `row` in place and writes y; returns the inverse deviation. Two
+// passes: the variance is of centred values.
+COMERA_CLONES
+float NormaliseRow(float* __restrict row, const float* __restrict gamma,
+                   const float* __restrict beta, float epsilon,
+                   float* __restrict y, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += row[i];
+  const float mean = sum / static_cast<float>(n);
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (int64_t i = 0; i < n; ++i) {
+    const float centred = row[i] - mean;
+    squares += centred * centred;
+  }
+  const float inverse =
+      1.0f / std::sqrt(squares / static_cast<float>(n) + epsilon);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = (row[i] - mean) * inverse;
+    row[i] = value;
+    y[i] = value * gamma[i] + beta[i];
+  }
+  return inverse;
+}
+
+// With g = grad_y * gamma: grad = (g - mean(g) - normalised * mean(g *
+// normalised)) * inverse. `grad` may be null.
+COMERA_CLONES
+void BackwardRow(const float* __restrict grad_y,
+                 const float* __restrict normalised,
+                 const float* __restrict gamma, float inverse,
+                 float* __restrict grad, float* __restrict gamma_sum,
+                 float* __restrict beta_sum, int64_t n) {
+  float sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = grad_y[i] * gamma[i];
+    sum += g;
+    product += g * normalised[i];
+    gamma_sum[i] += grad_y[i] * normalised[i];
+    beta_sum[i] += grad_y[i];
+  }
+  if (grad == nullptr) return;
+  const float mean = sum / static_cast<float>(n);
+  const float slope = product / static_cast<float>(n);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    grad[i] = (grad_y[i] * gamma[i] - mean - normalised[i] * slope) * inverse;
+  }
+}
+
+// to = from * scales, in place or not; null scales are ones.
+COMERA_CLONES
+void MaskRun(const float* from, const float* scales, float* to, int64_t n) {
+  if (scales == nullptr) {
+    std::copy(from, from + n, to);
+    return;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i] * scales[i];
+}
+
+// Calls f(column, count, scales) over a row; scales is null without dropout.
+template <typename F>
+void ForMaskedRuns(const DropoutMask& mask, int64_t row, int64_t cols,
+                   const F& f) {
+  if (!mask.active()) {
+    f(int64_t{0}, cols, nullptr);
+    return;
+  }
+  alignas(64) float scales[kMaskColumns];
+  for (int64_t c = 0; c < cols; c += kMaskColumns) {
+    const int64_t n = std::min(kMaskColumns, cols - c);
+    mask.Fill(row, c, n, scales);
+    f(c, n, static_cast<const float*>(scales));
+  }
+}
+
+}  // namespace
+
+absl::Status CpuBackend::ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
+                                           ConstMatrix residual,
+                                           ConstVector gamma, ConstVector beta,
+                                           float epsilon, Matrix normalised,
+                                           Vector inverse_deviation, Matrix y) {
+  constexpr char kOp[] = "ResidualLayerNorm";
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  if (residual.data != nullptr) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, x.rows, x.cols));
+  }
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, x.cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, x.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, x.rows, x.cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, x.rows));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
+  if (x.cols == 0) return absl::OkStatus();
+  const DropoutMask mask(key);
+  ParallelRanges(
+      threads_, x.rows, kCost * x.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const float* from = x.data + i * x.stride;
+          const float* add = residual.data == nullptr
+                                 ? nullptr
+                                 : residual.data + i * residual.stride;
+          float* row = normalised.data + i * normalised.stride;
+          ForMaskedRuns(
+              mask, i, x.cols, [&](int64_t c, int64_t n, const float* scales) {
+                SumRun(from + c, scales, add == nullptr ? nullptr : add + c,
+                       row + c, n);
+              });
+          inverse_deviation.data[i] =
+              NormaliseRow(row, gamma.data, beta.data, epsilon,
+                           y.data + i * y.stride, x.cols);
+        }
+      });
+  return absl::OkStatus();
+}
+
+absl::Status CpuBackend::ResidualLayerNormBackward(
+    const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+    ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
+    Matrix grad_residual, Vector grad_gamma, Vector grad_beta) {
+  constexpr char kOp[] = "ResidualLayerNormBackward";
+  const int64_t rows = grad_y.rows, cols = grad_y.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  if (grad_x.data != nullptr) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
+  }
+  if (grad_residual.data != nullptr) {
+    RETURN_IF_ERROR(
+        CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
+  }
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  if (rows == 0 || cols == 0) return absl::OkStatus();
+
+  const DropoutMask mask(key);
+  const int64_t blocks = ReductionBlocks(rows);
+  float* partial = Scratch<float>(2 * blocks * cols);
+  std::fill(partial, partial + 2 * blocks * cols, 0.0f);
+  // The gradient of the sum goes to grad_residual, or without one straight to
+  // grad_x; masking a row of grad_x comes after.
+  const Matrix sum = grad_residual.data != nullptr ? grad_residual : grad_x;
+  const auto row_backward = [&](int64_t i, float* sums) {
+    float* grad = sum.data == nullptr ? nullptr : sum.data + i * sum.stride;
+    BackwardRow(grad_y.data + i * grad_y.stride,
+                normalised.data + i * normalised.stride, gamma.data,
+                inverse_deviation.data[i], grad, sums, sums + cols, cols);
+    if (grad_x.data == nullptr) return;
+    float* to = grad_x.data + i * grad_x.stride;
+    if (to == grad && !mask.active()) return;
+    ForMaskedRuns(mask, i, cols,
+                  [&](int64_t c, int64_t n, const float* scales) {
+                    MaskRun(grad + c, scales, to + c, n);
+                  });
+  };
+  ParallelRanges(threads_, blocks, kCost * rows * cols / blocks,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t b = begin; b < end; ++b) {
+                     for (int64_t i = rows * b / blocks;
+                          i < rows * (b + 1) / blocks; ++i) {
+                       row_backward(i, partial + 2 * b * cols);
+                     }
+                   }
+                 });
+  AddColumnSums(partial, blocks, 2 * cols, cols, grad_gamma.data);
+  AddColumnSums(partial + cols, blocks, 2 * cols, cols, grad_beta.data);
+  return absl::OkStatus();
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include "common/status_macros.h"
+#include "kernels/cpu/cpu_backend_impl.h"
+#include "kernels/cpu/dropout_mask.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector_math.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr float kSqrtHalf = 0.70710678118654752f;
+constexpr float kInverseSqrtTwoPi = 0.39894228040143268f;
+// Simple elements that one erf, tanh or random number is worth.
+constexpr int64_t kMathCost = 4;
+
+// The functions below may run in place: `omp simd` says that no element
+// depends on another.
+COMERA_CLONES
+void GeluRun(const float* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = 0.5f * x[i] * (1.0f + VectorErf(x[i] * kSqrtHalf));
+  }
+}
+
+COMERA_CLONES
+void GeluBackwardRun(const float* x, const float* grad_y, float* grad_x,
+                     int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    const float cdf = 0.5f * (1.0f + VectorErf(v * kSqrtHalf));
+    const float pdf = kInverseSqrtTwoPi * VectorExp(-0.5f * v * v);
+    grad_x[i] = grad_y[i] * (cdf + v * pdf);
+  }
+}
+
+COMERA_CLONES
+void TanhRun(const float* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = VectorTanh(x[i]);
+}
+
+COMERA_CLONES
+void TanhBackwardRun(const float* y, const float* grad_y, float* grad_x,
+                     int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) grad_x[i] = grad_y[i] * (1.0f - y[i] * y[i]);
+}
+
+COMERA_CLONES
+void MultiplyRun(const float* x, const float* scales, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scales[i];
+}
+
+bool Contiguous(ConstMatrix m) { return m.stride == m.cols; }
+
+template <typename Run>
+absl::Status Unary(const char* op, int threads, ConstMatrix x, Matrix y,
+                   Run run) {
+  RETURN_IF_ERROR(CheckMatrix(op, "x", x));
+  RETURN_IF_ERROR(CheckMatrix(op, "y", y, x.rows, x.cols));
+  ParallelRuns(threads, x.rows, x.cols, Contiguous(x) && Contiguous(y),
+               kMathCost, [&](int64_t row, int64_t column, int64_t n) {
+                 run(x.data + row * x.stride + column,
+                     y.data + row * y.stride + column, n);
+               });
+  return absl::OkStatus();
+}
+
+template <typename Run>
+absl::Status Binary(const char* op, int threads, ConstMatrix saved,
+                    ConstMatrix grad_y, Matrix grad_x, Run run) {
+  RETURN_IF_ERROR(CheckMatrix(op, "saved", saved));
+  RETURN_IF_ERROR(CheckMatrix(op, "grad_y", grad_y, saved.rows, saved.cols));
+  RETURN_IF_ERROR(CheckMatrix(op, "grad_x", grad_x, saved.rows, saved.cols));
+  ParallelRuns(threads, saved.rows, saved.cols,
+               Contiguous(saved) && Contiguous(grad_y) && Contiguous(grad_x),
+               kMathCost, [&](int64_t row, int64_t column, int64_t n) {
+                 run(saved.data + row * saved.stride + column,
+                     grad_y.data + row * grad_y.stride + column,
+                     grad_x.data + row * grad_x.stride + column, n);
+               });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CpuBackend::Gelu(ConstMatrix x, Matrix y) {
+  return Unary("Gelu", threads_, x, y, GeluRun);
+}
+
+absl::Status CpuBackend::GeluBackward(ConstMatrix x, ConstMatrix grad_y,
+                                      Matrix grad_x) {
+  return Binary("GeluBackward", threads_, x, grad_y, grad_x, GeluBackwardRun);
+}
+
+absl::Status CpuBackend::Tanh(ConstMatrix x, Matrix y) {
+  return Unary("Tanh", threads_, x, y, TanhRun);
+}
+
+absl::Status CpuBackend::TanhBackward(ConstMatrix y, ConstMatrix grad_y,
+                                      Matrix grad_x) {
+  return Binary("TanhBackward", threads_, y, grad_y, grad_x, TanhBackwardRun);
+}
+
+absl::Status CpuBackend::Dropout(const DropoutKey& key, ConstMatrix x,
+                                 Matrix y) {
+  RETURN_IF_ERROR(CheckDropout("Dropout", key));
+  RETURN_IF_ERROR(CheckMatrix("Dropout", "x", x));
+  RETURN_IF_ERROR(CheckMatrix("Dropout", "y", y, x.rows, x.cols));
+  const DropoutMask mask(key);
+  ParallelRanges(threads_, x.rows, kMathCost * x.cols,
+                 [&](int64_t begin, int64_t end) {
+                   alignas(64) float scales[kMaskColumns];
+                   for (int64_t i = begin; i < end; ++i) {
+                     const float* from = x.data + i * x.stride;
+                     float* to = y.data + i * y.stride;
+                     if (!mask.active()) {
+                       if (from != to) std::copy(from, from + x.cols, to);
+                       continue;
+                     }
+                     for (int64_t c = 0; c < x.cols; c += kMaskColumns) {
+                       const int64_t n = std::min(kMaskColumns, x.cols - c);
+                       mask.Fill(i, c, n, scales);
+                       MultiplyRun(from + c, scales, to + c, n);
+                     }
+                   }
+                 });
+  return absl::OkStatus();
+}
+
+}  // namespace comera::kernels

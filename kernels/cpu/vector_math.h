@@ -1,0 +1,84 @@
+// exp, erf and tanh without calls or branches, so that loops over them
+// vectorise. Relative error below 5e-7 each (tests/kernels/cpu).
+#ifndef COMERA_KERNELS_CPU_VECTOR_MATH_H_
+#define COMERA_KERNELS_CPU_VECTOR_MATH_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+
+namespace comera::kernels {
+
+COMERA_INLINE float FloatOfBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+COMERA_INLINE uint32_t BitsOfFloat(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// 2^n times a polynomial on [-ln2/2, ln2/2] (Cephes expf). Below -87 the
+// result stays at e^-87, above 88 at e^88; NaN stays NaN.
+COMERA_INLINE float VectorExp(float x) {
+  const float clamped = x < -87.0f ? -87.0f : (x > 88.0f ? 88.0f : x);
+  // Adding 1.5 * 2^23 leaves the rounded integer in the low bits.
+  constexpr float kRound = 12582912.0f;
+  const float shifted = clamped * 1.44269504088896341f + kRound;
+  const float n = shifted - kRound;
+  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  return p * FloatOfBits((BitsOfFloat(shifted) + 127u) << 23);
+}
+
+// Odd rational approximation on [-4, 4] (as in Eigen and XLA); beyond, erf is
+// +-1 in fp32.
+COMERA_INLINE float VectorErf(float x) {
+  const float c = x < -4.0f ? -4.0f : (x > 4.0f ? 4.0f : x);
+  const float s = c * c;
+  float p = -2.72614225801306e-10f;
+  p = p * s + 2.77068142495902e-08f;
+  p = p * s - 2.10102402082508e-06f;
+  p = p * s - 5.69250639462346e-05f;
+  p = p * s - 7.34990630326855e-04f;
+  p = p * s - 2.95459980854025e-03f;
+  p = p * s - 1.60960333262415e-02f;
+  float q = -1.45660718464996e-05f;
+  q = q * s - 2.13374055278905e-04f;
+  q = q * s - 1.68282697438203e-03f;
+  q = q * s - 7.37332916720468e-03f;
+  q = q * s - 1.42647390514189e-02f;
+  return c * p / q;
+}
+
+// Odd rational approximation on [-7.9, 7.9] (as in Eigen and XLA).
+COMERA_INLINE float VectorTanh(float x) {
+  constexpr float kLimit = 7.90531110763549805f;
+  const float c = x < -kLimit ? -kLimit : (x > kLimit ? kLimit : x);
+  const float s = c * c;
+  float p = -2.76076847742355e-16f;
+  p = p * s + 2.00018790482477e-13f;
+  p = p * s - 8.60467152213735e-11f;
+  p = p * s + 5.12229709037114e-08f;
+  p = p * s + 1.48572235717979e-05f;
+  p = p * s + 6.37261928875436e-04f;
+  p = p * s + 4.89352455891786e-03f;
+  float q = 1.19825839466702e-06f;
+  q = q * s + 1.18534705686654e-04f;
+  q = q * s + 2.26843463243900e-03f;
+  q = q * s + 4.89352518554385e-03f;
+  return c * p / q;
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CPU_VECTOR_MATH_H_

@@ -1,0 +1,96 @@
+#include "kernels/shape_check.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace comera::kernels {
+namespace {
+
+template <typename... Parts>
+absl::Status Bad(const char* op, const char* name, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(op, ": ", name, parts...));
+}
+
+}  // namespace
+
+absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m) {
+  if (m.rows < 0 || m.cols < 0) {
+    return Bad(op, name, " has shape ", m.rows, "x", m.cols);
+  }
+  if (m.rows > 1 && m.stride < m.cols) {
+    return Bad(op, name, " has stride ", m.stride, " for ", m.cols, " columns");
+  }
+  if (m.rows > 0 && m.cols > 0 && m.data == nullptr) {
+    return Bad(op, name, " is null");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m,
+                         int64_t rows, int64_t cols) {
+  if (m.rows != rows || m.cols != cols) {
+    return Bad(op, name, " has shape ", m.rows, "x", m.cols, ", expected ",
+               rows, "x", cols);
+  }
+  return CheckMatrix(op, name, m);
+}
+
+absl::Status CheckVector(const char* op, const char* name, ConstVector v,
+                         int64_t size) {
+  if (v.size != size) {
+    return Bad(op, name, " has size ", v.size, ", expected ", size);
+  }
+  return CheckMemory(op, name, v.data, v.size);
+}
+
+absl::Status CheckMemory(const char* op, const char* name, const void* data,
+                         int64_t size) {
+  if (size < 0) return Bad(op, name, " has size ", size);
+  if (size > 0 && data == nullptr) return Bad(op, name, " is null");
+  return absl::OkStatus();
+}
+
+absl::Status CheckDropout(const char* op, const DropoutKey& key) {
+  if (!(key.rate >= 0 && key.rate < 1)) {
+    return Bad(op, "dropout rate", " is ", key.rate, ", not in [0, 1)");
+  }
+  if (key.rate > 0 && key.state == nullptr) {
+    return Bad(op, "dropout state", " is null");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAttention(const char* op, const AttentionShape& s) {
+  if (s.batch < 0 || s.length < 0 || s.heads < 0 || s.head_width < 0) {
+    return Bad(op, "shape", " is ", s.batch, "x", s.length, "x", s.heads, "x",
+               s.head_width);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTtm(const char* op, const TtmTables& t) {
+  if (t.prefix_rows < 0 || t.prefix_cols < 0 || t.suffix_rows < 0 ||
+      t.suffix_cols < 0 || t.rank < 0) {
+    return Bad(op, "tables", " are ", t.prefix_rows, "x", t.prefix_cols, "x",
+               t.rank, " and ", t.rank, "x", t.suffix_rows, "x", t.suffix_cols);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBonds(const char* op, ConstVector parameters,
+                        absl::Span<const BondSpan> bonds) {
+  RETURN_IF_ERROR(
+      CheckMemory(op, "parameters", parameters.data, parameters.size));
+  for (const BondSpan& bond : bonds) {
+    if (bond.offset < 0 || bond.size < 0 ||
+        bond.offset > parameters.size - bond.size) {
+      return Bad(op, "bond", " [", bond.offset, ", +", bond.size,
+                 ") lies outside ", parameters.size, " parameters");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::kernels

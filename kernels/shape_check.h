@@ -1,0 +1,33 @@
+// Checks of operands that every backend makes before it touches memory.
+// InvalidArgument names the operation, the operand and both shapes.
+#ifndef COMERA_KERNELS_SHAPE_CHECK_H_
+#define COMERA_KERNELS_SHAPE_CHECK_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
+
+namespace comera::kernels {
+
+// A readable matrix of exactly this shape.
+absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m,
+                         int64_t rows, int64_t cols);
+// A readable matrix of any shape.
+absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m);
+absl::Status CheckVector(const char* op, const char* name, ConstVector v,
+                         int64_t size);
+// Anything of `size` elements: a negative size or a null where there should be
+// memory is refused.
+absl::Status CheckMemory(const char* op, const char* name, const void* data,
+                         int64_t size);
+absl::Status CheckDropout(const char* op, const DropoutKey& key);
+absl::Status CheckAttention(const char* op, const AttentionShape& shape);
+absl::Status CheckTtm(const char* op, const TtmTables& tables);
+absl::Status CheckBonds(const char* op, ConstVector parameters,
+                        absl::Span<const BondSpan> bonds);
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_SHAPE_CHECK_H_
