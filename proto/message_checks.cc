@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/stubs/common.h"
 #include "google/protobuf/unknown_field_set.h"
 
 namespace comera {
@@ -19,50 +19,21 @@ using google::protobuf::Reflection;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxViolations = 100;
 
-// Length of the UTF-8 sequence at the start of `text`; 0 if there is none.
-size_t Utf8SequenceLength(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return static_cast<unsigned char>(text[i]);
-  };
-  const auto continues = [&](size_t i, unsigned low, unsigned high) {
-    return i < text.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return continues(1, 0x80, 0xBF) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    // Neither overlong forms nor surrogates.
-    const unsigned low = lead == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = lead == 0xED ? 0x9F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const unsigned low = lead == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xF4 ? 0x8F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) &&
-                   continues(3, 0x80, 0xBF)
-               ? 4
-               : 0;
-  }
-  return 0;
-}
-
 // What is wrong with a string; empty if nothing is.
 std::string StringFault(std::string_view text) {
   if (text.size() > kMaxStringBytes) {
     return absl::StrCat("has ", text.size(), " bytes; at most ",
                         kMaxStringBytes, " are allowed");
   }
-  while (!text.empty()) {
-    const size_t length = Utf8SequenceLength(text);
-    if (length == 0) return "is not valid UTF-8";
-    const unsigned char lead = static_cast<unsigned char>(text[0]);
-    const bool c1_control =
-        lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
-    if (lead < 0x20 || lead == 0x7F || c1_control) {
-      return "holds a control character";
-    }
-    text.remove_prefix(length);
+  if (!google::protobuf::internal::IsStructurallyValidUTF8(
+          text.data(), static_cast<int>(text.size()))) {
+    return "is not valid UTF-8";
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    // The second block of control characters, U+0080 to U+009F.
+    const bool c1 = c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c < 0x20 || c == 0x7F || c1) return "holds a control character";
   }
   return "";
 }

@@ -1,0 +1,31 @@
+// Fills a message from a YAML tree by walking the message's descriptor.
+#ifndef COMERA_CLIENT_FIELD_READER_H_
+#define COMERA_CLIENT_FIELD_READER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/yaml_tree.h"
+#include "google/protobuf/message.h"
+
+namespace comera::client {
+
+// How values are written:
+//   enum       the proto's name in any case: masked_lm
+//   durations  1h30m, 90s
+//   *_bytes    also with a unit: 64MiB, 2GB
+//   lists      one value stands for a list of one; `auto` for an empty list
+//
+// InvalidArgument `name:line: path: what is wrong`, for the first value that
+// does not fit its field, for unknown fields and for two members of a oneof.
+absl::Status ReadMessage(const YamlNode& node, const std::string& name,
+                         google::protobuf::Message* message);
+
+// Sets the one field that `path` (dotted) names, clearing what it held.
+absl::Status ReadField(const YamlNode& node, const std::string& name,
+                       const std::string& path,
+                       google::protobuf::Message* message);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_FIELD_READER_H_

@@ -1,0 +1,163 @@
+#include "client/job_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/field_reader.h"
+#include "client/yaml_tree.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "nlohmann/json.hpp"
+
+namespace comera::client {
+namespace {
+
+constexpr size_t kMaxBytes = 1 << 20;
+
+// Keeps the first error of a textproto.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int /*column*/, const std::string& message) override {
+    if (line_ < 0) {
+      line_ = line + 1;
+      message_ = message;
+    }
+  }
+  std::string Text() const { return absl::StrCat(line_, ": ", message_); }
+
+ private:
+  int line_ = -1;
+  std::string message_;
+};
+
+absl::StatusOr<v1::JobSpec> ParseTextproto(const std::string& contents,
+                                           const std::string& name) {
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(32);
+  v1::JobSpec spec;
+  if (!parser.ParseFromString(contents, &spec)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ":", error.Text()));
+  }
+  return spec;
+}
+
+// JSON is read as YAML, which knows lines, once it is known to be JSON.
+absl::Status CheckJson(const std::string& contents, const std::string& name) {
+  try {
+    // Values are dropped as they come: only the syntax matters.
+    const auto drop = [](int, nlohmann::json::parse_event_t, nlohmann::json&) {
+      return false;
+    };
+    const nlohmann::json dropped = nlohmann::json::parse(contents, drop);
+  } catch (const nlohmann::json::parse_error& error) {
+    const size_t end = std::min<size_t>(error.byte, contents.size());
+    const auto line =
+        1 + std::count(contents.begin(), contents.begin() + end, '\n');
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":", line, ": ", error.what()));
+  }
+  return absl::OkStatus();
+}
+
+std::string Absolute(const std::string& folder, const std::string& path) {
+  if (path.empty()) return path;
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
+}  // namespace
+
+absl::StatusOr<JobFileFormat> FormatOf(const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension();
+  if (ending == ".yaml" || ending == ".yml") return JobFileFormat::kYaml;
+  if (ending == ".json") return JobFileFormat::kJson;
+  if (ending == ".textproto" || ending == ".txtpb" || ending == ".pbtxt") {
+    return JobFileFormat::kTextproto;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": a job file ends in .yaml, .yml, .json or .textproto"));
+}
+
+absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
+                                         const std::string& name,
+                                         JobFileFormat format) {
+  if (contents.size() > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":1: larger than ", kMaxBytes, " bytes"));
+  }
+  if (format == JobFileFormat::kTextproto) {
+    return ParseTextproto(contents, name);
+  }
+  if (format == JobFileFormat::kJson) {
+    RETURN_IF_ERROR(CheckJson(contents, name));
+  }
+  ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
+  v1::JobSpec spec;
+  RETURN_IF_ERROR(ReadMessage(*root, name, &spec));
+  return spec;
+}
+
+absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const JobFileFormat format, FormatOf(path));
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (!error && size > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":1: larger than ", kMaxBytes, " bytes"));
+  }
+  ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
+  ASSIGN_OR_RETURN(v1::JobSpec spec, ParseJobFile(contents, path, format));
+  const auto absolute = std::filesystem::absolute(path, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+  }
+  ResolveDataPaths(absolute.parent_path().string(), &spec);
+  return spec;
+}
+
+absl::Status SetJobField(const std::string& assignment,
+                         const std::string& folder, v1::JobSpec* spec) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--set ", assignment, ": must be FIELD=VALUE"));
+  }
+  const std::string name = absl::StrCat("--set ", assignment);
+  ASSIGN_OR_RETURN(const YamlNodePtr value,
+                   ParseYaml(assignment.substr(equals + 1), name));
+  RETURN_IF_ERROR(ReadField(*value, name, assignment.substr(0, equals), spec));
+  ResolveDataPaths(folder, spec);
+  return absl::OkStatus();
+}
+
+void ResolveDataPaths(const std::string& folder, v1::JobSpec* spec) {
+  if (!spec->has_data()) return;
+  v1::DataSpec& data = *spec->mutable_data();
+  const auto resolve = [&](std::string* path) {
+    *path = Absolute(folder, *path);
+  };
+  if (data.has_glue_tsv()) {
+    resolve(data.mutable_glue_tsv()->mutable_train());
+    resolve(data.mutable_glue_tsv()->mutable_validation());
+  }
+  if (data.has_jsonl()) {
+    resolve(data.mutable_jsonl()->mutable_train());
+    resolve(data.mutable_jsonl()->mutable_validation());
+  }
+  if (data.has_code_directory()) {
+    for (std::string& root : *data.mutable_code_directory()->mutable_roots()) {
+      resolve(&root);
+    }
+  }
+  if (data.has_tokenizer()) {
+    resolve(data.mutable_tokenizer()->mutable_vocabulary_file());
+    resolve(data.mutable_tokenizer()->mutable_merges_file());
+  }
+}
+
+}  // namespace comera::client

@@ -1,0 +1,44 @@
+// A YAML document as a tree of values that know their lines.
+#ifndef COMERA_CLIENT_YAML_TREE_H_
+#define COMERA_CLIENT_YAML_TREE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace comera::client {
+
+struct YamlNode;
+using YamlNodePtr = std::shared_ptr<const YamlNode>;
+
+struct YamlEntry {
+  std::string key;
+  int line;
+  YamlNodePtr value;
+};
+
+struct YamlNode {
+  enum class Kind { kNull, kScalar, kSequence, kMap };
+  Kind kind = Kind::kNull;
+  int line = 0;  // from 1
+  std::string text;
+  bool quoted = false;
+  std::vector<YamlNodePtr> items;
+  std::vector<YamlEntry> entries;  // in the order of the file
+  // Nodes in this tree, aliases expanded.
+  int64_t size = 1;
+};
+
+// Parses one document. InvalidArgument, beginning with `name:line:`, for
+// syntax errors, duplicate keys, keys that are no scalars, tags, several
+// documents, invalid UTF-8, and for documents that are too large (1 MiB), too
+// deep (32) or grow too large by aliases (10,000 nodes).
+absl::StatusOr<YamlNodePtr> ParseYaml(const std::string& contents,
+                                      const std::string& name);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_YAML_TREE_H_
