@@ -1,0 +1,247 @@
+#include "server/coordinator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/job_defaults.h"
+#include "proto/resource_names.h"
+#include "server/attempt.h"
+#include "server/proto_time.h"
+
+namespace comera::server {
+namespace {
+
+std::string Deterministic(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream output(&stream);
+    output.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&output);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Options& options, IdSource* ids)
+    : options_(options), ids_(ids) {
+  workers_.set_first_version(1);
+}
+
+void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
+  // One change per microsecond would have to last for a version to come twice.
+  const int64_t first_version = absl::ToUnixMicros(now);
+  workers_.set_first_version(first_version);
+  for (JobRecord& record : records) {
+    JobEntry& entry = *jobs_.Add(std::move(record));
+    if (!IsActive(entry.job().state())) continue;
+    entry.placed = now;
+    if (HasResult(entry.record.attempt())) entry.result_time = now;
+    for (const AttemptRank& rank : entry.record.attempt().ranks()) {
+      RankWatch watch;
+      watch.last_listed = now;
+      watch.start_version = watch.stop_version = first_version;
+      entry.ranks.push_back(watch);
+      WorkerState* worker = workers_.FindOrAdd(rank.worker());
+      if (worker == nullptr) continue;
+      worker->last_seen = now;
+      worker->jobs.insert(entry.job().name());
+      if (!Ended(rank)) worker->incarnation = rank.incarnation();
+    }
+  }
+}
+
+absl::StatusOr<v1::Job> Coordinator::Submit(const v1::CreateJobRequest& request,
+                                            absl::Time now, Effects* effects) {
+  const v1::JobSpec spec = WithDefaults(request.spec());
+  if (!request.request_id().empty()) {
+    if (JobEntry* same = jobs_.FindRequest(request.request_id())) {
+      if (Deterministic(same->job().spec()) == Deterministic(spec)) {
+        return same->job();
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          "request_id \"", request.request_id(), "\" was used for ",
+          same->job().name(), " with another spec"));
+    }
+  }
+  if (jobs_.queued_count() >= options_.max_queued_jobs) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the queue is full: ", jobs_.queued_count(), " jobs are waiting"));
+  }
+  std::string name;
+  do {
+    name = JobName(ids_->NewId());
+  } while (jobs_.Find(name) != nullptr);
+  JobRecord record;
+  record.set_serial(jobs_.last_serial() + 1);
+  v1::Job& job = *record.mutable_job();
+  job.set_name(name);
+  *job.mutable_spec() = spec;
+  job.set_request_id(request.request_id());
+  *job.mutable_create_time() = ToTimestamp(now);
+  JobEntry& entry = *jobs_.Add(std::move(record));
+  SetState(entry, v1::QUEUED, "waiting to be scheduled", now, effects);
+  needs_schedule_ = true;
+  Finish(now, effects);
+  return entry.job();
+}
+
+absl::StatusOr<v1::Job> Coordinator::Cancel(const std::string& name,
+                                            const std::string& reason,
+                                            absl::Time now, Effects* effects) {
+  JobEntry* entry = jobs_.Find(name);
+  if (entry == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no job ", name));
+  }
+  const std::string text = reason.empty() ? "cancelled by a client"
+                                          : absl::StrCat("cancelled: ", reason);
+  switch (entry->job().state()) {
+    case v1::QUEUED:
+      *entry->job().mutable_end_time() = ToTimestamp(now);
+      SetState(*entry, v1::CANCELLED, text, now, effects);
+      break;
+    case v1::STARTING:
+    case v1::RUNNING:
+      SetState(*entry, v1::CANCELLING, text, now, effects);
+      StopAttempt(*entry);
+      Advance(*entry, now, effects);
+      break;
+    default:
+      break;
+  }
+  // A cancelled job may have held back the jobs behind it.
+  needs_schedule_ = true;
+  Finish(now, effects);
+  return entry->job();
+}
+
+bool Coordinator::KeepsLog(const v1::LogChunk& chunk) const {
+  const JobEntry* entry = const_cast<JobTable&>(jobs_).Find(chunk.job());
+  return entry != nullptr && chunk.epoch() >= 1 &&
+         chunk.epoch() <= entry->job().epoch() && chunk.rank() >= 0 &&
+         chunk.rank() < entry->job().spec().resources().ranks();
+}
+
+void Coordinator::Tick(absl::Time now, Effects* effects) {
+  for (auto& [id, worker] : workers_.workers()) {
+    if (worker.held && worker.held->deadline <= now) {
+      ReplyHeld(worker, now, effects);
+    }
+    const absl::Duration patience =
+        worker.attached ? options_.node_lost_after : options_.reattach_grace;
+    const absl::Duration silent = now - worker.last_seen;
+    if (!worker.lost && !worker.held && silent > patience) {
+      worker.lost = true;
+      LoseRanks(worker,
+                absl::StrCat("was not heard from for ",
+                             absl::FormatDuration(
+                                 absl::Trunc(silent, absl::Seconds(1)))),
+                now, effects);
+    }
+  }
+  const std::set<std::string> active = jobs_.active();
+  for (const std::string& name : active) {
+    TickAttempt(*jobs_.Find(name), now, effects);
+  }
+  Finish(now, effects);
+  // Workers become suspect without a word.
+  if (jobs_.queued_count() > 0) needs_schedule_ = true;
+}
+
+void Coordinator::Schedule(absl::Time now, Effects* effects) {
+  needs_schedule_ = false;
+  if (jobs_.queued_count() == 0) return;
+  ClusterSnapshot snapshot;
+  for (const auto& [id, worker] : workers_.workers()) {
+    if (!worker.attached || worker.lost) continue;
+    if (!worker.held && now - worker.last_seen > options_.suspect_after) {
+      continue;
+    }
+    std::set<int32_t> busy = worker.occupied;
+    for (const std::string& name : worker.jobs) {
+      for (const AttemptRank& rank :
+           jobs_.Find(name)->record.attempt().ranks()) {
+        if (rank.worker() == id && !Ended(rank)) busy.insert(rank.slot());
+      }
+    }
+    WorkerRoom room;
+    room.worker = id;
+    for (const v1::Slot& slot : worker.slots) {
+      const bool gpu = slot.device() == v1::ResourceSpec::GPU;
+      ++(gpu ? room.total_gpu : room.total_cpu);
+      if (busy.count(slot.index()) > 0) continue;
+      (gpu ? room.free_gpu : room.free_cpu).push_back(slot.index());
+    }
+    snapshot.workers.push_back(std::move(room));
+  }
+  for (const std::string& name : jobs_.Queued()) {
+    const JobEntry& entry = *jobs_.Find(name);
+    PendingJob job;
+    job.job = name;
+    job.priority = entry.job().spec().priority();
+    job.serial = entry.record.serial();
+    job.device = entry.job().spec().resources().device();
+    job.ranks = std::max(1, entry.job().spec().resources().ranks());
+    job.last_workers.assign(entry.record.last_workers().begin(),
+                            entry.record.last_workers().end());
+    snapshot.jobs.push_back(std::move(job));
+  }
+  const Decision decision = Scheduler::Decide(snapshot);
+  for (const Placement& placement : decision.placements) {
+    Place(placement, now, effects);
+  }
+  for (const WaitingJob& waiting : decision.waiting) {
+    JobEntry& entry = *jobs_.Find(waiting.job);
+    if (entry.job().reason() == waiting.reason) continue;
+    entry.job().set_reason(waiting.reason);
+    effects->views[waiting.job] = entry.job();
+  }
+  Finish(now, effects);
+}
+
+std::vector<v1::WorkerSummary> Coordinator::Workers(absl::Time now) const {
+  std::vector<v1::WorkerSummary> summaries;
+  for (const auto& [id, worker] : workers_.workers()) {
+    v1::WorkerSummary summary;
+    summary.set_name(absl::StrCat("workers/", id));
+    summary.set_host(worker.host);
+    summary.set_slots(static_cast<int32_t>(worker.slots.size()));
+    summary.set_busy_slots(static_cast<int32_t>(worker.occupied.size()));
+    summary.set_connected(
+        worker.attached && !worker.lost &&
+        (worker.held || now - worker.last_seen <= options_.suspect_after));
+    summary.set_version(worker.version);
+    summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
+void Coordinator::Change(JobEntry& entry) {
+  changed_.insert(entry.job().name());
+}
+
+void Coordinator::Touch(const std::string& worker) {
+  workers_.Touch(worker);
+  touched_.insert(worker);
+}
+
+void Coordinator::Finish(absl::Time now, Effects* effects) {
+  for (const std::string& name : changed_) {
+    JobRecord& record = jobs_.Find(name)->record;
+    record.set_revision(record.revision() + 1);
+    record.mutable_job()->set_etag(absl::StrCat(record.revision()));
+    effects->records[name] = record;
+    effects->views.erase(name);
+  }
+  changed_.clear();
+  for (const std::string& id : touched_) {
+    WorkerState* worker = workers_.Find(id);
+    if (worker != nullptr && worker->held) ReplyHeld(*worker, now, effects);
+  }
+  touched_.clear();
+}
+
+}  // namespace comera::server

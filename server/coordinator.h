@@ -1,0 +1,167 @@
+#ifndef COMERA_SERVER_COORDINATOR_H_
+#define COMERA_SERVER_COORDINATOR_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comera/v1/training_service.pb.h"
+#include "comera/v1/worker_service.pb.h"
+#include "server/effects.h"
+#include "server/id_source.h"
+#include "server/job_table.h"
+#include "server/scheduler.h"
+#include "server/worker_table.h"
+
+namespace comera::server {
+
+// Decides what happens to jobs: a state machine over submissions, workers'
+// reports and time.
+//
+// No locks, threads, IO or clock: one thread calls it, passes the time, and
+// carries out the Effects before it tells anybody. After a restart, Load() with
+// the stored records puts it back; running jobs keep their epoch and wait for
+// their workers.
+//
+// Guarantees: a gang runs whole or not at all; a rank is given up only when its
+// worker says that its process is gone, restarted, or was silent for
+// node_lost_after ("cannot reach" is not "failed"); reports of older epochs
+// change nothing; each progress report is taken once.
+//
+//   Effects effects;
+//   auto job = coordinator.Submit(request, now, &effects);
+//   store(effects), then reply
+class Coordinator {
+ public:
+  struct Options {
+    // A silent worker's ranks are given up after this.
+    absl::Duration node_lost_after = absl::Seconds(60);
+    // After a restart: how long workers have to report again.
+    absl::Duration reattach_grace = absl::Seconds(60);
+    // A worker silent for longer gets no new ranks.
+    absl::Duration suspect_after = absl::Seconds(10);
+    // A rank must report within this of its placement.
+    absl::Duration start_deadline = absl::Minutes(5);
+    // A wanted rank may be missing from its worker's report for this long.
+    absl::Duration missing_rank_after = absl::Seconds(10);
+    // After rank 0's result the other ranks may end by themselves for this
+    // long, and the model's files may take that long to arrive.
+    absl::Duration finish_grace = absl::Seconds(30);
+    absl::Duration model_deadline = absl::Minutes(10);
+    // A Synchronize call is held for at most this.
+    absl::Duration max_hold = absl::Seconds(30);
+    // What workers are told to wait between calls.
+    absl::Duration sync_interval = absl::Seconds(1);
+    size_t max_queued_jobs = 100000;
+  };
+
+  // `ids` must outlive the coordinator.
+  Coordinator(const Options& options, IdSource* ids);
+
+  // The records of an earlier coordinator; once, before anything else.
+  void Load(std::vector<JobRecord> records, absl::Time now);
+
+  // InvalidArgument: the request_id belongs to another spec.
+  // ResourceExhausted: the queue is full. The spec must be valid.
+  absl::StatusOr<v1::Job> Submit(const v1::CreateJobRequest& request,
+                                 absl::Time now, Effects* effects);
+
+  // NotFound.
+  absl::StatusOr<v1::Job> Cancel(const std::string& name,
+                                 const std::string& reason, absl::Time now,
+                                 Effects* effects);
+
+  // Takes a worker's report. The answer comes as a SynchronizeReply for `call`,
+  // now or, while there is no news, from a later operation. `log_acks` go into
+  // it as they are.
+  void Synchronize(const v1::SynchronizeRequest& request,
+                   const std::vector<v1::LogAck>& log_acks, int64_t call,
+                   absl::Time now, Effects* effects);
+
+  // The caller of a held call hung up.
+  void Abandon(int64_t call);
+
+  // Whether a log chunk of this attempt is to be kept.
+  bool KeepsLog(const v1::LogChunk& chunk) const;
+
+  // NotFound, Aborted: another epoch; InvalidArgument; ResourceExhausted.
+  absl::Status CheckUpload(const v1::UploadArtifactHeader& header) const;
+  // The file lies whole below the artifact's name. Errors of CheckUpload.
+  absl::Status ArtifactStored(const v1::UploadArtifactHeader& header,
+                              absl::Time now, Effects* effects);
+
+  // What time alone changes; to be called about every second.
+  void Tick(absl::Time now, Effects* effects);
+
+  // Whether Schedule() could place something.
+  bool NeedsSchedule() const { return needs_schedule_; }
+  // Places queued gangs on free slots.
+  void Schedule(absl::Time now, Effects* effects);
+
+  // Answers all held calls, for a stop of the coordinator.
+  void ReleaseHeldCalls(absl::Time now, Effects* effects);
+
+  std::vector<v1::WorkerSummary> Workers(absl::Time now) const;
+
+ private:
+  // Attempts (coordinator_attempts.cc).
+  void Place(const Placement& placement, absl::Time now, Effects* effects);
+  void Advance(JobEntry& entry, absl::Time now, Effects* effects);
+  void StopAttempt(JobEntry& entry);
+  void AddFailure(JobEntry& entry, v1::FailureClass failure_class, int32_t rank,
+                  const std::string& message, absl::Time now, Effects* effects);
+  void RecordFailure(JobEntry& entry, v1::Failure failure, absl::Time now,
+                     Effects* effects);
+  void EndAttempt(JobEntry& entry, absl::Time now);
+  void Succeed(JobEntry& entry, absl::Time now, Effects* effects);
+  void RetryOrFail(JobEntry& entry, absl::Time now, Effects* effects);
+  void SetState(JobEntry& entry, v1::JobState state, const std::string& reason,
+                absl::Time now, Effects* effects);
+  void AddEvent(JobEntry& entry, v1::JobEvent event, absl::Time now,
+                Effects* effects);
+  // Gives up the worker's ranks; `why` continues "worker w ".
+  void LoseRanks(WorkerState& worker, const std::string& why, absl::Time now,
+                 Effects* effects);
+  void TickAttempt(JobEntry& entry, absl::Time now, Effects* effects);
+
+  // Synchronize (coordinator_synchronize.cc).
+  WorkerState* Admit(const v1::SynchronizeRequest& request, int64_t call,
+                     absl::Time now, Effects* effects);
+  void TakeRanks(const v1::SynchronizeRequest& request, WorkerState& worker,
+                 absl::Time now, Effects* effects);
+  void TakeRank(const v1::RankStatus& status, JobEntry& entry, absl::Time now,
+                Effects* effects);
+  void TakeMissingRanks(const v1::SynchronizeRequest& request, JobEntry& entry,
+                        absl::Time now, Effects* effects);
+  void TakeReports(const v1::SynchronizeRequest& request, absl::Time now,
+                   Effects* effects, v1::SynchronizeResponse* response);
+  void TakeRendezvous(const v1::SynchronizeRequest& request);
+  void AddForget(const v1::SynchronizeRequest& request,
+                 v1::SynchronizeResponse* response);
+  JobEntry* FindAttempt(const std::string& job, int64_t epoch);
+  void FillDesired(WorkerState& worker, v1::SynchronizeResponse* response);
+  void ReplyHeld(WorkerState& worker, absl::Time now, Effects* effects);
+
+  // Marks the job as changed in this operation.
+  void Change(JobEntry& entry);
+  // Marks the worker's answer as changed in this operation.
+  void Touch(const std::string& worker);
+  // Ends every operation: collects changed records, answers touched workers.
+  void Finish(absl::Time now, Effects* effects);
+
+  const Options options_;
+  IdSource* const ids_;
+  JobTable jobs_;
+  WorkerTable workers_;
+  bool needs_schedule_ = true;
+  std::set<std::string> changed_;
+  std::set<std::string> touched_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COORDINATOR_H_

@@ -1,0 +1,37 @@
+#ifndef COMERA_SERVER_EFFECTS_H_
+#define COMERA_SERVER_EFFECTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/progress.pb.h"
+#include "comera/v1/worker_service.pb.h"
+#include "server/job_record.pb.h"
+
+namespace comera::server {
+
+// Answer to the Synchronize call that the coordinator was given as `call`.
+struct SynchronizeReply {
+  int64_t call = 0;
+  absl::StatusOr<v1::SynchronizeResponse> response;
+};
+
+// What an operation of the coordinator wants done, in this order: make
+// `records` and `events` durable in one step; then show them to readers,
+// together with `views`, and release `replies`.
+struct Effects {
+  // Changed jobs by name.
+  std::map<std::string, JobRecord> records;
+  // Jobs of which only `reason` changed: shown, not stored.
+  std::map<std::string, v1::Job> views;
+  // In order; a final state's StateChange is a job's last event.
+  std::vector<v1::JobEvent> events;
+  std::vector<SynchronizeReply> replies;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_EFFECTS_H_

@@ -1,0 +1,63 @@
+#include "server/job_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace comera::server {
+
+bool IsFinal(v1::JobState state) {
+  return state == v1::SUCCEEDED || state == v1::FAILED ||
+         state == v1::CANCELLED;
+}
+
+bool IsActive(v1::JobState state) {
+  return state == v1::STARTING || state == v1::RUNNING ||
+         state == v1::CANCELLING;
+}
+
+JobEntry* JobTable::Find(const std::string& name) {
+  auto it = jobs_.find(name);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+JobEntry* JobTable::FindRequest(const std::string& request_id) {
+  auto it = requests_.find(request_id);
+  return it == requests_.end() ? nullptr : Find(it->second);
+}
+
+JobEntry* JobTable::Add(JobRecord record) {
+  const std::string name = record.job().name();
+  JobEntry& entry = jobs_[name];
+  entry.record = std::move(record);
+  if (!entry.job().request_id().empty()) {
+    requests_[entry.job().request_id()] = name;
+  }
+  last_serial_ = std::max(last_serial_, entry.record.serial());
+  StateChanged(entry);
+  return &entry;
+}
+
+void JobTable::StateChanged(const JobEntry& entry) {
+  const std::string& name = entry.job().name();
+  const auto key = std::make_tuple(-int64_t{entry.job().spec().priority()},
+                                   entry.record.serial(), name);
+  if (entry.job().state() == v1::QUEUED) {
+    queued_.insert(key);
+  } else {
+    queued_.erase(key);
+  }
+  if (IsActive(entry.job().state())) {
+    active_.insert(name);
+  } else {
+    active_.erase(name);
+  }
+}
+
+std::vector<std::string> JobTable::Queued() const {
+  std::vector<std::string> names;
+  names.reserve(queued_.size());
+  for (const auto& key : queued_) names.push_back(std::get<2>(key));
+  return names;
+}
+
+}  // namespace comera::server

@@ -1,0 +1,75 @@
+#ifndef COMERA_SERVER_JOB_TABLE_H_
+#define COMERA_SERVER_JOB_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/job_record.pb.h"
+#include "server/rendezvous_mirror.h"
+
+namespace comera::server {
+
+bool IsFinal(v1::JobState state);
+// STARTING, RUNNING or CANCELLING: it has an attempt.
+bool IsActive(v1::JobState state);
+
+// What the coordinator remembers of a rank beyond the record; lost when it
+// restarts.
+struct RankWatch {
+  // When its worker last listed it, or was first expected to.
+  absl::Time last_listed;
+  // The worker's answers from this version on ask for the rank, and from that
+  // one on do so no more.
+  int64_t start_version = 0;
+  int64_t stop_version = 0;
+  int64_t step = 0;
+  int64_t collectives = 0;
+};
+
+struct JobEntry {
+  JobRecord record;
+  // Of the current attempt.
+  std::vector<RankWatch> ranks;
+  RendezvousMirror rendezvous;
+  absl::Time placed;
+  // When rank 0 ended with a result; InfiniteFuture before.
+  absl::Time result_time = absl::InfiniteFuture();
+
+  v1::Job& job() { return *record.mutable_job(); }
+  const v1::Job& job() const { return record.job(); }
+};
+
+// All jobs, with the indexes that the coordinator needs. Pointers stay valid.
+// Not thread-safe.
+class JobTable {
+ public:
+  // Null if unknown.
+  JobEntry* Find(const std::string& name);
+  JobEntry* FindRequest(const std::string& request_id);
+  JobEntry* Add(JobRecord record);
+  // Tells the indexes that the job's state is another one.
+  void StateChanged(const JobEntry& entry);
+
+  // Names in serving order: priority, then order of acceptance.
+  std::vector<std::string> Queued() const;
+  const std::set<std::string>& active() const { return active_; }
+  size_t queued_count() const { return queued_.size(); }
+  int64_t last_serial() const { return last_serial_; }
+
+ private:
+  std::map<std::string, JobEntry> jobs_;
+  std::map<std::string, std::string> requests_;
+  // (-priority, serial, name)
+  std::set<std::tuple<int64_t, int64_t, std::string>> queued_;
+  std::set<std::string> active_;
+  int64_t last_serial_ = 0;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_JOB_TABLE_H_
