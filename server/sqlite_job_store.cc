@@ -1,0 +1,258 @@
+#include "server/sqlite_job_store.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "server/event_retention.h"
+#include "server/sqlite_schema.h"
+
+namespace comera::server {
+namespace {
+
+void BindText(sqlite3_stmt* statement, int index, const std::string& text) {
+  sqlite3_bind_text(statement, index, text.data(),
+                    static_cast<int>(text.size()), SQLITE_TRANSIENT);
+}
+
+void BindBlob(sqlite3_stmt* statement, int index, const std::string& bytes) {
+  sqlite3_bind_blob(statement, index, bytes.data(),
+                    static_cast<int>(bytes.size()), SQLITE_TRANSIENT);
+}
+
+template <typename Message>
+bool ParseColumn(sqlite3_stmt* statement, int column, Message* message) {
+  const void* data = sqlite3_column_blob(statement, column);
+  const int size = sqlite3_column_bytes(statement, column);
+  return message->ParseFromArray(data, size);
+}
+
+// "ok", or the first damage that SQLite finds.
+absl::Status QuickCheck(sqlite3* db) {
+  sqlite3_stmt* statement = nullptr;
+  int code =
+      sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &statement, nullptr);
+  if (code != SQLITE_OK) return SqliteError(db, code, "quick_check");
+  code = sqlite3_step(statement);
+  std::string verdict;
+  if (code == SQLITE_ROW) {
+    verdict = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+  }
+  sqlite3_finalize(statement);
+  if (code != SQLITE_ROW) return SqliteError(db, code, "quick_check");
+  if (verdict != "ok") return absl::DataLossError(verdict);
+  return absl::OkStatus();
+}
+
+absl::Status SetUp(sqlite3* db) {
+  sqlite3_busy_timeout(db, 5000);
+  RETURN_IF_ERROR(SqliteExec(db, "PRAGMA journal_mode=WAL"));
+  RETURN_IF_ERROR(SqliteExec(db, "PRAGMA synchronous=FULL"));
+  RETURN_IF_ERROR(QuickCheck(db));
+  return MigrateSchema(db, NewestSchemaVersion());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(
+    const std::string& path, const Options& options) {
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(
+      path.c_str(), &db,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
+      nullptr);
+  absl::Status status =
+      code == SQLITE_OK ? SetUp(db) : SqliteError(db, code, "open");
+  // Owns db from here on.
+  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(db, options));
+  if (status.ok()) status = store->PrepareAll();
+  if (!status.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat(path, ": ", status.message()));
+  }
+  return store;
+}
+
+SqliteJobStore::~SqliteJobStore() {
+  put_record_.reset();
+  put_event_.reset();
+  read_events_.reset();
+  read_series_.reset();
+  delete_event_.reset();
+  sqlite3_close(db_);
+}
+
+absl::Status SqliteJobStore::Prepare(const char* sql, Statement* statement) {
+  sqlite3_stmt* raw = nullptr;
+  const int code = sqlite3_prepare_v2(db_, sql, -1, &raw, nullptr);
+  statement->reset(raw);
+  if (code != SQLITE_OK) return SqliteError(db_, code, sql);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::PrepareAll() {
+  RETURN_IF_ERROR(
+      Prepare("INSERT INTO jobs (name, serial, state, request_id, record) "
+              "VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+              "state = excluded.state, record = excluded.record",
+              &put_record_));
+  RETURN_IF_ERROR(
+      Prepare("INSERT OR IGNORE INTO events (job, sequence, series, event) "
+              "VALUES (?, ?, ?, ?)",
+              &put_event_));
+  RETURN_IF_ERROR(
+      Prepare("SELECT event FROM events WHERE job = ? AND sequence > ? AND "
+              "sequence <= ? ORDER BY sequence LIMIT ?",
+              &read_events_));
+  RETURN_IF_ERROR(
+      Prepare("SELECT sequence FROM events WHERE job = ? AND series = ? AND "
+              "series <> 0 ORDER BY sequence",
+              &read_series_));
+  return Prepare("DELETE FROM events WHERE job = ? AND sequence = ?",
+                 &delete_event_);
+}
+
+absl::StatusOr<std::vector<JobRecord>> SqliteJobStore::LoadJobs() {
+  Statement statement;
+  RETURN_IF_ERROR(
+      Prepare("SELECT name, record FROM jobs ORDER BY serial", &statement));
+  std::vector<JobRecord> records;
+  int code;
+  while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) {
+    JobRecord record;
+    const std::string name(
+        reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0)));
+    if (!ParseColumn(statement.get(), 1, &record) ||
+        record.job().name() != name) {
+      return absl::DataLossError(
+          absl::StrCat("the record of ", name, " is damaged"));
+    }
+    records.push_back(std::move(record));
+  }
+  if (code != SQLITE_DONE) return SqliteError(db_, code, "load jobs");
+  return records;
+}
+
+absl::Status SqliteJobStore::Step(sqlite3_stmt* statement, const char* what) {
+  const int code = sqlite3_step(statement);
+  absl::Status status;
+  if (code != SQLITE_DONE) status = SqliteError(db_, code, what);
+  sqlite3_reset(statement);
+  return status;
+}
+
+absl::Status SqliteJobStore::PutRecord(const JobRecord& record) {
+  sqlite3_stmt* statement = put_record_.get();
+  BindText(statement, 1, record.job().name());
+  sqlite3_bind_int64(statement, 2, record.serial());
+  sqlite3_bind_int(statement, 3, record.job().state());
+  if (record.job().request_id().empty()) {
+    sqlite3_bind_null(statement, 4);
+  } else {
+    BindText(statement, 4, record.job().request_id());
+  }
+  BindBlob(statement, 5, record.SerializeAsString());
+  return Step(statement, "write a job");
+}
+
+absl::Status SqliteJobStore::PutEvent(const v1::JobEvent& event) {
+  const int series = SampleSeries(event);
+  sqlite3_stmt* statement = put_event_.get();
+  BindText(statement, 1, event.job());
+  sqlite3_bind_int64(statement, 2, event.sequence());
+  sqlite3_bind_int(statement, 3, series);
+  BindBlob(statement, 4, event.SerializeAsString());
+  RETURN_IF_ERROR(Step(statement, "write an event"));
+  if (series == 0) return absl::OkStatus();
+  const auto key = std::make_pair(event.job(), series);
+  auto count = counts_.find(key);
+  if (count == counts_.end()) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> all, ReadSeries(event.job(), series));
+    counts_[key] = static_cast<int>(all.size());
+    count = counts_.find(key);
+  } else {
+    ++count->second;
+  }
+  if (count->second <= options_.max_samples) return absl::OkStatus();
+  return Thin(event.job(), series);
+}
+
+absl::StatusOr<std::vector<int64_t>> SqliteJobStore::ReadSeries(
+    const std::string& job, int series) {
+  sqlite3_stmt* statement = read_series_.get();
+  BindText(statement, 1, job);
+  sqlite3_bind_int(statement, 2, series);
+  std::vector<int64_t> sequences;
+  int code;
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    sequences.push_back(sqlite3_column_int64(statement, 0));
+  }
+  absl::Status status;
+  if (code != SQLITE_DONE) status = SqliteError(db_, code, "read samples");
+  sqlite3_reset(statement);
+  RETURN_IF_ERROR(status);
+  return sequences;
+}
+
+absl::Status SqliteJobStore::Thin(const std::string& job, int series) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> all, ReadSeries(job, series));
+  const std::vector<int64_t> doomed = ThinSeries(all);
+  for (int64_t sequence : doomed) {
+    sqlite3_stmt* statement = delete_event_.get();
+    BindText(statement, 1, job);
+    sqlite3_bind_int64(statement, 2, sequence);
+    RETURN_IF_ERROR(Step(statement, "thin samples"));
+  }
+  counts_[{job, series}] = static_cast<int>(all.size() - doomed.size());
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::Apply(const StoreBatch& batch) {
+  for (const JobRecord& record : batch.records) {
+    RETURN_IF_ERROR(PutRecord(record));
+  }
+  for (const v1::JobEvent& event : batch.events) {
+    RETURN_IF_ERROR(PutEvent(event));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteJobStore::Commit(const StoreBatch& batch) {
+  if (batch.records.empty() && batch.events.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(SqliteExec(db_, "BEGIN IMMEDIATE"));
+  absl::Status status = Apply(batch);
+  if (status.ok()) status = SqliteExec(db_, "COMMIT");
+  if (!status.ok()) {
+    // Some errors have rolled back already.
+    SqliteExec(db_, "ROLLBACK").IgnoreError();
+    counts_.clear();
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> SqliteJobStore::ReadEvents(
+    const std::string& job, int64_t after, int64_t last, int limit) {
+  sqlite3_stmt* statement = read_events_.get();
+  BindText(statement, 1, job);
+  sqlite3_bind_int64(statement, 2, after);
+  sqlite3_bind_int64(statement, 3, last);
+  sqlite3_bind_int(statement, 4, limit);
+  std::vector<v1::JobEvent> events;
+  absl::Status status;
+  int code;
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    v1::JobEvent event;
+    if (!ParseColumn(statement, 0, &event)) {
+      status =
+          absl::DataLossError(absl::StrCat("an event of ", job, " is damaged"));
+      break;
+    }
+    events.push_back(std::move(event));
+  }
+  if (status.ok() && code != SQLITE_DONE) {
+    status = SqliteError(db_, code, "read events");
+  }
+  sqlite3_reset(statement);
+  RETURN_IF_ERROR(status);
+  return events;
+}
+
+}  // namespace comera::server
