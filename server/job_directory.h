@@ -1,0 +1,45 @@
+#ifndef COMERA_SERVER_JOB_DIRECTORY_H_
+#define COMERA_SERVER_JOB_DIRECTORY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/training_service.pb.h"
+
+namespace comera::server {
+
+// The jobs as the store has them: all that clients are shown. Never ahead of
+// the disk. Not thread-safe; the event loop owns it.
+class JobDirectory {
+ public:
+  struct Entry {
+    int64_t serial = 0;
+    // Of the newest event that is stored.
+    int64_t last_sequence = 0;
+    std::shared_ptr<const v1::Job> job;
+  };
+
+  void Put(int64_t serial, int64_t last_sequence, v1::Job job);
+  // Replaces what is shown of a known job.
+  void Refresh(v1::Job job);
+
+  // Null if unknown.
+  const Entry* Find(const std::string& name) const;
+
+  // Newest first. InvalidArgument: page_size, page_token or states; a token
+  // belongs to the states that it was made with.
+  absl::StatusOr<v1::ListJobsResponse> List(
+      const v1::ListJobsRequest& request) const;
+
+ private:
+  std::map<std::string, Entry> entries_;
+  std::map<int64_t, std::string> by_serial_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_JOB_DIRECTORY_H_
