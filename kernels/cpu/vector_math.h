@@ -40,8 +40,8 @@ COMERA_INLINE float VectorExp(float x) {
   return p * FloatOfBits((BitsOfFloat(shifted) + 127u) << 23);
 }
 
-// Odd rational approximation on [-4, 4] (as in Eigen and XLA); beyond, erf is
-// +-1 in fp32.
+// Odd rational approximation on [-4, 4] (as in Eigen and XLA). From 3.9 on erf
+// is +-1 in fp32, and exactly so here: GELU multiplies 1 + erf by large x.
 COMERA_INLINE float VectorErf(float x) {
   const float c = x < -4.0f ? -4.0f : (x > 4.0f ? 4.0f : x);
   const float s = c * c;
@@ -57,7 +57,8 @@ COMERA_INLINE float VectorErf(float x) {
   q = q * s - 1.68282697438203e-03f;
   q = q * s - 7.37332916720468e-03f;
   q = q * s - 1.42647390514189e-02f;
-  return c * p / q;
+  const float inside = c * p / q;
+  return x > 3.9f ? 1.0f : (x < -3.9f ? -1.0f : inside);
 }
 
 // Odd rational approximation on [-7.9, 7.9] (as in Eigen and XLA).

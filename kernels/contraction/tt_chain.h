@@ -1,0 +1,77 @@
+// Prefix and suffix products of the cores of a TT linear layer.
+#ifndef COMERA_KERNELS_CONTRACTION_TT_CHAIN_H_
+#define COMERA_KERNELS_CONTRACTION_TT_CHAIN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "kernels/contraction/tt_shape.h"
+
+namespace comera::kernels {
+
+// Contracts folded cores H_1..H_order to the prefix A (N x r), the product of
+// the input cores, and the suffix B (r x M), the product of the output cores,
+// so that W = A B; r is the bond between inputs and outputs. One GEMM per core:
+//   A_k (P n_k x r_k) = A_{k-1} (P x r_{k-1}) H_k (r_{k-1} x n_k r_k)
+//   B_k (r_{k-1} x n_k M) = H_k (r_{k-1} n_k x r_k) B_{k+1} (r_k x M).
+//
+// Immutable; thread-safe. Memory is the caller's: `kept` (kept_size floats)
+// carries the products from Forward to Backward, `workspace` (workspace_size
+// floats) is free between calls. `cores` are order() pointers to folded cores,
+// the same in every call.
+//
+//   ASSIGN_OR_RETURN(TtChain chain, TtChain::Create(shape));
+//   RETURN_IF_ERROR(chain.Forward(backend, cores, kept));
+//   backend->Gemm(false, false, 1, x, chain.Prefix(cores, kept), 0, t);
+//
+// Methods return what the backend's Gemm returns.
+class TtChain {
+ public:
+  using Cores = absl::Span<const float* const>;
+
+  static absl::StatusOr<TtChain> Create(TtShape shape);
+
+  const TtShape& shape() const { return shape_; }
+  int64_t kept_size() const { return kept_size_; }
+  int64_t workspace_size() const { return 2 * largest_; }
+
+  absl::Status Forward(Backend* backend, Cores cores, float* kept) const;
+  absl::Status PrefixForward(Backend* backend, Cores cores, float* kept) const;
+  absl::Status SuffixForward(Backend* backend, Cores cores, float* kept) const;
+
+  ConstMatrix Prefix(Cores cores, const float* kept) const;  // A (N x r)
+  ConstMatrix Suffix(Cores cores, const float* kept) const;  // B (r x M)
+
+  // Writes (=) the gradients of the input cores given that of A (contiguous),
+  // and of the output cores given that of B.
+  absl::Status PrefixBackward(Backend* backend, Cores cores, const float* kept,
+                              ConstMatrix grad_prefix,
+                              absl::Span<float* const> grad_cores,
+                              float* workspace) const;
+  absl::Status SuffixBackward(Backend* backend, Cores cores, const float* kept,
+                              ConstMatrix grad_suffix,
+                              absl::Span<float* const> grad_cores,
+                              float* workspace) const;
+
+ private:
+  explicit TtChain(TtShape shape);
+  // The product that ends (inputs) or begins (outputs) with this core.
+  const float* Product(Cores cores, const float* kept, int core) const;
+
+  TtShape shape_;
+  // By core: the product's other modes (those before an input core, behind an
+  // output core), and where it lies in `kept`; the first input and the last
+  // output core are their own products.
+  std::vector<int64_t> others_;
+  std::vector<int64_t> offsets_;
+  int64_t kept_size_ = 0;
+  int64_t largest_ = 0;  // of the products that have a gradient in workspace
+};
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CONTRACTION_TT_CHAIN_H_
