@@ -1,0 +1,39 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_CLASSIFIER_HEAD_H_
+#define COMERA_WORKER_TRAINER_MODEL_CLASSIFIER_HEAD_H_
+
+#include <memory>
+#include <vector>
+
+#include "worker/trainer/model/dense_linear.h"
+#include "worker/trainer/model/head.h"
+#include "worker/trainer/model/linear.h"
+
+namespace comera::trainer {
+
+// fc2(tanh(fc1(h[CLS]))), softmax cross-entropy; one label per sample at most.
+class ClassifierHead : public Head {
+ public:
+  explicit ClassifierHead(const Plan& plan);
+
+  absl::Status SetBatch(const Batch& batch) override;
+  absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
+                       float* totals) override;
+  absl::Status Backward(const Step& step, kernels::Matrix grad_hidden) override;
+  absl::Status ReadLogits(const Step& step,
+                          std::vector<float>* logits) override;
+
+ private:
+  kernels::Matrix Saved(kernels::Arena::Piece piece, int64_t cols) const;
+
+  const Plan plan_;
+  const int64_t hidden_, classes_;
+  LabelBuffer labels_;
+  std::unique_ptr<Linear> fc1_;
+  DenseLinear fc2_;
+  kernels::Arena::Piece pooled_, activated_, logits_, grad_logits_;
+  kernels::Arena::Piece grad_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_CLASSIFIER_HEAD_H_

@@ -1,0 +1,132 @@
+#include "worker/trainer/model/config_json.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/layer_table.h"
+
+namespace comera::trainer {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kClassifier[] = "encoder_classifier";
+constexpr char kMaskedLm[] = "masked_lm";
+
+absl::Status Bad(const std::string& key, const char* what) {
+  return absl::DataLossError(
+      absl::StrCat("model configuration: ", key, ": ", what));
+}
+
+absl::StatusOr<int64_t> Integer(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number_integer()) {
+    return Bad(key, "expected an integer");
+  }
+  if (found->is_number_unsigned() &&
+      found->get<uint64_t>() > uint64_t{INT64_MAX}) {
+    return Bad(key, "out of range");
+  }
+  return found->get<int64_t>();
+}
+
+absl::StatusOr<float> Number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number()) {
+    return Bad(key, "expected a number");
+  }
+  return found->get<float>();
+}
+
+absl::StatusOr<std::vector<int64_t>> Integers(const Json& json,
+                                              const std::string& layer,
+                                              const char* key) {
+  const auto found = json.find(key);
+  const std::string name = absl::StrCat("factorisation of ", layer, ".", key);
+  if (found == json.end() || !found->is_array() || found->size() > 64) {
+    return Bad(name, "expected a short array");
+  }
+  std::vector<int64_t> values;
+  for (const Json& value : *found) {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() &&
+         value.get<uint64_t>() > uint64_t{INT64_MAX})) {
+      return Bad(name, "expected integers");
+    }
+    values.push_back(value.get<int64_t>());
+  }
+  return values;
+}
+
+}  // namespace
+
+Json ModelConfigToJson(const ModelConfig& config) {
+  Json layers = Json::object();
+  for (const auto& [key, f] : config.layers_by_name) {
+    layers[key] = {{"input_modes", f.input_modes},
+                   {"output_modes", f.output_modes},
+                   {"ranks", f.ranks}};
+  }
+  return {{"family", config.family == v1::ModelSpec::ENCODER_CLASSIFIER
+                         ? kClassifier
+                         : kMaskedLm},
+          {"vocabulary", config.vocabulary},
+          {"layers", config.layers},
+          {"hidden", config.hidden},
+          {"ffn", config.ffn},
+          {"heads", config.heads},
+          {"max_positions", config.max_positions},
+          {"segments", config.segments},
+          {"classes", config.classes},
+          {"length", config.length},
+          {"dropout", config.dropout},
+          {"layer_norm_epsilon", config.layer_norm_epsilon},
+          {"rank_threshold", config.rank_threshold},
+          {"factorisation", layers}};
+}
+
+absl::StatusOr<ModelConfig> ModelConfigFromJson(const Json& json) {
+  if (!json.is_object()) return Bad("model", "expected an object");
+  ModelConfig config;
+  const auto family = json.find("family");
+  if (family != json.end() && *family == kClassifier) {
+    config.family = v1::ModelSpec::ENCODER_CLASSIFIER;
+  } else if (family != json.end() && *family == kMaskedLm) {
+    config.family = v1::ModelSpec::MASKED_LM;
+  } else {
+    return Bad("family", "unknown");
+  }
+  ASSIGN_OR_RETURN(config.vocabulary, Integer(json, "vocabulary"));
+  ASSIGN_OR_RETURN(config.layers, Integer(json, "layers"));
+  ASSIGN_OR_RETURN(config.hidden, Integer(json, "hidden"));
+  ASSIGN_OR_RETURN(config.ffn, Integer(json, "ffn"));
+  ASSIGN_OR_RETURN(config.heads, Integer(json, "heads"));
+  ASSIGN_OR_RETURN(config.max_positions, Integer(json, "max_positions"));
+  ASSIGN_OR_RETURN(config.segments, Integer(json, "segments"));
+  ASSIGN_OR_RETURN(config.classes, Integer(json, "classes"));
+  ASSIGN_OR_RETURN(config.length, Integer(json, "length"));
+  ASSIGN_OR_RETURN(config.dropout, Number(json, "dropout"));
+  ASSIGN_OR_RETURN(config.layer_norm_epsilon,
+                   Number(json, "layer_norm_epsilon"));
+  ASSIGN_OR_RETURN(config.rank_threshold, Number(json, "rank_threshold"));
+  const auto layers = json.find("factorisation");
+  if (layers == json.end() || !layers->is_object()) {
+    return Bad("factorisation", "expected an object");
+  }
+  for (const auto& [key, value] : layers->items()) {
+    if (!value.is_object()) return Bad("factorisation", "expected objects");
+    Factorisation& f = config.layers_by_name[key];
+    ASSIGN_OR_RETURN(f.input_modes, Integers(value, key, "input_modes"));
+    ASSIGN_OR_RETURN(f.output_modes, Integers(value, key, "output_modes"));
+    ASSIGN_OR_RETURN(f.ranks, Integers(value, key, "ranks"));
+  }
+  if (absl::Status status = CheckModelConfig(config); !status.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("model configuration: ", status.message()));
+  }
+  return config;
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,33 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_DENSE_LINEAR_H_
+#define COMERA_WORKER_TRAINER_MODEL_DENSE_LINEAR_H_
+
+#include <string>
+
+#include "worker/trainer/model/linear.h"
+
+namespace comera::trainer {
+
+// W as it is: parameters NAME.weight (inputs, outputs) and NAME.bias.
+class DenseLinear : public Linear {
+ public:
+  DenseLinear(const Plan& plan, const std::string& name);
+
+  absl::Status Prepare(const Step& step) override;
+  absl::Status Forward(const Step& step, kernels::ConstMatrix x,
+                       kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x, bool accumulate) override;
+  absl::Status FinishBackward(const Step& step) override;
+
+ private:
+  kernels::Backend* const backend_;
+  const Parameter& weight_;
+  const Parameter& bias_;
+  const int64_t inputs_;
+  const int64_t outputs_;
+  kernels::ConstMatrix x_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_DENSE_LINEAR_H_

@@ -1,0 +1,67 @@
+#include "worker/trainer/model/encoder.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+
+Encoder::Encoder(const Plan& plan) : plan_(plan), embedding_(plan) {
+  for (int64_t i = 0; i < plan.config->layers; ++i) {
+    attention_.push_back(std::make_unique<AttentionBlock>(plan, i));
+    ffn_.push_back(std::make_unique<FfnBlock>(plan, i));
+  }
+  const int64_t row_bytes = plan.max_rows * int64_t{sizeof(float)};
+  mask_ = plan.saved->Reserve("mask", row_bytes);
+  const int64_t stream = row_bytes * plan.config->hidden;
+  grad_ = plan.workspace->Reserve("encoder.grad.0", stream);
+  other_grad_ = plan.workspace->Reserve("encoder.grad.1", stream);
+}
+
+absl::Status Encoder::SetBatch(const Batch& batch) {
+  const int64_t rows = batch.size * batch.length;
+  if (static_cast<int64_t>(batch.mask.size()) != rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch: mask of ", batch.mask.size(), " for ", rows, " tokens"));
+  }
+  RETURN_IF_ERROR(embedding_.SetBatch(batch));
+  return plan_.backend->CopyToDevice(plan_.saved->Address(mask_),
+                                     batch.mask.data(), rows * sizeof(float));
+}
+
+absl::Status Encoder::Forward(const Step& step) {
+  RETURN_IF_ERROR(embedding_.Forward(step));
+  ConstMatrix x = embedding_.output(step.rows());
+  for (size_t i = 0; i < ffn_.size(); ++i) {
+    RETURN_IF_ERROR(
+        attention_[i]->Forward(step, x, plan_.saved->Floats(mask_)));
+    RETURN_IF_ERROR(ffn_[i]->Forward(step, attention_[i]->output(step.rows())));
+    x = ffn_[i]->output(step.rows());
+  }
+  return absl::OkStatus();
+}
+
+ConstMatrix Encoder::output(int64_t rows) const {
+  return ffn_.back()->output(rows);
+}
+
+Matrix Encoder::grad_output(int64_t rows) const {
+  return Matrix(plan_.workspace->Floats(grad_), rows, plan_.config->hidden);
+}
+
+absl::Status Encoder::Backward(const Step& step) {
+  // Each half of a block moves the gradient to the other buffer, so it is back
+  // in the first after every block.
+  const Matrix grad = grad_output(step.rows());
+  const Matrix other(plan_.workspace->Floats(other_grad_), step.rows(),
+                     plan_.config->hidden);
+  for (size_t i = ffn_.size(); i-- > 0;) {
+    RETURN_IF_ERROR(ffn_[i]->Backward(step, grad, other));
+    RETURN_IF_ERROR(attention_[i]->Backward(step, other, grad));
+  }
+  return embedding_.Backward(step, grad);
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,41 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/trainer/data/batch.h"
+#include "worker/trainer/model/attention_block.h"
+#include "worker/trainer/model/ffn_block.h"
+#include "worker/trainer/model/input_embedding.h"
+#include "worker/trainer/model/plan.h"
+
+namespace comera::trainer {
+
+// Input embedding and post-norm transformer blocks: token ids to the residual
+// stream (rows, hidden).
+class Encoder {
+ public:
+  explicit Encoder(const Plan& plan);
+
+  // The batch to the device. InvalidArgument: malformed batch.
+  absl::Status SetBatch(const Batch& batch);
+  absl::Status Forward(const Step& step);
+  kernels::ConstMatrix output(int64_t rows) const;
+  // Where the head writes the gradient of output, whole, before Backward.
+  kernels::Matrix grad_output(int64_t rows) const;
+  absl::Status Backward(const Step& step);
+
+ private:
+  const Plan plan_;
+  InputEmbedding embedding_;
+  std::vector<std::unique_ptr<AttentionBlock>> attention_;
+  std::vector<std::unique_ptr<FfnBlock>> ffn_;
+  kernels::Arena::Piece mask_;
+  Workspace::Piece grad_, other_grad_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_H_

@@ -1,0 +1,133 @@
+#include "worker/trainer/model/encoder_model.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/classifier_head.h"
+#include "worker/trainer/model/initialise.h"
+#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/masked_lm_head.h"
+
+namespace comera::trainer {
+namespace {
+
+std::unique_ptr<Head> MakeHead(const Plan& plan) {
+  if (plan.config->family == v1::ModelSpec::ENCODER_CLASSIFIER) {
+    return std::make_unique<ClassifierHead>(plan);
+  }
+  return std::make_unique<MaskedLmHead>(plan);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Create(
+    const ModelConfig& config, int64_t batch_size, kernels::Backend* backend) {
+  RETURN_IF_ERROR(CheckModelConfig(config));
+  // Row indices are 32 bits wide.
+  if (batch_size < 1 || batch_size > INT32_MAX / config.length) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_size: ", batch_size, " is out of range"));
+  }
+  auto model = std::make_unique<EncoderModel>(config, batch_size, backend);
+  RETURN_IF_ERROR(model->Allocate());
+  return model;
+}
+
+EncoderModel::EncoderModel(const ModelConfig& config, int64_t batch_size,
+                           kernels::Backend* backend)
+    : config_(config),
+      batch_size_(batch_size),
+      layout_(MakeModelLayout(config)),
+      saved_(backend),
+      workspace_(backend),
+      plan_{backend,
+            &saved_,
+            &workspace_,
+            &config_,
+            &layout_,
+            batch_size,
+            batch_size * config.length},
+      totals_(saved_.Reserve("totals", 3 * sizeof(float))),
+      encoder_(plan_),
+      head_(MakeHead(plan_)) {}
+
+absl::Status EncoderModel::Allocate() {
+  RETURN_IF_ERROR(saved_.Commit());
+  return workspace_.Commit();
+}
+
+int64_t EncoderModel::activation_bytes() const {
+  return saved_.bytes() + workspace_.bytes();
+}
+
+void EncoderModel::Initialise(uint64_t seed, float* parameters) const {
+  InitialiseParameters(config_, seed, parameters);
+}
+
+absl::Status EncoderModel::Forward(const Batch& batch, const float* parameters,
+                                   bool train,
+                                   const kernels::StepState* state) {
+  state_ = State::kIdle;
+  if (batch.size < 1 || batch.size > batch_size_ ||
+      batch.length != config_.length) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch: ", batch.size, " samples of ", batch.length,
+        " tokens, planned for at most ", batch_size_, " of ", config_.length));
+  }
+  step_ = Step{};
+  step_.parameters = parameters;
+  step_.train = train;
+  step_.state = state;
+  step_.batch = batch.size;
+  step_.length = batch.length;
+  step_.first_sample = batch.first_sample;
+  RETURN_IF_ERROR(encoder_.SetBatch(batch));
+  RETURN_IF_ERROR(head_->SetBatch(batch));
+  float* totals = saved_.Floats(totals_);
+  RETURN_IF_ERROR(plan_.backend->Fill({totals, 3}, 0));
+  RETURN_IF_ERROR(encoder_.Forward(step_));
+  RETURN_IF_ERROR(head_->Forward(step_, encoder_.output(step_.rows()), totals));
+  state_ = train ? State::kBackwardReady : State::kForwardDone;
+  return absl::OkStatus();
+}
+
+absl::Status EncoderModel::Backward(const float* parameters, float* gradients) {
+  if (state_ != State::kBackwardReady) {
+    return absl::FailedPreconditionError(
+        "Backward without a Forward in training");
+  }
+  state_ = State::kForwardDone;
+  step_.parameters = parameters;
+  step_.gradients = gradients;
+  RETURN_IF_ERROR(head_->Backward(step_, encoder_.grad_output(step_.rows())));
+  return encoder_.Backward(step_);
+}
+
+absl::StatusOr<LossTotals> EncoderModel::ReadLoss() {
+  if (state_ == State::kIdle) {
+    return absl::FailedPreconditionError("ReadLoss without a Forward");
+  }
+  float totals[3];
+  RETURN_IF_ERROR(plan_.backend->CopyToHost(totals, saved_.Floats(totals_),
+                                            sizeof(totals)));
+  RETURN_IF_ERROR(plan_.backend->Synchronize());
+  return LossTotals{totals[0], totals[1], totals[2]};
+}
+
+absl::StatusOr<std::vector<float>> EncoderModel::ReadLogits() {
+  if (state_ == State::kIdle) {
+    return absl::FailedPreconditionError("ReadLogits without a Forward");
+  }
+  state_ = State::kForwardDone;
+  std::vector<float> logits;
+  RETURN_IF_ERROR(head_->ReadLogits(step_, &logits));
+  RETURN_IF_ERROR(plan_.backend->Synchronize());
+  return logits;
+}
+
+int64_t DenseParameterCount(const ModelConfig& config) {
+  ModelConfig dense = config;
+  for (auto& [key, factorisation] : dense.layers_by_name) factorisation = {};
+  return MakeModelLayout(dense).parameters.size();
+}
+
+}  // namespace comera::trainer

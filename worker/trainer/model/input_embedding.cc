@@ -1,0 +1,193 @@
+#include "worker/trainer/model/input_embedding.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/dropout_sites.h"
+
+namespace comera::trainer {
+
+using kernels::ConstIndices;
+using kernels::ConstMatrix;
+using kernels::Matrix;
+using kernels::Vector;
+
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+}  // namespace
+
+InputEmbedding::InputEmbedding(const Plan& plan)
+    : plan_(plan),
+      hidden_(plan.config->hidden),
+      position_(plan.At("encoder.embedding.position")),
+      segment_(plan.At("encoder.embedding.segment")),
+      gamma_(plan.At("encoder.embedding.norm.gamma")),
+      beta_(plan.At("encoder.embedding.norm.beta")),
+      index_of_id_(plan.config->vocabulary, -1) {
+  const ModelConfig& config = *plan.config;
+  const int64_t rows = plan.max_rows;
+  const int64_t max_unique = std::min(rows, config.vocabulary);
+  const int64_t stream_bytes = rows * hidden_ * kFloat;
+  words_ = MakeWordEmbedding(plan, max_unique);
+
+  kernels::Arena& saved = *plan.saved;
+  unique_ids_ = saved.Reserve("embedding.unique_ids", max_unique * kFloat);
+  word_index_ = saved.Reserve("embedding.word_index", rows * kFloat);
+  place_index_ = saved.Reserve("embedding.place_index", rows * kFloat);
+  normalised_ = saved.Reserve("embedding.normalised", stream_bytes);
+  deviation_ = saved.Reserve("embedding.deviation", rows * kFloat);
+  output_ = saved.Reserve("embedding.output", stream_bytes);
+
+  Workspace& workspace = *plan.workspace;
+  unique_table_ =
+      workspace.Reserve("embedding.unique_rows", max_unique * hidden_ * kFloat);
+  // Free while a sublayer is at work, so shared with the sublayers.
+  words_scratch_ = workspace.Reserve("block.branch", stream_bytes);
+  places_scratch_ = workspace.Reserve("block.inner", stream_bytes);
+  table_ = workspace.Reserve(
+      "embedding.places", config.segments * config.length * hidden_ * kFloat);
+  grad_sum_ = words_scratch_;
+}
+
+absl::Status InputEmbedding::SetBatch(const Batch& batch) {
+  const int64_t rows = batch.size * batch.length;
+  if (static_cast<int64_t>(batch.ids.size()) != rows ||
+      static_cast<int64_t>(batch.segments.size()) != rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch: ", batch.ids.size(), " ids and ",
+                     batch.segments.size(), " segments for ", rows, " tokens"));
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    if (batch.ids[i] < 0 || batch.ids[i] >= plan_.config->vocabulary) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "batch: token id ", batch.ids[i], " is outside the vocabulary of ",
+          plan_.config->vocabulary));
+    }
+    if (batch.segments[i] < 0 || batch.segments[i] >= plan_.config->segments) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("batch: segment ", batch.segments[i], " is outside ",
+                       plan_.config->segments));
+    }
+  }
+  unique_.clear();
+  word_rows_.resize(rows);
+  place_rows_.resize(rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    int32_t& index = index_of_id_[batch.ids[i]];
+    if (index < 0) {
+      index = static_cast<int32_t>(unique_.size());
+      unique_.push_back(batch.ids[i]);
+    }
+    word_rows_[i] = index;
+    place_rows_[i] = static_cast<int32_t>(batch.segments[i] * batch.length +
+                                          i % batch.length);
+  }
+  for (int32_t id : unique_) index_of_id_[id] = -1;
+
+  kernels::Backend& backend = *plan_.backend;
+  const kernels::Arena& saved = *plan_.saved;
+  RETURN_IF_ERROR(backend.CopyToDevice(saved.Address(unique_ids_),
+                                       unique_.data(),
+                                       unique_.size() * sizeof(int32_t)));
+  RETURN_IF_ERROR(backend.CopyToDevice(
+      saved.Address(word_index_), word_rows_.data(), rows * sizeof(int32_t)));
+  return backend.CopyToDevice(saved.Address(place_index_), place_rows_.data(),
+                              rows * sizeof(int32_t));
+}
+
+Matrix InputEmbedding::output(int64_t rows) const {
+  return Matrix(plan_.saved->Floats(output_), rows, hidden_);
+}
+
+// The rows of `segment` in a table of position + segment.
+Matrix InputEmbedding::PositionSegment(const Step& step, float* table,
+                                       int64_t segment) const {
+  return Matrix(table + segment * step.length * hidden_, step.length, hidden_);
+}
+
+absl::Status InputEmbedding::Forward(const Step& step) {
+  kernels::Backend& backend = *plan_.backend;
+  const kernels::Arena& saved = *plan_.saved;
+  const int64_t rows = step.rows();
+  const int64_t segments = plan_.config->segments;
+  const int64_t unique = static_cast<int64_t>(unique_.size());
+
+  const Matrix unique_rows(plan_.workspace->Floats(unique_table_), unique,
+                           hidden_);
+  RETURN_IF_ERROR(words_->Forward(
+      step, ConstIndices(saved.Ints(unique_ids_), unique), unique_rows));
+  const Matrix words(plan_.workspace->Floats(words_scratch_), rows, hidden_);
+  RETURN_IF_ERROR(backend.GatherRows(
+      unique_rows, ConstIndices(saved.Ints(word_index_), rows), words));
+
+  float* table = plan_.workspace->Floats(table_);
+  for (int64_t s = 0; s < segments; ++s) {
+    const Matrix part = PositionSegment(step, table, s);
+    RETURN_IF_ERROR(backend.Copy(part.data, step.parameters + position_.offset,
+                                 step.length * hidden_ * kFloat));
+    RETURN_IF_ERROR(backend.AddBias(
+        {step.parameters + segment_.offset + s * hidden_, hidden_}, part));
+  }
+  const Matrix places(plan_.workspace->Floats(places_scratch_), rows, hidden_);
+  RETURN_IF_ERROR(
+      backend.GatherRows(ConstMatrix(table, segments * step.length, hidden_),
+                         ConstIndices(saved.Ints(place_index_), rows), places));
+
+  const Matrix y = output(rows);
+  RETURN_IF_ERROR(backend.ResidualLayerNorm(
+      {}, words, places, step.Vector(gamma_), step.Vector(beta_),
+      plan_.config->layer_norm_epsilon,
+      Matrix(saved.Floats(normalised_), rows, hidden_),
+      Vector(saved.Floats(deviation_), rows), y));
+  const kernels::DropoutKey key =
+      step.Dropout(plan_.config->dropout, kEmbeddingDropout,
+                   step.first_sample * step.length);
+  return key.rate > 0 ? backend.Dropout(key, y, y) : absl::OkStatus();
+}
+
+absl::Status InputEmbedding::Backward(const Step& step, Matrix grad) {
+  kernels::Backend& backend = *plan_.backend;
+  const kernels::Arena& saved = *plan_.saved;
+  const int64_t rows = step.rows();
+  const int64_t segments = plan_.config->segments;
+  const int64_t unique = static_cast<int64_t>(unique_.size());
+
+  const kernels::DropoutKey key =
+      step.Dropout(plan_.config->dropout, kEmbeddingDropout,
+                   step.first_sample * step.length);
+  if (key.rate > 0) RETURN_IF_ERROR(backend.Dropout(key, grad, grad));
+  const Matrix grad_sum(plan_.workspace->Floats(grad_sum_), rows, hidden_);
+  RETURN_IF_ERROR(backend.ResidualLayerNormBackward(
+      {}, grad, ConstMatrix(saved.Floats(normalised_), rows, hidden_),
+      {saved.Floats(deviation_), rows}, step.Vector(gamma_),
+      Matrix(nullptr, rows, hidden_), grad_sum, step.Gradient(gamma_),
+      step.Gradient(beta_)));
+
+  float* table = plan_.workspace->Floats(table_);
+  const int64_t places = segments * step.length;
+  RETURN_IF_ERROR(backend.Fill({table, places * hidden_}, 0));
+  RETURN_IF_ERROR(backend.ScatterAddRows(
+      grad_sum, ConstIndices(saved.Ints(place_index_), rows),
+      Matrix(table, places, hidden_)));
+  for (int64_t s = 0; s < segments; ++s) {
+    const Matrix part = PositionSegment(step, table, s);
+    RETURN_IF_ERROR(backend.Axpy(
+        1, {part.data, step.length * hidden_},
+        {step.gradients + position_.offset, step.length * hidden_}));
+    RETURN_IF_ERROR(backend.BiasGradient(
+        part, {step.gradients + segment_.offset + s * hidden_, hidden_}));
+  }
+
+  const Matrix unique_grad(plan_.workspace->Floats(unique_table_), unique,
+                           hidden_);
+  RETURN_IF_ERROR(backend.Fill({unique_grad.data, unique * hidden_}, 0));
+  RETURN_IF_ERROR(backend.ScatterAddRows(
+      grad_sum, ConstIndices(saved.Ints(word_index_), rows), unique_grad));
+  return words_->Backward(step, ConstIndices(saved.Ints(unique_ids_), unique),
+                          unique_grad);
+}
+
+}  // namespace comera::trainer

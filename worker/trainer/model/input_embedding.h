@@ -1,0 +1,52 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_INPUT_EMBEDDING_H_
+#define COMERA_WORKER_TRAINER_MODEL_INPUT_EMBEDDING_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/tensor.h"
+#include "worker/trainer/data/batch.h"
+#include "worker/trainer/model/plan.h"
+#include "worker/trainer/model/word_embedding.h"
+
+namespace comera::trainer {
+
+// dropout(LayerNorm(word + position + segment)): token ids to the residual
+// stream (rows, hidden). Words are looked up once per distinct id of a batch.
+class InputEmbedding {
+ public:
+  explicit InputEmbedding(const Plan& plan);
+
+  // Ids and segments of the batch to the device. InvalidArgument: an id or a
+  // segment out of range, wrong sizes.
+  absl::Status SetBatch(const Batch& batch);
+
+  // The result stays until the next Forward.
+  absl::Status Forward(const Step& step);
+  kernels::Matrix output(int64_t rows) const;
+  // Overwrites grad.
+  absl::Status Backward(const Step& step, kernels::Matrix grad);
+
+ private:
+  kernels::Matrix PositionSegment(const Step& step, float* table,
+                                  int64_t segment) const;
+
+  const Plan plan_;
+  const int64_t hidden_;
+  std::unique_ptr<WordEmbedding> words_;
+  const Parameter &position_, &segment_, &gamma_, &beta_;
+  // Distinct ids of the batch; for each token its index among them; its row
+  // in the table of position + segment.
+  std::vector<int32_t> unique_, word_rows_, place_rows_;
+  std::vector<int32_t> index_of_id_;  // vocabulary; -1 outside SetBatch
+  kernels::Arena::Piece unique_ids_, word_index_, place_index_;
+  kernels::Arena::Piece normalised_, deviation_, output_;
+  Workspace::Piece unique_table_, words_scratch_, places_scratch_, table_;
+  Workspace::Piece grad_sum_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_INPUT_EMBEDDING_H_

@@ -1,0 +1,162 @@
+#include "worker/trainer/model/model_config.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/layer_table.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr int kTtModes = 3;   // on each side, unless given
+constexpr int kTtmModes = 4;  // rows and columns
+constexpr int64_t kDefaultRank = 30;
+
+const v1::LayerCompression& CompressionOf(const v1::CompressionSpec& spec,
+                                          const std::string& layer_class) {
+  if (layer_class == "embedding") return spec.embedding();
+  if (layer_class == "attention") return spec.attention();
+  if (layer_class == "ffn_up") return spec.ffn_up();
+  if (layer_class == "ffn_down") return spec.ffn_down();
+  if (layer_class == "head") return spec.head();
+  return spec.output();
+}
+
+// Modes as given, or chosen: large ones outside, where the ranks are small.
+void ChooseModes(const FactorisableLayer& layer,
+                 const v1::LayerCompression& spec, Factorisation* f) {
+  f->input_modes.assign(spec.input_modes().begin(), spec.input_modes().end());
+  f->output_modes.assign(spec.output_modes().begin(),
+                         spec.output_modes().end());
+  const int usual = layer.embedding ? kTtmModes : kTtModes;
+  const auto count = [&](const std::vector<int64_t>& other) {
+    return layer.embedding && !other.empty() ? static_cast<int>(other.size())
+                                             : usual;
+  };
+  if (f->input_modes.empty()) {
+    f->input_modes =
+        AutoModes(layer.inputs, count(f->output_modes), layer.embedding);
+  }
+  if (f->output_modes.empty()) {
+    f->output_modes = AutoModes(layer.outputs, count(f->input_modes),
+                                layer.layer_class == "output");
+    if (!layer.embedding) {
+      std::reverse(f->output_modes.begin(), f->output_modes.end());
+    }
+  }
+}
+
+// A bond holds at most its left neighbour times the mode between, and the same
+// from the right.
+void CutRanks(const std::vector<int64_t>& modes, std::vector<int64_t>* ranks) {
+  int64_t bound = 1;
+  for (size_t i = 0; i < ranks->size(); ++i) {
+    bound = (*ranks)[i] = std::min((*ranks)[i], bound * modes[i]);
+  }
+  bound = 1;
+  for (size_t i = ranks->size(); i-- > 0;) {
+    bound = (*ranks)[i] = std::min((*ranks)[i], bound * modes[i + 1]);
+  }
+}
+
+absl::StatusOr<Factorisation> Factorise(const FactorisableLayer& layer,
+                                        const v1::LayerCompression& spec) {
+  const std::string field = absl::StrCat("compression.", layer.layer_class);
+  Factorisation f;
+  ChooseModes(layer, spec, &f);
+  std::vector<int64_t> modes = f.input_modes;
+  if (layer.embedding) {
+    if (f.input_modes.size() != f.output_modes.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".output_modes: ", f.output_modes.size(),
+                       " modes for ", f.input_modes.size(), " row modes"));
+    }
+    for (size_t i = 0; i < modes.size(); ++i) modes[i] *= f.output_modes[i];
+  } else {
+    modes.insert(modes.end(), f.output_modes.begin(), f.output_modes.end());
+  }
+  if (modes.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".input_modes: at least 2 modes are needed"));
+  }
+  const size_t bonds = modes.size() - 1;
+  if (spec.ranks().empty()) {
+    f.ranks.assign(bonds, kDefaultRank);
+  } else if (spec.ranks().size() == 1) {
+    f.ranks.assign(bonds, spec.ranks(0));
+  } else {
+    f.ranks.assign(spec.ranks().begin(), spec.ranks().end());
+  }
+  if (f.ranks.size() != bonds) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".ranks: ", f.ranks.size(), " ranks for ", bonds, " bonds"));
+  }
+  for (int64_t rank : f.ranks) {
+    if (rank < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".ranks: ", rank, " is not positive"));
+    }
+  }
+  for (int64_t mode : modes) {
+    // Checked before ranks are multiplied by modes.
+    if (mode < 1 || mode > (int64_t{1} << 26)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".input_modes: ", mode, " is out of range"));
+    }
+  }
+  for (int64_t& rank : f.ranks) rank = std::min<int64_t>(rank, 1 << 16);
+  CutRanks(modes, &f.ranks);
+  return f;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
+                                            int64_t vocabulary) {
+  const v1::ModelSpec& model = spec.model();
+  ModelConfig config;
+  config.family = model.family();
+  config.vocabulary = vocabulary;
+  config.layers = model.layers();
+  config.hidden = model.hidden();
+  config.ffn = model.ffn() != 0 ? model.ffn() : 4 * model.hidden();
+  config.heads = model.heads();
+  config.length = spec.data().max_length();
+  config.max_positions = model.max_positions() != 0 ? model.max_positions()
+                                                    : spec.data().max_length();
+  config.segments = model.segments() != 0 ? model.segments() : 2;
+  config.classes = model.classes();
+  config.dropout = static_cast<float>(model.dropout_off()    ? 0
+                                      : model.dropout() != 0 ? model.dropout()
+                                                             : 0.1);
+  const v1::CompressionSpec& compression = spec.compression();
+  if (compression.rank_threshold() != 0) {
+    config.rank_threshold = static_cast<float>(compression.rank_threshold());
+  }
+
+  // Everything but the factorisations is checked first, with all layers dense:
+  // choosing modes relies on sane widths.
+  const std::vector<FactorisableLayer> layers = [&] {
+    ModelConfig bounded = config;
+    bounded.layers = std::clamp<int64_t>(config.layers, 0, 1024);
+    return FactorisableLayers(bounded);
+  }();
+  for (const FactorisableLayer& layer : layers) {
+    config.layers_by_name[layer.key] = Factorisation{};
+  }
+  RETURN_IF_ERROR(CheckModelConfig(config));
+
+  const bool all_dense = compression.method() == v1::CompressionSpec::DENSE;
+  for (const FactorisableLayer& layer : layers) {
+    const v1::LayerCompression& layer_spec =
+        CompressionOf(compression, layer.layer_class);
+    if (all_dense || layer_spec.dense()) continue;
+    ASSIGN_OR_RETURN(config.layers_by_name[layer.key],
+                     Factorise(layer, layer_spec));
+  }
+  RETURN_IF_ERROR(CheckModelConfig(config));
+  return config;
+}
+
+}  // namespace comera::trainer

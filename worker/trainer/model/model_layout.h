@@ -1,0 +1,25 @@
+// The parameters of a model at its current ranks.
+#ifndef COMERA_WORKER_TRAINER_MODEL_MODEL_LAYOUT_H_
+#define COMERA_WORKER_TRAINER_MODEL_MODEL_LAYOUT_H_
+
+#include <vector>
+
+#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/parameter_layout.h"
+
+namespace comera::trainer {
+
+// A function of the configuration alone: every rank, every device and every
+// reader of a checkpoint finds the same.
+struct ModelLayout {
+  ParameterLayout parameters;
+  // Layers in tensor-train form, in the order of FactorisableLayers.
+  std::vector<TensorisedLayer> layers;
+};
+
+// `config` must pass CheckModelConfig.
+ModelLayout MakeModelLayout(const ModelConfig& config);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_MODEL_LAYOUT_H_
