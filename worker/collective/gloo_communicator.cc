@@ -1,0 +1,197 @@
+#include "worker/collective/gloo_communicator.h"
+
+#include <atomic>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "worker/collective/gloo_mesh.h"
+
+namespace comera::collective {
+namespace {
+
+enum class Operation { kAllReduce, kBroadcast, kBarrier };
+
+class GlooCommunicator : public Communicator {
+ public:
+  GlooCommunicator(const GlooOptions& options, std::unique_ptr<GlooMesh> mesh)
+      : options_(options), mesh_(std::move(mesh)) {}
+  ~GlooCommunicator() override {
+    if (mesh_ != nullptr && error_.ok() && !aborted_) mesh_->SayGoodbye();
+  }
+
+  int rank() const override { return options_.rank; }
+  int world_size() const override { return options_.world_size; }
+
+  absl::Status AllReduce(absl::Span<float> values) override {
+    return Run(Operation::kAllReduce, values.size(), 0,
+               [&] { return RingAllReduce(values); });
+  }
+
+  absl::Status Broadcast(absl::Span<char> bytes, int root) override {
+    if (error_.ok() && (root < 0 || root >= world_size())) {
+      error_ = absl::InvalidArgumentError(absl::StrCat("no rank ", root));
+    }
+    return Run(Operation::kBroadcast, bytes.size(), root,
+               [&] { return TreeBroadcast(bytes, root); });
+  }
+
+  absl::Status Barrier() override {
+    return Run(Operation::kBarrier, 1, 0,
+               [this] { return DisseminationBarrier(); });
+  }
+
+  void Abort() override {
+    aborted_ = true;
+    if (mesh_ != nullptr) mesh_->Break();
+  }
+
+  int64_t collectives_done() const override { return done_; }
+
+ private:
+  absl::Status Run(Operation operation, size_t size, int root,
+                   const std::function<absl::Status()>& body) {
+    if (!error_.ok()) return error_;
+    tag_ = Tag(operation, size, root);
+    ++started_;
+    deadline_ = absl::Now() + options_.timeout;
+    if (aborted_) {
+      error_ = absl::AbortedError("Abort was called");
+    } else if (size > 0 && world_size() > 1) {
+      error_ = body();
+      if (!error_.ok() && aborted_) {
+        error_ = absl::AbortedError("Abort was called");
+      }
+    }
+    if (error_.ok()) {
+      ++done_;
+    } else if (mesh_ != nullptr) {
+      mesh_->Break();
+    }
+    return error_;
+  }
+
+  // Made of all that the ranks must agree on: with different tags the messages
+  // of two ranks never meet, so a disagreement ends in a time-out and no rank
+  // writes beyond another's buffer.
+  uint32_t Tag(Operation operation, size_t size, int root) const {
+    uint64_t hash = 14695981039346656037u;  // FNV-1a.
+    for (uint64_t value :
+         {static_cast<uint64_t>(operation), static_cast<uint64_t>(size),
+          static_cast<uint64_t>(root), static_cast<uint64_t>(started_)}) {
+      for (int i = 0; i < 8; ++i, value >>= 8) {
+        hash = (hash ^ (value & 255)) * 1099511628211u;
+      }
+    }
+    return static_cast<uint32_t>(hash ^ (hash >> 32));
+  }
+
+  int Wrap(int rank) const {
+    return (rank % world_size() + world_size()) % world_size();
+  }
+
+  absl::Status Exchange(int to, absl::Span<const char> out, int from,
+                        absl::Span<char> in) {
+    return mesh_->Exchange(tag_, {Wrap(to), out}, {Wrap(from), in}, deadline_);
+  }
+
+  // Reduce-scatter, then all-gather: the sum of chunk c starts at rank c and
+  // goes round the ring, each rank adding its part; the finished chunks go
+  // round once more.
+  absl::Status RingAllReduce(absl::Span<float> values) {
+    const size_t ranks = world_size();
+    const auto chunk = [&](int index) {
+      const size_t i = Wrap(index);
+      const size_t begin = values.size() * i / ranks;
+      return values.subspan(begin, values.size() * (i + 1) / ranks - begin);
+    };
+    const auto bytes = [](absl::Span<float> floats) {
+      return absl::Span<char>(reinterpret_cast<char*>(floats.data()),
+                              floats.size() * sizeof(float));
+    };
+    scratch_.resize(values.size() / ranks + 1);
+    for (int step = 0; step < world_size() - 1; ++step) {
+      const absl::Span<float> mine = chunk(rank() - step - 1);
+      const absl::Span<float> got =
+          absl::MakeSpan(scratch_).subspan(0, mine.size());
+      RETURN_IF_ERROR(Exchange(rank() + 1, bytes(chunk(rank() - step)),
+                               rank() - 1, bytes(got)));
+      for (size_t i = 0; i < mine.size(); ++i) mine[i] += got[i];
+    }
+    for (int step = 0; step < world_size() - 1; ++step) {
+      RETURN_IF_ERROR(Exchange(rank() + 1, bytes(chunk(rank() + 1 - step)),
+                               rank() - 1, bytes(chunk(rank() - step))));
+    }
+    return absl::OkStatus();
+  }
+
+  // Binomial tree over the ranks counted from the root: in round d those below
+  // d pass the bytes on to those d further.
+  absl::Status TreeBroadcast(absl::Span<char> bytes, int root) {
+    const int place = Wrap(rank() - root);
+    for (int d = 1; d < world_size(); d *= 2) {
+      if (place < d && place + d < world_size()) {
+        RETURN_IF_ERROR(Exchange(rank() + d, bytes, 0, {}));
+      } else if (place >= d && place < 2 * d) {
+        RETURN_IF_ERROR(Exchange(0, {}, rank() - d, bytes));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // After round d each rank has heard, directly or not, of the 2d - 1 ranks
+  // before it.
+  absl::Status DisseminationBarrier() {
+    for (int d = 1; d < world_size(); d *= 2) {
+      const char out = 0;
+      char in;
+      RETURN_IF_ERROR(Exchange(rank() + d, absl::MakeConstSpan(&out, 1),
+                               rank() - d, absl::MakeSpan(&in, 1)));
+    }
+    return absl::OkStatus();
+  }
+
+  const GlooOptions options_;
+  const std::unique_ptr<GlooMesh> mesh_;  // Null for a gang of one.
+  std::atomic<bool> aborted_{false};
+  std::atomic<int64_t> done_{0};
+  int64_t started_ = 0;
+  uint32_t tag_ = 0;
+  absl::Time deadline_;
+  std::vector<float> scratch_;
+  absl::Status error_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> CreateGlooCommunicator(
+    const GlooOptions& options, Rendezvous* rendezvous) {
+  if (options.world_size < 1 || options.rank < 0 ||
+      options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", options.rank, " of ", options.world_size));
+  }
+  if (options.timeout < absl::Milliseconds(1) ||
+      options.connect_timeout < absl::Milliseconds(1)) {
+    return absl::InvalidArgumentError("time-outs must be at least 1 ms");
+  }
+  std::unique_ptr<GlooMesh> mesh;
+  if (options.world_size > 1) {
+    if (rendezvous == nullptr) {
+      return absl::InvalidArgumentError("several ranks need a rendezvous");
+    }
+    GlooMeshOptions mesh_options;
+    mesh_options.rank = options.rank;
+    mesh_options.world_size = options.world_size;
+    mesh_options.host = options.host;
+    mesh_options.interface = options.interface;
+    mesh_options.connect_timeout = options.connect_timeout;
+    ASSIGN_OR_RETURN(mesh, GlooMesh::Connect(mesh_options, rendezvous));
+  }
+  return std::make_unique<GlooCommunicator>(options, std::move(mesh));
+}
+
+}  // namespace comera::collective
