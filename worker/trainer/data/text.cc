@@ -1,0 +1,58 @@
+#include "worker/trainer/data/text.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "unicode/utf8.h"
+
+namespace comera::trainer {
+
+bool IsValidUtf8(absl::string_view text) {
+  const char* data = text.data();
+  const int64_t size = static_cast<int64_t>(text.size());
+  int64_t i = 0;
+  while (i < size) {
+    // Most text is ASCII: eight bytes at a time.
+    uint64_t word = 0;
+    if (i + 8 <= size) {
+      std::memcpy(&word, data + i, 8);
+      if ((word & 0x8080808080808080u) == 0) {
+        i += 8;
+        continue;
+      }
+    }
+    UChar32 c = 0;
+    U8_NEXT(data, i, size, c);
+    if (c < 0) return false;
+  }
+  return true;
+}
+
+std::string Printable(absl::string_view text) {
+  constexpr size_t kLimit = 80;
+  const bool cut = text.size() > kLimit;
+  if (cut) text = text.substr(0, kLimit);
+  // A cut may fall inside a character.
+  while (cut && !text.empty() && !IsValidUtf8(text) &&
+         text.size() > kLimit - 4) {
+    text.remove_suffix(1);
+  }
+  const bool clean =
+      IsValidUtf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
+        return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+      });
+  std::string result(clean ? std::string(text) : absl::CHexEscape(text));
+  if (cut) result += "...";
+  return result;
+}
+
+std::string Place(absl::string_view path, int64_t line) {
+  std::string name(path);
+  if (name.size() > 80 || Printable(name) != name)
+    name = absl::CHexEscape(name);
+  return absl::StrCat(name, ":", line);
+}
+
+}  // namespace comera::trainer
