@@ -1,0 +1,124 @@
+#include "worker/trainer/data/training_data.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/status_macros.h"
+#include "worker/trainer/data/cache_file.h"
+#include "worker/trainer/data/code_directory_corpus.h"
+#include "worker/trainer/data/corpus.h"
+#include "worker/trainer/data/glue_tsv_corpus.h"
+#include "worker/trainer/data/in_memory_data.h"
+#include "worker/trainer/data/jsonl_corpus.h"
+#include "worker/trainer/data/sample_builder.h"
+#include "worker/trainer/data/sample_set.h"
+#include "worker/trainer/data/tokenizer_source.h"
+
+namespace comera::trainer {
+namespace {
+
+using Activity = std::function<void(const std::string&)>;
+
+constexpr int32_t kMinLength = 8;
+constexpr int32_t kMaxLength = 65535;
+constexpr double kDefaultMaskProbability = 0.15;
+
+absl::StatusOr<std::unique_ptr<Corpus>> OpenCorpus(const v1::JobSpec& spec,
+                                                   const Activity& activity) {
+  switch (spec.data().format_case()) {
+    case v1::DataSpec::kGlueTsv:
+      return GlueTsvCorpus::Open(spec.data().glue_tsv(),
+                                 spec.model().classes());
+    case v1::DataSpec::kCodeDirectory:
+      return CodeDirectoryCorpus::Open(spec.data().code_directory(),
+                                       spec.training().seed(), activity);
+    case v1::DataSpec::kJsonl:
+      return JsonlCorpus::Open(spec.data().jsonl());
+    default:
+      return absl::InvalidArgumentError(
+          "data: one of glue_tsv, code_directory, jsonl is needed");
+  }
+}
+
+// What batches hold; checks the spec's numbers.
+absl::StatusOr<InMemoryData::Options> BatchOptions(const v1::JobSpec& spec,
+                                                   int32_t corpus_classes) {
+  InMemoryData::Options options;
+  options.max_length = spec.data().max_length();
+  options.seed = spec.training().seed();
+  if (options.max_length < kMinLength || options.max_length > kMaxLength) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.max_length: ", options.max_length, " is not in ",
+                     kMinLength, " to ", kMaxLength));
+  }
+  if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
+    const double probability = spec.data().mask_probability();
+    options.mask_probability =
+        probability == 0 ? kDefaultMaskProbability : probability;
+    if (!(options.mask_probability > 0 && options.mask_probability < 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.mask_probability: ", probability, " is not between 0 and 1"));
+    }
+    return options;
+  }
+  if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) {
+    return absl::InvalidArgumentError("model.family: missing");
+  }
+  if (corpus_classes == 0) {
+    return absl::InvalidArgumentError(
+        "data: ENCODER_CLASSIFIER needs labels, so glue_tsv");
+  }
+  options.classes = std::max(corpus_classes, spec.model().classes());
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
+    const v1::JobSpec& spec, const Options& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Corpus> corpus,
+                   OpenCorpus(spec, options.on_activity));
+  ASSIGN_OR_RETURN(InMemoryData::Options batch_options,
+                   BatchOptions(spec, corpus->classes()));
+  FileCache cache(options.cache_dir, options.on_activity);
+  ASSIGN_OR_RETURN(OpenedTokenizer opened,
+                   OpenTokenizer(spec.data().tokenizer(), *corpus, &cache,
+                                 options.on_activity));
+  Tokenizer* const tokenizer = opened.tokenizer.get();
+  batch_options.use_segments =
+      tokenizer->has_segments() && spec.model().segments() != 1;
+
+  const int32_t max_length = batch_options.max_length;
+  const bool masked_lm = batch_options.mask_probability > 0;
+  SampleSets samples;
+  RETURN_IF_ERROR(cache.GetOrBuild(
+      "samples",
+      absl::StrCat("samples 1\n", max_length, " ", masked_lm, "\n",
+                   opened.fingerprint, "\n", corpus->fingerprint()),
+      [&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const SampleSets built,
+                         BuildSamples(*corpus, max_length, masked_lm, tokenizer,
+                                      options.on_activity));
+        std::string bytes;
+        built.train.Serialize(&bytes);
+        built.validation.Serialize(&bytes);
+        return bytes;
+      },
+      [&](absl::string_view bytes) -> absl::Status {
+        for (SampleSet* const set : {&samples.train, &samples.validation}) {
+          ASSIGN_OR_RETURN(
+              *set, SampleSet::Parse(&bytes, tokenizer->vocabulary_size(),
+                                     max_length));
+          if (set->size() == 0) return absl::DataLossError("no samples");
+        }
+        return bytes.empty() ? absl::OkStatus()
+                             : absl::DataLossError("bytes left over");
+      }));
+  return std::make_unique<InMemoryData>(batch_options, std::move(samples),
+                                        std::move(opened.tokenizer));
+}
+
+}  // namespace comera::trainer
