@@ -1,5 +1,7 @@
 #include "kernels/contraction/tt_shape.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -8,6 +10,7 @@ namespace {
 
 constexpr int64_t kLargestSide = int64_t{1} << 40;
 constexpr int64_t kLargestRank = int64_t{1} << 20;
+constexpr double kLargestProduct = 0x1p56;
 
 int64_t Product(const std::vector<int64_t>& modes) {
   int64_t product = 1;
@@ -29,6 +32,17 @@ absl::Status CheckModes(const char* name, const std::vector<int64_t>& modes) {
     product *= mode;
   }
   return absl::OkStatus();
+}
+
+// Every product of modes and ranks that a chain forms must be a sane int64.
+absl::Status CheckEntries(double modes, const std::vector<int64_t>& ranks) {
+  double largest = 1;
+  for (int64_t rank : ranks) {
+    largest = std::max(largest, static_cast<double>(rank));
+  }
+  if (modes * largest * largest <= kLargestProduct) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "modes and ranks are too large for one layer");
 }
 
 absl::Status CheckRanks(const std::vector<int64_t>& ranks, int order) {
@@ -79,7 +93,9 @@ absl::Status ValidateShape(const TtShape& shape) {
   }
   RETURN_IF_ERROR(CheckModes("input modes", shape.input_modes));
   RETURN_IF_ERROR(CheckModes("output modes", shape.output_modes));
-  return CheckRanks(shape.ranks, shape.order());
+  RETURN_IF_ERROR(CheckRanks(shape.ranks, shape.order()));
+  return CheckEntries(
+      static_cast<double>(std::max(shape.Rows(), shape.Cols())), shape.ranks);
 }
 
 absl::Status ValidateShape(const TtmShape& shape) {
@@ -91,7 +107,10 @@ absl::Status ValidateShape(const TtmShape& shape) {
   }
   RETURN_IF_ERROR(CheckModes("row modes", shape.row_modes));
   RETURN_IF_ERROR(CheckModes("column modes", shape.col_modes));
-  return CheckRanks(shape.ranks, shape.order());
+  RETURN_IF_ERROR(CheckRanks(shape.ranks, shape.order()));
+  return CheckEntries(static_cast<double>(Product(shape.row_modes)) *
+                          static_cast<double>(Product(shape.col_modes)),
+                      shape.ranks);
 }
 
 }  // namespace comera::kernels

@@ -45,7 +45,7 @@ struct TtmShape {
 
 // InvalidArgument: no input or no output mode (TTM: fewer than two cores, or
 // unequal numbers of modes), a mode below 1, a negative rank, a number of ranks
-// other than order - 1, or a matrix of more than 2^40 entries on one side.
+// other than order - 1, or sizes whose products would not fit in memory by far.
 absl::Status ValidateShape(const TtShape& shape);
 absl::Status ValidateShape(const TtmShape& shape);
 

@@ -1,0 +1,34 @@
+// Meaning of the table operations of kernels/backend.h, and the explicit
+// matrices that chains of cores stand for.
+#ifndef COMERA_KERNELS_REFERENCE_LOOKUP_H_
+#define COMERA_KERNELS_REFERENCE_LOOKUP_H_
+
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/contraction/tt_shape.h"
+#include "kernels/reference/matrix.h"
+
+namespace comera::kernels::reference {
+
+void GatherRows(const DoubleMatrix& table, const DoubleMatrix& rows,
+                DoubleMatrix* out);
+void ScatterAddRows(const DoubleMatrix& in, const DoubleMatrix& rows,
+                    DoubleMatrix* table);
+void TtmLookup(const TtmTables& t, const DoubleMatrix& prefix,
+               const DoubleMatrix& suffix, const DoubleMatrix& rows,
+               DoubleMatrix* out);
+void TtmLookupBackward(const TtmTables& t, const DoubleMatrix& prefix,
+                       const DoubleMatrix& suffix, const DoubleMatrix& rows,
+                       const DoubleMatrix& grad_out, DoubleMatrix* grad_prefix,
+                       DoubleMatrix* grad_suffix);
+
+// Entry by entry, each a product of one slice per core.
+DoubleMatrix DenseMatrix(const TtShape& shape,
+                         const std::vector<DoubleMatrix>& cores);
+DoubleMatrix DenseMatrix(const TtmShape& shape,
+                         const std::vector<DoubleMatrix>& cores);
+
+}  // namespace comera::kernels::reference
+
+#endif  // COMERA_KERNELS_REFERENCE_LOOKUP_H_

@@ -1,0 +1,86 @@
+#include "kernels/reference/objective.h"
+
+#include <cmath>
+
+namespace comera::kernels::reference {
+
+void SoftmaxCrossEntropy(const DoubleMatrix& logits, const DoubleMatrix& labels,
+                         DoubleMatrix* grad_logits, DoubleMatrix* totals) {
+  for (int64_t i = 0; i < logits.rows; ++i) {
+    const int64_t label = labels.index(i);
+    int64_t best = 0;
+    for (int64_t j = 1; j < logits.cols; ++j) {
+      if (logits.at(i, j) > logits.at(i, best)) best = j;
+    }
+    const double largest = logits.at(i, best);
+    double sum = 0;
+    for (int64_t j = 0; j < logits.cols; ++j) {
+      sum += std::exp(logits.at(i, j) - largest);
+    }
+    (*totals)[0] += std::log(sum) + largest - logits.at(i, label);
+    (*totals)[1] += 1;
+    (*totals)[2] += best == label ? 1 : 0;
+    if (grad_logits == nullptr) continue;
+    for (int64_t j = 0; j < logits.cols; ++j) {
+      grad_logits->at(i, j) =
+          std::exp(logits.at(i, j) - largest) / sum - (j == label ? 1 : 0);
+    }
+  }
+}
+
+double SumOfSquares(const DoubleMatrix& x) {
+  double sum = 0;
+  for (double value : x.values) sum += value * value;
+  return sum;
+}
+
+void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,
+           DoubleMatrix* parameters, const DoubleMatrix& gradients,
+           DoubleMatrix* first_moment, DoubleMatrix* second_moment) {
+  const double beta1 = step.beta1, beta2 = step.beta2;
+  const double t = static_cast<double>(step.step);
+  for (const AdamWSegment& segment : segments) {
+    for (int64_t e = 0; e < segment.size; ++e) {
+      const int64_t i = segment.offset + e;
+      const double g = gradients[i] * step.gradient_scale;
+      double& m = (*first_moment)[i];
+      double& v = (*second_moment)[i];
+      double& p = (*parameters)[i];
+      m = beta1 * m + (1 - beta1) * g;
+      v = beta2 * v + (1 - beta2) * g * g;
+      const double m_hat = m / (1 - std::pow(beta1, t));
+      const double v_hat = v / (1 - std::pow(beta2, t));
+      p -= segment.learning_rate * (m_hat / (std::sqrt(v_hat) + step.epsilon) +
+                                    segment.weight_decay * p);
+    }
+  }
+}
+
+void BondNorms(const DoubleMatrix& parameters,
+               const std::vector<BondSpan>& bonds, double threshold,
+               DoubleMatrix* l1, DoubleMatrix* count) {
+  for (size_t i = 0; i < bonds.size(); ++i) {
+    (*l1)[i] = 0;
+    (*count)[i] = 0;
+    for (int64_t e = 0; e < bonds[i].size; ++e) {
+      const double d = parameters[bonds[i].offset + e];
+      if (!(d > threshold)) continue;
+      (*l1)[i] += d;
+      (*count)[i] += 1;
+    }
+  }
+}
+
+void AddBondGradient(const DoubleMatrix& parameters,
+                     const std::vector<BondSpan>& bonds,
+                     const std::vector<float>& coefficient, double threshold,
+                     DoubleMatrix* gradients) {
+  for (size_t i = 0; i < bonds.size(); ++i) {
+    for (int64_t e = 0; e < bonds[i].size; ++e) {
+      const int64_t at = bonds[i].offset + e;
+      if (parameters[at] > threshold) (*gradients)[at] += coefficient[i];
+    }
+  }
+}
+
+}  // namespace comera::kernels::reference

@@ -1,0 +1,54 @@
+#include "kernels/reference/pointwise.h"
+
+#include <cmath>
+
+#include "kernels/philox.h"
+
+namespace comera::kernels::reference {
+
+void Gelu(const DoubleMatrix& x, DoubleMatrix* y) {
+  for (int64_t i = 0; i < x.size(); ++i) {
+    (*y)[i] = x[i] / 2 * (1 + std::erf(x[i] / std::sqrt(2.0)));
+  }
+}
+
+void GeluBackward(const DoubleMatrix& x, const DoubleMatrix& grad_y,
+                  DoubleMatrix* grad_x) {
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const double cdf = (1 + std::erf(x[i] / std::sqrt(2.0))) / 2;
+    const double pdf =
+        std::exp(-x[i] * x[i] / 2) / std::sqrt(2 * std::acos(-1.0));
+    (*grad_x)[i] = grad_y[i] * (cdf + x[i] * pdf);
+  }
+}
+
+void Tanh(const DoubleMatrix& x, DoubleMatrix* y) {
+  for (int64_t i = 0; i < x.size(); ++i) (*y)[i] = std::tanh(x[i]);
+}
+
+void TanhBackward(const DoubleMatrix& y, const DoubleMatrix& grad_y,
+                  DoubleMatrix* grad_x) {
+  for (int64_t i = 0; i < y.size(); ++i) {
+    (*grad_x)[i] = grad_y[i] * (1 - y[i] * y[i]);
+  }
+}
+
+double DropoutScale(const DropoutNumbers& n, int64_t row, int64_t column) {
+  if (n.rate <= 0) return 1;
+  const DropoutRow key = MakeDropoutRow(
+      n.seed, n.step, n.site, static_cast<uint64_t>(n.first_row + row));
+  return DropoutKeeps(key, DropoutThreshold(n.rate), column)
+             ? 1 / (1 - static_cast<double>(n.rate))
+             : 0;
+}
+
+void Dropout(const DropoutNumbers& numbers, const DoubleMatrix& x,
+             DoubleMatrix* y) {
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t j = 0; j < x.cols; ++j) {
+      y->at(i, j) = x.at(i, j) * DropoutScale(numbers, i, j);
+    }
+  }
+}
+
+}  // namespace comera::kernels::reference

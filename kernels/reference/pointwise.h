@@ -1,0 +1,33 @@
+// Meaning of the pointwise operations of kernels/backend.h.
+#ifndef COMERA_KERNELS_REFERENCE_POINTWISE_H_
+#define COMERA_KERNELS_REFERENCE_POINTWISE_H_
+
+#include <cstdint>
+
+#include "kernels/reference/matrix.h"
+
+namespace comera::kernels::reference {
+
+void Gelu(const DoubleMatrix& x, DoubleMatrix* y);
+void GeluBackward(const DoubleMatrix& x, const DoubleMatrix& grad_y,
+                  DoubleMatrix* grad_x);
+void Tanh(const DoubleMatrix& x, DoubleMatrix* y);
+void TanhBackward(const DoubleMatrix& y, const DoubleMatrix& grad_y,
+                  DoubleMatrix* grad_x);
+
+// The numbers behind one dropout, without a device.
+struct DropoutNumbers {
+  float rate = 0;
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint32_t site = 0;
+  int64_t first_row = 0;
+};
+// 0 or 1 / (1 - rate).
+double DropoutScale(const DropoutNumbers& numbers, int64_t row, int64_t column);
+void Dropout(const DropoutNumbers& numbers, const DoubleMatrix& x,
+             DoubleMatrix* y);
+
+}  // namespace comera::kernels::reference
+
+#endif  // COMERA_KERNELS_REFERENCE_POINTWISE_H_
