@@ -1,0 +1,171 @@
+#include "worker/trainer/model/tt_linear.h"
+
+#include <string>
+
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+int64_t Product(const std::vector<int64_t>& modes) {
+  int64_t product = 1;
+  for (int64_t mode : modes) product *= mode;
+  return product;
+}
+
+}  // namespace
+
+TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
+                   const Factorisation& factorisation, int64_t max_rows,
+                   bool own_scratch)
+    : plan_(plan),
+      inputs_(layer.inputs),
+      outputs_(layer.outputs),
+      rank_(factorisation.ranks[factorisation.input_modes.size() - 1]),
+      all_outputs_(Product(factorisation.output_modes)),
+      max_rows_(max_rows),
+      bias_(plan.At(layer.name + ".bias")),
+      cores_(plan, layer.name) {
+  kernels::Arena& saved = *plan.saved;
+  Workspace& workspace = *plan.workspace;
+  const std::string own = own_scratch ? layer.name : "linear";
+  b_ = saved.Reserve(layer.name + ".suffix", (rank_ + 1) * outputs_ * kFloat);
+  t_ = saved.Reserve(layer.name + ".t", max_rows * (rank_ + 1) * kFloat);
+  grad_b_ = workspace.Reserve(own + ".grad_b", (rank_ + 1) * outputs_ * kFloat);
+  if (gone()) return;
+
+  // Shapes were checked with the configuration.
+  chain_.emplace(*kernels::TtChain::Create({factorisation.input_modes,
+                                            factorisation.output_modes,
+                                            factorisation.ranks}));
+  kept_ = saved.Reserve(layer.name + ".products", chain_->kept_size() * kFloat);
+  u_ = workspace.Reserve("linear.u", max_rows * rank_ * kFloat);
+  grad_a_ = workspace.Reserve(own + ".grad_a", inputs_ * rank_ * kFloat);
+  all_grad_b_ = workspace.Reserve(
+      "linear.all_grad_b",
+      all_outputs_ == outputs_ ? 0 : rank_ * all_outputs_ * kFloat);
+  chain_scratch_ =
+      workspace.Reserve("linear.chain", chain_->workspace_size() * kFloat);
+}
+
+ConstMatrix TtLinear::A() const {
+  return chain_->Prefix(cores_.cores(), plan_.saved->Floats(kept_));
+}
+
+Matrix TtLinear::B() const {
+  return Matrix(plan_.saved->Floats(b_), rank_, outputs_);
+}
+
+Matrix TtLinear::BWithBias() const {
+  return Matrix(plan_.saved->Floats(b_), rank_ + 1, outputs_);
+}
+
+absl::Status TtLinear::Prepare(const Step& step) {
+  kernels::Backend& backend = *plan_.backend;
+  accumulating_ = false;
+  if (!ones_written_) {
+    // The last column of T~; products write the others only.
+    RETURN_IF_ERROR(
+        backend.Fill({plan_.saved->Floats(t_), max_rows_ * (rank_ + 1)}, 1));
+    ones_written_ = true;
+  }
+  float* b = plan_.saved->Floats(b_);
+  RETURN_IF_ERROR(backend.Copy(
+      b + rank_ * outputs_, step.parameters + bias_.offset, outputs_ * kFloat));
+  if (gone()) return absl::OkStatus();
+
+  RETURN_IF_ERROR(cores_.Fold(step));
+  float* kept = plan_.saved->Floats(kept_);
+  RETURN_IF_ERROR(chain_->Forward(&backend, cores_.cores(), kept));
+  const ConstMatrix all = chain_->Suffix(cores_.cores(), kept);
+  if (all_outputs_ == outputs_) {
+    return backend.Copy(b, all.data, rank_ * outputs_ * kFloat);
+  }
+  for (int64_t i = 0; i < rank_; ++i) {
+    RETURN_IF_ERROR(backend.Copy(b + i * outputs_, all.data + i * all.stride,
+                                 outputs_ * kFloat));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TtLinear::Forward(const Step&, ConstMatrix x, Matrix y) {
+  kernels::Backend& backend = *plan_.backend;
+  x_ = x;
+  float* t = plan_.saved->Floats(t_);
+  if (!gone()) {
+    RETURN_IF_ERROR(
+        backend.Gemm(false, false, 1, x, A(), 0,
+                     Matrix(t, x.rows, rank_, /*stride=*/rank_ + 1)));
+  }
+  return backend.Gemm(false, false, 1, ConstMatrix(t, x.rows, rank_ + 1),
+                      BWithBias(), 0, y);
+}
+
+absl::Status TtLinear::Backward(const Step& step, ConstMatrix grad_y,
+                                Matrix grad_x, bool accumulate) {
+  kernels::Backend& backend = *plan_.backend;
+  RETURN_IF_ERROR(backend.Gemm(
+      true, false, 1,
+      ConstMatrix(plan_.saved->Floats(t_), grad_y.rows, rank_ + 1), grad_y,
+      accumulating_ ? 1 : 0,
+      Matrix(plan_.workspace->Floats(grad_b_), rank_ + 1, outputs_)));
+  if (!gone()) {
+    RETURN_IF_ERROR(BackwardRankSpace(step, grad_y, grad_x, accumulate));
+  } else if (grad_x.data != nullptr && !accumulate) {
+    RETURN_IF_ERROR(backend.Fill({grad_x.data, grad_x.rows * grad_x.cols}, 0));
+  }
+  accumulating_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status TtLinear::BackwardRankSpace(const Step&, ConstMatrix grad_y,
+                                         Matrix grad_x, bool accumulate) {
+  kernels::Backend& backend = *plan_.backend;
+  const Matrix u(plan_.workspace->Floats(u_), grad_y.rows, rank_);
+  RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, B(), 0, u));
+  RETURN_IF_ERROR(
+      backend.Gemm(true, false, 1, x_, u, accumulating_ ? 1 : 0,
+                   Matrix(plan_.workspace->Floats(grad_a_), inputs_, rank_)));
+  if (grad_x.data == nullptr) return absl::OkStatus();
+  return backend.Gemm(false, true, 1, u, A(), accumulate ? 1 : 0, grad_x);
+}
+
+absl::Status TtLinear::FinishBackward(const Step& step) {
+  if (!accumulating_) return absl::OkStatus();  // there were no rows
+  accumulating_ = false;
+  kernels::Backend& backend = *plan_.backend;
+  const float* grad_b = plan_.workspace->Floats(grad_b_);
+  RETURN_IF_ERROR(backend.Axpy(1, {grad_b + rank_ * outputs_, outputs_},
+                               step.Gradient(bias_)));
+  if (gone()) return absl::OkStatus();
+
+  if (all_outputs_ != outputs_) {
+    // Columns that no output uses have no gradient.
+    float* all = plan_.workspace->Floats(all_grad_b_);
+    RETURN_IF_ERROR(backend.Fill({all, rank_ * all_outputs_}, 0));
+    for (int64_t i = 0; i < rank_; ++i) {
+      RETURN_IF_ERROR(backend.Copy(all + i * all_outputs_,
+                                   grad_b + i * outputs_, outputs_ * kFloat));
+    }
+    grad_b = all;
+  }
+  const float* kept = plan_.saved->Floats(kept_);
+  float* scratch = plan_.workspace->Floats(chain_scratch_);
+  const absl::Span<float* const> grad_cores = cores_.grad_cores();
+  RETURN_IF_ERROR(chain_->PrefixBackward(
+      &backend, cores_.cores(), kept,
+      ConstMatrix(plan_.workspace->Floats(grad_a_), inputs_, rank_), grad_cores,
+      scratch));
+  RETURN_IF_ERROR(chain_->SuffixBackward(
+      &backend, cores_.cores(), kept, ConstMatrix(grad_b, rank_, all_outputs_),
+      grad_cores, scratch));
+  return cores_.Backward(step);
+}
+
+}  // namespace comera::trainer
