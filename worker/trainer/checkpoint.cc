@@ -1,0 +1,148 @@
+#include "worker/trainer/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr absl::string_view kSuffix = ".checkpoint";
+constexpr absl::string_view kPrefix = "step-";
+constexpr size_t kDigits = 12;
+constexpr absl::string_view kTrailer = "\nsha256 ";
+constexpr size_t kHashDigits = 64;
+
+class CheckpointFolder : public CheckpointFiles {
+ public:
+  explicit CheckpointFolder(std::string folder) : folder_(std::move(folder)) {}
+
+  absl::StatusOr<std::vector<std::string>> List() override {
+    std::vector<std::string> names;
+    std::error_code error;
+    std::filesystem::directory_iterator it(folder_, error), end;
+    if (error == std::errc::no_such_file_or_directory) return names;
+    for (; !error && it != end; it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat(folder_, ": ", error.message()));
+    }
+    return names;
+  }
+
+  absl::StatusOr<std::string> Read(const std::string& name) override {
+    return ReadFile(absl::StrCat(folder_, "/", name));
+  }
+
+  absl::Status Write(const std::string& name,
+                     std::string_view contents) override {
+    RETURN_IF_ERROR(MakeDirectories(folder_));
+    return WriteFileAtomically(absl::StrCat(folder_, "/", name), contents);
+  }
+
+  absl::Status Remove(const std::string& name) override {
+    std::error_code error;
+    std::filesystem::remove(absl::StrCat(folder_, "/", name), error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(name, ": ", error.message()));
+  }
+
+ private:
+  const std::string folder_;
+};
+
+bool IsCheckpointName(absl::string_view name) {
+  return name.size() == kPrefix.size() + kDigits + kSuffix.size() &&
+         absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kSuffix) &&
+         std::all_of(name.begin() + kPrefix.size(),
+                     name.begin() + kPrefix.size() + kDigits,
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents) {
+  const size_t trailer = kTrailer.size() + kHashDigits + 1;
+  if (contents.size() < trailer) return absl::DataLossError("truncated");
+  const size_t body = contents.size() - trailer;
+  const std::string claimed = contents.substr(body);
+  contents.resize(body);
+  if (claimed != absl::StrCat(kTrailer, Sha256Hex(contents), "\n")) {
+    return absl::DataLossError("checksum differs");
+  }
+  return TrainingState::Parse(contents);
+}
+
+}  // namespace
+
+std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder) {
+  return std::make_unique<CheckpointFolder>(std::move(folder));
+}
+
+CheckpointStore::CheckpointStore(std::unique_ptr<CheckpointFiles> files,
+                                 int keep)
+    : files_(std::move(files)), keep_(std::max(keep, 2)) {}
+
+absl::StatusOr<std::vector<std::string>> CheckpointStore::Names() {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, files_->List());
+  names.erase(
+      std::remove_if(names.begin(), names.end(),
+                     [](const std::string& n) { return !IsCheckpointName(n); }),
+      names.end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<int64_t> CheckpointStore::Save(const TrainingState& state) {
+  ASSIGN_OR_RETURN(std::string contents, state.Serialize());
+  absl::StrAppend(&contents, kTrailer, Sha256Hex(contents), "\n");
+  const std::string name =
+      absl::StrFormat("%s%0*d%s", kPrefix, static_cast<int>(kDigits),
+                      state.progress.step, kSuffix);
+  RETURN_IF_ERROR(files_->Write(name, contents));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+  for (size_t i = 0; i + keep_ < names.size(); ++i) {
+    RETURN_IF_ERROR(files_->Remove(names[i]));
+  }
+  return static_cast<int64_t>(contents.size());
+}
+
+absl::StatusOr<std::optional<CheckpointStore::Loaded>>
+CheckpointStore::LoadNewest(const std::string& fingerprint) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+  Loaded loaded;
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    absl::StatusOr<std::string> contents = files_->Read(*name);
+    absl::StatusOr<TrainingState> state =
+        contents.ok() ? ParseCheckpoint(*std::move(contents))
+                      : contents.status();
+    if (!state.ok()) {
+      loaded.damaged.push_back(
+          absl::StrCat(*name, ": ", state.status().message()));
+      continue;
+    }
+    if (state->fingerprint != fingerprint) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "checkpoint ", *name,
+          " belongs to another specification (model, data, compression, "
+          "objective, optimizer or training differ); use another work_dir or "
+          "remove it"));
+    }
+    loaded.state = *std::move(state);
+    return std::optional<Loaded>(std::move(loaded));
+  }
+  if (loaded.damaged.empty()) return std::optional<Loaded>();
+  return absl::DataLossError(absl::StrCat("no good checkpoint: ",
+                                          absl::StrJoin(loaded.damaged, "; ")));
+}
+
+}  // namespace comera::trainer

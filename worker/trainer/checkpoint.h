@@ -1,0 +1,69 @@
+// Checkpoints of a job: where they lie, and which one to continue from.
+#ifndef COMERA_WORKER_TRAINER_CHECKPOINT_H_
+#define COMERA_WORKER_TRAINER_CHECKPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/trainer/training_state.h"
+
+namespace comera::trainer {
+
+// The few file operations that checkpoints need; an interface so that tests
+// can let each of them fail.
+class CheckpointFiles {
+ public:
+  virtual ~CheckpointFiles() = default;
+  // Names in the folder; none if there is no folder.
+  virtual absl::StatusOr<std::vector<std::string>> List() = 0;
+  virtual absl::StatusOr<std::string> Read(const std::string& name) = 0;
+  // All or nothing, durable on return. ResourceExhausted: disk full.
+  virtual absl::Status Write(const std::string& name,
+                             std::string_view contents) = 0;
+  virtual absl::Status Remove(const std::string& name) = 0;
+};
+
+// Files in `folder`, which is made on the first Write.
+std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder);
+
+// Keeps the newest checkpoints of one job.
+//
+// A checkpoint is one file, step-<12 digits>.checkpoint: the serialised
+// TrainingState, then a line with its SHA-256. Not thread-safe.
+class CheckpointStore {
+ public:
+  // Keeps the newest `keep` (at least 2, so that a damaged one is survived).
+  CheckpointStore(std::unique_ptr<CheckpointFiles> files, int keep);
+
+  // Returns the file's size. ResourceExhausted: disk full; older checkpoints
+  // are then all still there.
+  absl::StatusOr<int64_t> Save(const TrainingState& state);
+
+  struct Loaded {
+    TrainingState state;
+    // One line per newer checkpoint that was damaged and passed over.
+    std::vector<std::string> damaged;
+  };
+  // The newest good checkpoint; nothing if there is none at all.
+  // DataLoss: there are some, and all are damaged. FailedPrecondition: the
+  // newest good one has another fingerprint.
+  absl::StatusOr<std::optional<Loaded>> LoadNewest(
+      const std::string& fingerprint);
+
+ private:
+  // Checkpoints by ascending step.
+  absl::StatusOr<std::vector<std::string>> Names();
+
+  const std::unique_ptr<CheckpointFiles> files_;
+  const int keep_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_CHECKPOINT_H_

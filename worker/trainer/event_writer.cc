@@ -1,0 +1,112 @@
+#include "worker/trainer/event_writer.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/time_util.h"
+
+namespace comera::trainer {
+namespace {
+
+bool MayGiveWay(const v1::TrainerEvent& event) {
+  return event.has_metrics() || event.has_heartbeat();
+}
+
+std::string ToLine(const v1::TrainerEvent& event) {
+  std::string line;
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  // Only fails for messages with Any fields of unknown type; there are none.
+  (void)google::protobuf::util::MessageToJsonString(event, &line, options);
+  line += '\n';
+  return line;
+}
+
+}  // namespace
+
+EventWriter::EventWriter(WriteLine write_line, size_t capacity)
+    : write_line_(std::move(write_line)),
+      capacity_(capacity),
+      thread_([this] { Loop(); }) {}
+
+EventWriter::~EventWriter() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+void EventWriter::Write(v1::TrainerEvent event) {
+  if (!event.has_time()) {
+    *event.mutable_time() =
+        google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+            absl::GetCurrentTimeNanos());
+  }
+  absl::MutexLock lock(&mutex_);
+  if (queue_.size() >= capacity_) {
+    const auto victim = std::find_if(queue_.begin(), queue_.end(), MayGiveWay);
+    if (victim != queue_.end()) {
+      queue_.erase(victim);
+      ++dropped_;
+    } else if (MayGiveWay(event)) {
+      ++dropped_;
+      return;
+    }
+  }
+  queue_.push_back(std::move(event));
+}
+
+void EventWriter::Flush() {
+  const auto drained = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queue_.empty() && !writing_;
+  };
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&drained));
+}
+
+int64_t EventWriter::dropped() const {
+  absl::MutexLock lock(&mutex_);
+  return dropped_;
+}
+
+void EventWriter::Loop() {
+  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !queue_.empty() || stop_;
+  };
+  bool reader_there = true;
+  while (true) {
+    v1::TrainerEvent event;
+    {
+      absl::MutexLock lock(&mutex_);
+      writing_ = false;
+      mutex_.Await(absl::Condition(&ready));
+      if (queue_.empty()) return;
+      event = std::move(queue_.front());
+      queue_.pop_front();
+      writing_ = true;
+    }
+    if (reader_there) reader_there = write_line_(ToLine(event));
+  }
+}
+
+EventWriter::WriteLine EventWriter::ToDescriptor(int descriptor) {
+  return [descriptor](const std::string& line) {
+    size_t done = 0;
+    while (done < line.size()) {
+      const ssize_t n =
+          write(descriptor, line.data() + done, line.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return false;
+      done += static_cast<size_t>(n);
+    }
+    return true;
+  };
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,63 @@
+#ifndef COMERA_WORKER_TRAINER_EVENT_WRITER_H_
+#define COMERA_WORKER_TRAINER_EVENT_WRITER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "comera/v1/progress.pb.h"
+
+namespace comera::trainer {
+
+// Takes events; called from any thread and must not block for long.
+using EventSink = std::function<void(const v1::TrainerEvent& event)>;
+
+// Writes events as JSON lines, without making the training step wait for a
+// slow reader.
+//
+// Life cycle: a thread writes from construction on; Flush, or destruction,
+// waits for all that is queued. Thread-safe.
+//
+// Guarantees: order is kept. When the queue is full the oldest metrics and
+// heartbeats give way first; results, failures, checkpoints, rank snapshots and
+// Pareto points are never dropped.
+class EventWriter {
+ public:
+  // Writes one line with its newline; may block. False: the reader is gone,
+  // nothing more is written.
+  using WriteLine = std::function<bool(const std::string& line)>;
+
+  explicit EventWriter(WriteLine write_line, size_t capacity = 1000);
+  ~EventWriter();
+
+  // Sets the event's time if it has none.
+  void Write(v1::TrainerEvent event);
+  void Flush();
+
+  // Events that gave way so far.
+  int64_t dropped() const;
+
+  // Writes whole lines to a file descriptor.
+  static WriteLine ToDescriptor(int descriptor);
+
+ private:
+  void Loop();
+
+  const WriteLine write_line_;
+  const size_t capacity_;
+  mutable absl::Mutex mutex_;
+  std::deque<v1::TrainerEvent> queue_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_EVENT_WRITER_H_

@@ -1,0 +1,26 @@
+#ifndef COMERA_WORKER_TRAINER_FAILURE_H_
+#define COMERA_WORKER_TRAINER_FAILURE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "comera/v1/job.pb.h"
+
+namespace comera::trainer {
+
+// Says which class of failure `status` is, where its code alone does not. A
+// class that is already there stays: the first cause wins.
+absl::Status WithFailureClass(absl::Status status,
+                              v1::FailureClass failure_class);
+
+// The class set by WithFailureClass, else by code: InvalidArgument, NotFound,
+// PermissionDenied and FailedPrecondition are the USER's, DataLoss is DATA,
+// ResourceExhausted is OUT_OF_MEMORY, Unavailable, DeadlineExceeded and
+// Aborted are COLLECTIVE_HANG, all others INTERNAL.
+v1::FailureClass FailureClassOf(const absl::Status& status);
+
+v1::Failure ToFailure(const absl::Status& status, int64_t epoch, int rank);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_FAILURE_H_

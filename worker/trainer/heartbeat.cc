@@ -1,0 +1,58 @@
+#include "worker/trainer/heartbeat.h"
+
+#include <utility>
+
+namespace comera::trainer {
+
+void Activity::Set(v1::Stage stage, int64_t step, std::string activity) {
+  absl::MutexLock lock(&mutex_);
+  heartbeat_.set_stage(stage);
+  heartbeat_.set_step(step);
+  heartbeat_.set_activity(std::move(activity));
+}
+
+void Activity::Describe(std::string activity) {
+  absl::MutexLock lock(&mutex_);
+  heartbeat_.set_activity(std::move(activity));
+}
+
+void Activity::Count(const collective::Communicator* communicator) {
+  absl::MutexLock lock(&mutex_);
+  communicator_ = communicator;
+}
+
+v1::Heartbeat Activity::Read() const {
+  absl::MutexLock lock(&mutex_);
+  v1::Heartbeat heartbeat = heartbeat_;
+  if (communicator_ != nullptr) {
+    heartbeat.set_collectives(communicator_->collectives_done());
+  }
+  return heartbeat;
+}
+
+HeartbeatThread::HeartbeatThread(const Activity* activity, EventSink sink,
+                                 absl::Duration interval)
+    : activity_(activity),
+      sink_(std::move(sink)),
+      interval_(interval),
+      thread_([this] { Loop(); }) {}
+
+HeartbeatThread::~HeartbeatThread() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+void HeartbeatThread::Loop() {
+  absl::MutexLock lock(&mutex_);
+  while (!stop_) {
+    v1::TrainerEvent event;
+    *event.mutable_heartbeat() = activity_->Read();
+    sink_(event);
+    mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval_);
+  }
+}
+
+}  // namespace comera::trainer

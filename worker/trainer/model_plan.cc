@@ -1,0 +1,41 @@
+#include "worker/trainer/model_plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+absl::StatusOr<std::unique_ptr<ModelPlan>> ModelPlan::Create(
+    const ModelConfig& config, int64_t batch_size, const ModelFactory& factory,
+    kernels::Backend* backend) {
+  std::unique_ptr<ModelPlan> plan(new ModelPlan(config, batch_size, backend));
+  ASSIGN_OR_RETURN(plan->model_, factory(config, batch_size, backend));
+  const int64_t bytes = plan->size() * sizeof(float);
+  plan->parameters_ = plan->arena_.Reserve("parameters", bytes);
+  plan->gradients_ =
+      plan->arena_.Reserve("gradients", bytes + kTailFloats * sizeof(float));
+  plan->first_moment_ = plan->arena_.Reserve("first moment", bytes);
+  plan->second_moment_ = plan->arena_.Reserve("second moment", bytes);
+  RETURN_IF_ERROR(plan->arena_.Commit());
+  return plan;
+}
+
+absl::StatusOr<std::vector<float>> ModelPlan::Download(
+    kernels::ConstVector buffer) {
+  std::vector<float> values(buffer.size);
+  RETURN_IF_ERROR(backend_->CopyToHost(values.data(), buffer.data,
+                                       buffer.size * sizeof(float)));
+  return values;
+}
+
+absl::Status ModelPlan::Upload(const std::vector<float>& values,
+                               kernels::Vector buffer) {
+  if (static_cast<int64_t>(values.size()) != buffer.size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(values.size(), " numbers for a buffer of ", buffer.size));
+  }
+  return backend_->CopyToDevice(buffer.data, values.data(),
+                                buffer.size * sizeof(float));
+}
+
+}  // namespace comera::trainer

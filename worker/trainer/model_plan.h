@@ -1,0 +1,82 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_H_
+#define COMERA_WORKER_TRAINER_MODEL_PLAN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/arena.h"
+#include "kernels/backend.h"
+#include "worker/trainer/model/model.h"
+#include "worker/trainer/model/model_config.h"
+
+namespace comera::trainer {
+
+// How a Model is made; Model::Create, unless a test brings its own.
+using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<Model>>(
+    const ModelConfig& config, int64_t batch_size, kernels::Backend* backend)>;
+
+// Everything whose size depends on the ranks: the model with its activations,
+// and the flat buffers of parameters, gradients and moments.
+//
+// Life cycle: Create allocates, with zeros; after a change of ranks, destroy
+// and create anew (addresses are stable in between). Not thread-safe.
+class ModelPlan {
+ public:
+  // Floats behind the gradients that travel in the same all-reduce.
+  static constexpr int64_t kTailFloats = 4;
+
+  // ResourceExhausted: does not fit. InvalidArgument: impossible config.
+  static absl::StatusOr<std::unique_ptr<ModelPlan>> Create(
+      const ModelConfig& config, int64_t batch_size,
+      const ModelFactory& factory, kernels::Backend* backend);
+
+  Model& model() { return *model_; }
+  const ModelConfig& config() const { return config_; }
+  int64_t batch_size() const { return batch_size_; }
+
+  // Floats of each buffer.
+  int64_t size() const { return model_->layout().size(); }
+  kernels::Vector parameters() { return View(parameters_); }
+  kernels::Vector gradients() { return View(gradients_); }
+  kernels::Vector first_moment() { return View(first_moment_); }
+  kernels::Vector second_moment() { return View(second_moment_); }
+  // Gradients and tail.
+  kernels::Vector reduced() {
+    return {arena_.Floats(gradients_), size() + kTailFloats};
+  }
+
+  // A buffer's contents on the host; waits for the device.
+  absl::StatusOr<std::vector<float>> Download(kernels::ConstVector buffer);
+  // InvalidArgument: another size.
+  absl::Status Upload(const std::vector<float>& values, kernels::Vector buffer);
+
+ private:
+  ModelPlan(const ModelConfig& config, int64_t batch_size,
+            kernels::Backend* backend)
+      : config_(config),
+        batch_size_(batch_size),
+        backend_(backend),
+        arena_(backend) {}
+  kernels::Vector View(kernels::Arena::Piece piece) {
+    return {arena_.Floats(piece), size()};
+  }
+
+  const ModelConfig config_;
+  const int64_t batch_size_;
+  kernels::Backend* const backend_;
+  std::unique_ptr<Model> model_;
+  kernels::Arena arena_;
+  kernels::Arena::Piece parameters_ = 0;
+  kernels::Arena::Piece gradients_ = 0;
+  kernels::Arena::Piece first_moment_ = 0;
+  kernels::Arena::Piece second_moment_ = 0;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_PLAN_H_

@@ -1,0 +1,154 @@
+#include "worker/trainer/rank_main.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "worker/collective/gloo_communicator.h"
+#include "worker/collective/rendezvous.h"
+#include "worker/trainer/checkpoint.h"
+#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/failure.h"
+#include "worker/trainer/model/export.h"
+#include "worker/trainer/trainer.h"
+
+namespace comera::trainer {
+namespace {
+
+absl::Status LimitMemory(int64_t bytes) {
+  if (bytes <= 0) return absl::OkStatus();
+  struct rlimit limit = {};
+  limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(bytes);
+  if (setrlimit(RLIMIT_DATA, &limit) == 0) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("setrlimit(RLIMIT_DATA): ", std::strerror(errno)));
+}
+
+int ThreadsOf(const TrainerTask& task) {
+  if (task.threads() > 0) return task.threads();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / task.local_world_size());
+}
+
+absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
+    const TrainerTask& task) {
+  if (task.world_size() == 1) {
+    return std::unique_ptr<collective::Communicator>();
+  }
+  ASSIGN_OR_RETURN(collective::FileRendezvous rendezvous,
+                   collective::FileRendezvous::Open(task.rendezvous_dir()));
+  collective::GlooOptions options;
+  options.rank = task.rank();
+  options.world_size = task.world_size();
+  return collective::CreateGlooCommunicator(options, &rendezvous);
+}
+
+absl::Status Export(const TrainingData& data, const std::string& directory,
+                    const ModelConfig& config,
+                    const std::vector<float>& parameters,
+                    const v1::TrainingResult& result) {
+  const std::map<std::string, double> figures = {
+      {"step", static_cast<double>(result.step())},
+      {"validation_loss", result.validation_loss()},
+      {"validation_accuracy", result.validation_accuracy()},
+      {"size_parameters", static_cast<double>(result.size_parameters())},
+      {"baseline_loss", data.baseline_loss()},
+  };
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  RETURN_IF_ERROR(ExportModel(config, parameters.data(), figures, directory));
+  return data.SaveTokenizer(directory);
+}
+
+// A full disk is no lack of memory, and a file no rank of the gang.
+absl::Status AsInternal(absl::Status status) {
+  return WithFailureClass(std::move(status), v1::INTERNAL);
+}
+
+absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
+                   const EventSink& events, Activity& activity) {
+  RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
+  RETURN_IF_ERROR(AsInternal(MakeDirectories(task.work_dir())));
+
+  activity.Set(v1::PREPARING, 0, "opening data");
+  TrainingData::Options data_options;
+  data_options.cache_dir = task.cache_dir();
+  data_options.on_activity = [&](const std::string& what) {
+    activity.Describe(what);
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
+                   TrainingData::Open(task.spec(), data_options));
+  if (stop.load()) return absl::OkStatus();
+
+  kernels::CpuOptions cpu;
+  cpu.threads = ThreadsOf(task);
+  const std::unique_ptr<kernels::Backend> backend =
+      kernels::CreateCpuBackend(cpu);
+  activity.Describe("meeting the other ranks");
+  absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
+      FormGang(task);
+  if (!gang.ok()) {
+    return WithFailureClass(gang.status(), v1::COLLECTIVE_HANG);
+  }
+  activity.Count(gang->get());
+  LOG(INFO) << "training job=" << task.job() << " epoch=" << task.epoch()
+            << " rank=" << task.rank() << " ranks=" << task.world_size()
+            << " threads=" << cpu.threads;
+
+  TrainerOptions options;
+  options.spec = task.spec();
+  options.resume = task.resume();
+  options.backend = backend.get();
+  options.data = data.get();
+  options.communicator = gang->get();
+  if (task.rank() == 0) {
+    options.checkpoint_files =
+        OpenCheckpointFolder(absl::StrCat(task.work_dir(), "/checkpoints"));
+  }
+  options.events = events;
+  options.log = [](const std::string& line) { LOG(WARNING) << line; };
+  options.activity = &activity;
+  options.export_model = [&](const ModelConfig& config,
+                             const std::vector<float>& parameters,
+                             const v1::TrainingResult& result) {
+    return AsInternal(Export(*data, absl::StrCat(task.work_dir(), "/model"),
+                             config, parameters, result));
+  };
+  activity.Describe("building the model");
+  absl::Status status;
+  {
+    absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+        Trainer::Create(std::move(options));
+    status = trainer.ok() ? (*trainer)->Run(stop).status() : trainer.status();
+  }
+  activity.Count(nullptr);
+  return status;
+}
+
+}  // namespace
+
+absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
+                     const EventSink& events, Activity& activity) {
+  try {
+    return Train(task, stop, events, activity);
+  } catch (const std::bad_alloc&) {
+    activity.Count(nullptr);
+    return absl::ResourceExhaustedError("out of memory");
+  }
+}
+
+}  // namespace comera::trainer

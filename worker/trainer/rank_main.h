@@ -1,0 +1,21 @@
+#ifndef COMERA_WORKER_TRAINER_RANK_MAIN_H_
+#define COMERA_WORKER_TRAINER_RANK_MAIN_H_
+
+#include <atomic>
+
+#include "absl/status/status.h"
+#include "worker/trainer/event_writer.h"
+#include "worker/trainer/heartbeat.h"
+#include "worker/trainer/task.pb.h"
+
+namespace comera::trainer {
+
+// Does a task (as ReadTaskFile gives it) from opening the data to exporting the
+// model: all of comera-trainer but its command line and its streams. OK also
+// when `stop` ended it. Errors carry their class (failure.h).
+absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
+                     const EventSink& events, Activity& activity);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_RANK_MAIN_H_

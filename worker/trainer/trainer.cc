@@ -1,0 +1,307 @@
+#include "worker/trainer/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/status_macros.h"
+#include "worker/trainer/failure.h"
+#include "worker/trainer/model/compaction.h"
+#include "worker/trainer/optimizer/learning_rate.h"
+#include "worker/trainer/progress_events.h"
+#include "worker/trainer/validation.h"
+
+namespace comera::trainer {
+namespace {
+
+// Least steps between two validations that only hope asked for.
+constexpr int64_t kHopefulValidationSteps = 20;
+
+absl::Status NotFinite(int64_t step, absl::string_view what, double value) {
+  return WithFailureClass(
+      absl::InternalError(absl::StrCat("step ", step, ": ", what, " is ", value,
+                                       "; a lower learning rate may help")),
+      v1::NAN_LOSS);
+}
+
+int64_t ResolveTargetSize(const v1::LateStage& late, double size_now) {
+  switch (late.target_size_case()) {
+    case v1::LateStage::kTargetBytes:
+      return late.target_bytes() / kBytesPerParameter;
+    case v1::LateStage::kTargetParameters:
+      return late.target_parameters();
+    case v1::LateStage::kTargetRatio:
+      return static_cast<int64_t>(late.target_ratio() * size_now);
+    default:
+      return static_cast<int64_t>(size_now);
+  }
+}
+
+}  // namespace
+
+int Trainer::rank() const {
+  return options_.communicator == nullptr ? 0 : options_.communicator->rank();
+}
+
+int Trainer::world_size() const {
+  return options_.communicator == nullptr ? 1
+                                          : options_.communicator->world_size();
+}
+
+int64_t Trainer::total_steps() const {
+  const v1::ObjectiveSpec& objective = options_.spec.objective();
+  return objective.early().steps() +
+         (has_late_stage() ? objective.late().max_steps() : 0);
+}
+
+bool Trainer::Finished() const {
+  return progress_.targets_met || progress_.step >= total_steps();
+}
+
+double Trainer::EstimatedValidationLoss() const {
+  return progress_.loss.value() + progress_.validation_gap;
+}
+
+absl::StatusOr<RunEnd> Trainer::Run(const std::atomic<bool>& stop) {
+  absl::StatusOr<RunEnd> end = Train(stop);
+  // The others would wait for this rank until their time-out.
+  if (!end.ok() && options_.communicator != nullptr) {
+    options_.communicator->Abort();
+  }
+  return end;
+}
+
+absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
+  ReportRunInfo();
+  RETURN_IF_ERROR(ReportRanks());
+  reported_time_ = options_.clock->Now();
+  RETURN_IF_ERROR(EnterLateStageIfDue());
+  while (!Finished()) {
+    if (options_.activity != nullptr) {
+      options_.activity->Set(progress_.stage, progress_.step);
+    }
+    RETURN_IF_ERROR(TrainStep(stop.load()));
+    RETURN_IF_ERROR(AfterStep());
+    if (last_.stop && !Finished()) {
+      SaveCheckpoint();
+      RunEnd end;
+      end.stopped = true;
+      return end;
+    }
+  }
+  return Finish();
+}
+
+absl::Status Trainer::TrainStep(bool stop) {
+  const v1::JobSpec& spec = options_.spec;
+  kernels::Backend& backend = *options_.backend;
+  ModelPlan& plan = *plan_;
+  RETURN_IF_ERROR(options_.data->TrainBatch(progress_.step,
+                                            spec.training().batch_size(),
+                                            rank(), world_size(), &batch_));
+  const kernels::StepState step_state{spec.training().seed(),
+                                      static_cast<uint64_t>(progress_.step)};
+  auto* device_state =
+      static_cast<kernels::StepState*>(arena_.Address(device_state_));
+  RETURN_IF_ERROR(
+      backend.CopyToDevice(device_state, &step_state, sizeof(step_state)));
+  RETURN_IF_ERROR(backend.Fill(plan.reduced(), 0));
+  RETURN_IF_ERROR(plan.model().Forward(batch_, plan.parameters().data,
+                                       /*train=*/true, device_state));
+  RETURN_IF_ERROR(
+      plan.model().Backward(plan.parameters().data, plan.gradients().data));
+  ASSIGN_OR_RETURN(const LossTotals own, plan.model().ReadLoss());
+  LossTotals global;
+  RETURN_IF_ERROR(ReduceGradients(own, stop, &global));
+
+  const int64_t number = progress_.step + 1;
+  const double labels = std::max(1.0, global.labels);
+  last_.loss = global.loss_sum / labels;
+  if (!std::isfinite(last_.loss)) {
+    return NotFinite(number, "training loss", last_.loss);
+  }
+  progress_.loss.Add(last_.loss);
+  ASSIGN_OR_RETURN(last_.objective,
+                   objective_->Apply({last_.loss, EstimatedValidationLoss()},
+                                     progress_.stage, 1 / labels,
+                                     plan.parameters(), plan.gradients()));
+  last_.learning_rate_scale = LearningRateScale(spec.optimizer().decay(),
+                                                spec.optimizer().warmup_steps(),
+                                                total_steps(), progress_.step);
+  ASSIGN_OR_RETURN(last_.gradient_norm,
+                   optimizer_->Step(number, last_.learning_rate_scale,
+                                    plan.parameters(), plan.gradients(),
+                                    plan.first_moment(), plan.second_moment()));
+  if (!std::isfinite(last_.gradient_norm)) {
+    return NotFinite(number, "gradient norm", last_.gradient_norm);
+  }
+  progress_.step = number;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::ReduceGradients(const LossTotals& totals, bool stop,
+                                      LossTotals* global) {
+  kernels::Backend& backend = *options_.backend;
+  const kernels::Vector reduced = plan_->reduced();
+  std::array<float, ModelPlan::kTailFloats> tail = {
+      static_cast<float>(totals.loss_sum), static_cast<float>(totals.labels),
+      static_cast<float>(totals.correct), stop ? 1.0f : 0.0f};
+  float* device_tail = reduced.data + plan_->size();
+  if (world_size() > 1) {
+    RETURN_IF_ERROR(
+        backend.CopyToDevice(device_tail, tail.data(), sizeof(tail)));
+    RETURN_IF_ERROR(backend.Synchronize());
+    RETURN_IF_ERROR(
+        WithFailureClass(options_.communicator->AllReduce(
+                             absl::MakeSpan(reduced.data, reduced.size)),
+                         v1::COLLECTIVE_HANG));
+    RETURN_IF_ERROR(backend.CopyToHost(tail.data(), device_tail, sizeof(tail)));
+  }
+  *global = {tail[0], tail[1], tail[2]};
+  last_.stop = tail[3] > 0;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::AfterStep() {
+  const v1::JobSpec& spec = options_.spec;
+  const int64_t step = progress_.step;
+  if (rank_controller_->Due(step)) RETURN_IF_ERROR(Compact());
+  RETURN_IF_ERROR(EnterLateStageIfDue());
+  const bool validate = ValidationDue();
+  if (validate) RETURN_IF_ERROR(RunValidation());
+  if (step % spec.checkpoint().every_steps() == 0 && !Finished()) {
+    SaveCheckpoint();
+  }
+  if (validate || step == first_step_ + 1 ||
+      step % spec.training().report_every_steps() == 0) {
+    ReportMetrics(validate);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Compact() {
+  ASSIGN_OR_RETURN(const bool changed, rank_controller_->Compact(&plan_));
+  if (!changed) return absl::OkStatus();
+  RETURN_IF_ERROR(BindPlan());
+  return ReportRanks();
+}
+
+absl::Status Trainer::EnterLateStageIfDue() {
+  if (!has_late_stage() || progress_.stage == v1::LATE ||
+      progress_.step < options_.spec.objective().early().steps()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const ObjectiveStep now,
+                   objective_->Measure(plan_->parameters()));
+  progress_.stage = v1::LATE;
+  progress_.target_size =
+      ResolveTargetSize(options_.spec.objective().late(), now.size);
+  return BindPlan();
+}
+
+bool Trainer::ValidationDue() const {
+  const int64_t step = progress_.step;
+  if (step % options_.spec.training().validate_every_steps() == 0 ||
+      step == total_steps()) {
+    return true;
+  }
+  if (progress_.stage != v1::LATE) return false;
+  // The late stage starts from known figures.
+  if (step == options_.spec.objective().early().steps()) return true;
+  return step - progress_.validation.step >= kHopefulValidationSteps &&
+         last_.objective.size <= static_cast<double>(progress_.target_size) &&
+         EstimatedValidationLoss() <=
+             options_.spec.objective().late().target_loss();
+}
+
+absl::Status Trainer::RunValidation() {
+  const int64_t all = options_.data->validation_samples();
+  const int64_t wanted = options_.spec.training().validation_samples();
+  if (options_.activity != nullptr) options_.activity->Describe("validating");
+  ASSIGN_OR_RETURN(
+      progress_.validation,
+      Validate(*options_.data, wanted < 0 ? all : std::min(wanted, all),
+               static_cast<kernels::StepState*>(arena_.Address(device_state_)),
+               *plan_, options_.communicator));
+  progress_.validation.step = progress_.step;
+  if (!std::isfinite(progress_.validation.loss)) {
+    return NotFinite(progress_.step, "validation loss",
+                     progress_.validation.loss);
+  }
+  progress_.validation_gap = progress_.validation.loss - progress_.loss.value();
+  ASSIGN_OR_RETURN(const ObjectiveStep now,
+                   objective_->Measure(plan_->parameters()));
+  last_.objective.size = now.size;
+  const auto size = static_cast<int64_t>(std::llround(now.size));
+  const ParetoCandidate candidate{progress_.step, progress_.validation.loss,
+                                  size};
+  if (progress_.front.Add(candidate)) {
+    v1::TrainerEvent event;
+    *event.mutable_pareto_point() = ToProto(candidate);
+    Emit(std::move(event));
+  }
+  if (progress_.stage != v1::LATE) return absl::OkStatus();
+  progress_.targets_met = size <= progress_.target_size &&
+                          progress_.validation.loss <=
+                              options_.spec.objective().late().target_loss();
+  return KeepIfNearest(size);
+}
+
+absl::Status Trainer::KeepIfNearest(int64_t size) {
+  if (rank() != 0) return absl::OkStatus();
+  const v1::LateStage& late = options_.spec.objective().late();
+  const double distance = std::max(
+      late.w_loss() * (progress_.validation.loss - late.target_loss()),
+      late.w_size() * static_cast<double>(size - progress_.target_size) /
+          static_cast<double>(progress_.initial_size));
+  if (nearest_.has_value() && nearest_->distance <= distance) {
+    return absl::OkStatus();
+  }
+  NearestModel nearest;
+  nearest.validation = progress_.validation;
+  nearest.size = size;
+  nearest.distance = distance;
+  nearest.ranks = RanksOf(plan_->config());
+  ASSIGN_OR_RETURN(nearest.parameters, plan_->Download(plan_->parameters()));
+  nearest_ = std::move(nearest);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunEnd> Trainer::Finish() {
+  RunEnd end;
+  if (rank() != 0) return end;
+  ModelConfig config = plan_->config();
+  ASSIGN_OR_RETURN(std::vector<float> parameters,
+                   plan_->Download(plan_->parameters()));
+  if (has_late_stage() && !progress_.targets_met && nearest_.has_value()) {
+    ASSIGN_OR_RETURN(config, WithRanks(initial_config_, nearest_->ranks));
+    parameters = nearest_->parameters;
+  }
+  if (options_.activity != nullptr) options_.activity->Describe("exporting");
+  end.result = MakeResult();
+  RETURN_IF_ERROR(Export(config, parameters, end.result));
+  v1::TrainerEvent event;
+  *event.mutable_rank_snapshot() =
+      MakeRankSnapshot(progress_.step, initial_config_, config, parameters);
+  Emit(std::move(event));
+  event.Clear();
+  *event.mutable_result() = end.result;
+  Emit(std::move(event));
+  return end;
+}
+
+absl::Status Trainer::Export(const ModelConfig& config,
+                             const std::vector<float>& parameters,
+                             const v1::TrainingResult& result) {
+  if (!options_.export_model) return absl::OkStatus();
+  const CompactionPlan compaction = PlanCompaction(config, parameters.data());
+  std::vector<float> compacted(compaction.new_layout.parameters.size());
+  CompactBuffer(compaction, parameters.data(), compacted.data());
+  return options_.export_model(compaction.config, compacted, result);
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,217 @@
+// How a trainer gets its state, and how it leaves it behind.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/status_macros.h"
+#include "worker/trainer/failure.h"
+#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/objective/create_objective.h"
+#include "worker/trainer/trainer.h"
+
+namespace comera::trainer {
+namespace {
+
+ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
+                                      const TrainingProgress& progress,
+                                      const ParameterLayout& layout) {
+  ObjectiveOptions options;
+  options.gamma = spec.objective().early().gamma();
+  options.beta = spec.objective().early().beta();
+  options.w_loss = spec.objective().late().w_loss();
+  options.w_size = spec.objective().late().w_size();
+  options.rho = spec.objective().late().rho();
+  options.target_loss = spec.objective().late().target_loss();
+  options.target_size = static_cast<double>(progress.target_size);
+  options.fixed_size = static_cast<double>(FixedSize(layout));
+  options.initial_size = static_cast<double>(progress.initial_size);
+  options.rank_threshold =
+      static_cast<float>(spec.compression().rank_threshold());
+  return options;
+}
+
+AdamWOptions MakeAdamWOptions(const v1::JobSpec& spec) {
+  const v1::OptimizerSpec& optimizer = spec.optimizer();
+  AdamWOptions options;
+  options.learning_rate_cores = optimizer.learning_rate_cores();
+  options.learning_rate_ranks = optimizer.learning_rate_ranks();
+  options.learning_rate_other = optimizer.learning_rate_other();
+  // The published code trains the head's cores and ranks like dense weights.
+  options.group_head = spec.objective().kind() != v1::ObjectiveSpec::REFERENCE;
+  options.weight_decay = optimizer.weight_decay();
+  options.beta1 = optimizer.beta1();
+  options.beta2 = optimizer.beta2();
+  options.epsilon = optimizer.epsilon();
+  options.clip_norm = optimizer.clip_norm();
+  return options;
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerOptions options)
+    : options_(std::move(options)),
+      fingerprint_(SpecFingerprint(options_.spec)),
+      arena_(options_.backend) {}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    TrainerOptions options) {
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
+  RETURN_IF_ERROR(trainer->Start());
+  return trainer;
+}
+
+absl::Status Trainer::Start() {
+  const v1::JobSpec& spec = options_.spec;
+  if (spec.training().batch_size() <= 0 ||
+      spec.training().batch_size() % world_size() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.batch_size: ", spec.training().batch_size(),
+                     " is not a multiple of ", world_size(), " ranks"));
+  }
+  if (options_.data->validation_samples() == 0) {
+    return absl::DataLossError("there are no validation samples");
+  }
+  if (options_.checkpoint_files != nullptr) {
+    checkpoints_ = std::make_unique<CheckpointStore>(
+        std::move(options_.checkpoint_files), spec.checkpoint().keep());
+  }
+  ASSIGN_OR_RETURN(initial_config_,
+                   MakeModelConfig(spec, options_.data->vocabulary_size()));
+  rank_controller_ = std::make_unique<RankController>(
+      spec.compression().compact_every_steps(), options_.model_factory,
+      options_.backend);
+  device_state_ = arena_.Reserve("step state", sizeof(kernels::StepState));
+  RETURN_IF_ERROR(arena_.Commit());
+
+  TrainingState state;
+  if (rank() == 0) {
+    ASSIGN_OR_RETURN(state, LoadOrInitialise());
+  }
+  RETURN_IF_ERROR(Share(state));
+  return Adopt(std::move(state));
+}
+
+absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
+  if (options_.resume && checkpoints_ != nullptr) {
+    absl::StatusOr<std::optional<CheckpointStore::Loaded>> loaded =
+        checkpoints_->LoadNewest(fingerprint_);
+    if (absl::IsDataLoss(loaded.status())) {
+      // Training anew loses time; failing would lose the job.
+      options_.log(
+          absl::StrCat("starting from step 0: ", loaded.status().message()));
+    } else if (!loaded.ok()) {
+      return loaded.status();
+    } else if (loaded->has_value()) {
+      for (const std::string& line : (*loaded)->damaged) {
+        options_.log(absl::StrCat("damaged checkpoint passed over: ", line));
+      }
+      return std::move((*loaded)->state);
+    }
+  }
+  const int64_t share = options_.spec.training().batch_size() / world_size();
+  ASSIGN_OR_RETURN(
+      plan_, ModelPlan::Create(initial_config_, share, options_.model_factory,
+                               options_.backend));
+  TrainingState state;
+  state.fingerprint = fingerprint_;
+  state.initial_ranks = state.ranks = RanksOf(initial_config_);
+  state.parameters.resize(plan_->size());
+  plan_->model().Initialise(options_.spec.training().seed(),
+                            state.parameters.data());
+  state.first_moment.resize(plan_->size());
+  state.second_moment.resize(plan_->size());
+  state.progress.initial_size = CountedModelSize(
+      plan_->model().layout(), plan_->model().tensorised_layers(),
+      state.parameters.data(), initial_config_.rank_threshold);
+  return state;
+}
+
+absl::Status Trainer::Share(TrainingState& state) {
+  if (world_size() == 1) return absl::OkStatus();
+  std::string bytes;
+  if (rank() == 0) {
+    // Only rank 0 exports, so only it needs the nearest model.
+    std::optional<NearestModel> nearest;
+    nearest.swap(state.nearest);
+    ASSIGN_OR_RETURN(bytes, state.Serialize());
+    nearest.swap(state.nearest);
+  }
+  int64_t size = static_cast<int64_t>(bytes.size());
+  collective::Communicator& gang = *options_.communicator;
+  RETURN_IF_ERROR(WithFailureClass(
+      gang.Broadcast(
+          absl::MakeSpan(reinterpret_cast<char*>(&size), sizeof(size)),
+          /*root=*/0),
+      v1::COLLECTIVE_HANG));
+  bytes.resize(size);
+  RETURN_IF_ERROR(WithFailureClass(
+      gang.Broadcast(absl::MakeSpan(bytes.data(), bytes.size()), /*root=*/0),
+      v1::COLLECTIVE_HANG));
+  if (rank() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(state, TrainingState::Parse(bytes));
+  if (state.fingerprint == fingerprint_) return absl::OkStatus();
+  return absl::InternalError("rank 0 trains another specification");
+}
+
+absl::Status Trainer::Adopt(TrainingState state) {
+  ASSIGN_OR_RETURN(const ModelConfig config,
+                   WithRanks(initial_config_, state.ranks));
+  if (plan_ == nullptr) {
+    const int64_t share = options_.spec.training().batch_size() / world_size();
+    ASSIGN_OR_RETURN(plan_,
+                     ModelPlan::Create(config, share, options_.model_factory,
+                                       options_.backend));
+  }
+  RETURN_IF_ERROR(plan_->Upload(state.parameters, plan_->parameters()));
+  RETURN_IF_ERROR(plan_->Upload(state.first_moment, plan_->first_moment()));
+  RETURN_IF_ERROR(plan_->Upload(state.second_moment, plan_->second_moment()));
+  progress_ = state.progress;
+  nearest_ = std::move(state.nearest);
+  first_step_ = reported_step_ = progress_.step;
+  return BindPlan();
+}
+
+absl::StatusOr<TrainingState> Trainer::Capture() {
+  TrainingState state;
+  state.fingerprint = fingerprint_;
+  state.progress = progress_;
+  state.initial_ranks = RanksOf(initial_config_);
+  state.ranks = RanksOf(plan_->config());
+  ASSIGN_OR_RETURN(state.parameters, plan_->Download(plan_->parameters()));
+  ASSIGN_OR_RETURN(state.first_moment, plan_->Download(plan_->first_moment()));
+  ASSIGN_OR_RETURN(state.second_moment,
+                   plan_->Download(plan_->second_moment()));
+  state.nearest = nearest_;
+  return state;
+}
+
+absl::Status Trainer::BindPlan() {
+  const Model& model = plan_->model();
+  ASSIGN_OR_RETURN(
+      objective_,
+      CreateObjective(
+          options_.spec.objective().kind(),
+          MakeObjectiveOptions(options_.spec, progress_, model.layout()),
+          model.tensorised_layers(), model.layout(), options_.backend));
+  ASSIGN_OR_RETURN(optimizer_, AdamW::Create(MakeAdamWOptions(options_.spec),
+                                             model.layout(), options_.backend));
+  return absl::OkStatus();
+}
+
+void Trainer::SaveCheckpoint() {
+  if (rank() != 0 || checkpoints_ == nullptr) return;
+  absl::StatusOr<TrainingState> state = Capture();
+  absl::StatusOr<int64_t> bytes =
+      state.ok() ? checkpoints_->Save(*state) : state.status();
+  if (!bytes.ok()) {
+    options_.log(absl::StrCat("checkpoint at step ", progress_.step,
+                              " not written: ", bytes.status().ToString()));
+    return;
+  }
+  v1::TrainerEvent event;
+  event.mutable_checkpoint()->set_step(progress_.step);
+  event.mutable_checkpoint()->set_size_bytes(*bytes);
+  Emit(std::move(event));
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,97 @@
+#ifndef COMERA_WORKER_TRAINER_TRAINING_STATE_H_
+#define COMERA_WORKER_TRAINER_TRAINING_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/pareto_front.h"
+
+namespace comera::trainer {
+
+// Inner ranks by key of ModelConfig::layers_by_name; factorised layers only.
+using RankTable = std::map<std::string, std::vector<int64_t>>;
+
+RankTable RanksOf(const ModelConfig& config);
+// `config` with these ranks. DataLoss: other layers or numbers of bonds, or
+// ranks larger than those of `config`.
+absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
+                                      const RankTable& ranks);
+
+// Figures of one pass over the validation samples.
+struct ValidationResult {
+  int64_t step = -1;  // after how many steps; -1: never
+  double loss = 0;
+  double accuracy = 0;
+};
+
+// Exponential average of a series with its start-up bias removed.
+struct LossAverage {
+  static constexpr double kDecay = 0.95;
+  double sum = 0;
+  double weight = 0;
+
+  void Add(double loss) {
+    sum = kDecay * sum + (1 - kDecay) * loss;
+    weight = kDecay * weight + (1 - kDecay);
+  }
+  double value() const { return weight > 0 ? sum / weight : 0; }
+};
+
+// Progress that is not parameters: equal on every rank.
+struct TrainingProgress {
+  int64_t step = 0;  // steps done
+  v1::Stage stage = v1::EARLY;
+  LossAverage loss;
+  // Whole model, as exported, at step 0.
+  int64_t initial_size = 0;
+  // S0 in parameters, known from the start of the late stage on.
+  int64_t target_size = 0;
+  ValidationResult validation;
+  // Validation loss minus smoothed training loss at the last validation.
+  double validation_gap = 0;
+  bool targets_met = false;
+  ParetoFront front;
+};
+
+// The model on the Pareto front that came nearest to the targets.
+struct NearestModel {
+  ValidationResult validation;
+  int64_t size = 0;
+  double distance = 0;
+  RankTable ranks;
+  std::vector<float> parameters;
+};
+
+// Everything that the next step depends on, on the host. A value type.
+struct TrainingState {
+  // Of the parts of the specification that the numbers depend on.
+  std::string fingerprint;
+  TrainingProgress progress;
+  RankTable initial_ranks;
+  RankTable ranks;
+  // In the layout of `ranks`.
+  std::vector<float> parameters;
+  std::vector<float> first_moment;
+  std::vector<float> second_moment;
+  std::optional<NearestModel> nearest;
+
+  // A safetensors file; numbers come back bit-equal.
+  absl::StatusOr<std::string> Serialize() const;
+  // DataLoss: malformed, or parts that do not fit each other.
+  static absl::StatusOr<TrainingState> Parse(const std::string& contents);
+};
+
+// Names the model, data, compression, objective, optimiser and training fields
+// of a specification with its defaults filled in; not the number of ranks.
+std::string SpecFingerprint(const v1::JobSpec& spec);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_TRAINING_STATE_H_

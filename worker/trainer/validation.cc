@@ -1,0 +1,93 @@
+#include "worker/trainer/validation.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/status_macros.h"
+#include "worker/trainer/failure.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr int kHashPieces = 4;
+
+// FNV-1a over 32-bit words, in 16-bit pieces that sums over ranks keep exact.
+std::array<float, kHashPieces> HashPieces(const std::vector<float>& values) {
+  uint64_t hash = 14695981039346656037u;
+  for (float value : values) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    hash = (hash ^ bits) * 1099511628211u;
+  }
+  std::array<float, kHashPieces> pieces;
+  for (float& piece : pieces) {
+    piece = static_cast<float>(hash & 0xffff);
+    hash >>= 16;
+  }
+  return pieces;
+}
+
+absl::StatusOr<LossTotals> TotalsOfShare(const TrainingData& data,
+                                         int64_t first, int64_t end,
+                                         const kernels::StepState* device_state,
+                                         ModelPlan& plan) {
+  LossTotals totals;
+  Batch batch;
+  while (first < end) {
+    const int64_t count = std::min(plan.batch_size(), end - first);
+    RETURN_IF_ERROR(data.ValidationBatch(first, count, &batch));
+    RETURN_IF_ERROR(plan.model().Forward(batch, plan.parameters().data,
+                                         /*train=*/false, device_state));
+    ASSIGN_OR_RETURN(const LossTotals of_batch, plan.model().ReadLoss());
+    totals.loss_sum += of_batch.loss_sum;
+    totals.labels += of_batch.labels;
+    totals.correct += of_batch.correct;
+    first += count;
+  }
+  return totals;
+}
+
+}  // namespace
+
+absl::StatusOr<ValidationResult> Validate(
+    const TrainingData& data, int64_t samples,
+    const kernels::StepState* device_state, ModelPlan& plan,
+    collective::Communicator* communicator) {
+  const int world = communicator == nullptr ? 1 : communicator->world_size();
+  const int rank = communicator == nullptr ? 0 : communicator->rank();
+  ASSIGN_OR_RETURN(
+      LossTotals totals,
+      TotalsOfShare(data, samples * rank / world, samples * (rank + 1) / world,
+                    device_state, plan));
+  if (world > 1) {
+    ASSIGN_OR_RETURN(const std::vector<float> parameters,
+                     plan.Download(plan.parameters()));
+    const std::array<float, kHashPieces> own = HashPieces(parameters);
+    std::vector<float> sums = {static_cast<float>(totals.loss_sum),
+                               static_cast<float>(totals.labels),
+                               static_cast<float>(totals.correct)};
+    sums.insert(sums.end(), own.begin(), own.end());
+    RETURN_IF_ERROR(WithFailureClass(
+        communicator->AllReduce(absl::MakeSpan(sums)), v1::COLLECTIVE_HANG));
+    for (int i = 0; i < kHashPieces; ++i) {
+      if (sums[3 + i] != own[i] * static_cast<float>(world)) {
+        return absl::InternalError(absl::StrCat(
+            "rank ", rank, ": parameters are not equal on all ranks"));
+      }
+    }
+    totals = {sums[0], sums[1], sums[2]};
+  }
+  if (totals.labels <= 0) {
+    return absl::DataLossError("the validation samples hold no labels");
+  }
+  ValidationResult result;
+  result.loss = totals.loss_sum / totals.labels;
+  result.accuracy = totals.correct / totals.labels;
+  return result;
+}
+
+}  // namespace comera::trainer
