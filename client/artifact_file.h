@@ -1,0 +1,54 @@
+// The receiving end of a download.
+#ifndef COMERA_CLIENT_ARTIFACT_FILE_H_
+#define COMERA_CLIENT_ARTIFACT_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+
+namespace comera::client {
+
+// Writes a temporary file beside `path`, checks it against what was announced,
+// and renames it. Without a successful Finish nothing is left behind. Not
+// thread-safe.
+class ArtifactFileWriter {
+ public:
+  // Unavailable: the file cannot be created.
+  static absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> Create(
+      const std::string& path, const v1::ArtifactFile& expected);
+  ~ArtifactFileWriter();
+
+  // Bytes so far: where to resume.
+  int64_t size() const { return size_; }
+
+  // Bytes from `offset` on; those known already are skipped. DataLoss: a gap,
+  // or more bytes than announced. ResourceExhausted: disk full.
+  absl::Status Append(int64_t offset, const std::string& data);
+
+  // DataLoss: too few bytes, or another checksum.
+  absl::Status Finish();
+
+ private:
+  struct Digest;
+
+  ArtifactFileWriter(std::string path, const v1::ArtifactFile& expected,
+                     int descriptor);
+
+  const std::string path_;
+  const std::string temporary_path_;
+  const v1::ArtifactFile expected_;
+  int descriptor_;
+  int64_t size_ = 0;
+  std::unique_ptr<Digest> digest_;
+};
+
+// Whether a file name from a server may be used as a name in a folder of ours.
+bool IsPlainFileName(const std::string& name);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_ARTIFACT_FILE_H_

@@ -1,0 +1,60 @@
+// Retries, deadlines and stopping of RPCs.
+#ifndef COMERA_CLIENT_CALL_RUNNER_H_
+#define COMERA_CLIENT_CALL_RUNNER_H_
+
+#include <functional>
+#include <set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "client/training_client.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::client {
+
+// Runs calls until they succeed, fail for good, or run out of time. Thread
+// safe.
+class CallRunner {
+ public:
+  explicit CallRunner(const TrainingClient::Options& options);
+
+  // `call` makes one try with the context it is given. Repeated on UNAVAILABLE
+  // and DEADLINE_EXCEEDED until options.timeout is over.
+  absl::Status Unary(
+      const std::function<grpc::Status(grpc::ClientContext*)>& call);
+
+  // One try of a streaming call.
+  struct StreamEnd {
+    grpc::Status status;
+    // Whether the stream brought anything: it then worked, and the patience
+    // for reconnecting begins anew.
+    bool progressed = false;
+    // The caller has all it wanted.
+    bool done = false;
+  };
+  // Opens streams by `stream` until one is done, fails for good, `deadline`
+  // is over, or no stream progressed for options.reconnect_timeout.
+  absl::Status Stream(
+      absl::Time deadline,
+      const std::function<StreamEnd(grpc::ClientContext*)>& stream);
+
+  void Stop();
+
+ private:
+  // A context that Stop() reaches, with its deadline.
+  class Call;
+
+  // Waits before try `attempt` (from 1). False once stopped.
+  bool Pause(int attempt, absl::Time no_later_than);
+
+  const TrainingClient::Options options_;
+  absl::Notification stopped_;
+  absl::Mutex mutex_;
+  std::set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CALL_RUNNER_H_

@@ -1,0 +1,132 @@
+// The client library: submits jobs to a coordinator and follows them.
+#ifndef COMERA_CLIENT_TRAINING_CLIENT_H_
+#define COMERA_CLIENT_TRAINING_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comera/v1/job.pb.h"
+#include "comera/v1/progress.pb.h"
+#include "comera/v1/training_service.pb.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace comera::client {
+
+// A connection to one coordinator.
+//
+//   auto client = TrainingClient::Connect("localhost:7070", {});
+//   ASSIGN_OR_RETURN(v1::Job job, client->Submit(spec));
+//   ASSIGN_OR_RETURN(job, client->Watch(job.name(), {}, {}, print_event));
+//
+// Connecting is lazy and lasts across restarts of the coordinator. Every call
+// has a deadline; calls are repeated with growing pauses while the coordinator
+// cannot be reached, and repeating is always safe (creation by its request_id).
+//
+// Thread safety: all methods may be called from any thread.
+//
+// Statuses are those of training_service.proto, and Unavailable or
+// DeadlineExceeded once the time for retries is over, Cancelled after Stop.
+class TrainingClient {
+ public:
+  struct Options {
+    // For a call with all its retries.
+    absl::Duration timeout = absl::Seconds(30);
+    // For one try.
+    absl::Duration attempt_timeout = absl::Seconds(10);
+    // Pause before the first retry; doubles up to `max_backoff`.
+    absl::Duration initial_backoff = absl::Milliseconds(100);
+    absl::Duration max_backoff = absl::Seconds(3);
+    // How long streams keep trying to come back without any success.
+    absl::Duration reconnect_timeout = absl::Minutes(5);
+    // A stream that lives this long is replaced by a new one at the same
+    // place, so that a dead connection does not go unseen.
+    absl::Duration stream_lifetime = absl::Minutes(2);
+  };
+
+  // `address`: host:port, or any gRPC target.
+  static std::unique_ptr<TrainingClient> Connect(const std::string& address,
+                                                 const Options& options);
+  TrainingClient(std::shared_ptr<grpc::Channel> channel,
+                 const Options& options);
+  // Stops first; no call may be running.
+  ~TrainingClient();
+
+  struct SubmitOptions {
+    // Empty: a random one.
+    std::string request_id;
+    bool validate_only = false;
+  };
+  absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec,
+                                 const SubmitOptions& options);
+  absl::StatusOr<v1::Job> Submit(const v1::JobSpec& spec);
+
+  // `name`s are resource names: `jobs/{job}`.
+  absl::StatusOr<v1::Job> Get(const std::string& name);
+  // Newest first, over all pages; at most `limit` (0: all) and only those in
+  // `states` (empty: all).
+  absl::StatusOr<std::vector<v1::Job>> List(
+      const std::vector<v1::JobState>& states, int64_t limit);
+  absl::StatusOr<v1::Job> Cancel(const std::string& name,
+                                 const std::string& reason);
+  absl::StatusOr<std::vector<v1::WorkerSummary>> ListWorkers();
+  // The coordinator's version.
+  absl::StatusOr<std::string> ServerVersion();
+
+  struct WatchOptions {
+    // Events up to this one are known already.
+    int64_t after_sequence = 0;
+    absl::Time deadline = absl::InfiniteFuture();
+  };
+  using JobCallback = std::function<void(const v1::Job&)>;
+  using EventCallback = std::function<void(const v1::JobEvent&)>;
+  // Follows the job to its end and returns it in its final state. `on_job`
+  // gets the job as it is whenever a stream begins, `on_event` every event
+  // once, in order, across disconnects. Both run on the calling thread and may
+  // be empty.
+  absl::StatusOr<v1::Job> Watch(const std::string& name,
+                                const WatchOptions& options,
+                                const JobCallback& on_job,
+                                const EventCallback& on_event);
+
+  struct LogOptions {
+    int32_t rank = 0;
+    int64_t epoch = 0;  // 0: the newest
+    int64_t offset = 0;
+    bool follow = false;
+  };
+  // Hands a rank's log to `sink` piece by piece, every byte once.
+  absl::Status ReadLog(const std::string& name, const LogOptions& options,
+                       const std::function<void(const std::string&)>& sink);
+
+  // Downloads one file of an artifact to `path`, which appears whole or not at
+  // all. DataLoss: size or checksum differ from what `file` says.
+  absl::Status DownloadArtifact(const std::string& artifact,
+                                const v1::ArtifactFile& file,
+                                const std::string& path);
+
+  // Ends all running and later calls with Cancelled.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// 128 random bits in hexadecimal: a request_id.
+std::string RandomId();
+
+// Whether a job in this state changes no more.
+bool IsFinal(v1::JobState state);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_TRAINING_CLIENT_H_

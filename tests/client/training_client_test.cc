@@ -1,0 +1,305 @@
+#include "client/training_client.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_training_service.h"
+
+namespace comera::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const grpc::Status kUnavailable(grpc::StatusCode::UNAVAILABLE, "restarting");
+
+TrainingClient::Options FastOptions() {
+  TrainingClient::Options options;
+  options.initial_backoff = absl::ZeroDuration();
+  options.max_backoff = absl::ZeroDuration();
+  return options;
+}
+
+class TrainingClientTest : public ::testing::Test {
+ protected:
+  TrainingClient& Connect(
+      const TrainingClient::Options& options = FastOptions()) {
+    client_ = TrainingClient::Connect(service_.Start(), options);
+    return *client_;
+  }
+
+  FakeTrainingService service_;
+  std::unique_ptr<TrainingClient> client_;
+};
+
+v1::WatchJobResponse JobItem(v1::JobState state) {
+  v1::WatchJobResponse response;
+  response.mutable_job()->set_name("jobs/a");
+  response.mutable_job()->set_state(state);
+  return response;
+}
+
+v1::WatchJobResponse StateItem(int64_t sequence, v1::JobState state) {
+  v1::WatchJobResponse response;
+  response.mutable_event()->set_sequence(sequence);
+  response.mutable_event()->mutable_state_change()->set_state(state);
+  return response;
+}
+
+TEST_F(TrainingClientTest, SubmitRepeatsWithOneRequestId) {
+  std::vector<std::string> ids;
+  service_.create_job = [&](const v1::CreateJobRequest& request, v1::Job* job) {
+    ids.push_back(request.request_id());
+    if (ids.size() < 3) return kUnavailable;
+    job->set_name("jobs/a");
+    *job->mutable_spec() = request.spec();
+    return grpc::Status::OK;
+  };
+  v1::JobSpec spec;
+  spec.set_display_name("x");
+  ASSERT_OK_AND_ASSIGN(const v1::Job job, Connect().Submit(spec));
+  EXPECT_EQ(job.name(), "jobs/a");
+  EXPECT_EQ(job.spec().display_name(), "x");
+  ASSERT_EQ(ids.size(), 3u);
+  EXPECT_EQ(ids[0].size(), 32u);
+  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 1u);
+}
+
+TEST_F(TrainingClientTest, FinalErrorsAreNotRepeated) {
+  int calls = 0;
+  service_.create_job = [&](const v1::CreateJobRequest&, v1::Job*) {
+    ++calls;
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "model.layers");
+  };
+  EXPECT_THAT(Connect().Submit(v1::JobSpec()),
+              StatusIs(absl::StatusCode::kInvalidArgument, "model.layers"));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(TrainingClientTest, GivesUpOnceTheTimeIsOver) {
+  TrainingClient::Options options = FastOptions();
+  options.timeout = absl::Milliseconds(200);
+  // Port 1: nobody listens.
+  auto client = TrainingClient::Connect("127.0.0.1:1", options);
+  EXPECT_THAT(client->Get("jobs/a"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(TrainingClientTest, ListGoesThroughAllPages) {
+  service_.list_jobs = [](const v1::ListJobsRequest& request,
+                          v1::ListJobsResponse* response) {
+    EXPECT_EQ(request.states_size(), 1);
+    const int page =
+        request.page_token().empty() ? 0 : std::stoi(request.page_token());
+    for (int i = 0; i < 2; ++i) {
+      response->add_jobs()->set_name(absl::StrCat("jobs/", 2 * page + i));
+    }
+    if (page < 2) response->set_next_page_token(std::to_string(page + 1));
+    return grpc::Status::OK;
+  };
+  TrainingClient& client = Connect();
+  ASSERT_OK_AND_ASSIGN(const auto all, client.List({v1::QUEUED}, 0));
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[5].name(), "jobs/5");
+  ASSERT_OK_AND_ASSIGN(const auto some, client.List({v1::QUEUED}, 3));
+  EXPECT_EQ(some.size(), 3u);
+}
+
+TEST_F(TrainingClientTest, ListRefusesAPageTokenWithoutEnd) {
+  service_.list_jobs = [](const v1::ListJobsRequest&,
+                          v1::ListJobsResponse* response) {
+    response->set_next_page_token("again");
+    return grpc::Status::OK;
+  };
+  EXPECT_THAT(Connect().List({}, 0), StatusIs(absl::StatusCode::kInternal));
+}
+
+TEST_F(TrainingClientTest, WatchResumesWithoutDuplicates) {
+  std::vector<int64_t> resumed_after;
+  service_.watch_job = [&](const v1::WatchJobRequest& request,
+                           grpc::ServerContext*, auto* writer) {
+    resumed_after.push_back(request.after_sequence());
+    writer->Write(JobItem(v1::RUNNING));
+    switch (resumed_after.size()) {
+      case 1:
+        writer->Write(StateItem(1, v1::QUEUED));
+        writer->Write(StateItem(2, v1::RUNNING));
+        return kUnavailable;
+      case 2:
+        // A server may repeat what it is not sure of.
+        writer->Write(StateItem(2, v1::RUNNING));
+        writer->Write(StateItem(3, v1::RUNNING));
+        return grpc::Status::OK;
+      default:
+        writer->Write(StateItem(4, v1::SUCCEEDED));
+        return grpc::Status::OK;
+    }
+  };
+  service_.get_job = [](const v1::GetJobRequest& request, v1::Job* job) {
+    job->set_name(request.name());
+    job->set_state(v1::SUCCEEDED);
+    return grpc::Status::OK;
+  };
+  std::vector<int64_t> sequences;
+  int jobs = 0;
+  ASSERT_OK_AND_ASSIGN(
+      const v1::Job job,
+      Connect().Watch(
+          "jobs/a", {}, [&](const v1::Job&) { ++jobs; },
+          [&](const v1::JobEvent& e) { sequences.push_back(e.sequence()); }));
+  EXPECT_EQ(job.state(), v1::SUCCEEDED);
+  EXPECT_THAT(sequences, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(resumed_after, ElementsAre(0, 2, 3));
+  EXPECT_EQ(jobs, 3);
+}
+
+TEST_F(TrainingClientTest, WatchOfAFinishedJobEndsAtOnce) {
+  service_.watch_job = [&](const v1::WatchJobRequest&, grpc::ServerContext*,
+                           auto* writer) {
+    writer->Write(JobItem(v1::CANCELLED));
+    return grpc::Status::OK;
+  };
+  service_.get_job = [](const v1::GetJobRequest&, v1::Job* job) {
+    job->set_state(v1::CANCELLED);
+    return grpc::Status::OK;
+  };
+  TrainingClient::WatchOptions options;
+  options.after_sequence = 9;
+  ASSERT_OK_AND_ASSIGN(const v1::Job job,
+                       Connect().Watch("jobs/a", options, {}, {}));
+  EXPECT_EQ(job.state(), v1::CANCELLED);
+}
+
+TEST_F(TrainingClientTest, WatchOfNoJobFails) {
+  service_.watch_job = [&](const v1::WatchJobRequest&, grpc::ServerContext*,
+                           auto*) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+  };
+  EXPECT_THAT(Connect().Watch("jobs/a", {}, {}, {}),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(TrainingClientTest, WatchGivesUpOnAServerThatStaysAway) {
+  int calls = 0;
+  service_.watch_job = [&](const v1::WatchJobRequest&, grpc::ServerContext*,
+                           auto*) {
+    ++calls;
+    return kUnavailable;
+  };
+  TrainingClient::Options options = FastOptions();
+  options.reconnect_timeout = absl::Milliseconds(50);
+  EXPECT_THAT(Connect(options).Watch("jobs/a", {}, {}, {}),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_GT(calls, 1);
+}
+
+TEST_F(TrainingClientTest, StopEndsAWatchAndDeadlinesDoToo) {
+  absl::Notification watching;
+  service_.watch_job = [&](const v1::WatchJobRequest&,
+                           grpc::ServerContext* context, auto* writer) {
+    writer->Write(JobItem(v1::RUNNING));
+    if (!watching.HasBeenNotified()) watching.Notify();
+    while (!context->IsCancelled()) {
+      std::this_thread::yield();
+    }
+    return grpc::Status::CANCELLED;
+  };
+  TrainingClient& client = Connect();
+  TrainingClient::WatchOptions options;
+  options.deadline = absl::Now() + absl::Milliseconds(50);
+  EXPECT_THAT(client.Watch("jobs/a", options, {}, {}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  std::thread stopper([&] {
+    watching.WaitForNotification();
+    client.Stop();
+  });
+  EXPECT_THAT(client.Watch("jobs/a", {}, {}, {}),
+              StatusIs(absl::StatusCode::kCancelled));
+  stopper.join();
+  EXPECT_THAT(client.Get("jobs/a"), StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(TrainingClientTest, LogsComeOnceAcrossDisconnects) {
+  const std::string log = "0123456789";
+  int calls = 0;
+  service_.read_log = [&](const v1::ReadLogRequest& request,
+                          grpc::ServerContext*, auto* writer) {
+    EXPECT_EQ(request.rank(), 1);
+    ++calls;
+    v1::ReadLogResponse response;
+    // Begins a little before where it is asked to.
+    const int64_t offset = std::max<int64_t>(0, request.offset() - 2);
+    response.set_offset(offset);
+    response.set_data(log.substr(offset, 5));
+    writer->Write(response);
+    return offset + 5 < 10 ? kUnavailable : grpc::Status::OK;
+  };
+  std::string text;
+  TrainingClient::LogOptions options;
+  options.rank = 1;
+  EXPECT_OK(Connect().ReadLog("jobs/a", options,
+                              [&](const std::string& data) { text += data; }));
+  EXPECT_EQ(text, log);
+  EXPECT_EQ(calls, 3);
+}
+
+class DownloadTest : public TrainingClientTest {
+ protected:
+  // Serves `served` in pieces of 4 bytes, breaking off after every piece.
+  absl::Status Download(const std::string& served, const std::string& told) {
+    service_.download = [served, this](
+                            const v1::DownloadArtifactRequest& request,
+                            grpc::ServerContext*, auto* writer) {
+      offsets_.push_back(request.offset());
+      v1::DownloadArtifactResponse response;
+      response.set_offset(request.offset());
+      response.set_data(served.substr(request.offset(), 4));
+      writer->Write(response);
+      return request.offset() + 4 < static_cast<int64_t>(served.size())
+                 ? kUnavailable
+                 : grpc::Status::OK;
+    };
+    path_ = absl::StrCat(std::getenv("TEST_TMPDIR"), "/model.safetensors");
+    std::remove(path_.c_str());
+    v1::ArtifactFile file;
+    file.set_path("model.safetensors");
+    file.set_size_bytes(told.size());
+    file.set_sha256(Sha256Hex(told));
+    return Connect().DownloadArtifact("jobs/a/models/final", file, path_);
+  }
+
+  std::string path_;
+  std::vector<int64_t> offsets_;
+};
+
+TEST_F(DownloadTest, ResumesByOffset) {
+  EXPECT_OK(Download("0123456789", "0123456789"));
+  ASSERT_OK_AND_ASSIGN(const std::string contents, ReadFile(path_));
+  EXPECT_EQ(contents, "0123456789");
+  EXPECT_THAT(offsets_, ElementsAre(0, 4, 8));
+}
+
+class DamagedDownloadTest : public DownloadTest,
+                            public ::testing::WithParamInterface<const char*> {
+};
+
+TEST_P(DamagedDownloadTest, LeavesNothing) {
+  EXPECT_THAT(Download(GetParam(), "0123456789"),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(ReadFile(path_), StatusIs(absl::StatusCode::kNotFound));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedDownloadTest,
+                         ::testing::Values("0123456780", "012345",
+                                           "0123456789abcdef"));
+
+}  // namespace
+}  // namespace comera::client
