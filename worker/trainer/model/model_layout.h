@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "worker/trainer/model/layer_table.h"
 #include "worker/trainer/model/model_config.h"
 #include "worker/trainer/model/parameter_layout.h"
 
@@ -16,6 +17,11 @@ struct ModelLayout {
   // Layers in tensor-train form, in the order of FactorisableLayers.
   std::vector<TensorisedLayer> layers;
 };
+
+// Adds one layer: cores and bonds, or the dense weight; then, unless it is an
+// embedding, the bias.
+void AddLayer(const FactorisableLayer& layer,
+              const Factorisation& factorisation, ModelLayout* layout);
 
 // `config` must pass CheckModelConfig.
 ModelLayout MakeModelLayout(const ModelConfig& config);

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/golden/golden_file.h"
+#include "tests/golden/model_checks.h"
+#include "tests/golden/reference_batch.h"
+#include "tests/golden/reference_model.h"
+#include "worker/trainer/model/model.h"
+#include "worker/trainer/model/model_size.h"
+
+namespace comera::golden {
+namespace {
+
+constexpr double kTolerance = 1e-4;
+// The gradient of a key bias is exactly 0 (softmax does not see a constant), so
+// both sides hold rounding noise there. No gradient is measured against less
+// than this share of the largest one.
+constexpr double kNoiseFloor = 1e-4;
+
+std::vector<float> Slice(const std::vector<float>& values,
+                         const trainer::Parameter& p) {
+  return {values.begin() + p.offset, values.begin() + p.offset + p.size};
+}
+
+}  // namespace
+
+absl::Status CheckEncoderClassifier(const Safetensors& file, Report* report) {
+  ASSIGN_OR_RETURN(const trainer::ModelConfig config,
+                   ReferenceConfig(file, "param."));
+  ASSIGN_OR_RETURN(const trainer::Batch batch, ReferenceBatch(file, 0, 1));
+  const auto backend = kernels::CreateCpuBackend({1, 0});
+  ASSIGN_OR_RETURN(const auto model,
+                   trainer::Model::Create(config, batch.size, backend.get()));
+  const trainer::ParameterLayout& layout = model->layout();
+  ASSIGN_OR_RETURN(const std::vector<float> parameters,
+                   ReferenceValues(file, "param.", layout));
+  ASSIGN_OR_RETURN(const std::vector<float> reference,
+                   ReferenceValues(file, "grad.", layout));
+  std::vector<float> gradients(layout.size());
+
+  kernels::StepState state;
+  RETURN_IF_ERROR(model->Forward(batch, parameters.data(), true, &state));
+  ASSIGN_OR_RETURN(const trainer::LossTotals totals, model->ReadLoss());
+  RETURN_IF_ERROR(model->Backward(parameters.data(), gradients.data()));
+  ASSIGN_OR_RETURN(const std::vector<float> logits, model->ReadLogits());
+
+  ASSIGN_OR_RETURN(const auto reference_logits, file.GetFloat("logits"));
+  ASSIGN_OR_RETURN(const auto reference_loss, file.GetFloat("loss"));
+  report->CompareTensor("logits", logits, reference_logits, kTolerance);
+  report->CompareTensor("loss",
+                        {static_cast<float>(totals.loss_sum / totals.labels)},
+                        reference_loss, kTolerance);
+  // Theirs is the gradient of the mean.
+  double largest = 0;
+  for (float& g : gradients) g = static_cast<float>(g / totals.labels);
+  for (float g : reference) largest = std::max(largest, std::fabs(double{g}));
+  for (const trainer::Parameter& p : layout.parameters()) {
+    report->CompareTensor(absl::StrCat("grad.", p.name), Slice(gradients, p),
+                          Slice(reference, p), kTolerance,
+                          kNoiseFloor * largest);
+  }
+  if (file.metadata().count("size") == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const double size, MetadataNumber(file, "size"));
+  int64_t counted = 0;
+  for (const trainer::TensorisedLayer& layer :
+       ReferenceSizeLayers(layout, model->tensorised_layers())) {
+    counted += TensorisedSize(
+        layer,
+        AliveRanks(layout, layer, parameters.data(), config.rank_threshold));
+  }
+  report->Check("size", static_cast<double>(counted) == size,
+                absl::StrCat(counted, ", reference ", size));
+  return absl::OkStatus();
+}
+
+}  // namespace comera::golden

@@ -1,0 +1,17 @@
+#ifndef COMERA_TESTS_GOLDEN_GOLDEN_CHECK_H_
+#define COMERA_TESTS_GOLDEN_GOLDEN_CHECK_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "tests/golden/report.h"
+
+namespace comera::golden {
+
+// Checks every *.safetensors file in the folder by its metadata. A file that
+// cannot be checked counts as a failure. NotFound: no such file there.
+absl::Status CheckFolder(const std::string& folder, Report* report);
+
+}  // namespace comera::golden
+
+#endif  // COMERA_TESTS_GOLDEN_GOLDEN_CHECK_H_

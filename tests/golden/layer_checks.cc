@@ -1,0 +1,195 @@
+#include "tests/golden/layer_checks.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "tests/golden/golden_file.h"
+#include "tests/worker/trainer/model/layer_harness.h"
+
+namespace comera::golden {
+namespace {
+
+using trainer::Factorisation;
+using trainer::LayerHarness;
+
+constexpr double kTolerance = 1e-5;
+
+int64_t Product(const std::vector<int64_t>& values) {
+  int64_t product = 1;
+  for (int64_t value : values) product *= value;
+  return product;
+}
+
+// Ranks in metadata include the outer ones.
+absl::StatusOr<std::vector<int64_t>> InnerRanks(const Safetensors& file,
+                                                size_t order) {
+  ASSIGN_OR_RETURN(std::vector<int64_t> ranks, MetadataIntegers(file, "ranks"));
+  if (order < 2 || ranks.size() != order + 1) {
+    return absl::DataLossError("metadata ranks: wrong number");
+  }
+  return std::vector<int64_t>(ranks.begin() + 1, ranks.end() - 1);
+}
+
+absl::Status SetParameter(const Safetensors& file, const std::string& name,
+                          LayerHarness* layer) {
+  ASSIGN_OR_RETURN(const std::vector<float> values, file.GetFloat(name));
+  if (static_cast<int64_t>(values.size()) != layer->Size(name)) {
+    return absl::DataLossError(absl::StrCat(name, ": wrong size"));
+  }
+  std::copy(values.begin(), values.end(), layer->Parameter(name));
+  return absl::OkStatus();
+}
+
+absl::Status SetCores(const Safetensors& file, size_t order,
+                      LayerHarness* layer) {
+  for (size_t i = 0; i < order; ++i) {
+    RETURN_IF_ERROR(SetParameter(file, absl::StrCat("core.", i), layer));
+    if (i + 1 == order) break;
+    RETURN_IF_ERROR(SetParameter(file, absl::StrCat("rank.", i), layer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompareGradient(const Safetensors& file, const std::string& name,
+                             LayerHarness* layer, Report* report) {
+  const std::string golden = absl::StrCat("grad_", name);
+  ASSIGN_OR_RETURN(const std::vector<float> reference, file.GetFloat(golden));
+  const float* actual = layer->Gradient(name);
+  report->CompareTensor(golden,
+                        std::vector<float>(actual, actual + layer->Size(name)),
+                        reference, kTolerance);
+  return absl::OkStatus();
+}
+
+absl::Status CompareCoreGradients(const Safetensors& file, size_t order,
+                                  LayerHarness* layer, Report* report) {
+  for (size_t i = 0; i < order; ++i) {
+    RETURN_IF_ERROR(
+        CompareGradient(file, absl::StrCat("core.", i), layer, report));
+    if (i + 1 == order) break;
+    RETURN_IF_ERROR(
+        CompareGradient(file, absl::StrCat("rank.", i), layer, report));
+  }
+  return absl::OkStatus();
+}
+
+// The modes are listed in one row; the inputs are those whose product is the
+// width of x. Half of them, if that fits.
+absl::StatusOr<Factorisation> SplitModes(const std::vector<int64_t>& modes,
+                                         int64_t inputs, int64_t outputs) {
+  std::vector<size_t> counts = {modes.size() / 2};
+  for (size_t count = 1; count < modes.size(); ++count) counts.push_back(count);
+  for (size_t count : counts) {
+    Factorisation f;
+    f.input_modes.assign(modes.begin(), modes.begin() + count);
+    f.output_modes.assign(modes.begin() + count, modes.end());
+    if (Product(f.input_modes) == inputs &&
+        Product(f.output_modes) == outputs) {
+      return f;
+    }
+  }
+  return absl::DataLossError("metadata shape: does not fit x and y");
+}
+
+}  // namespace
+
+absl::Status CheckTtLinear(const Safetensors& file, Report* report) {
+  ASSIGN_OR_RETURN(const auto modes, MetadataIntegers(file, "shape"));
+  ASSIGN_OR_RETURN(const double threshold, MetadataNumber(file, "threshold"));
+  ASSIGN_OR_RETURN(const auto x_shape, file.GetShape("x"));
+  ASSIGN_OR_RETURN(const auto y_shape, file.GetShape("y"));
+  if (x_shape.empty() || y_shape.empty()) {
+    return absl::DataLossError("x or y is a scalar");
+  }
+  const int64_t inputs = x_shape.back(), outputs = y_shape.back();
+  ASSIGN_OR_RETURN(Factorisation f, SplitModes(modes, inputs, outputs));
+  ASSIGN_OR_RETURN(f.ranks, InnerRanks(file, modes.size()));
+  ASSIGN_OR_RETURN(const auto x, file.GetFloat("x"));
+  ASSIGN_OR_RETURN(const auto y, file.GetFloat("y"));
+  ASSIGN_OR_RETURN(const auto grad_y, file.GetFloat("grad_y"));
+  ASSIGN_OR_RETURN(const auto grad_x, file.GetFloat("grad_x"));
+  const int64_t rows = static_cast<int64_t>(x.size()) / inputs;
+  if (static_cast<int64_t>(y.size()) != rows * outputs ||
+      grad_y.size() != y.size()) {
+    return absl::DataLossError("x, y and grad_y do not fit");
+  }
+
+  const auto layer = LayerHarness::ForLinear(
+      inputs, outputs, f, static_cast<float>(threshold), rows);
+  RETURN_IF_ERROR(SetCores(file, modes.size(), layer.get()));
+  RETURN_IF_ERROR(SetParameter(file, "bias", layer.get()));
+
+  std::vector<float> our_y(y.size()), our_grad_x(x.size());
+  const trainer::Step step = layer->step();
+  RETURN_IF_ERROR(layer->linear().Prepare(step));
+  RETURN_IF_ERROR(layer->linear().Forward(step, {x.data(), rows, inputs},
+                                          {our_y.data(), rows, outputs}));
+  RETURN_IF_ERROR(layer->linear().Backward(step, {grad_y.data(), rows, outputs},
+                                           {our_grad_x.data(), rows, inputs},
+                                           /*accumulate=*/false));
+  RETURN_IF_ERROR(layer->linear().FinishBackward(step));
+
+  report->CompareTensor("y", our_y, y, kTolerance);
+  report->CompareTensor("grad_x", our_grad_x, grad_x, kTolerance);
+  RETURN_IF_ERROR(CompareGradient(file, "bias", layer.get(), report));
+  return CompareCoreGradients(file, modes.size(), layer.get(), report);
+}
+
+absl::Status CheckTtmEmbedding(const Safetensors& file, Report* report) {
+  Factorisation f;
+  ASSIGN_OR_RETURN(f.input_modes, MetadataIntegers(file, "row_shape"));
+  ASSIGN_OR_RETURN(f.output_modes, MetadataIntegers(file, "col_shape"));
+  const size_t order = f.input_modes.size();
+  ASSIGN_OR_RETURN(f.ranks, InnerRanks(file, order));
+  ASSIGN_OR_RETURN(const double threshold, MetadataNumber(file, "threshold"));
+  ASSIGN_OR_RETURN(const auto ids, GetInt32(file, "ids"));
+  ASSIGN_OR_RETURN(const auto y, file.GetFloat("y"));
+  ASSIGN_OR_RETURN(const auto grad_y, file.GetFloat("grad_y"));
+  const int64_t vocabulary = Product(f.input_modes);
+  const int64_t width = Product(f.output_modes);
+  const int64_t rows = static_cast<int64_t>(ids.size());
+  if (f.output_modes.size() != order ||
+      static_cast<int64_t>(y.size()) != rows * width ||
+      grad_y.size() != y.size()) {
+    return absl::DataLossError("ids, y, grad_y and the modes do not fit");
+  }
+  const auto layer = LayerHarness::ForEmbedding(vocabulary, width, f,
+                                                static_cast<float>(threshold));
+  RETURN_IF_ERROR(SetCores(file, order, layer.get()));
+
+  // As the model does: every distinct id once, then a row per token.
+  std::map<int32_t, int32_t> index;
+  std::vector<int32_t> unique, token_rows;
+  for (int32_t id : ids) {
+    if (id < 0 || id >= vocabulary)
+      return absl::DataLossError("id out of range");
+    const auto [found, inserted] =
+        index.emplace(id, static_cast<int32_t>(unique.size()));
+    if (inserted) unique.push_back(id);
+    token_rows.push_back(found->second);
+  }
+  const int64_t distinct = static_cast<int64_t>(unique.size());
+  std::vector<float> table(distinct * width), grad_table(distinct * width);
+  std::vector<float> our_y(y.size());
+  const trainer::Step step = layer->step();
+  kernels::Backend& backend = layer->backend();
+  RETURN_IF_ERROR(layer->embedding().Forward(step, {unique.data(), distinct},
+                                             {table.data(), distinct, width}));
+  RETURN_IF_ERROR(backend.GatherRows({table.data(), distinct, width},
+                                     {token_rows.data(), rows},
+                                     {our_y.data(), rows, width}));
+  RETURN_IF_ERROR(backend.ScatterAddRows({grad_y.data(), rows, width},
+                                         {token_rows.data(), rows},
+                                         {grad_table.data(), distinct, width}));
+  RETURN_IF_ERROR(layer->embedding().Backward(
+      step, {unique.data(), distinct}, {grad_table.data(), distinct, width}));
+  report->CompareTensor("y", our_y, y, kTolerance);
+  return CompareCoreGradients(file, order, layer.get(), report);
+}
+
+}  // namespace comera::golden

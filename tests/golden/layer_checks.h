@@ -1,0 +1,17 @@
+#ifndef COMERA_TESTS_GOLDEN_LAYER_CHECKS_H_
+#define COMERA_TESTS_GOLDEN_LAYER_CHECKS_H_
+
+#include "absl/status/status.h"
+#include "common/safetensors.h"
+#include "tests/golden/report.h"
+
+namespace comera::golden {
+
+// Output and all gradients within 1e-5 relative. DataLoss: the file does not
+// hold what its kind needs.
+absl::Status CheckTtLinear(const Safetensors& file, Report* report);
+absl::Status CheckTtmEmbedding(const Safetensors& file, Report* report);
+
+}  // namespace comera::golden
+
+#endif  // COMERA_TESTS_GOLDEN_LAYER_CHECKS_H_

@@ -1,0 +1,49 @@
+#include "tests/golden/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+
+namespace comera::golden {
+
+void Report::BeginFile(const std::string& name) { file_ = name; }
+
+void Report::CompareTensor(const std::string& name,
+                           const std::vector<float>& actual,
+                           const std::vector<float>& reference,
+                           double tolerance, double floor) {
+  if (actual.size() != reference.size()) {
+    Check(name, false,
+          absl::StrFormat("%d values, reference has %d", actual.size(),
+                          reference.size()));
+    return;
+  }
+  double difference = 0, scale = floor;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double d = std::fabs(double{actual[i]} - double{reference[i]});
+    // Not max(): a NaN must win.
+    if (!(d <= difference)) difference = d;
+    scale = std::max(scale, std::fabs(double{reference[i]}));
+  }
+  const double error = difference == 0 ? 0
+                       : scale == 0    ? std::numeric_limits<double>::infinity()
+                                       : difference / scale;
+  Check(
+      name, error <= tolerance,
+      absl::StrFormat("relative error %.2e (at most %.0e)", error, tolerance));
+}
+
+void Report::Check(const std::string& name, bool passed,
+                   const std::string& detail) {
+  ++(passed ? passed_ : failed_);
+  *out_ << (passed ? "ok    " : "FAIL  ") << file_ << "  " << name << "  "
+        << detail << "\n";
+}
+
+void Report::PrintTotals() {
+  *out_ << passed_ << " passed, " << failed_ << " failed" << std::endl;
+}
+
+}  // namespace comera::golden

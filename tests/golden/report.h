@@ -1,0 +1,40 @@
+#ifndef COMERA_TESTS_GOLDEN_REPORT_H_
+#define COMERA_TESTS_GOLDEN_REPORT_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace comera::golden {
+
+// Prints one line per comparison and counts.
+class Report {
+ public:
+  explicit Report(std::ostream* out) : out_(out) {}
+
+  // Comparisons that follow belong to this file.
+  void BeginFile(const std::string& name);
+
+  // Largest absolute difference over the largest absolute reference value, or
+  // over `floor` where that is larger; passes up to `tolerance`. Another size
+  // or a value that is not finite fails.
+  void CompareTensor(const std::string& name, const std::vector<float>& actual,
+                     const std::vector<float>& reference, double tolerance,
+                     double floor = 0);
+  // A condition that is not about one tensor.
+  void Check(const std::string& name, bool passed, const std::string& detail);
+
+  int passed() const { return passed_; }
+  int failed() const { return failed_; }
+  void PrintTotals();
+
+ private:
+  std::ostream* out_;
+  std::string file_;
+  int passed_ = 0;
+  int failed_ = 0;
+};
+
+}  // namespace comera::golden
+
+#endif  // COMERA_TESTS_GOLDEN_REPORT_H_

@@ -1,0 +1,88 @@
+#include "tests/worker/trainer/model/layer_harness.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "worker/trainer/model/dense_embedding.h"
+#include "worker/trainer/model/dense_linear.h"
+#include "worker/trainer/model/tt_linear.h"
+#include "worker/trainer/model/ttm_embedding.h"
+
+namespace comera::trainer {
+
+LayerHarness::LayerHarness(const Factorisation&, float threshold)
+    : backend_(kernels::CreateCpuBackend({1, 0})),
+      saved_(backend_.get()),
+      workspace_(backend_.get()) {
+  config_.rank_threshold = threshold;
+  plan_.backend = backend_.get();
+  plan_.saved = &saved_;
+  plan_.workspace = &workspace_;
+  plan_.config = &config_;
+  plan_.layout = &layout_;
+}
+
+std::unique_ptr<LayerHarness> LayerHarness::ForLinear(int64_t inputs,
+                                                      int64_t outputs,
+                                                      const Factorisation& f,
+                                                      float threshold,
+                                                      int64_t max_rows) {
+  std::unique_ptr<LayerHarness> harness(new LayerHarness(f, threshold));
+  const FactorisableLayer layer = {"layer", "layer", "attention", inputs,
+                                   outputs, false,   false};
+  AddLayer(layer, f, &harness->layout_);
+  if (f.dense()) {
+    harness->linear_ = std::make_unique<DenseLinear>(harness->plan_, "layer");
+  } else {
+    harness->linear_ =
+        std::make_unique<TtLinear>(harness->plan_, layer, f, max_rows, false);
+  }
+  harness->Commit();
+  return harness;
+}
+
+std::unique_ptr<LayerHarness> LayerHarness::ForEmbedding(int64_t vocabulary,
+                                                         int64_t width,
+                                                         const Factorisation& f,
+                                                         float threshold) {
+  std::unique_ptr<LayerHarness> harness(new LayerHarness(f, threshold));
+  AddLayer({"layer", "layer", "embedding", vocabulary, width, true, false}, f,
+           &harness->layout_);
+  if (f.dense()) {
+    harness->embedding_ =
+        std::make_unique<DenseEmbedding>(harness->plan_, "layer");
+  } else {
+    harness->embedding_ =
+        std::make_unique<TtmEmbedding>(harness->plan_, "layer", f);
+  }
+  harness->Commit();
+  return harness;
+}
+
+void LayerHarness::Commit() {
+  if (!saved_.Commit().ok() || !workspace_.Commit().ok()) std::abort();
+  parameters_.resize(layout_.parameters.size());
+  gradients_.resize(layout_.parameters.size());
+}
+
+float* LayerHarness::Parameter(const std::string& name) {
+  return parameters_.data() + plan_.At("layer." + name).offset;
+}
+
+const float* LayerHarness::Gradient(const std::string& name) {
+  return gradients_.data() + plan_.At("layer." + name).offset;
+}
+
+int64_t LayerHarness::Size(const std::string& name) {
+  return plan_.At("layer." + name).size;
+}
+
+Step LayerHarness::step() {
+  Step step;
+  step.parameters = parameters_.data();
+  step.gradients = gradients_.data();
+  step.train = true;
+  return step;
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,62 @@
+// One layer on its own: its parameters, its memory, and a step to run it with.
+#ifndef COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
+#define COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/linear.h"
+#include "worker/trainer/model/plan.h"
+#include "worker/trainer/model/word_embedding.h"
+
+namespace comera::trainer {
+
+// Linear layers are named "layer"; max_rows bounds one row block. Processor
+// memory, so host pointers serve as device pointers.
+class LayerHarness {
+ public:
+  static std::unique_ptr<LayerHarness> ForLinear(int64_t inputs,
+                                                 int64_t outputs,
+                                                 const Factorisation& f,
+                                                 float threshold,
+                                                 int64_t max_rows);
+  static std::unique_ptr<LayerHarness> ForEmbedding(int64_t vocabulary,
+                                                    int64_t width,
+                                                    const Factorisation& f,
+                                                    float threshold);
+
+  Linear& linear() { return *linear_; }
+  WordEmbedding& embedding() { return *embedding_; }
+  kernels::Backend& backend() { return *backend_; }
+  const ModelLayout& layout() const { return layout_; }
+
+  // By name below the layer, e.g. "core.0", "rank.1", "bias", "weight".
+  float* Parameter(const std::string& name);
+  const float* Gradient(const std::string& name);
+  int64_t Size(const std::string& name);
+  std::vector<float>& parameters() { return parameters_; }
+  std::vector<float>& gradients() { return gradients_; }
+  // In training, without dropout.
+  Step step();
+
+ private:
+  LayerHarness(const Factorisation& f, float threshold);
+  void Commit();
+
+  std::unique_ptr<kernels::Backend> backend_;
+  ModelConfig config_;
+  ModelLayout layout_;
+  kernels::Arena saved_;
+  Workspace workspace_;
+  Plan plan_;
+  std::unique_ptr<Linear> linear_;
+  std::unique_ptr<WordEmbedding> embedding_;
+  std::vector<float> parameters_, gradients_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
