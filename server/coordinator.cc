@@ -120,7 +120,7 @@ absl::StatusOr<v1::Job> Coordinator::Cancel(const std::string& name,
 
 bool Coordinator::KeepsLog(const v1::LogChunk& chunk) const {
   const JobEntry* entry = const_cast<JobTable&>(jobs_).Find(chunk.job());
-  return entry != nullptr && chunk.epoch() >= 1 &&
+  return entry != nullptr && chunk.offset() >= 0 && chunk.epoch() >= 1 &&
          chunk.epoch() <= entry->job().epoch() && chunk.rank() >= 0 &&
          chunk.rank() < entry->job().spec().resources().ranks();
 }

@@ -16,6 +16,7 @@ constexpr int kMaxRendezvous = 65536;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = 256 << 10;
 constexpr size_t kMaxNameBytes = 256;
+constexpr int64_t kMaxLogOffset = int64_t{1} << 60;
 
 absl::Status Bad(const std::string& field, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
@@ -86,8 +87,9 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
     if (report.number() < 1) return Bad("reports.number", "must be positive");
   }
   for (const v1::LogChunk& chunk : request.logs()) {
-    if (chunk.offset() < 0 || chunk.rank() < 0) {
-      return Bad("logs", "negative offset or rank");
+    if (chunk.offset() < 0 || chunk.offset() > kMaxLogOffset ||
+        chunk.rank() < 0) {
+      return Bad("logs", "offset or rank out of range");
     }
   }
   for (const v1::RendezvousEntry& entry : request.rendezvous()) {

@@ -1,0 +1,137 @@
+#include "server/comera_server.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/status_macros.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "server/artifact_files.h"
+
+namespace comera::server {
+namespace {
+
+constexpr int kMaxMessageBytes = 16 << 20;
+constexpr size_t kMaxMemoryBytes = size_t{1} << 30;
+
+absl::Status CheckListen(const ComeraServer::Options& options) {
+  ASSIGN_OR_RETURN(const auto address, ParseListenAddress(options.listen));
+  if (IsLoopback(address.first) || options.insecure_allow_remote) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "listen: ", options.listen,
+      " can be reached from other machines, and this version has neither TLS "
+      "nor tokens: listen on 127.0.0.1 (e.g. behind an SSH tunnel), or accept "
+      "that anybody who reaches the port can run jobs with "
+      "--insecure_allow_remote"));
+}
+
+void SetLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("comera-server");
+  quota.Resize(kMaxMemoryBytes);
+  builder.SetResourceQuota(quota);
+  // Two servers on one port would share its calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Finds readers and workers that vanished without a word.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+}  // namespace
+
+absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
+    const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen: \"", listen, "\" is not host:port, e.g. 127.0.0.1:7070"));
+  }
+  return std::make_pair(listen.substr(0, colon), port);
+}
+
+bool IsLoopback(const std::string& host) {
+  if (host == "localhost" || host == "[::1]") return true;
+  const std::vector<std::string> parts = absl::StrSplit(host, '.');
+  if (parts.size() != 4 || parts[0] != "127") return false;
+  for (const std::string& part : parts) {
+    int number = 0;
+    if (!absl::SimpleAtoi(part, &number) || number < 0 || number > 255) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
+    const Options& options, Clock* clock, IdSource* ids,
+    CoordinatorHost::StatusCallback on_failure) {
+  RETURN_IF_ERROR(CheckListen(options));
+  if (options.data_dir.empty()) {
+    return absl::InvalidArgumentError("data_dir: missing");
+  }
+  ASSIGN_OR_RETURN(DataDirLock lock, DataDirLock::Acquire(options.data_dir));
+  std::unique_ptr<ComeraServer> server(
+      new ComeraServer(options, std::move(lock)));
+  RETURN_IF_ERROR(CleanUploads(options.data_dir));
+  ASSIGN_OR_RETURN(
+      server->store_,
+      SqliteJobStore::Open(absl::StrCat(options.data_dir, "/jobs.sqlite"),
+                           options.store));
+  CoordinatorHost::Options host_options = options.host;
+  host_options.data_dir = options.data_dir;
+  ASSIGN_OR_RETURN(server->host_,
+                   CoordinatorHost::Start(host_options, server->store_.get(),
+                                          ids, clock, std::move(on_failure)));
+  RETURN_IF_ERROR(server->Serve());
+  return server;
+}
+
+absl::Status ComeraServer::Serve() {
+  training_ = std::make_unique<TrainingService>(host_.get());
+  worker_ = std::make_unique<WorkerService>(host_.get());
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(),
+                           &port);
+  SetLimits(builder);
+  builder.RegisterService(training_.get());
+  builder.RegisterService(worker_.get());
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options_.listen));
+  }
+  address_ =
+      absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
+  return absl::OkStatus();
+}
+
+void ComeraServer::Shutdown() {
+  if (server_ == nullptr) return;
+  host_->Stop();
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
+  server_.reset();
+  host_.reset();
+}
+
+ComeraServer::~ComeraServer() {
+  Shutdown();
+  server_.reset();
+}
+
+}  // namespace comera::server

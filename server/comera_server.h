@@ -1,0 +1,79 @@
+#ifndef COMERA_SERVER_COMERA_SERVER_H_
+#define COMERA_SERVER_COMERA_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "grpcpp/grpcpp.h"
+#include "server/coordinator_host.h"
+#include "server/data_dir_lock.h"
+#include "server/id_source.h"
+#include "server/sqlite_job_store.h"
+#include "server/training_service.h"
+#include "server/worker_service.h"
+
+namespace comera::server {
+
+// A whole coordinator in this process: store, coordinator, gRPC services,
+// health and reflection. Serves from Start() until Shutdown() or destruction.
+// Thread-safe.
+class ComeraServer {
+ public:
+  struct Options {
+    // host:port; port 0 lets the system choose.
+    std::string listen = "127.0.0.1:0";
+    std::string data_dir;
+    // Without it only loopback addresses are taken: there is no TLS yet.
+    bool insecure_allow_remote = false;
+    // Calls that do not end by themselves are cut after this.
+    absl::Duration shutdown_grace = absl::Seconds(5);
+    SqliteJobStore::Options store;
+    // data_dir in here is ignored.
+    CoordinatorHost::Options host;
+  };
+
+  // InvalidArgument: the listen address; FailedPrecondition: data_dir is in use
+  // or newer than this program; DataLoss: the store is damaged; Unavailable:
+  // the address cannot be bound. `on_failure` as in CoordinatorHost::Start.
+  static absl::StatusOr<std::unique_ptr<ComeraServer>> Start(
+      const Options& options, Clock* clock, IdSource* ids,
+      CoordinatorHost::StatusCallback on_failure);
+  ~ComeraServer();
+
+  // With the port that was bound.
+  const std::string& address() const { return address_; }
+  CoordinatorHost& host() { return *host_; }
+
+  // Ends streams and held calls, refuses new ones, flushes the store.
+  void Shutdown();
+
+ private:
+  ComeraServer(const Options& options, DataDirLock lock)
+      : options_(options), lock_(std::move(lock)) {}
+
+  absl::Status Serve();
+
+  const Options options_;
+  // Destroyed last to first: server, services, host, store, lock.
+  DataDirLock lock_;
+  std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<CoordinatorHost> host_;
+  std::unique_ptr<TrainingService> training_;
+  std::unique_ptr<WorkerService> worker_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+// Splits host:port. InvalidArgument: malformed.
+absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
+    const std::string& listen);
+// 127.0.0.0/8, ::1 and localhost.
+bool IsLoopback(const std::string& host);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COMERA_SERVER_H_

@@ -1,0 +1,345 @@
+#include "server/coordinator_host.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/synchronize_validation.h"
+
+namespace comera::server {
+namespace {
+
+absl::Status Stopping() {
+  return absl::UnavailableError("the coordinator is stopping");
+}
+
+absl::Status NoJob(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("no job ", name));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
+    const Options& options, JobStore* store, IdSource* ids, Clock* clock,
+    StatusCallback on_failure) {
+  absl::StatusOr<std::vector<JobRecord>> records = store->LoadJobs();
+  if (!records.ok()) return records.status();
+  std::unique_ptr<CoordinatorHost> host(
+      new CoordinatorHost(options, ids, clock));
+  LOG(INFO) << "event=loaded jobs=" << records->size();
+  for (const JobRecord& record : *records) {
+    host->directory_.Put(record.serial(), record.last_sequence(), record.job());
+  }
+  host->coordinator_.Load(*std::move(records), clock->Now());
+  host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure));
+  host->io_ = std::make_unique<EventLoop>();
+  EventLoop::Options loop_options;
+  loop_options.tick_interval = options.tick_interval;
+  loop_options.on_tick = [raw = host.get()] { raw->Tick(); };
+  host->loop_ = std::make_unique<EventLoop>(std::move(loop_options));
+  return host;
+}
+
+CoordinatorHost::CoordinatorHost(const Options& options, IdSource* ids,
+                                 Clock* clock)
+    : options_(options),
+      clock_(clock),
+      coordinator_(options.coordinator, ids),
+      hub_(options.hub),
+      logs_(options.data_dir, options.logs) {}
+
+CoordinatorHost::~CoordinatorHost() {
+  Stop();
+  io_.reset();
+  // What the IO thread posted reaches the loop before the store goes.
+  loop_->Run([] {});
+  store_.reset();
+  loop_.reset();
+}
+
+void CoordinatorHost::Stop() {
+  loop_->Run([this] {
+    if (stopping_) return;
+    Effects effects;
+    coordinator_.ReleaseHeldCalls(clock_->Now(), &effects);
+    Apply(std::move(effects), [](const absl::Status&) {});
+    stopping_ = true;
+    const auto all = listeners_;
+    for (const auto& [job, listeners] : all) {
+      for (const auto& [id, wake] : listeners) wake();
+    }
+  });
+}
+
+void CoordinatorHost::Apply(Effects effects, StatusCallback done) {
+  StoreBatch batch;
+  for (const auto& [name, record] : effects.records) {
+    batch.records.push_back(record);
+  }
+  batch.events = effects.events;
+  auto shared = std::make_shared<Effects>(std::move(effects));
+  store_->Write(std::move(batch), [this, shared, done = std::move(done)](
+                                      const absl::Status& status) mutable {
+    loop_->Post([this, shared, status, done = std::move(done)] {
+      Release(status, std::move(*shared));
+      done(status);
+    });
+  });
+  MaybeSchedule();
+}
+
+void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
+  if (!status.ok()) {
+    const absl::Status error = absl::UnavailableError(
+        absl::StrCat("the job store failed: ", status.message()));
+    for (SynchronizeReply& reply : effects.replies) Reply(reply.call, error);
+    return;
+  }
+  for (auto& [name, record] : effects.records) {
+    directory_.Put(record.serial(), record.last_sequence(),
+                   std::move(*record.mutable_job()));
+  }
+  for (auto& [name, job] : effects.views) directory_.Refresh(std::move(job));
+  for (const v1::JobEvent& event : effects.events) {
+    if (event.has_state_change()) {
+      LOG(INFO) << "job=" << event.job()
+                << " state=" << v1::JobState_Name(event.state_change().state())
+                << " epoch=" << event.epoch() << " reason=\""
+                << event.state_change().reason() << "\"";
+    } else if (event.has_incident()) {
+      LOG(INFO) << "job=" << event.job() << " epoch=" << event.epoch()
+                << " rank=" << event.incident().rank() << " incident="
+                << v1::FailureClass_Name(event.incident().failure_class())
+                << " message=\"" << event.incident().message() << "\"";
+    }
+    hub_.Publish(event);
+  }
+  for (const auto& [name, record] : effects.records) NotifyChange(name);
+  for (SynchronizeReply& reply : effects.replies) {
+    Reply(reply.call, std::move(reply.response));
+  }
+}
+
+void CoordinatorHost::MaybeSchedule() {
+  if (schedule_posted_ || stopping_ || !coordinator_.NeedsSchedule()) return;
+  schedule_posted_ = true;
+  loop_->Post([this] {
+    schedule_posted_ = false;
+    if (stopping_) return;
+    Effects effects;
+    coordinator_.Schedule(clock_->Now(), &effects);
+    if (effects.records.empty() && effects.views.empty() &&
+        effects.replies.empty()) {
+      return;
+    }
+    Apply(std::move(effects), [](const absl::Status&) {});
+  });
+}
+
+void CoordinatorHost::Tick() {
+  if (stopping_) return;
+  Effects effects;
+  coordinator_.Tick(clock_->Now(), &effects);
+  if (effects.records.empty() && effects.replies.empty()) {
+    MaybeSchedule();
+    return;
+  }
+  Apply(std::move(effects), [](const absl::Status&) {});
+}
+
+void CoordinatorHost::TickNow() {
+  loop_->Run([this] { Tick(); });
+}
+
+void CoordinatorHost::CreateJob(v1::CreateJobRequest request,
+                                Callback<v1::Job> done) {
+  loop_->Post([this, request = std::move(request), done = std::move(done)] {
+    if (stopping_) return done(Stopping());
+    Effects effects;
+    absl::StatusOr<v1::Job> job =
+        coordinator_.Submit(request, clock_->Now(), &effects);
+    // Also an answer that changes nothing waits for what it tells of.
+    Apply(std::move(effects), [job, done](const absl::Status& status) {
+      done(status.ok() ? job : absl::UnavailableError(status.message()));
+    });
+  });
+}
+
+void CoordinatorHost::CancelJob(std::string name, std::string reason,
+                                Callback<v1::Job> done) {
+  loop_->Post([this, name = std::move(name), reason = std::move(reason),
+               done = std::move(done)] {
+    if (stopping_) return done(Stopping());
+    Effects effects;
+    absl::StatusOr<v1::Job> job =
+        coordinator_.Cancel(name, reason, clock_->Now(), &effects);
+    Apply(std::move(effects), [job, done](const absl::Status& status) {
+      done(status.ok() ? job : absl::UnavailableError(status.message()));
+    });
+  });
+}
+
+void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {
+  loop_->Post([this, name = std::move(name), done = std::move(done)] {
+    const JobDirectory::Entry* entry = directory_.Find(name);
+    if (entry == nullptr) return done(NoJob(name));
+    done(*entry->job);
+  });
+}
+
+void CoordinatorHost::ListJobs(v1::ListJobsRequest request,
+                               Callback<v1::ListJobsResponse> done) {
+  loop_->Post([this, request = std::move(request), done = std::move(done)] {
+    done(directory_.List(request));
+  });
+}
+
+void CoordinatorHost::ListWorkers(Callback<v1::ListWorkersResponse> done) {
+  loop_->Post([this, done = std::move(done)] {
+    v1::ListWorkersResponse response;
+    for (v1::WorkerSummary& worker : coordinator_.Workers(clock_->Now())) {
+      *response.add_workers() = std::move(worker);
+    }
+    done(std::move(response));
+  });
+}
+
+int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
+                                     Callback<v1::SynchronizeResponse> done) {
+  const int64_t call = next_call_.fetch_add(1);
+  // Before anything of it is used, also by the log files.
+  if (absl::Status status = ValidateSynchronize(request); !status.ok()) {
+    loop_->Post([status, done = std::move(done)] { done(status); });
+    return call;
+  }
+  loop_->Post([this, call, request = std::move(request),
+               done = std::move(done)]() mutable {
+    if (stopping_) return done(Stopping());
+    calls_[call] = std::move(done);
+    if (request.logs_size() == 0) return TakeSynchronize(request, {}, call);
+    std::vector<bool> keep;
+    for (const v1::LogChunk& chunk : request.logs()) {
+      keep.push_back(coordinator_.KeepsLog(chunk));
+    }
+    io_->Post([this, call, request = std::move(request),
+               keep = std::move(keep)]() mutable {
+      std::vector<v1::LogAck> acks = AppendLogs(request, keep);
+      loop_->Post(
+          [this, call, request = std::move(request), acks = std::move(acks)] {
+            TakeSynchronize(request, acks, call);
+            for (const v1::LogAck& ack : acks) NotifyChange(ack.job());
+          });
+    });
+  });
+  return call;
+}
+
+std::vector<v1::LogAck> CoordinatorHost::AppendLogs(
+    const v1::SynchronizeRequest& request, const std::vector<bool>& keep) {
+  std::vector<v1::LogAck> acks;
+  for (int i = 0; i < request.logs_size(); ++i) {
+    const v1::LogChunk& chunk = request.logs(i);
+    // Nobody wants the others: the worker may drop them.
+    absl::StatusOr<int64_t> end =
+        chunk.offset() + static_cast<int64_t>(chunk.data().size());
+    if (keep[i]) end = logs_.Append(chunk);
+    if (!end.ok()) {
+      LOG(WARNING) << "job=" << chunk.job() << " epoch=" << chunk.epoch()
+                   << " rank=" << chunk.rank()
+                   << " event=log_not_stored status=\"" << end.status() << "\"";
+      continue;
+    }
+    v1::LogAck ack;
+    ack.set_job(chunk.job());
+    ack.set_epoch(chunk.epoch());
+    ack.set_rank(chunk.rank());
+    ack.set_offset(*end);
+    acks.push_back(std::move(ack));
+  }
+  return acks;
+}
+
+void CoordinatorHost::TakeSynchronize(const v1::SynchronizeRequest& request,
+                                      const std::vector<v1::LogAck>& log_acks,
+                                      int64_t call) {
+  if (stopping_) return Reply(call, Stopping());
+  if (calls_.count(call) == 0) return;
+  Effects effects;
+  coordinator_.Synchronize(request, log_acks, call, clock_->Now(), &effects);
+  Apply(std::move(effects), [](const absl::Status&) {});
+}
+
+void CoordinatorHost::Reply(int64_t call,
+                            absl::StatusOr<v1::SynchronizeResponse> response) {
+  auto it = calls_.find(call);
+  if (it == calls_.end()) return;
+  Callback<v1::SynchronizeResponse> done = std::move(it->second);
+  calls_.erase(it);
+  done(std::move(response));
+}
+
+void CoordinatorHost::Abandon(int64_t call) {
+  loop_->Post([this, call] {
+    coordinator_.Abandon(call);
+    Reply(call, absl::CancelledError("the worker hung up"));
+  });
+}
+
+void CoordinatorHost::CheckUpload(v1::UploadArtifactHeader header,
+                                  StatusCallback done) {
+  loop_->Post([this, header = std::move(header), done = std::move(done)] {
+    done(stopping_ ? Stopping() : coordinator_.CheckUpload(header));
+  });
+}
+
+void CoordinatorHost::ArtifactStored(v1::UploadArtifactHeader header,
+                                     StatusCallback done) {
+  loop_->Post([this, header = std::move(header), done = std::move(done)] {
+    if (stopping_) return done(Stopping());
+    Effects effects;
+    absl::Status status =
+        coordinator_.ArtifactStored(header, clock_->Now(), &effects);
+    if (!status.ok()) return done(status);
+    Apply(std::move(effects), done);
+  });
+}
+
+void CoordinatorHost::ReadLog(std::string job, int64_t epoch, int32_t rank,
+                              int64_t offset, size_t max_bytes,
+                              Callback<std::string> done) {
+  io_->Post([this, job = std::move(job), epoch, rank, offset, max_bytes,
+             done = std::move(done)] {
+    auto data = logs_.Read(job, epoch, rank, offset, max_bytes);
+    loop_->Post([data = std::move(data), done] { done(data); });
+  });
+}
+
+int64_t CoordinatorHost::Changes(const std::string& job) const {
+  auto it = changes_.find(job);
+  return it == changes_.end() ? 0 : it->second;
+}
+
+int64_t CoordinatorHost::AddListener(const std::string& job,
+                                     std::function<void()> wake) {
+  listeners_[job][next_listener_] = std::move(wake);
+  return next_listener_++;
+}
+
+void CoordinatorHost::RemoveListener(const std::string& job, int64_t id) {
+  auto it = listeners_.find(job);
+  if (it == listeners_.end()) return;
+  it->second.erase(id);
+  if (it->second.empty()) listeners_.erase(it);
+}
+
+void CoordinatorHost::NotifyChange(const std::string& job) {
+  ++changes_[job];
+  auto it = listeners_.find(job);
+  if (it == listeners_.end()) return;
+  // A listener may remove itself.
+  const auto listeners = it->second;
+  for (const auto& [id, wake] : listeners) wake();
+}
+
+}  // namespace comera::server

@@ -1,0 +1,137 @@
+#ifndef COMERA_SERVER_COORDINATOR_HOST_H_
+#define COMERA_SERVER_COORDINATOR_HOST_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "server/coordinator.h"
+#include "server/event_loop.h"
+#include "server/job_directory.h"
+#include "server/job_store.h"
+#include "server/log_files.h"
+#include "server/progress_hub.h"
+#include "server/store_thread.h"
+
+namespace comera::server {
+
+// Runs a Coordinator: its event loop, its store, the view that clients see and
+// the thread for files. Knows nothing of gRPC.
+//
+// Threads: methods of the first group may be called from any thread, their
+// callbacks come on the loop's thread, once each, after all that they tell is
+// durable. Methods of the second group are for closures on the loop.
+//
+// Stop: Stop() first (held calls and streams end, new calls get Unavailable),
+// then the RPC server goes, then the destructor flushes the store.
+class CoordinatorHost {
+ public:
+  struct Options {
+    std::string data_dir;
+    Coordinator::Options coordinator;
+    ProgressHub::Options hub;
+    LogFiles::Options logs;
+    // Infinite: only TickNow().
+    absl::Duration tick_interval = absl::Seconds(1);
+  };
+  template <typename T>
+  using Callback = std::function<void(absl::StatusOr<T>)>;
+  using StatusCallback = std::function<void(const absl::Status&)>;
+
+  // Loads the store's jobs. Errors of JobStore::LoadJobs. `on_failure` is
+  // called at most once, from some thread, when the store can write no more;
+  // the process should then end and start again. All pointers must outlive the
+  // host.
+  static absl::StatusOr<std::unique_ptr<CoordinatorHost>> Start(
+      const Options& options, JobStore* store, IdSource* ids, Clock* clock,
+      StatusCallback on_failure);
+  ~CoordinatorHost();
+
+  // Any thread.
+  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done);
+  void GetJob(std::string name, Callback<v1::Job> done);
+  void ListJobs(v1::ListJobsRequest request,
+                Callback<v1::ListJobsResponse> done);
+  void CancelJob(std::string name, std::string reason, Callback<v1::Job> done);
+  void ListWorkers(Callback<v1::ListWorkersResponse> done);
+  // Returns the call's number for Abandon().
+  int64_t Synchronize(v1::SynchronizeRequest request,
+                      Callback<v1::SynchronizeResponse> done);
+  void Abandon(int64_t call);
+  void CheckUpload(v1::UploadArtifactHeader header, StatusCallback done);
+  void ArtifactStored(v1::UploadArtifactHeader header, StatusCallback done);
+  // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
+  void TickNow();
+  void Stop();
+  EventLoop& loop() { return *loop_; }
+  // The thread that may block on files.
+  EventLoop& io() { return *io_; }
+  const std::string& data_dir() const { return options_.data_dir; }
+
+  // Loop only.
+  const JobDirectory& directory() const { return directory_; }
+  ProgressHub& hub() { return hub_; }
+  // Null once the host stops.
+  StoreThread* store() { return stopping_ ? nullptr : store_.get(); }
+  bool stopping() const { return stopping_; }
+  // Reads on the IO thread, answers on the loop.
+  void ReadLog(std::string job, int64_t epoch, int32_t rank, int64_t offset,
+               size_t max_bytes, Callback<std::string> done);
+  // Rises whenever a job changes or one of its logs grows.
+  int64_t Changes(const std::string& job) const;
+  // `wake` is called on every such change, and when the host stops, until it is
+  // removed by the returned number. An empty job: only for the stop.
+  int64_t AddListener(const std::string& job, std::function<void()> wake);
+  void RemoveListener(const std::string& job, int64_t id);
+
+ private:
+  CoordinatorHost(const Options& options, IdSource* ids, Clock* clock);
+
+  // Makes the effects durable, then shows and releases them, then `done`.
+  void Apply(Effects effects, StatusCallback done);
+  void Release(const absl::Status& status, Effects effects);
+  void MaybeSchedule();
+  void Tick();
+  void TakeSynchronize(const v1::SynchronizeRequest& request,
+                       const std::vector<v1::LogAck>& log_acks, int64_t call);
+  // On the IO thread.
+  std::vector<v1::LogAck> AppendLogs(const v1::SynchronizeRequest& request,
+                                     const std::vector<bool>& keep);
+  void Reply(int64_t call, absl::StatusOr<v1::SynchronizeResponse> response);
+  void NotifyChange(const std::string& job);
+
+  const Options options_;
+  Clock* const clock_;
+  std::atomic<int64_t> next_call_{1};
+
+  // Loop only.
+  Coordinator coordinator_;
+  JobDirectory directory_;
+  ProgressHub hub_;
+  std::map<int64_t, Callback<v1::SynchronizeResponse>> calls_;
+  std::map<std::string, int64_t> changes_;
+  // By job, then by number.
+  std::map<std::string, std::map<int64_t, std::function<void()>>> listeners_;
+  int64_t next_listener_ = 1;
+  bool schedule_posted_ = false;
+  bool stopping_ = false;
+
+  // IO thread only.
+  LogFiles logs_;
+
+  // Ended in the destructor: io, store, loop; each feeds the next.
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<StoreThread> store_;
+  std::unique_ptr<EventLoop> io_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COORDINATOR_HOST_H_

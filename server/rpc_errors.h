@@ -1,0 +1,27 @@
+// Errors as the API promises them: a status with google.rpc details.
+#ifndef COMERA_SERVER_RPC_ERRORS_H_
+#define COMERA_SERVER_RPC_ERRORS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/job_validation.h"
+
+namespace comera::server {
+
+// InvalidArgument that names every bad field. Fields are relative to the spec.
+absl::Status InvalidSpec(const std::vector<FieldViolation>& violations);
+
+// InvalidArgument about one field of the request.
+absl::Status InvalidField(const std::string& field,
+                          const std::string& description);
+
+// With ErrorInfo always, with RetryInfo for UNAVAILABLE, and with BadRequest
+// for an InvalidArgument of the form "field: description".
+grpc::Status ToRpcStatus(const absl::Status& status);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_RPC_ERRORS_H_

@@ -1,0 +1,153 @@
+// comera-server: the coordinator daemon.
+#include <glog/logging.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/files.h"
+#include "common/version.h"
+#include "server/comera_server.h"
+
+namespace {
+
+using comera::server::ComeraServer;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+struct Flags {
+  std::string listen = "127.0.0.1:0";
+  std::string data_dir;
+  std::string port_file;
+  std::string node_lost_after = "60s";
+  std::string reattach_grace = "60s";
+  bool insecure_allow_remote = false;
+  bool print_config = false;
+};
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration() &&
+      duration < absl::InfiniteDuration()) {
+    return "";
+  }
+  return "\"" + text + "\" is not a positive duration, e.g. 60s or 2m";
+}
+
+absl::Duration ToDuration(const std::string& text) {
+  absl::Duration duration;
+  absl::ParseDuration(text, &duration);
+  return duration;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--listen", flags.listen,
+                 "Address for gRPC, host:port; port 0: any free one")
+      ->capture_default_str();
+  app.add_option("--data_dir", flags.data_dir,
+                 "Folder for jobs, logs and models; made if missing")
+      ->required();
+  app.add_option("--port_file", flags.port_file,
+                 "Written with host:port once the server accepts calls");
+  app.add_option("--node_lost_after", flags.node_lost_after,
+                 "Give up the ranks of a worker that is silent for this long")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_option("--reattach_grace", flags.reattach_grace,
+                 "After a restart: wait this long for the workers of running "
+                 "jobs")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_flag("--insecure_allow_remote", flags.insecure_allow_remote,
+               "Listen beyond this machine although there is no TLS yet");
+  app.add_flag("--print-config", flags.print_config,
+               "Print the configuration and exit");
+  app.set_version_flag("--version",
+                       absl::StrCat("comera-server ", comera::kVersion));
+}
+
+void PrintConfig(const Flags& flags) {
+  std::cout << "listen=" << flags.listen << "\ndata_dir=" << flags.data_dir
+            << "\nport_file=" << flags.port_file
+            << "\nnode_lost_after=" << flags.node_lost_after
+            << "\nreattach_grace=" << flags.reattach_grace
+            << "\ninsecure_allow_remote="
+            << (flags.insecure_allow_remote ? "true" : "false") << "\n";
+}
+
+int Serve(const Flags& flags) {
+  // Every thread inherits the mask, so that only sigwait sees the signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  ComeraServer::Options options;
+  options.listen = flags.listen;
+  options.data_dir = flags.data_dir;
+  options.insecure_allow_remote = flags.insecure_allow_remote;
+  options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
+  options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
+  comera::server::RandomIdSource ids;
+  std::atomic<bool> failed{false};
+  auto server = ComeraServer::Start(
+      options, comera::Clock::Real(), &ids,
+      [&failed](const absl::Status& status) {
+        // Memory is ahead of the disk: only a fresh start is safe.
+        LOG(ERROR) << "event=store_failed status=\"" << status << "\"";
+        failed = true;
+        kill(getpid(), SIGTERM);
+      });
+  if (!server.ok()) {
+    std::cerr << "comera-server: " << server.status().message() << "\n";
+    return kFailed;
+  }
+  LOG(INFO) << "event=serving address=" << (*server)->address()
+            << " version=" << comera::kVersion;
+  if (!flags.port_file.empty()) {
+    absl::Status status =
+        comera::WriteFileAtomically(flags.port_file, (*server)->address());
+    if (!status.ok()) {
+      std::cerr << "comera-server: " << status.message() << "\n";
+      return kFailed;
+    }
+  }
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  LOG(INFO) << "event=stopping signal=" << signal_number;
+  (*server)->Shutdown();
+  LOG(INFO) << "event=stopped";
+  return failed ? kFailed : EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  CLI::App app(
+      "Coordinator of comera: accepts training jobs, places them on "
+      "workers, keeps their state, logs and models.");
+  Flags flags;
+  AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : kUsage;
+  }
+  if (flags.print_config) {
+    PrintConfig(flags);
+    return EXIT_SUCCESS;
+  }
+  return Serve(flags);
+}

@@ -1,0 +1,140 @@
+#include "server/training_service.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/version.h"
+#include "proto/job_defaults.h"
+#include "proto/job_validation.h"
+#include "proto/resource_names.h"
+#include "server/rpc_errors.h"
+#include "server/training_streams.h"
+
+namespace comera::server {
+namespace {
+
+constexpr size_t kMaxRequestId = 64;
+constexpr size_t kMaxReasonBytes = 1024;
+
+// Finishes `reactor` with the value or the error.
+template <typename T>
+std::function<void(absl::StatusOr<T>)> Finisher(
+    grpc::ServerUnaryReactor* reactor, T* response) {
+  return [reactor, response](absl::StatusOr<T> value) {
+    if (value.ok()) *response = *std::move(value);
+    reactor->Finish(ToRpcStatus(value.status()));
+  };
+}
+
+grpc::ServerUnaryReactor* Refuse(grpc::ServerUnaryReactor* reactor,
+                                 const absl::Status& status) {
+  reactor->Finish(ToRpcStatus(status));
+  return reactor;
+}
+
+absl::Status CheckName(const std::string& name) {
+  if (ParseJobName(name)) return absl::OkStatus();
+  return InvalidField("name", "must be jobs/{job}");
+}
+
+absl::Status CheckCreate(const v1::CreateJobRequest& request) {
+  const std::string& id = request.request_id();
+  if (id.size() > kMaxRequestId ||
+      !std::all_of(id.begin(), id.end(),
+                   [](char c) { return c > ' ' && c <= '~'; })) {
+    return InvalidField("request_id", "at most 64 printable ASCII characters");
+  }
+  if (!request.has_spec()) return InvalidField("spec", "missing");
+  const std::vector<FieldViolation> violations =
+      ValidateJobSpec(request.spec());
+  if (!violations.empty()) return InvalidSpec(violations);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* TrainingService::CreateJob(
+    grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
+    v1::Job* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status status = CheckCreate(*request); !status.ok()) {
+    return Refuse(reactor, status);
+  }
+  if (request->validate_only()) {
+    *response->mutable_spec() = WithDefaults(request->spec());
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  host_->CreateJob(*request, Finisher(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TrainingService::GetJob(
+    grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+    v1::Job* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status status = CheckName(request->name()); !status.ok()) {
+    return Refuse(reactor, status);
+  }
+  host_->GetJob(request->name(), Finisher(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TrainingService::ListJobs(
+    grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+    v1::ListJobsResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  host_->ListJobs(*request, Finisher(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TrainingService::CancelJob(
+    grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+    v1::Job* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status status = CheckName(request->name()); !status.ok()) {
+    return Refuse(reactor, status);
+  }
+  if (request->reason().size() > kMaxReasonBytes) {
+    return Refuse(reactor, InvalidField("reason", "at most 1024 bytes"));
+  }
+  host_->CancelJob(request->name(), request->reason(),
+                   Finisher(reactor, response));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::WatchJobResponse>* TrainingService::WatchJob(
+    grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
+  return StartWatch(host_, *request);
+}
+
+grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
+    grpc::CallbackServerContext* context, const v1::ReadLogRequest* request) {
+  return StartReadLog(host_, *request);
+}
+
+grpc::ServerWriteReactor<v1::DownloadArtifactResponse>*
+TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
+                                  const v1::DownloadArtifactRequest* request) {
+  return StartDownload(host_, *request);
+}
+
+grpc::ServerUnaryReactor* TrainingService::ListWorkers(
+    grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+    v1::ListWorkersResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  host_->ListWorkers(Finisher(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TrainingService::GetServerInfo(
+    grpc::CallbackServerContext* context,
+    const v1::GetServerInfoRequest* request, v1::ServerInfo* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  response->set_version(kVersion);
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace comera::server

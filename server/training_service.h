@@ -1,0 +1,52 @@
+#ifndef COMERA_SERVER_TRAINING_SERVICE_H_
+#define COMERA_SERVER_TRAINING_SERVICE_H_
+
+#include "comera/v1/training_service.grpc.pb.h"
+#include "server/coordinator_host.h"
+
+namespace comera::server {
+
+// The clients' API over a CoordinatorHost: checks requests, translates errors.
+// Thread-safe; never blocks a gRPC thread. Errors: training_service.proto.
+class TrainingService : public v1::TrainingService::CallbackService {
+ public:
+  // `host` must outlive the server.
+  explicit TrainingService(CoordinatorHost* host) : host_(host) {}
+
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
+                                      const v1::CreateJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
+                                   const v1::GetJobRequest* request,
+                                   v1::Job* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context,
+                                     const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
+                                      const v1::CancelJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
+      grpc::CallbackServerContext* context,
+      const v1::WatchJobRequest* request) override;
+  grpc::ServerWriteReactor<v1::ReadLogResponse>* ReadLog(
+      grpc::CallbackServerContext* context,
+      const v1::ReadLogRequest* request) override;
+  grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* DownloadArtifact(
+      grpc::CallbackServerContext* context,
+      const v1::DownloadArtifactRequest* request) override;
+  grpc::ServerUnaryReactor* ListWorkers(
+      grpc::CallbackServerContext* context,
+      const v1::ListWorkersRequest* request,
+      v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetServerInfoRequest* request,
+      v1::ServerInfo* response) override;
+
+ private:
+  CoordinatorHost* const host_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_TRAINING_SERVICE_H_

@@ -1,0 +1,21 @@
+// The three server streams of TrainingService.
+#ifndef COMERA_SERVER_TRAINING_STREAMS_H_
+#define COMERA_SERVER_TRAINING_STREAMS_H_
+
+#include "comera/v1/training_service.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "server/coordinator_host.h"
+
+namespace comera::server {
+
+// Each returns a reactor that deletes itself. `host` must outlive the server.
+grpc::ServerWriteReactor<v1::WatchJobResponse>* StartWatch(
+    CoordinatorHost* host, const v1::WatchJobRequest& request);
+grpc::ServerWriteReactor<v1::ReadLogResponse>* StartReadLog(
+    CoordinatorHost* host, const v1::ReadLogRequest& request);
+grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* StartDownload(
+    CoordinatorHost* host, const v1::DownloadArtifactRequest& request);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_TRAINING_STREAMS_H_

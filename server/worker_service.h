@@ -1,0 +1,34 @@
+#ifndef COMERA_SERVER_WORKER_SERVICE_H_
+#define COMERA_SERVER_WORKER_SERVICE_H_
+
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "server/coordinator_host.h"
+
+namespace comera::server {
+
+// The workers' API over a CoordinatorHost. Thread-safe; never blocks a gRPC
+// thread. Errors: worker_service.proto.
+class WorkerService : public v1::WorkerService::CallbackService {
+ public:
+  // `host` must outlive the server.
+  explicit WorkerService(CoordinatorHost* host) : host_(host) {}
+
+  grpc::ServerUnaryReactor* Synchronize(
+      grpc::CallbackServerContext* context,
+      const v1::SynchronizeRequest* request,
+      v1::SynchronizeResponse* response) override;
+  grpc::ServerReadReactor<v1::UploadArtifactRequest>* UploadArtifact(
+      grpc::CallbackServerContext* context,
+      v1::UploadArtifactResponse* response) override;
+
+ private:
+  CoordinatorHost* const host_;
+};
+
+// Receives one file; deletes itself.
+grpc::ServerReadReactor<v1::UploadArtifactRequest>* StartUpload(
+    CoordinatorHost* host);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_WORKER_SERVICE_H_
