@@ -66,19 +66,20 @@ class TokenReader : public nlohmann::json_sax<json> {
   absl::StatusOr<std::vector<std::string>> Finish() {
     RETURN_IF_ERROR(status_);
     if (ids_.empty()) {
-      return absl::DataLossError(absl::StrCat(Printable(name_), ": no tokens"));
+      return absl::DataLossError(
+          absl::StrCat(PrintablePath(name_), ": no tokens"));
     }
     std::vector<std::string> tokens(ids_.size());
     std::vector<bool> seen(ids_.size());
     for (auto& [token, id] : ids_) {
       if (id >= ids_.size()) {
         return absl::DataLossError(absl::StrCat(
-            Printable(name_), ": token '", Printable(token), "' has id ", id,
-            ", but there are ", ids_.size(), " tokens: ids have gaps"));
+            PrintablePath(name_), ": token '", Printable(token), "' has id ",
+            id, ", but there are ", ids_.size(), " tokens: ids have gaps"));
       }
       if (seen[id]) {
         return absl::DataLossError(
-            absl::StrCat(Printable(name_), ": id ", id, " occurs twice"));
+            absl::StrCat(PrintablePath(name_), ": id ", id, " occurs twice"));
       }
       seen[id] = true;
       tokens[id] = token;

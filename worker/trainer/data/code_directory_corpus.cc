@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> CodeDirectoryCorpus::Open(
   if (files.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "data.code_directory: no file of 1 to ", max_file_bytes,
-        " bytes below ", Printable(spec.roots(0)),
+        " bytes below ", PrintablePath(spec.roots(0)),
         spec.roots_size() > 1 ? " and the other roots" : "", " matches globs"));
   }
 

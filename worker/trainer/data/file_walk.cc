@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<FoundFile>> FindFiles(
       if (!folder.empty()) continue;
       const int error = errno;
       const std::string message =
-          absl::StrCat("data.code_directory.roots: ", Printable(root));
+          absl::StrCat("data.code_directory.roots: ", PrintablePath(root));
       if (error == ENOTDIR) {
         return absl::InvalidArgumentError(message + ": not a folder");
       }
@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<FoundFile>> FindFiles(
       if (name == "." || name == "..") continue;
       if (++entries > kMaxEntries) {
         return absl::ResourceExhaustedError(
-            absl::StrCat("data.code_directory.roots: ", Printable(root),
+            absl::StrCat("data.code_directory.roots: ", PrintablePath(root),
                          " holds more than ", kMaxEntries, " entries"));
       }
       struct stat info;

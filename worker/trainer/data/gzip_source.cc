@@ -26,7 +26,8 @@ GzipSource::~GzipSource() {
 }
 
 absl::Status GzipSource::Error(const char* what) const {
-  return absl::DataLossError(absl::StrCat(Printable(name_), ": gzip ", what));
+  return absl::DataLossError(
+      absl::StrCat(PrintablePath(name_), ": gzip ", what));
 }
 
 absl::StatusOr<bool> GzipSource::Refill() {

@@ -1,5 +1,7 @@
 #include "worker/trainer/data/jsonl_corpus.h"
 
+#include <set>
+
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,6 +26,11 @@ absl::StatusOr<std::unique_ptr<JsonlCorpus>> JsonlCorpus::Open(
   corpus->validation_ = spec.validation();
   corpus->fields_.assign(spec.fields().begin(), spec.fields().end());
   if (corpus->fields_.empty()) corpus->fields_ = {"docstring", "code"};
+  const std::set<std::string> distinct(corpus->fields_.begin(),
+                                       corpus->fields_.end());
+  if (distinct.size() != corpus->fields_.size()) {
+    return absl::InvalidArgumentError("data.jsonl.fields: one occurs twice");
+  }
   ASSIGN_OR_RETURN(const std::string train, FileStamp(spec.train()));
   ASSIGN_OR_RETURN(const std::string validation, FileStamp(spec.validation()));
   corpus->fingerprint_ =

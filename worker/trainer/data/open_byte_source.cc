@@ -27,7 +27,8 @@ class FileSource : public ByteSource {
     while (true) {
       const ssize_t count = read(fd_, bytes, size);
       if (count >= 0) return static_cast<size_t>(count);
-      if (errno != EINTR) return absl::ErrnoToStatus(errno, Printable(path_));
+      if (errno != EINTR)
+        return absl::ErrnoToStatus(errno, PrintablePath(path_));
     }
   }
 
@@ -49,7 +50,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(
   }
   if (absl::EndsWith(path, ".gz")) {
     return absl::DataLossError(
-        absl::StrCat(Printable(path), ": not a gzip file"));
+        absl::StrCat(PrintablePath(path), ": not a gzip file"));
   }
   return std::unique_ptr<ByteSource>(std::move(file));
 }

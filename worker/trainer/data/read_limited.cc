@@ -15,7 +15,7 @@ namespace comera::trainer {
 namespace {
 
 absl::Status ErrnoError(int error, const std::string& path) {
-  return absl::ErrnoToStatus(error, Printable(path));
+  return absl::ErrnoToStatus(error, PrintablePath(path));
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ absl::StatusOr<int> OpenRegularFile(const std::string& path, bool follow) {
   if (!S_ISREG(info.st_mode)) {
     close(fd);
     return absl::InvalidArgumentError(
-        absl::StrCat(Printable(path), ": not a regular file"));
+        absl::StrCat(PrintablePath(path), ": not a regular file"));
   }
   return fd;
 }
@@ -46,7 +46,7 @@ absl::StatusOr<std::string> ReadLimited(const std::string& path, int64_t limit,
   struct stat info;
   if (fstat(fd, &info) != 0) return ErrnoError(errno, path);
   const absl::Status too_long = absl::InvalidArgumentError(
-      absl::StrCat(Printable(path), ": longer than ", limit, " bytes"));
+      absl::StrCat(PrintablePath(path), ": longer than ", limit, " bytes"));
   if (info.st_size > limit) return too_long;
   // One byte more than expected shows the end without another allocation.
   std::string contents(static_cast<size_t>(info.st_size) + 1, '\0');

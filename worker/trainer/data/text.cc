@@ -30,29 +30,31 @@ bool IsValidUtf8(absl::string_view text) {
   return true;
 }
 
-std::string Printable(absl::string_view text) {
-  constexpr size_t kLimit = 80;
-  const bool cut = text.size() > kLimit;
-  if (cut) text = text.substr(0, kLimit);
-  // A cut may fall inside a character.
-  while (cut && !text.empty() && !IsValidUtf8(text) &&
-         text.size() > kLimit - 4) {
-    text.remove_suffix(1);
-  }
+namespace {
+
+std::string Clean(absl::string_view text) {
   const bool clean =
       IsValidUtf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
         return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
       });
-  std::string result(clean ? std::string(text) : absl::CHexEscape(text));
-  if (cut) result += "...";
-  return result;
+  return clean ? std::string(text) : absl::CHexEscape(text);
 }
 
+}  // namespace
+
+std::string Printable(absl::string_view text) {
+  constexpr size_t kLimit = 80;
+  if (text.size() <= kLimit) return Clean(text);
+  // A cut may fall inside a character, of at most four bytes.
+  size_t size = kLimit;
+  while (size > kLimit - 3 && !IsValidUtf8(text.substr(0, size))) --size;
+  return Clean(text.substr(0, size)) + "...";
+}
+
+std::string PrintablePath(absl::string_view path) { return Clean(path); }
+
 std::string Place(absl::string_view path, int64_t line) {
-  std::string name(path);
-  if (name.size() > 80 || Printable(name) != name)
-    name = absl::CHexEscape(name);
-  return absl::StrCat(name, ":", line);
+  return absl::StrCat(PrintablePath(path), ":", line);
 }
 
 }  // namespace comera::trainer

@@ -15,6 +15,9 @@ bool IsValidUtf8(absl::string_view text);
 // characters, cut to 80 bytes.
 std::string Printable(absl::string_view text);
 
+// A path, whole, as it may stand in an error message.
+std::string PrintablePath(absl::string_view path);
+
 // "path:line", printable.
 std::string Place(absl::string_view path, int64_t line);
 

@@ -75,8 +75,9 @@ absl::Status WordpieceTokenizer::FindSpecialTokens(const std::string& name) {
         {"[MASK]", &special_.mask}}) {
     const auto found = starts_.find(token);
     if (found == starts_.end()) {
-      return absl::DataLossError(absl::StrCat(
-          Printable(name), ": the vocabulary lacks the special token ", token));
+      return absl::DataLossError(
+          absl::StrCat(PrintablePath(name),
+                       ": the vocabulary lacks the special token ", token));
     }
     *id = found->second;
   }
