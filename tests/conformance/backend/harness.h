@@ -1,0 +1,33 @@
+// Runs rows of operation tests on a backend.
+#ifndef COMERA_TESTS_CONFORMANCE_BACKEND_HARNESS_H_
+#define COMERA_TESTS_CONFORMANCE_BACKEND_HARNESS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/backend.h"
+#include "tests/conformance/backend/op_case.h"
+
+namespace comera::kernels {
+
+// A kind of backend; `threads` is ignored where it means nothing.
+using BackendFactory = std::function<std::unique_ptr<Backend>(int threads)>;
+
+// Registers with GoogleTest, under `name`, every row of every operation and the
+// checks of refused operands. Call before RUN_ALL_TESTS.
+//
+// A row passes if, for packed rows and for rows with gaps between them:
+//  - what it writes is the reference's to the row's tolerance,
+//  - what it reads, the gaps, and the canaries around each operand are intact,
+//  - a second run gives the same bits,
+//  - one thread and two agree to the tolerance.
+void RegisterBackendConformance(const std::string& name,
+                                BackendFactory factory);
+
+// Part of the above: refused operands and memory (refusals.cc).
+void RegisterRefusals(const std::string& name, BackendFactory factory);
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_TESTS_CONFORMANCE_BACKEND_HARNESS_H_

@@ -1,0 +1,105 @@
+#include "absl/strings/str_cat.h"
+#include "kernels/reference/objective.h"
+#include "tests/conformance/backend/op_case.h"
+
+namespace comera::kernels {
+namespace {
+
+using reference::DoubleMatrix;
+using Values = std::vector<DoubleMatrix>;
+
+void AddCrossEntropy(int64_t rows, int64_t cols, double range,
+                     std::vector<OpCase>* cases) {
+  const std::string shape =
+      absl::StrCat(rows, "x", cols, "_range", static_cast<int>(range));
+  const Operand logits = Within(-range, range, In("logits", rows, cols));
+  const Operand labels = Indices("labels", rows, cols);
+  const Operand totals = Packed(Updated("totals", 1, 3));
+  cases->push_back(
+      {"SoftmaxCrossEntropy_" + shape,
+       {logits, labels, Out("grad", rows, cols), totals},
+       [](Backend* backend, const DeviceOperands& d) {
+         return backend->SoftmaxCrossEntropy(d[0].matrix, d[1].indices(),
+                                             d[2].matrix, d[3].matrix.data);
+       },
+       [](Values* v) {
+         reference::SoftmaxCrossEntropy((*v)[0], (*v)[1], &(*v)[2], &(*v)[3]);
+       }});
+  cases->push_back(
+      {"SoftmaxCrossEntropyAlone_" + shape,
+       {logits, labels, totals},
+       [](Backend* backend, const DeviceOperands& d) {
+         return backend->SoftmaxCrossEntropy(d[0].matrix, d[1].indices(),
+                                             Matrix(), d[2].matrix.data);
+       },
+       [](Values* v) {
+         reference::SoftmaxCrossEntropy((*v)[0], (*v)[1], nullptr, &(*v)[2]);
+       }});
+  cases->push_back(
+      {"SoftmaxCrossEntropyInPlace_" + shape,
+       {Within(-range, range, Updated("logits", rows, cols)), labels, totals},
+       [](Backend* backend, const DeviceOperands& d) {
+         return backend->SoftmaxCrossEntropy(d[0].matrix, d[1].indices(),
+                                             d[0].matrix, d[2].matrix.data);
+       },
+       [](Values* v) {
+         const DoubleMatrix before = (*v)[0];
+         reference::SoftmaxCrossEntropy(before, (*v)[1], &(*v)[0], &(*v)[2]);
+       }});
+}
+
+OpCase AdamWCase(int64_t size, std::vector<AdamWSegment> segments,
+                 int64_t step_number) {
+  AdamWStep step;
+  step.step = step_number;
+  step.gradient_scale = 0.5f;
+  return {absl::StrCat("AdamW_", size, "_step", step_number),
+          {Packed(Updated("parameters", 1, size)),
+           Packed(In("gradients", 1, size)), Packed(Updated("first", 1, size)),
+           Packed(Within(0.01, 1, Updated("second", 1, size)))},
+          [=](Backend* backend, const DeviceOperands& d) {
+            return backend->AdamW(step, segments, d[0].vector(), d[1].vector(),
+                                  d[2].vector(), d[3].vector());
+          },
+          [=](Values* v) {
+            reference::AdamW(step, segments, &(*v)[0], (*v)[1], &(*v)[2],
+                             &(*v)[3]);
+          },
+          5e-6};
+}
+
+}  // namespace
+
+std::vector<OpCase> ObjectiveCases() {
+  std::vector<OpCase> cases;
+  AddCrossEntropy(0, 5, 3, &cases);
+  AddCrossEntropy(1, 1, 3, &cases);
+  AddCrossEntropy(5, 3, 3, &cases);
+  AddCrossEntropy(33, 1100, 30, &cases);
+  // All logits equal: only label 0 counts as right.
+  AddCrossEntropy(40, 7, 0, &cases);
+
+  cases.push_back(AdamWCase(0, {}, 1));
+  cases.push_back(AdamWCase(1, {{0, 1, 0.1f, 0.01f}}, 1));
+  // Gaps stay, segments may come in any order and be empty.
+  cases.push_back(AdamWCase(
+      100,
+      {{60, 33, 0.1f, 0}, {3, 17, 0.01f, 0.1f}, {25, 0, 1, 1}, {30, 5, 0, 1}},
+      7));
+  cases.push_back(AdamWCase(
+      50000, {{0, 20011, 1e-3f, 0.01f}, {20011, 29000, 1e-2f, 0}}, 1000));
+
+  for (int64_t n : {0, 1, 37, 60001}) {
+    cases.push_back(
+        {absl::StrCat("SumOfSquares_", n),
+         {Packed(In("x", 1, n)), Packed(Out("sum", 1, 1))},
+         [](Backend* backend, const DeviceOperands& d) {
+           return backend->SumOfSquares(d[0].vector(), d[1].matrix.data);
+         },
+         [](Values* v) { (*v)[1][0] = reference::SumOfSquares((*v)[0]); },
+         1e-6});
+  }
+  return cases;
+}
+
+}  // namespace comera::kernels

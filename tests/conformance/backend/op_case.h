@@ -1,0 +1,79 @@
+// One row of the operation tests: an operation, its shapes, its tolerance.
+#ifndef COMERA_TESTS_CONFORMANCE_BACKEND_OP_CASE_H_
+#define COMERA_TESTS_CONFORMANCE_BACKEND_OP_CASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "kernels/reference/matrix.h"
+
+namespace comera::kernels {
+
+enum class Use {
+  kRead,     // must come back unchanged
+  kWritten,  // begins as NaN
+  kUpdated,  // begins with random values
+};
+
+struct Operand {
+  std::string name;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  Use use = Use::kRead;
+  // Values are uniform in [low, high); whole numbers for an index list.
+  double low = -1;
+  double high = 1;
+  bool indices = false;
+  // The operation takes a pointer or a vector: there are no gaps between rows.
+  bool packed = false;
+};
+Operand In(std::string name, int64_t rows, int64_t cols);
+Operand Out(std::string name, int64_t rows, int64_t cols);
+Operand Updated(std::string name, int64_t rows, int64_t cols);
+Operand Indices(std::string name, int64_t count, int64_t limit);
+Operand Packed(Operand operand);
+Operand Within(double low, double high, Operand operand);
+
+// An operand's memory as the operation wants to see it.
+struct DeviceOperand {
+  Matrix matrix;
+  Vector vector() const { return {matrix.data, matrix.rows * matrix.cols}; }
+  ConstIndices indices() const {
+    return {reinterpret_cast<const int32_t*>(matrix.data),
+            matrix.rows * matrix.cols};
+  }
+};
+struct DeviceOperands {
+  std::vector<DeviceOperand> operands;
+  const StepState* state = nullptr;  // of kSeed and kStep
+  const DeviceOperand& operator[](size_t i) const { return operands[i]; }
+};
+inline constexpr uint64_t kSeed = 0x123456789abcdefull;
+inline constexpr uint64_t kStep = 41;
+
+struct OpCase {
+  std::string name;
+  std::vector<Operand> operands;
+  std::function<absl::Status(Backend*, const DeviceOperands&)> run;
+  // Turns the operands' values before into those after.
+  std::function<void(std::vector<reference::DoubleMatrix>*)> reference;
+  // Relative to the operand's largest expected magnitude.
+  double tolerance = 2e-6;
+};
+
+// Sizes 0, 1, odd, and large enough for several threads.
+std::vector<OpCase> LinearCases();
+std::vector<OpCase> CoreCases();
+std::vector<OpCase> LookupCases();
+std::vector<OpCase> PointwiseCases();
+std::vector<OpCase> LayerNormCases();
+std::vector<OpCase> AttentionCases();
+std::vector<OpCase> ObjectiveCases();
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_TESTS_CONFORMANCE_BACKEND_OP_CASE_H_

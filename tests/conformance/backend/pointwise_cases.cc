@@ -1,0 +1,97 @@
+#include "absl/strings/str_cat.h"
+#include "kernels/reference/pointwise.h"
+#include "tests/conformance/backend/op_case.h"
+
+namespace comera::kernels {
+namespace {
+
+using reference::DoubleMatrix;
+using Values = std::vector<DoubleMatrix>;
+using Unary = absl::Status (Backend::*)(ConstMatrix, Matrix);
+using UnaryMeaning = void (*)(const DoubleMatrix&, DoubleMatrix*);
+using Binary = absl::Status (Backend::*)(ConstMatrix, ConstMatrix, Matrix);
+using BinaryMeaning = void (*)(const DoubleMatrix&, const DoubleMatrix&,
+                               DoubleMatrix*);
+
+void AddUnary(const std::string& name, Unary op, UnaryMeaning meaning,
+              int64_t rows, int64_t cols, std::vector<OpCase>* cases) {
+  const std::string shape = absl::StrCat("_", rows, "x", cols);
+  cases->push_back({name + shape,
+                    {Within(-9, 9, In("x", rows, cols)), Out("y", rows, cols)},
+                    [=](Backend* backend, const DeviceOperands& d) {
+                      return (backend->*op)(d[0].matrix, d[1].matrix);
+                    },
+                    [=](Values* v) { meaning((*v)[0], &(*v)[1]); }});
+  cases->push_back({name + "InPlace" + shape,
+                    {Within(-9, 9, Updated("x", rows, cols))},
+                    [=](Backend* backend, const DeviceOperands& d) {
+                      return (backend->*op)(d[0].matrix, d[0].matrix);
+                    },
+                    [=](Values* v) {
+                      const DoubleMatrix x = (*v)[0];
+                      meaning(x, &(*v)[0]);
+                    }});
+}
+
+void AddBinary(const std::string& name, Binary op, BinaryMeaning meaning,
+               double range, int64_t rows, int64_t cols,
+               std::vector<OpCase>* cases) {
+  const std::string shape = absl::StrCat("_", rows, "x", cols);
+  const Operand saved = Within(-range, range, In("saved", rows, cols));
+  cases->push_back(
+      {name + shape,
+       {saved, In("grad_y", rows, cols), Out("grad_x", rows, cols)},
+       [=](Backend* backend, const DeviceOperands& d) {
+         return (backend->*op)(d[0].matrix, d[1].matrix, d[2].matrix);
+       },
+       [=](Values* v) { meaning((*v)[0], (*v)[1], &(*v)[2]); }});
+  cases->push_back({name + "InPlace" + shape,
+                    {saved, Updated("grad", rows, cols)},
+                    [=](Backend* backend, const DeviceOperands& d) {
+                      return (backend->*op)(d[0].matrix, d[1].matrix,
+                                            d[1].matrix);
+                    },
+                    [=](Values* v) {
+                      const DoubleMatrix grad = (*v)[1];
+                      meaning((*v)[0], grad, &(*v)[1]);
+                    }});
+}
+
+OpCase DropoutCase(float rate, int64_t first_row, int64_t rows, int64_t cols) {
+  const uint32_t site = 17;
+  return {absl::StrCat("Dropout_", rows, "x", cols, "_percent",
+                       static_cast<int>(rate * 100), "_row", first_row),
+          {In("x", rows, cols), Out("y", rows, cols)},
+          [=](Backend* backend, const DeviceOperands& d) {
+            return backend->Dropout({rate, site, first_row, d.state},
+                                    d[0].matrix, d[1].matrix);
+          },
+          [=](Values* v) {
+            reference::Dropout({rate, kSeed, kStep, site, first_row}, (*v)[0],
+                               &(*v)[1]);
+          }};
+}
+
+}  // namespace
+
+std::vector<OpCase> PointwiseCases() {
+  std::vector<OpCase> cases;
+  const std::pair<int64_t, int64_t> shapes[] = {{0, 4},  {4, 0},    {1, 1},
+                                                {7, 19}, {1, 1000}, {301, 127}};
+  for (const auto& [rows, cols] : shapes) {
+    AddUnary("Gelu", &Backend::Gelu, reference::Gelu, rows, cols, &cases);
+    AddUnary("Tanh", &Backend::Tanh, reference::Tanh, rows, cols, &cases);
+    AddBinary("GeluBackward", &Backend::GeluBackward, reference::GeluBackward,
+              9, rows, cols, &cases);
+    AddBinary("TanhBackward", &Backend::TanhBackward, reference::TanhBackward,
+              1, rows, cols, &cases);
+    cases.push_back(DropoutCase(0.1f, 0, rows, cols));
+  }
+  cases.push_back(DropoutCase(0, 0, 7, 19));
+  cases.push_back(DropoutCase(0.5f, 3, 9, 517));
+  // Beyond 2^32 rows the counter's third word takes over.
+  cases.push_back(DropoutCase(0.5f, (int64_t{5} << 32) - 2, 9, 33));
+  return cases;
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,143 @@
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/backend/harness.h"
+
+namespace comera::kernels {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Check = std::function<void(Backend*, float*)>;
+
+constexpr int64_t kFloats = 256;
+
+class RefusalTest : public ::testing::Test {
+ public:
+  RefusalTest(BackendFactory factory, Check check)
+      : factory_(std::move(factory)), check_(std::move(check)) {}
+  void TestBody() override {
+    const std::unique_ptr<Backend> backend = factory_(1);
+    ASSERT_OK_AND_ASSIGN(void* memory,
+                         backend->Allocate(kFloats * sizeof(float)));
+    check_(backend.get(), static_cast<float*>(memory));
+    backend->Free(memory);
+  }
+
+ private:
+  const BackendFactory factory_;
+  const Check check_;
+};
+
+void ExpectRefused(const absl::Status& status, const char* op,
+                   const char* what) {
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                               AllOf(HasSubstr(op), HasSubstr(what))));
+}
+
+void RefusesShapes(Backend* b, float* p) {
+  const Matrix m(p, 4, 5);
+  ExpectRefused(b->Gemm(false, false, 1, m, m, 0, m), "Gemm", "4x5");
+  ExpectRefused(b->Gemm(false, true, 1, m, m, 0, Matrix(p, 4, 5)), "Gemm", "b");
+  ExpectRefused(b->Gelu(m, Matrix(p, 5, 4)), "Gelu", "y");
+  ExpectRefused(b->Gelu(m, Matrix(p, 4, 5, 3)), "Gelu", "stride");
+  ExpectRefused(b->Gelu(m, Matrix(nullptr, 4, 5)), "Gelu", "null");
+  ExpectRefused(b->Tanh(Matrix(p, -1, 5), Matrix(p, -1, 5)), "Tanh", "-1");
+  ExpectRefused(b->TanhBackward(m, m, Matrix(p, 4, 4)), "TanhBackward",
+                "grad_x");
+  ExpectRefused(b->AddBias(Vector(p, 4), m), "AddBias", "bias");
+  ExpectRefused(b->BiasGradient(m, Vector(p, 4)), "BiasGradient", "grad_bias");
+  ExpectRefused(b->Axpy(1, Vector(p, 3), Vector(p, 4)), "Axpy", "x");
+  ExpectRefused(b->Scale(1, Vector(p, -4)), "Scale", "-4");
+  ExpectRefused(b->FoldCore(m, Vector(p, 4), 0, m), "FoldCore", "d");
+  ExpectRefused(b->SumOfSquares(Vector(p, 4), nullptr), "SumOfSquares", "null");
+  ExpectRefused(b->SwapMiddleAxes(2, 2, 2, -2, p, p), "SwapMiddleAxes", "size");
+  ExpectRefused(b->ResidualLayerNorm({}, m, m, Vector(p, 4), Vector(p, 5), 1e-5,
+                                     m, Vector(p, 4), m),
+                "ResidualLayerNorm", "gamma");
+  const AttentionShape shape = {1, 4, 1, 5};
+  ExpectRefused(b->Attention(shape, {}, m, m, m, Vector(p, 3), p, m),
+                "Attention", "mask");
+  ExpectRefused(
+      b->AttentionBackward(shape, {}, m, m, m, p, m, m, m, Matrix(p, 4, 4), p),
+      "AttentionBackward", "grad_v");
+}
+
+void RefusesDropout(Backend* b, float* p) {
+  const Matrix m(p, 4, 5);
+  const StepState state;
+  ExpectRefused(b->Dropout({1.0f, 0, 0, &state}, m, m), "Dropout", "rate");
+  ExpectRefused(b->Dropout({-0.1f, 0, 0, &state}, m, m), "Dropout", "rate");
+  ExpectRefused(
+      b->Dropout({std::numeric_limits<float>::quiet_NaN(), 0, 0, &state}, m, m),
+      "Dropout", "rate");
+  ExpectRefused(b->Dropout({0.1f, 0, 0, nullptr}, m, m), "Dropout", "state");
+}
+
+void RefusesOptimiser(Backend* b, float* p) {
+  const Vector v(p, 8);
+  const AdamWSegment good = {0, 8, 0.1f, 0};
+  const auto step = [&](const AdamWStep& s,
+                        const std::vector<AdamWSegment>& segments) {
+    return b->AdamW(s, segments, v, v, v, v);
+  };
+  AdamWStep zeroth;
+  zeroth.step = 0;
+  ExpectRefused(step(zeroth, {good}), "AdamW", "step");
+  ExpectRefused(step({}, {{4, 5, 0.1f, 0}}), "AdamW", "outside");
+  ExpectRefused(step({}, {{-1, 2, 0.1f, 0}}), "AdamW", "outside");
+  const int64_t far = std::numeric_limits<int64_t>::max();
+  ExpectRefused(step({}, {{far, 2, 0.1f, 0}}), "AdamW", "outside");
+  const std::vector<BondSpan> bond = {{7, 2}};
+  ExpectRefused(b->BondNorms(v, bond, 0, p, p), "BondNorms", "outside");
+  const std::vector<BondSpan> inside = {{1, 2}};
+  ExpectRefused(b->AddBondGradient(v, inside, {}, 0, v), "AddBondGradient",
+                "coefficient");
+}
+
+void RefusesMemory(Backend* b, float* p) {
+  EXPECT_THAT(b->Allocate(int64_t{1} << 60),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("1152921504606846976")));
+  EXPECT_THAT(b->Allocate(-1), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(void* nothing, b->Allocate(0));
+  b->Free(nothing);
+  b->Free(nullptr);
+  EXPECT_THAT(b->Copy(p, p, -4), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+void AllocatesAlignedZeros(Backend* b, float*) {
+  for (int64_t bytes : {1, 60, 4096, 5000000}) {
+    ASSERT_OK_AND_ASSIGN(void* memory, b->Allocate(bytes));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+    std::vector<char> host(bytes, 'x');
+    ASSERT_OK(b->CopyToHost(host.data(), memory, bytes));
+    EXPECT_EQ(host, std::vector<char>(bytes, 0));
+    b->Free(memory);
+  }
+}
+
+}  // namespace
+
+void RegisterRefusals(const std::string& name, BackendFactory factory) {
+  const std::pair<const char*, Check> checks[] = {
+      {"RefusesShapes", RefusesShapes},
+      {"RefusesDropout", RefusesDropout},
+      {"RefusesOptimiser", RefusesOptimiser},
+      {"RefusesMemory", RefusesMemory},
+      {"AllocatesAlignedZeros", AllocatesAlignedZeros}};
+  for (const auto& [test, check] : checks) {
+    ::testing::RegisterTest((name + "BackendTest").c_str(), test, nullptr,
+                            nullptr, __FILE__, __LINE__,
+                            [factory, check = check]() -> ::testing::Test* {
+                              return new RefusalTest(factory, check);
+                            });
+  }
+}
+
+}  // namespace comera::kernels

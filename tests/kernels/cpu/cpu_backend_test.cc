@@ -1,0 +1,123 @@
+// What only the processor's backend promises; kernels/backend.h itself is
+// tested by tests/conformance/backend.
+#include "kernels/cpu/cpu_backend.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace comera::kernels {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<float> Random(int64_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(n);
+  for (float& value : values) value = random() * 0x1p-31f - 1;
+  return values;
+}
+
+TEST(CpuBackendTest, RefusesIndicesOutsideTheTable) {
+  const std::unique_ptr<Backend> backend = CreateCpuBackend({});
+  std::vector<float> data(64);
+  const Matrix table(data.data(), 4, 4), out(data.data() + 32, 2, 4);
+  float totals[3] = {};
+  for (int32_t bad : {-1, 4}) {
+    const int32_t rows[] = {1, bad};
+    const ConstIndices indices(rows, 2);
+    const auto refused =
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at 1"));
+    EXPECT_THAT(backend->GatherRows(table, indices, out), refused);
+    EXPECT_THAT(backend->ScatterAddRows(out, indices, table), refused);
+    EXPECT_THAT(backend->SoftmaxCrossEntropy(out, indices, {}, totals),
+                refused);
+    const TtmTables t = {2, 2, 2, 2, 2};
+    EXPECT_THAT(backend->TtmLookup(t, data.data(), data.data(), indices, out),
+                refused);
+  }
+}
+
+TEST(CpuBackendTest, LimitsMemory) {
+  CpuOptions options;
+  options.memory_limit_bytes = 1000;
+  const std::unique_ptr<Backend> backend = CreateCpuBackend(options);
+  ASSERT_OK_AND_ASSIGN(void* most, backend->Allocate(900));
+  EXPECT_THAT(backend->Allocate(200),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("200 bytes: 100 bytes are left of 1000")));
+  backend->Free(most);
+  ASSERT_OK_AND_ASSIGN(void* now, backend->Allocate(200));
+  backend->Free(now);
+}
+
+// Sums over rows are made of blocks that do not depend on the threads.
+TEST(CpuBackendTest, ReductionsDoNotDependOnThreads) {
+  constexpr int64_t kRows = 1111, kCols = 129;
+  const std::vector<float> x = Random(kRows * kCols, 1);
+  const std::vector<float> gamma = Random(kCols, 2);
+  const std::vector<float> deviation(kRows, 1.5f);
+  std::vector<std::vector<float>> results;
+  for (int threads : {1, 2}) {
+    const std::unique_ptr<Backend> backend = CreateCpuBackend({threads});
+    const ConstMatrix m(x.data(), kRows, kCols);
+    std::vector<float> bias(kCols), grad_gamma(kCols), grad_beta(kCols),
+        grad(kRows * kCols);
+    float sum = 0;
+    ASSERT_OK(backend->BiasGradient(m, Vector(bias.data(), kCols)));
+    ASSERT_OK(backend->SumOfSquares(ConstVector(x.data(), x.size()), &sum));
+    ASSERT_OK(backend->ResidualLayerNormBackward(
+        {}, m, m, ConstVector(deviation.data(), kRows),
+        ConstVector(gamma.data(), kCols), Matrix(),
+        Matrix(grad.data(), kRows, kCols), Vector(grad_gamma.data(), kCols),
+        Vector(grad_beta.data(), kCols)));
+    std::vector<float> all = {sum};
+    for (const auto* part : {&bias, &grad_gamma, &grad_beta, &grad}) {
+      all.insert(all.end(), part->begin(), part->end());
+    }
+    results.push_back(all);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+// Ranks of one process have a backend each, on threads of their own.
+TEST(CpuBackendTest, BackendsInSeveralThreadsAgree) {
+  constexpr int64_t kN = 120;
+  const std::vector<float> x = Random(kN * kN, 3);
+  std::vector<std::vector<float>> results(3, std::vector<float>(kN * kN));
+  std::vector<std::thread> threads;
+  for (std::vector<float>& result : results) {
+    threads.emplace_back([&x, &result] {
+      const std::unique_ptr<Backend> backend = CreateCpuBackend({1});
+      const ConstMatrix m(x.data(), kN, kN);
+      for (int i = 0; i < 20; ++i) {
+        ASSERT_OK(backend->Gemm(false, true, 1, m, m, 0,
+                                Matrix(result.data(), kN, kN)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(CpuBackendTest, NanReachesTheLoss) {
+  const std::unique_ptr<Backend> backend = CreateCpuBackend({});
+  std::vector<float> logits = Random(40, 4);
+  logits[33] = std::numeric_limits<float>::quiet_NaN();
+  const int32_t labels[] = {1, 2};
+  float totals[3] = {};
+  ASSERT_OK(backend->SoftmaxCrossEntropy(ConstMatrix(logits.data(), 2, 20),
+                                         ConstIndices(labels, 2), Matrix(),
+                                         totals));
+  EXPECT_TRUE(std::isnan(totals[0]));
+}
+
+}  // namespace
+}  // namespace comera::kernels

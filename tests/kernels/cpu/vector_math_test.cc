@@ -1,0 +1,51 @@
+#include "kernels/cpu/vector_math.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+
+namespace comera::kernels {
+namespace {
+
+// Largest relative error over [low, high].
+template <typename F, typename G>
+double WorstError(double low, double high, F approximate, G exact) {
+  double worst = 0;
+  constexpr int kSteps = 200000;
+  for (int i = 0; i <= kSteps; ++i) {
+    const float x = static_cast<float>(low + (high - low) * i / kSteps);
+    const double want = exact(static_cast<double>(x));
+    if (want == 0) continue;
+    worst = std::max(worst, std::fabs(approximate(x) - want) / std::fabs(want));
+  }
+  return worst;
+}
+
+TEST(VectorMathTest, RelativeErrors) {
+  EXPECT_LT(
+      WorstError(-87, 88, VectorExp, [](double x) { return std::exp(x); }),
+      1.2e-7);
+  EXPECT_LT(WorstError(-6, 6, VectorErf, [](double x) { return std::erf(x); }),
+            5e-7);
+  EXPECT_LT(
+      WorstError(-10, 10, VectorTanh, [](double x) { return std::tanh(x); }),
+      5e-7);
+}
+
+TEST(VectorMathTest, Ends) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(VectorErf(infinity), 1.0f);
+  EXPECT_EQ(VectorErf(-1e30f), -1.0f);
+  EXPECT_EQ(VectorErf(0.0f), 0.0f);
+  EXPECT_NEAR(VectorTanh(infinity), 1.0f, 5e-7);
+  EXPECT_LT(VectorExp(-infinity), 2e-38f);
+  EXPECT_GT(VectorExp(infinity), 1e38f);
+  EXPECT_TRUE(std::isnan(VectorExp(nan)));
+  EXPECT_TRUE(std::isnan(VectorErf(nan)));
+  EXPECT_TRUE(std::isnan(VectorTanh(nan)));
+}
+
+}  // namespace
+}  // namespace comera::kernels
