@@ -1,0 +1,30 @@
+// Starting and reaping of child processes.
+#ifndef COMERA_CLIENT_CHILD_PROCESS_H_
+#define COMERA_CLIENT_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace comera::client {
+
+// Starts `arguments[0]` with `arguments`, without standard input, its output
+// appended to `log_path`, in a process group of its own (Ctrl-C of the terminal
+// does not reach it). It gets SIGTERM when the calling thread ends, so call
+// from a thread that lives as long as the child is wanted.
+// NotFound, PermissionDenied: the program; Unavailable: anything else.
+absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& arguments,
+                                   const std::string& log_path);
+
+// How a child ended ("exit status 1", "signal 9"), nothing while it runs. Reaps
+// it, so ask once more only after another start.
+std::optional<std::string> EndOfProcess(pid_t pid);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CHILD_PROCESS_H_

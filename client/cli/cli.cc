@@ -1,0 +1,156 @@
+#include "client/cli/cli.h"
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/verb.h"
+#include "client/cli/verbs.h"
+#include "client/suggest.h"
+#include "common/version.h"
+
+namespace comera::client {
+namespace {
+
+// Global flags as written; put into the session once parsed.
+struct GlobalText {
+  std::string output = "table";
+  std::string timeout;
+};
+
+std::vector<Argument> GlobalArguments(Session* session, GlobalText* text) {
+  return {
+      {"--server",
+       "Coordinator, host:port (else COMERA_SERVER)",
+       &session->server,
+       false,
+       {}},
+      {"--timeout",
+       "Limit of a call, e.g. 30s (wait: of the whole wait)",
+       &text->timeout,
+       false,
+       {}},
+      {"-o,--output",
+       "Format of results",
+       &text->output,
+       false,
+       {"table", "json", "yaml"}},
+      {"-v,--verbose", "More notes on stderr", &session->verbose, false, {}},
+  };
+}
+
+void AddArgument(CLI::App* app, const Argument& argument) {
+  CLI::Option* option = std::visit(
+      [&](auto* target) -> CLI::Option* {
+        if constexpr (std::is_same_v<decltype(target), bool*>) {
+          return app->add_flag(argument.name, *target, argument.help);
+        } else {
+          return app->add_option(argument.name, *target, argument.help);
+        }
+      },
+      argument.target);
+  if (std::holds_alternative<std::vector<std::string>*>(argument.target)) {
+    // One value per mention, so that what follows stays an argument.
+    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  if (argument.required) option->required();
+  if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
+}
+
+std::vector<std::string> LongNames(const std::vector<Argument>& arguments) {
+  std::vector<std::string> names;
+  for (const Argument& argument : arguments) {
+    if (!argument.is_flag()) continue;
+    names.push_back(argument.name.substr(argument.name.find("--")));
+  }
+  return names;
+}
+
+// What to say about arguments nobody took.
+std::string UnknownArgument(const std::string& word, const Verb* verb,
+                            const std::vector<Verb>& verbs,
+                            const std::vector<Argument>& globals) {
+  if (word[0] == '-') {
+    std::vector<std::string> flags = LongNames(globals);
+    if (verb != nullptr) {
+      const auto own = LongNames(verb->arguments);
+      flags.insert(flags.end(), own.begin(), own.end());
+    }
+    const std::string name = word.substr(0, word.find('='));
+    return absl::StrCat("unknown flag `", name, "`", DidYouMean(name, flags));
+  }
+  if (verb != nullptr) return absl::StrCat("unexpected argument `", word, "`");
+  std::vector<std::string> names;
+  for (const Verb& known : verbs) names.push_back(known.name);
+  return absl::StrCat("unknown verb `", word, "`", DidYouMean(word, names));
+}
+
+bool ApplyGlobals(const GlobalText& text, Session* session) {
+  session->timeout_text = text.timeout;
+  if (text.output == "json") session->output = OutputFormat::kJson;
+  if (text.output == "yaml") session->output = OutputFormat::kYaml;
+  if (text.timeout.empty()) return true;
+  return absl::ParseDuration(text.timeout, &session->timeout) &&
+         session->timeout > absl::ZeroDuration();
+}
+
+}  // namespace
+
+int RunCli(const std::vector<std::string>& args,
+           const Environment& environment) {
+  Session session(environment);
+  GlobalText text;
+  const std::vector<Argument> globals = GlobalArguments(&session, &text);
+  std::vector<Verb> verbs = {
+      RunVerb(&session),    SubmitVerb(&session), ValidateVerb(&session),
+      LsVerb(&session),     GetVerb(&session),    WatchVerb(&session),
+      LogsVerb(&session),   WaitVerb(&session),   CancelVerb(&session),
+      ModelsVerb(&session), VersionVerb(&session)};
+  verbs.push_back(CompletionVerb(&session, &verbs, &globals));
+
+  CLI::App app("comera: training towards a target loss and a target size",
+               "comera");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", absl::StrCat("comera ", kVersion));
+  for (const Argument& argument : globals) AddArgument(&app, argument);
+  for (const Verb& verb : verbs) {
+    CLI::App* sub = app.add_subcommand(verb.name, verb.help);
+    // Global flags may follow the verb.
+    sub->fallthrough();
+    for (const Argument& argument : verb.arguments) {
+      AddArgument(sub, argument);
+    }
+  }
+  const auto chosen = [&]() -> const Verb* {
+    for (const Verb& verb : verbs) {
+      if (app.got_subcommand(verb.name)) return &verb;
+    }
+    return nullptr;
+  };
+
+  if (args.empty()) {
+    *environment.err << app.help();
+    return kExitUsage;
+  }
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+      return app.exit(error, *environment.out, *environment.err);
+    }
+    const std::vector<std::string> unknown = app.remaining(true);
+    const std::string message =
+        unknown.empty()
+            ? std::string(error.what())
+            : UnknownArgument(unknown.front(), chosen(), verbs, globals);
+    return session.Fail(absl::StrCat(message, "; see comera --help"),
+                        kExitUsage);
+  }
+  if (!ApplyGlobals(text, &session)) {
+    return session.Fail(
+        absl::StrCat("--timeout ", text.timeout, " is no duration above 0"),
+        kExitUsage);
+  }
+  return chosen()->run();
+}
+
+}  // namespace comera::client

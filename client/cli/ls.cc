@@ -1,0 +1,120 @@
+// comera ls: lists jobs.
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/text_format.h"
+#include "client/cli/verbs.h"
+
+namespace comera::client {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> states;
+  int64_t limit = 50;
+};
+
+std::string Arrow(const std::string& value, const std::string& target) {
+  return target.empty() ? value : absl::StrCat(value, "→", target);
+}
+
+std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
+  const v1::JobSpec& spec = job.spec();
+  const v1::JobProgress& progress = job.progress();
+  const bool placed = job.state() == v1::STARTING ||
+                      job.state() == v1::RUNNING ||
+                      job.state() == v1::CANCELLING;
+  const int ranks = std::max(spec.resources().ranks(), 1);
+  std::string steps = "-";
+  if (progress.total_steps() > 0) {
+    steps = absl::StrFormat("%d/%.0f%%", progress.step(),
+                            100.0 * progress.step() / progress.total_steps());
+  }
+  std::string loss = "-";
+  if (progress.has_validation_loss()) {
+    loss = FormatFigure(progress.validation_loss());
+  } else if (progress.loss() > 0) {
+    loss = FormatFigure(progress.loss());
+  }
+  const double target_loss = spec.objective().late().target_loss();
+  const int64_t target_size = progress.target_size_parameters();
+  return {LastSegment(job.name()),
+          spec.display_name().empty() ? "-" : Printable(spec.display_name()),
+          StateText(job),
+          absl::StrCat(spec.priority()),
+          absl::StrCat(placed ? ranks : 0, "/", ranks),
+          steps,
+          Arrow(loss, target_loss > 0 ? FormatFigure(target_loss) : ""),
+          Arrow(progress.size_parameters() > 0
+                    ? FormatShort(progress.size_parameters())
+                    : "-",
+                target_size > 0 ? FormatShort(target_size) : ""),
+          job.state() == v1::RUNNING && progress.has_eta()
+              ? DurationText(ToDuration(progress.eta()))
+              : "-",
+          DurationText(now - ToTime(job.create_time())),
+          Printable(job.reason())};
+}
+
+absl::StatusOr<std::vector<v1::JobState>> ParseStates(
+    const std::vector<std::string>& names) {
+  std::vector<v1::JobState> states;
+  for (const std::string& name : names) {
+    v1::JobState state;
+    if (!v1::JobState_Parse(absl::AsciiStrToUpper(name), &state) ||
+        state == v1::JOB_STATE_UNSPECIFIED) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--state ", Printable(name),
+                       " is none of queued, starting, "
+                       "running, cancelling, succeeded, failed, cancelled"));
+    }
+    states.push_back(state);
+  }
+  return states;
+}
+
+int Ls(const Arguments& arguments, const Session& session) {
+  const auto states = ParseStates(arguments.states);
+  if (!states.ok()) {
+    return session.Fail(std::string(states.status().message()), kExitUsage);
+  }
+  if (arguments.limit < 0) {
+    return session.Fail("--limit must not be negative", kExitUsage);
+  }
+  const auto jobs = session.Connect()->List(*states, arguments.limit);
+  if (!jobs.ok()) return session.FailRpc(jobs.status());
+  if (session.output != OutputFormat::kTable) {
+    v1::ListJobsResponse response;
+    for (const v1::Job& job : *jobs) *response.add_jobs() = job;
+    session.Print(response, /*one_line=*/false);
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"ID", "NAME", "STATE", "PRIO", "RANKS", "STEP/%", "LOSS→TARGET",
+       "SIZE→TARGET", "ETA", "AGE", "REASON"}};
+  for (const v1::Job& job : *jobs) rows.push_back(Row(job, absl::Now()));
+  *session.env.out << FormatTable(rows) << std::flush;
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb LsVerb(Session* session) {
+  auto arguments = std::make_shared<Arguments>();
+  Verb verb = {"ls", "List jobs, newest first", {}, nullptr};
+  verb.arguments = {
+      {"--state",
+       "Only jobs in this state; repeatable",
+       &arguments->states,
+       false,
+       {}},
+      {"--limit", "At most so many (50; 0: all)", &arguments->limit, false, {}},
+  };
+  verb.run = [=] { return Ls(*arguments, *session); };
+  return verb;
+}
+
+}  // namespace comera::client

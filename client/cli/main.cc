@@ -1,0 +1,57 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "client/cli/cli.h"
+
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// ${XDG_STATE_HOME:-~/.local/state}/comera.
+std::string StateFolder() {
+  const std::string state = Variable("XDG_STATE_HOME");
+  if (!state.empty() && state[0] == '/') return state + "/comera";
+  const std::string home = Variable("HOME");
+  return (home.empty() ? "/tmp" : home) + "/.local/state/comera";
+}
+
+int TerminalWidth() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return 80;
+  }
+  return size.ws_col;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that went away (`| head`) is a failed write, not our end.
+  std::signal(SIGPIPE, SIG_IGN);
+  comera::client::Environment environment;
+  environment.out = &std::cout;
+  environment.err = &std::cerr;
+  environment.out_is_terminal =
+      isatty(STDOUT_FILENO) && Variable("TERM") != "dumb";
+  environment.width = TerminalWidth();
+  environment.server = Variable("COMERA_SERVER");
+  environment.state_folder = StateFolder();
+  std::error_code error;
+  environment.working_folder = std::filesystem::current_path(error).string();
+  environment.binary_folder =
+      std::filesystem::read_symlink("/proc/self/exe", error)
+          .parent_path()
+          .string();
+  return comera::client::RunCli(std::vector<std::string>(argv + 1, argv + argc),
+                                environment);
+}

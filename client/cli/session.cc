@@ -1,0 +1,69 @@
+#include "client/cli/session.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/message_text.h"
+#include "client/cli/text_format.h"
+#include "proto/resource_names.h"
+
+namespace comera::client {
+namespace {
+
+constexpr char kDefaultServer[] = "127.0.0.1:7070";
+
+}  // namespace
+
+std::string Session::ServerAddress() const {
+  if (!server.empty()) return server;
+  return env.server.empty() ? kDefaultServer : env.server;
+}
+
+std::unique_ptr<TrainingClient> Session::Connect() const {
+  TrainingClient::Options options;
+  options.timeout = timeout;
+  options.attempt_timeout = timeout;
+  if (verbose) Note(absl::StrCat("coordinator: ", ServerAddress()));
+  return TrainingClient::Connect(ServerAddress(), options);
+}
+
+void Session::Note(const std::string& line) const {
+  *env.err << line << std::endl;
+}
+
+int Session::Fail(const std::string& message, int code) const {
+  *env.err << "comera: " << message << std::endl;
+  return code;
+}
+
+int Session::FailRpc(const absl::Status& status) const {
+  const int code = ExitCodeOfRpc(status);
+  std::string message = Printable(std::string(status.message()));
+  if (code == kExitUnreachable) {
+    message = absl::StrCat("cannot reach the coordinator at ", ServerAddress(),
+                           ": ", message, " (--server or COMERA_SERVER)");
+  }
+  if (verbose) {
+    absl::StrAppend(&message, " [", absl::StatusCodeToString(status.code()),
+                    "]");
+  }
+  return Fail(message, code);
+}
+
+void Session::Print(const google::protobuf::Message& message,
+                    bool one_line) const {
+  *env.out << (output == OutputFormat::kYaml ? ToYaml(message)
+                                             : ToJson(message, one_line))
+           << std::flush;
+}
+
+absl::StatusOr<std::string> Session::JobNameFrom(const std::string& argument) {
+  const std::string name =
+      argument.rfind("jobs/", 0) == 0 ? argument : JobName(argument);
+  if (!ParseJobName(name)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", Printable(argument), "` is no job id ([a-z0-9-], at most 63)"));
+  }
+  return name;
+}
+
+}  // namespace comera::client

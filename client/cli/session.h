@@ -1,0 +1,68 @@
+// What every verb works with: the outside world, global flags, output.
+#ifndef COMERA_CLIENT_CLI_SESSION_H_
+#define COMERA_CLIENT_CLI_SESSION_H_
+
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/training_client.h"
+#include "google/protobuf/message.h"
+
+namespace comera::client {
+
+// The outside world as the CLI sees it.
+struct Environment {
+  std::ostream* out;  // results only
+  std::ostream* err;  // notes and errors
+  // Whether `out` can be updated in place, and its columns.
+  bool out_is_terminal = false;
+  int width = 80;
+  // COMERA_SERVER.
+  std::string server;
+  std::string working_folder = "/";
+  // Folder of the running binary, for finding the others.
+  std::string binary_folder;
+  // Where `run` keeps its state unless told otherwise.
+  std::string state_folder;
+};
+
+enum class OutputFormat { kTable, kJson, kYaml };
+
+// One invocation.
+class Session {
+ public:
+  explicit Session(const Environment& environment) : env(environment) {}
+
+  // A client of the coordinator that flags and environment name.
+  std::unique_ptr<TrainingClient> Connect() const;
+  std::string ServerAddress() const;
+
+  // A note for people: one line on stderr.
+  void Note(const std::string& line) const;
+  // An error line on stderr; returns `code`.
+  int Fail(const std::string& message, int code) const;
+  // For a failed RPC: its error, and the exit code that belongs to it.
+  int FailRpc(const absl::Status& status) const;
+
+  // A message as JSON (one line, or indented) or YAML on stdout.
+  void Print(const google::protobuf::Message& message, bool one_line) const;
+
+  // `jobs/{job}` from that or the bare id. InvalidArgument.
+  static absl::StatusOr<std::string> JobNameFrom(const std::string& argument);
+
+  const Environment& env;
+  // Global flags.
+  std::string server;
+  std::string timeout_text;
+  absl::Duration timeout = absl::Seconds(15);
+  OutputFormat output = OutputFormat::kTable;
+  bool verbose = false;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_SESSION_H_

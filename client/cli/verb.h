@@ -1,0 +1,37 @@
+// A verb of the CLI: its arguments, and what it does.
+#ifndef COMERA_CLIENT_CLI_VERB_H_
+#define COMERA_CLIENT_CLI_VERB_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace comera::client {
+
+// One flag or positional argument; the parser writes through `target`.
+struct Argument {
+  // "file" (positional), "--rank", or "-f,--follow".
+  std::string name;
+  std::string help;
+  // bool: a switch; vectors: repeatable.
+  std::variant<bool*, int64_t*, std::string*, std::vector<std::string>*> target;
+  bool required = false;
+  // If not empty, the only values.
+  std::vector<std::string> choices;
+
+  bool is_flag() const { return name[0] == '-'; }
+};
+
+struct Verb {
+  std::string name;
+  std::string help;
+  std::vector<Argument> arguments;
+  // Returns the exit code. Called after parsing, at most once.
+  std::function<int()> run;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_VERB_H_

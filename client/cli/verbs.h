@@ -1,0 +1,31 @@
+// All verbs, one file each.
+#ifndef COMERA_CLIENT_CLI_VERBS_H_
+#define COMERA_CLIENT_CLI_VERBS_H_
+
+#include <vector>
+
+#include "client/cli/session.h"
+#include "client/cli/verb.h"
+
+namespace comera::client {
+
+// `session` outlives the verb and is complete when the verb runs.
+Verb RunVerb(Session* session);
+Verb SubmitVerb(Session* session);
+Verb ValidateVerb(Session* session);
+Verb LsVerb(Session* session);
+Verb GetVerb(Session* session);
+Verb WatchVerb(Session* session);
+Verb LogsVerb(Session* session);
+Verb WaitVerb(Session* session);
+Verb CancelVerb(Session* session);
+Verb ModelsVerb(Session* session);
+Verb VersionVerb(Session* session);
+// Knows the others by `verbs` and the global flags, which it is called with
+// once they are complete.
+Verb CompletionVerb(Session* session, const std::vector<Verb>* verbs,
+                    const std::vector<Argument>* globals);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_VERBS_H_
