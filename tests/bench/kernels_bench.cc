@@ -1,0 +1,301 @@
+// Kernels on the shapes of the six-encoder (REFERENCE figures: batch 32,
+// length 128). Counters: GFLOP/s, or GB/s of memory that must move.
+//   bazel run //tests/bench:kernels_bench -- --benchmark_filter=Gemm
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/contraction/tt_chain.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr int64_t kTokens = 4096;  // 32 x 128
+constexpr int64_t kHidden = 768;
+
+// Floats of one backend, random in [-1, 1).
+class Buffers {
+ public:
+  explicit Buffers(Backend* backend) : backend_(backend) {}
+  ~Buffers() {
+    for (void* each : memory_) backend_->Free(each);
+  }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+  float* Floats(int64_t count) {
+    memory_.push_back(backend_->Allocate(count * sizeof(float)).value());
+    float* data = static_cast<float*>(memory_.back());
+    for (int64_t i = 0; i < count; ++i) {
+      data[i] = static_cast<float>(random_()) * 0x1p-31f - 1;
+    }
+    return data;
+  }
+  Matrix M(int64_t rows, int64_t cols) {
+    return {Floats(rows * cols), rows, cols};
+  }
+  Vector V(int64_t size) { return {Floats(size), size}; }
+
+ private:
+  Backend* backend_;
+  std::vector<void*> memory_;
+  std::mt19937 random_{1};
+};
+
+struct Bench {
+  std::unique_ptr<Backend> backend = CreateCpuBackend({});
+  Buffers buffers{backend.get()};
+};
+
+using benchmark::Counter;
+
+void Flops(benchmark::State& state, double flops) {
+  state.counters["GFLOP/s"] =
+      Counter(flops * 1e-9, Counter::kIsIterationInvariantRate);
+}
+void Floats(benchmark::State& state, double floats) {
+  state.counters["GB/s"] =
+      Counter(floats * 4e-9, Counter::kIsIterationInvariantRate);
+}
+
+// Runs `op` until the benchmark is done.
+template <typename Op>
+void Repeat(benchmark::State& state, const Op& op) {
+  for (auto _ : state) {
+    const absl::Status status = op();
+    if (!status.ok()) {
+      state.SkipWithError(status.ToString().c_str());
+      return;
+    }
+  }
+}
+
+void BM_Gemm(benchmark::State& state) {
+  Bench b;
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const bool ta = state.range(3), tb = state.range(4);
+  const Matrix a = ta ? b.buffers.M(k, m) : b.buffers.M(m, k);
+  const Matrix x = tb ? b.buffers.M(n, k) : b.buffers.M(k, n);
+  const Matrix c = b.buffers.M(m, n);
+  Repeat(state, [&] { return b.backend->Gemm(ta, tb, 1, a, x, 0, c); });
+  Flops(state, 2.0 * static_cast<double>(m * n * k));
+}
+BENCHMARK(BM_Gemm)
+    ->ArgNames({"m", "n", "k", "ta", "tb"})
+    ->Args({2048, 2048, 2048, 0, 0})
+    ->Args({kTokens, 30, 768, 0, 0})
+    ->Args({kTokens, 768, 30, 0, 0})
+    ->Args({kTokens, 3072, 30, 0, 0})
+    ->Args({kTokens, 30, 3072, 0, 0})
+    ->Args({30, 3072, kTokens, 1, 0})
+    ->Args({768, 30, kTokens, 1, 0})
+    ->Args({kTokens, 30, 768, 0, 1})
+    ->Args({kTokens, 768, 30, 0, 1})
+    // Contraction of cores, where overhead shows.
+    ->Args({12, 240, 12, 0, 0})
+    ->Args({96, 240, 30, 0, 0})
+    ->Args({96, 30, 240, 0, 1})
+    ->Args({30, 240, 96, 1, 0})
+    ->Args({32, 32, 32, 0, 0})
+    ->Args({128, 128, 64, 0, 1})
+    ->UseRealTime();
+
+void BM_TtChain(benchmark::State& state) {
+  Bench b;
+  const TtShape shape = {{12, 8, 8}, {8, 8, 12}, {12, 30, 30, 30, 12}};
+  const TtChain chain = TtChain::Create(shape).value();
+  std::vector<const float*> cores;
+  for (int k = 0; k < shape.order(); ++k) {
+    cores.push_back(b.buffers.Floats(shape.CoreSize(k)));
+  }
+  float* kept = b.buffers.Floats(chain.kept_size());
+  Repeat(state, [&] { return chain.Forward(b.backend.get(), cores, kept); });
+  Flops(state, 2 * 1451520);
+}
+BENCHMARK(BM_TtChain)->UseRealTime();
+
+void BM_Attention(benchmark::State& state) {
+  Bench b;
+  const AttentionShape shape = {32, 128, 12, 64};
+  const StepState step;
+  DropoutKey key;
+  key.rate = static_cast<float>(state.range(0)) / 100;
+  key.state = &step;
+  const Matrix q = b.buffers.M(kTokens, kHidden);
+  const Matrix k = b.buffers.M(kTokens, kHidden);
+  const Matrix v = b.buffers.M(kTokens, kHidden);
+  const Matrix out = b.buffers.M(kTokens, kHidden);
+  const Vector mask = b.buffers.V(kTokens);
+  (void)b.backend->Fill(mask, 1);
+  float* p = b.buffers.Floats(32 * 12 * 128 * 128);
+  if (state.range(1) == 0) {
+    Repeat(state, [&] {
+      return b.backend->Attention(shape, key, q, k, v, mask, p, out);
+    });
+    Flops(state, 4.0 * 32 * 12 * 128 * 128 * 64);
+    return;
+  }
+  const Matrix gq = b.buffers.M(kTokens, kHidden);
+  const Matrix gk = b.buffers.M(kTokens, kHidden);
+  const Matrix gv = b.buffers.M(kTokens, kHidden);
+  float* workspace =
+      b.buffers.Floats(b.backend->AttentionWorkspaceBytes(shape) / 4);
+  Repeat(state, [&] {
+    return b.backend->AttentionBackward(shape, key, q, k, v, p, out, gq, gk, gv,
+                                        workspace);
+  });
+  Flops(state, 8.0 * 32 * 12 * 128 * 128 * 64);
+}
+BENCHMARK(BM_Attention)
+    ->ArgNames({"percent", "backward"})
+    ->ArgsProduct({{0, 10}, {0, 1}})
+    ->UseRealTime();
+
+void BM_ResidualLayerNorm(benchmark::State& state) {
+  Bench b;
+  const StepState step;
+  DropoutKey key;
+  key.rate = static_cast<float>(state.range(0)) / 100;
+  key.state = &step;
+  const Matrix x = b.buffers.M(kTokens, kHidden);
+  const Matrix r = b.buffers.M(kTokens, kHidden);
+  const Matrix n = b.buffers.M(kTokens, kHidden);
+  const Matrix y = b.buffers.M(kTokens, kHidden);
+  const Vector gamma = b.buffers.V(kHidden), beta = b.buffers.V(kHidden);
+  const Vector deviation = b.buffers.V(kTokens);
+  const double floats = 4.0 * kTokens * kHidden;
+  Floats(state, floats);
+  if (state.range(1) == 0) {
+    Repeat(state, [&] {
+      return b.backend->ResidualLayerNorm(key, x, r, gamma, beta, 1e-9f, n,
+                                          deviation, y);
+    });
+    return;
+  }
+  Repeat(state, [&] {
+    return b.backend->ResidualLayerNormBackward(key, y, n, deviation, gamma, x,
+                                                r, gamma, beta);
+  });
+}
+BENCHMARK(BM_ResidualLayerNorm)
+    ->ArgNames({"percent", "backward"})
+    ->ArgsProduct({{0, 10}, {0, 1}})
+    ->UseRealTime();
+
+void BM_Gelu(benchmark::State& state) {
+  Bench b;
+  const Matrix x = b.buffers.M(kTokens, 3072), y = b.buffers.M(kTokens, 3072);
+  Repeat(state, [&] {
+    return state.range(0) == 0 ? b.backend->Gelu(x, y)
+                               : b.backend->GeluBackward(x, y, y);
+  });
+  Floats(state, (state.range(0) == 0 ? 2.0 : 3.0) * kTokens * 3072);
+}
+BENCHMARK(BM_Gelu)->ArgName("backward")->Arg(0)->Arg(1)->UseRealTime();
+
+void BM_Dropout(benchmark::State& state) {
+  Bench b;
+  const StepState step;
+  const Matrix x = b.buffers.M(kTokens, kHidden);
+  Repeat(state, [&] { return b.backend->Dropout({0.1f, 1, 0, &step}, x, x); });
+  Floats(state, 2.0 * kTokens * kHidden);
+}
+BENCHMARK(BM_Dropout)->UseRealTime();
+
+void BM_BiasGradient(benchmark::State& state) {
+  Bench b;
+  const Matrix x = b.buffers.M(kTokens, 3072);
+  const Vector bias = b.buffers.V(3072);
+  Repeat(state, [&] { return b.backend->BiasGradient(x, bias); });
+  Floats(state, 1.0 * kTokens * 3072);
+}
+BENCHMARK(BM_BiasGradient)->UseRealTime();
+
+void BM_AddBias(benchmark::State& state) {
+  Bench b;
+  const Matrix x = b.buffers.M(kTokens, 3072);
+  const Vector bias = b.buffers.V(3072);
+  Repeat(state, [&] { return b.backend->AddBias(bias, x); });
+  Floats(state, 2.0 * kTokens * 3072);
+}
+BENCHMARK(BM_AddBias)->UseRealTime();
+
+void BM_SoftmaxCrossEntropy(benchmark::State& state) {
+  Bench b;
+  const int64_t rows = 512, cols = state.range(0);
+  const Matrix logits = b.buffers.M(rows, cols);
+  const std::vector<int32_t> labels(rows, 7);
+  float totals[3] = {};
+  const Matrix grad = b.buffers.M(rows, cols);
+  Repeat(state, [&] {
+    return b.backend->SoftmaxCrossEntropy(
+        logits, ConstIndices(labels.data(), rows), grad, totals);
+  });
+  Floats(state, 2.0 * rows * cols);
+}
+BENCHMARK(BM_SoftmaxCrossEntropy)->Arg(4096)->Arg(30522)->UseRealTime();
+
+void BM_TtmLookup(benchmark::State& state) {
+  Bench b;
+  const TtmTables t = {320, 16, 100, 48, 32};
+  const int64_t count = 2000;
+  std::vector<int32_t> rows(count);
+  for (int64_t i = 0; i < count; ++i) rows[i] = i * 15;
+  const ConstIndices indices(rows.data(), count);
+  float* p = b.buffers.Floats(320 * 16 * 32);
+  float* s = b.buffers.Floats(32 * 100 * 48);
+  const Matrix out = b.buffers.M(count, kHidden);
+  float* gp = b.buffers.Floats(320 * 16 * 32);
+  float* gs = b.buffers.Floats(32 * 100 * 48);
+  Repeat(state, [&] {
+    return state.range(0) == 0
+               ? b.backend->TtmLookup(t, p, s, indices, out)
+               : b.backend->TtmLookupBackward(t, p, s, indices, out, gp, gs);
+  });
+  Flops(state, (state.range(0) == 0 ? 2.0 : 4.0) * count * 24576);
+}
+BENCHMARK(BM_TtmLookup)->ArgName("backward")->Arg(0)->Arg(1)->UseRealTime();
+
+void BM_Rows(benchmark::State& state) {
+  Bench b;
+  std::vector<int32_t> rows(kTokens);
+  for (int64_t i = 0; i < kTokens; ++i) rows[i] = (i * 7919) % 2000;
+  const ConstIndices indices(rows.data(), kTokens);
+  const Matrix table = b.buffers.M(2000, kHidden);
+  const Matrix out = b.buffers.M(kTokens, kHidden);
+  Repeat(state, [&] {
+    return state.range(0) == 0 ? b.backend->GatherRows(table, indices, out)
+                               : b.backend->ScatterAddRows(out, indices, table);
+  });
+  Floats(state, 2.0 * kTokens * kHidden);
+}
+BENCHMARK(BM_Rows)->ArgName("scatter")->Arg(0)->Arg(1)->UseRealTime();
+
+void BM_AdamW(benchmark::State& state) {
+  Bench b;
+  const int64_t size = state.range(0), segments = state.range(1);
+  std::vector<AdamWSegment> rules;
+  for (int64_t i = 0; i < segments; ++i) {
+    rules.push_back({size / segments * i, size / segments, 1e-4f, 0.01f});
+  }
+  const Vector p = b.buffers.V(size), g = b.buffers.V(size);
+  const Vector m = b.buffers.V(size), v = b.buffers.V(size);
+  (void)b.backend->Fill(v, 0.5f);
+  Repeat(state, [&] { return b.backend->AdamW({}, rules, p, g, m, v); });
+  Floats(state, 7.0 * static_cast<double>(size));
+}
+BENCHMARK(BM_AdamW)->Args({1 << 20, 500})->Args({1 << 25, 8})->UseRealTime();
+
+void BM_SumOfSquares(benchmark::State& state) {
+  Bench b;
+  const Vector x = b.buffers.V(1 << 24);
+  float sum = 0;
+  Repeat(state, [&] { return b.backend->SumOfSquares(x, &sum); });
+  Floats(state, 1 << 24);
+}
+BENCHMARK(BM_SumOfSquares)->UseRealTime();
+
+}  // namespace
+}  // namespace comera::kernels
