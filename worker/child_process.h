@@ -1,0 +1,36 @@
+#ifndef COMERA_WORKER_CHILD_PROCESS_H_
+#define COMERA_WORKER_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace comera::worker {
+
+// A started child; the caller closes the descriptors and reaps it.
+struct ChildProcess {
+  pid_t pid = -1;
+  int pidfd = -1;  // Readable once the process has ended.
+  // Read ends of its standard output and error; non-blocking.
+  int out = -1;
+  int err = -1;
+};
+
+// Starts `arguments[0]` in a process group of its own with nothing on standard
+// input; `environment` (KEY=VALUE) is added to this process's, and replaces
+// what has the same keys. The kernel kills the child when the thread that calls
+// this ends: call it from one that lives as long as the process.
+//
+// Errors: NotFound, PermissionDenied or Unavailable with the text of exec's
+// errno.
+absl::StatusOr<ChildProcess> StartChild(
+    const std::vector<std::string>& arguments,
+    const std::vector<std::string>& environment);
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_CHILD_PROCESS_H_

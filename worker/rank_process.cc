@@ -1,0 +1,288 @@
+#include "worker/rank_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "worker/child_process.h"
+#include "worker/out_of_memory.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr size_t kMaxLineBytes = size_t{1} << 20;
+constexpr size_t kTailBytes = 1024;
+// Read from one process before the next has its turn.
+constexpr size_t kReadBytes = size_t{256} << 10;
+
+}  // namespace
+
+struct RankProcesses::Process {
+  Id id = 0;
+  ChildProcess child;
+  int log = -1;
+  int64_t log_bytes = 0;
+  std::string line;  // Begun, not ended yet.
+  bool cut = false;  // The rest of the line is passed over.
+  std::string tail;  // Last bytes of the log.
+  absl::Time kill_time = absl::InfiniteFuture();
+  int64_t oom_kills_before = 0;
+
+  ~Process() {
+    for (int fd : {child.pidfd, child.out, child.err, log}) {
+      if (fd >= 0) close(fd);
+    }
+  }
+};
+
+absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(
+    const Options& options, Observer* observer) {
+  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake < 0) {
+    return absl::UnavailableError(absl::StrCat("eventfd: ", strerror(errno)));
+  }
+  std::unique_ptr<RankProcesses> processes(
+      new RankProcesses(options, observer, wake));
+  // Signals are the main thread's.
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  processes->thread_ = std::thread(&RankProcesses::Loop, processes.get());
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return processes;
+}
+
+RankProcesses::RankProcesses(const Options& options, Observer* observer,
+                             int wake)
+    : options_(options), observer_(observer), wake_(wake) {}
+
+// Order: the thread kills and reaps all, ends, then its descriptor goes.
+RankProcesses::~RankProcesses() {
+  if (thread_.joinable()) {
+    Call([this] {
+      ending_ = true;
+      for (auto& [id, process] : processes_) {
+        process->kill_time = absl::InfinitePast();
+      }
+    });
+    thread_.join();
+  }
+  close(wake_);
+}
+
+void RankProcesses::Call(std::function<void()> task) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_, &one, sizeof(one));
+}
+
+absl::StatusOr<pid_t> RankProcesses::Launch(Id id, const RankCommand& command) {
+  std::promise<absl::StatusOr<pid_t>> result;
+  Call([&] { result.set_value(LaunchHere(id, command)); });
+  return result.get_future().get();
+}
+
+void RankProcesses::Stop(Id id) {
+  Call([this, id] {
+    const auto it = processes_.find(id);
+    if (it == processes_.end()) return;
+    Process& process = *it->second;
+    if (process.kill_time != absl::InfiniteFuture()) return;
+    process.kill_time = absl::Now() + options_.grace;
+    kill(-process.child.pid, SIGTERM);
+  });
+}
+
+void RankProcesses::Kill(Id id) {
+  Call([this, id] {
+    const auto it = processes_.find(id);
+    if (it != processes_.end()) it->second->kill_time = absl::InfinitePast();
+  });
+}
+
+absl::StatusOr<pid_t> RankProcesses::LaunchHere(Id id,
+                                                const RankCommand& command) {
+  if (ending_) return absl::UnavailableError("ending");
+  auto process = std::make_unique<Process>();
+  process->id = id;
+  process->log = open(command.log_path.c_str(),
+                      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (process->log < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("open ", command.log_path, ": ", strerror(errno)));
+  }
+  process->oom_kills_before = OutOfMemoryKills();
+  ASSIGN_OR_RETURN(process->child,
+                   StartChild(command.arguments, command.environment));
+  const pid_t pid = process->child.pid;
+  processes_[id] = std::move(process);
+  return pid;
+}
+
+void RankProcesses::RunTasks() {
+  uint64_t count;
+  (void)!read(wake_, &count, sizeof(count));
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+// Kills the groups whose grace is over; returns milliseconds to the next, -1
+// if there is none.
+int RankProcesses::KillOverdue() {
+  const absl::Time now = absl::Now();
+  absl::Time next = absl::InfiniteFuture();
+  for (auto& [id, process] : processes_) {
+    if (process->kill_time <= now) {
+      kill(-process->child.pid, SIGKILL);
+      // Again in a while, for what was forked meanwhile.
+      process->kill_time = now + absl::Seconds(1);
+    }
+    next = std::min(next, process->kill_time);
+  }
+  if (next == absl::InfiniteFuture()) return -1;
+  return static_cast<int>(
+      std::clamp<int64_t>(absl::ToInt64Milliseconds(next - now) + 1, 1, 60000));
+}
+
+void RankProcesses::Loop() {
+  while (!ending_ || !processes_.empty()) {
+    std::vector<pollfd> fds = {{wake_, POLLIN, 0}};
+    std::vector<Process*> owners;
+    for (auto& [id, process] : processes_) {
+      owners.push_back(process.get());
+      // poll passes over descriptors that are -1.
+      fds.push_back({process->child.out, POLLIN, 0});
+      fds.push_back({process->child.err, POLLIN, 0});
+      fds.push_back({process->child.pidfd, POLLIN, 0});
+    }
+    if (poll(fds.data(), fds.size(), KillOverdue()) < 0) continue;
+    for (size_t i = 0; i < owners.size(); ++i) {
+      if (fds[3 * i + 1].revents != 0) ReadLines(*owners[i]);
+      if (fds[3 * i + 2].revents != 0) ReadLog(*owners[i]);
+      if (fds[3 * i + 3].revents != 0) Reap(*owners[i]);
+    }
+    if (fds[0].revents != 0) RunTasks();
+  }
+}
+
+namespace {
+
+// Reads up to `limit` bytes that are there and hands them on; closes `fd` at
+// its end.
+template <typename Sink>
+void ReadSome(int& fd, size_t limit, const Sink& sink) {
+  char buffer[65536];
+  while (fd >= 0 && limit > 0) {
+    const ssize_t n = read(fd, buffer, std::min(sizeof(buffer), limit));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) {
+      close(fd);
+      fd = -1;
+      return;
+    }
+    limit -= n;
+    sink(std::string_view(buffer, n));
+  }
+}
+
+}  // namespace
+
+void RankProcesses::ReadLog(Process& process) {
+  ReadSome(process.child.err, kReadBytes,
+           [&](std::string_view text) { AppendLog(process, text); });
+}
+
+void RankProcesses::ReadLines(Process& process) {
+  ReadSome(process.child.out, kReadBytes, [&](std::string_view text) {
+    while (!text.empty()) {
+      const size_t end = text.find('\n');
+      const std::string_view part = text.substr(0, end);
+      if (!process.cut) {
+        const size_t room = kMaxLineBytes - process.line.size();
+        process.line.append(part.substr(0, room));
+        process.cut = part.size() > room;
+      }
+      if (end == std::string_view::npos) return;
+      TakeLine(process, process.line);
+      process.line.clear();
+      process.cut = false;
+      text.remove_prefix(end + 1);
+    }
+  });
+}
+
+void RankProcesses::TakeLine(Process& process, std::string_view line) {
+  if (!process.cut && observer_->OnLine(process.id, line)) return;
+  AppendLog(process, std::string(line) + "\n");
+}
+
+void RankProcesses::AppendLog(Process& process, std::string_view text) {
+  process.tail.append(text);
+  if (process.tail.size() > kTailBytes) {
+    process.tail.erase(0, process.tail.size() - kTailBytes);
+  }
+  const int64_t room = options_.max_log_bytes - process.log_bytes;
+  text = text.substr(0, std::max<int64_t>(0, room));
+  while (!text.empty()) {
+    const ssize_t n = write(process.log, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;  // Disk full: training goes on without its log.
+    process.log_bytes += n;
+    text.remove_prefix(n);
+  }
+  observer_->OnLogGrown(process.id);
+}
+
+void RankProcesses::Reap(Process& process) {
+  // What it started may still run and hold the pipes: it ends with the rank.
+  // While the process is not reaped, its group's number is not another's.
+  kill(-process.child.pid, SIGKILL);
+  int status = 0;
+  struct rusage usage = {};
+  pid_t reaped;
+  do {
+    reaped = wait4(process.child.pid, &status, WNOHANG, &usage);
+  } while (reaped < 0 && errno == EINTR);
+  if (reaped != process.child.pid) return;
+  // Pipes hold at most 1 MiB, and no writer is left.
+  for (size_t done = 0; done <= size_t{1} << 20; done += kReadBytes) {
+    ReadLines(process);
+    ReadLog(process);
+  }
+  if (!process.line.empty()) TakeLine(process, process.line);
+
+  RankExit exit;
+  exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  exit.peak_memory_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
+  exit.out_of_memory_kill =
+      exit.signal == SIGKILL && OutOfMemoryKills() > process.oom_kills_before;
+  exit.log_tail = process.tail;
+  const Id id = process.id;
+  processes_.erase(id);
+  observer_->OnExit(id, exit);
+}
+
+}  // namespace comera::worker

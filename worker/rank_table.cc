@@ -1,0 +1,301 @@
+#include "worker/rank_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/rank_failure.h"
+
+namespace comera::worker {
+namespace {
+
+// Reports in one call.
+constexpr size_t kMaxReports = 500;
+// Jobs whose last epoch is remembered.
+constexpr size_t kMaxBegun = 100000;
+
+template <typename Message>
+RankTable::Key KeyOf(const Message& message) {
+  return {message.job(), message.epoch(), message.rank()};
+}
+
+v1::RankKey ToProto(const RankTable::Key& key) {
+  v1::RankKey proto;
+  proto.set_job(std::get<0>(key));
+  proto.set_epoch(std::get<1>(key));
+  proto.set_rank(std::get<2>(key));
+  return proto;
+}
+
+v1::Failure ShutDownFailure(const RankTable::Key& key, absl::Time now) {
+  return MakeFailure(v1::NODE_LOST, "the worker was shut down", ToProto(key),
+                     now);
+}
+
+}  // namespace
+
+RankTable::RankTable(const std::vector<v1::Slot>& slots) {
+  for (const v1::Slot& slot : slots) slots_.insert(slot.index());
+}
+
+void RankTable::SetDesired(
+    const google::protobuf::RepeatedPtrField<v1::RankAssignment>& desired) {
+  desired_.clear();
+  for (const v1::RankAssignment& assignment : desired) {
+    desired_[KeyOf(assignment)] = assignment;
+  }
+}
+
+bool RankTable::MayStart(const v1::RankAssignment& assignment) const {
+  if (shutting_down_ || slots_.count(assignment.slot()) == 0) return false;
+  const auto begun = begun_.find({assignment.job(), assignment.rank()});
+  if (begun != begun_.end() && begun->second >= assignment.epoch()) {
+    return false;
+  }
+  return std::none_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+    const v1::RankAssignment& other = entry.second.assignment;
+    return entry.second.process &&
+           (other.slot() == assignment.slot() ||
+            // Epochs share the folder with the checkpoints.
+            (other.job() == assignment.job() &&
+             other.epoch() != assignment.epoch()));
+  });
+}
+
+RankTable::Actions RankTable::Reconcile(absl::Time now) {
+  Actions actions;
+  for (auto& [key, rank] : ranks_) {
+    if (desired_.count(key) > 0 && !shutting_down_) continue;
+    if (rank.process && !rank.stopping) {
+      rank.stopping = true;
+      actions.stop.push_back(rank.id);
+    }
+    if (rank.uploading) {
+      actions.abandon.push_back(ToProto(key));
+      rank.uploading = false;
+      if (shutting_down_) rank.failure = ShutDownFailure(key, now);
+      End(rank);
+    }
+  }
+  for (const auto& [key, assignment] : desired_) {
+    if (ranks_.count(key) > 0 || !MayStart(assignment)) continue;
+    if (begun_.size() >= kMaxBegun) begun_.erase(begun_.begin());
+    begun_[{assignment.job(), assignment.rank()}] = assignment.epoch();
+    Rank& rank = ranks_[key];
+    rank.id = next_id_++;
+    rank.assignment = assignment;
+    rank.status.set_job(assignment.job());
+    rank.status.set_epoch(assignment.epoch());
+    rank.status.set_rank(assignment.rank());
+    rank.status.set_slot(assignment.slot());
+    rank.status.set_phase(v1::RankStatus::STARTING);
+    actions.start.push_back({rank.id, assignment});
+  }
+  return actions;
+}
+
+RankTable::Rank* RankTable::FindById(RankProcesses::Id id) {
+  for (auto& [key, rank] : ranks_) {
+    if (rank.id == id) return &rank;
+  }
+  return nullptr;
+}
+
+void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
+                            absl::Time now) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return;
+  rank->process = false;
+  rank->failure =
+      MakeFailure(v1::INTERNAL,
+                  absl::StrCat("rank ", rank->assignment.rank(),
+                               " could not be started: ", status.ToString()),
+                  ToProto(KeyOf(rank->assignment)), now);
+  End(*rank);
+}
+
+bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return false;
+  if (rank->status.phase() == v1::RankStatus::STARTING) {
+    rank->status.set_phase(v1::RankStatus::RUNNING);
+  }
+  if (event.has_heartbeat()) {
+    rank->status.set_step(event.heartbeat().step());
+    rank->status.set_collectives(event.heartbeat().collectives());
+  } else if (event.has_metrics()) {
+    rank->status.set_step(event.metrics().step());
+  }
+  // What goes wrong while a rank is being stopped is no failure of its own.
+  if (event.has_failure() && !rank->failure && !rank->stopping) {
+    rank->failure = event.failure();
+    rank->failure->set_epoch(rank->assignment.epoch());
+    rank->failure->set_rank(rank->assignment.rank());
+  }
+  // The job's story is told by rank 0.
+  if (rank->assignment.rank() != 0 || event.has_failure()) return true;
+  if (event.has_heartbeat()) {
+    if (event.heartbeat().stage() == rank->told_stage) return true;
+    rank->told_stage = event.heartbeat().stage();
+  }
+  if (event.has_result()) rank->result = event.result();
+  if (event.event_case() != v1::TrainerEvent::EVENT_NOT_SET) {
+    reports_[{rank->assignment.job(), rank->assignment.epoch()}].Add(event);
+  }
+  return true;
+}
+
+std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
+                                             const RankExit& exit,
+                                             absl::Time now) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return std::nullopt;
+  const v1::RankKey key = ToProto(KeyOf(rank->assignment));
+  const bool succeeded = exit.signal == 0 && exit.code == 0;
+  rank->process = false;
+  rank->status.set_peak_memory_bytes(exit.peak_memory_bytes);
+  if (succeeded && rank->result && !shutting_down_) {
+    rank->failure.reset();
+    rank->uploading = true;
+    return key;
+  }
+  if (rank->failure) {
+    if (rank->failure->log_tail().empty()) {
+      rank->failure->set_log_tail(ToUtf8(exit.log_tail));
+    }
+  } else if (shutting_down_) {
+    rank->failure = ShutDownFailure(KeyOf(rank->assignment), now);
+  } else if (!rank->stopping && (!succeeded || key.rank() == 0)) {
+    rank->failure = FailureOfExit(exit, key, now);
+  }
+  End(*rank);
+  return std::nullopt;
+}
+
+void RankTable::OnUpload(const v1::RankKey& key,
+                         const absl::StatusOr<v1::Artifact>& model,
+                         absl::Time now) {
+  const auto it = ranks_.find(KeyOf(key));
+  if (it == ranks_.end() || !it->second.uploading) return;
+  Rank& rank = it->second;
+  rank.uploading = false;
+  if (model.ok()) {
+    *rank.status.mutable_result() = *rank.result;
+    v1::Artifact& artifact = *rank.status.mutable_model();
+    artifact = *model;
+    artifact.set_validation_loss(rank.result->validation_loss());
+    artifact.set_size_parameters(rank.result->size_parameters());
+  } else if (!absl::IsAborted(model.status()) &&
+             !absl::IsNotFound(model.status())) {
+    rank.failure = MakeFailure(v1::INTERNAL,
+                               absl::StrCat("the model could not be stored: ",
+                                            model.status().ToString()),
+                               key, now);
+  }
+  End(rank);
+}
+
+// Nothing more comes from the rank: its end can be told.
+void RankTable::End(Rank& rank) {
+  rank.status.set_phase(v1::RankStatus::EXITED);
+  if (rank.failure) *rank.status.mutable_failure() = *rank.failure;
+}
+
+bool RankTable::Fill(v1::SynchronizeRequest* request) {
+  bool news = false;
+  for (auto& [key, queue] : reports_) {
+    queue.Fill(key.first, key.second, kMaxReports, request->mutable_reports());
+    news = news || queue.size() > 0;
+  }
+  sent_.clear();
+  for (const auto& [key, rank] : ranks_) {
+    v1::RankStatus status = rank.status;
+    if (status.phase() == v1::RankStatus::EXITED) {
+      const auto queue = reports_.find({status.job(), status.epoch()});
+      if (status.rank() == 0 && queue != reports_.end() &&
+          queue->second.size() > kMaxReports) {
+        status.set_phase(v1::RankStatus::RUNNING);
+        status.clear_failure();
+        status.clear_result();
+        status.clear_model();
+      }
+    }
+    // Steps and collectives may wait for the next occasion.
+    news = news || status.phase() != rank.told.phase();
+    *request->add_ranks() = status;
+    sent_[key] = std::move(status);
+  }
+  return news;
+}
+
+void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
+  for (auto& [key, status] : sent_) {
+    const auto it = ranks_.find(key);
+    if (it != ranks_.end()) it->second.told = std::move(status);
+  }
+  sent_.clear();
+  for (const v1::ReportAck& ack : response.report_acks()) {
+    const auto it = reports_.find({ack.job(), ack.epoch()});
+    if (it != reports_.end()) it->second.Acknowledge(ack.number());
+  }
+  for (const v1::RankKey& key : response.forget()) {
+    const auto it = ranks_.find(KeyOf(key));
+    if (it == ranks_.end() ||
+        it->second.told.phase() != v1::RankStatus::EXITED) {
+      continue;
+    }
+    if (it->second.status.has_model()) finished_jobs_.push_back(key.job());
+    if (key.rank() == 0) reports_.erase({key.job(), key.epoch()});
+    ranks_.erase(it);
+    const auto next = ranks_.lower_bound({key.job(), key.epoch(), 0});
+    if (next == ranks_.end() || std::get<0>(next->first) != key.job() ||
+        std::get<1>(next->first) != key.epoch()) {
+      finished_epochs_.push_back({key.job(), key.epoch()});
+    }
+  }
+  SetDesired(response.desired());
+}
+
+std::vector<std::string> RankTable::TakeFinishedJobs() {
+  return std::exchange(finished_jobs_, {});
+}
+
+std::vector<std::pair<std::string, int64_t>> RankTable::TakeFinishedEpochs() {
+  return std::exchange(finished_epochs_, {});
+}
+
+std::optional<v1::RankKey> RankTable::Find(RankProcesses::Id id) const {
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.id == id) return ToProto(key);
+  }
+  return std::nullopt;
+}
+
+std::set<std::string> RankTable::Jobs() const {
+  std::set<std::string> jobs;
+  for (const auto& [key, rank] : ranks_) jobs.insert(std::get<0>(key));
+  return jobs;
+}
+
+std::set<std::pair<std::string, int64_t>> RankTable::MeetingGangs() const {
+  std::set<std::pair<std::string, int64_t>> gangs;
+  for (const auto& [key, rank] : ranks_) {
+    // A step needs all ranks.
+    if (rank.process && rank.status.step() == 0 &&
+        rank.assignment.local_world_size() < rank.assignment.world_size()) {
+      gangs.insert({std::get<0>(key), std::get<1>(key)});
+    }
+  }
+  return gangs;
+}
+
+bool RankTable::HasProcesses() const { return !Processes().empty(); }
+
+std::vector<RankProcesses::Id> RankTable::Processes() const {
+  std::vector<RankProcesses::Id> ids;
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.process) ids.push_back(rank.id);
+  }
+  return ids;
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,121 @@
+#ifndef COMERA_WORKER_RANK_TABLE_H_
+#define COMERA_WORKER_RANK_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comera/v1/worker_service.pb.h"
+#include "worker/rank_process.h"
+#include "worker/report_queue.h"
+
+namespace comera::worker {
+
+// What this worker has (ranks, their ends, their reports) against what the
+// coordinator wants: says which processes to start and stop, and what to tell.
+// No IO; not thread-safe.
+//
+// Guarantees: a rank is started at most once; none in a slot, or for a job,
+// whose earlier process is not gone; what is told stays told until it is
+// acknowledged.
+class RankTable {
+ public:
+  using Key = std::tuple<std::string, int64_t, int32_t>;  // job, epoch, rank
+
+  struct Actions {
+    struct Start {
+      RankProcesses::Id id;
+      v1::RankAssignment assignment;
+    };
+    std::vector<Start> start;
+    std::vector<RankProcesses::Id> stop;
+    // Models no longer wanted.
+    std::vector<v1::RankKey> abandon;
+  };
+
+  explicit RankTable(const std::vector<v1::Slot>& slots);
+
+  // All that is to run here from now on.
+  void SetDesired(
+      const google::protobuf::RepeatedPtrField<v1::RankAssignment>& desired);
+
+  // What is to be done to get there; each action is named once. Every start
+  // must be followed by StartFailed or, later, OnExit.
+  Actions Reconcile(absl::Time now);
+  void StartFailed(RankProcesses::Id id, const absl::Status& status,
+                   absl::Time now);
+
+  // False: the process is unknown.
+  bool OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event);
+  // The rank whose model is now to be uploaded, if there is one.
+  std::optional<v1::RankKey> OnExit(RankProcesses::Id id, const RankExit& exit,
+                                    absl::Time now);
+  // Aborted and NotFound: nobody wants the model any more.
+  void OnUpload(const v1::RankKey& rank,
+                const absl::StatusOr<v1::Artifact>& model, absl::Time now);
+
+  // Adds statuses and reports; an end is told after the last report. Returns
+  // whether the call carries news, i.e. wants an answer at once.
+  bool Fill(v1::SynchronizeRequest* request);
+  // The call that Fill prepared arrived.
+  void OnAnswer(const v1::SynchronizeResponse& response);
+
+  // The ranks were not wanted by this worker itself: it is ending.
+  void ShutDown() { shutting_down_ = true; }
+
+  // Ranks told to have ended with a result that the coordinator has stored,
+  // since the last call.
+  std::vector<std::string> TakeFinishedJobs();
+  // Epochs without a rank here, since the last call.
+  std::vector<std::pair<std::string, int64_t>> TakeFinishedEpochs();
+
+  std::optional<v1::RankKey> Find(RankProcesses::Id id) const;
+  std::set<std::string> Jobs() const;
+  // Gangs with ranks on other workers too that are not known to have met.
+  std::set<std::pair<std::string, int64_t>> MeetingGangs() const;
+  bool HasProcesses() const;
+  std::vector<RankProcesses::Id> Processes() const;
+
+ private:
+  struct Rank {
+    v1::RankAssignment assignment;
+    RankProcesses::Id id = 0;
+    bool process = true;  // Not verified gone.
+    bool uploading = false;
+    bool stopping = false;
+    v1::RankStatus status;  // As told, but for what waits for the upload.
+    std::optional<v1::TrainingResult> result;
+    std::optional<v1::Failure> failure;
+    v1::Stage told_stage = v1::STAGE_UNSPECIFIED;
+    // As of the last answered call.
+    v1::RankStatus told;
+  };
+
+  Rank* FindById(RankProcesses::Id id);
+  bool MayStart(const v1::RankAssignment& assignment) const;
+  void End(Rank& rank);
+
+  std::set<int32_t> slots_;
+  bool shutting_down_ = false;
+  RankProcesses::Id next_id_ = 1;
+  std::map<Key, v1::RankAssignment> desired_;
+  std::map<Key, Rank> ranks_;
+  // Newest epoch of each (job, rank) that was begun here.
+  std::map<std::pair<std::string, int32_t>, int64_t> begun_;
+  std::map<std::pair<std::string, int64_t>, ReportQueue> reports_;
+  // Statuses of the call under way.
+  std::map<Key, v1::RankStatus> sent_;
+  std::vector<std::string> finished_jobs_;
+  std::vector<std::pair<std::string, int64_t>> finished_epochs_;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_RANK_TABLE_H_

@@ -1,0 +1,193 @@
+// comera-worker: the daemon of one machine.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/files.h"
+#include "common/version.h"
+#include "glog/logging.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/resource_names.h"
+#include "worker/slot_inventory.h"
+#include "worker/worker_session.h"
+
+namespace comera::worker {
+namespace {
+
+struct Flags {
+  std::string server = "127.0.0.1:7400";
+  std::string name;
+  int slots = 0;
+  std::string data_dir = "/var/lib/comera-worker";
+  std::string trainer;
+  double grace = 30;
+  bool print_config = false;
+};
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name[0] != '\0' ? name : "localhost";
+}
+
+// A host name as a worker's name: [a-z0-9-]{1,63}.
+std::string ToWorkerName(const std::string& host) {
+  std::string name;
+  for (char c : host.substr(0, 63)) {
+    const auto byte = static_cast<unsigned char>(c);
+    name.push_back(isalnum(byte) ? static_cast<char>(tolower(byte)) : '-');
+  }
+  return name;
+}
+
+std::string RandomId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x", random(), random());
+}
+
+std::string BesideThisProgram(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / name).string();
+}
+
+// Held until the process ends.
+absl::Status LockFolder(const std::string& folder) {
+  absl::Status made = MakeDirectories(folder);
+  if (!made.ok()) return made;
+  const std::string path = folder + "/lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "lock ", path, ": ", strerror(errno),
+        errno == EWOULDBLOCK ? " (another comera-worker uses this folder)"
+                             : ""));
+  }
+  return absl::OkStatus();
+}
+
+void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
+  std::cout << "server=" << flags.server << "\nname=" << options.worker
+            << "\nslots=" << options.slots.size() << "\ncores=" << options.cores
+            << "\ndata_dir=" << options.data_dir
+            << "\ntrainer=" << options.trainer << "\ngrace=" << flags.grace
+            << "\n";
+}
+
+int Fail(const absl::Status& status) {
+  LOG(ERROR) << "worker ends " << status;
+  return 1;
+}
+
+int Main(const Flags& flags) {
+  WorkerSession::Options options;
+  options.host = HostName();
+  options.worker = flags.name.empty() ? ToWorkerName(options.host) : flags.name;
+  if (!IsResourceId(options.worker)) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        "--name=", options.worker, " must match [a-z0-9-]{1,63}")));
+  }
+  options.incarnation = RandomId();
+  options.cores = UsableCores();
+  absl::StatusOr<std::vector<v1::Slot>> slots =
+      TakeInventory(flags.slots, options.cores);
+  if (!slots.ok()) return Fail(slots.status());
+  options.slots = *std::move(slots);
+  options.data_dir =
+      std::filesystem::absolute(flags.data_dir).lexically_normal().string();
+  options.trainer = flags.trainer.empty() ? BesideThisProgram("comera-trainer")
+                                          : flags.trainer;
+  options.processes.grace = absl::Seconds(flags.grace);
+  if (flags.print_config) {
+    PrintConfig(flags, options);
+    return 0;
+  }
+  if (access(options.trainer.c_str(), X_OK) != 0) {
+    return Fail(absl::NotFoundError(
+        absl::StrCat("--trainer=", options.trainer, ": ", strerror(errno))));
+  }
+  const absl::Status locked = LockFolder(options.data_dir);
+  if (!locked.ok()) return Fail(locked);
+
+  // Blocked before any thread starts, so that only the waiting one gets them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  // An answer brings the entries and specs of many ranks.
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  auto session = WorkerSession::Create(
+      options,
+      grpc::CreateCustomChannel(flags.server,
+                                grpc::InsecureChannelCredentials(), arguments));
+  if (!session.ok()) return Fail(session.status());
+  LOG(INFO) << "worker started name=" << options.worker
+            << " incarnation=" << options.incarnation
+            << " server=" << flags.server << " slots=" << options.slots.size()
+            << " cores=" << options.cores << " data_dir=" << options.data_dir;
+  std::thread waiter([&] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    LOG(INFO) << "worker stopping signal=" << signal;
+    (*session)->Stop();
+  });
+  const absl::Status status = (*session)->Run();
+  if (!status.ok()) pthread_kill(waiter.native_handle(), SIGTERM);
+  waiter.join();
+  if (!status.ok()) return Fail(status);
+  LOG(INFO) << "worker stopped";
+  return 0;
+}
+
+}  // namespace
+}  // namespace comera::worker
+
+int main(int argc, char** argv) {
+  comera::worker::Flags flags;
+  CLI::App app{"Runs the ranks that the coordinator places on this machine."};
+  app.add_option("--server", flags.server, "Coordinator, HOST:PORT")
+      ->envname("COMERA_SERVER")
+      ->capture_default_str();
+  app.add_option("--name", flags.name,
+                 "Name of this worker, [a-z0-9-]{1,63} (default: host name)");
+  app.add_option("--slots", flags.slots,
+                 "Ranks to run at once; 0: one per two cores")
+      ->capture_default_str();
+  app.add_option("--data_dir", flags.data_dir,
+                 "Folder for checkpoints, logs and caches")
+      ->capture_default_str();
+  app.add_option("--trainer", flags.trainer,
+                 "Path of comera-trainer (default: beside this program)");
+  app.add_option("--grace", flags.grace,
+                 "Seconds from SIGTERM to SIGKILL when a rank is stopped")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.add_flag("--print-config", flags.print_config,
+               "Print the configuration that would be used, and exit");
+  app.set_version_flag("--version",
+                       std::string("comera-worker ") + comera::kVersion);
+  CLI11_PARSE(app, argc, argv);
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  return comera::worker::Main(flags);
+}

@@ -1,0 +1,355 @@
+#include "worker/worker_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "glog/logging.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/time_util.h"
+#include "proto/resource_names.h"
+#include "worker/slot_inventory.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr size_t kMaxLogBytes = size_t{256} << 10;
+// While gangs with ranks elsewhere meet, their entries are looked for.
+constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
+constexpr absl::Duration kSweepInterval = absl::Hours(1);
+
+std::string Describe(const v1::RankKey& rank) {
+  return absl::StrCat("job=", rank.job(), " epoch=", rank.epoch(),
+                      " rank=", rank.rank());
+}
+
+// Names become paths and command lines: nothing else may pass.
+bool IsSane(const v1::RankAssignment& assignment) {
+  return ParseJobName(assignment.job()).has_value() &&
+         assignment.epoch() >= 1 && assignment.rank() >= 0 &&
+         assignment.rank() < assignment.world_size() &&
+         assignment.local_rank() >= 0 &&
+         assignment.local_rank() < assignment.local_world_size();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
+    const Options& options, std::shared_ptr<grpc::Channel> channel) {
+  std::unique_ptr<WorkerSession> session(
+      new WorkerSession(options, std::move(channel)));
+  RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
+  WorkerSession* self = session.get();
+  session->uploader_ = std::make_unique<ModelUploader>(
+      options.upload, session->channel_,
+      [self](const v1::RankKey& rank,
+             const absl::StatusOr<v1::Artifact>& model) {
+        self->OnUpload(rank, model);
+      });
+  ASSIGN_OR_RETURN(session->processes_,
+                   RankProcesses::Start(options.processes, self));
+  return session;
+}
+
+WorkerSession::WorkerSession(const Options& options,
+                             std::shared_ptr<grpc::Channel> channel)
+    : options_(options),
+      channel_(std::move(channel)),
+      folders_(options.data_dir),
+      records_(options.data_dir + "/ranks"),
+      rendezvous_(&folders_),
+      table_(options.slots) {}
+
+// Order: processes_ first, because its thread gives models to uploader_.
+WorkerSession::~WorkerSession() {
+  processes_.reset();
+  uploader_.reset();
+}
+
+void WorkerSession::Notify() {
+  news_ = true;
+  if (held_call_ != nullptr) held_call_->TryCancel();
+  changed_.notify_all();
+}
+
+bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
+  if (line.empty() || line[0] != '{') return false;
+  v1::TrainerEvent event;
+  google::protobuf::util::JsonParseOptions parse;
+  parse.ignore_unknown_fields = true;
+  if (!google::protobuf::util::JsonStringToMessage(
+           google::protobuf::StringPiece(line.data(), line.size()), &event,
+           parse)
+           .ok()) {
+    return false;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (table_.OnEvent(id, event)) Notify();
+  return true;
+}
+
+void WorkerSession::OnLogGrown(RankProcesses::Id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Notify();
+}
+
+void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto pid = pids_.find(id); pid != pids_.end()) {
+    records_.Remove(pid->second);
+    pids_.erase(pid);
+  }
+  if (const auto rank = table_.Find(id)) {
+    LOG(INFO) << "rank ended " << Describe(*rank) << " code=" << exit.code
+              << " signal=" << exit.signal
+              << " peak_memory_bytes=" << exit.peak_memory_bytes;
+    logs_.End(*rank);
+  }
+  if (const auto rank = table_.OnExit(id, exit, absl::Now())) {
+    uploader_->Upload(*rank, folders_.Model(rank->job()));
+  }
+  Notify();
+}
+
+void WorkerSession::OnUpload(const v1::RankKey& rank,
+                             const absl::StatusOr<v1::Artifact>& model) {
+  LOG(INFO) << "model upload " << Describe(rank)
+            << " status=" << model.status();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  table_.OnUpload(rank, model, absl::Now());
+  Notify();
+}
+
+absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
+  const v1::RankAssignment& rank = start.assignment;
+  v1::RankKey key;
+  key.set_job(rank.job());
+  key.set_epoch(rank.epoch());
+  key.set_rank(rank.rank());
+  const int threads = ThreadsPerRank(rank.spec(), options_.cores,
+                                     static_cast<int>(options_.slots.size()));
+  ASSIGN_OR_RETURN(const std::string task, folders_.WriteTask(rank, threads));
+  RankCommand command;
+  command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
+  command.environment = options_.environment;
+  for (const auto& [name, value] :
+       std::map<std::string, int>{{"RANK", rank.rank()},
+                                  {"WORLD_SIZE", rank.world_size()},
+                                  {"LOCAL_RANK", rank.local_rank()},
+                                  {"LOCAL_WORLD_SIZE", rank.local_world_size()},
+                                  {"OMP_NUM_THREADS", threads}}) {
+    command.environment.push_back(absl::StrCat(name, "=", value));
+  }
+  command.log_path = folders_.Log(key);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    logs_.Begin(key, command.log_path);
+  }
+  const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!pid.ok()) {
+    logs_.End(key);
+    return pid.status();
+  }
+  LOG(INFO) << "rank started " << Describe(key) << " slot=" << rank.slot()
+            << " pid=" << *pid << " threads=" << threads;
+  // It may have ended already.
+  const std::vector<RankProcesses::Id> running = table_.Processes();
+  if (std::find(running.begin(), running.end(), start.id) != running.end()) {
+    pids_[start.id] = *pid;
+    const absl::Status recorded = records_.Add(*pid);
+    LOG_IF(ERROR, !recorded.ok()) << "record pid=" << *pid << " " << recorded;
+  }
+  return absl::OkStatus();
+}
+
+void WorkerSession::Act() {
+  RankTable::Actions actions;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    actions = table_.Reconcile(absl::Now());
+    for (const v1::RankKey& rank : actions.abandon) uploader_->Abandon(rank);
+  }
+  for (RankProcesses::Id id : actions.stop) processes_->Stop(id);
+  for (const RankTable::Actions::Start& start : actions.start) {
+    const absl::Status status = StartRank(start);
+    if (status.ok()) continue;
+    LOG(ERROR) << "rank not started job=" << start.assignment.job()
+               << " epoch=" << start.assignment.epoch()
+               << " rank=" << start.assignment.rank() << " " << status;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.StartFailed(start.id, status, absl::Now());
+  }
+}
+
+v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
+  v1::SynchronizeRequest request;
+  request.set_worker(options_.worker);
+  request.set_incarnation(options_.incarnation);
+  request.set_host(options_.host);
+  request.set_version(kVersion);
+  for (const v1::Slot& slot : options_.slots) *request.add_slots() = slot;
+  request.set_seen_version(seen_version_);
+  const auto meeting = table_.MeetingGangs();
+  const bool statuses = table_.Fill(&request);
+  const bool logs = logs_.Fill(kMaxLogBytes, request.mutable_logs());
+  const bool entries =
+      rendezvous_.Collect(meeting, request.mutable_rendezvous());
+  *news = statuses || logs || entries || stop_;
+  news_ = false;
+  if (!*news) {
+    const absl::Duration hold =
+        meeting.empty() ? options_.hold : std::min(options_.hold, kMeetingHold);
+    *request.mutable_hold() =
+        google::protobuf::util::TimeUtil::NanosecondsToDuration(
+            absl::ToInt64Nanoseconds(hold));
+  }
+  return request;
+}
+
+absl::Status WorkerSession::Call(const v1::SynchronizeRequest& request,
+                                 bool news, v1::SynchronizeResponse* response) {
+  grpc::ClientContext context;
+  const absl::Duration hold = news ? absl::ZeroDuration() : options_.hold;
+  context.set_deadline(
+      absl::ToChronoTime(absl::Now() + hold + options_.call_timeout));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!news) {
+      if (news_ || stop_) return absl::CancelledError("local news");
+      held_call_ = &context;
+    }
+  }
+  const grpc::Status status = v1::WorkerService::NewStub(channel_)->Synchronize(
+      &context, request, response);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  held_call_ = nullptr;
+  return FromGrpcStatus(status);
+}
+
+void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
+  v1::SynchronizeResponse sane = response;
+  sane.clear_desired();
+  for (const v1::RankAssignment& assignment : response.desired()) {
+    if (IsSane(assignment)) {
+      *sane.add_desired() = assignment;
+    } else {
+      LOG(ERROR) << "refused assignment " << assignment.ShortDebugString();
+    }
+  }
+  seen_version_ = response.desired_version();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.OnAnswer(sane);
+    logs_.OnAnswer(sane.log_acks());
+  }
+  Act();
+  std::set<RendezvousExchange::Gang> meeting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meeting = table_.MeetingGangs();
+  }
+  const absl::Status delivered =
+      rendezvous_.Deliver(meeting, sane.rendezvous());
+  LOG_IF(ERROR, !delivered.ok()) << "rendezvous " << delivered;
+}
+
+void WorkerSession::CleanUp() {
+  std::vector<std::string> jobs;
+  std::vector<std::pair<std::string, int64_t>> epochs;
+  std::set<std::string> active;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    jobs = table_.TakeFinishedJobs();
+    epochs = table_.TakeFinishedEpochs();
+    active = table_.Jobs();
+  }
+  for (const auto& [job, epoch] : epochs) folders_.RemoveEpoch(job, epoch);
+  for (const std::string& job : jobs) folders_.RemoveAllButLogs(job);
+  if (absl::Now() < next_sweep_) return;
+  next_sweep_ = absl::Now() + kSweepInterval;
+  folders_.RemoveOld(active, options_.keep_stopped, options_.keep_logs);
+}
+
+absl::Status WorkerSession::RunOnce() {
+  Act();
+  v1::SynchronizeRequest request;
+  bool news = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    request = MakeRequest(&news);
+  }
+  v1::SynchronizeResponse response;
+  const absl::Status status = Call(request, news, &response);
+  if (absl::IsAborted(status)) KillAll();
+  // Cut short by Notify; nobody else cancels.
+  if (absl::IsCancelled(status) && !news) return absl::OkStatus();
+  RETURN_IF_ERROR(status);
+  TakeAnswer(response);
+  CleanUp();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSession::Run() {
+  Backoff backoff(options_.min_backoff, options_.max_backoff);
+  bool connected = true;
+  while (true) {
+    const absl::Status status = RunOnce();
+    if (absl::IsAborted(status)) return status;
+    if (status.ok() != connected) {
+      connected = status.ok();
+      LOG(WARNING) << "coordinator reachable=" << connected << " " << status;
+    }
+    if (status.ok()) backoff.Reset();
+    const absl::Duration pause =
+        status.ok() ? options_.min_interval : backoff.Next();
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (changed_.wait_for(lock, absl::ToChronoMilliseconds(pause),
+                          [this] { return stop_; })) {
+      break;
+    }
+  }
+  ShutDown();
+  return absl::OkStatus();
+}
+
+void WorkerSession::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stop_ = true;
+  Notify();
+}
+
+void WorkerSession::KillAll() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  table_.ShutDown();
+  const std::vector<RankProcesses::Id> ids = table_.Processes();
+  lock.unlock();
+  for (RankProcesses::Id id : ids) processes_->Kill(id);
+  lock.lock();
+  changed_.wait_for(lock, std::chrono::seconds(30),
+                    [this] { return !table_.HasProcesses(); });
+}
+
+void WorkerSession::ShutDown() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.ShutDown();
+  }
+  Act();
+  const absl::Duration patience = options_.processes.grace + absl::Seconds(10);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, absl::ToChronoMilliseconds(patience),
+                      [this] { return !table_.HasProcesses(); });
+  }
+  // The coordinator would find out, but later.
+  const absl::Status told = RunOnce();
+  LOG_IF(WARNING, !told.ok()) << "coordinator not told of the end " << told;
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,133 @@
+#ifndef COMERA_WORKER_WORKER_SESSION_H_
+#define COMERA_WORKER_WORKER_SESSION_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comera/v1/worker_service.pb.h"
+#include "worker/backoff.h"
+#include "worker/job_folders.h"
+#include "worker/log_shipper.h"
+#include "worker/model_uploader.h"
+#include "worker/rank_process.h"
+#include "worker/rank_records.h"
+#include "worker/rank_table.h"
+#include "worker/rendezvous_exchange.h"
+
+namespace comera::worker {
+
+// This machine's side of the contract with the coordinator: tells what runs
+// here, makes run here what is wanted, carries what the ranks say.
+//
+// Life cycle: Create kills what an earlier daemon left behind; Run calls
+// RunOnce until Stop; destruction kills what still runs. Ranks go on training
+// while the coordinator cannot be reached.
+//
+// Thread safety: Run or RunOnce on one thread; Stop from any.
+class WorkerSession : private RankProcesses::Observer {
+ public:
+  struct Options {
+    // [a-z0-9-]{1,63}.
+    std::string worker;
+    // Random per start.
+    std::string incarnation;
+    std::string host;
+    std::vector<v1::Slot> slots;
+    int cores = 1;
+    std::string data_dir;
+    // Path of comera-trainer.
+    std::string trainer;
+    // Added to each rank's environment: KEY=VALUE.
+    std::vector<std::string> environment;
+    RankProcesses::Options processes;
+    ModelUploader::Options upload;
+    // How long the coordinator may hold a call that brings no news.
+    absl::Duration hold = absl::Seconds(10);
+    // For a call's answer, over `hold`.
+    absl::Duration call_timeout = absl::Seconds(10);
+    // News that come within this of a call go together in the next.
+    absl::Duration min_interval = absl::Milliseconds(100);
+    // Pauses while the coordinator cannot be reached.
+    absl::Duration min_backoff = absl::Milliseconds(200);
+    absl::Duration max_backoff = absl::Seconds(3);
+    // Files of jobs that have no rank here any more.
+    absl::Duration keep_stopped = absl::Hours(24);
+    absl::Duration keep_logs = absl::Hours(24 * 30);
+  };
+
+  // DeadlineExceeded: a leftover process does not end. Unavailable: files,
+  // descriptors.
+  static absl::StatusOr<std::unique_ptr<WorkerSession>> Create(
+      const Options& options, std::shared_ptr<grpc::Channel> channel);
+  ~WorkerSession() override;
+
+  // One exchange with the coordinator, and what follows from it. OK also if
+  // it was cut short by local news. Aborted: another incarnation of this
+  // worker has taken over; all ranks were killed. Other errors: try again.
+  absl::Status RunOnce();
+
+  // Until Stop (OK: all ranks were stopped and told as lost) or Aborted.
+  absl::Status Run();
+  void Stop();
+
+ private:
+  WorkerSession(const Options& options, std::shared_ptr<grpc::Channel> channel);
+
+  bool OnLine(RankProcesses::Id id, std::string_view line) override;
+  void OnLogGrown(RankProcesses::Id id) override;
+  void OnExit(RankProcesses::Id id, const RankExit& exit) override;
+  void OnUpload(const v1::RankKey& rank,
+                const absl::StatusOr<v1::Artifact>& model);
+
+  // There is news for the coordinator.
+  void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::SynchronizeRequest MakeRequest(bool* news)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Call(const v1::SynchronizeRequest& request, bool news,
+                    v1::SynchronizeResponse* response);
+  void TakeAnswer(const v1::SynchronizeResponse& response);
+  // Starts and stops what is to be.
+  void Act();
+  absl::Status StartRank(const RankTable::Actions::Start& start);
+  void CleanUp();
+  void KillAll();
+  void ShutDown();
+
+  const Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const JobFolders folders_;
+  const RankRecords records_;
+  // Of the thread that calls RunOnce.
+  RendezvousExchange rendezvous_;
+  int64_t seen_version_ = 0;
+  absl::Time next_sweep_ = absl::InfinitePast();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  RankTable table_ ABSL_GUARDED_BY(mutex_);
+  LogShipper logs_ ABSL_GUARDED_BY(mutex_);
+  std::map<RankProcesses::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  // News came since the request under way was made.
+  bool news_ ABSL_GUARDED_BY(mutex_) = false;
+  // The call under way, if news may cut it short.
+  grpc::ClientContext* held_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
+
+  // Destroyed first, in this order: their threads call this object.
+  std::unique_ptr<RankProcesses> processes_;
+  std::unique_ptr<ModelUploader> uploader_;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_WORKER_SESSION_H_
