@@ -1,0 +1,95 @@
+// Several ranks in one process against one rank with the same global batch.
+#include <cmath>
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/trainer/trainer_harness.h"
+#include "worker/trainer/failure.h"
+
+namespace comera::trainer {
+namespace {
+
+class TrainerRanksTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(TrainerRanksTest, LossesAreThoseOfOneRank) {
+  const int ranks = GetParam();
+  TestRun one, many;
+  ASSERT_EQ(one.spec.model().dropout(), 0.1);
+  for (TestRun* run : {&one, &many}) {
+    run->spec.mutable_objective()->mutable_early()->set_steps(20);
+  }
+  one.Run(1);
+  many.Run(ranks);
+  ASSERT_OK(one.end);
+  for (const absl::Status& status : many.statuses) ASSERT_OK(status);
+  const auto want = one.Losses();
+  const auto got = many.Losses();
+  ASSERT_EQ(want.size(), 20u);
+  ASSERT_EQ(got.size(), 20u);
+  for (const auto& [step, loss] : want) {
+    EXPECT_NEAR(got.at(step), loss, 1e-5 * loss) << "step " << step;
+  }
+  EXPECT_NEAR(many.end->result.validation_loss(),
+              one.end->result.validation_loss(), 1e-4);
+  EXPECT_EQ(many.events.front().run_info().world_size(), ranks);
+}
+
+TEST_P(TrainerRanksTest, CompactTogetherAndStopTogether) {
+  const int ranks = GetParam();
+  TestRun run;
+  FakeDisk disk;
+  run.disk = &disk;
+  run.spec.mutable_objective()->mutable_early()->set_steps(80);
+  run.spec.mutable_objective()->mutable_early()->set_gamma(20);
+  run.stop_after_step = 57;
+  run.stop_rank = ranks - 1;
+  run.Run(ranks);
+  for (const absl::Status& status : run.statuses) ASSERT_OK(status);
+  EXPECT_TRUE(run.end->stopped);
+  EXPECT_GE(run.Select(&v1::TrainerEvent::has_rank_snapshot).size(), 2u);
+  for (int64_t step : run.last_steps) EXPECT_EQ(step, run.last_steps[0]);
+  EXPECT_LT(run.last_steps[0], 80);
+  // Rank 0 left a checkpoint at that step, and the job goes on from it.
+  TestRun again;
+  again.spec = run.spec;
+  again.disk = &disk;
+  again.resume = true;
+  again.Run(ranks);
+  for (const absl::Status& status : again.statuses) ASSERT_OK(status);
+  EXPECT_EQ(again.events.front().run_info().resumed_from_step(),
+            run.last_steps[0]);
+  EXPECT_EQ(again.end->result.outcome(), v1::COMPLETED);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, TrainerRanksTest, ::testing::Values(1, 2, 4));
+
+TEST(TrainerGangTest, BatchMustDivide) {
+  TestRun run;
+  run.spec.mutable_training()->set_batch_size(9);
+  run.Run(2);
+  EXPECT_THAT(run.statuses[0], StatusIs(absl::StatusCode::kInvalidArgument,
+                                        ::testing::HasSubstr("batch_size")));
+}
+
+TEST(TrainerGangTest, ARankThatFailsEndsTheOthers) {
+  TestRun run;
+  run.model_factory =
+      [](const ModelConfig& config, int64_t batch_size,
+         kernels::Backend* backend) -> absl::StatusOr<std::unique_ptr<Model>> {
+    static std::atomic<int> made{0};
+    if (made++ == 1) return absl::ResourceExhaustedError("activations");
+    return Model::Create(config, batch_size, backend);
+  };
+  run.Run(2);
+  int exhausted = 0, lost = 0;
+  for (const absl::Status& status : run.statuses) {
+    exhausted += absl::IsResourceExhausted(status) ? 1 : 0;
+    lost += FailureClassOf(status) == v1::COLLECTIVE_HANG ? 1 : 0;
+  }
+  EXPECT_EQ(exhausted, 1);
+  EXPECT_EQ(lost, 1);
+}
+
+}  // namespace
+}  // namespace comera::trainer
