@@ -8,7 +8,7 @@
 
 namespace comera::kernels {
 
-// Columns per call of Fill; a multiple of 4.
+// Columns per call of Fill; a multiple of 32.
 inline constexpr int64_t kMaskColumns = 256;
 
 // One dropout of one step. Copy and use from any thread.

@@ -17,6 +17,9 @@ namespace {
 // packs and may start threads (tests/bench:kernels_bench, BM_Gemm).
 constexpr int64_t kSmallProduct = 32768;
 
+// Multiply-adds below which a second thread takes longer to wake than to help.
+constexpr int64_t kSerialProduct = 1 << 20;
+
 // The old values of c times beta, for an empty inner size.
 void ScaleOld(float beta, Matrix c) {
   for (int64_t i = 0; i < c.rows; ++i) {
@@ -66,7 +69,8 @@ absl::Status CpuBackend::Gemm(bool transpose_a, bool transpose_b, float alpha,
                               transpose_a ? c.rows : k));
   RETURN_IF_ERROR(CheckMatrix("Gemm", "b", b, transpose_b ? c.cols : k,
                               transpose_b ? k : c.cols));
-  ScopedThreads threads(threads_);
+  const bool serial = c.rows * c.cols * k < kSerialProduct;
+  ScopedThreads threads(serial ? 1 : threads_);
   return GemmCall(transpose_a, transpose_b, alpha, a, b, beta, c);
 }
 
