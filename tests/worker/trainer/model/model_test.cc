@@ -1,0 +1,294 @@
+#include "worker/trainer/model/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/compaction.h"
+
+namespace comera::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kClassifier = v1::ModelSpec::ENCODER_CLASSIFIER;
+constexpr auto kMaskedLm = v1::ModelSpec::MASKED_LM;
+
+struct Family {
+  std::string name;
+  v1::ModelSpec::Family family;
+  bool dense;
+};
+
+double Largest(const std::vector<float>& values) {
+  double largest = 0;
+  for (float v : values) largest = std::max(largest, std::fabs(double{v}));
+  return largest;
+}
+
+void ExpectNear(const std::vector<float>& actual,
+                const std::vector<float>& expected, double relative) {
+  ASSERT_EQ(actual.size(), expected.size());
+  const double tolerance = relative * Largest(expected);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
+  }
+}
+
+class ModelTest : public ::testing::TestWithParam<Family> {
+ protected:
+  ModelConfig Config() const {
+    return SmallConfig(GetParam().family, GetParam().dense);
+  }
+};
+
+// For every parameter, the loss changes along its gradient as the gradient
+// says.
+TEST_P(ModelTest, GradientsAgreeWithFiniteDifferences) {
+  TestModel m(Config(), 4);
+  m.SpreadRanks();
+  // Larger weights than at the start of training: attention takes part.
+  for (const Parameter& p : m.model->layout().parameters()) {
+    float factor = p.kind == ParameterKind::kCore ? 1.6f : 1;
+    if (GetParam().dense && p.shape.size() == 2) {
+      factor = p.name.find("embedding") != std::string::npos ? 30 : 3;
+    }
+    for (int64_t i = 0; i < p.size; ++i) m.parameters[p.offset + i] *= factor;
+  }
+  const Batch batch = RandomBatch(m.config, 4, 7, 1, 1);
+  const double loss = m.Gradient(batch);
+  EXPECT_GT(loss, 0);
+  const std::vector<float> parameters = m.parameters;
+  int compared = 0;
+  for (const Parameter& p : m.model->layout().parameters()) {
+    double norm = 0;
+    for (int64_t i = 0; i < p.size; ++i) {
+      norm += std::pow(double{m.gradients[p.offset + i]}, 2);
+    }
+    norm = std::sqrt(norm);
+    // A key's bias has none: softmax does not see a constant.
+    if (norm < 1e-4) {
+      EXPECT_THAT(p.name, HasSubstr("key.bias"));
+      continue;
+    }
+    // Far enough for the differences to stand out of float's rounding, near
+    // enough for curvature not to matter; the better of two distances counts.
+    double best = 1;
+    for (double h : {3e-3, 1.5e-2}) {
+      const auto at = [&](double sign) {
+        for (int64_t i = 0; i < p.size; ++i) {
+          const int64_t e = p.offset + i;
+          m.parameters[e] = static_cast<float>(
+              parameters[e] + sign * h * m.gradients[e] / norm);
+        }
+        return m.Loss(batch);
+      };
+      const double difference = (at(1) - at(-1)) / (2 * h);
+      best = std::min(best, std::fabs(difference - norm) / norm);
+    }
+    std::copy_n(parameters.begin() + p.offset, p.size,
+                m.parameters.begin() + p.offset);
+    EXPECT_LT(best, 2e-2) << p.name << ", norm " << norm;
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+}
+
+TEST_P(ModelTest, HalvesAddUpToTheWhole) {
+  ModelConfig config = Config();
+  config.dropout = 0.2f;  // masks depend on the place in the whole batch
+  TestModel whole(config, 4), halves(config, 2);
+  const Batch batch = RandomBatch(config, 4, 9, 1, 2);
+  const double loss = whole.Gradient(batch);
+  const double sum =
+      halves.Gradient(Part(batch, 0, 2)) + halves.Gradient(Part(batch, 2, 2));
+  EXPECT_NEAR(sum, loss, 1e-5 * loss);
+  ExpectNear(halves.gradients, whole.gradients, 1e-5);
+}
+
+TEST_P(ModelTest, SmallerBatchesThanPlannedAndOddSizesRun) {
+  TestModel large(Config(), 7), exact(Config(), 3);
+  const Batch batch = RandomBatch(exact.config, 3, 4, 0, 3);
+  large.Gradient(RandomBatch(exact.config, 7, 20, 0, 9));
+  std::fill(large.gradients.begin(), large.gradients.end(), 0.0f);
+  EXPECT_EQ(large.Gradient(batch), exact.Gradient(batch));
+  ExpectNear(large.gradients, exact.gradients, 1e-6);
+}
+
+TEST_P(ModelTest, DropoutIsAFunctionOfSeedAndStep) {
+  ModelConfig config = Config();
+  config.dropout = 0.3f;
+  TestModel m(config, 2);
+  const Batch batch = RandomBatch(config, 2, 4, 0, 4);
+  const double first = m.Gradient(batch);
+  const std::vector<float> gradients = m.gradients;
+  std::fill(m.gradients.begin(), m.gradients.end(), 0.0f);
+  EXPECT_EQ(m.Gradient(batch), first);
+  EXPECT_EQ(m.gradients, gradients);
+  m.state.step += 1;
+  EXPECT_NE(m.Loss(batch, true), first);
+  m.state.step -= 1;
+  m.state.seed += 1;
+  EXPECT_NE(m.Loss(batch, true), first);
+  // Evaluation has no dropout.
+  const double evaluated = m.Loss(batch, false);
+  m.state.step += 1;
+  EXPECT_EQ(m.Loss(batch, false), evaluated);
+}
+
+TEST_P(ModelTest, PaddingDoesNotMatter) {
+  TestModel m(Config(), 3);
+  Batch batch = RandomBatch(m.config, 3, 3, 2, 5);
+  // Labels at the first token of each sample, which is never padding.
+  for (size_t i = 0; i < batch.label_rows.size(); ++i) {
+    batch.label_rows[i] = static_cast<int32_t>(i * batch.length);
+  }
+  const double loss = m.Loss(batch);
+  Batch other = batch;
+  for (size_t i = 0; i < other.ids.size(); ++i) {
+    if (other.mask[i] == 0) other.ids[i] = (other.ids[i] + 7) % 30;
+  }
+  EXPECT_NEAR(m.Loss(other), loss, 1e-6 * loss);
+  other.ids[1] = (other.ids[1] + 7) % 30;
+  EXPECT_GT(std::fabs(m.Loss(other) - loss), 1e-6 * loss);
+}
+
+TEST_P(ModelTest, LogitsExplainTheLoss) {
+  TestModel m(Config(), 3);
+  const Batch batch = RandomBatch(m.config, 3, 6, 0, 6);
+  const std::vector<float> logits = m.Logits(batch);
+  const int64_t columns =
+      GetParam().family == kClassifier ? m.config.classes : m.config.vocabulary;
+  ASSERT_EQ(logits.size(), batch.labels.size() * columns);
+  double loss = 0, correct = 0;
+  for (size_t r = 0; r < batch.labels.size(); ++r) {
+    const float* row = logits.data() + r * columns;
+    double sum = 0;
+    for (int64_t c = 0; c < columns; ++c) sum += std::exp(double{row[c]});
+    loss += std::log(sum) - row[batch.labels[r]];
+    correct += std::max_element(row, row + columns) - row == batch.labels[r];
+  }
+  EXPECT_NEAR(m.Loss(batch), loss, 1e-5 * loss);
+  ASSERT_OK_AND_ASSIGN(const LossTotals totals, m.model->ReadLoss());
+  EXPECT_EQ(totals.labels, batch.labels.size());
+  EXPECT_EQ(totals.correct, correct);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, ModelTest,
+    ::testing::Values(Family{"Classifier", kClassifier, false},
+                      Family{"MaskedLm", kMaskedLm, false},
+                      Family{"DenseClassifier", kClassifier, true},
+                      Family{"DenseMaskedLm", kMaskedLm, true}),
+    [](const auto& info) { return info.param.name; });
+
+// More label rows than fit one chunk of logits: the same as in small batches.
+TEST(MaskedLmTest, LabelRowsInSeveralChunks) {
+  ModelConfig config = SmallConfig(kMaskedLm);
+  config.length = config.max_positions = 120;
+  TestModel m(config, 5), parts(config, 1);
+  const Batch batch = RandomBatch(config, 5, 600, 0, 7);
+  const double loss = m.Gradient(batch);
+  double sum = 0;
+  for (int64_t i = 0; i < 5; ++i) sum += parts.Gradient(Part(batch, i, 1));
+  EXPECT_NEAR(loss, sum, 1e-5 * sum);
+  ExpectNear(m.gradients, parts.gradients, 1e-5);
+  EXPECT_EQ(m.Logits(batch).size(), 600u * 30);
+}
+
+TEST(MaskedLmTest, NoLabelsMeansNoLossAndNoGradient) {
+  TestModel m(SmallConfig(kMaskedLm), 2);
+  EXPECT_EQ(m.Gradient(RandomBatch(m.config, 2, 0, 0, 8)), 0);
+  EXPECT_EQ(Largest(m.gradients), 0);
+  EXPECT_TRUE(m.Logits(RandomBatch(m.config, 2, 0, 0, 8)).empty());
+}
+
+TEST(ModelStatusTest, RefusesWhatItWasNotPlannedFor) {
+  TestModel m(SmallConfig(kMaskedLm), 2);
+  const Batch good = RandomBatch(m.config, 2, 3, 0, 1);
+  const auto status = [&](auto change) {
+    Batch batch = good;
+    change(batch);
+    return m.model->Forward(batch, m.parameters.data(), true, &m.state);
+  };
+  const auto refused = [](const char* what) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what));
+  };
+  EXPECT_OK(status([](Batch&) {}));
+  EXPECT_THAT(status([](Batch& b) { b.size = 3; }), refused("planned"));
+  EXPECT_THAT(status([](Batch& b) { b.size = 0; }), refused("planned"));
+  EXPECT_THAT(status([](Batch& b) { b.length = 4; }), refused("planned"));
+  EXPECT_THAT(status([](Batch& b) { b.ids.pop_back(); }), refused("ids"));
+  EXPECT_THAT(status([](Batch& b) { b.mask.pop_back(); }), refused("mask"));
+  EXPECT_THAT(status([](Batch& b) { b.ids[0] = 30; }), refused("vocabulary"));
+  EXPECT_THAT(status([](Batch& b) { b.ids[0] = -1; }), refused("vocabulary"));
+  EXPECT_THAT(status([](Batch& b) { b.segments[0] = 2; }), refused("segment"));
+  EXPECT_THAT(status([](Batch& b) { b.labels[0] = 30; }), refused("label"));
+  EXPECT_THAT(status([](Batch& b) { b.label_rows[0] = 10; }),
+              refused("label row"));
+  EXPECT_THAT(status([](Batch& b) { b.label_rows[1] = b.label_rows[0]; }),
+              refused("label row"));
+  EXPECT_THAT(status([](Batch& b) { b.labels.pop_back(); }),
+              refused("label rows"));
+}
+
+TEST(ModelStatusTest, BackwardNeedsAForwardInTraining) {
+  TestModel m(SmallConfig(kMaskedLm), 2);
+  const auto backward = [&] {
+    return m.model->Backward(m.parameters.data(), m.gradients.data());
+  };
+  const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(backward(), refused);
+  EXPECT_THAT(m.model->ReadLoss(), refused);
+  EXPECT_THAT(m.model->ReadLogits(), refused);
+  const Batch batch = RandomBatch(m.config, 2, 3, 0, 1);
+  m.Loss(batch, false);
+  EXPECT_THAT(backward(), refused);
+  m.Loss(batch, true);
+  EXPECT_OK(backward());
+  EXPECT_THAT(backward(), refused);
+}
+
+TEST(ModelStatusTest, CreateNamesWhatIsImpossible) {
+  const auto backend = kernels::CreateCpuBackend({1, 0});
+  const auto create = [&](auto change) {
+    ModelConfig config = SmallConfig(kMaskedLm);
+    change(config);
+    return Model::Create(config, 2, backend.get()).status();
+  };
+  const auto refused = [](const char* what) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what));
+  };
+  EXPECT_THAT(create([](ModelConfig& c) { c.heads = 5; }),
+              refused("model.hidden"));
+  EXPECT_THAT(create([](ModelConfig& c) { c.length = 7; }),
+              refused("max_length"));
+  EXPECT_THAT(create([](ModelConfig& c) { c.layers_by_name.erase("head"); }),
+              refused("head"));
+  EXPECT_THAT(create([](ModelConfig& c) {
+                c.layers_by_name["head"].input_modes[0] = 5;
+              }),
+              refused("head: product"));
+  EXPECT_THAT(
+      create([](ModelConfig& c) { c.layers_by_name["head"].ranks.pop_back(); }),
+      refused("head: 2 ranks"));
+  EXPECT_THAT(
+      create([](ModelConfig& c) { c.layers_by_name["head"].ranks[0] = 0; }),
+      refused("all must be"));
+  EXPECT_THAT(
+      create([](ModelConfig& c) { c.layers_by_name["layers.9.query"]; }),
+      refused("does not have"));
+  EXPECT_THAT(Model::Create(SmallConfig(kMaskedLm), 0, backend.get()),
+              refused("batch_size"));
+  const auto small = kernels::CreateCpuBackend({1, 100000});
+  EXPECT_THAT(Model::Create(SmallConfig(kMaskedLm), 50, small.get()),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace comera::trainer

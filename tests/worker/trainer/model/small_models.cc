@@ -1,0 +1,143 @@
+#include "tests/worker/trainer/model/small_models.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <utility>
+
+#include "worker/trainer/model/layer_table.h"
+
+namespace comera::trainer {
+namespace {
+
+void DieUnless(const absl::Status& status) {
+  if (status.ok()) return;
+  std::cerr << status << std::endl;
+  std::abort();
+}
+
+}  // namespace
+
+ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense) {
+  ModelConfig config;
+  config.family = family;
+  config.vocabulary = 30;
+  config.layers = 2;
+  config.hidden = 12;
+  config.ffn = 24;
+  config.heads = 3;
+  config.max_positions = 6;
+  config.segments = 2;
+  config.classes = family == v1::ModelSpec::ENCODER_CLASSIFIER ? 3 : 0;
+  config.length = 5;
+  config.dropout = 0;
+  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
+    Factorisation& f = config.layers_by_name[layer.key];
+    if (dense) continue;
+    if (layer.embedding) {
+      f = {{4, 2, 4}, {3, 2, 2}, {5, 4}};  // 32 rows for 30 words
+    } else if (layer.layer_class == "ffn_up") {
+      f = {{3, 4}, {2, 3, 4}, {3, 6, 5, 4}};
+    } else if (layer.layer_class == "ffn_down") {
+      f = {{6, 4}, {12}, {5, 4}};
+    } else if (layer.layer_class == "output") {
+      f = {{4, 3}, {4, 8}, {4, 5, 6}};  // 32 outputs for 30 words
+    } else {
+      f = {{3, 4}, {4, 3}, {3, 5, 3}};
+    }
+  }
+  return config;
+}
+
+Batch RandomBatch(const ModelConfig& config, int64_t size, int64_t label_rows,
+                  int64_t padding, uint32_t seed) {
+  std::mt19937 random(seed);
+  Batch batch;
+  batch.size = size;
+  batch.length = config.length;
+  const int64_t rows = size * config.length;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t place = i % config.length;
+    batch.ids.push_back(static_cast<int32_t>(random() % config.vocabulary));
+    batch.segments.push_back(place * 2 > config.length ? 1 : 0);
+    batch.mask.push_back(place < config.length - padding ? 1.0f : 0.0f);
+  }
+  if (config.family == v1::ModelSpec::ENCODER_CLASSIFIER) {
+    for (int64_t b = 0; b < size; ++b) {
+      batch.label_rows.push_back(static_cast<int32_t>(b * config.length));
+      batch.labels.push_back(static_cast<int32_t>(random() % config.classes));
+    }
+    return batch;
+  }
+  for (int64_t j = 0; j < label_rows; ++j) {
+    batch.label_rows.push_back(static_cast<int32_t>(j * rows / label_rows));
+    batch.labels.push_back(static_cast<int32_t>(random() % config.vocabulary));
+  }
+  return batch;
+}
+
+Batch Part(const Batch& batch, int64_t first, int64_t count) {
+  Batch part;
+  part.size = count;
+  part.length = batch.length;
+  part.first_sample = batch.first_sample + first;
+  const int64_t begin = first * batch.length,
+                end = begin + count * batch.length;
+  part.ids.assign(batch.ids.begin() + begin, batch.ids.begin() + end);
+  part.segments.assign(batch.segments.begin() + begin,
+                       batch.segments.begin() + end);
+  part.mask.assign(batch.mask.begin() + begin, batch.mask.begin() + end);
+  for (size_t j = 0; j < batch.labels.size(); ++j) {
+    if (batch.label_rows[j] < begin || batch.label_rows[j] >= end) continue;
+    part.label_rows.push_back(
+        static_cast<int32_t>(batch.label_rows[j] - begin));
+    part.labels.push_back(batch.labels[j]);
+  }
+  return part;
+}
+
+TestModel::TestModel(const ModelConfig& model_config, int64_t batch_size,
+                     uint64_t seed)
+    : config(model_config), backend(kernels::CreateCpuBackend({1, 0})) {
+  auto created = Model::Create(config, batch_size, backend.get());
+  DieUnless(created.status());
+  model = *std::move(created);
+  parameters.resize(model->layout().size());
+  gradients.resize(model->layout().size());
+  model->Initialise(seed, parameters.data());
+  state.seed = 3;
+  state.step = 4;
+}
+
+double TestModel::Loss(const Batch& batch, bool train) {
+  DieUnless(model->Forward(batch, parameters.data(), train, &state));
+  const auto totals = model->ReadLoss();
+  DieUnless(totals.status());
+  return totals->loss_sum;
+}
+
+double TestModel::Gradient(const Batch& batch) {
+  const double loss = Loss(batch, true);
+  DieUnless(model->Backward(parameters.data(), gradients.data()));
+  return loss;
+}
+
+std::vector<float> TestModel::Logits(const Batch& batch) {
+  DieUnless(model->Forward(batch, parameters.data(), false, &state));
+  auto logits = model->ReadLogits();
+  DieUnless(logits.status());
+  return *std::move(logits);
+}
+
+void TestModel::SpreadRanks() {
+  std::mt19937 random(8);
+  for (const Parameter& p : model->layout().parameters()) {
+    if (p.kind != ParameterKind::kRank) continue;
+    for (int64_t i = 0; i < p.size; ++i) {
+      parameters[p.offset + i] =
+          0.2f + static_cast<float>(random() % 1000) / 1000;
+    }
+  }
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,47 @@
+// Small models and random batches for tests.
+#ifndef COMERA_TESTS_WORKER_TRAINER_MODEL_SMALL_MODELS_H_
+#define COMERA_TESTS_WORKER_TRAINER_MODEL_SMALL_MODELS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "worker/trainer/model/model.h"
+
+namespace comera::trainer {
+
+// Two layers of width 12, all tensorised unless `dense`; vocabulary 30, five
+// tokens per sample, three classes, no dropout.
+ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense = false);
+
+// Ids, segments, labels at random; `padding` tokens at the end of each sample
+// are masked. Masked LM: `label_rows` label rows spread over the tokens.
+Batch RandomBatch(const ModelConfig& config, int64_t size, int64_t label_rows,
+                  int64_t padding, uint32_t seed);
+
+// Samples [first, first + count) of a batch.
+Batch Part(const Batch& batch, int64_t first, int64_t count);
+
+// A model on the processor with initial parameters, on one thread.
+struct TestModel {
+  TestModel(const ModelConfig& config, int64_t batch_size, uint64_t seed = 1);
+
+  // Loss of the batch; aborts the process on an error.
+  double Loss(const Batch& batch, bool train = false);
+  // Adds to gradients; returns the loss.
+  double Gradient(const Batch& batch);
+  std::vector<float> Logits(const Batch& batch);
+  // Rank entries spread over 0.2 to 1.2, so that they differ.
+  void SpreadRanks();
+
+  ModelConfig config;
+  std::unique_ptr<kernels::Backend> backend;
+  std::unique_ptr<Model> model;
+  std::vector<float> parameters, gradients;
+  kernels::StepState state;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_TESTS_WORKER_TRAINER_MODEL_SMALL_MODELS_H_

@@ -1,0 +1,234 @@
+#include "tests/worker/trainer/model/timing_backend.h"
+
+#include <time.h>
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace comera::kernels {
+namespace {
+
+double ProcessorSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) +
+         1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class TimingBackend : public Backend {
+ public:
+  TimingBackend(Backend* backend, OperationTimes* times)
+      : backend_(backend), times_(times) {}
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    return backend_->Allocate(bytes);
+  }
+  void Free(void* memory) override { backend_->Free(memory); }
+  absl::Status CopyToDevice(void* to, const void* from,
+                            int64_t bytes) override {
+    return Timed("CopyToDevice",
+                 [&] { return backend_->CopyToDevice(to, from, bytes); });
+  }
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override {
+    return Timed("CopyToHost",
+                 [&] { return backend_->CopyToHost(to, from, bytes); });
+  }
+  absl::Status Copy(void* to, const void* from, int64_t bytes) override {
+    return Timed("Copy", [&] { return backend_->Copy(to, from, bytes); });
+  }
+  absl::Status Fill(Vector x, float value) override {
+    return Timed("Fill", [&] { return backend_->Fill(x, value); });
+  }
+  absl::Status Synchronize() override { return backend_->Synchronize(); }
+  absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
+                    ConstMatrix a, ConstMatrix b, float beta,
+                    Matrix c) override {
+    const std::string name = absl::StrFormat(
+        "Gemm %c%c %dx%dx%d", transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N',
+        c.rows, c.cols, transpose_a ? a.rows : a.cols);
+    return Timed(name, [&] {
+      return backend_->Gemm(transpose_a, transpose_b, alpha, a, b, beta, c);
+    });
+  }
+  absl::Status Axpy(float alpha, ConstVector x, Vector y) override {
+    return Timed("Axpy", [&] { return backend_->Axpy(alpha, x, y); });
+  }
+  absl::Status Scale(float alpha, Vector x) override {
+    return Timed("Scale", [&] { return backend_->Scale(alpha, x); });
+  }
+  absl::Status AddBias(ConstVector bias, Matrix y) override {
+    return Timed("AddBias", [&] { return backend_->AddBias(bias, y); });
+  }
+  absl::Status BiasGradient(ConstMatrix grad_y, Vector grad_bias) override {
+    return Timed("BiasGradient",
+                 [&] { return backend_->BiasGradient(grad_y, grad_bias); });
+  }
+  absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c, int64_t d,
+                              const float* in, float* out) override {
+    return Timed("SwapMiddleAxes",
+                 [&] { return backend_->SwapMiddleAxes(a, b, c, d, in, out); });
+  }
+  absl::Status FoldCore(ConstMatrix g, ConstVector d, float threshold,
+                        Matrix h) override {
+    return Timed("FoldCore",
+                 [&] { return backend_->FoldCore(g, d, threshold, h); });
+  }
+  absl::Status FoldCoreBackward(ConstMatrix g, ConstVector d, float threshold,
+                                ConstMatrix grad_h, Matrix grad_g,
+                                Vector grad_d) override {
+    return Timed("FoldCoreBackward", [&] {
+      return backend_->FoldCoreBackward(g, d, threshold, grad_h, grad_g,
+                                        grad_d);
+    });
+  }
+  absl::Status TtmLookup(const TtmTables& t, const float* prefix,
+                         const float* suffix, ConstIndices rows,
+                         Matrix out) override {
+    return Timed("TtmLookup", [&] {
+      return backend_->TtmLookup(t, prefix, suffix, rows, out);
+    });
+  }
+  absl::Status TtmLookupBackward(const TtmTables& t, const float* prefix,
+                                 const float* suffix, ConstIndices rows,
+                                 ConstMatrix grad_out, float* grad_prefix,
+                                 float* grad_suffix) override {
+    return Timed("TtmLookupBackward", [&] {
+      return backend_->TtmLookupBackward(t, prefix, suffix, rows, grad_out,
+                                         grad_prefix, grad_suffix);
+    });
+  }
+  absl::Status Gelu(ConstMatrix x, Matrix y) override {
+    return Timed("Gelu", [&] { return backend_->Gelu(x, y); });
+  }
+  absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
+                            Matrix grad_x) override {
+    return Timed("GeluBackward",
+                 [&] { return backend_->GeluBackward(x, grad_y, grad_x); });
+  }
+  absl::Status Tanh(ConstMatrix x, Matrix y) override {
+    return Timed("Tanh", [&] { return backend_->Tanh(x, y); });
+  }
+  absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
+                            Matrix grad_x) override {
+    return Timed("TanhBackward",
+                 [&] { return backend_->TanhBackward(y, grad_y, grad_x); });
+  }
+  absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
+                       Matrix y) override {
+    return Timed("Dropout", [&] { return backend_->Dropout(key, x, y); });
+  }
+  absl::Status ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
+                                 ConstMatrix residual, ConstVector gamma,
+                                 ConstVector beta, float epsilon,
+                                 Matrix normalised, Vector inverse_deviation,
+                                 Matrix y) override {
+    return Timed("ResidualLayerNorm", [&] {
+      return backend_->ResidualLayerNorm(key, x, residual, gamma, beta, epsilon,
+                                         normalised, inverse_deviation, y);
+    });
+  }
+  absl::Status ResidualLayerNormBackward(
+      const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+      ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
+      Matrix grad_residual, Vector grad_gamma, Vector grad_beta) override {
+    return Timed("ResidualLayerNormBackward", [&] {
+      return backend_->ResidualLayerNormBackward(
+          key, grad_y, normalised, inverse_deviation, gamma, grad_x,
+          grad_residual, grad_gamma, grad_beta);
+    });
+  }
+  absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
+                          Matrix out) override {
+    return Timed("GatherRows",
+                 [&] { return backend_->GatherRows(table, rows, out); });
+  }
+  absl::Status ScatterAddRows(ConstMatrix in, ConstIndices rows,
+                              Matrix table) override {
+    return Timed("ScatterAddRows",
+                 [&] { return backend_->ScatterAddRows(in, rows, table); });
+  }
+  absl::Status Attention(const AttentionShape& shape, const DropoutKey& key,
+                         ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                         ConstVector mask, float* probabilities,
+                         Matrix out) override {
+    return Timed("Attention", [&] {
+      return backend_->Attention(shape, key, q, k, v, mask, probabilities, out);
+    });
+  }
+  int64_t AttentionWorkspaceBytes(const AttentionShape& shape) override {
+    return backend_->AttentionWorkspaceBytes(shape);
+  }
+  absl::Status AttentionBackward(const AttentionShape& shape,
+                                 const DropoutKey& key, ConstMatrix q,
+                                 ConstMatrix k, ConstMatrix v,
+                                 const float* probabilities,
+                                 ConstMatrix grad_out, Matrix grad_q,
+                                 Matrix grad_k, Matrix grad_v,
+                                 void* workspace) override {
+    return Timed("AttentionBackward", [&] {
+      return backend_->AttentionBackward(shape, key, q, k, v, probabilities,
+                                         grad_out, grad_q, grad_k, grad_v,
+                                         workspace);
+    });
+  }
+  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, ConstIndices labels,
+                                   Matrix grad_logits, float* totals) override {
+    return Timed("SoftmaxCrossEntropy", [&] {
+      return backend_->SoftmaxCrossEntropy(logits, labels, grad_logits, totals);
+    });
+  }
+  absl::Status SumOfSquares(ConstVector x, float* result) override {
+    return Timed("SumOfSquares",
+                 [&] { return backend_->SumOfSquares(x, result); });
+  }
+  absl::Status AdamW(const AdamWStep& step,
+                     absl::Span<const AdamWSegment> segments, Vector parameters,
+                     ConstVector gradients, Vector first_moment,
+                     Vector second_moment) override {
+    return Timed("AdamW", [&] {
+      return backend_->AdamW(step, segments, parameters, gradients,
+                             first_moment, second_moment);
+    });
+  }
+  absl::Status BondNorms(ConstVector parameters,
+                         absl::Span<const BondSpan> bonds, float threshold,
+                         float* l1, float* count) override {
+    return Timed("BondNorms", [&] {
+      return backend_->BondNorms(parameters, bonds, threshold, l1, count);
+    });
+  }
+  absl::Status AddBondGradient(ConstVector parameters,
+                               absl::Span<const BondSpan> bonds,
+                               absl::Span<const float> coefficient,
+                               float threshold, Vector gradients) override {
+    return Timed("AddBondGradient", [&] {
+      return backend_->AddBondGradient(parameters, bonds, coefficient,
+                                       threshold, gradients);
+    });
+  }
+
+ private:
+  template <typename Operation>
+  absl::Status Timed(const std::string& name, Operation operation) {
+    const double start = ProcessorSeconds();
+    absl::Status status = operation();
+    if (status.ok()) status = backend_->Synchronize();
+    OperationTimes::Entry& entry = times_->by_name[name];
+    entry.seconds += ProcessorSeconds() - start;
+    ++entry.calls;
+    return status;
+  }
+
+  Backend* const backend_;
+  OperationTimes* const times_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> CreateTimingBackend(Backend* backend,
+                                             OperationTimes* times) {
+  return std::make_unique<TimingBackend>(backend, times);
+}
+
+}  // namespace comera::kernels
