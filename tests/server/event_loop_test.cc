@@ -1,0 +1,67 @@
+#include "server/event_loop.h"
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace comera::server {
+namespace {
+
+TEST(EventLoop, RunsEachThreadsClosuresInOrderOneAtATime) {
+  std::vector<int> last(4, 0);
+  int running = 0, total = 0;
+  {
+    EventLoop loop;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 1; i <= 500; ++i) {
+          loop.Post([&, t, i] {
+            EXPECT_EQ(++running, 1);
+            EXPECT_EQ(last[t], i - 1);
+            last[t] = i;
+            ++total;
+            --running;
+          });
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // The destructor runs all that is left.
+  }
+  EXPECT_EQ(total, 2000);
+}
+
+TEST(EventLoop, ClosuresMayPost) {
+  int depth = 0;
+  EventLoop loop;
+  std::promise<void> done;
+  std::function<void()> again = [&] {
+    if (++depth == 10) {
+      done.set_value();
+    } else {
+      loop.Post(again);
+    }
+  };
+  loop.Post(again);
+  done.get_future().wait();
+  EXPECT_EQ(depth, 10);
+}
+
+TEST(EventLoop, Ticks) {
+  std::promise<void> ticked;
+  int ticks = 0;
+  EventLoop::Options options;
+  options.tick_interval = absl::Milliseconds(1);
+  options.on_tick = [&] {
+    if (++ticks == 3) ticked.set_value();
+  };
+  EventLoop loop(options);
+  ticked.get_future().wait();
+}
+
+}  // namespace
+}  // namespace comera::server
