@@ -166,7 +166,6 @@ absl::Status CodeDirectoryCorpus::Read(
     bytes += static_cast<int64_t>(contents->size());
     CorpusText text;
     text.first = *contents;
-    text.path = file.path;
     RETURN_IF_ERROR(visit(text));
   }
   if (report_) {

@@ -16,9 +16,6 @@ struct CorpusText {
   absl::string_view second;
   bool is_pair = false;
   int32_t label = 0;
-  // File and line, or file, for messages.
-  absl::string_view path;
-  int64_t line = 0;
 };
 
 // The raw texts of a job's data source, split into two parts. The order of

@@ -129,7 +129,6 @@ absl::Status GlueTsvCorpus::ReadRows(
     row.sentence1 = cells[sentence1];
     row.sentence2 = cells[sentence2];
     row.label = cells[label];
-    row.line = reader->line_number();
     row.error = &error;
     RETURN_IF_ERROR(visit(row));
   }
@@ -151,8 +150,6 @@ absl::Status GlueTsvCorpus::Read(
     text.second = row.sentence2;
     text.is_pair = true;
     text.label = found->second;
-    text.path = path;
-    text.line = row.line;
     return visit(text);
   });
 }

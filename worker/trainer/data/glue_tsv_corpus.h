@@ -40,7 +40,6 @@ class GlueTsvCorpus : public Corpus {
     absl::string_view sentence1;
     absl::string_view sentence2;
     absl::string_view label;
-    int64_t line = 0;
     // Makes a DataLoss at this row.
     const std::function<absl::Status(absl::string_view)>* error = nullptr;
   };

@@ -58,8 +58,6 @@ absl::Status JsonlCorpus::Read(
     const std::string joined = absl::StrJoin(values, "\n");
     CorpusText text;
     text.first = joined;
-    text.path = path;
-    text.line = reader->line_number();
     RETURN_IF_ERROR(visit(text));
   }
 }

@@ -1,7 +1,6 @@
 #include "worker/trainer/data/masking.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace comera::trainer {
