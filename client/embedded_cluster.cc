@@ -26,7 +26,6 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(5);
 constexpr size_t kLogTailBytes = 1024;
-constexpr char kLoopback[] = "127.0.0.1:";
 
 }  // namespace
 
@@ -83,8 +82,7 @@ absl::Status EmbeddedCluster::PrepareFolders() {
   server_.log_path = absl::StrCat(root, "/logs/server.log");
   worker_.name = "worker";
   worker_.log_path = absl::StrCat(root, "/logs/worker.log");
-  server_.arguments = {options_.server_binary,
-                       absl::StrCat("--listen=", kLoopback, "0"),
+  server_.arguments = {options_.server_binary, "--listen=127.0.0.1:0",
                        absl::StrCat("--data_dir=", root, "/server"),
                        absl::StrCat("--port_file=", port_file_)};
   return absl::OkStatus();
@@ -108,17 +106,21 @@ absl::Status EmbeddedCluster::StartChildren() {
 
 absl::Status EmbeddedCluster::AwaitPort() {
   const absl::Time deadline = absl::Now() + options_.start_timeout;
-  std::string before;
   while (true) {
+    // Written whole, once the coordinator accepts calls: host:port.
     const absl::StatusOr<std::string> contents = ReadFile(port_file_);
-    // Read twice the same: it is written whole.
-    int port = 0;
-    if (contents.ok() && *contents == before &&
-        absl::SimpleAtoi(*contents, &port) && port > 0 && port < 65536) {
-      address_ = absl::StrCat(kLoopback, port);
-      return absl::OkStatus();
+    if (contents.ok()) {
+      address_ = std::string(absl::StripAsciiWhitespace(*contents));
+      const size_t colon = address_.rfind(':');
+      int port = 0;
+      if (colon != std::string::npos &&
+          absl::SimpleAtoi(address_.substr(colon + 1), &port) && port > 0 &&
+          port < 65536) {
+        return absl::OkStatus();
+      }
+      return absl::UnavailableError(
+          absl::StrCat("the coordinator told no address: ", address_));
     }
-    before = contents.ok() ? *contents : "";
     if (const auto end = EndOfProcess(server_.pid)) {
       server_.pid = -1;
       return absl::UnavailableError(absl::StrCat(

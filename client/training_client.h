@@ -23,7 +23,7 @@ namespace comera::client {
 
 // A connection to one coordinator.
 //
-//   auto client = TrainingClient::Connect("localhost:7070", {});
+//   auto client = TrainingClient::Connect("localhost:7400", {});
 //   ASSIGN_OR_RETURN(v1::Job job, client->Submit(spec));
 //   ASSIGN_OR_RETURN(job, client->Watch(job.name(), {}, {}, print_event));
 //

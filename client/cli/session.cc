@@ -9,7 +9,7 @@
 namespace comera::client {
 namespace {
 
-constexpr char kDefaultServer[] = "127.0.0.1:7070";
+constexpr char kDefaultServer[] = "127.0.0.1:7400";
 
 }  // namespace
 

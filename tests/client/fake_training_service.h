@@ -33,12 +33,11 @@ class FakeTrainingService : public v1::TrainingService::Service {
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  // The address it serves on.
-  std::string Start() {
+  // The address it serves on; `listen` may give the port.
+  std::string Start(const std::string& listen = "127.0.0.1:0") {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
+    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     return "127.0.0.1:" + std::to_string(port);

@@ -1,0 +1,361 @@
+#include "client/cli/cli.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/fake_training_service.h"
+
+namespace comera::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+class CliTest : public ::testing::Test {
+ protected:
+  // Runs `comera ARGS`, split at spaces, against the fake (if started).
+  Outcome Run(const std::string& args) {
+    std::ostringstream out;
+    std::ostringstream err;
+    Environment environment;
+    environment.out = &out;
+    environment.err = &err;
+    environment.server = address_;
+    environment.working_folder = Folder();
+    environment.state_folder = absl::StrCat(Folder(), "/state");
+    environment.binary_folder = "/nonexistent";
+    const std::vector<std::string> split =
+        absl::StrSplit(args, ' ', absl::SkipEmpty());
+    const int code = RunCli(split, environment);
+    return {code, out.str(), err.str()};
+  }
+
+  void Serve() { address_ = service_.Start(); }
+
+  // A job that ends as given; also its state at once.
+  void ServeJob(v1::JobState state, v1::Outcome outcome) {
+    service_.get_job = [=](const v1::GetJobRequest& request, v1::Job* job) {
+      Fill(request.name(), state, outcome, job);
+      return grpc::Status::OK;
+    };
+    service_.watch_job = [=](const v1::WatchJobRequest& request,
+                             grpc::ServerContext*, auto* writer) {
+      v1::WatchJobResponse response;
+      Fill(request.name(), v1::RUNNING, v1::OUTCOME_UNSPECIFIED,
+           response.mutable_job());
+      writer->Write(response);
+      response.Clear();
+      response.mutable_event()->set_job(request.name());
+      response.mutable_event()->set_sequence(1);
+      auto* metrics = response.mutable_event()->mutable_metrics();
+      metrics->set_step(5);
+      metrics->set_total_steps(10);
+      writer->Write(response);
+      response.mutable_event()->set_sequence(2);
+      auto* change = response.mutable_event()->mutable_state_change();
+      change->set_state(state);
+      change->set_outcome(outcome);
+      writer->Write(response);
+      return grpc::Status::OK;
+    };
+    Serve();
+  }
+
+  static void Fill(const std::string& name, v1::JobState state,
+                   v1::Outcome outcome, v1::Job* job) {
+    job->set_name(name);
+    job->set_state(state);
+    job->set_outcome(outcome);
+    job->mutable_create_time()->set_seconds(1700000000);
+  }
+
+  static std::string Folder() { return std::getenv("TEST_TMPDIR"); }
+
+  static std::string GoodFile() {
+    const std::string path = absl::StrCat(Folder(), "/job.yaml");
+    std::ofstream(path) << R"(
+model: {family: masked_lm, layers: 2, hidden: 48, heads: 4}
+data:
+  code_directory: {roots: [/usr/include], globs: ["*.h"]}
+  tokenizer: {kind: byte_bpe, train_vocabulary_size: 1000}
+  max_length: 64
+objective: {early: {steps: 10}}
+training: {batch_size: 8}
+)";
+    return path;
+  }
+
+  FakeTrainingService service_;
+  std::string address_;
+};
+
+TEST_F(CliTest, UsageErrorsAre2AndSuggest) {
+  EXPECT_EQ(Run("").code, 2);
+  EXPECT_THAT(Run("").err, HasSubstr("Usage:"));
+  for (const auto& [args, said] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"sumbit x", "unknown verb `sumbit` (did you mean `submit`?)"},
+           {"frobnicate", "unknown verb `frobnicate`;"},
+           {"ls --limt 3", "unknown flag `--limt` (did you mean `--limit`?)"},
+           {"get", "job is required"},
+           {"get a b", "unexpected argument `b`"},
+           {"get Not_An_Id", "is no job id"},
+           {"ls --state happy", "--state happy is none of queued"},
+           {"ls --limit many", "many"},
+           {"ls -o xml", "xml"},
+           {"ls --timeout never", "--timeout never is no duration"},
+           {"completion tcsh", "tcsh"},
+           {"logs a --rank -1", "must not be negative"}}) {
+    const Outcome outcome = Run(args);
+    EXPECT_EQ(outcome.code, 2) << args;
+    EXPECT_EQ(outcome.out, "") << args;
+    EXPECT_THAT(outcome.err, HasSubstr(said)) << args;
+  }
+}
+
+TEST_F(CliTest, HelpAndVersionAreResults) {
+  for (const char* args : {"--help", "run --help", "--version", "version"}) {
+    const Outcome outcome = Run(args);
+    EXPECT_EQ(outcome.code, 0) << args;
+    EXPECT_NE(outcome.out, "") << args;
+    EXPECT_EQ(outcome.err, "") << args;
+  }
+}
+
+TEST_F(CliTest, CompletionKnowsVerbsAndFlags) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome outcome = Run(absl::StrCat("completion ", shell));
+    EXPECT_EQ(outcome.code, 0);
+    for (const char* word : {"submit", "completion", "follow", "output"}) {
+      EXPECT_THAT(outcome.out, HasSubstr(word)) << shell;
+    }
+  }
+}
+
+TEST_F(CliTest, RpcErrorsHaveTheirCodes) {
+  struct Row {
+    grpc::StatusCode status;
+    int code;
+  };
+  grpc::StatusCode answer = grpc::StatusCode::OK;
+  service_.get_job = [&](const v1::GetJobRequest&, v1::Job*) {
+    return grpc::Status(answer, "because");
+  };
+  Serve();
+  for (const Row& row : {Row{grpc::StatusCode::INTERNAL, 1},
+                         Row{grpc::StatusCode::PERMISSION_DENIED, 4},
+                         Row{grpc::StatusCode::UNAUTHENTICATED, 4},
+                         Row{grpc::StatusCode::NOT_FOUND, 5}}) {
+    answer = row.status;
+    const Outcome outcome = Run("get a");
+    EXPECT_EQ(outcome.code, row.code);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("because"));
+  }
+  // Port 1: nobody listens. The flag wins over the environment.
+  const Outcome away = Run("get a --server 127.0.0.1:1 --timeout 100ms");
+  EXPECT_EQ(away.code, 3);
+  EXPECT_THAT(away.err, HasSubstr("cannot reach the coordinator"));
+}
+
+TEST_F(CliTest, ValidateNamesEveryBadField) {
+  const std::string file = GoodFile();
+  EXPECT_EQ(Run("validate " + file).code, 0);
+  EXPECT_EQ(Run("validate " + file).out, "");
+  const Outcome bad = Run("validate " + file +
+                          " --set model.heads=5 --set training.batch_size=0");
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_EQ(bad.out, "");
+  EXPECT_THAT(bad.err, HasSubstr("job.yaml: model.heads: 5 heads"));
+  EXPECT_THAT(bad.err, HasSubstr("training.batch_size"));
+  EXPECT_EQ(Run("validate /nonexistent.yaml").code, 1);
+  EXPECT_EQ(Run("validate " + file + " --set nonsense").code, 1);
+  const Outcome printed = Run("validate -o json --print " + file);
+  EXPECT_EQ(nlohmann::json::parse(printed.out)["queue"], "default");
+}
+
+TEST_F(CliTest, SubmitPrintsTheName) {
+  service_.create_job = [](const v1::CreateJobRequest& request, v1::Job* job) {
+    EXPECT_EQ(request.request_id(), "key");
+    EXPECT_EQ(request.spec().model().layers(), 3);
+    job->set_name("jobs/abc");
+    return grpc::Status::OK;
+  };
+  Serve();
+  const Outcome outcome =
+      Run("submit --request-id key --set model.layers=3 " + GoodFile());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "jobs/abc\n");
+  EXPECT_THAT(outcome.err, HasSubstr("comera watch abc"));
+}
+
+TEST_F(CliTest, JobsThatEndGiveTheirCodes) {
+  struct Row {
+    v1::JobState state;
+    v1::Outcome outcome;
+    int code;
+  };
+  for (const Row& row : {Row{v1::SUCCEEDED, v1::TARGET_MET, 0},
+                         Row{v1::SUCCEEDED, v1::COMPLETED, 0},
+                         Row{v1::SUCCEEDED, v1::TARGET_MISSED, 104},
+                         Row{v1::FAILED, v1::OUTCOME_UNSPECIFIED, 100},
+                         Row{v1::CANCELLED, v1::OUTCOME_UNSPECIFIED, 103}}) {
+    FakeTrainingService::Unary<v1::GetJobRequest, v1::Job> get =
+        [=](const v1::GetJobRequest& request, v1::Job* job) {
+          Fill(request.name(), row.state, row.outcome, job);
+          return grpc::Status::OK;
+        };
+    service_.get_job = get;
+    service_.watch_job = [=](const v1::WatchJobRequest& request,
+                             grpc::ServerContext*, auto* writer) {
+      v1::WatchJobResponse response;
+      Fill(request.name(), row.state, row.outcome, response.mutable_job());
+      writer->Write(response);
+      return grpc::Status::OK;
+    };
+    if (address_.empty()) Serve();
+    EXPECT_EQ(Run("wait abc").code, row.code);
+    EXPECT_EQ(Run("watch jobs/abc").code, row.code);
+  }
+}
+
+TEST_F(CliTest, WatchWritesLinesOrCleanJsonLines) {
+  ServeJob(v1::SUCCEEDED, v1::TARGET_MET);
+  const Outcome plain = Run("watch abc");
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_THAT(plain.out, StartsWith("step 5/10"));
+  EXPECT_THAT(plain.out, HasSubstr("\nSUCCEEDED TARGET_MET\n"));
+  EXPECT_THAT(plain.out, HasSubstr("outcome"));
+  EXPECT_EQ(plain.out.find('\x1b'), std::string::npos);
+
+  const Outcome json = Run("watch abc -o json");
+  std::vector<std::string> lines =
+      absl::StrSplit(json.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2u) << json.out;
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["metrics"]["total_steps"], "10");
+  EXPECT_EQ(nlohmann::json::parse(lines[1])["state_change"]["outcome"],
+            "TARGET_MET");
+}
+
+TEST_F(CliTest, WaitThatTimesOutIs101) {
+  service_.watch_job = [](const v1::WatchJobRequest& request,
+                          grpc::ServerContext* context, auto* writer) {
+    v1::WatchJobResponse response;
+    Fill(request.name(), v1::RUNNING, v1::OUTCOME_UNSPECIFIED,
+         response.mutable_job());
+    writer->Write(response);
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  };
+  Serve();
+  const Outcome outcome = Run("wait abc --timeout 300ms");
+  EXPECT_EQ(outcome.code, 101) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("jobs/abc is RUNNING after 300ms"));
+}
+
+TEST_F(CliTest, LsShowsAlignedColumnsOrJson) {
+  service_.list_jobs = [](const v1::ListJobsRequest& request,
+                          v1::ListJobsResponse* response) {
+    EXPECT_EQ(request.states_size(), 2);
+    v1::Job* job = response->add_jobs();
+    Fill("jobs/abc", v1::RUNNING, v1::OUTCOME_UNSPECIFIED, job);
+    job->mutable_spec()->set_display_name("evil\x1b[2J");
+    job->mutable_spec()->mutable_resources()->set_ranks(2);
+    job->mutable_progress()->set_step(25);
+    job->mutable_progress()->set_total_steps(100);
+    return grpc::Status::OK;
+  };
+  Serve();
+  const Outcome table = Run("ls --state running --state queued");
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, StartsWith("ID "));
+  EXPECT_THAT(table.out, HasSubstr("25/25%"));
+  EXPECT_THAT(table.out, HasSubstr("2/2"));
+  EXPECT_EQ(table.out.find('\x1b'), std::string::npos);
+  const Outcome json = Run("ls --state running --state queued -o json");
+  const auto jobs = nlohmann::json::parse(json.out)["jobs"];
+  EXPECT_EQ(jobs[0]["name"], "jobs/abc");
+  EXPECT_EQ(jobs[0]["create_time"], "2023-11-14T22:13:20Z");
+}
+
+TEST_F(CliTest, GetCancelAndLogs) {
+  service_.cancel_job = [](const v1::CancelJobRequest& request, v1::Job* job) {
+    EXPECT_EQ(request.reason(), "why");
+    Fill(request.name(), v1::CANCELLING, v1::OUTCOME_UNSPECIFIED, job);
+    return grpc::Status::OK;
+  };
+  service_.read_log = [](const v1::ReadLogRequest& request,
+                         grpc::ServerContext*, auto* writer) {
+    EXPECT_EQ(request.rank(), 1);
+    EXPECT_TRUE(request.follow());
+    v1::ReadLogResponse response;
+    response.set_data("line\n");
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+  ServeJob(v1::RUNNING, v1::OUTCOME_UNSPECIFIED);
+  EXPECT_EQ(Run("cancel abc --reason why").out, "jobs/abc CANCELLING\n");
+  EXPECT_EQ(Run("logs abc --rank 1 -f").out, "line\n");
+  EXPECT_THAT(Run("get abc").out, HasSubstr("state    RUNNING\n"));
+  EXPECT_THAT(Run("get abc -o yaml").out, HasSubstr("\nname: jobs/abc\n"));
+}
+
+TEST_F(CliTest, ModelsAreListedAndDownloaded) {
+  const std::string contents = "weights";
+  std::string file_name = "model.safetensors";
+  service_.get_job = [&](const v1::GetJobRequest& request, v1::Job* job) {
+    Fill(request.name(), v1::SUCCEEDED, v1::TARGET_MET, job);
+    v1::Artifact* model = job->add_models();
+    model->set_name("jobs/abc/models/final");
+    v1::ArtifactFile* file = model->add_files();
+    file->set_path(file_name);
+    file->set_size_bytes(contents.size());
+    file->set_sha256(Sha256Hex(contents));
+    return grpc::Status::OK;
+  };
+  service_.download = [&](const v1::DownloadArtifactRequest&,
+                          grpc::ServerContext*, auto* writer) {
+    v1::DownloadArtifactResponse response;
+    response.set_data(contents);
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_THAT(Run("models abc").out, HasSubstr("final"));
+  const std::string folder = absl::StrCat(Folder(), "/models/abc");
+  EXPECT_EQ(Run("models abc --download " + folder).code, 0);
+  ASSERT_OK_AND_ASSIGN(const std::string got,
+                       ReadFile(folder + "/model.safetensors"));
+  EXPECT_EQ(got, contents);
+  EXPECT_EQ(Run("models abc --model other --download " + folder).code, 5);
+  // A server cannot write elsewhere.
+  file_name = "../escaped";
+  EXPECT_EQ(Run("models abc --download " + folder).code, 1);
+  EXPECT_THAT(ReadFile(absl::StrCat(Folder(), "/models/escaped")),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(CliTest, RunSaysWhichProgramIsMissing) {
+  const Outcome outcome = Run("run " + GoodFile());
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot find comera-server"));
+}
+
+}  // namespace
+}  // namespace comera::client

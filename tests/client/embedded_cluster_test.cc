@@ -1,0 +1,163 @@
+#include "client/embedded_cluster.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "client/training_client.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace comera::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EmbeddedClusterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", info->name());
+    std::filesystem::create_directories(folder_);
+    options_.server_binary =
+        std::filesystem::absolute("tests/client/fake_server").string();
+    options_.worker_binary = Script("worker", "exec tail -f /dev/null");
+    options_.trainer_binary = Script("trainer", "exit 0");
+    options_.data_dir = absl::StrCat(folder_, "/data");
+    options_.status_file = absl::StrCat(folder_, "/status.json");
+    options_.slots = 3;
+    options_.restart_backoff = absl::ZeroDuration();
+    options_.stop_timeout = absl::Seconds(5);
+    options_.on_failure = [this](const absl::Status& status) {
+      failure_ = status;
+      failed_.Notify();
+    };
+  }
+
+  std::string Script(const std::string& name, const std::string& body) {
+    const std::string path = absl::StrCat(folder_, "/", name);
+    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+    chmod(path.c_str(), 0755);
+    return path;
+  }
+
+  nlohmann::json Status() {
+    const auto text = ReadFile(options_.status_file);
+    return text.ok() ? nlohmann::json::parse(*text) : nlohmann::json();
+  }
+
+  // The pid that follows `old` under `key` in the status file.
+  int NextPid(const std::string& key, int old) {
+    while (Status()[key] == old) std::this_thread::yield();
+    return Status()[key];
+  }
+
+  static bool IsAlive(int pid) { return kill(pid, 0) == 0 || errno == EPERM; }
+
+  std::string folder_;
+  EmbeddedCluster::Options options_;
+  absl::Status failure_;
+  absl::Notification failed_;
+};
+
+TEST_F(EmbeddedClusterTest, ChildrenAreStartedAgainAndStopped) {
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  const std::string address = cluster->address();
+  auto client = TrainingClient::Connect(address, {});
+  EXPECT_OK(client->ServerVersion());
+  EXPECT_EQ(Status()["server"], address);
+  const int server = Status()["server_pid"];
+  const int worker = Status()["worker_pid"];
+  kill(server, SIGKILL);
+  const int new_server = NextPid("server_pid", server);
+  kill(worker, SIGKILL);
+  const int new_worker = NextPid("worker_pid", worker);
+  // At the same place.
+  EXPECT_OK(client->ServerVersion());
+  EXPECT_TRUE(IsAlive(new_worker));
+  cluster->Stop();
+  for (int pid : {server, worker, new_server, new_worker}) {
+    EXPECT_FALSE(IsAlive(pid));
+  }
+  EXPECT_FALSE(failed_.HasBeenNotified());
+}
+
+TEST_F(EmbeddedClusterTest, WorkerGetsItsSlotsAndTheAddress) {
+  const std::string told = absl::StrCat(folder_, "/told");
+  options_.worker_binary = Script(
+      "worker", absl::StrCat("echo \"$@\" > ", told, ".part; mv ", told,
+                             ".part ", told, "; exec tail -f /dev/null"));
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  while (!ReadFile(told).ok()) std::this_thread::yield();
+  const std::string arguments = *ReadFile(told);
+  EXPECT_THAT(arguments, HasSubstr("--slots=3"));
+  EXPECT_THAT(arguments, HasSubstr("--server=" + cluster->address()));
+  EXPECT_THAT(arguments, HasSubstr("--trainer=" + options_.trainer_binary));
+}
+
+TEST_F(EmbeddedClusterTest, CancelsWhatAnEarlierRunLeft) {
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  ASSERT_OK_AND_ASSIGN(
+      const std::string name,
+      ReadFile(absl::StrCat(options_.data_dir, "/server/cancelled")));
+  EXPECT_EQ(name, "jobs/left");
+}
+
+TEST_F(EmbeddedClusterTest, OneAtATimePerFolder) {
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  EXPECT_THAT(EmbeddedCluster::Start(options_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("another `comera run`")));
+}
+
+TEST_F(EmbeddedClusterTest, ACoordinatorThatEndsAtOnceIsToldWithItsLog) {
+  options_.server_binary = Script("server", "echo no disk >&2; exit 7");
+  EXPECT_THAT(EmbeddedCluster::Start(options_),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no disk")));
+}
+
+TEST_F(EmbeddedClusterTest, AWorkerThatKeepsEndingIsGivenUp) {
+  options_.worker_binary = Script("worker", "exit 7");
+  options_.max_restarts = 2;
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  failed_.WaitForNotification();
+  EXPECT_THAT(failure_, StatusIs(absl::StatusCode::kUnavailable,
+                                 HasSubstr("exit status 7")));
+}
+
+TEST_F(EmbeddedClusterTest, AChildThatIgnoresTermIsKilled) {
+  options_.worker_binary =
+      Script("worker", "trap '' TERM; while :; do tail -f /dev/null; done");
+  options_.stop_timeout = absl::Milliseconds(100);
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  const int worker = Status()["worker_pid"];
+  cluster->Stop();
+  EXPECT_FALSE(IsAlive(worker));
+}
+
+TEST_F(EmbeddedClusterTest, MissingProgramsAreNamed) {
+  options_.worker_binary = "";
+  EXPECT_THAT(EmbeddedCluster::Start(options_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("comera-worker")));
+  const ClusterBinaries none = FindClusterBinaries(folder_);
+  EXPECT_EQ(none.server, "");
+  Script("comera-server", "");
+  EXPECT_EQ(FindClusterBinaries(folder_).server,
+            absl::StrCat(folder_, "/comera-server"));
+  std::filesystem::create_directories(folder_ + "/client");
+  EXPECT_EQ(FindClusterBinaries(folder_ + "/client").server, "");
+}
+
+}  // namespace
+}  // namespace comera::client

@@ -1,0 +1,230 @@
+#include "client/cli/progress_view.h"
+
+#include <string>
+
+#include "absl/strings/str_join.h"
+#include "client/cli/run_figures.h"
+#include "client/cli/text_format.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace comera::client {
+namespace {
+
+template <typename Message>
+Message FromText(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message));
+  return message;
+}
+
+v1::JobEvent Event(const std::string& text) {
+  return FromText<v1::JobEvent>(text);
+}
+
+const char kJob[] = R"pb(
+  name: "jobs/abc"
+  state: RUNNING
+  spec {
+    model { family: MASKED_LM }
+    objective { late { target_loss: 5.5 target_ratio: 0.9 } }
+  }
+)pb";
+const char kRunInfo[] = R"pb(
+  run_info {
+    train_samples: 12345
+    validation_samples: 678
+    vocabulary_size: 4096
+    baseline_loss: 6.5
+    initial_parameters: 200000
+    dense_parameters: 4000000
+  }
+)pb";
+const char kRanks[] = R"pb(
+  rank_snapshot {
+    layers {
+      layer: "ffn0"
+      layer_class: "ffn_up"
+      initial: [ 24, 24 ]
+      current: [ 12, 0 ]
+    }
+    layers {
+      layer: "q0"
+      layer_class: "attention"
+      initial: [ 8, 24, 8 ]
+      current: [ 8, 24, 8 ]
+    }
+  }
+)pb";
+const char kMetrics[] = R"pb(
+  time { seconds: 1000 }
+  metrics {
+    step: 1250
+    total_steps: 5000
+    stage: EARLY
+    loss: 5.9
+    smoothed_loss: 6.0125
+    validation_loss: 5.75
+    size_parameters: 160000
+    size_bytes: 640000
+    samples_per_second: 41.26
+    synchronized_bytes: 640000
+    dense_synchronized_bytes: 16000000
+    peak_memory_bytes: 314572800
+    target_loss: 5.5
+    target_size_parameters: 150000
+    eta { seconds: 192 }
+  }
+)pb";
+
+RunFigures Figures() {
+  RunFigures figures;
+  figures.Apply(FromText<v1::Job>(kJob));
+  for (const char* event : {kRunInfo, kRanks, kMetrics}) {
+    figures.Apply(Event(event));
+  }
+  return figures;
+}
+
+TEST(ProgressViewTest, BlockShowsAll) {
+  EXPECT_EQ(absl::StrJoin(ProgressBlock(Figures(), 120), "\n"),
+            R"(abc  RUNNING
+██████░░░░░░░░░░░░░░░░░░ 1,250/5,000  early stage  ETA 3m12s
+loss 6.013  validation 5.750 → 5.500
+size 625 KiB → 586 KiB  (dense / 25.0)
+attention ████████████████████████ rank 13.3 of 13.3
+ffn_up    ██████░░░░░░░░░░░░░░░░░░ rank 6.0 of 24.0
+41.3 samples/s  625 KiB/step (dense / 25.0)  memory 300 MiB)");
+}
+
+TEST(ProgressViewTest, BlockFitsItsWidth) {
+  for (const std::string& line : ProgressBlock(Figures(), 20)) {
+    EXPECT_LE(DisplayWidth(line), 20u) << line;
+  }
+}
+
+TEST(ProgressViewTest, BlockBeforeTheFirstMetrics) {
+  RunFigures figures;
+  v1::Job job = FromText<v1::Job>(kJob);
+  job.set_state(v1::QUEUED);
+  job.set_reason("waits for 2 ranks\x1b[2J");
+  figures.Apply(job);
+  EXPECT_EQ(absl::StrJoin(ProgressBlock(figures, 80), "\n"),
+            "abc  QUEUED  waits for 2 ranks [2J");
+}
+
+TEST(ProgressViewTest, PlainLine) {
+  EXPECT_EQ(ProgressLine(Figures()),
+            "step 1250/5000  early stage  loss 6.013  validation 5.750 → 5.500"
+            "  size 625 KiB → 586 KiB  (dense / 25.0)  41.3 samples/s"
+            "  625 KiB/step (dense / 25.0)  memory 300 MiB  ETA 3m12s");
+}
+
+TEST(ProgressViewTest, EventLines) {
+  EXPECT_EQ(EventLine(Event("state_change { state: RUNNING }")), "RUNNING");
+  EXPECT_EQ(EventLine(Event(R"pb(state_change {
+                                   state: SUCCEEDED
+                                   outcome: TARGET_MET
+                                   reason: "done"
+                                 })pb")),
+            "SUCCEEDED TARGET_MET: done");
+  EXPECT_EQ(EventLine(Event(R"pb(incident {
+                                   failure_class: RANK_LOST
+                                   epoch: 1
+                                   rank: 1
+                                   message: "signal 9"
+                                 })pb")),
+            "attempt 1 lost: RANK_LOST on rank 1: signal 9");
+  EXPECT_EQ(EventLine(Event("dropped { count: 12 }")),
+            "(12 progress samples were left out)");
+  EXPECT_EQ(EventLine(Event(kRunInfo)),
+            "12,345 training and 678 validation samples, vocabulary 4,096, "
+            "200,000 parameters (dense: 4,000,000), baseline loss 6.500");
+  EXPECT_EQ(EventLine(Event(kMetrics)), "");
+  EXPECT_EQ(EventLine(v1::JobEvent()), "");
+}
+
+TEST(ProgressViewTest, SummaryOfAJobThatMetItsTarget) {
+  RunFigures figures = Figures();
+  figures.Apply(Event(R"pb(result {
+                             outcome: TARGET_MET
+                             validation_loss: 5.45
+                             size_parameters: 140000
+                             size_bytes: 560000
+                           })pb"));
+  v1::Job job = FromText<v1::Job>(kJob);
+  job.set_state(v1::SUCCEEDED);
+  job.set_outcome(v1::TARGET_MET);
+  job.mutable_start_time()->set_seconds(1000);
+  job.mutable_end_time()->set_seconds(1192);
+  figures.Apply(job);
+  EXPECT_EQ(absl::StrJoin(Summary(figures, "/m/abc"), "\n"),
+            R"(job                      jobs/abc
+outcome                  SUCCEEDED TARGET_MET
+time                     3m12s
+validation loss          5.450, target 5.500, unigram baseline 6.500
+size                     547 KiB (140,000 parameters), target 586 KiB, 28.6x smaller than dense (15.26 MiB)
+ranks attention          13.3 → 13.3
+ranks ffn_up             24.0 → 6.0
+gradient bytes per step  625 KiB, dense 15.26 MiB: 25.0x fewer
+peak memory per rank     300 MiB
+model                    /m/abc)");
+}
+
+TEST(ProgressViewTest, SummaryOfAJobThatFailedBeforeItBegan) {
+  RunFigures figures;
+  figures.Apply(FromText<v1::Job>(R"pb(
+    name: "jobs/abc"
+    state: FAILED
+    failure { failure_class: DATA message: "no file matches" }
+  )pb"));
+  EXPECT_EQ(absl::StrJoin(Summary(figures, ""), "\n"),
+            "job      jobs/abc\n"
+            "outcome  FAILED (DATA)\n"
+            "failure  no file matches");
+}
+
+TEST(ProgressViewTest, AccuracyOfClassifiers) {
+  RunFigures figures;
+  figures.Apply(Event(R"pb(metrics {
+                             step: 1
+                             total_steps: 2
+                             loss: 1
+                             validation_loss: 1
+                             validation_accuracy: 0.4567
+                           })pb"));
+  EXPECT_NE(ProgressLine(figures).find("accuracy 45.7%"), std::string::npos);
+  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  EXPECT_NE(summary.find("45.67%"), std::string::npos) << summary;
+}
+
+TEST(RunFiguresTest, KeepsTheHighestMemoryAndCountsLostEvents) {
+  RunFigures figures = Figures();
+  figures.Apply(Event("metrics { step: 2 peak_memory_bytes: 5 }"));
+  figures.Apply(Event("dropped { count: 3 }"));
+  figures.Apply(Event("dropped { count: 4 }"));
+  EXPECT_EQ(figures.peak_memory_bytes(), 314572800);
+  EXPECT_EQ(figures.dropped_events(), 7);
+  // The last validation stays known between validations.
+  EXPECT_EQ(figures.validation_loss(), 5.75);
+}
+
+TEST(TextFormatTest, FiguresAsPeopleWriteThem) {
+  EXPECT_EQ(DurationText(absl::Seconds(7)), "7s");
+  EXPECT_EQ(DurationText(absl::Seconds(192)), "3m12s");
+  EXPECT_EQ(DurationText(absl::Minutes(125)), "2h05m");
+  EXPECT_EQ(DurationText(absl::Hours(99)), "4d03h");
+  EXPECT_EQ(DurationText(-absl::Seconds(5)), "0s");
+  EXPECT_EQ(DurationText(absl::InfiniteDuration()), "100000d00h");
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatShort(1026528), "1.03M");
+  EXPECT_EQ(Printable("a\x1b[1m\n\u009b!"), "a [1m   !");
+  EXPECT_EQ(CutToWidth("→→→", 2), "→→");
+  EXPECT_EQ(FormatTable({{"A", "B"}, {"→→→", "x"}}), "A    B\n→→→  x\n");
+}
+
+}  // namespace
+}  // namespace comera::client
