@@ -34,8 +34,8 @@ std::unique_ptr<LayerHarness> LayerHarness::ForLinear(int64_t inputs,
   if (f.dense()) {
     harness->linear_ = std::make_unique<DenseLinear>(harness->plan_, "layer");
   } else {
-    harness->linear_ =
-        std::make_unique<TtLinear>(harness->plan_, layer, f, max_rows, false);
+    harness->linear_ = std::make_unique<TtLinear>(harness->plan_, layer, f,
+                                                  max_rows, "linear");
   }
   harness->Commit();
   return harness;

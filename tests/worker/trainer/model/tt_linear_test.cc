@@ -115,14 +115,15 @@ class TtLinearTest : public ::testing::TestWithParam<Case> {
   std::vector<float> Forward(const Step& step, int64_t first, int64_t rows) {
     std::vector<float> y(rows * outputs_);
     EXPECT_OK(layer_->linear().Forward(
-        step, {x_.data() + first * inputs_, rows, inputs_},
+        step, first, {x_.data() + first * inputs_, rows, inputs_},
         {y.data(), rows, outputs_}));
     return y;
   }
   void Backward(const Step& step, int64_t first, int64_t rows,
                 std::vector<float>* grad_x, bool accumulate) {
     EXPECT_OK(layer_->linear().Backward(
-        step, {grad_y_.data() + first * outputs_, rows, outputs_},
+        step, first, {x_.data() + first * inputs_, rows, inputs_},
+        {grad_y_.data() + first * outputs_, rows, outputs_},
         {grad_x->data() + first * inputs_, rows, inputs_}, accumulate));
   }
 
@@ -250,14 +251,17 @@ TEST(GoneTtLinearTest, OnlyTheBiasIsLeft) {
   std::vector<float> y(12), grad_x(18, 5);
   const Step step = layer->step();
   ASSERT_OK(layer->linear().Prepare(step));
-  ASSERT_OK(layer->linear().Forward(step, {x.data(), 3, 6}, {y.data(), 3, 4}));
+  ASSERT_OK(
+      layer->linear().Forward(step, 0, {x.data(), 3, 6}, {y.data(), 3, 4}));
   EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}));
-  ASSERT_OK(layer->linear().Backward(step, {grad_y.data(), 3, 4},
+  ASSERT_OK(layer->linear().Backward(step, 0, {x.data(), 3, 6},
+                                     {grad_y.data(), 3, 4},
                                      {grad_x.data(), 3, 6}, true));
   EXPECT_EQ(grad_x, std::vector<float>(18, 5));
   ASSERT_OK(layer->linear().FinishBackward(step));
   EXPECT_EQ(layer->gradients(), (std::vector<float>{15, 9, 12, 15}));
-  ASSERT_OK(layer->linear().Backward(step, {grad_y.data(), 3, 4},
+  ASSERT_OK(layer->linear().Backward(step, 0, {x.data(), 3, 6},
+                                     {grad_y.data(), 3, 4},
                                      {grad_x.data(), 3, 6}, false));
   EXPECT_EQ(grad_x, std::vector<float>(18, 0));
 }
@@ -271,9 +275,11 @@ TEST(DenseLinearTest, EqualsItsDefinition) {
   std::vector<float> y(6), grad_x(4, 1);
   const Step step = layer->step();
   ASSERT_OK(layer->linear().Prepare(step));
-  ASSERT_OK(layer->linear().Forward(step, {x.data(), 2, 2}, {y.data(), 2, 3}));
+  ASSERT_OK(
+      layer->linear().Forward(step, 0, {x.data(), 2, 2}, {y.data(), 2, 3}));
   EXPECT_EQ(y, (std::vector<float>{19, 32, 45, 29, 46, 63}));
-  ASSERT_OK(layer->linear().Backward(step, {grad_y.data(), 2, 3},
+  ASSERT_OK(layer->linear().Backward(step, 0, {x.data(), 2, 2},
+                                     {grad_y.data(), 2, 3},
                                      {grad_x.data(), 2, 2}, true));
   ASSERT_OK(layer->linear().FinishBackward(step));
   EXPECT_EQ(grad_x, (std::vector<float>{8, 17, 6, 12}));

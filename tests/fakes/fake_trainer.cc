@@ -1,0 +1,184 @@
+// Stands in for comera-trainer: does what the job's display_name (or --do=)
+// says, in the trainer's own language of events and exit codes.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "comera/v1/progress.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "worker/collective/rendezvous.h"
+#include "worker/trainer/task.pb.h"
+
+namespace comera {
+namespace {
+
+using trainer::TrainerTask;
+
+volatile sig_atomic_t asked_to_stop = 0;
+
+void Tell(const v1::TrainerEvent& event) {
+  std::string line;
+  (void)google::protobuf::util::MessageToJsonString(event, &line);
+  line += '\n';
+  (void)!write(STDOUT_FILENO, line.data(), line.size());
+}
+
+void TellHeartbeat(int64_t step) {
+  v1::TrainerEvent event;
+  event.mutable_heartbeat()->set_stage(v1::EARLY);
+  event.mutable_heartbeat()->set_step(step);
+  event.mutable_heartbeat()->set_collectives(10 * step);
+  Tell(event);
+}
+
+void WriteModel(const TrainerTask& task) {
+  const std::string folder = task.work_dir() + "/model";
+  (void)!system(("mkdir -p " + folder).c_str());
+  std::ofstream(folder + "/config.json") << "{}";
+  // More than one piece of an upload.
+  std::ofstream(folder + "/model.safetensors") << std::string(3 << 20, 'w');
+}
+
+int Succeed(const TrainerTask& task) {
+  TellHeartbeat(1);
+  if (task.rank() != 0) return 0;
+  v1::TrainerEvent event;
+  event.mutable_run_info()->set_total_steps(3);
+  Tell(event);
+  for (int step = 1; step <= 3; ++step) {
+    event.mutable_metrics()->set_step(step);
+    Tell(event);
+  }
+  WriteModel(task);
+  event.mutable_result()->set_outcome(v1::COMPLETED);
+  event.mutable_result()->set_validation_loss(1.5);
+  event.mutable_result()->set_size_parameters(42);
+  Tell(event);
+  return 0;
+}
+
+int Fail(const TrainerTask& task) {
+  fprintf(stderr, "a line about the data\n");
+  v1::TrainerEvent event;
+  event.mutable_failure()->set_failure_class(v1::DATA);
+  event.mutable_failure()->set_message("line 7 is junk");
+  Tell(event);
+  return 1;
+}
+
+int Crash(const TrainerTask& task) {
+  TellHeartbeat(1);
+  fprintf(stderr, "about to crash\n");
+  printf("unfinished");
+  fflush(stdout);
+  signal(SIGABRT, SIG_DFL);
+  raise(SIGABRT);
+  return 0;
+}
+
+// Waits for SIGTERM, then ends in good order.
+int Wait(const TrainerTask& task) {
+  sigset_t term, old;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &old);
+  signal(SIGTERM, [](int) { asked_to_stop = 1; });
+  TellHeartbeat(7);
+  while (!asked_to_stop) sigsuspend(&old);
+  fprintf(stderr, "stopping as asked\n");
+  return 0;
+}
+
+int IgnoreTerm(const TrainerTask& task) {
+  signal(SIGTERM, SIG_IGN);
+  TellHeartbeat(1);
+  while (true) pause();
+}
+
+int Spam(const TrainerTask& task) {
+  const std::string line(999, 's');
+  for (int i = 0; i < 1500; ++i) fprintf(stderr, "%s\n", line.c_str());
+  printf("%s\n", std::string(3 << 20, 'x').c_str());  // Too long a line.
+  printf("{\"not\": an event}\nplain words\n");
+  fflush(stdout);
+  return Succeed(task);
+}
+
+// Leaves a process behind that holds the pipes open.
+int Orphan(const TrainerTask& task) {
+  if (fork() == 0) {
+    while (true) pause();
+  }
+  return Succeed(task);
+}
+
+int ShowEnvironment(const TrainerTask& task) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK",
+                           "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS"}) {
+    const char* value = getenv(name);
+    fprintf(stderr, "%s=%s ", name, value == nullptr ? "-" : value);
+  }
+  char byte;
+  fprintf(stderr, "stdin=%zd pgid=%d\n", read(STDIN_FILENO, &byte, 1),
+          getpgrp() == getpid());
+  return Succeed(task);
+}
+
+int Meet(const TrainerTask& task) {
+  auto rendezvous = collective::FileRendezvous::Open(task.rendezvous_dir());
+  if (!rendezvous.ok()) return 2;
+  const auto key = [](int rank) { return "at/" + std::to_string(rank); };
+  if (!rendezvous->Set(key(task.rank()), "address").ok()) return 2;
+  const auto other = rendezvous->Get(key(1 - task.rank()), absl::Seconds(30));
+  if (!other.ok()) return 3;
+  fprintf(stderr, "met %s\n", other->c_str());
+  return Succeed(task);
+}
+
+int Main(const std::string& what, const TrainerTask& task) {
+  static const auto* const kActs =
+      new std::map<std::string, int (*)(const TrainerTask&)>{
+          {"succeed", Succeed},
+          {"fail", Fail},
+          {"crash", Crash},
+          {"wait", Wait},
+          {"ignore_term", IgnoreTerm},
+          {"spam", Spam},
+          {"orphan", Orphan},
+          {"environment", ShowEnvironment},
+          {"meet", Meet}};
+  const auto act = kActs->find(what);
+  if (act == kActs->end()) {
+    fprintf(stderr, "no act \"%s\"\n", what.c_str());
+    return 64;
+  }
+  return act->second(task);
+}
+
+}  // namespace
+}  // namespace comera
+
+int main(int argc, char** argv) {
+  comera::trainer::TrainerTask task;
+  const std::string argument = argc == 2 ? argv[1] : "";
+  if (argument.rfind("--do=", 0) == 0) {
+    task.set_rank(1);
+    return comera::Main(argument.substr(5), task);
+  }
+  if (argument.rfind("--task=", 0) != 0) return 64;
+  std::ifstream file(argument.substr(7));
+  std::stringstream json;
+  json << file.rdbuf();
+  if (!google::protobuf::util::JsonStringToMessage(json.str(), &task).ok()) {
+    return 65;
+  }
+  return comera::Main(task.spec().display_name(), task);
+}

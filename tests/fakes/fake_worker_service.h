@@ -1,0 +1,92 @@
+#ifndef COMERA_TESTS_FAKES_FAKE_WORKER_SERVICE_H_
+#define COMERA_TESTS_FAKES_FAKE_WORKER_SERVICE_H_
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera {
+
+// A coordinator's worker service on loopback that wants what the test says,
+// keeps what it is told, and acknowledges it unless told otherwise.
+class FakeWorkerService : public v1::WorkerService::Service {
+ public:
+  using Key = std::tuple<std::string, int64_t, int32_t>;
+
+  // What was told so far.
+  struct State {
+    int calls = 0;
+    int seen_calls = 0;  // Calls with seen_version up to date.
+    v1::SynchronizeRequest last;
+    std::map<Key, v1::RankStatus> ranks;
+    // Highest phase seen at any time, and how often EXITED was told.
+    std::map<Key, int> exits_told;
+    std::vector<v1::ProgressReport> reports;
+    int repeated_reports = 0;
+    std::map<Key, std::string> logs;
+    std::map<std::string, std::string> rendezvous;
+    // By artifact and file; whole files only.
+    std::map<std::string, std::string> files;
+    std::map<std::string, v1::ArtifactFile> headers;
+    int uploads = 0;
+  };
+
+  FakeWorkerService();
+  ~FakeWorkerService() override;
+
+  // Address to connect to; stays the same over Stop and Start.
+  const std::string& address() const { return address_; }
+  void Start();
+  void Stop();
+
+  // Changes what is wanted or how calls are answered.
+  void Want(std::vector<v1::RankAssignment> desired);
+  void SetAcknowledging(bool on);
+  void SetForgetting(bool on);
+  void SetError(absl::Status status);
+  void SetUploadError(absl::Status status);
+  void Offer(const v1::RendezvousEntry& entry);
+
+  // Waits until `done` holds; false if it does not within 20 s.
+  bool WaitFor(const std::function<bool(const State&)>& done);
+  State state();
+
+  grpc::Status Synchronize(grpc::ServerContext* context,
+                           const v1::SynchronizeRequest* request,
+                           v1::SynchronizeResponse* response) override;
+  grpc::Status UploadArtifact(
+      grpc::ServerContext* context,
+      grpc::ServerReader<v1::UploadArtifactRequest>* reader,
+      v1::UploadArtifactResponse* response) override;
+
+ private:
+  void Take(const v1::SynchronizeRequest& request,
+            v1::SynchronizeResponse* response);
+
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_;
+  std::vector<v1::RankAssignment> desired_;
+  std::vector<v1::RendezvousEntry> offered_;
+  int64_t version_ = 1;
+  bool acknowledging_ = true;
+  bool forgetting_ = true;
+  bool stopping_ = false;
+  absl::Status error_;
+  absl::Status upload_error_;
+};
+
+}  // namespace comera
+
+#endif  // COMERA_TESTS_FAKES_FAKE_WORKER_SERVICE_H_

@@ -1,0 +1,359 @@
+#include "worker/rank_table.h"
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace comera::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const absl::Time kNow = absl::FromUnixSeconds(1000000);
+
+v1::RankAssignment Assignment(const std::string& job, int64_t epoch, int rank,
+                              int slot) {
+  v1::RankAssignment assignment;
+  assignment.set_job(job);
+  assignment.set_epoch(epoch);
+  assignment.set_rank(rank);
+  assignment.set_world_size(2);
+  assignment.set_local_world_size(2);
+  assignment.set_slot(slot);
+  return assignment;
+}
+
+class RankTableTest : public testing::Test {
+ protected:
+  RankTableTest() : table_(Slots()) {}
+
+  static std::vector<v1::Slot> Slots() {
+    std::vector<v1::Slot> slots(2);
+    slots[1].set_index(1);
+    return slots;
+  }
+
+  // An answer that wants `desired` and forgets `forget`.
+  void Answer(const std::vector<v1::RankAssignment>& desired,
+              const std::vector<v1::RankAssignment>& forget = {}) {
+    v1::SynchronizeResponse response;
+    for (const auto& assignment : desired) {
+      *response.add_desired() = assignment;
+    }
+    for (const auto& assignment : forget) {
+      v1::RankKey* key = response.add_forget();
+      key->set_job(assignment.job());
+      key->set_epoch(assignment.epoch());
+      key->set_rank(assignment.rank());
+    }
+    table_.OnAnswer(response);
+  }
+
+  // Ids of what Reconcile starts.
+  std::vector<RankProcesses::Id> Starts() {
+    std::vector<RankProcesses::Id> ids;
+    for (const auto& start : table_.Reconcile(kNow).start) {
+      ids.push_back(start.id);
+    }
+    return ids;
+  }
+
+  v1::SynchronizeRequest Request() {
+    v1::SynchronizeRequest request;
+    news_ = table_.Fill(&request);
+    return request;
+  }
+
+  v1::TrainerEvent Heartbeat(int64_t step, v1::Stage stage = v1::EARLY) {
+    v1::TrainerEvent event;
+    event.mutable_heartbeat()->set_step(step);
+    event.mutable_heartbeat()->set_stage(stage);
+    return event;
+  }
+
+  v1::TrainerEvent Result() {
+    v1::TrainerEvent event;
+    event.mutable_result()->set_outcome(v1::TARGET_MET);
+    event.mutable_result()->set_validation_loss(1.25);
+    return event;
+  }
+
+  RankTable table_;
+  bool news_ = false;
+};
+
+TEST_F(RankTableTest, StartsWhatIsWantedOnce) {
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
+  EXPECT_THAT(Starts(), ElementsAre(1, 2));
+  EXPECT_THAT(Starts(), IsEmpty());
+  // The same answer again.
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
+  EXPECT_THAT(Starts(), IsEmpty());
+  EXPECT_EQ(Request().ranks_size(), 2);
+  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::STARTING);
+}
+
+TEST_F(RankTableTest, AnUnknownSlotIsNotUsed) {
+  Answer({Assignment("jobs/a", 1, 0, 2)});
+  EXPECT_THAT(Starts(), IsEmpty());
+}
+
+TEST_F(RankTableTest, StopsWhatIsNotWantedOnce) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  Answer({});
+  EXPECT_THAT(table_.Reconcile(kNow).stop, ElementsAre(1));
+  EXPECT_THAT(table_.Reconcile(kNow).stop, IsEmpty());
+  table_.OnExit(1, {}, kNow);
+  const v1::RankStatus status = Request().ranks(0);
+  EXPECT_EQ(status.phase(), v1::RankStatus::EXITED);
+  EXPECT_FALSE(status.has_failure());
+}
+
+TEST_F(RankTableTest, ASlotIsFreeOnlyWhenItsProcessIsGone) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  EXPECT_THAT(Starts(), ElementsAre(1));
+  Answer({Assignment("jobs/b", 1, 0, 0)});
+  EXPECT_THAT(Starts(), IsEmpty());
+  table_.OnExit(1, {}, kNow);
+  EXPECT_THAT(Starts(), ElementsAre(2));
+}
+
+TEST_F(RankTableTest, EpochsOfAJobDoNotOverlap) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  Answer({Assignment("jobs/a", 2, 0, 1)});
+  EXPECT_THAT(Starts(), IsEmpty());
+  table_.OnExit(1, {}, kNow);
+  EXPECT_THAT(Starts(), ElementsAre(2));
+}
+
+TEST_F(RankTableTest, WhatEndedIsNeverStartedAgain) {
+  const auto rank = Assignment("jobs/a", 2, 0, 0);
+  Answer({rank});
+  Starts();
+  RankExit crash;
+  crash.signal = 11;
+  table_.OnExit(1, crash, kNow);
+  Request();
+  Answer({rank}, {rank});
+  EXPECT_THAT(Starts(), IsEmpty());
+  EXPECT_EQ(Request().ranks_size(), 0);
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  EXPECT_THAT(Starts(), IsEmpty());
+  Answer({Assignment("jobs/a", 3, 0, 0)});
+  EXPECT_THAT(Starts(), ElementsAre(2));
+}
+
+TEST_F(RankTableTest, AnEndIsKeptUntilForgotten) {
+  const auto rank = Assignment("jobs/a", 1, 1, 0);
+  Answer({rank});
+  Starts();
+  RankExit crash;
+  crash.signal = 11;
+  crash.log_tail = "bad \xff byte";
+  crash.peak_memory_bytes = 77;
+  table_.OnExit(1, crash, kNow);
+  for (int i = 0; i < 2; ++i) {
+    const v1::RankStatus status = Request().ranks(0);
+    EXPECT_EQ(status.failure().failure_class(), v1::RANK_LOST);
+    EXPECT_EQ(status.failure().rank(), 1);
+    EXPECT_EQ(status.failure().log_tail(), "bad ? byte");
+    EXPECT_EQ(status.peak_memory_bytes(), 77);
+    Answer({});
+  }
+  Request();
+  Answer({}, {rank});
+  EXPECT_EQ(Request().ranks_size(), 0);
+  EXPECT_EQ(table_.TakeFinishedEpochs().size(), 1);
+  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+}
+
+TEST_F(RankTableTest, AForgetForWhatWasNotToldIsPassedOver) {
+  const auto rank = Assignment("jobs/a", 1, 0, 0);
+  Answer({rank});
+  Starts();
+  Answer({rank}, {rank});
+  EXPECT_EQ(Request().ranks_size(), 1);
+}
+
+TEST_F(RankTableTest, TheTrainersOwnFailureWins) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  v1::TrainerEvent event;
+  event.mutable_failure()->set_failure_class(v1::NAN_LOSS);
+  table_.OnEvent(1, event);
+  RankExit exit;
+  exit.code = 1;
+  exit.log_tail = "tail";
+  table_.OnExit(1, exit, kNow);
+  const v1::RankStatus status = Request().ranks(0);
+  EXPECT_EQ(status.failure().failure_class(), v1::NAN_LOSS);
+  EXPECT_EQ(status.failure().epoch(), 1);
+  EXPECT_EQ(status.failure().log_tail(), "tail");
+}
+
+TEST_F(RankTableTest, KernelKillsAreOutOfMemory) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  RankExit exit;
+  exit.signal = 9;
+  exit.out_of_memory_kill = true;
+  table_.OnExit(1, exit, kNow);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::OUT_OF_MEMORY);
+}
+
+TEST_F(RankTableTest, Rank0MustGiveAResult) {
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
+  Starts();
+  EXPECT_EQ(table_.OnExit(1, {}, kNow), std::nullopt);
+  EXPECT_EQ(table_.OnExit(2, {}, kNow), std::nullopt);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_FALSE(Request().ranks(1).has_failure());
+}
+
+TEST_F(RankTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
+  const auto rank = Assignment("jobs/a", 1, 0, 0);
+  Answer({rank});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  ASSERT_TRUE(uploading.has_value());
+  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::RUNNING);
+  v1::Artifact model;
+  model.set_name("jobs/a/models/final");
+  table_.OnUpload(*uploading, model, kNow);
+  const v1::RankStatus status = Request().ranks(0);
+  EXPECT_TRUE(news_);
+  EXPECT_EQ(status.phase(), v1::RankStatus::EXITED);
+  EXPECT_EQ(status.result().outcome(), v1::TARGET_MET);
+  EXPECT_EQ(status.model().name(), "jobs/a/models/final");
+  EXPECT_EQ(status.model().validation_loss(), 1.25);
+  Answer({}, {rank});
+  EXPECT_THAT(table_.TakeFinishedJobs(), ElementsAre("jobs/a"));
+}
+
+TEST_F(RankTableTest, AnUnwantedModelIsAbandoned) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  Answer({});
+  EXPECT_EQ(table_.Reconcile(kNow).abandon.size(), 1);
+  table_.OnUpload(*uploading, v1::Artifact(), kNow);
+  const v1::RankStatus status = Request().ranks(0);
+  EXPECT_EQ(status.phase(), v1::RankStatus::EXITED);
+  EXPECT_FALSE(status.has_result());
+}
+
+TEST_F(RankTableTest, AModelThatCannotBeStoredIsAFailure) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  table_.OnUpload(*uploading, absl::FailedPreconditionError("no files"), kNow);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::INTERNAL);
+  EXPECT_FALSE(Request().ranks(0).has_result());
+}
+
+TEST_F(RankTableTest, OnlyRank0Reports) {
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
+  Starts();
+  EXPECT_TRUE(table_.OnEvent(1, Heartbeat(1)));
+  EXPECT_TRUE(table_.OnEvent(1, Heartbeat(2)));  // Same stage: no report.
+  EXPECT_TRUE(table_.OnEvent(2, Heartbeat(3)));
+  EXPECT_FALSE(table_.OnEvent(3, Heartbeat(4)));
+  const v1::SynchronizeRequest request = Request();
+  EXPECT_EQ(request.reports_size(), 1);
+  EXPECT_EQ(request.ranks(0).step(), 2);
+  EXPECT_EQ(request.ranks(1).step(), 3);
+  EXPECT_EQ(request.ranks(1).phase(), v1::RankStatus::RUNNING);
+}
+
+TEST_F(RankTableTest, TheEndIsToldAfterTheLastReport) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  v1::TrainerEvent checkpoint;
+  for (int step = 0; step < 600; ++step) {
+    checkpoint.mutable_checkpoint()->set_step(step);
+    table_.OnEvent(1, checkpoint);
+  }
+  RankExit crash;
+  crash.signal = 11;
+  table_.OnExit(1, crash, kNow);
+  v1::SynchronizeRequest request = Request();
+  EXPECT_EQ(request.reports_size(), 500);
+  EXPECT_EQ(request.ranks(0).phase(), v1::RankStatus::RUNNING);
+  EXPECT_FALSE(request.ranks(0).has_failure());
+  v1::SynchronizeResponse response;
+  v1::ReportAck* ack = response.add_report_acks();
+  ack->set_job("jobs/a");
+  ack->set_epoch(1);
+  ack->set_number(500);
+  table_.OnAnswer(response);
+  request = Request();
+  EXPECT_TRUE(news_);
+  EXPECT_EQ(request.reports_size(), 100);
+  EXPECT_EQ(request.ranks(0).phase(), v1::RankStatus::EXITED);
+}
+
+TEST_F(RankTableTest, NewsAreChangesOfPhaseAndReports) {
+  Answer({Assignment("jobs/a", 1, 1, 0)});
+  Starts();
+  Request();
+  EXPECT_TRUE(news_);
+  Answer({Assignment("jobs/a", 1, 1, 0)});
+  Request();
+  EXPECT_FALSE(news_);
+  table_.OnEvent(1, Heartbeat(1));
+  Request();
+  EXPECT_TRUE(news_);
+  // Not answered: still news.
+  Request();
+  EXPECT_TRUE(news_);
+}
+
+TEST_F(RankTableTest, AFailedStartIsAnEnd) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.StartFailed(1, absl::NotFoundError("no trainer"), kNow);
+  EXPECT_FALSE(table_.HasProcesses());
+  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::EXITED);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::INTERNAL);
+}
+
+TEST_F(RankTableTest, ShutDownStopsAllAndTellsThemLost) {
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  ASSERT_TRUE(uploading.has_value());
+  table_.ShutDown();
+  const RankTable::Actions actions = table_.Reconcile(kNow);
+  EXPECT_THAT(actions.stop, ElementsAre(2));
+  EXPECT_EQ(actions.abandon.size(), 1);
+  table_.OnExit(2, {}, kNow);
+  const v1::SynchronizeRequest request = Request();
+  EXPECT_EQ(request.ranks_size(), 2);
+  for (const v1::RankStatus& status : request.ranks()) {
+    EXPECT_EQ(status.failure().failure_class(), v1::NODE_LOST);
+  }
+}
+
+TEST_F(RankTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  EXPECT_THAT(table_.MeetingGangs(), IsEmpty());
+  v1::RankAssignment wide = Assignment("jobs/b", 4, 0, 1);
+  wide.set_local_world_size(1);
+  Answer({Assignment("jobs/a", 1, 0, 0), wide});
+  Starts();
+  EXPECT_THAT(table_.MeetingGangs(),
+              ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
+  table_.OnEvent(2, Heartbeat(1));
+  EXPECT_THAT(table_.MeetingGangs(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace comera::worker
