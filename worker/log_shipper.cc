@@ -8,8 +8,9 @@
 namespace comera::worker {
 namespace {
 
-// A coordinator that takes no more of an ended log does not know the job.
-constexpr int kMaxIgnored = 10;
+// A coordinator that takes nothing of an ended log for so many calls (a minute
+// or more) does not know the job.
+constexpr int kMaxIgnored = 600;
 
 // At most `limit` bytes of the file from `offset`.
 std::string ReadFrom(const std::string& path, int64_t offset, size_t limit) {
