@@ -127,9 +127,10 @@ absl::Status CheckTtLinear(const Safetensors& file, Report* report) {
   std::vector<float> our_y(y.size()), our_grad_x(x.size());
   const trainer::Step step = layer->step();
   RETURN_IF_ERROR(layer->linear().Prepare(step));
-  RETURN_IF_ERROR(layer->linear().Forward(step, {x.data(), rows, inputs},
+  RETURN_IF_ERROR(layer->linear().Forward(step, 0, {x.data(), rows, inputs},
                                           {our_y.data(), rows, outputs}));
-  RETURN_IF_ERROR(layer->linear().Backward(step, {grad_y.data(), rows, outputs},
+  RETURN_IF_ERROR(layer->linear().Backward(step, 0, {x.data(), rows, inputs},
+                                           {grad_y.data(), rows, outputs},
                                            {our_grad_x.data(), rows, inputs},
                                            /*accumulate=*/false));
   RETURN_IF_ERROR(layer->linear().FinishBackward(step));

@@ -24,23 +24,27 @@ AttentionBlock::AttentionBlock(const Plan& plan, int64_t layer)
           absl::StrCat("encoder.layers.", layer, ".attention.norm.beta"))) {
   const ModelConfig& config = *plan.config;
   const int64_t rows = plan.max_rows;
+  constexpr const char* kParts[] = {"query", "key", "value"};
   const auto linear = [&](const char* part) {
     return MakeLinear(plan, absl::StrCat("layers.", layer, ".", part), rows,
-                      /*own_scratch=*/false);
+                      "linear");
   };
-  query_ = linear("query");
-  key_ = linear("key");
-  value_ = linear("value");
-  projection_ = linear("output");
+  for (int i = 0; i < 3; ++i) {
+    projections_[i] = linear(kParts[i]);
+    keep_projected_ |= !projections_[i]->repeats_cheaply();
+  }
+  output_projection_ = linear("output");
 
   const int64_t stream = rows * hidden_ * int64_t{sizeof(float)};
   const auto save = [&](const char* name, int64_t bytes) {
     return plan.saved->Reserve(
         absl::StrCat("layers.", layer, ".attention.", name), bytes);
   };
-  q_ = save("query", stream);
-  k_ = save("key", stream);
-  v_ = save("value", stream);
+  for (int i = 0; i < 3; ++i) {
+    kept_[i] = save(kParts[i], keep_projected_ ? stream : 0);
+  }
+  shared_ = plan.workspace->Reserve("attention.projected",
+                                    keep_projected_ ? 0 : 3 * stream);
   probabilities_ = save("probabilities", rows * config.length * config.heads *
                                              int64_t{sizeof(float)});
   context_ = save("context", stream);
@@ -54,6 +58,12 @@ AttentionBlock::AttentionBlock(const Plan& plan, int64_t layer)
       "block.attention", plan.backend->AttentionWorkspaceBytes(AttentionShape{
                              plan.max_batch, config.length, config.heads,
                              hidden_ / config.heads}));
+}
+
+Matrix AttentionBlock::Projected(int part, int64_t rows) const {
+  if (keep_projected_) return Saved(kept_[part], rows);
+  return Matrix(plan_.workspace->Floats(shared_) + part * rows * hidden_, rows,
+                hidden_);
 }
 
 Matrix AttentionBlock::Saved(kernels::Arena::Piece piece, int64_t rows) const {
@@ -84,28 +94,26 @@ absl::Status AttentionBlock::Forward(const Step& step, ConstMatrix x,
                                      const float* mask) {
   kernels::Backend& backend = *plan_.backend;
   const int64_t rows = step.rows();
-  const Matrix q = Saved(q_, rows), k = Saved(k_, rows), v = Saved(v_, rows);
-  for (const auto& [linear, y] :
-       {std::make_pair(query_.get(), q), std::make_pair(key_.get(), k),
-        std::make_pair(value_.get(), v)}) {
-    RETURN_IF_ERROR(linear->Prepare(step));
-    RETURN_IF_ERROR(linear->Forward(step, x, y));
+  for (int i = 0; i < 3; ++i) {
+    RETURN_IF_ERROR(projections_[i]->Prepare(step));
+    RETURN_IF_ERROR(projections_[i]->Forward(step, 0, x, Projected(i, rows)));
   }
   const Matrix context = Saved(context_, rows);
   RETURN_IF_ERROR(backend.Attention(
-      Shape(step), ProbabilityDropout(step), q, k, v, ConstVector(mask, rows),
+      Shape(step), ProbabilityDropout(step), Projected(0, rows),
+      Projected(1, rows), Projected(2, rows), ConstVector(mask, rows),
       plan_.saved->Floats(probabilities_), context));
   const Matrix branch(plan_.workspace->Floats(branch_), rows, hidden_);
-  RETURN_IF_ERROR(projection_->Prepare(step));
-  RETURN_IF_ERROR(projection_->Forward(step, context, branch));
+  RETURN_IF_ERROR(output_projection_->Prepare(step));
+  RETURN_IF_ERROR(output_projection_->Forward(step, 0, context, branch));
   return backend.ResidualLayerNorm(
       OutputDropout(step), branch, x, step.Vector(gamma_), step.Vector(beta_),
       plan_.config->layer_norm_epsilon, Saved(normalised_, rows),
       {plan_.saved->Floats(deviation_), rows}, Saved(output_, rows));
 }
 
-absl::Status AttentionBlock::Backward(const Step& step, ConstMatrix grad_y,
-                                      Matrix grad_x) {
+absl::Status AttentionBlock::Backward(const Step& step, ConstMatrix x,
+                                      ConstMatrix grad_y, Matrix grad_x) {
   kernels::Backend& backend = *plan_.backend;
   const int64_t rows = step.rows();
   const DropoutKey dropout = OutputDropout(step);
@@ -120,22 +128,27 @@ absl::Status AttentionBlock::Backward(const Step& step, ConstMatrix grad_y,
 
   float* inner = plan_.workspace->Floats(inner_);
   const Matrix grad_context(inner, rows, hidden_);
-  RETURN_IF_ERROR(projection_->Backward(step, dropped ? branch : grad_x,
-                                        grad_context, false));
-  RETURN_IF_ERROR(projection_->FinishBackward(step));
+  RETURN_IF_ERROR(output_projection_->Backward(step, 0, Saved(context_, rows),
+                                               dropped ? branch : grad_x,
+                                               grad_context, false));
+  RETURN_IF_ERROR(output_projection_->FinishBackward(step));
 
-  const Matrix grad_q = branch;
-  const Matrix grad_k(inner + rows * hidden_, rows, hidden_);
-  const Matrix grad_v(inner + 2 * rows * hidden_, rows, hidden_);
+  if (!keep_projected_) {
+    for (int i = 0; i < 3; ++i) {
+      RETURN_IF_ERROR(projections_[i]->Repeat(step, 0, x, Projected(i, rows)));
+    }
+  }
+  const Matrix grads[] = {branch, Matrix(inner + rows * hidden_, rows, hidden_),
+                          Matrix(inner + 2 * rows * hidden_, rows, hidden_)};
   RETURN_IF_ERROR(backend.AttentionBackward(
-      Shape(step), ProbabilityDropout(step), Saved(q_, rows), Saved(k_, rows),
-      Saved(v_, rows), plan_.saved->Floats(probabilities_), grad_context,
-      grad_q, grad_k, grad_v, plan_.workspace->Floats(attention_)));
-  for (const auto& [linear, grad] : {std::make_pair(query_.get(), grad_q),
-                                     std::make_pair(key_.get(), grad_k),
-                                     std::make_pair(value_.get(), grad_v)}) {
-    RETURN_IF_ERROR(linear->Backward(step, grad, grad_x, true));
-    RETURN_IF_ERROR(linear->FinishBackward(step));
+      Shape(step), ProbabilityDropout(step), Projected(0, rows),
+      Projected(1, rows), Projected(2, rows),
+      plan_.saved->Floats(probabilities_), grad_context, grads[0], grads[1],
+      grads[2], plan_.workspace->Floats(attention_)));
+  for (int i = 0; i < 3; ++i) {
+    RETURN_IF_ERROR(
+        projections_[i]->Backward(step, 0, x, grads[i], grad_x, true));
+    RETURN_IF_ERROR(projections_[i]->FinishBackward(step));
   }
   return absl::OkStatus();
 }

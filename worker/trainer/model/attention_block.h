@@ -12,6 +12,9 @@
 namespace comera::trainer {
 
 // y = LayerNorm(x + dropout(output(attention(query(x), key(x), value(x))))).
+//
+// Queries, keys and values are kept for Backward only where computing them
+// again would cost much: not from tensor-train layers.
 class AttentionBlock {
  public:
   AttentionBlock(const Plan& plan, int64_t layer);
@@ -20,11 +23,13 @@ class AttentionBlock {
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        const float* mask);
   kernels::ConstMatrix output(int64_t rows) const;
-  // grad_x = gradient; not the same memory as grad_y.
-  absl::Status Backward(const Step& step, kernels::ConstMatrix grad_y,
-                        kernels::Matrix grad_x);
+  // x as in Forward. grad_x = gradient; not the same memory as grad_y.
+  absl::Status Backward(const Step& step, kernels::ConstMatrix x,
+                        kernels::ConstMatrix grad_y, kernels::Matrix grad_x);
 
  private:
+  // Query, key or value (0, 1, 2): kept, or in memory that all layers share.
+  kernels::Matrix Projected(int part, int64_t rows) const;
   kernels::Matrix Saved(kernels::Arena::Piece piece, int64_t rows) const;
   kernels::AttentionShape Shape(const Step& step) const;
   kernels::DropoutKey ProbabilityDropout(const Step& step) const;
@@ -33,11 +38,13 @@ class AttentionBlock {
   const Plan plan_;
   const int64_t layer_;
   const int64_t hidden_;
-  std::unique_ptr<Linear> query_, key_, value_, projection_;
+  std::unique_ptr<Linear> projections_[3];  // query, key, value
+  std::unique_ptr<Linear> output_projection_;
+  bool keep_projected_ = false;
   const Parameter &gamma_, &beta_;
-  kernels::Arena::Piece q_, k_, v_, probabilities_, context_;
+  kernels::Arena::Piece kept_[3], probabilities_, context_;
   kernels::Arena::Piece normalised_, deviation_, output_;
-  Workspace::Piece branch_, inner_, attention_;
+  Workspace::Piece shared_, branch_, inner_, attention_;
 };
 
 }  // namespace comera::trainer

@@ -12,7 +12,7 @@ ClassifierHead::ClassifierHead(const Plan& plan)
       hidden_(plan.config->hidden),
       classes_(plan.config->classes),
       labels_(plan, plan.max_batch, plan.config->classes),
-      fc1_(MakeLinear(plan, "head", plan.max_batch, /*own_scratch=*/false)),
+      fc1_(MakeLinear(plan, "head", plan.max_batch, "linear")),
       fc2_(plan, "head.fc2") {
   const int64_t row_bytes = plan.max_batch * int64_t{sizeof(float)};
   kernels::Arena& saved = *plan.saved;
@@ -40,9 +40,9 @@ absl::Status ClassifierHead::Forward(const Step& step, ConstMatrix hidden,
   const Matrix logits = Saved(logits_, classes_);
   RETURN_IF_ERROR(backend.GatherRows(hidden, labels_.Rows(0, count), pooled));
   RETURN_IF_ERROR(fc1_->Prepare(step));
-  RETURN_IF_ERROR(fc1_->Forward(step, pooled, activated));
+  RETURN_IF_ERROR(fc1_->Forward(step, 0, pooled, activated));
   RETURN_IF_ERROR(backend.Tanh(activated, activated));
-  RETURN_IF_ERROR(fc2_.Forward(step, activated, logits));
+  RETURN_IF_ERROR(fc2_.Forward(step, 0, activated, logits));
   return backend.SoftmaxCrossEntropy(logits, labels_.Labels(0, count),
                                      step.train
                                          ? Saved(grad_logits_, classes_)
@@ -54,11 +54,12 @@ absl::Status ClassifierHead::Backward(const Step& step, Matrix grad_hidden) {
   kernels::Backend& backend = *plan_.backend;
   const Matrix grad = Saved(grad_, hidden_);
   const Matrix activated = Saved(activated_, hidden_);
-  RETURN_IF_ERROR(
-      fc2_.Backward(step, Saved(grad_logits_, classes_), grad, false));
+  RETURN_IF_ERROR(fc2_.Backward(step, 0, activated,
+                                Saved(grad_logits_, classes_), grad, false));
   RETURN_IF_ERROR(backend.TanhBackward(activated, grad, grad));
   // Its output is not needed any more, so the gradient goes there.
-  RETURN_IF_ERROR(fc1_->Backward(step, grad, activated, false));
+  RETURN_IF_ERROR(
+      fc1_->Backward(step, 0, Saved(pooled_, hidden_), grad, activated, false));
   RETURN_IF_ERROR(fc1_->FinishBackward(step));
   RETURN_IF_ERROR(
       backend.Fill({grad_hidden.data, grad_hidden.rows * grad_hidden.cols}, 0));

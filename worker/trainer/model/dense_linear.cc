@@ -16,18 +16,24 @@ DenseLinear::DenseLinear(const Plan& plan, const std::string& name)
 
 absl::Status DenseLinear::Prepare(const Step&) { return absl::OkStatus(); }
 
-absl::Status DenseLinear::Forward(const Step& step, ConstMatrix x, Matrix y) {
-  x_ = x;
+absl::Status DenseLinear::Forward(const Step& step, int64_t, ConstMatrix x,
+                                  Matrix y) {
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
   RETURN_IF_ERROR(backend_->Gemm(false, false, 1, x, w, 0, y));
   return backend_->AddBias(step.Vector(bias_), y);
 }
 
-absl::Status DenseLinear::Backward(const Step& step, ConstMatrix grad_y,
-                                   Matrix grad_x, bool accumulate) {
+absl::Status DenseLinear::Repeat(const Step& step, int64_t first_row,
+                                 ConstMatrix x, Matrix y) {
+  return Forward(step, first_row, x, y);
+}
+
+absl::Status DenseLinear::Backward(const Step& step, int64_t, ConstMatrix x,
+                                   ConstMatrix grad_y, Matrix grad_x,
+                                   bool accumulate) {
   RETURN_IF_ERROR(backend_->BiasGradient(grad_y, step.Gradient(bias_)));
   const Matrix grad_w(step.gradients + weight_.offset, inputs_, outputs_);
-  RETURN_IF_ERROR(backend_->Gemm(true, false, 1, x_, grad_y, 1, grad_w));
+  RETURN_IF_ERROR(backend_->Gemm(true, false, 1, x, grad_y, 1, grad_w));
   if (grad_x.data == nullptr) return absl::OkStatus();
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
   return backend_->Gemm(false, true, 1, grad_y, w, accumulate ? 1 : 0, grad_x);

@@ -12,10 +12,14 @@ class DenseLinear : public Linear {
  public:
   DenseLinear(const Plan& plan, const std::string& name);
 
+  bool repeats_cheaply() const override { return false; }
   absl::Status Prepare(const Step& step) override;
-  absl::Status Forward(const Step& step, kernels::ConstMatrix x,
-                       kernels::Matrix y) override;
-  absl::Status Backward(const Step& step, kernels::ConstMatrix grad_y,
+  absl::Status Forward(const Step& step, int64_t first_row,
+                       kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Repeat(const Step& step, int64_t first_row,
+                      kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, int64_t first_row,
+                        kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x, bool accumulate) override;
   absl::Status FinishBackward(const Step& step) override;
 
@@ -25,7 +29,6 @@ class DenseLinear : public Linear {
   const Parameter& bias_;
   const int64_t inputs_;
   const int64_t outputs_;
-  kernels::ConstMatrix x_;
 };
 
 }  // namespace comera::trainer

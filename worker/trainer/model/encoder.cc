@@ -54,12 +54,16 @@ Matrix Encoder::grad_output(int64_t rows) const {
 absl::Status Encoder::Backward(const Step& step) {
   // Each half of a block moves the gradient to the other buffer, so it is back
   // in the first after every block.
-  const Matrix grad = grad_output(step.rows());
-  const Matrix other(plan_.workspace->Floats(other_grad_), step.rows(),
+  const int64_t rows = step.rows();
+  const Matrix grad = grad_output(rows);
+  const Matrix other(plan_.workspace->Floats(other_grad_), rows,
                      plan_.config->hidden);
   for (size_t i = ffn_.size(); i-- > 0;) {
-    RETURN_IF_ERROR(ffn_[i]->Backward(step, grad, other));
-    RETURN_IF_ERROR(attention_[i]->Backward(step, other, grad));
+    const ConstMatrix x = i == 0 ? ConstMatrix(embedding_.output(rows))
+                                 : ffn_[i - 1]->output(rows);
+    RETURN_IF_ERROR(
+        ffn_[i]->Backward(step, attention_[i]->output(rows), grad, other));
+    RETURN_IF_ERROR(attention_[i]->Backward(step, x, other, grad));
   }
   return embedding_.Backward(step, grad);
 }

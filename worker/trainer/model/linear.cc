@@ -7,12 +7,13 @@
 namespace comera::trainer {
 
 std::unique_ptr<Linear> MakeLinear(const Plan& plan, const std::string& key,
-                                   int64_t max_rows, bool own_scratch) {
+                                   int64_t max_rows,
+                                   const std::string& scratch) {
   const Factorisation& f = plan.config->layers_by_name.at(key);
   for (const FactorisableLayer& layer : FactorisableLayers(*plan.config)) {
     if (layer.key != key) continue;
     if (f.dense()) return std::make_unique<DenseLinear>(plan, layer.name);
-    return std::make_unique<TtLinear>(plan, layer, f, max_rows, own_scratch);
+    return std::make_unique<TtLinear>(plan, layer, f, max_rows, scratch);
   }
   return nullptr;
 }

@@ -28,9 +28,8 @@ MaskedLmHead::MaskedLmHead(const Plan& plan)
       vocabulary_(plan.config->vocabulary),
       chunk_rows_(ChunkRows(plan)),
       labels_(plan, plan.max_rows, plan.config->vocabulary),
-      transform_(MakeLinear(plan, "head", chunk_rows_, /*own_scratch=*/true)),
-      projection_(
-          MakeLinear(plan, "output", chunk_rows_, /*own_scratch=*/true)),
+      transform_(MakeLinear(plan, "head", chunk_rows_, "head.transform")),
+      projection_(MakeLinear(plan, "output", chunk_rows_, "head.output")),
       gamma_(plan.At("head.norm.gamma")),
       beta_(plan.At("head.norm.beta")) {
   kernels::Arena& saved = *plan.saved;
@@ -75,14 +74,15 @@ absl::Status MaskedLmHead::RunChunk(const Step& step, int64_t chunk) {
   const Matrix normed = Saved(normed_, rows, hidden_);
   RETURN_IF_ERROR(backend.GatherRows(
       encoded_, labels_.Rows(chunk * chunk_rows_, rows), gathered));
-  RETURN_IF_ERROR(transform_->Forward(step, gathered, transformed));
+  RETURN_IF_ERROR(transform_->Forward(step, 0, gathered, transformed));
   RETURN_IF_ERROR(backend.Gelu(transformed, activated));
   RETURN_IF_ERROR(backend.ResidualLayerNorm(
       {}, activated, ConstMatrix(nullptr, rows, hidden_), step.Vector(gamma_),
       step.Vector(beta_), plan_.config->layer_norm_epsilon,
       Saved(normalised_, rows, hidden_),
       {plan_.saved->Floats(deviation_), rows}, normed));
-  return projection_->Forward(step, normed, Saved(logits_, rows, vocabulary_));
+  return projection_->Forward(step, 0, normed,
+                              Saved(logits_, rows, vocabulary_));
 }
 
 absl::Status MaskedLmHead::ChunkLoss(const Step& step, int64_t chunk,
@@ -114,8 +114,9 @@ absl::Status MaskedLmHead::ChunkBackward(const Step& step, int64_t chunk,
   const int64_t rows = ChunkSize(chunk);
   const Matrix grad = Saved(grad_, rows, hidden_);
   const Matrix other = Saved(other_grad_, rows, hidden_);
-  RETURN_IF_ERROR(projection_->Backward(step, Saved(logits_, rows, vocabulary_),
-                                        grad, false));
+  RETURN_IF_ERROR(projection_->Backward(step, 0, Saved(normed_, rows, hidden_),
+                                        Saved(logits_, rows, vocabulary_), grad,
+                                        false));
   RETURN_IF_ERROR(backend.ResidualLayerNormBackward(
       {}, grad, Saved(normalised_, rows, hidden_),
       {plan_.saved->Floats(deviation_), rows}, step.Vector(gamma_),
@@ -123,7 +124,8 @@ absl::Status MaskedLmHead::ChunkBackward(const Step& step, int64_t chunk,
       step.Gradient(beta_)));
   RETURN_IF_ERROR(
       backend.GeluBackward(Saved(transformed_, rows, hidden_), other, other));
-  RETURN_IF_ERROR(transform_->Backward(step, other, grad, false));
+  RETURN_IF_ERROR(transform_->Backward(step, 0, Saved(gathered_, rows, hidden_),
+                                       other, grad, false));
   return backend.ScatterAddRows(grad, labels_.Rows(chunk * chunk_rows_, rows),
                                 grad_hidden);
 }

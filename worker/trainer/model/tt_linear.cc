@@ -23,7 +23,7 @@ int64_t Product(const std::vector<int64_t>& modes) {
 
 TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
                    const Factorisation& factorisation, int64_t max_rows,
-                   bool own_scratch)
+                   const std::string& scratch)
     : plan_(plan),
       inputs_(layer.inputs),
       outputs_(layer.outputs),
@@ -34,10 +34,10 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       cores_(plan, layer.name) {
   kernels::Arena& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
-  const std::string own = own_scratch ? layer.name : "linear";
   b_ = saved.Reserve(layer.name + ".suffix", (rank_ + 1) * outputs_ * kFloat);
   t_ = saved.Reserve(layer.name + ".t", max_rows * (rank_ + 1) * kFloat);
-  grad_b_ = workspace.Reserve(own + ".grad_b", (rank_ + 1) * outputs_ * kFloat);
+  grad_b_ =
+      workspace.Reserve(scratch + ".grad_b", (rank_ + 1) * outputs_ * kFloat);
   if (gone()) return;
 
   // Shapes were checked with the configuration.
@@ -46,7 +46,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
                                             factorisation.ranks}));
   kept_ = saved.Reserve(layer.name + ".products", chain_->kept_size() * kFloat);
   u_ = workspace.Reserve("linear.u", max_rows * rank_ * kFloat);
-  grad_a_ = workspace.Reserve(own + ".grad_a", inputs_ * rank_ * kFloat);
+  grad_a_ = workspace.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
   all_grad_b_ = workspace.Reserve(
       "linear.all_grad_b",
       all_outputs_ == outputs_ ? 0 : rank_ * all_outputs_ * kFloat);
@@ -94,29 +94,37 @@ absl::Status TtLinear::Prepare(const Step& step) {
   return absl::OkStatus();
 }
 
-absl::Status TtLinear::Forward(const Step&, ConstMatrix x, Matrix y) {
-  kernels::Backend& backend = *plan_.backend;
-  x_ = x;
-  float* t = plan_.saved->Floats(t_);
-  if (!gone()) {
-    RETURN_IF_ERROR(
-        backend.Gemm(false, false, 1, x, A(), 0,
-                     Matrix(t, x.rows, rank_, /*stride=*/rank_ + 1)));
-  }
-  return backend.Gemm(false, false, 1, ConstMatrix(t, x.rows, rank_ + 1),
-                      BWithBias(), 0, y);
+float* TtLinear::T(int64_t first_row) const {
+  return plan_.saved->Floats(t_) + first_row * (rank_ + 1);
 }
 
-absl::Status TtLinear::Backward(const Step& step, ConstMatrix grad_y,
-                                Matrix grad_x, bool accumulate) {
+absl::Status TtLinear::Forward(const Step& step, int64_t first_row,
+                               ConstMatrix x, Matrix y) {
+  if (!gone()) {
+    RETURN_IF_ERROR(plan_.backend->Gemm(
+        false, false, 1, x, A(), 0,
+        Matrix(T(first_row), x.rows, rank_, /*stride=*/rank_ + 1)));
+  }
+  return Repeat(step, first_row, x, y);
+}
+
+absl::Status TtLinear::Repeat(const Step&, int64_t first_row, ConstMatrix,
+                              Matrix y) {
+  return plan_.backend->Gemm(false, false, 1,
+                             ConstMatrix(T(first_row), y.rows, rank_ + 1),
+                             BWithBias(), 0, y);
+}
+
+absl::Status TtLinear::Backward(const Step&, int64_t first_row, ConstMatrix x,
+                                ConstMatrix grad_y, Matrix grad_x,
+                                bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
   RETURN_IF_ERROR(backend.Gemm(
-      true, false, 1,
-      ConstMatrix(plan_.saved->Floats(t_), grad_y.rows, rank_ + 1), grad_y,
+      true, false, 1, ConstMatrix(T(first_row), grad_y.rows, rank_ + 1), grad_y,
       accumulating_ ? 1 : 0,
       Matrix(plan_.workspace->Floats(grad_b_), rank_ + 1, outputs_)));
   if (!gone()) {
-    RETURN_IF_ERROR(BackwardRankSpace(step, grad_y, grad_x, accumulate));
+    RETURN_IF_ERROR(BackwardRankSpace(x, grad_y, grad_x, accumulate));
   } else if (grad_x.data != nullptr && !accumulate) {
     RETURN_IF_ERROR(backend.Fill({grad_x.data, grad_x.rows * grad_x.cols}, 0));
   }
@@ -124,13 +132,13 @@ absl::Status TtLinear::Backward(const Step& step, ConstMatrix grad_y,
   return absl::OkStatus();
 }
 
-absl::Status TtLinear::BackwardRankSpace(const Step&, ConstMatrix grad_y,
+absl::Status TtLinear::BackwardRankSpace(ConstMatrix x, ConstMatrix grad_y,
                                          Matrix grad_x, bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
   const Matrix u(plan_.workspace->Floats(u_), grad_y.rows, rank_);
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, B(), 0, u));
   RETURN_IF_ERROR(
-      backend.Gemm(true, false, 1, x_, u, accumulating_ ? 1 : 0,
+      backend.Gemm(true, false, 1, x, u, accumulating_ ? 1 : 0,
                    Matrix(plan_.workspace->Floats(grad_a_), inputs_, rank_)));
   if (grad_x.data == nullptr) return absl::OkStatus();
   return backend.Gemm(false, true, 1, u, A(), accumulate ? 1 : 0, grad_x);

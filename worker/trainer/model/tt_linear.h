@@ -2,6 +2,7 @@
 #define COMERA_WORKER_TRAINER_MODEL_TT_LINEAR_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/contraction/tt_chain.h"
@@ -15,21 +16,25 @@ namespace comera::trainer {
 //
 // With A (N x r) and B (r x M) the products of the input and output cores,
 // T~ = [X A, 1] and B~ = [B; bias]: Y = T~ B~, so that the bias and its
-// gradient cost no pass over Y of their own. Of the rows only X (by reference)
-// and T~ are kept. Backward: U = gY B^T, gX = U A^T, gB~ = T~^T gY,
-// gA = X^T U; FinishBackward goes from gA and gB to the cores.
+// gradient cost no pass over Y of their own. Of the rows only T~ is kept.
+// Backward: U = gY B^T, gX = U A^T, gB~ = T~^T gY, gA = X^T U; FinishBackward
+// goes from gA and gB to the cores.
 //
 // With all ranks 0 the layer is gone: Y = bias, gX = 0.
 class TtLinear : public Linear {
  public:
   TtLinear(const Plan& plan, const FactorisableLayer& layer,
            const Factorisation& factorisation, int64_t max_rows,
-           bool own_scratch);
+           const std::string& scratch);
 
+  bool repeats_cheaply() const override { return true; }
   absl::Status Prepare(const Step& step) override;
-  absl::Status Forward(const Step& step, kernels::ConstMatrix x,
-                       kernels::Matrix y) override;
-  absl::Status Backward(const Step& step, kernels::ConstMatrix grad_y,
+  absl::Status Forward(const Step& step, int64_t first_row,
+                       kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Repeat(const Step& step, int64_t first_row,
+                      kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, int64_t first_row,
+                        kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x, bool accumulate) override;
   absl::Status FinishBackward(const Step& step) override;
 
@@ -39,7 +44,9 @@ class TtLinear : public Linear {
   // B~ without or with its last row, the bias.
   kernels::Matrix B() const;
   kernels::Matrix BWithBias() const;
-  absl::Status BackwardRankSpace(const Step& step, kernels::ConstMatrix grad_y,
+  float* T(int64_t first_row) const;
+  absl::Status BackwardRankSpace(kernels::ConstMatrix x,
+                                 kernels::ConstMatrix grad_y,
                                  kernels::Matrix grad_x, bool accumulate);
 
   const Plan plan_;
@@ -50,7 +57,6 @@ class TtLinear : public Linear {
   const Parameter& bias_;
   FoldedCores cores_;
   std::optional<kernels::TtChain> chain_;  // unless gone
-  kernels::ConstMatrix x_;
   bool ones_written_ = false;
   bool accumulating_ = false;  // gA and gB~ hold earlier row blocks
   kernels::Arena::Piece kept_, b_, t_;

@@ -187,18 +187,19 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"DenseMaskedLm", kMaskedLm, true}),
     [](const auto& info) { return info.param.name; });
 
-// More label rows than fit one chunk of logits: the same as in small batches.
-TEST(MaskedLmTest, LabelRowsInSeveralChunks) {
+// More label rows than fit one chunk of logits and more rows than one block of
+// the hidden layer: the same as one sample at a time.
+TEST(MaskedLmTest, RowsInSeveralBlocks) {
   ModelConfig config = SmallConfig(kMaskedLm);
   config.length = config.max_positions = 120;
-  TestModel m(config, 5), parts(config, 1);
-  const Batch batch = RandomBatch(config, 5, 600, 0, 7);
+  TestModel m(config, 10), parts(config, 1);
+  const Batch batch = RandomBatch(config, 10, 1100, 0, 7);
   const double loss = m.Gradient(batch);
   double sum = 0;
-  for (int64_t i = 0; i < 5; ++i) sum += parts.Gradient(Part(batch, i, 1));
+  for (int64_t i = 0; i < 10; ++i) sum += parts.Gradient(Part(batch, i, 1));
   EXPECT_NEAR(loss, sum, 1e-5 * sum);
   ExpectNear(m.gradients, parts.gradients, 1e-5);
-  EXPECT_EQ(m.Logits(batch).size(), 600u * 30);
+  EXPECT_EQ(m.Logits(batch).size(), 1100u * 30);
 }
 
 TEST(MaskedLmTest, NoLabelsMeansNoLossAndNoGradient) {
