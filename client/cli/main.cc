@@ -1,7 +1,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -36,8 +35,6 @@ int TerminalWidth() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader that went away (`| head`) is a failed write, not our end.
-  std::signal(SIGPIPE, SIG_IGN);
   comera::client::Environment environment;
   environment.out = &std::cout;
   environment.err = &std::cerr;

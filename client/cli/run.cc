@@ -122,12 +122,15 @@ int Follow(const v1::JobSpec& spec, const Arguments& arguments,
            const Session& session, TrainingClient& client,
            WatchPrinter& printer, std::string* name) {
   const absl::StatusOr<v1::Job> submitted = client.Submit(spec);
+  if (absl::IsCancelled(submitted.status())) return kExitInterrupted;
   if (!submitted.ok()) return session.FailRpc(submitted.status());
   *name = submitted->name();
   session.Note(absl::StrCat("submitted ", *name));
   const absl::StatusOr<v1::Job> job = client.Watch(
       *name, {}, [&](const v1::Job& j) { printer.OnJob(j); },
       [&](const v1::JobEvent& e) { printer.OnEvent(e); });
+  // Whoever stopped the client tells why.
+  if (absl::IsCancelled(job.status())) return kExitInterrupted;
   if (!job.ok()) return session.FailRpc(job.status());
   std::string directory;
   int code = ExitCodeOfJob(*job);
