@@ -72,7 +72,7 @@ compression:
   compact_every_steps: 50
 objective:
   early: {steps: 400, gamma: 0.02}
-  late: {target_loss: 2.5, target_ratio: 0.95, max_steps: 4000}
+  late: {target_loss: 2.9, target_ratio: 0.95, max_steps: 4000}
 optimizer:
   learning_rate_cores: 0.005
   learning_rate_ranks: 0.005
@@ -117,12 +117,12 @@ class KillTest : public ::testing::Test {
     const Json event = Json::parse(*line, nullptr, false);
     EXPECT_FALSE(event.is_discarded()) << "not JSON on stdout: " << *line;
     if (!event.is_object()) return true;
-    if (event.contains("runInfo")) {
+    if (event.contains("run_info")) {
       const int64_t epoch = std::stoll(event["epoch"].get<std::string>());
       ++runs_of_epoch_[epoch];
-      if (event["runInfo"].contains("resumedFromStep")) {
+      if (event["run_info"].contains("resumed_from_step")) {
         resumed_from_ =
-            std::stoll(event["runInfo"]["resumedFromStep"].get<std::string>());
+            std::stoll(event["run_info"]["resumed_from_step"].get<std::string>());
       }
     }
     if (event.contains("metrics")) {
@@ -132,9 +132,9 @@ class KillTest : public ::testing::Test {
       checkpoint_step_ =
           std::stoll(event["checkpoint"]["step"].get<std::string>());
     }
-    if (event.contains("stateChange")) {
-      final_state_ = event["stateChange"].value("state", "");
-      outcome_ = event["stateChange"].value("outcome", "");
+    if (event.contains("state_change")) {
+      final_state_ = event["state_change"].value("state", "");
+      outcome_ = event["state_change"].value("outcome", "");
     }
     if (event.contains("sequence")) {
       const int64_t n = std::stoll(event["sequence"].get<std::string>());
