@@ -16,9 +16,11 @@ namespace {
 
 using reference::DoubleMatrix;
 
-constexpr uint32_t kCanary = 0x7fc0dead;  // a NaN that nothing computes
-constexpr int64_t kMargin = 16;           // floats around an operand
-constexpr int64_t kGap = 5;               // floats between strided rows
+// A signalling NaN: whatever reads it computes a NaN, and even a NaN computed
+// from it has other bits.
+constexpr uint32_t kCanary = 0x7fa0dead;
+constexpr int64_t kMargin = 16;  // floats around an operand
+constexpr int64_t kGap = 5;      // floats between strided rows
 
 // Where an operand's elements lie in its allocation.
 struct Placement {
