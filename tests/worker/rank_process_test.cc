@@ -180,6 +180,7 @@ TEST_F(RankProcessTest, ChildHasItsOwnGroupNoInputAndTheAddedEnvironment) {
   auto processes = Start();
   RankCommand command = Do("environment");
   setenv("RANK", "replaced", 1);
+  unsetenv("OMP_NUM_THREADS");
   command.environment = {"RANK=3", "WORLD_SIZE=4"};
   ASSERT_OK(processes->Launch(1, command));
   EXPECT_THAT(recorder_.WaitForExit(1).log_tail,
