@@ -120,7 +120,10 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
   config.vocabulary = vocabulary;
   config.layers = model.layers();
   config.hidden = model.hidden();
-  config.ffn = model.ffn() != 0 ? model.ffn() : 4 * model.hidden();
+  // The width itself is checked below; its default may not overflow before.
+  config.ffn = model.ffn() != 0
+                   ? model.ffn()
+                   : 4 * std::clamp<int64_t>(model.hidden(), 0, 1 << 24);
   config.heads = model.heads();
   config.length = spec.data().max_length();
   config.max_positions = model.max_positions() != 0 ? model.max_positions()

@@ -15,15 +15,15 @@ int ParameterLayout::Add(std::string name, std::vector<int64_t> shape,
   parameter.size = 1;
   for (int64_t extent : parameter.shape) parameter.size *= extent;
   size_ += parameter.size;
+  const int index = static_cast<int>(parameters_.size());
+  index_[parameter.name] = index;
   parameters_.push_back(std::move(parameter));
-  return static_cast<int>(parameters_.size()) - 1;
+  return index;
 }
 
 int ParameterLayout::Find(const std::string& name) const {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
+  const auto found = index_.find(name);
+  return found == index_.end() ? -1 : found->second;
 }
 
 }  // namespace comera::trainer

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace comera::trainer {
@@ -39,6 +40,7 @@ class ParameterLayout {
 
  private:
   std::vector<Parameter> parameters_;
+  std::unordered_map<std::string, int> index_;  // by name
   int64_t size_ = 0;
 };
 
