@@ -15,9 +15,9 @@ namespace comera::server {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 4096;
-constexpr int kMaxIncidents = 256;
+constexpr int kMaxIncidents = 64;
 constexpr int kMaxFailures = 4096;
-constexpr int kMaxUploads = 64;
+constexpr int kMaxUploads = 256;
 
 }  // namespace
 
@@ -147,7 +147,8 @@ void Coordinator::Advance(JobEntry& entry, absl::Time now, Effects* effects) {
   if (entry.job().state() == v1::CANCELLING) {
     EndAttempt(entry, now);
     *entry.job().mutable_end_time() = ToTimestamp(now);
-    SetState(entry, v1::CANCELLED, entry.job().reason(), now, effects);
+    SetState(entry, v1::CANCELLED, std::string(entry.job().reason()), now,
+             effects);
     return;
   }
   if (HasResult(attempt)) {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/synchronize_validation.h"
 
@@ -106,12 +107,13 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
       LOG(INFO) << "job=" << event.job()
                 << " state=" << v1::JobState_Name(event.state_change().state())
                 << " epoch=" << event.epoch() << " reason=\""
-                << event.state_change().reason() << "\"";
+                << absl::Utf8SafeCEscape(event.state_change().reason()) << "\"";
     } else if (event.has_incident()) {
       LOG(INFO) << "job=" << event.job() << " epoch=" << event.epoch()
                 << " rank=" << event.incident().rank() << " incident="
                 << v1::FailureClass_Name(event.incident().failure_class())
-                << " message=\"" << event.incident().message() << "\"";
+                << " message=\""
+                << absl::Utf8SafeCEscape(event.incident().message()) << "\"";
     }
     hub_.Publish(event);
   }

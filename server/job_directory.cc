@@ -14,6 +14,8 @@ namespace {
 
 constexpr int32_t kDefaultPage = 50;
 constexpr int32_t kMaxPage = 1000;
+// Pages stay below the 4 MiB that gRPC clients take by default.
+constexpr size_t kMaxPageBytes = 2 << 20;
 
 std::string Token(int64_t before_serial, uint64_t states) {
   return absl::WebSafeBase64Escape(
@@ -85,15 +87,17 @@ absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(
   v1::ListJobsResponse response;
   auto it = by_serial_.lower_bound(before);
   int64_t last = 0;
+  size_t bytes = 0;
   while (it != by_serial_.begin()) {
     --it;
     const v1::Job& job = *Find(it->second)->job;
     if (states != 0 && (states >> job.state() & 1) == 0) continue;
-    if (response.jobs_size() == size) {
+    if (response.jobs_size() == size || bytes > kMaxPageBytes) {
       response.set_next_page_token(Token(last, states));
       break;
     }
     last = it->first;
+    bytes += job.ByteSizeLong();
     *response.add_jobs() = job;
   }
   return response;

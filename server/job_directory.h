@@ -30,7 +30,8 @@ class JobDirectory {
   // Null if unknown.
   const Entry* Find(const std::string& name) const;
 
-  // Newest first. InvalidArgument: page_size, page_token or states; a token
+  // Newest first; a page may hold fewer jobs than asked for when they are
+  // large. InvalidArgument: page_size, page_token or states; a token
   // belongs to the states that it was made with.
   absl::StatusOr<v1::ListJobsResponse> List(
       const v1::ListJobsRequest& request) const;

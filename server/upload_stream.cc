@@ -22,7 +22,6 @@ class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
 
  private:
   void OnReadDone(bool ok) override {
-    // Through the loop: the epoch is checked there before the first byte.
     host_->io().Post([this, ok] { Handle(ok); });
   }
 

@@ -37,9 +37,10 @@ TEST(EventLoop, RunsEachThreadsClosuresInOrderOneAtATime) {
 
 TEST(EventLoop, ClosuresMayPost) {
   int depth = 0;
-  EventLoop loop;
   std::promise<void> done;
-  std::function<void()> again = [&] {
+  std::function<void()> again;
+  EventLoop loop;
+  again = [&] {
     if (++depth == 10) {
       done.set_value();
     } else {

@@ -21,10 +21,10 @@ StoreBatch OneJob(int serial) {
 TEST(StoreThread, CommitsWhatWaitsInOneGroupAndInOrder) {
   FakeJobStore store;
   std::vector<int> order;
+  std::promise<void> entered, release;
   {
     StoreThread thread(&store, [](const absl::Status&) { FAIL(); });
     // Holds the thread, so that the next batches gather.
-    std::promise<void> entered, release;
     thread.Write(OneJob(1), [&](const absl::Status& status) {
       EXPECT_OK(status);
       order.push_back(1);
@@ -66,13 +66,13 @@ TEST(StoreThread, AfterAFailureNothingMoreIsWritten) {
   FakeJobStore store;
   std::atomic<int> failures{0};
   std::vector<absl::Status> seen;
+  std::promise<void> first;
   {
     StoreThread thread(&store, [&](const absl::Status& status) {
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
       ++failures;
     });
     store.FailCommits(absl::ResourceExhaustedError("disk full"));
-    std::promise<void> first;
     thread.Write(OneJob(1), [&](const absl::Status& status) {
       seen.push_back(status);
       first.set_value();
