@@ -1,5 +1,7 @@
 #include "worker/collective/gloo_communicator.h"
 
+#include <net/if.h>
+
 #include <atomic>
 #include <functional>
 #include <utility>
@@ -182,6 +184,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateGlooCommunicator(
   if (options.world_size > 1) {
     if (rendezvous == nullptr) {
       return absl::InvalidArgumentError("several ranks need a rendezvous");
+    }
+    if (!options.interface.empty() &&
+        if_nametoindex(options.interface.c_str()) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no network interface ", options.interface));
     }
     GlooMeshOptions mesh_options;
     mesh_options.rank = options.rank;
