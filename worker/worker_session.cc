@@ -193,7 +193,10 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   request.set_incarnation(options_.incarnation);
   request.set_host(options_.host);
   request.set_version(kVersion);
-  for (const v1::Slot& slot : options_.slots) *request.add_slots() = slot;
+  // A worker that is ending has no room for new ranks.
+  if (!stop_) {
+    for (const v1::Slot& slot : options_.slots) *request.add_slots() = slot;
+  }
   request.set_seen_version(seen_version_);
   const auto meeting = table_.MeetingGangs();
   const bool statuses = table_.Fill(&request);

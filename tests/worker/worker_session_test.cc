@@ -400,6 +400,8 @@ TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
   const v1::RankStatus rank = Told(0);
   EXPECT_EQ(rank.phase(), v1::RankStatus::EXITED);
   EXPECT_EQ(rank.failure().failure_class(), v1::NODE_LOST);
+  // Nothing new is to be placed here.
+  EXPECT_EQ(service_.state().last.slots_size(), 0);
 }
 
 TEST_F(WorkerSessionTest, KillsWhatAnEarlierDaemonLeft) {
