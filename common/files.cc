@@ -131,8 +131,8 @@ std::string Sha256Hex(std::string_view contents) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(contents.data()),
          contents.size(), digest);
-  return absl::BytesToHexString(absl::string_view(
-      reinterpret_cast<const char*>(digest), sizeof(digest)));
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
 }  // namespace comera

@@ -198,6 +198,16 @@ absl::Status Safetensors::WriteAtomically(const std::string& path) const {
 
 namespace {
 
+template <typename T>
+std::vector<T> Values(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  // An empty vector's data may be null, which memcpy does not allow.
+  if (!values.empty()) {
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  }
+  return values;
+}
+
 absl::Status AddTensor(std::map<std::string, Safetensors::Tensor>* tensors,
                        const std::string& name, std::vector<int64_t> shape,
                        Safetensors::Type type, const void* data,
@@ -243,10 +253,7 @@ absl::StatusOr<std::vector<float>> Safetensors::GetFloat(
   if (found->second.type != Type::kFloat32) {
     return absl::InvalidArgumentError(name + " is not F32");
   }
-  std::vector<float> values(found->second.bytes.size() / sizeof(float));
-  std::memcpy(values.data(), found->second.bytes.data(),
-              values.size() * sizeof(float));
-  return values;
+  return Values<float>(found->second.bytes);
 }
 
 absl::StatusOr<std::vector<int64_t>> Safetensors::GetInt64(
@@ -255,13 +262,10 @@ absl::StatusOr<std::vector<int64_t>> Safetensors::GetInt64(
   if (found == tensors_.end()) return absl::NotFoundError("no tensor " + name);
   const std::string& bytes = found->second.bytes;
   if (found->second.type == Type::kInt64) {
-    std::vector<int64_t> values(bytes.size() / sizeof(int64_t));
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int64_t));
-    return values;
+    return Values<int64_t>(bytes);
   }
   if (found->second.type == Type::kInt32) {
-    std::vector<int32_t> values(bytes.size() / sizeof(int32_t));
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int32_t));
+    const std::vector<int32_t> values = Values<int32_t>(bytes);
     return std::vector<int64_t>(values.begin(), values.end());
   }
   return absl::InvalidArgumentError(name + " is not I64 or I32");

@@ -12,10 +12,10 @@
 #define COMERA_CONCAT(a, b) COMERA_CONCAT_INNER(a, b)
 
 // Returns from the function if `expr` (an absl::Status) is an error.
-#define RETURN_IF_ERROR(expr)                              \
-  do {                                                     \
-    ::absl::Status comera_status_ = (expr);                \
-    if (!comera_status_.ok()) return comera_status_;       \
+#define RETURN_IF_ERROR(expr)                        \
+  do {                                               \
+    ::absl::Status comera_status_ = (expr);          \
+    if (!comera_status_.ok()) return comera_status_; \
   } while (false)
 
 // ASSIGN_OR_RETURN(auto x, F()): the value of F(), or returns its error.

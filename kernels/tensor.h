@@ -15,7 +15,8 @@ struct MatrixView {
   int64_t stride = 0;
 
   MatrixView() = default;
-  MatrixView(T* d, int64_t r, int64_t c) : data(d), rows(r), cols(c), stride(c) {}
+  MatrixView(T* d, int64_t r, int64_t c)
+      : data(d), rows(r), cols(c), stride(c) {}
   MatrixView(T* d, int64_t r, int64_t c, int64_t s)
       : data(d), rows(r), cols(c), stride(s) {}
   // A mutable view is a const view.

@@ -38,6 +38,8 @@ TEST(SafetensorsTest, RoundTripsThroughAFile) {
   EXPECT_EQ(ids, (std::vector<int64_t>{7, -8}));
   ASSERT_OK_AND_ASSIGN(const auto shape, file.GetShape("empty"));
   EXPECT_EQ(shape, (std::vector<int64_t>{0, 4}));
+  ASSERT_OK_AND_ASSIGN(const auto empty, file.GetFloat("empty"));
+  EXPECT_TRUE(empty.empty());
   EXPECT_EQ(file.metadata().at("kind"), "sample");
 }
 

@@ -121,8 +121,8 @@ class KillTest : public ::testing::Test {
       const int64_t epoch = std::stoll(event["epoch"].get<std::string>());
       ++runs_of_epoch_[epoch];
       if (event["run_info"].contains("resumed_from_step")) {
-        resumed_from_ =
-            std::stoll(event["run_info"]["resumed_from_step"].get<std::string>());
+        resumed_from_ = std::stoll(
+            event["run_info"]["resumed_from_step"].get<std::string>());
       }
     }
     if (event.contains("metrics")) {

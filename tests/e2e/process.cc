@@ -48,9 +48,8 @@ Process::Process(const std::vector<std::string>& argv,
   arguments.push_back(nullptr);
   int pipe_ends[2];
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) std::abort();
-  const int err =
-      ::open(stderr_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-             0644);
+  const int err = ::open(stderr_path.c_str(),
+                         O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   pid_ = ::fork();
   if (pid_ == 0) {
     ::setpgid(0, 0);
