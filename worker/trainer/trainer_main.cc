@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <string>
 #include <utility>
 
@@ -16,26 +15,16 @@
 #include "worker/trainer/failure.h"
 #include "worker/trainer/heartbeat.h"
 #include "worker/trainer/rank_main.h"
+#include "worker/trainer/stop_signals.h"
 #include "worker/trainer/task_file.h"
 
 namespace comera::trainer {
 namespace {
 
-std::atomic<bool> stop_asked{false};
-
-void AskToStop(int) { stop_asked.store(true); }
-
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = AskToStop;
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
+int Main(const std::string& task_file) {
+  StopSignals signals;  // before any other thread
   // A reader that goes is noticed by write, and is no reason to stop.
   signal(SIGPIPE, SIG_IGN);
-}
-
-int Main(const std::string& task_file) {
-  CatchSignals();
   EventWriter writer(EventWriter::ToDescriptor(STDOUT_FILENO));
   const EventSink sink = [&](const v1::TrainerEvent& event) {
     writer.Write(event);
@@ -52,7 +41,7 @@ int Main(const std::string& task_file) {
     if (task.ok()) {
       epoch = task->epoch();
       rank = task->rank();
-      status = RunTask(*task, stop_asked, sink, activity);
+      status = RunTask(*task, signals.asked(), sink, activity);
     }
   }
   if (status.ok()) return 0;  // the writer's destructor writes all out

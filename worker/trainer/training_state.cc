@@ -107,6 +107,7 @@ absl::StatusOr<TrainingProgress> UnpackProgress(const std::vector<int64_t>& v) {
 }
 
 absl::Status AddFront(Safetensors& file, const ParetoFront& front) {
+  if (front.points().empty()) return absl::OkStatus();
   std::vector<int64_t> values;
   for (const ParetoCandidate& point : front.points()) {
     values.insert(values.end(), {point.step, BitsOf(point.validation_loss),
@@ -116,6 +117,7 @@ absl::Status AddFront(Safetensors& file, const ParetoFront& front) {
 }
 
 absl::StatusOr<ParetoFront> GetFront(const Safetensors& file) {
+  if (file.tensors().count("pareto_front") == 0) return ParetoFront();
   ASSIGN_OR_RETURN(const std::vector<int64_t> values,
                    file.GetInt64("pareto_front"));
   ParetoFront front;
