@@ -24,12 +24,12 @@ class CallRunner::Call {
     if (deadline != absl::InfiniteFuture()) {
       context_.set_deadline(absl::ToChronoTime(deadline));
     }
-    absl::MutexLock lock(&runner_->mutex_);
+    std::lock_guard<std::mutex> lock(runner_->mutex_);
     runner_->running_.insert(&context_);
-    if (runner_->stopped_.HasBeenNotified()) context_.TryCancel();
+    if (runner_->stopped_.HasHappened()) context_.TryCancel();
   }
   ~Call() {
-    absl::MutexLock lock(&runner_->mutex_);
+    std::lock_guard<std::mutex> lock(runner_->mutex_);
     runner_->running_.erase(&context_);
   }
   grpc::ClientContext* context() { return &context_; }
@@ -46,7 +46,7 @@ absl::Status CallRunner::Unary(
     const std::function<grpc::Status(grpc::ClientContext*)>& call) {
   const absl::Time deadline = absl::Now() + options_.timeout;
   for (int attempt = 1;; ++attempt) {
-    if (stopped_.HasBeenNotified()) return Stopped();
+    if (stopped_.HasHappened()) return Stopped();
     grpc::Status status;
     {
       Call one(this,
@@ -66,7 +66,7 @@ absl::Status CallRunner::Stream(
   absl::Time patience = absl::Now() + options_.reconnect_timeout;
   int attempt = 0;
   while (true) {
-    if (stopped_.HasBeenNotified()) return Stopped();
+    if (stopped_.HasHappened()) return Stopped();
     StreamEnd end;
     {
       Call one(this,
@@ -76,7 +76,7 @@ absl::Status CallRunner::Stream(
       one.context()->TryCancel();
     }
     if (end.done) return absl::OkStatus();
-    if (stopped_.HasBeenNotified()) return Stopped();
+    if (stopped_.HasHappened()) return Stopped();
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError("the time to wait is over");
     }
@@ -100,8 +100,8 @@ absl::Status CallRunner::Stream(
 }
 
 void CallRunner::Stop() {
-  absl::MutexLock lock(&mutex_);
-  if (!stopped_.HasBeenNotified()) stopped_.Notify();
+  std::lock_guard<std::mutex> lock(mutex_);
+  stopped_.Notify();
   for (grpc::ClientContext* context : running_) context->TryCancel();
 }
 
@@ -113,7 +113,7 @@ bool CallRunner::Pause(int attempt, absl::Time no_later_than) {
   thread_local std::minstd_rand random{std::random_device{}()};
   pause *= std::uniform_real_distribution<double>(0.5, 1.0)(random);
   pause = std::min(pause, no_later_than - absl::Now());
-  return !stopped_.WaitForNotificationWithTimeout(pause);
+  return !stopped_.WaitFor(pause);
 }
 
 }  // namespace comera::client

@@ -3,12 +3,11 @@
 #define COMERA_CLIENT_CALL_RUNNER_H_
 
 #include <functional>
+#include <mutex>
 #include <set>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "client/event.h"
 #include "client/training_client.h"
 #include "grpcpp/grpcpp.h"
 
@@ -50,9 +49,9 @@ class CallRunner {
   bool Pause(int attempt, absl::Time no_later_than);
 
   const TrainingClient::Options options_;
-  absl::Notification stopped_;
-  absl::Mutex mutex_;
-  std::set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
+  Event stopped_;
+  std::mutex mutex_;
+  std::set<grpc::ClientContext*> running_;  // guarded by mutex_
 };
 
 }  // namespace comera::client

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(
   // Children hang on the thread that started them, so one thread starts all.
   cluster->supervisor_ =
       std::thread([raw = cluster.get()] { raw->Supervise(); });
-  cluster->started_.WaitForNotification();
+  cluster->started_.Wait();
   RETURN_IF_ERROR(cluster->start_status_);
   return cluster;
 }
@@ -60,7 +60,7 @@ EmbeddedCluster::~EmbeddedCluster() {
 }
 
 void EmbeddedCluster::Stop() {
-  if (!stop_.HasBeenNotified()) stop_.Notify();
+  stop_.Notify();
   if (supervisor_.joinable()) supervisor_.join();
 }
 
@@ -130,7 +130,7 @@ absl::Status EmbeddedCluster::AwaitPort() {
       return absl::UnavailableError(absl::StrCat(
           "the coordinator did not start in time", LogTail(server_)));
     }
-    if (stop_.WaitForNotificationWithTimeout(kLookInterval)) {
+    if (stop_.WaitFor(kLookInterval)) {
       return absl::CancelledError("stopped");
     }
   }
@@ -179,7 +179,7 @@ void EmbeddedCluster::Supervise() {
   const bool started = start_status_.ok();
   started_.Notify();
   bool failed = !started;
-  while (!stop_.WaitForNotificationWithTimeout(kLookInterval)) {
+  while (!stop_.WaitFor(kLookInterval)) {
     if (failed) continue;
     absl::Status status = Look(server_);
     if (status.ok()) status = Look(worker_);

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "client/event.h"
 
 namespace comera::client {
 
@@ -103,8 +103,8 @@ class EmbeddedCluster {
   // Of the supervising thread.
   Child server_;
   Child worker_;
-  absl::Notification stop_;
-  absl::Notification started_;
+  Event stop_;
+  Event started_;
   absl::Status start_status_;  // written before started_
   // Last: it uses all of the above; joined by Stop.
   std::thread supervisor_;

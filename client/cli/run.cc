@@ -1,10 +1,9 @@
 // comera run: a job on this machine alone, from start to end.
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/interrupts.h"
@@ -34,33 +33,33 @@ struct Arguments {
 class Stopper {
  public:
   void Use(TrainingClient* client) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     client_ = client;
     if (stopped_ && client_ != nullptr) client_->Stop();
   }
   void Stop() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;
     if (client_ != nullptr) client_->Stop();
   }
   // The cluster is beyond repair.
   void Fail(const absl::Status& status) {
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       failure_ = status;
     }
     Stop();
   }
   absl::Status failure() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return failure_;
   }
 
  private:
-  absl::Mutex mutex_;
-  TrainingClient* client_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;  // guards all below
+  TrainingClient* client_ = nullptr;
+  bool stopped_ = false;
+  absl::Status failure_;
 };
 
 std::string OrElse(const std::string& value, const std::string& otherwise) {

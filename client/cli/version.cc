@@ -4,31 +4,37 @@
 #include <memory>
 
 #include "client/cli/exit_codes.h"
-#include "client/cli/message_text.h"
+#include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
-#include "google/protobuf/struct.pb.h"
+#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
 
 int Version(const Session& session) {
-  google::protobuf::Struct versions;
-  (*versions.mutable_fields())["client"].set_string_value(kVersion);
+  nlohmann::ordered_json versions = {{"client", kVersion}};
   if (!session.server.empty() || !session.env.server.empty()) {
     const absl::StatusOr<std::string> server =
         session.Connect()->ServerVersion();
     if (!server.ok()) return session.FailRpc(server.status());
-    (*versions.mutable_fields())["server"].set_string_value(*server);
+    versions["server"] = Printable(*server);
   }
-  if (session.output != OutputFormat::kTable) {
-    session.Print(versions, /*one_line=*/false);
-    return kExitOk;
-  }
-  *session.env.out << "comera " << kVersion << std::endl;
-  const auto server = versions.fields().find("server");
-  if (server != versions.fields().end()) {
-    *session.env.out << "comera-server " << server->second.string_value()
-                     << std::endl;
+  switch (session.output) {
+    case OutputFormat::kJson:
+      *session.env.out << versions.dump() << std::endl;
+      break;
+    case OutputFormat::kYaml:
+      for (const auto& [name, version] : versions.items()) {
+        *session.env.out << name << ": " << version << std::endl;
+      }
+      break;
+    case OutputFormat::kTable:
+      *session.env.out << "comera " << kVersion << std::endl;
+      if (versions.contains("server")) {
+        *session.env.out << "comera-server "
+                         << versions["server"].get<std::string>() << std::endl;
+      }
+      break;
   }
   return kExitOk;
 }

@@ -29,6 +29,8 @@ struct Outcome {
 
 class CliTest : public ::testing::Test {
  protected:
+  void TearDown() override { service_.Shutdown(); }
+
   // Runs `comera ARGS`, split at spaces, against the fake (if started).
   Outcome Run(const std::string& args) {
     std::ostringstream out;
@@ -42,7 +44,9 @@ class CliTest : public ::testing::Test {
     environment.binary_folder = "/nonexistent";
     const std::vector<std::string> split =
         absl::StrSplit(args, ' ', absl::SkipEmpty());
+    service_.Settle();
     const int code = RunCli(split, environment);
+    service_.Settle();
     return {code, out.str(), err.str()};
   }
 
@@ -130,7 +134,8 @@ TEST_F(CliTest, UsageErrorsAre2AndSuggest) {
 }
 
 TEST_F(CliTest, HelpAndVersionAreResults) {
-  for (const char* args : {"--help", "run --help", "--version", "version"}) {
+  for (const char* args : {"--help", "run --help", "--version", "version",
+                           "version -o json", "version -o yaml"}) {
     const Outcome outcome = Run(args);
     EXPECT_EQ(outcome.code, 0) << args;
     EXPECT_NE(outcome.out, "") << args;
@@ -347,6 +352,7 @@ TEST_F(CliTest, ModelsAreListedAndDownloaded) {
   // A server cannot write elsewhere.
   file_name = "../escaped";
   EXPECT_EQ(Run("models abc --download " + folder).code, 1);
+  service_.Shutdown();
   EXPECT_THAT(ReadFile(absl::StrCat(Folder(), "/models/escaped")),
               StatusIs(absl::StatusCode::kNotFound));
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "client/event.h"
 #include "client/training_client.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
@@ -67,7 +68,7 @@ class EmbeddedClusterTest : public ::testing::Test {
   std::string folder_;
   EmbeddedCluster::Options options_;
   absl::Status failure_;
-  absl::Notification failed_;
+  Event failed_;
 };
 
 TEST_F(EmbeddedClusterTest, ChildrenAreStartedAgainAndStopped) {
@@ -89,7 +90,7 @@ TEST_F(EmbeddedClusterTest, ChildrenAreStartedAgainAndStopped) {
   for (int pid : {server, worker, new_server, new_worker}) {
     EXPECT_FALSE(IsAlive(pid));
   }
-  EXPECT_FALSE(failed_.HasBeenNotified());
+  EXPECT_FALSE(failed_.HasHappened());
 }
 
 TEST_F(EmbeddedClusterTest, WorkerGetsItsSlotsAndTheAddress) {
@@ -130,7 +131,7 @@ TEST_F(EmbeddedClusterTest, AWorkerThatKeepsEndingIsGivenUp) {
   options_.worker_binary = Script("worker", "exit 7");
   options_.max_restarts = 2;
   ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
-  failed_.WaitForNotification();
+  failed_.Wait();
   EXPECT_THAT(failure_, StatusIs(absl::StatusCode::kUnavailable,
                                  HasSubstr("exit status 7")));
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "comera/v1/training_service.grpc.pb.h"
@@ -12,7 +13,7 @@
 namespace comera::client {
 
 // Set the handlers, then start. A handler that is not set answers
-// UNIMPLEMENTED. Handlers run on gRPC's threads.
+// UNIMPLEMENTED. Handlers run on gRPC's threads, one at a time.
 class FakeTrainingService : public v1::TrainingService::Service {
  public:
   template <typename Request, typename Response>
@@ -29,8 +30,12 @@ class FakeTrainingService : public v1::TrainingService::Service {
   Stream<v1::ReadLogRequest, v1::ReadLogResponse> read_log;
   Stream<v1::DownloadArtifactRequest, v1::DownloadArtifactResponse> download;
 
-  ~FakeTrainingService() override {
+  ~FakeTrainingService() override { Shutdown(); }
+
+  // Returns once no handler runs; before what handlers refer to goes.
+  void Shutdown() {
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
+    Settle();
   }
 
   // The address it serves on; `listen` may give the port.
@@ -39,9 +44,14 @@ class FakeTrainingService : public v1::TrainingService::Service {
     int port = 0;
     builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(this);
+    Settle();
     server_ = builder.BuildAndStart();
     return "127.0.0.1:" + std::to_string(port);
   }
+
+  // Makes what the test wrote visible to handlers, and the other way round,
+  // also to ThreadSanitizer, which does not see gRPC's own ordering.
+  void Settle() { std::lock_guard<std::mutex> lock(mutex_); }
 
   grpc::Status CreateJob(grpc::ServerContext*,
                          const v1::CreateJobRequest* request,
@@ -86,20 +96,22 @@ class FakeTrainingService : public v1::TrainingService::Service {
 
  private:
   template <typename Request, typename Response>
-  static grpc::Status Answer(const Unary<Request, Response>& handler,
-                             const Request& request, Response* response) {
+  grpc::Status Answer(const Unary<Request, Response>& handler,
+                      const Request& request, Response* response) {
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!handler) return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
     return handler(request, response);
   }
   template <typename Request, typename Response>
-  static grpc::Status Serve(const Stream<Request, Response>& handler,
-                            const Request& request,
-                            grpc::ServerContext* context,
-                            grpc::ServerWriter<Response>* writer) {
+  grpc::Status Serve(const Stream<Request, Response>& handler,
+                     const Request& request, grpc::ServerContext* context,
+                     grpc::ServerWriter<Response>* writer) {
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!handler) return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
     return handler(request, context, writer);
   }
 
+  std::mutex mutex_;
   std::unique_ptr<grpc::Server> server_;
 };
 

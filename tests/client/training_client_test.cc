@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "client/event.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
@@ -36,6 +36,8 @@ class TrainingClientTest : public ::testing::Test {
     client_ = TrainingClient::Connect(service_.Start(), options);
     return *client_;
   }
+
+  void TearDown() override { service_.Shutdown(); }
 
   FakeTrainingService service_;
   std::unique_ptr<TrainingClient> client_;
@@ -67,6 +69,7 @@ TEST_F(TrainingClientTest, SubmitRepeatsWithOneRequestId) {
   v1::JobSpec spec;
   spec.set_display_name("x");
   ASSERT_OK_AND_ASSIGN(const v1::Job job, Connect().Submit(spec));
+  service_.Settle();
   EXPECT_EQ(job.name(), "jobs/a");
   EXPECT_EQ(job.spec().display_name(), "x");
   ASSERT_EQ(ids.size(), 3u);
@@ -82,6 +85,7 @@ TEST_F(TrainingClientTest, FinalErrorsAreNotRepeated) {
   };
   EXPECT_THAT(Connect().Submit(v1::JobSpec()),
               StatusIs(absl::StatusCode::kInvalidArgument, "model.layers"));
+  service_.Settle();
   EXPECT_EQ(calls, 1);
 }
 
@@ -156,6 +160,7 @@ TEST_F(TrainingClientTest, WatchResumesWithoutDuplicates) {
           "jobs/a", {}, [&](const v1::Job&) { ++jobs; },
           [&](const v1::JobEvent& e) { sequences.push_back(e.sequence()); }));
   EXPECT_EQ(job.state(), v1::SUCCEEDED);
+  service_.Settle();
   EXPECT_THAT(sequences, ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(resumed_after, ElementsAre(0, 2, 3));
   EXPECT_EQ(jobs, 3);
@@ -198,15 +203,16 @@ TEST_F(TrainingClientTest, WatchGivesUpOnAServerThatStaysAway) {
   options.reconnect_timeout = absl::Milliseconds(50);
   EXPECT_THAT(Connect(options).Watch("jobs/a", {}, {}, {}),
               StatusIs(absl::StatusCode::kUnavailable));
+  service_.Settle();
   EXPECT_GT(calls, 1);
 }
 
 TEST_F(TrainingClientTest, StopEndsAWatchAndDeadlinesDoToo) {
-  absl::Notification watching;
+  Event watching;
   service_.watch_job = [&](const v1::WatchJobRequest&,
                            grpc::ServerContext* context, auto* writer) {
     writer->Write(JobItem(v1::RUNNING));
-    if (!watching.HasBeenNotified()) watching.Notify();
+    watching.Notify();
     while (!context->IsCancelled()) {
       std::this_thread::yield();
     }
@@ -218,13 +224,14 @@ TEST_F(TrainingClientTest, StopEndsAWatchAndDeadlinesDoToo) {
   EXPECT_THAT(client.Watch("jobs/a", options, {}, {}),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   std::thread stopper([&] {
-    watching.WaitForNotification();
+    watching.Wait();
     client.Stop();
   });
   EXPECT_THAT(client.Watch("jobs/a", {}, {}, {}),
               StatusIs(absl::StatusCode::kCancelled));
   stopper.join();
   EXPECT_THAT(client.Get("jobs/a"), StatusIs(absl::StatusCode::kCancelled));
+  service_.Shutdown();
 }
 
 TEST_F(TrainingClientTest, LogsComeOnceAcrossDisconnects) {
@@ -247,6 +254,7 @@ TEST_F(TrainingClientTest, LogsComeOnceAcrossDisconnects) {
   options.rank = 1;
   EXPECT_OK(Connect().ReadLog("jobs/a", options,
                               [&](const std::string& data) { text += data; }));
+  service_.Settle();
   EXPECT_EQ(text, log);
   EXPECT_EQ(calls, 3);
 }
@@ -284,6 +292,7 @@ TEST_F(DownloadTest, ResumesByOffset) {
   EXPECT_OK(Download("0123456789", "0123456789"));
   ASSERT_OK_AND_ASSIGN(const std::string contents, ReadFile(path_));
   EXPECT_EQ(contents, "0123456789");
+  service_.Settle();
   EXPECT_THAT(offsets_, ElementsAre(0, 4, 8));
 }
 

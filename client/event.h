@@ -1,0 +1,47 @@
+// Something that happens once, and may be waited for.
+#ifndef COMERA_CLIENT_EVENT_H_
+#define COMERA_CLIENT_EVENT_H_
+
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/time/time.h"
+
+namespace comera::client {
+
+// As absl::Notification, which ThreadSanitizer cannot see through when Abseil
+// is the system's. Thread-safe; notifying twice is allowed.
+class Event {
+ public:
+  void Notify() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    happened_ = true;
+    changed_.notify_all();
+  }
+
+  bool HasHappened() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return happened_;
+  }
+
+  void Wait() const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return happened_; });
+  }
+
+  // Whether it happened within `timeout`.
+  bool WaitFor(absl::Duration timeout) const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
+                             [this] { return happened_; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool happened_ = false;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_EVENT_H_
