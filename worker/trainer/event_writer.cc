@@ -17,7 +17,9 @@ bool MayGiveWay(const v1::TrainerEvent& event) {
   return event.has_metrics() || event.has_heartbeat();
 }
 
-std::string ToLine(const v1::TrainerEvent& event) {
+}  // namespace
+
+std::string EventWriter::ToLine(const v1::TrainerEvent& event) {
   std::string line;
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -26,8 +28,6 @@ std::string ToLine(const v1::TrainerEvent& event) {
   line += '\n';
   return line;
 }
-
-}  // namespace
 
 EventWriter::EventWriter(WriteLine write_line, size_t capacity)
     : write_line_(std::move(write_line)),

@@ -42,6 +42,8 @@ class EventWriter {
   // Events that gave way so far.
   int64_t dropped() const;
 
+  // One line of JSON with its newline.
+  static std::string ToLine(const v1::TrainerEvent& event);
   // Writes whole lines to a file descriptor.
   static WriteLine ToDescriptor(int descriptor);
 

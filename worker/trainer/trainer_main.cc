@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -21,10 +23,34 @@
 namespace comera::trainer {
 namespace {
 
+// The line that tells of the end of memory, made while there is some.
+std::string* out_of_memory_line = nullptr;
+
+void PrepareForOutOfMemory(int64_t epoch, int rank) {
+  v1::TrainerEvent event;
+  *event.mutable_failure() =
+      ToFailure(absl::ResourceExhaustedError("out of memory"), epoch, rank);
+  *out_of_memory_line = EventWriter::ToLine(event);
+}
+
+// Ends the process where memory ends: not all libraries survive the unwinding
+// of an exception that is thrown in their midst.
+void EndOutOfMemory() {
+  // Short enough for a pipe to take it whole, between two lines.
+  if (write(STDOUT_FILENO, out_of_memory_line->data(),
+            out_of_memory_line->size()) < 0) {
+    _exit(2);
+  }
+  _exit(1);
+}
+
 int Main(const std::string& task_file) {
   StopSignals signals;  // before any other thread
   // A reader that goes is noticed by write, and is no reason to stop.
   signal(SIGPIPE, SIG_IGN);
+  out_of_memory_line = new std::string;
+  PrepareForOutOfMemory(0, 0);
+  std::set_new_handler(EndOutOfMemory);
   EventWriter writer(EventWriter::ToDescriptor(STDOUT_FILENO));
   const EventSink sink = [&](const v1::TrainerEvent& event) {
     writer.Write(event);
@@ -41,6 +67,7 @@ int Main(const std::string& task_file) {
     if (task.ok()) {
       epoch = task->epoch();
       rank = task->rank();
+      PrepareForOutOfMemory(epoch, rank);
       status = RunTask(*task, signals.asked(), sink, activity);
     }
   }

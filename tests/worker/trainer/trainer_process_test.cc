@@ -230,6 +230,30 @@ TEST_F(TrainerProcessTest, MistakesAreTheUsers) {
   EXPECT_EQ(events.back().failure().failure_class(), v1::USER);
 }
 
+TEST_F(TrainerProcessTest, TooLittleMemoryIsSaid) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more memory than any such limit";
+#endif
+  // A few limits: memory may end anywhere.
+  for (int64_t limit : {16 << 20, 24 << 20, 32 << 20}) {
+    const std::string path = TaskFile("w", 10);
+    ASSERT_OK_AND_ASSIGN(std::string json, ReadFile(path));
+    ASSERT_OK(WriteFileAtomically(
+        path, absl::StrReplaceAll(
+                  json, {{R"("training":)",
+                          absl::StrCat(R"("resources": {"memory_bytes": )",
+                                       limit, R"(}, "training":)")},
+                         {"\"hidden\": 16", "\"hidden\": 1024"},
+                         {"\"ffn\": 32", "\"ffn\": 4096"}})));
+    Process process({"--task=" + path});
+    const std::vector<v1::TrainerEvent> events = process.RestOfEvents();
+    EXPECT_EQ(process.Wait(), 1);
+    ASSERT_FALSE(events.empty());
+    EXPECT_EQ(events.back().failure().failure_class(), v1::OUT_OF_MEMORY)
+        << events.back().ShortDebugString();
+  }
+}
+
 TEST_F(TrainerProcessTest, VersionAndHelp) {
   std::string line;
   Process version({"--version"});
