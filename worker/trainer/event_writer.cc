@@ -36,9 +36,10 @@ EventWriter::EventWriter(WriteLine write_line, size_t capacity)
 
 EventWriter::~EventWriter() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
   }
+  work_.notify_one();
   thread_.join();
 }
 
@@ -48,7 +49,7 @@ void EventWriter::Write(v1::TrainerEvent event) {
         google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
             absl::GetCurrentTimeNanos());
   }
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (queue_.size() >= capacity_) {
     const auto victim = std::find_if(queue_.begin(), queue_.end(), MayGiveWay);
     if (victim != queue_.end()) {
@@ -60,38 +61,33 @@ void EventWriter::Write(v1::TrainerEvent event) {
     }
   }
   queue_.push_back(std::move(event));
+  work_.notify_one();
 }
 
 void EventWriter::Flush() {
-  const auto drained = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return queue_.empty() && !writing_;
-  };
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(&drained));
+  std::unique_lock<std::mutex> lock(mutex_);
+  drained_.wait(lock, [this] { return queue_.empty() && !writing_; });
 }
 
 int64_t EventWriter::dropped() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   return dropped_;
 }
 
 void EventWriter::Loop() {
-  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !queue_.empty() || stop_;
-  };
   bool reader_there = true;
+  std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    v1::TrainerEvent event;
-    {
-      absl::MutexLock lock(&mutex_);
-      writing_ = false;
-      mutex_.Await(absl::Condition(&ready));
-      if (queue_.empty()) return;
-      event = std::move(queue_.front());
-      queue_.pop_front();
-      writing_ = true;
-    }
+    work_.wait(lock, [this] { return !queue_.empty() || stop_; });
+    if (queue_.empty()) return;
+    const v1::TrainerEvent event = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    lock.unlock();
     if (reader_there) reader_there = write_line_(ToLine(event));
+    lock.lock();
+    writing_ = false;
+    if (queue_.empty()) drained_.notify_all();
   }
 }
 

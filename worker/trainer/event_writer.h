@@ -1,15 +1,15 @@
 #ifndef COMERA_WORKER_TRAINER_EVENT_WRITER_H_
 #define COMERA_WORKER_TRAINER_EVENT_WRITER_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "comera/v1/progress.pb.h"
 
 namespace comera::trainer {
@@ -52,11 +52,15 @@ class EventWriter {
 
   const WriteLine write_line_;
   const size_t capacity_;
-  mutable absl::Mutex mutex_;
-  std::deque<v1::TrainerEvent> queue_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The system's Abseil is not built for ThreadSanitizer: std's mutex, which
+  // guards all that follows.
+  mutable std::mutex mutex_;
+  std::condition_variable work_;     // queue_ is not empty, or stop_
+  std::condition_variable drained_;  // queue_ is empty and nothing is written
+  std::deque<v1::TrainerEvent> queue_;
+  bool writing_ = false;
+  bool stop_ = false;
+  int64_t dropped_ = 0;
   std::thread thread_;  // last: starts when all else is there
 };
 

@@ -5,24 +5,24 @@
 namespace comera::trainer {
 
 void Activity::Set(v1::Stage stage, int64_t step, std::string activity) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   heartbeat_.set_stage(stage);
   heartbeat_.set_step(step);
   heartbeat_.set_activity(std::move(activity));
 }
 
 void Activity::Describe(std::string activity) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   heartbeat_.set_activity(std::move(activity));
 }
 
 void Activity::Count(const collective::Communicator* communicator) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   communicator_ = communicator;
 }
 
 v1::Heartbeat Activity::Read() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   v1::Heartbeat heartbeat = heartbeat_;
   if (communicator_ != nullptr) {
     heartbeat.set_collectives(communicator_->collectives_done());
@@ -39,19 +39,21 @@ HeartbeatThread::HeartbeatThread(const Activity* activity, EventSink sink,
 
 HeartbeatThread::~HeartbeatThread() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
   }
+  wake_.notify_one();
   thread_.join();
 }
 
 void HeartbeatThread::Loop() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     v1::TrainerEvent event;
     *event.mutable_heartbeat() = activity_->Read();
     sink_(event);
-    mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval_);
+    wake_.wait_for(lock, absl::ToChronoNanoseconds(interval_),
+                   [this] { return stop_; });
   }
 }
 

@@ -1,12 +1,12 @@
 #ifndef COMERA_WORKER_TRAINER_HEARTBEAT_H_
 #define COMERA_WORKER_TRAINER_HEARTBEAT_H_
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
 #include "worker/collective/communicator.h"
@@ -26,10 +26,9 @@ class Activity {
   v1::Heartbeat Read() const;
 
  private:
-  mutable absl::Mutex mutex_;
-  v1::Heartbeat heartbeat_ ABSL_GUARDED_BY(mutex_);
-  const collective::Communicator* communicator_ ABSL_GUARDED_BY(mutex_) =
-      nullptr;
+  mutable std::mutex mutex_;  // guards all that follows
+  v1::Heartbeat heartbeat_;
+  const collective::Communicator* communicator_ = nullptr;
 };
 
 // Tells at regular intervals that the process lives and how far it is: the
@@ -49,8 +48,9 @@ class HeartbeatThread {
   const Activity* const activity_;
   const EventSink sink_;
   const absl::Duration interval_;
-  absl::Mutex mutex_;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;  // guards stop_
+  std::condition_variable wake_;
+  bool stop_ = false;
   std::thread thread_;  // last: starts when all else is there
 };
 

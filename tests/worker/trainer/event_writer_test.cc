@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
@@ -33,13 +36,14 @@ v1::TrainerEvent Checkpoint(int64_t step) {
 
 // A reader that takes nothing until it is let go.
 struct SlowReader {
-  absl::Notification taken_first, go;
+  std::promise<void> taken_first, go;
   std::vector<std::string> lines;
+  int seen = 0;
 
   EventWriter::WriteLine Writer() {
-    return [this](const std::string& line) {
-      if (!taken_first.HasBeenNotified()) taken_first.Notify();
-      go.WaitForNotification();
+    return [this, gone = go.get_future().share()](const std::string& line) {
+      if (seen++ == 0) taken_first.set_value();
+      gone.wait();
       lines.push_back(line);
       return true;
     };
@@ -72,12 +76,12 @@ TEST(EventWriterTest, MetricsGiveWayFirstAndWritingNeverWaits) {
   {
     EventWriter writer(reader.Writer(), /*capacity=*/4);
     writer.Write(Metrics(0));
-    reader.taken_first.WaitForNotification();
+    reader.taken_first.get_future().wait();
     for (int i = 1; i <= 4; ++i) writer.Write(Metrics(i));  // full now
     for (int i = 1; i <= 6; ++i) writer.Write(Checkpoint(i));
     writer.Write(Metrics(99));  // no room, and nothing that gives way
     EXPECT_EQ(writer.dropped(), 5);
-    reader.go.Notify();
+    reader.go.set_value();
   }
   ASSERT_EQ(reader.lines.size(), 7u);
   EXPECT_TRUE(absl::StrContains(reader.lines[0], "metrics"));
@@ -92,7 +96,7 @@ TEST(EventWriterTest, FlushWaitsForTheReader) {
   EventWriter writer(reader.Writer());
   writer.Write(Checkpoint(1));
   writer.Write(Checkpoint(2));
-  reader.go.Notify();
+  reader.go.set_value();
   writer.Flush();
   EXPECT_EQ(reader.lines.size(), 2u);
 }
@@ -139,19 +143,20 @@ TEST(EventWriterTest, LongLinesArriveWhole) {
 TEST(HeartbeatThreadTest, TellsAtOnceAndAgain) {
   Activity activity;
   activity.Set(v1::EARLY, 3, "validating");
-  absl::Mutex mutex;
+  std::mutex mutex;
+  std::condition_variable more;
   std::vector<v1::TrainerEvent> events;
-  const auto enough = [&] { return events.size() >= 3; };
   HeartbeatThread heartbeat(
       &activity,
       [&](const v1::TrainerEvent& event) {
-        absl::MutexLock lock(&mutex);
+        const std::lock_guard<std::mutex> lock(mutex);
         events.push_back(event);
+        more.notify_one();
       },
       absl::Milliseconds(1));
-  absl::MutexLock lock(&mutex);
-  ASSERT_TRUE(
-      mutex.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(30)));
+  std::unique_lock<std::mutex> lock(mutex);
+  ASSERT_TRUE(more.wait_for(lock, std::chrono::seconds(30),
+                            [&] { return events.size() >= 3; }));
   EXPECT_EQ(events[0].heartbeat().step(), 3);
   EXPECT_EQ(events[0].heartbeat().stage(), v1::EARLY);
   EXPECT_EQ(events[0].heartbeat().activity(), "validating");
