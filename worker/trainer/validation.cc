@@ -13,9 +13,10 @@
 namespace comera::trainer {
 namespace {
 
-constexpr int kHashPieces = 4;
+constexpr int kHashPieces = 8;
 
-// FNV-1a over 32-bit words, in 16-bit pieces that sums over ranks keep exact.
+// FNV-1a over 32-bit words, in 8-bit pieces: a float holds the sum of them over
+// 65536 ranks exactly.
 std::array<float, kHashPieces> HashPieces(const std::vector<float>& values) {
   uint64_t hash = 14695981039346656037u;
   for (float value : values) {
@@ -25,8 +26,8 @@ std::array<float, kHashPieces> HashPieces(const std::vector<float>& values) {
   }
   std::array<float, kHashPieces> pieces;
   for (float& piece : pieces) {
-    piece = static_cast<float>(hash & 0xffff);
-    hash >>= 16;
+    piece = static_cast<float>(hash & 0xff);
+    hash >>= 8;
   }
   return pieces;
 }
