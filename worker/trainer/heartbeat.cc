@@ -48,13 +48,13 @@ HeartbeatThread::~HeartbeatThread() {
 
 void HeartbeatThread::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!stop_) {
+  do {  // once at least, however late this thread runs
     v1::TrainerEvent event;
     *event.mutable_heartbeat() = activity_->Read();
     sink_(event);
     wake_.wait_for(lock, absl::ToChronoNanoseconds(interval_),
                    [this] { return stop_; });
-  }
+  } while (!stop_);
 }
 
 }  // namespace comera::trainer
