@@ -123,11 +123,15 @@ TEST_F(RankControllerTest, MomentsOfSurvivorsStayExact) {
   SetEntry("encoder.embedding.word", 0, 1, 0);
   ASSERT_OK_AND_ASSIGN(const std::vector<float> old_first,
                        plan_->Download(plan_->first_moment()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> old_second,
+                       plan_->Download(plan_->second_moment()));
   const ParameterLayout old_layout = plan_->model().layout();
   ASSERT_OK_AND_ASSIGN(const bool changed, controller_.Compact(&plan_));
   ASSERT_TRUE(changed);
   ASSERT_OK_AND_ASSIGN(const std::vector<float> first,
                        plan_->Download(plan_->first_moment()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> second,
+                       plan_->Download(plan_->second_moment()));
   const ParameterLayout& layout = plan_->model().layout();
   ASSERT_EQ(layout.parameters().size(), old_layout.parameters().size());
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
@@ -136,14 +140,19 @@ TEST_F(RankControllerTest, MomentsOfSurvivorsStayExact) {
     if (now.size == was.size) {
       for (int64_t k = 0; k < now.size; ++k) {
         ASSERT_EQ(first[now.offset + k], old_first[was.offset + k]) << now.name;
+        ASSERT_EQ(second[now.offset + k], old_second[was.offset + k])
+            << now.name;
       }
       continue;
     }
-    // What is left is the old numbers in order, without the lost ones.
+    // What is left is the old pairs in order, without the lost ones.
     ASSERT_LT(now.size, was.size) << now.name;
     int64_t next = 0;
     for (int64_t k = 0; k < was.size && next < now.size; ++k) {
-      if (first[now.offset + next] == old_first[was.offset + k]) ++next;
+      if (first[now.offset + next] == old_first[was.offset + k] &&
+          second[now.offset + next] == old_second[was.offset + k]) {
+        ++next;
+      }
     }
     EXPECT_EQ(next, now.size) << now.name;
   }

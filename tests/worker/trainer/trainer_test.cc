@@ -133,11 +133,31 @@ TEST(TrainerTest, SizeUnderTargetMeansStepsOnTheLoss) {
   ASSERT_OK(run.end);
   for (const Event& e : run.Select(&Event::has_metrics)) {
     EXPECT_FALSE(e.metrics().stepped_on_size()) << e.metrics().step();
+    EXPECT_EQ(e.metrics().stage(),
+              e.metrics().step() < 5 ? v1::EARLY : v1::LATE)
+        << e.metrics().step();
   }
+  // The size alone is not enough.
+  EXPECT_EQ(run.end->result.outcome(), v1::TARGET_MISSED);
+}
+
+TEST(TrainerTest, TheLossAloneIsNotEnough) {
+  TestRun run;
+  run.spec.mutable_objective()->mutable_early()->set_steps(5);
+  AddLateStage(run.spec, /*loss=*/100, /*ratio=*/0.05, /*max_steps=*/25);
+  run.Run();
+  ASSERT_OK(run.end);
+  EXPECT_EQ(run.end->result.outcome(), v1::TARGET_MISSED);
+  EXPECT_EQ(run.end->result.step(), 30);
+  EXPECT_LE(run.end->result.validation_loss(), 100);
 }
 
 TEST(TrainerTest, MissedTargetsKeepTheNearestModel) {
   TestRun run;
+  // Steps so long that the loss goes up and down.
+  run.spec.mutable_optimizer()->set_learning_rate_cores(0.2);
+  run.spec.mutable_optimizer()->set_learning_rate_other(0.2);
+  run.spec.mutable_training()->set_validate_every_steps(5);
   run.spec.mutable_objective()->mutable_early()->set_steps(10);
   AddLateStage(run.spec, /*loss=*/1e-6, /*ratio=*/0.5, /*max_steps=*/45);
   run.Run();
@@ -158,6 +178,7 @@ TEST(TrainerTest, MissedTargetsKeepTheNearestModel) {
     if (distance < best) best = distance, loss = m.validation_loss();
   }
   EXPECT_EQ(result.validation_loss(), loss);
+  EXPECT_LT(loss, last.validation_loss()) << "the last is the nearest";
   EXPECT_EQ(static_cast<int64_t>(run.exported.size()),
             MakeModelLayout(run.exported_config).parameters.size());
 }
