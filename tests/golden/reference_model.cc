@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/status_macros.h"
@@ -51,9 +52,12 @@ absl::StatusOr<Factorisation> FromCores(const Safetensors& file,
     if (!absl::StartsWith(name, prefix)) continue;
     const std::string ours = OurName(name.substr(prefix.size()));
     if (!absl::StartsWith(ours, start)) continue;
-    const size_t index = std::stoul(ours.substr(start.size()));
-    if (index >= 64) return absl::DataLossError(name + ": index too large");
-    if (cores.size() <= index) cores.resize(index + 1);
+    int index = 0;
+    if (!absl::SimpleAtoi(ours.substr(start.size()), &index) || index < 0 ||
+        index >= 64) {
+      return absl::DataLossError(name + ": index of a core");
+    }
+    if (cores.size() <= static_cast<size_t>(index)) cores.resize(index + 1);
     cores[index] = tensor.shape;
   }
   Factorisation f;
