@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/text.h"
 #include "proto/resource_names.h"
 #include "server/attempt.h"
 #include "server/coordinator.h"
 #include "server/proto_time.h"
 #include "server/retry_policy.h"
-#include "server/text.h"
 
 namespace comera::server {
 namespace {

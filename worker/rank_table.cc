@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/text.h"
+#include "worker/gang.h"
 #include "worker/rank_failure.h"
 
 namespace comera::worker {
@@ -10,6 +12,10 @@ namespace {
 
 // Reports in one call.
 constexpr size_t kMaxReports = 500;
+// And in bytes: a coordinator takes 16 MiB at once, logs and statuses included.
+constexpr size_t kMaxReportBytes = size_t{4} << 20;
+// Of a failure's texts: every status is told again with every call.
+constexpr size_t kMaxTextBytes = 4096;
 // Jobs whose last epoch is remembered.
 constexpr size_t kMaxBegun = 100000;
 
@@ -80,6 +86,8 @@ RankTable::Actions RankTable::Reconcile(absl::Time now) {
     if (ranks_.count(key) > 0 || !MayStart(assignment)) continue;
     if (begun_.size() >= kMaxBegun) begun_.erase(begun_.begin());
     begun_[{assignment.job(), assignment.rank()}] = assignment.epoch();
+    // An older epoch's end must not take this one's files.
+    finished_jobs_.erase(assignment.job());
     Rank& rank = ranks_[key];
     rank.id = next_id_++;
     rank.assignment = assignment;
@@ -128,6 +136,10 @@ bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
   // What goes wrong while a rank is being stopped is no failure of its own.
   if (event.has_failure() && !rank->failure && !rank->stopping) {
     rank->failure = event.failure();
+    rank->failure->set_message(
+        TruncateUtf8(event.failure().message(), kMaxTextBytes));
+    rank->failure->set_log_tail(
+        TruncateUtf8(event.failure().log_tail(), kMaxTextBytes));
     rank->failure->set_epoch(rank->assignment.epoch());
     rank->failure->set_rank(rank->assignment.rank());
   }
@@ -202,22 +214,24 @@ void RankTable::End(Rank& rank) {
 
 bool RankTable::Fill(v1::SynchronizeRequest* request) {
   bool news = false;
+  size_t bytes = kMaxReportBytes;
+  std::set<std::pair<std::string, int64_t>> unfinished;
   for (auto& [key, queue] : reports_) {
-    queue.Fill(key.first, key.second, kMaxReports, request->mutable_reports());
+    if (!queue.Fill(key.first, key.second, kMaxReports, &bytes,
+                    request->mutable_reports())) {
+      unfinished.insert(key);
+    }
     news = news || queue.size() > 0;
   }
   sent_.clear();
   for (const auto& [key, rank] : ranks_) {
     v1::RankStatus status = rank.status;
-    if (status.phase() == v1::RankStatus::EXITED) {
-      const auto queue = reports_.find({status.job(), status.epoch()});
-      if (status.rank() == 0 && queue != reports_.end() &&
-          queue->second.size() > kMaxReports) {
-        status.set_phase(v1::RankStatus::RUNNING);
-        status.clear_failure();
-        status.clear_result();
-        status.clear_model();
-      }
+    if (status.phase() == v1::RankStatus::EXITED && status.rank() == 0 &&
+        unfinished.count({status.job(), status.epoch()}) > 0) {
+      status.set_phase(v1::RankStatus::RUNNING);
+      status.clear_failure();
+      status.clear_result();
+      status.clear_model();
     }
     // Steps and collectives may wait for the next occasion.
     news = news || status.phase() != rank.told.phase();
@@ -243,7 +257,7 @@ void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
         it->second.told.phase() != v1::RankStatus::EXITED) {
       continue;
     }
-    if (it->second.status.has_model()) finished_jobs_.push_back(key.job());
+    if (it->second.status.has_model()) finished_jobs_.insert(key.job());
     if (key.rank() == 0) reports_.erase({key.job(), key.epoch()});
     ranks_.erase(it);
     const auto next = ranks_.lower_bound({key.job(), key.epoch(), 0});
@@ -256,7 +270,17 @@ void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
 }
 
 std::vector<std::string> RankTable::TakeFinishedJobs() {
-  return std::exchange(finished_jobs_, {});
+  const std::set<std::string> present = Jobs();
+  std::vector<std::string> finished;
+  for (auto it = finished_jobs_.begin(); it != finished_jobs_.end();) {
+    if (present.count(*it) > 0) {
+      ++it;
+    } else {
+      finished.push_back(*it);
+      it = finished_jobs_.erase(it);
+    }
+  }
+  return finished;
 }
 
 std::vector<std::pair<std::string, int64_t>> RankTable::TakeFinishedEpochs() {
@@ -281,7 +305,7 @@ std::set<std::pair<std::string, int64_t>> RankTable::MeetingGangs() const {
   for (const auto& [key, rank] : ranks_) {
     // A step needs all ranks.
     if (rank.process && rank.status.step() == 0 &&
-        rank.assignment.local_world_size() < rank.assignment.world_size()) {
+        SpansWorkers(rank.assignment)) {
       gangs.insert({std::get<0>(key), std::get<1>(key)});
     }
   }

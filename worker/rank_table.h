@@ -70,8 +70,8 @@ class RankTable {
   // The ranks were not wanted by this worker itself: it is ending.
   void ShutDown() { shutting_down_ = true; }
 
-  // Ranks told to have ended with a result that the coordinator has stored,
-  // since the last call.
+  // Jobs without a rank here whose result the coordinator has stored, since the
+  // last call.
   std::vector<std::string> TakeFinishedJobs();
   // Epochs without a rank here, since the last call.
   std::vector<std::pair<std::string, int64_t>> TakeFinishedEpochs();
@@ -112,7 +112,7 @@ class RankTable {
   std::map<std::pair<std::string, int64_t>, ReportQueue> reports_;
   // Statuses of the call under way.
   std::map<Key, v1::RankStatus> sent_;
-  std::vector<std::string> finished_jobs_;
+  std::set<std::string> finished_jobs_;
   std::vector<std::pair<std::string, int64_t>> finished_epochs_;
 };
 

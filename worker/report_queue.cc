@@ -29,8 +29,8 @@ void ReportQueue::Thin() {
   waiting_ = std::move(kept);
 }
 
-void ReportQueue::Fill(
-    const std::string& job, int64_t epoch, size_t limit,
+bool ReportQueue::Fill(
+    const std::string& job, int64_t epoch, size_t limit, size_t* bytes,
     google::protobuf::RepeatedPtrField<v1::ProgressReport>* reports) {
   while (numbered_.size() < limit && !waiting_.empty()) {
     numbered_.push_back(std::move(waiting_.front()));
@@ -38,13 +38,16 @@ void ReportQueue::Fill(
   }
   int64_t number = first_;
   for (const v1::TrainerEvent& event : numbered_) {
-    if (limit-- == 0) return;
+    const size_t size = event.ByteSizeLong();
+    if (limit-- == 0 || size > *bytes) return false;
+    *bytes -= size;
     v1::ProgressReport* report = reports->Add();
     report->set_job(job);
     report->set_epoch(epoch);
     report->set_number(number++);
     *report->mutable_event() = event;
   }
+  return waiting_.empty();
 }
 
 void ReportQueue::Acknowledge(int64_t number) {

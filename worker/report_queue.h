@@ -20,9 +20,10 @@ class ReportQueue {
 
   void Add(v1::TrainerEvent event);
 
-  // Appends the first reports, at most `limit`; the same ones again until they
-  // are acknowledged.
-  void Fill(const std::string& job, int64_t epoch, size_t limit,
+  // Appends the first reports, at most `limit` and `*bytes` in all, which it
+  // reduces; the same ones again until they are acknowledged. Returns whether
+  // none is left behind.
+  bool Fill(const std::string& job, int64_t epoch, size_t limit, size_t* bytes,
             google::protobuf::RepeatedPtrField<v1::ProgressReport>* reports);
 
   // All up to `number` are stored.

@@ -234,6 +234,56 @@ TEST_F(RankTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   EXPECT_THAT(table_.TakeFinishedJobs(), ElementsAre("jobs/a"));
 }
 
+TEST_F(RankTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
+  const auto old = Assignment("jobs/a", 1, 0, 0);
+  const auto next = Assignment("jobs/a", 2, 0, 0);
+  Answer({old});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  ASSERT_TRUE(uploading.has_value());
+  v1::Artifact model;
+  model.set_name("jobs/a/models/final");
+  table_.OnUpload(*uploading, model, kNow);
+  Request();
+  // The coordinator had given the first attempt up meanwhile.
+  Answer({next}, {old});
+  EXPECT_EQ(Starts().size(), 1);
+  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  table_.OnExit(2, {}, kNow);
+  Request();
+  Answer({}, {next});
+  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+}
+
+TEST_F(RankTableTest, LongFailuresAreCut) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  v1::TrainerEvent event;
+  event.mutable_failure()->set_message(std::string(1 << 20, 'x'));
+  table_.OnEvent(1, event);
+  RankExit exit;
+  exit.code = 1;
+  table_.OnExit(1, exit, kNow);
+  EXPECT_EQ(Request().ranks(0).failure().message().size(), 4096);
+}
+
+TEST_F(RankTableTest, ACallOfLargeReportsStaysBelowTheCoordinatorsLimit) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  v1::TrainerEvent large;
+  large.mutable_rank_snapshot()->add_layers()->set_layer(
+      std::string(900 << 10, 'x'));
+  for (int i = 0; i < 40; ++i) table_.OnEvent(1, large);
+  RankExit exit;
+  exit.code = 1;
+  table_.OnExit(1, exit, kNow);
+  const v1::SynchronizeRequest request = Request();
+  EXPECT_LT(request.ByteSizeLong(), 8 << 20);
+  EXPECT_GE(request.reports_size(), 4);
+  EXPECT_EQ(request.ranks(0).phase(), v1::RankStatus::RUNNING);
+}
+
 TEST_F(RankTableTest, AnUnwantedModelIsAbandoned) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();

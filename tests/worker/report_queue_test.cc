@@ -25,7 +25,8 @@ v1::TrainerEvent Checkpoint(int64_t step) {
 google::protobuf::RepeatedPtrField<v1::ProgressReport> Fill(ReportQueue& queue,
                                                             size_t limit) {
   google::protobuf::RepeatedPtrField<v1::ProgressReport> reports;
-  queue.Fill("jobs/a", 2, limit, &reports);
+  size_t bytes = 1 << 20;
+  queue.Fill("jobs/a", 2, limit, &bytes, &reports);
   return reports;
 }
 
@@ -62,6 +63,21 @@ TEST(ReportQueueTest, SendsAtMostTheLimit) {
   EXPECT_THAT(Numbers(queue, 2), ElementsAre(1, 2));
   EXPECT_THAT(Numbers(queue, 3), ElementsAre(1, 2, 3));
   EXPECT_THAT(Numbers(queue, 2), ElementsAre(1, 2));
+}
+
+TEST(ReportQueueTest, SendsAtMostTheBytes) {
+  ReportQueue queue;
+  for (int step = 1; step <= 3; ++step) queue.Add(Metrics(step));
+  const size_t one = Metrics(1).ByteSizeLong();
+  google::protobuf::RepeatedPtrField<v1::ProgressReport> reports;
+  size_t bytes = 2 * one + 1;
+  EXPECT_FALSE(queue.Fill("jobs/a", 2, 10, &bytes, &reports));
+  EXPECT_EQ(reports.size(), 2);
+  EXPECT_EQ(bytes, 1);
+  queue.Acknowledge(2);
+  bytes = one;
+  EXPECT_TRUE(queue.Fill("jobs/a", 2, 10, &bytes, &reports));
+  EXPECT_EQ(reports.rbegin()->number(), 3);
 }
 
 TEST(ReportQueueTest, LongDisconnectionThinsMetricsOnly) {

@@ -1,10 +1,10 @@
-#ifndef COMERA_SERVER_TEXT_H_
-#define COMERA_SERVER_TEXT_H_
+#ifndef COMERA_COMMON_TEXT_H_
+#define COMERA_COMMON_TEXT_H_
 
 #include <string>
 #include <string_view>
 
-namespace comera::server {
+namespace comera {
 
 // At most `max_bytes` of valid UTF-8 `text`, cut between characters: protobuf
 // refuses strings that are not UTF-8.
@@ -19,6 +19,6 @@ inline std::string TruncateUtf8(std::string_view text, size_t max_bytes) {
   return std::string(text);
 }
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_TEXT_H_
+#endif  // COMERA_COMMON_TEXT_H_
