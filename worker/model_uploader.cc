@@ -104,13 +104,13 @@ void ModelUploader::Loop() {
       changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
       if (ending_) return;
       task = tasks_.front();
-      abandoned_ = false;
     }
     const absl::StatusOr<v1::Artifact> artifact = TryForever(task);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (ending_) return;
       tasks_.pop_front();
+      abandoned_ = false;
     }
     on_done_(task.rank, artifact);
   }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,11 +43,24 @@ std::optional<std::string> Identity(pid_t pid) {
   return absl::StrCat(fields[19], " ", program.string());
 }
 
-absl::Status KillAndWait(pid_t pid, absl::Time deadline) {
+// Kills the process `pid`, with its group, if it is the one of `identity`.
+absl::Status KillAndWait(pid_t pid, const std::string& identity,
+                         absl::Time deadline) {
+  // First, so that what is checked is what is killed, whoever has its number
+  // later.
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) return absl::OkStatus();  // Gone meanwhile.
+  if (pidfd < 0) {
+    // EINVAL: the number is now that of a thread.
+    if (errno == ESRCH || errno == EINVAL) return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat("pidfd_open ", pid, ": ", strerror(errno)));
+  }
+  if (Identity(pid) != identity) {
+    close(pidfd);
+    return absl::OkStatus();
+  }
   kill(-pid, SIGKILL);
-  kill(pid, SIGKILL);
+  syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
   pollfd ended = {pidfd, POLLIN, 0};
   int ready;
   do {
@@ -87,10 +101,9 @@ absl::Status RankRecords::KillLeftovers(absl::Duration timeout) const {
     int pid = 0;
     if (record.extension() == kSuffix &&
         absl::SimpleAtoi(record.stem().string(), &pid) && pid > 1) {
-      const absl::StatusOr<std::string> written = ReadFile(record.string());
-      const std::optional<std::string> identity = Identity(pid);
-      if (written.ok() && identity && *written == *identity) {
-        RETURN_IF_ERROR(KillAndWait(pid, deadline));
+      const absl::StatusOr<std::string> identity = ReadFile(record.string());
+      if (identity.ok()) {
+        RETURN_IF_ERROR(KillAndWait(pid, *identity, deadline));
       }
     }
     unlink(record.c_str());

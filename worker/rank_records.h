@@ -24,6 +24,7 @@ class RankRecords {
 
   // Kills the recorded processes that still run, with their groups, and waits
   // for their end. DeadlineExceeded: one did not end within `timeout`.
+  // Unavailable: no descriptors.
   absl::Status KillLeftovers(absl::Duration timeout) const;
 
  private:
