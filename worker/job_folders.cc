@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
+#include "worker/gang.h"
 #include "worker/trainer/task.pb.h"
 
 namespace comera::worker {
@@ -80,7 +81,8 @@ std::string JobFolders::Log(const v1::RankKey& rank) const {
 }
 
 absl::StatusOr<std::string> JobFolders::WriteTask(
-    const v1::RankAssignment& assignment, int threads) const {
+    const v1::RankAssignment& assignment, int threads,
+    const std::string& address) const {
   const std::string& job = assignment.job();
   trainer::TrainerTask task;
   task.set_job(job.substr(job.rfind('/') + 1));
@@ -95,6 +97,7 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_work_dir(Work(job));
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
   task.set_resume(assignment.resume());
+  if (SpansWorkers(assignment)) task.set_host(address);
   std::string json;
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;

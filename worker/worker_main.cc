@@ -31,6 +31,7 @@ namespace {
 struct Flags {
   std::string server = "127.0.0.1:7400";
   std::string name;
+  std::string address;
   int slots = 0;
   std::string data_dir = "/var/lib/comera-worker";
   std::string trainer;
@@ -82,6 +83,7 @@ absl::Status LockFolder(const std::string& folder) {
 
 void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
   std::cout << "server=" << flags.server << "\nname=" << options.worker
+            << "\naddress=" << options.address
             << "\nslots=" << options.slots.size() << "\ncores=" << options.cores
             << "\ndata_dir=" << options.data_dir
             << "\ntrainer=" << options.trainer << "\ngrace=" << flags.grace
@@ -101,6 +103,7 @@ int Main(const Flags& flags) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
         "--name=", options.worker, " must match [a-z0-9-]{1,63}")));
   }
+  options.address = flags.address;
   options.incarnation = RandomId();
   options.cores = UsableCores();
   absl::StatusOr<std::vector<v1::Slot>> slots =
@@ -170,6 +173,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--name", flags.name,
                  "Name of this worker, [a-z0-9-]{1,63} (default: host name)");
+  app.add_option("--address", flags.address,
+                 "Address or host name at which other machines' ranks reach "
+                 "this one, for gangs across workers (default: loopback)");
   app.add_option("--slots", flags.slots,
                  "Ranks to run at once; 0: one per two cores")
       ->capture_default_str();

@@ -13,6 +13,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
+#include "worker/gang.h"
 #include "worker/slot_inventory.h"
 
 namespace comera::worker {
@@ -133,7 +134,11 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   key.set_rank(rank.rank());
   const int threads = ThreadsPerRank(rank.spec(), options_.cores,
                                      static_cast<int>(options_.slots.size()));
-  ASSIGN_OR_RETURN(const std::string task, folders_.WriteTask(rank, threads));
+  LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
+      << "no --address, so only ranks on this machine can join "
+      << Describe(key);
+  ASSIGN_OR_RETURN(const std::string task,
+                   folders_.WriteTask(rank, threads, options_.address));
   RankCommand command;
   command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
   command.environment = options_.environment;

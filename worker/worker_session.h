@@ -42,6 +42,9 @@ class WorkerSession : private RankProcesses::Observer {
     // Random per start.
     std::string incarnation;
     std::string host;
+    // At which the ranks of other workers reach those here; empty: loopback,
+    // which serves only gangs on this machine.
+    std::string address;
     std::vector<v1::Slot> slots;
     int cores = 1;
     std::string data_dir;

@@ -60,7 +60,8 @@ class JobFoldersTest : public testing::Test {
 };
 
 TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
-  ASSERT_OK_AND_ASSIGN(const std::string path, folders_.WriteTask(rank_, 5));
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       folders_.WriteTask(rank_, 5, "10.0.0.7"));
   EXPECT_EQ(path, folder_ + "/jobs/a/epoch-3/rank-1/task.json");
   ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
   trainer::TrainerTask task;
@@ -78,10 +79,19 @@ TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
   EXPECT_TRUE(fs::is_directory(task.rendezvous_dir()));
   EXPECT_TRUE(fs::is_directory(task.cache_dir()));
   EXPECT_EQ(task.work_dir(), folders_.Work("jobs/a"));
+  EXPECT_EQ(task.host(), "10.0.0.7");
+}
+
+TEST_F(JobFoldersTest, AGangOnThisMachineAloneMeetsOnLoopback) {
+  rank_.set_local_world_size(4);
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       folders_.WriteTask(rank_, 5, "10.0.0.7"));
+  ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
+  EXPECT_EQ(json.find("host"), std::string::npos);
 }
 
 TEST_F(JobFoldersTest, RemovesAnEpochOrAllButTheLogs) {
-  ASSERT_OK(folders_.WriteTask(rank_, 1));
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
   WriteLog();
   folders_.RemoveEpoch("jobs/a", 3);
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
@@ -92,7 +102,7 @@ TEST_F(JobFoldersTest, RemovesAnEpochOrAllButTheLogs) {
 }
 
 TEST_F(JobFoldersTest, RemovesWhatIsOldAndNotInUse) {
-  ASSERT_OK(folders_.WriteTask(rank_, 1));
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
   WriteLog();
   MakeOld(folder_ + "/jobs/a", absl::Hours(48));
   folders_.RemoveOld({"jobs/a"}, absl::Hours(24), absl::Hours(24));

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
   collective::GlooOptions options;
   options.rank = task.rank();
   options.world_size = task.world_size();
+  if (!task.host().empty()) options.host = task.host();
   return collective::CreateGlooCommunicator(options, &rendezvous);
 }
 
