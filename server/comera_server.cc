@@ -57,7 +57,7 @@ absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
       !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port < 0 ||
       port > 65535) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "listen: \"", listen, "\" is not host:port, e.g. 127.0.0.1:7070"));
+        "listen: \"", listen, "\" is not host:port, e.g. 127.0.0.1:7400"));
   }
   return std::make_pair(listen.substr(0, colon), port);
 }

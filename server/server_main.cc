@@ -24,7 +24,7 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 struct Flags {
-  std::string listen = "127.0.0.1:0";
+  std::string listen = "127.0.0.1:7400";
   std::string data_dir;
   std::string port_file;
   std::string node_lost_after = "60s";
