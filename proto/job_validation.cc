@@ -1,12 +1,11 @@
 #include "proto/job_validation.h"
 
 #include <algorithm>
-#include <limits>
-#include <set>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "proto/compression_validation.h"
+#include "proto/data_validation.h"
 #include "proto/job_defaults.h"
 #include "proto/message_checks.h"
 #include "proto/model_size.h"
@@ -20,7 +19,6 @@ constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr double kMaxWeight = 1e9;
 constexpr int kMaxLabels = 64;
-constexpr int kMaxEntries = 64;
 
 void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::ModelSpec& model = spec.model();
@@ -53,131 +51,6 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
           model.max_positions() >= spec.data().max_length(),
       "model.max_positions",
       absl::StrCat("is below data.max_length ", spec.data().max_length()));
-}
-
-void CheckPath(const std::string& field, const std::string& path,
-               SpecChecker& check) {
-  if (path.empty()) {
-    check.Add(field, "is missing: an absolute path on the workers");
-  } else {
-    check.That(path[0] == '/', field, "must be an absolute path");
-  }
-}
-
-void CheckGlueTsv(const v1::JobSpec& spec, SpecChecker& check) {
-  const v1::GlueTsv& glue = spec.data().glue_tsv();
-  CheckPath("data.glue_tsv.train", glue.train(), check);
-  CheckPath("data.glue_tsv.validation", glue.validation(), check);
-  check.Range("data.glue_tsv.sentence1_column", glue.sentence1_column(), 0,
-              1023);
-  check.Range("data.glue_tsv.sentence2_column", glue.sentence2_column(), 0,
-              1023);
-  check.Range("data.glue_tsv.label_column", glue.label_column(), -1024, 1023);
-  if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) return;
-  check.That(glue.labels_size() == spec.model().classes(),
-             "data.glue_tsv.labels",
-             absl::StrCat("names ", glue.labels_size(), " labels for ",
-                          spec.model().classes(), " classes"));
-  const std::set<std::string> distinct(glue.labels().begin(),
-                                       glue.labels().end());
-  check.That(static_cast<int>(distinct.size()) == glue.labels_size(),
-             "data.glue_tsv.labels", "names a label twice");
-  check.That(distinct.count("") == 0, "data.glue_tsv.labels",
-             "holds an empty label");
-}
-
-void CheckList(const std::string& field,
-               const google::protobuf::RepeatedPtrField<std::string>& list,
-               SpecChecker& check) {
-  check.Range(field, list.size(), 1, kMaxEntries, "entries");
-  for (int i = 0; i < std::min(list.size(), kMaxEntries); ++i) {
-    check.That(!list[i].empty(), absl::StrCat(field, "[", i, "]"), "is empty");
-  }
-}
-
-void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
-  CheckList("data.code_directory.roots", code.roots(), check);
-  for (int i = 0; i < std::min(code.roots_size(), kMaxEntries); ++i) {
-    if (code.roots(i).empty()) continue;
-    check.That(code.roots(i)[0] == '/',
-               absl::StrCat("data.code_directory.roots[", i, "]"),
-               "must be an absolute path");
-  }
-  CheckList("data.code_directory.globs", code.globs(), check);
-  check.That(code.validation_fraction() > 0 && code.validation_fraction() < 1,
-             "data.code_directory.validation_fraction",
-             "must lie between 0 and 1");
-  check.Range("data.code_directory.max_bytes", code.max_bytes(), 1, kMaxBytes);
-  check.Range("data.code_directory.max_file_bytes", code.max_file_bytes(), 1,
-              kMaxBytes);
-}
-
-void CheckTokenizer(const v1::TokenizerSpec& tokenizer, SpecChecker& check) {
-  const std::string vocabulary = "data.tokenizer.vocabulary_file";
-  const std::string merges = "data.tokenizer.merges_file";
-  const std::string size = "data.tokenizer.train_vocabulary_size";
-  const bool trains = tokenizer.train_vocabulary_size() != 0;
-  switch (tokenizer.kind()) {
-    case v1::TokenizerSpec::WORDPIECE:
-      CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
-      check.That(tokenizer.merges_file().empty(), merges, "is for BYTE_BPE");
-      check.That(!trains, size, "is for BYTE_BPE");
-      return;
-    case v1::TokenizerSpec::BYTE_BPE:
-      if (trains) {
-        check.Range(size, tokenizer.train_vocabulary_size(), 300, 65536);
-        check.That(tokenizer.vocabulary_file().empty(), vocabulary,
-                   "contradicts train_vocabulary_size");
-        check.That(tokenizer.merges_file().empty(), merges,
-                   "contradicts train_vocabulary_size");
-      } else if (tokenizer.vocabulary_file().empty() &&
-                 tokenizer.merges_file().empty()) {
-        check.Add(size,
-                  "is missing: 300 to 65536, or give vocabulary_file and "
-                  "merges_file");
-      } else {
-        CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
-        CheckPath(merges, tokenizer.merges_file(), check);
-      }
-      return;
-    default:
-      check.Add("data.tokenizer.kind", "is missing: WORDPIECE or BYTE_BPE");
-  }
-}
-
-void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
-  const v1::DataSpec& data = spec.data();
-  const bool classifier =
-      spec.model().family() == v1::ModelSpec::ENCODER_CLASSIFIER;
-  switch (data.format_case()) {
-    case v1::DataSpec::kGlueTsv:
-      CheckGlueTsv(spec, check);
-      break;
-    case v1::DataSpec::kCodeDirectory:
-      CheckCodeDirectory(data.code_directory(), check);
-      break;
-    case v1::DataSpec::kJsonl:
-      CheckPath("data.jsonl.train", data.jsonl().train(), check);
-      CheckPath("data.jsonl.validation", data.jsonl().validation(), check);
-      CheckList("data.jsonl.fields", data.jsonl().fields(), check);
-      break;
-    case v1::DataSpec::FORMAT_NOT_SET:
-      check.Add("data", "is missing: glue_tsv, code_directory or jsonl");
-      break;
-  }
-  if (classifier && data.format_case() != v1::DataSpec::FORMAT_NOT_SET) {
-    check.That(data.has_glue_tsv(), "data",
-               "holds no labels for ENCODER_CLASSIFIER; glue_tsv does");
-  }
-  CheckTokenizer(data.tokenizer(), check);
-  check.Range("data.max_length", data.max_length(), 4, 65536);
-  if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
-    check.That(data.mask_probability() > 0 && data.mask_probability() < 1,
-               "data.mask_probability", "must lie between 0 and 1");
-  } else {
-    check.That(data.mask_probability() == 0, "data.mask_probability",
-               "is for MASKED_LM only");
-  }
 }
 
 void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
