@@ -5,6 +5,7 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "worker/trainer/failure.h"
+#include "worker/trainer/model/model_layout.h"
 #include "worker/trainer/model/model_size.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/trainer.h"
@@ -156,6 +157,17 @@ absl::Status Trainer::Share(TrainingState& state) {
 absl::Status Trainer::Adopt(TrainingState state) {
   ASSIGN_OR_RETURN(const ModelConfig config,
                    WithRanks(initial_config_, state.ranks));
+  if (state.nearest.has_value()) {
+    // It is not uploaded before the end, where nothing checks it.
+    ASSIGN_OR_RETURN(const ModelConfig nearest,
+                     WithRanks(initial_config_, state.nearest->ranks));
+    const int64_t size = MakeModelLayout(nearest).parameters.size();
+    if (static_cast<int64_t>(state.nearest->parameters.size()) != size) {
+      return absl::DataLossError(absl::StrCat(
+          "checkpoint: the nearest model has ",
+          state.nearest->parameters.size(), " parameters, its ranks ", size));
+    }
+  }
   if (plan_ == nullptr) {
     const int64_t share = options_.spec.training().batch_size() / world_size();
     ASSIGN_OR_RETURN(plan_,

@@ -1,5 +1,9 @@
 // A run that was interrupted and resumed repeats the uninterrupted one bit by
 // bit.
+#include <functional>
+#include <memory>
+#include <string>
+
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -63,27 +67,36 @@ TEST(TrainerResumeTest, TheRunToRepeatCompactsInBothStages) {
   EXPECT_EQ(Uninterrupted().end->result.outcome(), v1::TARGET_MISSED);
 }
 
+// Leaves a checkpoint of the step after `step`.
+void RunUntil(int64_t step, FakeDisk* disk) {
+  TestRun run;
+  run.spec = TwoStageSpec();
+  run.disk = disk;
+  run.stop_after_step = step;
+  run.Run();
+  ASSERT_OK(run.end);
+  ASSERT_TRUE(run.end->stopped);
+  ASSERT_EQ(run.last_steps[0], step + 1);
+}
+
+TestRun Resume(FakeDisk* disk, const v1::JobSpec& spec = TwoStageSpec()) {
+  TestRun run;
+  run.spec = spec;
+  run.disk = disk;
+  run.resume = true;
+  run.Run();
+  return run;
+}
+
 class TrainerResumeAtTest : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TrainerResumeAtTest, StoppedAndResumed) {
   FakeDisk disk;
-  TestRun first;
-  first.spec = TwoStageSpec();
-  first.disk = &disk;
-  first.stop_after_step = GetParam() - 1;
-  first.Run();
-  ASSERT_OK(first.end);
-  ASSERT_TRUE(first.end->stopped);
-  ASSERT_EQ(first.last_steps[0], GetParam());
-
-  TestRun second;
-  second.spec = first.spec;
-  second.disk = &disk;
-  second.resume = true;
-  second.Run();
-  ASSERT_OK(second.end);
-  EXPECT_EQ(second.events.front().run_info().resumed_from_step(), GetParam());
-  ExpectSameFrom(GetParam(), second);
+  ASSERT_NO_FATAL_FAILURE(RunUntil(GetParam() - 1, &disk));
+  const TestRun resumed = Resume(&disk);
+  ASSERT_OK(resumed.end);
+  EXPECT_EQ(resumed.events.front().run_info().resumed_from_step(), GetParam());
+  ExpectSameFrom(GetParam(), resumed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, TrainerResumeAtTest,
@@ -92,32 +105,18 @@ INSTANTIATE_TEST_SUITE_P(Steps, TrainerResumeAtTest,
 
 TEST(TrainerResumeTest, FromAnOlderCheckpointWhenTheNewestIsDamaged) {
   FakeDisk disk;
-  TestRun first;
-  first.spec = TwoStageSpec();
-  first.disk = &disk;
-  first.stop_after_step = 47;
-  first.Run();
-  ASSERT_OK(first.end);
+  ASSERT_NO_FATAL_FAILURE(RunUntil(47, &disk));
   disk.files.rbegin()->second[200] ^= 4;
-
-  TestRun second;
-  second.spec = first.spec;
-  second.disk = &disk;
-  second.resume = true;
-  second.Run();
-  ASSERT_OK(second.end);
-  EXPECT_THAT(second.log, Contains(HasSubstr("damaged checkpoint")));
-  ExpectSameFrom(40, second);
+  const TestRun resumed = Resume(&disk);
+  ASSERT_OK(resumed.end);
+  EXPECT_THAT(resumed.log, Contains(HasSubstr("damaged checkpoint")));
+  ExpectSameFrom(40, resumed);
 }
 
 TEST(TrainerResumeTest, FromTheStartWhenAllAreDamaged) {
   FakeDisk disk;
   disk.files["step-000000000010.checkpoint"] = "junk";
-  TestRun run;
-  run.spec = TwoStageSpec();
-  run.disk = &disk;
-  run.resume = true;
-  run.Run();
+  const TestRun run = Resume(&disk);
   ASSERT_OK(run.end);
   EXPECT_THAT(run.log, Contains(HasSubstr("starting from step 0")));
   ExpectSameFrom(0, run);
@@ -125,13 +124,9 @@ TEST(TrainerResumeTest, FromTheStartWhenAllAreDamaged) {
 
 TEST(TrainerResumeTest, WithoutResumeTheCheckpointIsIgnored) {
   FakeDisk disk;
-  TestRun first;
-  first.spec = TwoStageSpec();
-  first.disk = &disk;
-  first.stop_after_step = 20;
-  first.Run();
+  ASSERT_NO_FATAL_FAILURE(RunUntil(20, &disk));
   TestRun second;
-  second.spec = first.spec;
+  second.spec = TwoStageSpec();
   second.disk = &disk;
   second.Run();
   ExpectSameFrom(0, second);
@@ -139,20 +134,39 @@ TEST(TrainerResumeTest, WithoutResumeTheCheckpointIsIgnored) {
 
 TEST(TrainerResumeTest, AnotherSpecificationIsTheUsersMistake) {
   FakeDisk disk;
-  TestRun first;
-  first.spec = TwoStageSpec();
-  first.disk = &disk;
-  first.stop_after_step = 20;
-  first.Run();
-  TestRun second;
-  second.spec = TwoStageSpec();
-  second.spec.mutable_optimizer()->set_learning_rate_cores(0.02);
-  second.disk = &disk;
-  second.resume = true;
-  second.Run();
+  ASSERT_NO_FATAL_FAILURE(RunUntil(20, &disk));
+  v1::JobSpec other = TwoStageSpec();
+  other.mutable_optimizer()->set_learning_rate_cores(0.02);
+  const TestRun second = Resume(&disk, other);
   EXPECT_THAT(second.end, StatusIs(absl::StatusCode::kFailedPrecondition,
                                    HasSubstr("another specification")));
   EXPECT_EQ(FailureClassOf(second.end.status()), v1::USER);
+}
+
+TEST(TrainerResumeTest, PartsThatDoNotFitTheModelAreRefused) {
+  FakeDisk disk;
+  ASSERT_NO_FATAL_FAILURE(RunUntil(50, &disk));
+  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), 2);
+  ASSERT_OK_AND_ASSIGN(const auto loaded,
+                       store.LoadNewest(SpecFingerprint(TwoStageSpec())));
+  ASSERT_TRUE(loaded.has_value());
+  ASSERT_TRUE(loaded->state.nearest.has_value());
+  const auto expect_refused =
+      [&](const std::function<void(TrainingState&)>& change) {
+        TrainingState state = loaded->state;
+        change(state);
+        ASSERT_OK(store.Save(state));
+        EXPECT_FALSE(Resume(&disk).end.ok());
+      };
+  expect_refused([](TrainingState& s) { s.nearest->parameters.pop_back(); });
+  expect_refused([](TrainingState& s) { s.nearest->ranks.clear(); });
+  expect_refused([](TrainingState& s) { s.ranks.begin()->second[0] = 1000; });
+  expect_refused([](TrainingState& s) { s.ranks["no such layer"] = {1}; });
+  expect_refused([](TrainingState& s) {
+    for (auto* buffer : {&s.parameters, &s.first_moment, &s.second_moment}) {
+      buffer->pop_back();
+    }
+  });
 }
 
 }  // namespace
