@@ -70,6 +70,12 @@ bool IsCheckpointName(absl::string_view name) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// What a process that was killed while it wrote left behind.
+bool IsLeftover(absl::string_view name) {
+  return absl::StartsWith(name, kPrefix) &&
+         absl::StrContains(name, absl::StrCat(kSuffix, ".tmp."));
+}
+
 absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents) {
   const size_t trailer = kTrailer.size() + kHashDigits + 1;
   if (contents.size() < trailer) return absl::DataLossError("truncated");
@@ -92,12 +98,14 @@ CheckpointStore::CheckpointStore(std::unique_ptr<CheckpointFiles> files,
                                  int keep)
     : files_(std::move(files)), keep_(std::max(keep, 2)) {}
 
-absl::StatusOr<std::vector<std::string>> CheckpointStore::Names() {
-  ASSIGN_OR_RETURN(std::vector<std::string> names, files_->List());
-  names.erase(
-      std::remove_if(names.begin(), names.end(),
-                     [](const std::string& n) { return !IsCheckpointName(n); }),
-      names.end());
+absl::StatusOr<std::vector<std::string>> CheckpointStore::Names(
+    std::vector<std::string>* leftovers) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, files_->List());
+  std::vector<std::string> names;
+  for (const std::string& name : all) {
+    if (IsCheckpointName(name)) names.push_back(name);
+    if (leftovers != nullptr && IsLeftover(name)) leftovers->push_back(name);
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -109,9 +117,13 @@ absl::StatusOr<int64_t> CheckpointStore::Save(const TrainingState& state) {
       absl::StrFormat("%s%0*d%s", kPrefix, static_cast<int>(kDigits),
                       state.progress.step, kSuffix);
   RETURN_IF_ERROR(files_->Write(name, contents));
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+  std::vector<std::string> unwanted;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(&unwanted));
   for (size_t i = 0; i + keep_ < names.size(); ++i) {
-    RETURN_IF_ERROR(files_->Remove(names[i]));
+    unwanted.push_back(names[i]);
+  }
+  for (const std::string& name : unwanted) {
+    RETURN_IF_ERROR(files_->Remove(name));
   }
   return static_cast<int64_t>(contents.size());
 }

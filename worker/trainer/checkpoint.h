@@ -39,6 +39,7 @@ std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder);
 class CheckpointStore {
  public:
   // Keeps the newest `keep` (at least 2, so that a damaged one is survived).
+  // No other process may write to the folder.
   CheckpointStore(std::unique_ptr<CheckpointFiles> files, int keep);
 
   // Returns the file's size. ResourceExhausted: disk full; older checkpoints
@@ -57,8 +58,10 @@ class CheckpointStore {
       const std::string& fingerprint);
 
  private:
-  // Checkpoints by ascending step.
-  absl::StatusOr<std::vector<std::string>> Names();
+  // Checkpoints by ascending step. `leftovers`, unless null, gets the files of
+  // writes that were cut short.
+  absl::StatusOr<std::vector<std::string>> Names(
+      std::vector<std::string>* leftovers = nullptr);
 
   const std::unique_ptr<CheckpointFiles> files_;
   const int keep_;

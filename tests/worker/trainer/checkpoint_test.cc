@@ -127,6 +127,18 @@ TEST(CheckpointTest, KeepsAtLeastTwo) {
   EXPECT_THAT(disk.files, SizeIs(2));
 }
 
+TEST(CheckpointTest, LeftoversOfAKilledWriterGo) {
+  FakeDisk disk;
+  disk.files["step-000000000010.checkpoint.tmp.4711.0"] = "half";
+  disk.files["notes.txt"] = "the user's";
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  EXPECT_FALSE(loaded.has_value());
+  ASSERT_OK(store.Save(MakeState(20)));
+  EXPECT_THAT(disk.files, SizeIs(2));
+  EXPECT_EQ(disk.files.count("notes.txt"), 1u);
+}
+
 TEST(CheckpointTest, EveryTruncationFallsBack) {
   FakeDisk disk;
   CheckpointStore store(Files(&disk), 2);
