@@ -14,9 +14,8 @@
 namespace comera::trainer {
 namespace {
 
-// Bounds of the word cache: longer words are rarely seen twice.
+// Longer words are rarely seen twice.
 constexpr size_t kMaxCachedWord = 64;
-constexpr size_t kMaxCachedWords = 1 << 20;
 // Longer words are cut: bounds the memory that a hostile text can ask for.
 constexpr size_t kMaxWord = 64 << 10;
 
@@ -136,22 +135,10 @@ void ByteBpeTokenizer::Encode(absl::string_view text,
       }
       continue;
     }
-    const auto found = cache_.find(word);
-    if (found != cache_.end()) {
-      ids->insert(ids->end(), cached_ids_.begin() + found->second.first,
-                  cached_ids_.begin() + found->second.second);
-      continue;
-    }
-    const size_t first = ids->size();
-    MergeWord(word, ids);
-    if (cache_.size() == kMaxCachedWords) {
-      cache_.clear();
-      cached_ids_.clear();
-    }
-    const uint32_t begin = static_cast<uint32_t>(cached_ids_.size());
-    cached_ids_.insert(cached_ids_.end(), ids->begin() + first, ids->end());
-    cache_.emplace(
-        word, std::make_pair(begin, static_cast<uint32_t>(cached_ids_.size())));
+    cache_.Append(word, ids,
+                  [this](absl::string_view each, std::vector<int32_t>* to) {
+                    MergeWord(each, to);
+                  });
   }
 }
 

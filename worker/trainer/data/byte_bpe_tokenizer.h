@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "worker/trainer/data/byte_pair_vocabulary.h"
 #include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/word_cache.h"
 
 namespace comera::trainer {
 
@@ -53,9 +54,7 @@ class ByteBpeTokenizer : public Tokenizer {
   std::array<int32_t, 256> byte_ids_;
   // Merge of (left, right), packed as left << 32 | right.
   absl::flat_hash_map<uint64_t, Result> merges_;
-  // Words seen: ids at [first, second) of cached_ids_.
-  absl::flat_hash_map<std::string, std::pair<uint32_t, uint32_t>> cache_;
-  std::vector<int32_t> cached_ids_;
+  WordCache cache_;
 };
 
 }  // namespace comera::trainer

@@ -1,6 +1,7 @@
 #include "worker/trainer/data/wordpiece_tokenizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
@@ -20,7 +21,6 @@ constexpr int64_t kMaxFileBytes = 64 << 20;
 constexpr size_t kMaxLineBytes = 1 << 10;
 constexpr int64_t kMaxTokens = 4 << 20;
 constexpr size_t kMaxWordCharacters = 100;
-constexpr size_t kMaxCachedWords = 1 << 20;
 
 bool StartsCharacter(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -114,22 +114,10 @@ void WordpieceTokenizer::FindPieces(absl::string_view word,
 void WordpieceTokenizer::EncodeWord(absl::string_view word,
                                     std::vector<int32_t>* ids) {
   if (word.size() > kMaxWordCharacters) return FindPieces(word, ids);
-  const auto found = cache_.find(word);
-  if (found != cache_.end()) {
-    ids->insert(ids->end(), cached_ids_.begin() + found->second.first,
-                cached_ids_.begin() + found->second.second);
-    return;
-  }
-  const size_t first = ids->size();
-  FindPieces(word, ids);
-  if (cache_.size() == kMaxCachedWords) {
-    cache_.clear();
-    cached_ids_.clear();
-  }
-  const uint32_t begin = static_cast<uint32_t>(cached_ids_.size());
-  cached_ids_.insert(cached_ids_.end(), ids->begin() + first, ids->end());
-  cache_.emplace(
-      word, std::make_pair(begin, static_cast<uint32_t>(cached_ids_.size())));
+  cache_.Append(word, ids,
+                [this](absl::string_view each, std::vector<int32_t>* to) {
+                  FindPieces(each, to);
+                });
 }
 
 void WordpieceTokenizer::Encode(absl::string_view text,

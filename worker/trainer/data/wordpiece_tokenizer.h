@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/word_cache.h"
 
 namespace comera::trainer {
 
@@ -53,9 +53,7 @@ class WordpieceTokenizer : public Tokenizer {
   absl::flat_hash_map<std::string, int32_t> continuations_;
   size_t longest_token_ = 0;  // bytes
   SpecialTokens special_;
-  // Words seen: ids at [first, second) of cached_ids_.
-  absl::flat_hash_map<std::string, std::pair<uint32_t, uint32_t>> cache_;
-  std::vector<int32_t> cached_ids_;
+  WordCache cache_;
 };
 
 }  // namespace comera::trainer
