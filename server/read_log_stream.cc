@@ -78,6 +78,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     if (data.ok() && !data->empty()) {
       v1::ReadLogResponse response;
       response.set_offset(offset_);
+      response.set_epoch(epoch_);
       offset_ += static_cast<int64_t>(data->size());
       response.set_data(*std::move(data));
       more_ = true;

@@ -1,5 +1,7 @@
 #include "tests/server/server_fixture.h"
 
+#include <algorithm>
+
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "server/proto_time.h"
@@ -162,6 +164,7 @@ grpc::Status ServerFixture::ReadLog(const v1::ReadLogRequest& request,
   while (reader->Read(&part)) {
     EXPECT_EQ(part.offset(),
               request.offset() + static_cast<int64_t>(data->size()));
+    EXPECT_EQ(part.epoch(), std::max<int64_t>(request.epoch(), 1));
     data->append(part.data());
   }
   return reader->Finish();
