@@ -6,11 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "openssl/evp.h"
 
 namespace comera::client {
 namespace {
@@ -30,23 +29,6 @@ absl::Status ErrnoStatus(const std::string& path, const char* what) {
 
 }  // namespace
 
-struct ArtifactFileWriter::Digest {
-  Digest() : context(EVP_MD_CTX_new()) {
-    EVP_DigestInit_ex(context, EVP_sha256(), nullptr);
-  }
-  ~Digest() { EVP_MD_CTX_free(context); }
-
-  std::string Hex() {
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
-    EVP_DigestFinal_ex(context, bytes, &size);
-    return absl::BytesToHexString(
-        absl::string_view(reinterpret_cast<char*>(bytes), size));
-  }
-
-  EVP_MD_CTX* context;
-};
-
 absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> ArtifactFileWriter::Create(
     const std::string& path, const v1::ArtifactFile& expected) {
   // The process id keeps two downloads to one place apart.
@@ -64,8 +46,7 @@ ArtifactFileWriter::ArtifactFileWriter(std::string path,
     : path_(std::move(path)),
       temporary_path_(absl::StrCat(path_, ".", getpid(), ".part")),
       expected_(expected),
-      descriptor_(descriptor),
-      digest_(std::make_unique<Digest>()) {}
+      descriptor_(descriptor) {}
 
 ArtifactFileWriter::~ArtifactFileWriter() {
   if (descriptor_ < 0) return;
@@ -89,7 +70,7 @@ absl::Status ArtifactFileWriter::Append(int64_t offset,
   }
   const char* next = data.data() + known;
   int64_t left = count - known;
-  EVP_DigestUpdate(digest_->context, next, left);
+  sha256_.Add(std::string_view(next, left));
   size_ += left;
   while (left > 0) {
     const ssize_t written = write(descriptor_, next, left);
@@ -107,7 +88,7 @@ absl::Status ArtifactFileWriter::Finish() {
                                             " bytes in place of ",
                                             expected_.size_bytes()));
   }
-  const std::string sha256 = digest_->Hex();
+  const std::string sha256 = sha256_.Finish();
   if (sha256 != expected_.sha256()) {
     return absl::DataLossError(absl::StrCat(expected_.path(), ": checksum ",
                                             sha256, " in place of ",

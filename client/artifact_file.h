@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
+#include "common/sha256.h"
 
 namespace comera::client {
 
@@ -33,8 +34,6 @@ class ArtifactFileWriter {
   absl::Status Finish();
 
  private:
-  struct Digest;
-
   ArtifactFileWriter(std::string path, const v1::ArtifactFile& expected,
                      int descriptor);
 
@@ -43,7 +42,7 @@ class ArtifactFileWriter {
   const v1::ArtifactFile expected_;
   int descriptor_;
   int64_t size_ = 0;
-  std::unique_ptr<Digest> digest_;
+  Sha256Stream sha256_;
 };
 
 // Whether a file name from a server may be used as a name in a folder of ours.

@@ -194,6 +194,8 @@ absl::Status TrainingClient::ReadLog(
         v1::ReadLogResponse response;
         while (reader->Read(&response)) {
           end.progressed = true;
+          // Not the log of a newer attempt from this one's offset.
+          if (response.epoch() > 0) request.set_epoch(response.epoch());
           // What came before a disconnect is not told twice.
           const int64_t known = request.offset() - response.offset();
           const int64_t size = response.data().size();
@@ -248,11 +250,6 @@ std::string RandomId() {
   std::string id;
   for (int i = 0; i < 4; ++i) absl::StrAppendFormat(&id, "%08x", random());
   return id;
-}
-
-bool IsFinal(v1::JobState state) {
-  return state == v1::SUCCEEDED || state == v1::FAILED ||
-         state == v1::CANCELLED;
 }
 
 }  // namespace comera::client

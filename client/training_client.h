@@ -14,6 +14,7 @@
 #include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
 #include "comera/v1/training_service.pb.h"
+#include "proto/job_state.h"
 
 namespace grpc {
 class Channel;
@@ -123,9 +124,6 @@ class TrainingClient {
 
 // 128 random bits in hexadecimal: a request_id.
 std::string RandomId();
-
-// Whether a job in this state changes no more.
-bool IsFinal(v1::JobState state);
 
 }  // namespace comera::client
 

@@ -2,13 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_macros.h"
@@ -39,27 +37,6 @@ std::string UploadsDir(const std::string& data_dir) {
 }
 
 }  // namespace
-
-Sha256Stream::Sha256Stream()
-    : context_(EVP_MD_CTX_new(), [](void* context) {
-        EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
-      }) {
-  EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_.get()), EVP_sha256(),
-                    nullptr);
-}
-
-void Sha256Stream::Add(std::string_view data) {
-  EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_.get()), data.data(),
-                   data.size());
-}
-
-std::string Sha256Stream::Finish() {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_.get()), digest, &size);
-  return absl::BytesToHexString(
-      std::string(reinterpret_cast<char*>(digest), size));
-}
 
 absl::Status ValidateUpload(const v1::UploadArtifactHeader& header) {
   if (!ParseArtifactName(header.artifact())) {

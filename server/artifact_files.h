@@ -10,21 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/worker_service.pb.h"
+#include "common/sha256.h"
 #include "server/file_handle.h"
 
 namespace comera::server {
-
-// A running SHA-256. Move-only.
-class Sha256Stream {
- public:
-  Sha256Stream();
-  void Add(std::string_view data);
-  // Lower-case hexadecimal; once.
-  std::string Finish();
-
- private:
-  std::shared_ptr<void> context_;
-};
 
 // InvalidArgument unless artifact name, file name ([A-Za-z0-9._-], no leading
 // dot), size and checksum are well formed.

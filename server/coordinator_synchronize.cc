@@ -154,8 +154,6 @@ void Coordinator::TakeRank(const v1::RankStatus& status, JobEntry& entry,
       *entry.record.mutable_attempt()->mutable_ranks(status.rank());
   RankWatch& watch = entry.ranks[status.rank()];
   watch.last_listed = now;
-  watch.step = status.step();
-  watch.collectives = status.collectives();
   if (status.phase() <= rank.phase()) return;
   rank.set_phase(status.phase());
   Change(entry);

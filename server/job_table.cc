@@ -5,11 +5,6 @@
 
 namespace comera::server {
 
-bool IsFinal(v1::JobState state) {
-  return state == v1::SUCCEEDED || state == v1::FAILED ||
-         state == v1::CANCELLED;
-}
-
 bool IsActive(v1::JobState state) {
   return state == v1::STARTING || state == v1::RUNNING ||
          state == v1::CANCELLING;

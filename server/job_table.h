@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "proto/job_state.h"
 #include "server/job_record.pb.h"
 #include "server/rendezvous_mirror.h"
 
 namespace comera::server {
 
-bool IsFinal(v1::JobState state);
 // STARTING, RUNNING or CANCELLING: it has an attempt.
 bool IsActive(v1::JobState state);
 
@@ -27,8 +27,6 @@ struct RankWatch {
   // one on do so no more.
   int64_t start_version = 0;
   int64_t stop_version = 0;
-  int64_t step = 0;
-  int64_t collectives = 0;
 };
 
 struct JobEntry {
