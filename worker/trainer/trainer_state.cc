@@ -115,7 +115,7 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
                                options_.backend));
   TrainingState state;
   state.fingerprint = fingerprint_;
-  state.initial_ranks = state.ranks = RanksOf(initial_config_);
+  state.ranks = RanksOf(initial_config_);
   state.parameters.resize(plan_->size());
   plan_->model().Initialise(options_.spec.training().seed(),
                             state.parameters.data());
@@ -187,7 +187,6 @@ absl::StatusOr<TrainingState> Trainer::Capture() {
   TrainingState state;
   state.fingerprint = fingerprint_;
   state.progress = progress_;
-  state.initial_ranks = RanksOf(initial_config_);
   state.ranks = RanksOf(plan_->config());
   ASSIGN_OR_RETURN(state.parameters, plan_->Download(plan_->parameters()));
   ASSIGN_OR_RETURN(state.first_moment, plan_->Download(plan_->first_moment()));

@@ -188,7 +188,6 @@ absl::StatusOr<std::string> TrainingState::Serialize() const {
   file.metadata()["fingerprint"] = fingerprint;
   RETURN_IF_ERROR(AddInts(file, "progress", PackProgress(progress)));
   RETURN_IF_ERROR(AddFront(file, progress.front));
-  RETURN_IF_ERROR(AddRanks(file, "initial_ranks.", initial_ranks));
   RETURN_IF_ERROR(AddRanks(file, "ranks.", ranks));
   RETURN_IF_ERROR(AddFloats(file, "parameters", parameters));
   RETURN_IF_ERROR(AddFloats(file, "first_moment", first_moment));
@@ -213,7 +212,6 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
                    GetInts(file, "progress", kProgressNumbers));
   ASSIGN_OR_RETURN(state.progress, UnpackProgress(numbers));
   ASSIGN_OR_RETURN(state.progress.front, GetFront(file));
-  ASSIGN_OR_RETURN(state.initial_ranks, GetRanks(file, "initial_ranks."));
   ASSIGN_OR_RETURN(state.ranks, GetRanks(file, "ranks."));
   ASSIGN_OR_RETURN(state.parameters, file.GetFloat("parameters"));
   ASSIGN_OR_RETURN(state.first_moment, file.GetFloat("first_moment"));

@@ -74,7 +74,6 @@ struct TrainingState {
   // Of the parts of the specification that the numbers depend on.
   std::string fingerprint;
   TrainingProgress progress;
-  RankTable initial_ranks;
   RankTable ranks;
   // In the layout of `ranks`.
   std::vector<float> parameters;
