@@ -87,9 +87,11 @@ absl::StatusOr<SampleSet> SampleSet::Parse(absl::string_view* bytes,
     return absl::DataLossError("counts disagree");
   }
   for (size_t i = 0; i < samples; ++i) {
-    const int64_t length = set.ends_[i] - set.begin(static_cast<int64_t>(i));
-    if (length < 1 || length > max_length || set.second_starts_[i] < 0 ||
-        set.second_starts_[i] > length || set.labels_[i] < 0) {
+    // Compared before anything is subtracted: an end may be any number.
+    const int64_t begin = set.begin(static_cast<int64_t>(i));
+    const int64_t end = set.ends_[i];
+    if (end <= begin || end > begin + max_length || set.second_starts_[i] < 0 ||
+        set.second_starts_[i] > end - begin || set.labels_[i] < 0) {
       return absl::DataLossError(absl::StrCat("sample ", i, " is impossible"));
     }
   }

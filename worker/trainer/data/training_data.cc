@@ -113,6 +113,11 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
               *set, SampleSet::Parse(&bytes, tokenizer->vocabulary_size(),
                                      max_length));
           if (set->size() == 0) return absl::DataLossError("no samples");
+          for (int64_t i = 0; !masked_lm && i < set->size(); ++i) {
+            if (set->label(i) >= batch_options.classes) {
+              return absl::DataLossError("a label is outside the classes");
+            }
+          }
         }
         return bytes.empty() ? absl::OkStatus()
                              : absl::DataLossError("bytes left over");
