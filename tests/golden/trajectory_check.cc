@@ -118,6 +118,31 @@ void CompareFirst(const std::string& name, const std::vector<double>& actual,
                 absl::StrCat("largest relative error ", worst));
 }
 
+// Runs may part before the late stage begins. A branch is a function of loss
+// and size, so wherever the sizes are equal and the losses are nearer to each
+// other than to the point where the branch changes, it must be the same.
+void CompareDecisions(const Plan& plan, const Trajectory& ours,
+                      const std::vector<float>& loss,
+                      const std::vector<int64_t>& size,
+                      const std::vector<float>& lambda, Report* report) {
+  const double l0 = plan.objective.target_loss;
+  const double s0 = plan.objective.target_size;
+  size_t compared = 0, different = 0;
+  for (size_t i = plan.early_steps; i < loss.size(); ++i) {
+    if (size[i] <= 0 || ours.size[i] != static_cast<double>(size[i])) continue;
+    // Where (L - L0) / L = (S - S0) / S.
+    const double change = l0 * static_cast<double>(size[i]) / s0;
+    if (!(std::fabs(loss[i] - change) >
+          2 * std::fabs(ours.loss[i] - loss[i]) + 1e-6)) {
+      continue;
+    }
+    ++compared;
+    different += ours.on_size[i] != (lambda[i] > 0.5);
+  }
+  report->Check("late branches at equal sizes", different == 0,
+                absl::StrCat(compared, " compared, ", different, " differ"));
+}
+
 }  // namespace
 
 absl::Status CheckTrajectory(const Safetensors& file, Report* report) {
@@ -155,6 +180,7 @@ absl::Status CheckTrajectory(const Safetensors& file, Report* report) {
                              " differ; losses agree for ", agree, " of ", steps,
                              " steps; of all late branches ", equal_in_all,
                              " are equal"));
+  CompareDecisions(plan, ours, loss, size, lambda, report);
   const size_t late =
       std::min(static_cast<size_t>(plan.early_steps), steps - 1);
   report->Check(absl::StrCat("size at step ", late),
