@@ -10,7 +10,11 @@
 
 namespace comera {
 
-// NotFound, PermissionDenied, or Unavailable with errno's text.
+// errno as a Status, "what: text": NotFound, PermissionDenied,
+// ResourceExhausted (disk full) or Unavailable.
+absl::Status ErrnoStatus(int error, const std::string& what);
+
+// Errors of ErrnoStatus.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Writes a temporary file beside `path`, fsyncs, renames over `path`, fsyncs

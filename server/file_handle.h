@@ -12,9 +12,6 @@
 
 namespace comera::server {
 
-// errno as a Status: NotFound, ResourceExhausted (disk full) or Unavailable.
-absl::Status ErrnoStatus(int error, const std::string& what);
-
 // An open file that is closed with its owner. Move-only; not thread-safe.
 class FileHandle {
  public:

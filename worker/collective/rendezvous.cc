@@ -73,12 +73,6 @@ absl::Status CheckKey(std::string_view key) {
   return absl::OkStatus();
 }
 
-absl::Status ErrnoStatus(int error, const std::string& what) {
-  const std::string message = absl::StrCat(what, ": ", strerror(error));
-  return error == ENOSPC ? absl::ResourceExhaustedError(message)
-                         : absl::UnavailableError(message);
-}
-
 absl::Status WriteNewFile(const std::string& path, std::string_view contents) {
   const int fd =
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
