@@ -16,8 +16,8 @@ cd "$(dirname "$0")/.."
 flags=()
 case "${1:-}" in
   "") ;;
-  --asan) flags=(--config=asan) ;;
-  --tsan) flags=(--config=tsan) ;;
+  --asan) flags=(--config=asan --build_tests_only) ;;
+  --tsan) flags=(--config=tsan --build_tests_only) ;;
   -h | --help)
     sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
     exit 0

@@ -6,7 +6,7 @@
 #define COMERA_KERNELS_CPU_SIMD_H_
 
 // The choice is made before a sanitizer's runtime is up.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+#if defined(__SANITIZE_ADDRESS__) || defined(COMERA_TSAN) || \
     !defined(__x86_64__)
 #define COMERA_CLONES
 #else

@@ -4,7 +4,7 @@
 // libraries, and races with a frame of gRPC (its header code included) in one
 // of the stacks. What happens behind the reactors is checked without gRPC in
 // coordinator_host_test.
-#if defined(__SANITIZE_THREAD__)
+#if defined(COMERA_TSAN)
 
 extern "C" {
 

@@ -235,7 +235,7 @@ TEST_F(TrainerProcessTest, MistakesAreTheUsers) {
 }
 
 TEST_F(TrainerProcessTest, TooLittleMemoryIsSaid) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(COMERA_TSAN)
   GTEST_SKIP() << "sanitizers need more memory than any such limit";
 #endif
   // A few limits: memory may end anywhere.
