@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,6 +124,25 @@ std::vector<pid_t> Children(pid_t parent, const std::string& name) {
   }
   ::closedir(proc);
   return found;
+}
+
+bool WaitForFile(const std::string& folder, const std::string& name,
+                 absl::Duration limit) {
+  const absl::Time deadline = absl::Now() + limit;
+  const int watch = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  ::inotify_add_watch(watch, folder.c_str(), IN_MOVED_TO);
+  bool there = false;
+  while (true) {
+    // Looked for after the watch began, so that no rename is missed.
+    there = ::access((folder + "/" + name).c_str(), F_OK) == 0;
+    pollfd entry = {watch, POLLIN, 0};
+    if (there || ::poll(&entry, 1, PollMilliseconds(deadline)) == 0) break;
+    char events[4096];
+    while (::read(watch, events, sizeof(events)) > 0) {
+    }
+  }
+  ::close(watch);
+  return there;
 }
 
 bool WaitUntilGone(pid_t pid, absl::Duration limit) {

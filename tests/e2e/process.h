@@ -37,6 +37,11 @@ class Process {
 // Pids whose parent is `parent` and whose executable's name is `name`.
 std::vector<pid_t> Children(pid_t parent, const std::string& name);
 
+// True once a file of that name stands whole (was renamed into place) in the
+// existing `folder`, false after `limit`.
+bool WaitForFile(const std::string& folder, const std::string& name,
+                 absl::Duration limit);
+
 // True once `pid` is gone or a zombie, false after `limit`. Works for
 // processes that are not the test's own children.
 bool WaitUntilGone(pid_t pid, absl::Duration limit);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "nlohmann/json.hpp"
@@ -35,14 +34,8 @@ class TwoWorkersTest : public ::testing::Test {
                                  absl::StrCat("--data_dir=", folder_, "/s"),
                                  absl::StrCat("--port_file=", port_file)},
         folder_ + "/server.log");
-    const absl::Time deadline = absl::Now() + kBound;
-    auto address = ReadFile(port_file);
-    while (!address.ok() && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(10));
-      address = ReadFile(port_file);
-    }
-    ASSERT_OK(address);
-    address_ = *address;
+    ASSERT_TRUE(WaitForFile(folder_, "port", kBound));
+    ASSERT_OK_AND_ASSIGN(address_, ReadFile(port_file));
     first_ = StartWorker("first", "127.0.0.2");
     second_ = StartWorker("second", "127.0.0.3");
   }
