@@ -1,0 +1,93 @@
+// What kernels need beyond CUDA C++: inline PTX, and dynamic shared memory.
+//
+// A build without nvcc takes the same functions from <cuda_ptx_on_host.h>, of
+// the CUDA that tests run on the processor (tests/fakes/cuda).
+#ifndef COMERA_KERNELS_CUDA_DEVICE_PTX_H_
+#define COMERA_KERNELS_CUDA_DEVICE_PTX_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#ifndef __CUDACC__
+#include <cuda_ptx_on_host.h>
+#else
+
+namespace comera::kernels {
+
+// The block's dynamic shared memory, 16-byte aligned.
+template <typename T>
+__device__ __forceinline__ T* DynamicShared() {
+  extern __shared__ __align__(16) unsigned char comera_dynamic_shared[];
+  return reinterpret_cast<T*>(comera_dynamic_shared);
+}
+
+// Lane l = 4 g + t of a warp (g = l / 4, t = l % 4) holds of the three matrices
+// of a tensor-core product (PTX ISA, "Matrix fragments for mma.m16n8k8" and
+// "mma.m16n8k16"):
+//   sums (16, 8):        d[0..3] = (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)
+//   A, tf32 (16, 8):     a[0..3] = (g, t), (g+8, t), (g, t+4), (g+8, t+4)
+//   B, tf32 (8, 8):      b[0..1] = (t, g), (t+4, g)
+//   A, bf16 (16, 16):    a[0..3] = (g, 2t..2t+1), (g+8, 2t..), (g, 2t+8..),
+//                                  (g+8, 2t+8..), two values in a word, the
+//                                  lower column in the lower half
+//   B, bf16 (16, 8):     b[0..1] = (2t..2t+1, g), (2t+8.., g)
+
+// d += A B, operands with 10 bits of mantissa. All lanes of a warp call it.
+__device__ __forceinline__ void MmaTf32(float (&d)[4], const uint32_t (&a)[4],
+                                        const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// d += A B, operands bfloat16.
+__device__ __forceinline__ void MmaBf16(float (&d)[4], const uint32_t (&a)[4],
+                                        const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// To 10 bits of mantissa, to nearest, ties away from zero: the bits of a float.
+__device__ __forceinline__ uint32_t ToTf32(float x) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+
+// Two bfloat16, to nearest even; `low` in the lower half.
+__device__ __forceinline__ uint32_t PackBf16(float low, float high) {
+  uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+// Copies 16 bytes from global to shared memory in the background, or zeros if
+// not `valid`; both 16-byte aligned.
+__device__ __forceinline__ void CopyAsync16(void* shared, const void* global,
+                                            bool valid) {
+  const unsigned to =
+      static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+               "l"(global), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void CommitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits for all but the newest `kPending` groups of this thread.
+template <int kPending>
+__device__ __forceinline__ void WaitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace comera::kernels
+
+#endif  // __CUDACC__
+#endif  // COMERA_KERNELS_CUDA_DEVICE_PTX_H_

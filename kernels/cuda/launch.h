@@ -1,0 +1,60 @@
+// Starts a kernel; a failed launch becomes a Status that names it.
+#ifndef COMERA_KERNELS_CUDA_LAUNCH_H_
+#define COMERA_KERNELS_CUDA_LAUNCH_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace comera::kernels {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  int64_t shared_bytes = 0;  // dynamic; see DynamicShared in device/ptx.h
+  cudaStream_t stream = nullptr;
+};
+
+// A grid without blocks is no error: nothing is to be done. More than 48 KiB of
+// dynamic shared memory are asked for here.
+template <typename... Parameters, typename... Arguments>
+absl::Status Launch(const char* name, const LaunchShape& shape,
+                    void (*kernel)(Parameters...), Arguments&&... arguments) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) {
+    return absl::OkStatus();
+  }
+  cudaError_t code = cudaSuccess;
+  if (shape.shared_bytes > 48 * 1024) {
+    code = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(shape.shared_bytes));
+  }
+  if (code == cudaSuccess) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+    config.stream = shape.stream;
+    code = cudaLaunchKernelEx(&config, kernel,
+                              std::forward<Arguments>(arguments)...);
+  }
+  if (code == cudaSuccess) return absl::OkStatus();
+  return CudaStatus(code, absl::StrCat("launch of ", name));
+}
+
+// Blocks of `per_block` that cover `count`, at most `most`: a kernel then walks
+// its elements in strides of the grid.
+inline unsigned Blocks(int64_t count, int64_t per_block,
+                       int64_t most = int64_t{1} << 30) {
+  const int64_t blocks = (count + per_block - 1) / per_block;
+  return static_cast<unsigned>(blocks < most ? blocks : most);
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_LAUNCH_H_
