@@ -1,0 +1,6 @@
+"""For target_compatible_with of whatever exists in the CUDA build only."""
+
+CUDA_ONLY = select({
+    "@comera//deploy/bazel/cuda:enabled": [],
+    "//conditions:default": ["@comera//deploy/bazel/cuda:cpu_only"],
+})
