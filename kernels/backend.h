@@ -13,6 +13,7 @@
 #define COMERA_KERNELS_BACKEND_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +27,10 @@ namespace comera::kernels {
 struct StepState {
   uint64_t seed = 0;
   uint64_t step = 0;
+  // Of AdamW with such a state: 1 - beta^t of both moments at this update, and
+  // what its learning rates are multiplied by.
+  float first_correction = 1, second_correction = 1;
+  float learning_rate_scale = 1;
 };
 
 // Which random numbers a dropout uses (kernels/philox.h): element (i, column)
@@ -87,11 +92,13 @@ struct TtmTables {
 
 // Which blocks are multiplied: for each block s of R those of L with number
 // left[q], q from start[s] to before start[s + 1], which rise strictly; the
-// product is row out[q] of the result, and every row is the product of one
-// pair.
+// product is row out[q] of the result, and every row below start[right_rows]
+// is the product of one pair. There may be fewer pairs than rows of the result,
+// so that a captured lookup serves batches of different sizes: what lies behind
+// the last pair is not read, and those rows of the result are not written.
 struct TtmPairs {
   ConstIndices left, out;  // as many as rows of the result
-  ConstIndices start;      // right_rows + 1, from 0 to left.size
+  ConstIndices start;      // right_rows + 1, from 0 to at most left.size
 };
 
 // A run of parameters under one rule of the optimiser.
@@ -105,12 +112,34 @@ struct AdamWStep {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   int64_t step = 1;          // from 1, for bias correction
   float gradient_scale = 1;  // multiplies every gradient (clipping, 1/count)
+  // Both or neither, in memory of the backend: corrections and scale come from
+  // *state instead of `step`; gradients are also multiplied by min(1, clip_norm
+  // / sqrt(*squares)), unless clip_norm is 0, and nothing changes where
+  // *squares is not finite.
+  const StepState* state = nullptr;
+  const float* squares = nullptr;
+  float clip_norm = 0;
 };
 
 // A bond's rank entries d within a flat parameter buffer.
 struct BondSpan {
   int64_t offset = 0;
   int64_t size = 0;
+};
+
+// A bond as the relaxed size of its layer sees it (SizeMeasure): the modes of
+// the cores on its left and right, the bonds beyond these (-1: the end of the
+// train, of norm 1), and the bonds [first, last) of the layer.
+struct SizeBond {
+  float left_mode = 0, right_mode = 0;
+  int32_t left = -1, right = -1;
+  int32_t first = 0, last = 0;
+};
+
+// Operations that a backend recorded, to be run again.
+class StepGraph {
+ public:
+  virtual ~StepGraph() = default;
 };
 
 class Backend {
@@ -134,6 +163,31 @@ class Backend {
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status Fill(Vector x, float value) = 0;
   virtual absl::Status Synchronize() = 0;
+  // Bytes that Allocate could still give.
+  virtual absl::StatusOr<int64_t> FreeBytes() = 0;
+
+  // Host memory that a device can write while the host goes on; as Allocate.
+  virtual absl::StatusOr<void*> AllocateHost(int64_t bytes);
+  virtual void FreeHost(void* memory);
+  // CopyToHost without waiting; `to` is of AllocateHost and holds the bytes
+  // once Wait for a later Mark has returned.
+  virtual absl::Status CopyToHostLater(void* to, const void* from,
+                                       int64_t bytes);
+  // The place reached in the order of operations; Wait waits until all before
+  // it are done. At least the last four marks can be waited for.
+  virtual absl::StatusOr<int64_t> Mark();
+  virtual absl::Status Wait(int64_t mark);
+
+  // --- graphs -------------------------------------------------------------
+  // Whether steps can be captured; if not, the three below are Unimplemented.
+  virtual bool has_graphs() const { return false; }
+  // Operations between the two are recorded with their arguments and not run;
+  // copies from and to the host, Synchronize and Allocate are refused. After an
+  // error EndCapture gives the recording up and returns the error.
+  virtual absl::Status BeginCapture();
+  virtual absl::StatusOr<std::unique_ptr<StepGraph>> EndCapture();
+  // Enqueues what was recorded, on the same memory. The graph outlives it.
+  virtual absl::Status Replay(const StepGraph& graph);
 
   // --- linear algebra -----------------------------------------------------
   // c = alpha * op(a) op(b) + beta * c; op transposes if asked. With beta = 0
@@ -144,6 +198,9 @@ class Backend {
   // y = alpha * x + y.
   virtual absl::Status Axpy(float alpha, ConstVector x, Vector y) = 0;
   virtual absl::Status Scale(float alpha, Vector x) = 0;
+  // x = x * alpha / max(1, *count), with *count in memory of the backend.
+  virtual absl::Status ScaleByCount(float alpha, const float* count,
+                                    Vector x) = 0;
   // y[i, :] += bias.
   virtual absl::Status AddBias(ConstVector bias, Matrix y) = 0;
   // grad_bias += column sums of grad_y.
@@ -173,8 +230,7 @@ class Backend {
   virtual absl::Status TtmLookupBackward(const TtmTables& t, const float* left,
                                          const float* right,
                                          const TtmPairs& pairs,
-                                         ConstMatrix grad_out,
-                                         float* grad_left,
+                                         ConstMatrix grad_out, float* grad_left,
                                          float* grad_right) = 0;
 
   // --- pointwise and rows -------------------------------------------------
@@ -345,10 +401,11 @@ class Backend {
       const RankSpaceAttentionShape& shape) = 0;
 
   // --- loss ---------------------------------------------------------------
-  // Rows of logits against labels in [0, cols). totals (3 floats) gets
-  // [sum of -log softmax at the label, rows, rows whose largest logit is the
-  // label], added to what is there. If grad_logits.data is not null it gets
-  // softmax - onehot (not divided by anything); it may be logits.
+  // Rows of logits against labels in [0, cols); a row of label -1 does not
+  // count and has gradient 0. totals (3 floats) gets [sum of -log softmax at
+  // the label, rows, rows whose largest logit is the label], added to what is
+  // there. If grad_logits.data is not null it gets softmax - onehot (not
+  // divided by anything); it may be logits.
   virtual absl::Status SoftmaxCrossEntropy(ConstMatrix logits,
                                            ConstIndices labels,
                                            Matrix grad_logits,
@@ -375,10 +432,18 @@ class Backend {
   virtual absl::Status BondNorms(ConstVector parameters,
                                  absl::Span<const BondSpan> bonds,
                                  float threshold, float* l1, float* count) = 0;
-  // gradients[e] += coefficient[i] for entries e of bond i above threshold.
+  // coefficient[i] = factor * d(relaxed size) / d(an entry of bond i), from the
+  // norms of BondNorms; 0 in a layer of which a bond has no entry. All pointers
+  // are memory of the backend.
+  virtual absl::Status RelaxedSizeGradient(const SizeBond* bonds, int64_t count,
+                                           const float* l1, const float* counts,
+                                           float factor,
+                                           float* coefficient) = 0;
+  // gradients[e] += coefficient[i] for entries e of bond i above threshold;
+  // coefficient is memory of the backend.
   virtual absl::Status AddBondGradient(ConstVector parameters,
                                        absl::Span<const BondSpan> bonds,
-                                       absl::Span<const float> coefficient,
+                                       const float* coefficient,
                                        float threshold, Vector gradients) = 0;
 };
 

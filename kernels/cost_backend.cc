@@ -60,6 +60,8 @@ class CostBackend final : public Backend {
   }
   absl::Status Fill(Vector x, float) override { return Move("Fill", x.size); }
   absl::Status Synchronize() override { return absl::OkStatus(); }
+  // Addresses are all that is given.
+  absl::StatusOr<int64_t> FreeBytes() override { return INT64_MAX; }
 
   // --- linear algebra
   absl::Status Gemm(bool transpose_a, bool, float, ConstMatrix a, ConstMatrix,
@@ -75,6 +77,9 @@ class CostBackend final : public Backend {
     return Move("Axpy", 3.0 * x.size);
   }
   absl::Status Scale(float, Vector x) override {
+    return Move("Scale", 2.0 * x.size);
+  }
+  absl::Status ScaleByCount(float, const float*, Vector x) override {
     return Move("Scale", 2.0 * x.size);
   }
   absl::Status AddBias(ConstVector, Matrix y) override {
@@ -292,9 +297,12 @@ class CostBackend final : public Backend {
                          float*, float*) override {
     return Move("BondNorms", Entries(bonds));
   }
+  absl::Status RelaxedSizeGradient(const SizeBond*, int64_t count, const float*,
+                                   const float*, float, float*) override {
+    return Move("RelaxedSizeGradient", 10.0 * count);
+  }
   absl::Status AddBondGradient(ConstVector, absl::Span<const BondSpan> bonds,
-                               absl::Span<const float>, float,
-                               Vector) override {
+                               const float*, float, Vector) override {
     return Move("AddBondGradient", 3 * Entries(bonds));
   }
 

@@ -47,18 +47,37 @@ void Update(const Rule& rule, float* __restrict p, const float* __restrict g,
   }
 }
 
-Rule MakeRule(const AdamWStep& step, const AdamWSegment& segment) {
+// What is the same for all segments of a step.
+struct Common {
+  double first_correction, second_correction;
+  double rate_scale;
+  float gradient_scale;
+};
+
+Common MakeCommon(const AdamWStep& step) {
   const double t = static_cast<double>(step.step);
-  const double rate = segment.learning_rate;
+  if (step.state == nullptr) {
+    return {1 - std::pow(static_cast<double>(step.beta1), t),
+            1 - std::pow(static_cast<double>(step.beta2), t), 1,
+            step.gradient_scale};
+  }
+  const float norm = std::sqrt(*step.squares);
+  const bool clip = step.clip_norm > 0 && norm > step.clip_norm;
+  return {step.state->first_correction, step.state->second_correction,
+          step.state->learning_rate_scale,
+          step.gradient_scale * (clip ? step.clip_norm / norm : 1.0f)};
+}
+
+Rule MakeRule(const AdamWStep& step, const Common& common,
+              const AdamWSegment& segment) {
+  const double rate = segment.learning_rate * common.rate_scale;
   return {step.beta1,
           step.beta2,
           step.epsilon,
-          step.gradient_scale,
-          static_cast<float>(
-              rate / (1 - std::pow(static_cast<double>(step.beta1), t))),
+          common.gradient_scale,
+          static_cast<float>(rate / common.first_correction),
           static_cast<float>(rate * segment.weight_decay),
-          static_cast<float>(
-              1 / std::sqrt(1 - std::pow(static_cast<double>(step.beta2), t)))};
+          static_cast<float>(1 / std::sqrt(common.second_correction))};
 }
 
 }  // namespace
@@ -93,6 +112,9 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
     return absl::InvalidArgumentError(
         absl::StrCat("AdamW: step is ", step.step, ", counted from 1"));
   }
+  if ((step.state == nullptr) != (step.squares == nullptr)) {
+    return absl::InvalidArgumentError("AdamW: state without squares");
+  }
   int64_t total = 0;
   for (const AdamWSegment& segment : segments) {
     if (segment.offset < 0 || segment.size < 0 ||
@@ -103,6 +125,10 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
     }
     total += segment.size;
   }
+  if (step.state != nullptr && !std::isfinite(*step.squares)) {
+    return absl::OkStatus();
+  }
+  const Common common = MakeCommon(step);
   // The segments laid end to end are shared among the threads; many are small.
   ParallelElements(threads_, total, kCost, [&](int64_t begin, int64_t end) {
     int64_t start = 0;
@@ -111,7 +137,7 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
       const int64_t last = std::min(end, start + segment.size);
       if (first < last) {
         const int64_t at = segment.offset + first - start;
-        Update(MakeRule(step, segment), parameters.data + at,
+        Update(MakeRule(step, common, segment), parameters.data + at,
                gradients.data + at, first_moment.data + at,
                second_moment.data + at, last - first);
       }

@@ -12,14 +12,15 @@
 
 namespace comera::kernels {
 
-// InvalidArgument unless every index is in [0, limit).
+// InvalidArgument unless every index is in [least, limit).
 inline absl::Status CheckIndices(const char* op, ConstIndices indices,
-                                 int64_t limit) {
+                                 int64_t limit, int64_t least = 0) {
   RETURN_IF_ERROR(CheckMemory(op, "indices", indices.data, indices.size));
   for (int64_t j = 0; j < indices.size; ++j) {
-    if (indices.data[j] < 0 || indices.data[j] >= limit) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          op, ": index ", indices.data[j], " at ", j, " is not below ", limit));
+    if (indices.data[j] < least || indices.data[j] >= limit) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(op, ": index ", indices.data[j], " at ", j,
+                       " is outside [", least, ", ", limit, ")"));
     }
   }
   return absl::OkStatus();

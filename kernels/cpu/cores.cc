@@ -99,17 +99,36 @@ absl::Status CpuBackend::BondNorms(ConstVector parameters,
   return absl::OkStatus();
 }
 
+absl::Status CpuBackend::RelaxedSizeGradient(const SizeBond* bonds,
+                                             int64_t count, const float* l1,
+                                             const float* counts, float factor,
+                                             float* coefficient) {
+  constexpr char kOp[] = "RelaxedSizeGradient";
+  RETURN_IF_ERROR(CheckMemory(kOp, "bonds", bonds, count));
+  RETURN_IF_ERROR(CheckMemory(kOp, "l1", l1, count));
+  RETURN_IF_ERROR(CheckMemory(kOp, "counts", counts, count));
+  RETURN_IF_ERROR(CheckMemory(kOp, "coefficient", coefficient, count));
+  for (int64_t i = 0; i < count; ++i) {
+    const SizeBond& bond = bonds[i];
+    const bool gone = std::any_of(counts + bond.first, counts + bond.last,
+                                  [](float alive) { return alive == 0; });
+    const float left = bond.left < 0 ? 1 : l1[bond.left];
+    const float right = bond.right < 0 ? 1 : l1[bond.right];
+    coefficient[i] =
+        gone ? 0 : factor * (bond.left_mode * left + bond.right_mode * right);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CpuBackend::AddBondGradient(ConstVector parameters,
                                          absl::Span<const BondSpan> bonds,
-                                         absl::Span<const float> coefficient,
+                                         const float* coefficient,
                                          float threshold, Vector gradients) {
   RETURN_IF_ERROR(CheckBonds("AddBondGradient", parameters, bonds));
   RETURN_IF_ERROR(
       CheckVector("AddBondGradient", "gradients", gradients, parameters.size));
-  if (coefficient.size() != bonds.size()) {
-    return absl::InvalidArgumentError(
-        "AddBondGradient: one coefficient per bond is needed");
-  }
+  RETURN_IF_ERROR(CheckMemory("AddBondGradient", "coefficient", coefficient,
+                              static_cast<int64_t>(bonds.size())));
   for (size_t i = 0; i < bonds.size(); ++i) {
     for (int64_t e = 0; e < bonds[i].size; ++e) {
       const int64_t at = bonds[i].offset + e;

@@ -29,6 +29,7 @@ class CpuBackend final : public Backend {
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::Status Fill(Vector x, float value) override;
   absl::Status Synchronize() override { return absl::OkStatus(); }
+  absl::StatusOr<int64_t> FreeBytes() override;
 
   // gemm.cc
   absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
@@ -38,6 +39,8 @@ class CpuBackend final : public Backend {
   // linear.cc
   absl::Status Axpy(float alpha, ConstVector x, Vector y) override;
   absl::Status Scale(float alpha, Vector x) override;
+  absl::Status ScaleByCount(float alpha, const float* count,
+                            Vector x) override;
   absl::Status AddBias(ConstVector bias, Matrix y) override;
   absl::Status BiasGradient(ConstMatrix grad_y, Vector grad_bias) override;
   absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c, int64_t d,
@@ -52,9 +55,12 @@ class CpuBackend final : public Backend {
   absl::Status BondNorms(ConstVector parameters,
                          absl::Span<const BondSpan> bonds, float threshold,
                          float* l1, float* count) override;
+  absl::Status RelaxedSizeGradient(const SizeBond* bonds, int64_t count,
+                                   const float* l1, const float* counts,
+                                   float factor, float* coefficient) override;
   absl::Status AddBondGradient(ConstVector parameters,
                                absl::Span<const BondSpan> bonds,
-                               absl::Span<const float> coefficient,
+                               const float* coefficient,
                                float threshold, Vector gradients) override;
 
   // ttm.cc

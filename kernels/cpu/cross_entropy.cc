@@ -53,11 +53,17 @@ void ScaleRun(float factor, float* x, int64_t n) {
 // What a block of rows adds to the totals.
 struct Totals {
   double loss = 0;
+  double counted = 0;
   double correct = 0;
 };
 
 void AddRow(const float* logits, int64_t label, float* grad, int64_t n,
             Totals* totals) {
+  if (label < 0) {
+    if (grad != nullptr) std::fill(grad, grad + n, 0.0f);
+    return;
+  }
+  totals->counted += 1;
   const float largest = Largest(logits, n);
   const float own = logits[label];
   // The first of equal logits is the answer, so that a model with equal logits
@@ -95,7 +101,7 @@ absl::Status CpuBackend::SoftmaxCrossEntropy(ConstMatrix logits,
   if (grad_logits.data != nullptr) {
     RETURN_IF_ERROR(CheckMatrix(kOp, "grad_logits", grad_logits, rows, cols));
   }
-  RETURN_IF_ERROR(CheckIndices(kOp, labels, cols));
+  RETURN_IF_ERROR(CheckIndices(kOp, labels, cols, /*least=*/-1));
   if (rows == 0) return absl::OkStatus();
 
   const int64_t blocks = std::min(rows, kReductionBlocks);
@@ -117,10 +123,11 @@ absl::Status CpuBackend::SoftmaxCrossEntropy(ConstMatrix logits,
   Totals sum;
   for (int64_t b = 0; b < blocks; ++b) {
     sum.loss += partial[b].loss;
+    sum.counted += partial[b].counted;
     sum.correct += partial[b].correct;
   }
   totals[0] += static_cast<float>(sum.loss);
-  totals[1] += static_cast<float>(rows);
+  totals[1] += static_cast<float>(sum.counted);
   totals[2] += static_cast<float>(sum.correct);
   return absl::OkStatus();
 }

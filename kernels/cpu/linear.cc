@@ -57,6 +57,12 @@ absl::Status CpuBackend::Scale(float alpha, Vector x) {
   return absl::OkStatus();
 }
 
+absl::Status CpuBackend::ScaleByCount(float alpha, const float* count,
+                                      Vector x) {
+  RETURN_IF_ERROR(CheckMemory("ScaleByCount", "count", count, 1));
+  return Scale(alpha / std::max(1.0f, *count), x);
+}
+
 absl::Status CpuBackend::AddBias(ConstVector bias, Matrix y) {
   RETURN_IF_ERROR(CheckMatrix("AddBias", "y", y));
   RETURN_IF_ERROR(CheckVector("AddBias", "bias", bias, y.cols));

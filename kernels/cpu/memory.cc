@@ -81,6 +81,10 @@ void CpuBackend::Free(void* memory) {
   std::free(header.block);
 }
 
+absl::StatusOr<int64_t> CpuBackend::FreeBytes() {
+  return memory_limit_bytes_ - allocated_bytes_;
+}
+
 void CpuBackend::Seal() {
   sealed_ = true;
   grown_while_sealed_ = false;

@@ -30,6 +30,10 @@ int64_t RightSize(const TtmTables& t) {
 int64_t PairCost(const TtmTables& t) {
   return LeftCols(t) * t.rank * t.right_cols;
 }
+// Pairs that there are, of those that there is room for.
+int64_t UsedPairs(const TtmPairs& pairs) {
+  return pairs.start.data[pairs.start.size - 1];
+}
 // Distance of the rows of a block of R, and its place.
 int64_t RightStride(const TtmTables& t) {
   return t.right_blocks ? t.right_cols : t.right_rows * t.right_cols;
@@ -46,13 +50,19 @@ absl::Status CheckLookup(const char* op, const TtmTables& t, const float* left,
   RETURN_IF_ERROR(CheckMemory(op, "right", right, RightSize(t)));
   RETURN_IF_ERROR(
       CheckMatrix(op, "out", out, pairs.out.size, LeftCols(t) * t.right_cols));
-  RETURN_IF_ERROR(CheckIndices(op, pairs.left, t.left_rows));
-  RETURN_IF_ERROR(CheckIndices(op, pairs.out, out.rows));
-  RETURN_IF_ERROR(CheckOffsets(op, pairs.start, t.right_rows, pairs.left.size));
   if (pairs.left.size != pairs.out.size) {
     return absl::InvalidArgumentError(absl::StrCat(
         op, ": ", pairs.left.size, " pairs for ", pairs.out.size, " rows"));
   }
+  RETURN_IF_ERROR(CheckMemory(op, "start", pairs.start.data, pairs.start.size));
+  const int64_t used = pairs.start.size > 0 ? UsedPairs(pairs) : 0;
+  if (used > pairs.left.size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(op, ": ", used, " of ", pairs.left.size, " pairs"));
+  }
+  RETURN_IF_ERROR(CheckOffsets(op, pairs.start, t.right_rows, used));
+  RETURN_IF_ERROR(CheckIndices(op, {pairs.left.data, used}, t.left_rows));
+  RETURN_IF_ERROR(CheckIndices(op, {pairs.out.data, used}, out.rows));
   for (int64_t s = 0; s < t.right_rows; ++s) {
     for (int64_t q = pairs.start.data[s] + 1; q < pairs.start.data[s + 1];
          ++q) {
@@ -183,7 +193,7 @@ absl::Status CpuBackend::TtmLookup(const TtmTables& t, const float* left,
                                    Matrix out) {
   RETURN_IF_ERROR(CheckLookup("TtmLookup", t, left, right, pairs, out));
   if (out.cols == 0) return absl::OkStatus();
-  ParallelRanges(threads_, out.rows, PairCost(t),
+  ParallelRanges(threads_, UsedPairs(pairs), PairCost(t),
                  [&](int64_t begin, int64_t end) {
                    Multiply(t, left, right, pairs, out, begin, end);
                  });
@@ -201,7 +211,7 @@ absl::Status CpuBackend::TtmLookupBackward(
   ParallelElements(threads_, LeftSize(t), 1, [&](int64_t begin, int64_t end) {
     std::memset(grad_left + begin, 0, (end - begin) * sizeof(float));
   });
-  const int64_t count = grad_out.rows;
+  const int64_t count = UsedPairs(pairs);
   if (LeftSize(t) > 0 && t.right_cols > 0) {
     ParallelRanges(threads_, t.left_rows,
                    PairCost(t) * (1 + count / t.left_rows),

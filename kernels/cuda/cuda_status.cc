@@ -6,9 +6,8 @@ namespace comera::kernels {
 
 absl::Status CudaStatus(cudaError_t code, absl::string_view expression) {
   if (code == cudaSuccess) return absl::OkStatus();
-  const std::string message =
-      absl::StrCat(expression, ": ", cudaGetErrorName(code), ", ",
-                   cudaGetErrorString(code));
+  const std::string message = absl::StrCat(
+      expression, ": ", cudaGetErrorName(code), ", ", cudaGetErrorString(code));
   switch (code) {
     case cudaErrorMemoryAllocation:
       return absl::ResourceExhaustedError(message);

@@ -18,19 +18,19 @@ absl::Status CublasStatus(cublasStatus_t code, absl::string_view expression);
 
 }  // namespace comera::kernels
 
-#define RETURN_IF_CUDA_ERROR(expression)                             \
-  do {                                                               \
+#define RETURN_IF_CUDA_ERROR(expression)                              \
+  do {                                                                \
     if (const cudaError_t code = (expression); code != cudaSuccess) { \
-      return ::comera::kernels::CudaStatus(code, #expression);       \
-    }                                                                \
+      return ::comera::kernels::CudaStatus(code, #expression);        \
+    }                                                                 \
   } while (false)
 
-#define RETURN_IF_CUBLAS_ERROR(expression)                      \
-  do {                                                          \
-    if (const cublasStatus_t code = (expression);               \
-        code != CUBLAS_STATUS_SUCCESS) {                        \
+#define RETURN_IF_CUBLAS_ERROR(expression)                       \
+  do {                                                           \
+    if (const cublasStatus_t code = (expression);                \
+        code != CUBLAS_STATUS_SUCCESS) {                         \
       return ::comera::kernels::CublasStatus(code, #expression); \
-    }                                                           \
+    }                                                            \
   } while (false)
 
 #endif  // COMERA_KERNELS_CUDA_CUDA_STATUS_H_

@@ -8,6 +8,12 @@ void SoftmaxCrossEntropy(const DoubleMatrix& logits, const DoubleMatrix& labels,
                          DoubleMatrix* grad_logits, DoubleMatrix* totals) {
   for (int64_t i = 0; i < logits.rows; ++i) {
     const int64_t label = labels.index(i);
+    if (label < 0) {
+      for (int64_t j = 0; grad_logits != nullptr && j < logits.cols; ++j) {
+        grad_logits->at(i, j) = 0;
+      }
+      continue;
+    }
     int64_t best = 0;
     for (int64_t j = 1; j < logits.cols; ++j) {
       if (logits.at(i, j) > logits.at(i, best)) best = j;
@@ -52,22 +58,37 @@ double SumOfSquares(const DoubleMatrix& x) {
 
 void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,
            DoubleMatrix* parameters, const DoubleMatrix& gradients,
-           DoubleMatrix* first_moment, DoubleMatrix* second_moment) {
+           DoubleMatrix* first_moment, DoubleMatrix* second_moment,
+           const StepState* state, double squares) {
   const double beta1 = step.beta1, beta2 = step.beta2;
   const double t = static_cast<double>(step.step);
+  double first_correction = 1 - std::pow(beta1, t);
+  double second_correction = 1 - std::pow(beta2, t);
+  double rate_scale = 1, gradient_scale = step.gradient_scale;
+  if (state != nullptr) {
+    if (!std::isfinite(squares)) return;
+    first_correction = state->first_correction;
+    second_correction = state->second_correction;
+    rate_scale = state->learning_rate_scale;
+    const double norm = std::sqrt(squares);
+    if (step.clip_norm > 0 && norm > step.clip_norm) {
+      gradient_scale *= step.clip_norm / norm;
+    }
+  }
   for (const AdamWSegment& segment : segments) {
     for (int64_t e = 0; e < segment.size; ++e) {
       const int64_t i = segment.offset + e;
-      const double g = gradients[i] * step.gradient_scale;
+      const double g = gradients[i] * gradient_scale;
       double& m = (*first_moment)[i];
       double& v = (*second_moment)[i];
       double& p = (*parameters)[i];
       m = beta1 * m + (1 - beta1) * g;
       v = beta2 * v + (1 - beta2) * g * g;
-      const double m_hat = m / (1 - std::pow(beta1, t));
-      const double v_hat = v / (1 - std::pow(beta2, t));
-      p -= segment.learning_rate * (m_hat / (std::sqrt(v_hat) + step.epsilon) +
-                                    segment.weight_decay * p);
+      const double m_hat = m / first_correction;
+      const double v_hat = v / second_correction;
+      p -= segment.learning_rate * rate_scale *
+           (m_hat / (std::sqrt(v_hat) + step.epsilon) +
+            segment.weight_decay * p);
     }
   }
 }
@@ -87,9 +108,23 @@ void BondNorms(const DoubleMatrix& parameters,
   }
 }
 
+void RelaxedSizeGradient(const std::vector<SizeBond>& bonds,
+                         const DoubleMatrix& l1, const DoubleMatrix& counts,
+                         double factor, DoubleMatrix* coefficient) {
+  for (size_t i = 0; i < bonds.size(); ++i) {
+    const SizeBond& bond = bonds[i];
+    bool gone = false;
+    for (int32_t b = bond.first; b < bond.last; ++b) gone |= counts[b] == 0;
+    const double left = bond.left < 0 ? 1 : l1[bond.left];
+    const double right = bond.right < 0 ? 1 : l1[bond.right];
+    (*coefficient)[i] =
+        gone ? 0 : factor * (bond.left_mode * left + bond.right_mode * right);
+  }
+}
+
 void AddBondGradient(const DoubleMatrix& parameters,
                      const std::vector<BondSpan>& bonds,
-                     const std::vector<float>& coefficient, double threshold,
+                     const DoubleMatrix& coefficient, double threshold,
                      DoubleMatrix* gradients) {
   for (size_t i = 0; i < bonds.size(); ++i) {
     for (int64_t e = 0; e < bonds[i].size; ++e) {

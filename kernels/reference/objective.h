@@ -16,15 +16,20 @@ void SoftmaxCrossEntropy(const DoubleMatrix& logits, const DoubleMatrix& labels,
 void SigmoidCrossEntropy(const DoubleMatrix& logits, const DoubleMatrix& labels,
                          DoubleMatrix* grad_logits, DoubleMatrix* totals);
 double SumOfSquares(const DoubleMatrix& x);
+// `state` and `squares`: what the pointers of `step` point to, if they do.
 void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,
            DoubleMatrix* parameters, const DoubleMatrix& gradients,
-           DoubleMatrix* first_moment, DoubleMatrix* second_moment);
+           DoubleMatrix* first_moment, DoubleMatrix* second_moment,
+           const StepState* state = nullptr, double squares = 0);
 void BondNorms(const DoubleMatrix& parameters,
                const std::vector<BondSpan>& bonds, double threshold,
                DoubleMatrix* l1, DoubleMatrix* count);
+void RelaxedSizeGradient(const std::vector<SizeBond>& bonds,
+                         const DoubleMatrix& l1, const DoubleMatrix& counts,
+                         double factor, DoubleMatrix* coefficient);
 void AddBondGradient(const DoubleMatrix& parameters,
                      const std::vector<BondSpan>& bonds,
-                     const std::vector<float>& coefficient, double threshold,
+                     const DoubleMatrix& coefficient, double threshold,
                      DoubleMatrix* gradients);
 
 }  // namespace comera::kernels::reference

@@ -71,8 +71,7 @@ __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
 // not `valid`; both 16-byte aligned.
 __device__ __forceinline__ void CopyAsync16(void* shared, const void* global,
                                             bool valid) {
-  const unsigned to =
-      static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                "l"(global), "r"(bytes)

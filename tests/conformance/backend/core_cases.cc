@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/objective.h"
@@ -59,7 +61,6 @@ std::vector<OpCase> CoreCases() {
   AddFoldCases(1333, 31, &cases);
 
   const std::vector<BondSpan> bonds = {{3, 30}, {40, 1}, {50, 0}, {60, 13}};
-  const std::vector<float> coefficient = {0.5f, -1, 2, 0.25f};
   cases.push_back(
       {"BondNorms",
        {Packed(In("parameters", 1, 80)), Packed(Out("l1", 1, 4)),
@@ -73,15 +74,43 @@ std::vector<OpCase> CoreCases() {
        }});
   cases.push_back(
       {"AddBondGradient",
-       {Packed(In("parameters", 1, 80)), Packed(Updated("gradients", 1, 80))},
+       {Packed(In("parameters", 1, 80)), Packed(Updated("gradients", 1, 80)),
+        Packed(In("coefficient", 1, 4))},
        [=](Backend* backend, const DeviceOperands& d) {
-         return backend->AddBondGradient(d[0].vector(), bonds, coefficient,
+         return backend->AddBondGradient(d[0].vector(), bonds, d[2].matrix.data,
                                          kThreshold, d[1].vector());
        },
        [=](Values* v) {
-         reference::AddBondGradient((*v)[0], bonds, coefficient, kThreshold,
+         reference::AddBondGradient((*v)[0], bonds, (*v)[2], kThreshold,
                                     &(*v)[1]);
        }});
+
+  // Trains of three bonds and of one; a train of which a bond has no entry.
+  const std::vector<SizeBond> trains = {
+      {12, 8, -1, 1, 0, 3},   {8, 6, 0, 2, 0, 3},    {6, 64, 1, -1, 0, 3},
+      {96, 32, -1, -1, 3, 4}, {10, 20, -1, 5, 4, 6}, {20, 30, 4, -1, 4, 6}};
+  std::vector<double> words;
+  for (const SizeBond& bond : trains) {
+    int32_t bits[6];
+    static_assert(sizeof(bits) == sizeof(bond));
+    std::memcpy(bits, &bond, sizeof(bits));
+    words.insert(words.end(), bits, bits + 6);
+  }
+  Operand counts = Packed(In("counts", 1, 6));
+  counts.values = {30, 29, 1, 12, 0, 4};
+  cases.push_back({"RelaxedSizeGradient",
+                   {List("bonds", words), Packed(Within(0, 9, In("l1", 1, 6))),
+                    counts, Packed(Out("coefficient", 1, 6))},
+                   [](Backend* backend, const DeviceOperands& d) {
+                     return backend->RelaxedSizeGradient(
+                         reinterpret_cast<const SizeBond*>(d[0].matrix.data), 6,
+                         d[1].matrix.data, d[2].matrix.data, 0.5f,
+                         d[3].matrix.data);
+                   },
+                   [=](Values* v) {
+                     reference::RelaxedSizeGradient(trains, (*v)[1], (*v)[2],
+                                                    0.5, &(*v)[3]);
+                   }});
   return cases;
 }
 

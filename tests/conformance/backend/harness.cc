@@ -123,8 +123,7 @@ class Runner {
       RETURN_IF_ERROR(backend->CopyToDevice(to, from, bytes));
       return to;
     };
-    const StepState state = {kSeed, kStep};
-    ASSIGN_OR_RETURN(void* on_device, upload(&state, sizeof(state)));
+    ASSIGN_OR_RETURN(void* on_device, upload(&kState, sizeof(kState)));
     device.state = static_cast<const StepState*>(on_device);
     for (size_t i = 0; i < op_.operands.size(); ++i) {
       const Operand& operand = op_.operands[i];

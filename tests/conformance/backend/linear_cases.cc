@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/linear.h"
 #include "tests/conformance/backend/op_case.h"
@@ -54,6 +56,22 @@ void AddVectorCases(int64_t n, std::vector<OpCase>* cases) {
                     [](Values* v) {
                       for (double& value : (*v)[0].values) value *= 1.5;
                     }});
+  // Counts below 1 divide by 1.
+  for (double count : {0.0, 4.0}) {
+    Operand divisor = Packed(In("count", 1, 1));
+    divisor.values = {count};
+    cases->push_back({absl::StrCat("ScaleByCount_", n, "_by", count),
+                      {Packed(Updated("x", 1, n)), divisor},
+                      [](Backend* backend, const DeviceOperands& d) {
+                        return backend->ScaleByCount(1.5f, d[1].matrix.data,
+                                                     d[0].vector());
+                      },
+                      [=](Values* v) {
+                        for (double& value : (*v)[0].values) {
+                          value *= 1.5 / std::max(1.0, count);
+                        }
+                      }});
+  }
   cases->push_back({absl::StrCat("Fill_", n),
                     {Packed(Out("x", 1, n))},
                     [](Backend* backend, const DeviceOperands& d) {

@@ -36,13 +36,18 @@ reference::PairLists Pairs(const TtmTables& t, uint32_t percent) {
   return pairs;
 }
 
-void AddTtmCases(TtmTables t, uint32_t percent, std::vector<OpCase>* cases) {
-  const reference::PairLists lists = Pairs(t, percent);
-  const int64_t count = lists.left.size();
-  const std::string shape =
-      absl::StrCat(t.left_outer, "x", t.left_rows, "x", t.left_inner, "_",
-                   t.rank, "_", t.right_rows, "x", t.right_cols,
-                   t.right_blocks ? "_blocks" : "", "_pairs", count);
+// `room`: rows of the result, and numbers in the lists, without a pair.
+void AddTtmCases(TtmTables t, uint32_t percent, std::vector<OpCase>* cases,
+                 int64_t room = 0) {
+  reference::PairLists lists = Pairs(t, percent);
+  for (reference::DoubleMatrix* list : {&lists.left, &lists.out}) {
+    list->values.resize(list->values.size() + room, -7);
+  }
+  const int64_t count = static_cast<int64_t>(lists.left.values.size());
+  const std::string shape = absl::StrCat(
+      t.left_outer, "x", t.left_rows, "x", t.left_inner, "_", t.rank, "_",
+      t.right_rows, "x", t.right_cols, t.right_blocks ? "_blocks" : "",
+      "_pairs", count - room, room > 0 ? "_of_more" : "");
   const int64_t width = t.left_outer * t.left_inner * t.right_cols;
   const Operand left =
       Packed(In("left", t.left_outer * t.left_rows * t.left_inner, t.rank));
@@ -53,7 +58,8 @@ void AddTtmCases(TtmTables t, uint32_t percent, std::vector<OpCase>* cases) {
   const Operand c = List("pairs.start", lists.start.values);
   cases->push_back(
       {"TtmLookup_" + shape,
-       {left, right, a, b, c, Out("out", count, width)},
+       {left, right, a, b, c,
+        room > 0 ? Updated("out", count, width) : Out("out", count, width)},
        [=](Backend* backend, const DeviceOperands& d) {
          return backend->TtmLookup(
              t, d[0].matrix.data, d[1].matrix.data,
@@ -148,6 +154,8 @@ std::vector<OpCase> LookupCases() {
     // Several tiles in every direction.
     AddTtmCases({2, 6, 2, 5, 140, 131, blocks}, 50, &cases);
     AddTtmCases({1, 25, 8, 9, 48, 32, blocks}, 60, &cases);
+    AddTtmCases({3, 5, 2, 7, 6, 4, blocks}, 70, &cases, /*room=*/9);
+    AddTtmCases({1, 3, 2, 5, 6, 4, blocks}, 0, &cases, /*room=*/3);
   }
   AddRowCases(1, 1, 1, &cases);
   AddRowCases(5, 3, 0, &cases);

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/objective.h"
 #include "tests/conformance/backend/op_case.h"
@@ -13,7 +15,9 @@ void AddCrossEntropy(int64_t rows, int64_t cols, double range,
   const std::string shape =
       absl::StrCat(rows, "x", cols, "_range", static_cast<int>(range));
   const Operand logits = Within(-range, range, In("logits", rows, cols));
-  const Operand labels = Indices("labels", rows, cols);
+  // Some of them -1.
+  const Operand labels =
+      Within(-1, static_cast<double>(cols), Indices("labels", rows, cols));
   const Operand totals = Packed(Updated("totals", 1, 3));
   cases->push_back(
       {"SoftmaxCrossEntropy_" + shape,
@@ -108,6 +112,38 @@ OpCase AdamWCase(int64_t size, std::vector<AdamWSegment> segments,
           5e-6};
 }
 
+// With everything that changes from step to step in memory of the backend.
+OpCase AdamWFromStateCase(const std::string& name, double squares) {
+  constexpr int64_t kSize = 70;
+  const std::vector<AdamWSegment> segments = {{2, 33, 0.1f, 0.01f},
+                                              {40, 30, 0.01f, 0}};
+  Operand sum = Packed(In("squares", 1, 1));
+  sum.values = {squares};
+  const auto step = [](const StepState* state, const float* square_sum) {
+    AdamWStep rule;
+    rule.gradient_scale = 0.5f;
+    rule.state = state;
+    rule.squares = square_sum;
+    rule.clip_norm = 2;
+    return rule;
+  };
+  return {
+      "AdamWFromState_" + name,
+      {Packed(Updated("parameters", 1, kSize)),
+       Packed(In("gradients", 1, kSize)), Packed(Updated("first", 1, kSize)),
+       Packed(Within(0.01, 1, Updated("second", 1, kSize))), sum},
+      [=](Backend* backend, const DeviceOperands& d) {
+        return backend->AdamW(step(d.state, d[4].matrix.data), segments,
+                              d[0].vector(), d[1].vector(), d[2].vector(),
+                              d[3].vector());
+      },
+      [=](Values* v) {
+        reference::AdamW(step(nullptr, nullptr), segments, &(*v)[0], (*v)[1],
+                         &(*v)[2], &(*v)[3], &kState, squares);
+      },
+      5e-6};
+}
+
 }  // namespace
 
 std::vector<OpCase> ObjectiveCases() {
@@ -135,6 +171,11 @@ std::vector<OpCase> ObjectiveCases() {
       7));
   cases.push_back(AdamWCase(
       50000, {{0, 20011, 1e-3f, 0.01f}, {20011, 29000, 1e-2f, 0}}, 1000));
+
+  cases.push_back(AdamWFromStateCase("clipped", 25));
+  cases.push_back(AdamWFromStateCase("whole", 3));
+  cases.push_back(AdamWFromStateCase("not_finite",
+                                     std::numeric_limits<double>::infinity()));
 
   for (int64_t n : {0, 1, 37, 60001}) {
     cases.push_back(

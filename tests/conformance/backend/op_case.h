@@ -53,11 +53,12 @@ struct DeviceOperand {
 };
 struct DeviceOperands {
   std::vector<DeviceOperand> operands;
-  const StepState* state = nullptr;  // of kSeed and kStep
+  const StepState* state = nullptr;  // kState
   const DeviceOperand& operator[](size_t i) const { return operands[i]; }
 };
 inline constexpr uint64_t kSeed = 0x123456789abcdefull;
 inline constexpr uint64_t kStep = 41;
+inline constexpr StepState kState = {kSeed, kStep, 0.19f, 0.04f, 0.5f};
 
 struct OpCase {
   std::string name;

@@ -159,8 +159,14 @@ void RefusesOptimiser(Backend* b, float* p) {
   const std::vector<BondSpan> bond = {{7, 2}};
   ExpectRefused(b->BondNorms(v, bond, 0, p, p), "BondNorms", "outside");
   const std::vector<BondSpan> inside = {{1, 2}};
-  ExpectRefused(b->AddBondGradient(v, inside, {}, 0, v), "AddBondGradient",
+  ExpectRefused(b->AddBondGradient(v, inside, nullptr, 0, v), "AddBondGradient",
                 "coefficient");
+  ExpectRefused(b->RelaxedSizeGradient(nullptr, 1, p, p, 1, p),
+                "RelaxedSizeGradient", "bonds");
+  ExpectRefused(b->ScaleByCount(1, nullptr, v), "ScaleByCount", "count");
+  AdamWStep half;
+  half.squares = p;
+  ExpectRefused(step(half, {good}), "AdamW", "state");
 }
 
 void RefusesMemory(Backend* b, float* p) {

@@ -37,8 +37,11 @@ TEST(CpuBackendTest, RefusesIndicesOutsideTheTable) {
         StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at 1"));
     EXPECT_THAT(backend->GatherRows(table, indices, out), refused);
     EXPECT_THAT(backend->ScatterAddRows(out, indices, table), refused);
-    EXPECT_THAT(backend->SoftmaxCrossEntropy(out, indices, {}, totals),
-                refused);
+    // The label -1 is none.
+    const int32_t labels[] = {1, bad < 0 ? bad - 1 : bad};
+    EXPECT_THAT(
+        backend->SoftmaxCrossEntropy(out, ConstIndices(labels, 2), {}, totals),
+        refused);
   }
 }
 
@@ -101,7 +104,8 @@ TEST(CpuBackendTest, RefusesPairsThatDoNotFit) {
   EXPECT_THAT(status({1, 3, 0}, {2, 3, 1}, {0, 2, 3}), refused);
   EXPECT_THAT(status({1, 3, 0}, {2, 0, -1}, {0, 2, 3}), refused);
   EXPECT_THAT(status({1, 3, 0}, {2, 0, 1}, {0, 3}), refused);
-  EXPECT_THAT(status({1, 3, 0}, {2, 0, 1}, {0, 2, 2}), refused);
+  EXPECT_OK(status({1, 3, 9}, {2, 0, 9}, {0, 2, 2}));
+  EXPECT_THAT(status({1, 3, 0}, {2, 0, 1}, {0, 2, 4}), refused);
   EXPECT_THAT(status({3, 1, 0}, {2, 0, 1}, {0, 2, 3}), refused);
   EXPECT_THAT(status({1, 1, 0}, {2, 0, 1}, {0, 2, 3}), refused);
   EXPECT_THAT(status({1, 3}, {2, 0, 1}, {0, 2, 2}), refused);

@@ -37,10 +37,12 @@ absl::StatusOr<ObjectiveStep> ParetoObjective::Apply(
   RETURN_IF_ERROR(backend_->Scale(
       static_cast<float>(step.loss_factor * gradient_scale), gradients));
   if (stage != v1::LATE) {
-    RETURN_IF_ERROR(backend_->AddBondGradient(
-        parameters, measure_->bonds(),
-        measure_->RelaxedGradient(options_.gamma / options_.initial_size),
-        measure_->threshold(), gradients));
+    ASSIGN_OR_RETURN(
+        const float* coefficients,
+        measure_->RelaxedGradient(options_.gamma / options_.initial_size));
+    RETURN_IF_ERROR(
+        backend_->AddBondGradient(parameters, measure_->bonds(), coefficients,
+                                  measure_->threshold(), gradients));
   }
   if (options_.beta == 0) return step;
   for (const Run& run : core_runs_) {

@@ -28,10 +28,11 @@ absl::StatusOr<ObjectiveStep> ReferenceObjective::Apply(
   RETURN_IF_ERROR(backend_->Scale(
       static_cast<float>(step.loss_factor * gradient_scale), gradients));
   if (step.alive_entries == 0) return step;
-  RETURN_IF_ERROR(backend_->AddBondGradient(
-      parameters, measure_->bonds(),
-      measure_->EqualGradient(rank_factor / step.alive_entries),
-      measure_->threshold(), gradients));
+  ASSIGN_OR_RETURN(const float* coefficients,
+                   measure_->EqualGradient(rank_factor / step.alive_entries));
+  RETURN_IF_ERROR(backend_->AddBondGradient(parameters, measure_->bonds(),
+                                            coefficients, measure_->threshold(),
+                                            gradients));
   return step;
 }
 

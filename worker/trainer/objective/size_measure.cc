@@ -29,10 +29,18 @@ absl::StatusOr<std::unique_ptr<SizeMeasure>> SizeMeasure::Create(
   const int64_t bytes = measure->bonds_.size() * sizeof(float);
   measure->l1_piece_ = measure->arena_.Reserve("bond l1 norms", bytes);
   measure->count_piece_ = measure->arena_.Reserve("bond counts", bytes);
+  measure->coefficients_piece_ =
+      measure->arena_.Reserve("bond coefficients", bytes);
+  measure->size_bonds_piece_ = measure->arena_.Reserve(
+      "bonds",
+      static_cast<int64_t>(measure->bonds_.size() * sizeof(kernels::SizeBond)));
   RETURN_IF_ERROR(measure->arena_.Commit());
   measure->l1_.resize(measure->bonds_.size());
   measure->count_.resize(measure->bonds_.size());
-  measure->coefficients_.resize(measure->bonds_.size());
+  const std::vector<kernels::SizeBond> bonds = measure->SizeBonds();
+  RETURN_IF_ERROR(backend->CopyToDevice(
+      measure->arena_.Address(measure->size_bonds_piece_), bonds.data(),
+      static_cast<int64_t>(bonds.size() * sizeof(kernels::SizeBond))));
   return measure;
 }
 
@@ -76,26 +84,41 @@ absl::StatusOr<SizeMeasure::Sizes> SizeMeasure::Measure(
   return sizes;
 }
 
-const std::vector<float>& SizeMeasure::RelaxedGradient(double factor) {
-  std::vector<float>& gradient = coefficients_;
-  std::fill(gradient.begin(), gradient.end(), 0.0f);
+std::vector<kernels::SizeBond> SizeMeasure::SizeBonds() const {
+  std::vector<kernels::SizeBond> bonds;
   for (const Layer& layer : layers_) {
-    if (Gone(layer)) continue;
+    const int32_t first = static_cast<int32_t>(layer.first_bond);
+    const int32_t last = first + static_cast<int32_t>(layer.modes.size()) - 1;
     // Bond i is in the terms of the core on its left and on its right.
-    for (size_t i = 1; i < layer.modes.size(); ++i) {
-      gradient[layer.first_bond + i - 1] =
-          static_cast<float>(layer.modes[i - 1] * Norm(layer, i - 1, l1_) +
-                             layer.modes[i] * Norm(layer, i + 1, l1_));
+    for (int32_t i = first; i < last; ++i) {
+      kernels::SizeBond bond;
+      bond.left_mode = static_cast<float>(layer.modes[i - first]);
+      bond.right_mode = static_cast<float>(layer.modes[i - first + 1]);
+      bond.left = i == first ? -1 : i - 1;
+      bond.right = i + 1 == last ? -1 : i + 1;
+      bond.first = first;
+      bond.last = last;
+      bonds.push_back(bond);
     }
   }
-  for (float& c : gradient) c = static_cast<float>(c * factor);
-  return gradient;
+  return bonds;
 }
 
-const std::vector<float>& SizeMeasure::EqualGradient(double value) {
-  std::fill(coefficients_.begin(), coefficients_.end(),
-            static_cast<float>(value));
-  return coefficients_;
+absl::StatusOr<const float*> SizeMeasure::RelaxedGradient(double factor) {
+  float* coefficients = arena_.Floats(coefficients_piece_);
+  RETURN_IF_ERROR(backend_->RelaxedSizeGradient(
+      static_cast<const kernels::SizeBond*>(arena_.Address(size_bonds_piece_)),
+      static_cast<int64_t>(bonds_.size()), arena_.Floats(l1_piece_),
+      arena_.Floats(count_piece_), static_cast<float>(factor), coefficients));
+  return coefficients;
+}
+
+absl::StatusOr<const float*> SizeMeasure::EqualGradient(double value) {
+  float* coefficients = arena_.Floats(coefficients_piece_);
+  RETURN_IF_ERROR(
+      backend_->Fill({coefficients, static_cast<int64_t>(bonds_.size())},
+                     static_cast<float>(value)));
+  return coefficients;
 }
 
 }  // namespace comera::trainer

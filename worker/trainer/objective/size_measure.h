@@ -37,10 +37,11 @@ class SizeMeasure {
   absl::StatusOr<Sizes> Measure(kernels::ConstVector parameters);
 
   // Of the last Measure, one number per bond: factor * dS^ / d(entry), the same
-  // for all alive entries of a bond. Valid until the next of these two.
-  const std::vector<float>& RelaxedGradient(double factor);
+  // for all alive entries of a bond. Device memory, valid until the next of
+  // these two.
+  absl::StatusOr<const float*> RelaxedGradient(double factor);
   // `value` for every bond.
-  const std::vector<float>& EqualGradient(double value);
+  absl::StatusOr<const float*> EqualGradient(double value);
 
   // Bonds of all layers, in order of layers.
   const std::vector<kernels::BondSpan>& bonds() const { return bonds_; }
@@ -58,17 +59,20 @@ class SizeMeasure {
   static double Norm(const Layer& layer, size_t i,
                      const std::vector<float>& norms);
   bool Gone(const Layer& layer) const;
+  // Of each bond, what its share of the relaxed size depends on.
+  std::vector<kernels::SizeBond> SizeBonds() const;
 
   const float threshold_;
   kernels::Backend* const backend_;
   kernels::Arena arena_;
   kernels::Arena::Piece l1_piece_ = 0;
   kernels::Arena::Piece count_piece_ = 0;
+  kernels::Arena::Piece size_bonds_piece_ = 0;
+  kernels::Arena::Piece coefficients_piece_ = 0;
   std::vector<Layer> layers_;
   std::vector<kernels::BondSpan> bonds_;
   std::vector<float> l1_;
   std::vector<float> count_;
-  std::vector<float> coefficients_;
 };
 
 }  // namespace comera::trainer

@@ -41,6 +41,7 @@ class TimingBackend : public Backend {
     return Timed("Fill", [&] { return backend_->Fill(x, value); });
   }
   absl::Status Synchronize() override { return backend_->Synchronize(); }
+  absl::StatusOr<int64_t> FreeBytes() override { return backend_->FreeBytes(); }
   absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
                     ConstMatrix a, ConstMatrix b, float beta,
                     Matrix c) override {
@@ -56,6 +57,11 @@ class TimingBackend : public Backend {
   }
   absl::Status Scale(float alpha, Vector x) override {
     return Timed("Scale", [&] { return backend_->Scale(alpha, x); });
+  }
+  absl::Status ScaleByCount(float alpha, const float* count,
+                            Vector x) override {
+    return Timed("ScaleByCount",
+                 [&] { return backend_->ScaleByCount(alpha, count, x); });
   }
   absl::Status AddBias(ConstVector bias, Matrix y) override {
     return Timed("AddBias", [&] { return backend_->AddBias(bias, y); });
@@ -326,10 +332,18 @@ class TimingBackend : public Backend {
       return backend_->BondNorms(parameters, bonds, threshold, l1, count);
     });
   }
+  absl::Status RelaxedSizeGradient(const SizeBond* bonds, int64_t count,
+                                   const float* l1, const float* counts,
+                                   float factor, float* coefficient) override {
+    return Timed("RelaxedSizeGradient", [&] {
+      return backend_->RelaxedSizeGradient(bonds, count, l1, counts, factor,
+                                           coefficient);
+    });
+  }
   absl::Status AddBondGradient(ConstVector parameters,
                                absl::Span<const BondSpan> bonds,
-                               absl::Span<const float> coefficient,
-                               float threshold, Vector gradients) override {
+                               const float* coefficient, float threshold,
+                               Vector gradients) override {
     return Timed("AddBondGradient", [&] {
       return backend_->AddBondGradient(parameters, bonds, coefficient,
                                        threshold, gradients);

@@ -1,0 +1,36 @@
+// What a backend on the host itself need not care about.
+#include "kernels/backend.h"
+
+namespace comera::kernels {
+namespace {
+
+absl::Status NoGraphs() {
+  return absl::UnimplementedError("this backend records no graphs");
+}
+
+}  // namespace
+
+absl::StatusOr<void*> Backend::AllocateHost(int64_t bytes) {
+  return Allocate(bytes);
+}
+
+void Backend::FreeHost(void* memory) { Free(memory); }
+
+absl::Status Backend::CopyToHostLater(void* to, const void* from,
+                                      int64_t bytes) {
+  return CopyToHost(to, from, bytes);
+}
+
+absl::StatusOr<int64_t> Backend::Mark() { return 0; }
+
+absl::Status Backend::Wait(int64_t) { return absl::OkStatus(); }
+
+absl::Status Backend::BeginCapture() { return NoGraphs(); }
+
+absl::StatusOr<std::unique_ptr<StepGraph>> Backend::EndCapture() {
+  return NoGraphs();
+}
+
+absl::Status Backend::Replay(const StepGraph&) { return NoGraphs(); }
+
+}  // namespace comera::kernels

@@ -1,0 +1,107 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr int kLeastMajor = 8;
+
+// None where there is no driver either: a machine without a GPU is no error.
+absl::StatusOr<int> DeviceCount() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorNoDevice || code == cudaErrorInsufficientDriver) {
+    cudaGetLastError();  // forgets it
+    return 0;
+  }
+  if (code != cudaSuccess) return CudaStatus(code, "cudaGetDeviceCount");
+  return count;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CudaDevice>> ListCudaDevices() {
+  ASSIGN_OR_RETURN(const int count, DeviceCount());
+  std::vector<CudaDevice> devices;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, i));
+    CudaDevice device;
+    device.name = properties.name;
+    char bus[32] = {};
+    RETURN_IF_CUDA_ERROR(cudaDeviceGetPCIBusId(bus, sizeof(bus), i));
+    device.pci_bus_id = bus;
+    device.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+    device.multiprocessors = properties.multiProcessorCount;
+    device.major = properties.major;
+    device.minor = properties.minor;
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(
+    const CudaOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<CudaDevice> devices, ListCudaDevices());
+  if (options.device < 0 ||
+      options.device >= static_cast<int>(devices.size())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("CUDA device ", options.device, " of ", devices.size(),
+                     devices.empty() ? ": no GPU or no driver" : ""));
+  }
+  const CudaDevice& device = devices[options.device];
+  if (device.major < kLeastMajor) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(device.name, " has compute capability ", device.major, ".",
+                     device.minor, ", at least ", kLeastMajor, ".0 is needed"));
+  }
+  auto backend = std::make_unique<CudaBackend>(options);
+  RETURN_IF_ERROR(backend->Start());
+  return backend;
+}
+
+absl::Status CudaBackend::Start() {
+  RETURN_IF_CUDA_ERROR(cudaSetDevice(options_.device));
+  RETURN_IF_CUDA_ERROR(
+      cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  RETURN_IF_CUDA_ERROR(cudaMalloc(&scratch_, kScratchBytes));
+  RETURN_IF_CUDA_ERROR(cudaMalloc(&cublas_workspace_, kCublasBytes));
+  RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&staging_),
+                                     2 * kStagingBytes, cudaHostAllocDefault));
+  for (cudaEvent_t& event : staged_) {
+    RETURN_IF_CUDA_ERROR(
+        cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
+  for (cudaEvent_t& event : marks_) {
+    RETURN_IF_CUDA_ERROR(
+        cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
+  RETURN_IF_CUBLAS_ERROR(cublasCreate(&cublas_));
+  RETURN_IF_CUBLAS_ERROR(cublasSetStream(cublas_, stream_));
+  // Its own memory: none is allocated in a captured step, and results repeat.
+  RETURN_IF_CUBLAS_ERROR(
+      cublasSetWorkspace(cublas_, cublas_workspace_, kCublasBytes));
+  return absl::OkStatus();
+}
+
+// Also after a Start that failed half-way. Errors have nowhere to go.
+CudaBackend::~CudaBackend() {
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+  if (cublas_ != nullptr) cublasDestroy(cublas_);
+  for (cudaEvent_t event : staged_) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  for (cudaEvent_t event : marks_) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (staging_ != nullptr) cudaFreeHost(staging_);
+  cudaFree(cublas_workspace_);
+  cudaFree(scratch_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+}  // namespace comera::kernels
