@@ -2,6 +2,9 @@
 # Installs what is missing, builds everything, runs all tests and closes with
 # one line: N passed, N failed (test cases; a target that does not build or
 # crashes counts as one failure more).
+# Where the CUDA toolkit is, everything is also built with --config=cuda (one
+# case) and the kernels' registers are checked; tests that need a GPU are run by
+# tests/gpu/run.sh.
 #
 #   tests/run.sh            every test
 #   tests/run.sh --asan     unit and integration tests under AddressSanitizer
@@ -37,31 +40,42 @@ export COMERA_SHARED_DIR=${COMERA_SHARED_DIR:-}
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-status=0
-bazel test --keep_going --color=no --curses=no --show_progress_rate_limit=20 \
-  "${flags[@]}" //... 2>&1 | tee "$log" || status=$?
-
-# Sum the cases over each target's test.xml.
-testlogs=$(bazel info "${flags[@]}" bazel-testlogs 2>/dev/null)
 passed=0 failed=0 skipped=0
-while read -r target result; do
-  xml="$testlogs/${target#//}"
-  xml="${xml//://}/test.xml"
-  cases=0 bad=0 skips=0
-  if [ -r "$xml" ] && grep -q '<testsuites[^>]* tests=' "$xml"; then
-    cases=$(sed -n 's/.*<testsuites[^>]* tests="\([0-9]*\)".*/\1/p;T;q' "$xml")
-    bad=$(sed -n 's/.*<testsuites[^>]* failures="\([0-9]*\)".*/\1/p;T;q' "$xml")
-    skips=$(grep -c '<skipped' "$xml" || true)
-  elif [ "$result" = PASSED ]; then
-    cases=1
-  fi
-  [ "$result" = PASSED ] || [ "$bad" -gt 0 ] || bad=1
-  [ "$bad" -le "$cases" ] || cases=$bad
-  passed=$((passed + cases - bad - skips))
-  failed=$((failed + bad))
-  skipped=$((skipped + skips))
-done < <(sed -nE 's/^(\/\/[^ ]+) +(\(cached\) )?(PASSED|FLAKY|FAILED TO BUILD|FAILED|TIMEOUT|NO STATUS|REMOTE FAILURE|INCOMPLETE).*/\1 \3/p' "$log" | sort -u)
 
+# run_bazel COMMAND ARGUMENT...: into $log, its exit status as the result.
+run_bazel() {
+  local command=$1
+  shift
+  bazel "$command" --keep_going --color=no --curses=no \
+    --show_progress_rate_limit=20 "$@" 2>&1 | tee "$log"
+}
+
+# Adds the cases of each target in $log, out of its test.xml.
+count_cases() {
+  local testlogs target result xml cases bad skips
+  testlogs=$(bazel info "${flags[@]}" bazel-testlogs 2>/dev/null)
+  while read -r target result; do
+    xml="$testlogs/${target#//}"
+    xml="${xml//://}/test.xml"
+    cases=0 bad=0 skips=0
+    if [ -r "$xml" ] && grep -q '<testsuites[^>]* tests=' "$xml"; then
+      cases=$(sed -n 's/.*<testsuites[^>]* tests="\([0-9]*\)".*/\1/p;T;q' "$xml")
+      bad=$(sed -n 's/.*<testsuites[^>]* failures="\([0-9]*\)".*/\1/p;T;q' "$xml")
+      skips=$(grep -c '<skipped' "$xml" || true)
+    elif [ "$result" = PASSED ]; then
+      cases=1
+    fi
+    [ "$result" = PASSED ] || [ "$bad" -gt 0 ] || bad=1
+    [ "$bad" -le "$cases" ] || cases=$bad
+    passed=$((passed + cases - bad - skips))
+    failed=$((failed + bad))
+    skipped=$((skipped + skips))
+  done < <(sed -nE 's/^(\/\/[^ ]+) +(\(cached\) )?(PASSED|FLAKY|FAILED TO BUILD|FAILED|TIMEOUT|NO STATUS|REMOTE FAILURE|INCOMPLETE).*/\1 \3/p' "$log" | sort -u)
+}
+
+status=0
+run_bazel test "${flags[@]}" //... || status=$?
+count_cases
 if [ $((passed + failed)) -eq 0 ]; then
   echo "tests/run.sh: no test ran" >&2
   failed=1
@@ -69,5 +83,30 @@ fi
 if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
   failed=1  # the build itself failed before any test target was named
 fi
+
+cuda="CUDA: not compiled with a sanitizer"
+if [ ${#flags[@]} -eq 0 ]; then
+  # What the repository rule found; docs/building.md, "CUDA".
+  found="$(bazel info output_base 2>/dev/null)/external/local_cuda/defs.bzl"
+  version=$(sed -n 's/^CUDA_VERSION = "\(.*\)"/\1/p' "$found" || true)
+  if [ -z "$version" ]; then
+    cuda="CUDA toolkit not found: the CUDA backend was not compiled"
+  elif run_bazel build --config=cuda //...; then
+    passed=$((passed + 1))
+    cuda="CUDA $version: built with --config=cuda, warnings are errors; "
+    before=$failed
+    run_bazel test --config=cuda //tests/gpu:check_resources || true
+    count_cases
+    if [ "$failed" -eq "$before" ]; then
+      cuda+="no hot kernel spills registers"
+    else
+      cuda+="FAILED: the resource check above"
+    fi
+  else
+    failed=$((failed + 1))
+    cuda="CUDA $version: FAILED to build with --config=cuda"
+  fi
+fi
+echo "$cuda"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
