@@ -310,8 +310,9 @@ TEST(JobFileTest, ClickLogPathsAreRelativeToTheFile) {
 
 TEST(JobFileTest, ExamplesAreSound) {
   for (const char* name :
-       {"quickstart_code_mlm", "mnli_six_encoder", "mnli_small", "mnli_pareto",
-        "codebert_large", "codebert_small", "dlrm_synthetic", "dlrm_criteo"}) {
+       {"quickstart_code_mlm", "mnli_six_encoder", "mnli_six_encoder_dense",
+        "mnli_small", "mnli_pareto", "codebert_large", "codebert_small",
+        "dlrm_synthetic", "dlrm_criteo"}) {
     ASSERT_OK_AND_ASSIGN(
         const v1::JobSpec spec,
         ReadJobFile(absl::StrCat("docs/examples/", name, ".yaml")));
