@@ -34,11 +34,12 @@ def main():
     row("dense", dense_end[-1], dense_bytes)
     seen = [e["metrics"] for e in comera
             if "validation_loss" in e.get("metrics", {})]
-    early = [m for m in seen if m.get("stage") == "EARLY"]
+    # The first validation of the late stage is that of what the early left.
+    early = [m for m in seen if m.get("stage") == "LATE"]
     if not early:
-        sys.exit("no validation in the early stage")
-    row("early stage", early[-1], dense_bytes)
-    early_size = int(early[-1]["size_parameters"])
+        sys.exit("no validation in the late stage")
+    row("early stage", early[0], dense_bytes)
+    early_size = int(early[0]["size_parameters"])
     for asked in comera_end[-1].get("targets", []):
         # The accuracy stands with the validation that gave this model.
         same = [m for m in seen
