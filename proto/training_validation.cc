@@ -75,6 +75,9 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
   check.Range("resources.threads_per_rank", resources.threads_per_rank(), 0,
               1024);
   check.Range("resources.memory_bytes", resources.memory_bytes(), 0, kMaxBytes);
+  check.That(training.precision() != v1::TrainingSpec::TF32 ||
+                 resources.device() != v1::ResourceSpec::CPU,
+             "training.precision", "TF32 needs a GPU, resources.device is CPU");
   CheckPhases(spec, check);
   CheckInitialWeights(spec, check);
 }

@@ -31,6 +31,16 @@ TEST(TrainingValidationTest, SoundIsAccepted) {
       << Describe(ValidateJobSpec(SoundSpec()));
 }
 
+TEST(TrainingValidationTest, Tf32IsAcceptedWhereAGpuMayBe) {
+  Spec spec = SoundSpec();
+  spec.mutable_training()->set_precision(v1::TrainingSpec::TF32);
+  for (auto device : {v1::ResourceSpec::ANY, v1::ResourceSpec::GPU}) {
+    spec.mutable_resources()->set_device(device);
+    EXPECT_TRUE(ValidateJobSpec(spec).empty())
+        << Describe(ValidateJobSpec(spec));
+  }
+}
+
 TEST(TrainingValidationTest, DefaultsOfPhases) {
   Spec spec = SoundSpec();
   spec.mutable_objective()->mutable_early()->clear_steps();
@@ -49,6 +59,11 @@ TEST(TrainingValidationTest, BadIsRefused) {
   ExpectRefused(
       SoundSpec(),
       {
+          {"training.precision",
+           [](Spec& s) {
+             s.mutable_training()->set_precision(v1::TrainingSpec::TF32);
+             s.mutable_resources()->set_device(v1::ResourceSpec::CPU);
+           }},
           {"training.phases", [&](Spec& s) { phase(s)->set_steps(71); }},
           {"training.phases[0].steps",
            [&](Spec& s) { phase(s)->set_steps(0); }},

@@ -18,11 +18,14 @@ namespace comera::collective {
 // Thread safety: one thread calls collectives; Abort and collectives_done may
 // be called from any thread.
 //
-// Visibility: AllReduce and Broadcast are synchronous; the result is in
-// `values` when they return OK.
+// Visibility: AllReduce and Broadcast are synchronous and take memory of the
+// host; the result is there when they return OK. EnqueueAllReduce takes memory
+// of the device and only enqueues: what the backend enqueues afterwards finds
+// the sum, the host finds it after it has waited for the backend.
 //
 // Errors: Unavailable, a rank was lost; DeadlineExceeded, a collective did not
-// finish within the time-out; Aborted, Abort was called; InvalidArgument.
+// finish within the time-out; Aborted, Abort was called; InvalidArgument;
+// Internal, the device or its library failed.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -37,11 +40,30 @@ class Communicator {
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
   virtual absl::Status Barrier() = 0;
 
+  // Whether this communicator belongs to a backend with memory of its own; if
+  // not, the two methods below are Unimplemented.
+  virtual bool on_device() const { return false; }
+  // AllReduce of memory of the backend, behind all that was enqueued there. It
+  // may be recorded in the backend's graph, as long as the size is not larger
+  // than one that was reduced before. Errors of the collective come from a
+  // later call; until then the device never waits longer than the time-out.
+  virtual absl::Status EnqueueAllReduce(absl::Span<float> values) {
+    return NotOnDevice();
+  }
+  // Tells that a graph holding so many EnqueueAllReduces was just replayed, so
+  // that they are counted and watched like those that were called.
+  virtual absl::Status Replayed(int64_t all_reduces) { return NotOnDevice(); }
+
   // Ends a collective under way, here and soon on the other ranks.
   virtual void Abort() = 0;
 
   // Number of collectives finished by this rank.
   virtual int64_t collectives_done() const = 0;
+
+ private:
+  static absl::Status NotOnDevice() {
+    return absl::UnimplementedError("this communicator has no device");
+  }
 };
 
 }  // namespace comera::collective

@@ -18,13 +18,13 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "worker/collective/gloo_communicator.h"
 #include "worker/collective/rendezvous.h"
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/checkpoint.h"
 #include "worker/trainer/data/training_data.h"
 #include "worker/trainer/failure.h"
+#include "worker/trainer/make_backend.h"
 #include "worker/trainer/model/export.h"
 #include "worker/trainer/trainer.h"
 
@@ -81,15 +81,13 @@ absl::Status Export(const TrainingData& data, const std::string& directory,
   return data.SaveTokenizer(directory);
 }
 
-// Refused at once: oneDNN's fallback for bfloat16 is slower than float32.
-absl::Status CheckPrecision(const v1::JobSpec& spec) {
-  if (spec.training().precision() != v1::TrainingSpec::BF16 ||
-      kernels::CpuHasBf16()) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      "training.precision: BF16 needs processors with avx512_bf16, which this "
-      "one is not; use FP32");
+BackendOptions BackendOptionsOf(const TrainerTask& task) {
+  BackendOptions options;
+  options.device = task.device();
+  options.precision = task.spec().training().precision();
+  options.threads = ThreadsOf(task);
+  options.memory_limit_bytes = task.spec().resources().memory_bytes();
+  return options;
 }
 
 // A full disk is no lack of memory, and a file no rank of the gang.
@@ -99,10 +97,17 @@ absl::Status AsInternal(absl::Status status) {
 
 absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    const EventSink& events, Activity& activity) {
-  RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
+  // On a GPU the limit is that of device memory, which the backend keeps.
+  if (task.device() != v1::ResourceSpec::GPU) {
+    RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
+  }
   RETURN_IF_ERROR(AsInternal(MakeDirectories(task.work_dir())));
 
-  RETURN_IF_ERROR(CheckPrecision(task.spec()));
+  // Before the data are opened, which may take minutes.
+  const BackendOptions backend_options = BackendOptionsOf(task);
+  ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend,
+                   MakeBackend(backend_options));
+  ASSIGN_OR_RETURN(const std::string device, DeviceName(backend_options));
 
   activity.Set(v1::PREPARING, 0, "opening data");
   TrainingData::Options data_options;
@@ -114,11 +119,6 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    TrainingData::Open(task.spec(), data_options));
   if (stop.load()) return absl::OkStatus();
 
-  kernels::CpuOptions cpu;
-  cpu.threads = ThreadsOf(task);
-  cpu.bf16 = task.spec().training().precision() == v1::TrainingSpec::BF16;
-  const std::unique_ptr<kernels::Backend> backend =
-      kernels::CreateCpuBackend(cpu);
   activity.Describe("meeting the other ranks");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
       FormGang(task);
@@ -128,15 +128,17 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   activity.Count(gang->get());
   LOG(INFO) << "training job=" << task.job() << " epoch=" << task.epoch()
             << " rank=" << task.rank() << " ranks=" << task.world_size()
-            << " threads=" << cpu.threads;
+            << " device=\"" << device << "\"";
 
   TrainerOptions options;
   std::string why;
-  options.machine = LoadCalibration(task.cache_dir(), cpu.threads, &why);
+  options.machine =
+      LoadCalibration(task.cache_dir(), backend_options.threads, &why);
   if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
   options.spec = task.spec();
   options.resume = task.resume();
   options.backend = backend.get();
+  options.device = device;
   options.data = data.get();
   options.communicator = gang->get();
   if (task.rank() == 0) {

@@ -170,11 +170,13 @@ absl::Status Trainer::ReduceGradients(const LossTotals& totals, bool stop,
   if (world_size() > 1) {
     RETURN_IF_ERROR(
         backend.CopyToDevice(device_tail, tail.data(), sizeof(tail)));
-    RETURN_IF_ERROR(backend.Synchronize());
-    RETURN_IF_ERROR(
-        WithFailureClass(options_.communicator->AllReduce(
-                             absl::MakeSpan(reduced.data, reduced.size)),
-                         v1::COLLECTIVE_HANG));
+    collective::Communicator& gang = *options_.communicator;
+    const auto values = absl::MakeSpan(reduced.data, reduced.size);
+    if (!gang.on_device()) RETURN_IF_ERROR(backend.Synchronize());
+    RETURN_IF_ERROR(WithFailureClass(gang.on_device()
+                                         ? gang.EnqueueAllReduce(values)
+                                         : gang.AllReduce(values),
+                                     v1::COLLECTIVE_HANG));
     RETURN_IF_ERROR(backend.CopyToHost(tail.data(), device_tail, sizeof(tail)));
   }
   *global = {tail[0], tail[1], tail[2]};

@@ -53,6 +53,8 @@ struct TrainerOptions {
 
   // All pointers must outlive the trainer.
   kernels::Backend* backend = nullptr;
+  // What that computes on, for reports.
+  std::string device;
   const TrainingData* data = nullptr;
   // Null: one rank.
   collective::Communicator* communicator = nullptr;

@@ -28,6 +28,7 @@ void Trainer::ReportRunInfo() {
   info.set_total_steps(total_steps());
   info.set_world_size(world_size());
   info.set_resumed_from_step(first_step_);
+  info.set_device(options_.device);
   for (const auto& [layer, relative_error] : initial_errors_) {
     v1::LayerError* error = info.add_initial_errors();
     error->set_layer(layer);
