@@ -19,7 +19,7 @@ packages=(
   # Store, checksums, text, compression.
   libsqlite3-dev libssl-dev libicu-dev zlib1g-dev
   # Tests and benchmarks.
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # The quickstart trains on C/C++ headers and Python's standard library.
   libc6-dev libstdc++-12-dev linux-libc-dev python3
 )
