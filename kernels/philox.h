@@ -23,6 +23,13 @@
 #include <cmath>
 #include <cstdint>
 
+// Kernels of CUDA draw the same numbers.
+#ifdef __CUDACC__
+#define COMERA_HOST_DEVICE __host__ __device__
+#else
+#define COMERA_HOST_DEVICE
+#endif
+
 namespace comera::kernels {
 
 struct PhiloxWords {
@@ -36,7 +43,8 @@ inline constexpr uint32_t kPhiloxW1 = 0xBB67AE85u;
 inline constexpr int kDropoutRounds = 7;
 
 template <int kRounds>
-PhiloxWords Philox(PhiloxWords c, uint32_t key0, uint32_t key1) {
+COMERA_HOST_DEVICE inline PhiloxWords Philox(PhiloxWords c, uint32_t key0,
+                                             uint32_t key1) {
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t p0 = static_cast<uint64_t>(kPhiloxM0) * c.w[0];
     const uint64_t p1 = static_cast<uint64_t>(kPhiloxM1) * c.w[2];
@@ -56,8 +64,10 @@ struct DropoutRow {
   uint32_t c1, c2, c3;
 };
 
-inline DropoutRow MakeDropoutRow(uint64_t seed, uint64_t step, uint32_t site,
-                                 uint64_t row) {
+COMERA_HOST_DEVICE inline DropoutRow MakeDropoutRow(uint64_t seed,
+                                                    uint64_t step,
+                                                    uint32_t site,
+                                                    uint64_t row) {
   return {static_cast<uint32_t>(seed),
           static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(step >> 32),
           static_cast<uint32_t>(row),
@@ -76,8 +86,9 @@ inline double DropoutKeptScale(float rate) {
   return 65536.0 / (65536 - DropoutThreshold(rate));
 }
 
-inline bool DropoutKeeps(const DropoutRow& row, uint32_t threshold,
-                         int64_t column) {
+COMERA_HOST_DEVICE inline bool DropoutKeeps(const DropoutRow& row,
+                                            uint32_t threshold,
+                                            int64_t column) {
   const PhiloxWords words = Philox<kDropoutRounds>(
       {{static_cast<uint32_t>(column >> 3), row.c1, row.c2, row.c3}}, row.key0,
       row.key1);
