@@ -1,6 +1,8 @@
 // What a backend on the host itself need not care about.
 #include "kernels/backend.h"
 
+#include "common/status_macros.h"
+
 namespace comera::kernels {
 namespace {
 
@@ -9,6 +11,12 @@ absl::Status NoGraphs() {
 }
 
 }  // namespace
+
+absl::Status Backend::GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
+                               ConstVector bias, Matrix c) {
+  RETURN_IF_ERROR(Gemm(false, transpose_b, 1, a, b, 0, c));
+  return AddBias(bias, c);
+}
 
 absl::StatusOr<void*> Backend::AllocateHost(int64_t bytes) {
   return Allocate(bytes);

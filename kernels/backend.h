@@ -195,6 +195,9 @@ class Backend {
   virtual absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
                             ConstMatrix a, ConstMatrix b, float beta,
                             Matrix c) = 0;
+  // c[i, :] = a op(b) + bias: a dense layer. c as in Gemm.
+  virtual absl::Status GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
+                                ConstVector bias, Matrix c);
   // y = alpha * x + y.
   virtual absl::Status Axpy(float alpha, ConstVector x, Vector y) = 0;
   virtual absl::Status Scale(float alpha, Vector x) = 0;

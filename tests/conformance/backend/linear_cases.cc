@@ -27,6 +27,22 @@ OpCase GemmCase(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
           5e-6};
 }
 
+OpCase GemmBiasCase(bool transpose, int64_t m, int64_t n, int64_t k) {
+  return {
+      absl::StrCat("GemmBias_N", transpose ? "T" : "N", "_", m, "x", n, "x", k),
+      {In("a", m, k), In("b", transpose ? n : k, transpose ? k : n),
+       Packed(In("bias", 1, n)), Out("c", m, n)},
+      [=](Backend* backend, const DeviceOperands& d) {
+        return backend->GemmBias(transpose, d[0].matrix, d[1].matrix,
+                                 d[2].vector(), d[3].matrix);
+      },
+      [=](Values* v) {
+        reference::Gemm(false, transpose, 1, (*v)[0], (*v)[1], 0, &(*v)[3]);
+        reference::AddBias((*v)[2], &(*v)[3]);
+      },
+      5e-6};
+}
+
 OpCase SwapCase(int64_t a, int64_t b, int64_t c, int64_t d) {
   return {absl::StrCat("SwapMiddleAxes_", a, "x", b, "x", c, "x", d),
           {Packed(In("in", a * b, c * d)), Packed(Out("out", a * c, b * d))},
@@ -126,6 +142,13 @@ std::vector<OpCase> LinearCases() {
       cases.push_back(GemmCase(ta, tb, 131, 67, 45, 1, 0));
       cases.push_back(GemmCase(ta, tb, 256, 30, 96, -2, 0.5f));
     }
+  }
+  for (bool transpose : {false, true}) {
+    cases.push_back(GemmBiasCase(transpose, 0, 5, 3));
+    cases.push_back(GemmBiasCase(transpose, 5, 0, 3));
+    cases.push_back(GemmBiasCase(transpose, 4, 5, 0));
+    cases.push_back(GemmBiasCase(transpose, 1, 1, 1));
+    cases.push_back(GemmBiasCase(transpose, 131, 68, 44));
   }
   // Many tokens against a small rank, as in gradients of the products.
   cases.push_back(GemmCase(true, false, 30, 96, 1500, 1, 1));

@@ -45,8 +45,7 @@ absl::Status ColaLinear::Repeat(const Step& step, int64_t first_row,
   const Matrix activated = Scratch(activated_, x.rows);
   RETURN_IF_ERROR(plan_.backend->Silu(T(first_row, x.rows), activated));
   const ConstMatrix b(step.parameters + b_.offset, rank_, outputs_);
-  RETURN_IF_ERROR(plan_.backend->Gemm(false, false, 1, activated, b, 0, y));
-  return plan_.backend->AddBias(step.Vector(bias_), y);
+  return plan_.backend->GemmBias(false, activated, b, step.Vector(bias_), y);
 }
 
 absl::Status ColaLinear::Backward(const Step& step, int64_t first_row,

@@ -19,8 +19,7 @@ absl::Status DenseLinear::Prepare(const Step&) { return absl::OkStatus(); }
 absl::Status DenseLinear::Forward(const Step& step, int64_t, ConstMatrix x,
                                   Matrix y) {
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
-  RETURN_IF_ERROR(backend_->Gemm(false, false, 1, x, w, 0, y));
-  return backend_->AddBias(step.Vector(bias_), y);
+  return backend_->GemmBias(false, x, w, step.Vector(bias_), y);
 }
 
 absl::Status DenseLinear::Repeat(const Step& step, int64_t first_row,

@@ -65,8 +65,7 @@ absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
   if (weight_ != nullptr) {
     const ConstMatrix e(step.parameters + weight_->offset, vocabulary_,
                         hidden_);
-    RETURN_IF_ERROR(backend.Gemm(false, true, 1, x, e, 0, y));
-    return backend.AddBias(step.Vector(bias_), y);
+    return backend.GemmBias(true, x, e, step.Vector(bias_), y);
   }
   for (int64_t block = 0; block < blocks(); ++block) {
     Matrix rows;
