@@ -80,6 +80,7 @@ absl::Status CudaBackend::Start() {
     RETURN_IF_CUDA_ERROR(
         cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
+  RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&cublas_lt_));
   RETURN_IF_CUBLAS_ERROR(cublasCreate(&cublas_));
   RETURN_IF_CUBLAS_ERROR(cublasSetStream(cublas_, stream_));
   // Its own memory: none is allocated in a captured step, and results repeat.
@@ -92,6 +93,7 @@ absl::Status CudaBackend::Start() {
 CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
   if (cublas_ != nullptr) cublasDestroy(cublas_);
+  if (cublas_lt_ != nullptr) cublasLtDestroy(cublas_lt_);
   for (cudaEvent_t event : staged_) {
     if (event != nullptr) cudaEventDestroy(event);
   }

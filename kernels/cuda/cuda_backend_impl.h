@@ -2,11 +2,14 @@
 #ifndef COMERA_KERNELS_CUDA_CUDA_BACKEND_IMPL_H_
 #define COMERA_KERNELS_CUDA_CUDA_BACKEND_IMPL_H_
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 
 #include "absl/status/status.h"
@@ -54,6 +57,10 @@ class CudaBackend final : public Backend {
   absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
                     ConstMatrix a, ConstMatrix b, float beta,
                     Matrix c) override;
+
+  // gemm_bias.cc
+  absl::Status GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
+                        ConstVector bias, Matrix c) override;
 
   // linear.cu.cc
   absl::Status Fill(Vector x, float value) override;
@@ -236,6 +243,11 @@ class CudaBackend final : public Backend {
   const CudaOptions options_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t cublas_ = nullptr;
+  cublasLtHandle_t cublas_lt_ = nullptr;
+  // What cuBLASLt chose: by transposition, rows, columns, inner size, strides.
+  using ProductShape =
+      std::tuple<bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  std::map<ProductShape, cublasLtMatmulAlgo_t> algorithms_;
   void* scratch_ = nullptr;
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves
