@@ -18,19 +18,20 @@ absl::Status CublasStatus(cublasStatus_t code, absl::string_view expression);
 
 }  // namespace comera::kernels
 
-#define RETURN_IF_CUDA_ERROR(expression)                              \
-  do {                                                                \
-    if (const cudaError_t code = (expression); code != cudaSuccess) { \
-      return ::comera::kernels::CudaStatus(code, #expression);        \
-    }                                                                 \
+#define RETURN_IF_CUDA_ERROR(expression)                               \
+  do {                                                                 \
+    if (const cudaError_t comera_code_ = (expression);                 \
+        comera_code_ != cudaSuccess) {                                 \
+      return ::comera::kernels::CudaStatus(comera_code_, #expression); \
+    }                                                                  \
   } while (false)
 
-#define RETURN_IF_CUBLAS_ERROR(expression)                       \
-  do {                                                           \
-    if (const cublasStatus_t code = (expression);                \
-        code != CUBLAS_STATUS_SUCCESS) {                         \
-      return ::comera::kernels::CublasStatus(code, #expression); \
-    }                                                            \
+#define RETURN_IF_CUBLAS_ERROR(expression)                               \
+  do {                                                                   \
+    if (const cublasStatus_t comera_code_ = (expression);                \
+        comera_code_ != CUBLAS_STATUS_SUCCESS) {                         \
+      return ::comera::kernels::CublasStatus(comera_code_, #expression); \
+    }                                                                    \
   } while (false)
 
 #endif  // COMERA_KERNELS_CUDA_CUDA_STATUS_H_
