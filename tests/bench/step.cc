@@ -1,22 +1,25 @@
 // Time and memory of one training step of a whole model, under any method.
-//   bazel run -c opt //tests/bench:step -- --model=six_encoder \
-//     --method=comera --batch=32 --device=cpu --steps=5 --json
+//   bazel run //tests/bench:step -- --method=comera --batch=32 --json
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "common/status_macros.h"
+#include "kernels/backend.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench/bench_device.h"
 #include "tests/bench/bench_job.h"
 #include "tests/bench/timed_step.h"
 #include "worker/trainer/calibration.h"
+#include "worker/trainer/make_backend.h"
 
 namespace comera::bench {
 namespace {
@@ -24,7 +27,7 @@ namespace {
 struct Flags {
   std::string model = "six_encoder";
   std::string method;
-  std::string device = "cpu";
+  std::string device = "cpu", precision;
   int batch = 32;
   int threads = 0;
   StepOptions step;
@@ -50,6 +53,8 @@ nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
       {"method",
        v1::CompressionSpec::Method_Name(job.spec.compression().method())},
       {"device", flags.device},
+      {"precision",
+       v1::TrainingSpec::Precision_Name(job.spec.training().precision())},
       {"threads", flags.threads},
       {"batch", job.spec.training().batch_size()},
       {"steps", flags.step.steps},
@@ -77,19 +82,37 @@ absl::Status Run(const Flags& flags) {
   if (!job.ok()) return job.status();
   StepOptions options = flags.step;
   if (options.vocabulary == 0) options.vocabulary = job->vocabulary;
-  kernels::CpuOptions cpu;
-  cpu.threads = flags.threads;
-  cpu.bf16 = job->spec.training().precision() == v1::TrainingSpec::BF16;
-  const auto backend = kernels::CreateCpuBackend(cpu);
+  if (!flags.precision.empty()) {
+    job->spec.mutable_training()->set_precision(
+        ParsePrecision(flags.precision));
+  }
+  trainer::BackendOptions device;
+  device.device = ParseDevice(flags.device);
+  device.precision = job->spec.training().precision();
+  device.threads = flags.threads;
+  ASSIGN_OR_RETURN(const std::string device_name, trainer::DeviceName(device));
+  // Free memory before there is a second backend tells what one takes, with
+  // its own scratch memory; what the driver takes is not in it.
+  std::unique_ptr<kernels::Backend> first;
+  int64_t free_bytes = 0;
+  if (device.device == v1::ResourceSpec::GPU) {
+    ASSIGN_OR_RETURN(first, trainer::MakeBackend(device));
+    ASSIGN_OR_RETURN(free_bytes, first->FreeBytes());
+  }
+  ASSIGN_OR_RETURN(const auto backend, trainer::MakeBackend(device));
   if (flags.calibrate) {
     const auto speed = trainer::MeasureMachine(
         backend.get(), flags.threads > 0 ? flags.threads : Cores());
     if (!speed.ok()) return speed.status();
     options.machine = *speed;
   }
-  const auto figures = MeasureSteps(job->spec, options, backend.get());
-  if (!figures.ok()) return figures.status();
-  const nlohmann::ordered_json json = ToJson(flags, *job, *figures);
+  ASSIGN_OR_RETURN(const StepFigures figures,
+                   MeasureSteps(job->spec, options, backend.get()));
+  nlohmann::ordered_json json = ToJson(flags, *job, figures);
+  json["device_name"] = device_name;
+  if (first != nullptr) {
+    json["peak_device_bytes"] = free_bytes - figures.free_bytes;
+  }
   if (flags.json) {
     std::cout << json.dump() << "\n";
     return absl::OkStatus();
@@ -115,9 +138,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", flags.batch, "samples per step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--device", flags.device, "where to run")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"cpu"}));
+  comera::bench::AddDeviceFlags(&app, &flags.device, &flags.precision);
   app.add_option("--threads", flags.threads, "0: all cores")
       ->capture_default_str();
   app.add_option("--steps", flags.step.steps, "measured, after 2 to warm up")

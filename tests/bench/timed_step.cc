@@ -167,6 +167,7 @@ absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
   figures.backward_seconds = Median(std::move(backward));
   figures.optimizer_seconds = Median(std::move(optimizer));
   steps.Describe(&figures);
+  ASSIGN_OR_RETURN(figures.free_bytes, backend->FreeBytes());
   return figures;
 }
 

@@ -36,6 +36,7 @@ struct StepFigures {
   int64_t sync_bytes_per_step = 0;
   int64_t optimizer_state_bytes = 0;
   int64_t activation_bytes = 0;
+  int64_t free_bytes = 0;                // that the backend could still give
   double first_loss = 0, last_loss = 0;  // mean per label
 };
 
