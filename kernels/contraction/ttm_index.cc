@@ -1,5 +1,7 @@
 #include "kernels/contraction/ttm_index.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -85,8 +87,28 @@ void TtmIndex::Fill(int index, int64_t limit) {
   start[step.right_rows] = static_cast<int32_t>(step.pairs);
 }
 
-absl::Status TtmIndex::Set(absl::Span<const int32_t> rows) {
+void TtmIndex::MakeRoom(int index, int64_t room) {
+  const TtmStep& planned = plan_.steps()[index];
+  Step& step = steps_[index];
+  step.pairs = std::min(planned.max_pairs, room);
+  if (planned.right.step < 0) return;
+  // Suffixes that no pair has.
+  int32_t* start = lists_.data() + step.start_at;
+  const int64_t right_rows =
+      std::min(plan_.steps()[planned.right.step].max_pairs, room);
+  std::fill(start + step.right_rows + 1, start + right_rows + 1,
+            start[step.right_rows]);
+  step.right_rows = right_rows;
+}
+
+absl::Status TtmIndex::Set(absl::Span<const int32_t> rows, int64_t room) {
   RETURN_IF_ERROR(CheckRows(rows, plan_));
+  if (room > plan_.max_rows() ||
+      (room > 0 && room < static_cast<int64_t>(rows.size()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("room for ", room, " rows, there are ", rows.size(),
+                     " and at most ", plan_.max_rows(), " planned"));
+  }
   const int split = plan_.split(), order = plan_.shape().order();
   const int last = order - 2;
   // Prefixes from the longest to those of two cores.
@@ -119,6 +141,7 @@ absl::Status TtmIndex::Set(absl::Span<const int32_t> rows) {
     }
     Fill(split - 1 + last - k, plan_.RowsFrom(k + 1));
   }
+  for (int i = 0; room > 0 && i <= last; ++i) MakeRoom(i, room);
   return absl::OkStatus();
 }
 

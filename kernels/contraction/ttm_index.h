@@ -25,19 +25,23 @@ class TtmIndex {
   explicit TtmIndex(const TtmPlan& plan);
 
   // InvalidArgument, and the rows before stay: more rows than planned, not
-  // strictly ascending, or beyond the table.
-  absl::Status Set(absl::Span<const int32_t> rows);
+  // strictly ascending, or beyond the table. With `room` (at least rows.size(),
+  // at most as planned) the tables and pairs have the sizes of the largest such
+  // batch, and so the same for all; the surplus is never used (TtmPairs). 0:
+  // none.
+  absl::Status Set(absl::Span<const int32_t> rows, int64_t room = 0);
 
+  // Of Forward's result; with room, that.
   int64_t rows() const { return steps_.back().pairs; }
   absl::Span<const int32_t> lists() const { return lists_; }
-  // The tables of a step as large as this batch makes them.
+  // The tables of a step as large as this batch, or its room, makes them.
   TtmTables Tables(int step) const;
   // Its pairs, where `lists` is a copy of lists().
   TtmPairs Pairs(int step, const int32_t* lists) const;
 
  private:
   struct Step {
-    int64_t pairs = 0;
+    int64_t pairs = 0;  // with room, as many as there can be
     int64_t right_rows = 0;
     int64_t left_at = 0, out_at = 0, start_at = 0;  // in lists_
   };
@@ -49,6 +53,8 @@ class TtmIndex {
   // core, or else are suffixes below `limit`, of which the distinct ones
   // become suffixes_, ascending.
   void Fill(int step, int64_t limit);
+  // Brings a step to the sizes of `room` rows.
+  void MakeRoom(int step, int64_t room);
 
   const TtmPlan plan_;
   StableOrder sorter_;

@@ -242,11 +242,18 @@ class BreakingModel : public Model {
   void Initialise(uint64_t seed, float* parameters) const override {
     inner_->Initialise(seed, parameters);
   }
-  absl::Status Forward(const Batch& batch, const float* parameters, bool train,
-                       const kernels::StepState* state) override {
+  absl::Status SetBatch(const Batch& batch, bool train,
+                        const kernels::StepState* state) override {
     forwards_ += train ? 1 : 0;
-    return inner_->Forward(batch, parameters, train, state);
+    return inner_->SetBatch(batch, train, state);
   }
+  void AppendShape(std::vector<int64_t>* shape) const override {
+    inner_->AppendShape(shape);
+  }
+  absl::Status Forward(const float* parameters) override {
+    return inner_->Forward(parameters);
+  }
+  const float* totals() const override { return inner_->totals(); }
   absl::Status Backward(const float* parameters, float* gradients) override {
     const absl::Status status = inner_->Backward(parameters, gradients);
     if (what_ == kGradient && forwards_ == step_) {

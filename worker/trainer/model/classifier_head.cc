@@ -28,8 +28,8 @@ Matrix ClassifierHead::Saved(SavedMemory::Piece piece, int64_t cols) const {
 }
 
 absl::Status ClassifierHead::SetBatch(const Batch& batch,
-                                      const PackedBatch& packed) {
-  return labels_.Set(batch, packed);
+                                      const PackedBatch& packed, bool room) {
+  return labels_.Set(batch, packed, room ? plan_.max_batch : 0);
 }
 
 absl::Status ClassifierHead::Forward(const Step& step, ConstMatrix hidden,
@@ -70,7 +70,7 @@ absl::Status ClassifierHead::Backward(const Step& step, Matrix grad_hidden) {
 
 absl::Status ClassifierHead::ReadLogits(const Step&,
                                         std::vector<float>* logits) {
-  logits->resize(labels_.size() * classes_);
+  logits->resize(labels_.count() * classes_);
   return plan_.backend->CopyToHost(
       logits->data(), plan_.saved->Floats(logits_),
       static_cast<int64_t>(logits->size() * sizeof(float)));

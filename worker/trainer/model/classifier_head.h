@@ -15,7 +15,9 @@ class ClassifierHead : public Head {
  public:
   explicit ClassifierHead(const Plan& plan);
 
-  absl::Status SetBatch(const Batch& batch, const PackedBatch& packed) override;
+  absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
+                        bool room) override;
+  int64_t label_rows() const override { return labels_.size(); }
   absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                        float* totals) override;
   absl::Status Backward(const Step& step, kernels::Matrix grad_hidden) override;

@@ -11,13 +11,20 @@ using kernels::Matrix;
 DenseEmbedding::DenseEmbedding(const Plan& plan, const std::string& name,
                                int64_t max_ids)
     : plan_(plan), weight_(plan.At(name + ".weight")), max_ids_(max_ids) {
+  filled_.reserve(max_ids);
   ids_ = plan.saved->Reserve(name + ".ids", max_ids * sizeof(int32_t));
 }
 
-absl::Status DenseEmbedding::SetIds(absl::Span<const int32_t> ids) {
+absl::Status DenseEmbedding::SetIds(absl::Span<const int32_t> ids,
+                                    int64_t room) {
   RETURN_IF_ERROR(CheckUniqueIds(ids, max_ids_, weight_.shape[0]));
-  count_ = static_cast<int64_t>(ids.size());
-  return plan_.backend->CopyToDevice(plan_.saved->Address(ids_), ids.data(),
+  filled_.assign(ids.begin(), ids.end());
+  // Rows of which nobody has a gradient, different ones.
+  while (static_cast<int64_t>(filled_.size()) < room) {
+    filled_.push_back(static_cast<int32_t>(filled_.size() % weight_.shape[0]));
+  }
+  count_ = static_cast<int64_t>(filled_.size());
+  return plan_.backend->CopyToDevice(plan_.saved->Address(ids_), filled_.data(),
                                      count_ * sizeof(int32_t));
 }
 

@@ -1,6 +1,8 @@
 #ifndef COMERA_WORKER_TRAINER_MODEL_DENSE_EMBEDDING_H_
 #define COMERA_WORKER_TRAINER_MODEL_DENSE_EMBEDDING_H_
 
+#include <vector>
+
 #include "worker/trainer/model/word_embedding.h"
 
 namespace comera::trainer {
@@ -10,7 +12,8 @@ class DenseEmbedding : public WordEmbedding {
  public:
   DenseEmbedding(const Plan& plan, const std::string& name, int64_t max_ids);
 
-  absl::Status SetIds(absl::Span<const int32_t> ids) override;
+  absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) override;
+  void AppendShape(std::vector<int64_t>*) const override {}
   absl::Status Forward(const Step& step, kernels::Matrix rows) override;
   absl::Status Backward(const Step& step,
                         kernels::ConstMatrix grad_rows) override;
@@ -24,6 +27,7 @@ class DenseEmbedding : public WordEmbedding {
   const Parameter& weight_;
   const int64_t max_ids_;
   SavedMemory::Piece ids_;
+  std::vector<int32_t> filled_;  // ids and what fills them up
   int64_t count_ = 0;
 };
 

@@ -39,8 +39,9 @@ DlrmModel::DlrmModel(const ModelConfig& config, int64_t batch_size,
       shape_(InteractionOf(config)),
       layout_(MakeModelLayout(config)),
       memory_(backend, /*stages=*/1),
-      plan_{backend,  &memory_, memory_.saved(0), memory_.workspace(0),
-            &config_, &layout_, batch_size,       batch_size},
+      plan_{backend,   &memory_, memory_.saved(0), memory_.workspace(0),
+            &config_,  &layout_, batch_size,       batch_size,
+            batch_size},
       totals_(memory_.whole()->Reserve("totals", 3 * kFloat)),
       labels_(Reserve(memory_.saved(0), "dlrm.labels", 1)),
       dense_(Reserve(memory_.saved(0), "dlrm.dense",
@@ -97,8 +98,16 @@ absl::Status DlrmModel::CheckBatch(const Batch& batch) const {
   return absl::OkStatus();
 }
 
-absl::Status DlrmModel::SetBatch(const Batch& batch) {
+absl::Status DlrmModel::SetBatch(const Batch& batch, bool train,
+                                 const kernels::StepState* state) {
+  state_ = State::kIdle;
   RETURN_IF_ERROR(CheckBatch(batch));
+  step_ = Step{};
+  step_.train = train;
+  step_.room = train && config_.room;
+  step_.state = state;
+  step_.tokens = step_.sequences = batch.size;
+  step_.max_length = step_.length = 1;
   RETURN_IF_ERROR(plan_.backend->CopyToDevice(
       plan_.saved->Address(labels_), batch.labels.data(),
       batch.size * int64_t{sizeof(int32_t)}));
@@ -106,23 +115,27 @@ absl::Status DlrmModel::SetBatch(const Batch& batch) {
       plan_.saved->Address(dense_), batch.dense.data(),
       static_cast<int64_t>(batch.dense.size()) * kFloat));
   for (size_t t = 0; t < tables_.size(); ++t) {
-    RETURN_IF_ERROR(tables_[t]->SetBatch(absl::MakeConstSpan(
-        batch.categories.data() + t * batch.size, batch.size)));
+    RETURN_IF_ERROR(tables_[t]->SetBatch(
+        absl::MakeConstSpan(batch.categories.data() + t * batch.size,
+                            batch.size),
+        step_.room));
   }
+  state_ = State::kBatchSet;
   return absl::OkStatus();
 }
 
-absl::Status DlrmModel::Forward(const Batch& batch, const float* parameters,
-                                bool train, const kernels::StepState* state) {
-  state_ = State::kIdle;
-  RETURN_IF_ERROR(SetBatch(batch));
-  step_ = Step{};
-  step_.parameters = parameters;
-  step_.train = train;
-  step_.state = state;
-  step_.tokens = step_.sequences = batch.size;
-  step_.max_length = step_.length = 1;
+void DlrmModel::AppendShape(std::vector<int64_t>* shape) const {
+  shape->insert(
+      shape->end(),
+      {step_.train, reinterpret_cast<intptr_t>(step_.state), step_.tokens});
+  for (const auto& table : tables_) table->AppendShape(shape);
+}
 
+absl::Status DlrmModel::Forward(const float* parameters) {
+  if (state_ == State::kIdle) {
+    return absl::FailedPreconditionError("Forward without a batch");
+  }
+  step_.parameters = parameters;
   kernels::Backend& backend = *plan_.backend;
   float* totals = memory_.whole()->Floats(totals_);
   RETURN_IF_ERROR(backend.Fill({totals, 3}, 0));
@@ -141,8 +154,8 @@ absl::Status DlrmModel::Forward(const Batch& batch, const float* parameters,
   RETURN_IF_ERROR(top_.Forward(step_, interaction, logits));
   RETURN_IF_ERROR(backend.SigmoidCrossEntropy(
       logits, ConstIndices(plan_.saved->Ints(labels_), step_.rows()),
-      train ? Saved(grad_logits_, 1) : Matrix(), totals));
-  state_ = train ? State::kBackwardReady : State::kForwardDone;
+      step_.train ? Saved(grad_logits_, 1) : Matrix(), totals));
+  state_ = step_.train ? State::kBackwardReady : State::kForwardDone;
   return absl::OkStatus();
 }
 
@@ -174,19 +187,19 @@ absl::Status DlrmModel::Backward(const float* parameters, float* gradients) {
 }
 
 absl::StatusOr<LossTotals> DlrmModel::ReadLoss() {
-  if (state_ == State::kIdle) {
+  if (state_ == State::kIdle || state_ == State::kBatchSet) {
     return absl::FailedPreconditionError("ReadLoss without a Forward");
   }
   float totals[3];
-  RETURN_IF_ERROR(plan_.backend->CopyToHost(
-      totals, memory_.whole()->Floats(totals_), sizeof(totals)));
+  RETURN_IF_ERROR(
+      plan_.backend->CopyToHost(totals, this->totals(), sizeof(totals)));
   RETURN_IF_ERROR(plan_.backend->Synchronize());
   return LossTotals{totals[0], totals[1], totals[2]};
 }
 
 absl::StatusOr<std::vector<float>> DlrmModel::ReadLogits() {
   // Backward reuses the memory.
-  if (state_ == State::kIdle || state_ == State::kBackwardDone) {
+  if (state_ != State::kForwardDone && state_ != State::kBackwardReady) {
     return absl::FailedPreconditionError("ReadLogits not after a Forward");
   }
   state_ = State::kForwardDone;

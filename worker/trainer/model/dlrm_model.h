@@ -31,22 +31,32 @@ class DlrmModel : public Model {
   }
   int64_t activation_bytes() const override { return memory_.bytes(); }
   void Initialise(uint64_t seed, float* parameters) const override;
-  absl::Status Forward(const Batch& batch, const float* parameters, bool train,
-                       const kernels::StepState* state) override;
+  absl::Status SetBatch(const Batch& batch, bool train,
+                        const kernels::StepState* state) override;
+  void AppendShape(std::vector<int64_t>* shape) const override;
+  absl::Status Forward(const float* parameters) override;
   absl::Status Backward(const float* parameters, float* gradients) override;
+  const float* totals() const override {
+    return plan_.memory->whole()->Floats(totals_);
+  }
   absl::StatusOr<LossTotals> ReadLoss() override;
   absl::StatusOr<std::vector<float>> ReadLogits() override;
 
  private:
-  enum class State { kIdle, kForwardDone, kBackwardReady, kBackwardDone };
+  enum class State {
+    kIdle,
+    kBatchSet,
+    kForwardDone,
+    kBackwardReady,
+    kBackwardDone
+  };
 
   DlrmModel(const ModelConfig& config, int64_t batch_size,
             kernels::Backend* backend);
   absl::Status CheckBatch(const Batch& batch) const;
-  absl::Status SetBatch(const Batch& batch);
   SavedMemory::Piece Reserve(SavedMemory* memory, const char* name,
                              int64_t width);
-  // (batch, width) views of the last Forward's batch.
+  // (batch, width) views of the last SetBatch's batch.
   kernels::Matrix Saved(SavedMemory::Piece piece, int64_t width) const {
     return kernels::Matrix(plan_.saved->Floats(piece), step_.rows(), width);
   }
@@ -68,7 +78,7 @@ class DlrmModel : public Model {
   Mlp bottom_;
   std::vector<std::unique_ptr<EmbeddingBag>> tables_;
   Mlp top_;
-  Step step_;  // of the last Forward
+  Step step_;  // of the last SetBatch
   State state_ = State::kIdle;
 };
 

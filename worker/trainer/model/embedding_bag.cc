@@ -56,6 +56,7 @@ EmbeddingBag::EmbeddingBag(const Plan& plan, const std::string& key,
       unique_(key + " id", max_ids, LayerOf(*plan.config, key).inputs) {
   const FactorisableLayer layer = LayerOf(*plan.config, key);
   const int64_t max_unique = std::min(max_ids, layer.inputs);
+  max_unique_ = max_unique;
   width_ = layer.outputs;
   table_ = MakeWordEmbedding(plan, key, max_unique);
   each_.resize(max_ids + 1);
@@ -76,18 +77,21 @@ EmbeddingBag::EmbeddingBag(const Plan& plan, const std::string& key,
                                   max_unique * width_ * int64_t{sizeof(float)});
 }
 
-absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids) {
+absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids, bool room) {
   if (ids.size() >= each_.size())
     return unique_.Set(ids);  // says what is wrong
-  return SetBatch(ids, absl::MakeConstSpan(each_).first(ids.size() + 1));
+  return SetBatch(ids, absl::MakeConstSpan(each_).first(ids.size() + 1), room);
 }
 
 absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids,
-                                    absl::Span<const int32_t> offsets) {
+                                    absl::Span<const int32_t> offsets,
+                                    bool room) {
   const int64_t count = static_cast<int64_t>(ids.size());
   RETURN_IF_ERROR(CheckOffsets(key_, offsets, max_bags_, count));
   RETURN_IF_ERROR(unique_.Set(ids));
-  RETURN_IF_ERROR(table_->SetIds(unique_.unique()));
+  distinct_ = room ? std::min(count, max_unique_) : unique_.count();
+  unique_.FillUp(distinct_);
+  RETURN_IF_ERROR(table_->SetIds(unique_.unique(), room ? distinct_ : 0));
   ids_ = count;
   bags_ = static_cast<int64_t>(offsets.size()) - 1;
   bag_of_id_.resize(count);
@@ -110,8 +114,13 @@ absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids,
   return copy(start_, unique_.start());
 }
 
+void EmbeddingBag::AppendShape(std::vector<int64_t>* shape) const {
+  shape->insert(shape->end(), {ids_, bags_, distinct_});
+  table_->AppendShape(shape);
+}
+
 Matrix EmbeddingBag::UniqueRows() const {
-  return Matrix(plan_.workspace->Floats(rows_), unique_.count(), width_);
+  return Matrix(plan_.workspace->Floats(rows_), distinct_, width_);
 }
 
 absl::Status EmbeddingBag::Forward(const Step& step, Matrix out) {
@@ -128,7 +137,7 @@ absl::Status EmbeddingBag::Backward(const Step& step,
   // A distinct row's gradient is the sum over the bags that hold it.
   RETURN_IF_ERROR(plan_.backend->SumRows(
       grad_out, ConstIndices(saved.Ints(bag_users_), ids_),
-      ConstIndices(saved.Ints(start_), unique_.count() + 1), UniqueRows()));
+      ConstIndices(saved.Ints(start_), distinct_ + 1), UniqueRows()));
   return table_->Backward(step, UniqueRows());
 }
 

@@ -35,9 +35,11 @@ class EmbeddingBag {
   // InvalidArgument: an id outside the table, more than planned, or offsets
   // that do not rise from 0 to ids.size().
   absl::Status SetBatch(absl::Span<const int32_t> ids,
-                        absl::Span<const int32_t> offsets);
-  // One id in every bag.
-  absl::Status SetBatch(absl::Span<const int32_t> ids);
+                        absl::Span<const int32_t> offsets, bool room = false);
+  // One id in every bag. `room`: for as many distinct ids as there can be.
+  absl::Status SetBatch(absl::Span<const int32_t> ids, bool room = false);
+  // See Model; of the last SetBatch.
+  void AppendShape(std::vector<int64_t>* shape) const;
 
   int64_t width() const { return width_; }
   int64_t bags() const { return bags_; }
@@ -57,7 +59,9 @@ class EmbeddingBag {
   int64_t width_ = 0;
   std::unique_ptr<WordEmbedding> table_;
   UniqueIds unique_;
+  int64_t max_unique_ = 0;
   int64_t ids_ = 0, bags_ = 0;
+  int64_t distinct_ = 0;       // rows of table_, those that fill up included
   std::vector<int32_t> each_;  // 0, 1, .. : offsets of bags of one id
   std::vector<int32_t> bag_of_id_, users_;
   // Of each id its row among the distinct ones, cut into bags by offsets; the

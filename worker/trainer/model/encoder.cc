@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/room.h"
 
 namespace comera::trainer {
 
@@ -12,7 +13,7 @@ using kernels::Matrix;
 Encoder::Encoder(const Plan& plan)
     : plan_(plan),
       embedding_(plan.AtStage(0)),
-      packed_(plan.max_batch, plan.max_rows, plan.config->max_positions),
+      packed_(plan.max_sequences, plan.max_rows, plan.config->max_positions),
       head_runs_(LteHeads(*plan.config), plan.max_batch) {
   for (int i = 0; i < static_cast<int>(plan.config->layers); ++i) {
     attention_.push_back(
@@ -21,7 +22,7 @@ Encoder::Encoder(const Plan& plan)
   }
   const int64_t row_bytes = plan.max_rows * int64_t{sizeof(float)};
   offsets_ = plan.memory->whole()->Reserve(
-      "offsets", (plan.max_batch + 1) * int64_t{sizeof(int32_t)});
+      "offsets", (plan.max_sequences + 1) * int64_t{sizeof(int32_t)});
   row_ids_ = plan.memory->whole()->Reserve("row_ids", row_bytes);
   const int64_t stream = row_bytes * plan.config->hidden;
   stream_ = plan.memory->whole()->Reserve("encoder.stream", stream);
@@ -30,7 +31,15 @@ Encoder::Encoder(const Plan& plan)
 
 absl::Status Encoder::SetBatch(const Batch& batch, Step* step) {
   RETURN_IF_ERROR(packed_.Set(batch));
-  RETURN_IF_ERROR(embedding_.SetBatch(batch, packed_));
+  head_runs_.Set(batch, packed_);
+  if (step->room) {
+    const int64_t tokens = RoomFor(packed_.tokens(), plan_.max_rows);
+    packed_.FillUp(tokens,
+                   batch.size + RoomSequences(tokens, plan_.max_rows,
+                                              plan_.config->length),
+                   plan_.config->length);
+  }
+  RETURN_IF_ERROR(embedding_.SetBatch(batch, packed_, step->room));
   const auto copy = [&](SavedMemory::Piece piece,
                         const std::vector<int32_t>& from) {
     return plan_.backend->CopyToDevice(plan_.memory->whole()->Address(piece),
@@ -47,9 +56,19 @@ absl::Status Encoder::SetBatch(const Batch& batch, Step* step) {
   step->row_ids = plan_.memory->whole()->Ints(row_ids_);
   step->first_row = batch.first_sample * plan_.config->max_positions;
   step->length = batch.length;
-  head_runs_.Set(batch, packed_);
   step->head_runs = head_runs_.runs();
   return absl::OkStatus();
+}
+
+void Encoder::AppendShape(const Step& step, std::vector<int64_t>* shape) const {
+  shape->insert(
+      shape->end(),
+      {step.train, reinterpret_cast<intptr_t>(step.state), step.tokens,
+       step.sequences, step.max_length, step.first_row, step.length});
+  embedding_.AppendShape(shape);
+  for (const HeadRun& run : step.head_runs) {
+    shape->insert(shape->end(), {run.end, run.head});
+  }
 }
 
 absl::Status Encoder::Forward(const Step& step) {

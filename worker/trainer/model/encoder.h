@@ -27,9 +27,11 @@ class Encoder {
   }
   explicit Encoder(const Plan& plan);
 
-  // The tokens of the batch to the device, and what of them a step must know.
-  // InvalidArgument: malformed batch.
+  // The tokens of the batch to the device, and what of them a step must know;
+  // step->train, room and state are given. InvalidArgument: malformed batch.
   absl::Status SetBatch(const Batch& batch, Step* step);
+  // See Model; of the step that the last SetBatch filled in.
+  void AppendShape(const Step& step, std::vector<int64_t>* shape) const;
   // Of the last SetBatch.
   const PackedBatch& packed() const { return packed_; }
   absl::Status Forward(const Step& step);

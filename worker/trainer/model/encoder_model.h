@@ -26,14 +26,25 @@ class EncoderModel : public Model {
   }
   int64_t activation_bytes() const override;
   void Initialise(uint64_t seed, float* parameters) const override;
-  absl::Status Forward(const Batch& batch, const float* parameters, bool train,
-                       const kernels::StepState* state) override;
+  absl::Status SetBatch(const Batch& batch, bool train,
+                        const kernels::StepState* state) override;
+  void AppendShape(std::vector<int64_t>* shape) const override;
+  absl::Status Forward(const float* parameters) override;
   absl::Status Backward(const float* parameters, float* gradients) override;
+  const float* totals() const override {
+    return plan_.memory->whole()->Floats(totals_);
+  }
   absl::StatusOr<LossTotals> ReadLoss() override;
   absl::StatusOr<std::vector<float>> ReadLogits() override;
 
  private:
-  enum class State { kIdle, kForwardDone, kBackwardReady, kBackwardDone };
+  enum class State {
+    kIdle,
+    kBatchSet,
+    kForwardDone,
+    kBackwardReady,
+    kBackwardDone
+  };
 
   const ModelConfig config_;
   const int64_t batch_size_;
@@ -43,7 +54,7 @@ class EncoderModel : public Model {
   const SavedMemory::Piece totals_;
   Encoder encoder_;
   std::unique_ptr<Head> head_;
-  Step step_;  // of the last Forward
+  Step step_;  // of the last SetBatch
   State state_ = State::kIdle;
 };
 

@@ -1,5 +1,7 @@
 #include "worker/trainer/model/head.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -14,9 +16,13 @@ LabelBuffer::LabelBuffer(const Plan& plan, int64_t max_labels, int64_t outputs)
       device_rows_(plan.memory->whole()->Reserve("head.label_rows",
                                                  max_labels * sizeof(int32_t))),
       device_labels_(plan.memory->whole()->Reserve(
-          "head.labels", max_labels * sizeof(int32_t))) {}
+          "head.labels", max_labels * sizeof(int32_t))) {
+  rows_.reserve(max_labels);
+  labels_.reserve(max_labels);
+}
 
-absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed) {
+absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
+                              int64_t room) {
   const int64_t count = static_cast<int64_t>(batch.labels.size());
   if (batch.label_rows.size() != batch.labels.size()) {
     return absl::InvalidArgumentError(
@@ -44,12 +50,20 @@ absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed) {
           "batch: label ", batch.labels[i], " is outside [0, ", outputs_, ")"));
     }
   }
-  rows_.resize(count);
+  count_ = count;
+  // Nothing fills a batch without tokens.
+  const int64_t size = packed.tokens() > 0 ? std::max(count, room) : count;
+  rows_.resize(size);
   for (int64_t i = 0; i < count; ++i) {
     rows_[i] = packed.TokenAt(batch.label_rows[i]);
   }
+  for (int64_t i = count; i < size; ++i) {
+    // Different ones, so that sums over equal rows stay short.
+    rows_[i] = static_cast<int32_t>(i % packed.tokens());
+  }
   labels_ = batch.labels;
-  const int64_t bytes = count * int64_t{sizeof(int32_t)};
+  labels_.resize(size, -1);
+  const int64_t bytes = size * int64_t{sizeof(int32_t)};
   RETURN_IF_ERROR(plan_.backend->CopyToDevice(
       plan_.saved->Address(device_rows_), rows_.data(), bytes));
   return plan_.backend->CopyToDevice(plan_.saved->Address(device_labels_),

@@ -16,10 +16,12 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  // Labels to the device; `packed` is the batch's. InvalidArgument: malformed
-  // or too many labels.
-  virtual absl::Status SetBatch(const Batch& batch,
-                                const PackedBatch& packed) = 0;
+  // Labels to the device; `packed` is the batch's. `room`: filled up (room.h)
+  // with rows that do not count. InvalidArgument: malformed or too many labels.
+  virtual absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
+                                bool room) = 0;
+  // Of the last SetBatch, what fills it up included.
+  virtual int64_t label_rows() const = 0;
   // Adds to totals (3 floats, see SoftmaxCrossEntropy). hidden (rows, hidden)
   // must stay until Backward.
   virtual absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
@@ -27,8 +29,8 @@ class Head {
   // Writes the whole of grad_hidden.
   virtual absl::Status Backward(const Step& step,
                                 kernels::Matrix grad_hidden) = 0;
-  // Logits of the last Forward (label rows, outputs) to the host; ends the
-  // chance of Backward.
+  // Logits of the last Forward (label rows that count, outputs) to the host;
+  // ends the chance of Backward.
   virtual absl::Status ReadLogits(const Step& step,
                                   std::vector<float>* logits) = 0;
 };
@@ -39,9 +41,12 @@ class LabelBuffer {
   LabelBuffer(const Plan& plan, int64_t max_labels, int64_t outputs);
 
   // InvalidArgument: rows out of range, not ascending or padding, labels out of
-  // range, too many.
-  absl::Status Set(const Batch& batch, const PackedBatch& packed);
+  // range, too many. `room`: entries that there shall be, the last of which do
+  // not count; 0: those of the batch.
+  absl::Status Set(const Batch& batch, const PackedBatch& packed, int64_t room);
   int64_t size() const { return static_cast<int64_t>(rows_.size()); }
+  // Entries that count.
+  int64_t count() const { return count_; }
   // Entries [first, first + count), in the batch's order; rows are tokens.
   kernels::ConstIndices Rows(int64_t first, int64_t count) const;
   kernels::ConstIndices Labels(int64_t first, int64_t count) const;
@@ -50,6 +55,7 @@ class LabelBuffer {
   const Plan plan_;
   const int64_t max_labels_;
   const int64_t outputs_;
+  int64_t count_ = 0;
   std::vector<int32_t> rows_, labels_;
   SavedMemory::Piece device_rows_, device_labels_;
 };

@@ -52,7 +52,7 @@ InputEmbedding::InputEmbedding(const Plan& plan)
 }
 
 absl::Status InputEmbedding::SetBatch(const Batch& batch,
-                                      const PackedBatch& packed) {
+                                      const PackedBatch& packed, bool room) {
   const int64_t rows = batch.size * batch.length;
   if (static_cast<int64_t>(batch.ids.size()) != rows ||
       static_cast<int64_t>(batch.segments.size()) != rows) {
@@ -77,7 +77,10 @@ absl::Status InputEmbedding::SetBatch(const Batch& batch,
                                           place % batch.length);
   }
   RETURN_IF_ERROR(unique_.Set(ids_));
-  RETURN_IF_ERROR(words_->SetIds(unique_.unique()));
+  words_count_ = unique_.count();
+  if (room) words_count_ = std::min(tokens, plan_.config->vocabulary);
+  unique_.FillUp(words_count_);
+  RETURN_IF_ERROR(words_->SetIds(unique_.unique(), room ? words_count_ : 0));
   const auto copy = [&](SavedMemory::Piece piece,
                         absl::Span<const int32_t> from) {
     return plan_.backend->CopyToDevice(plan_.saved->Address(piece), from.data(),
@@ -87,6 +90,11 @@ absl::Status InputEmbedding::SetBatch(const Batch& batch,
   RETURN_IF_ERROR(copy(word_tokens_, unique_.order()));
   RETURN_IF_ERROR(copy(word_start_, unique_.start()));
   return copy(place_index_, place_rows_);
+}
+
+void InputEmbedding::AppendShape(std::vector<int64_t>* shape) const {
+  shape->push_back(words_count_);
+  words_->AppendShape(shape);
 }
 
 kernels::DropoutKey InputEmbedding::Dropout(const Step& step) const {
@@ -111,7 +119,7 @@ absl::Status InputEmbedding::Forward(const Step& step, Matrix y) {
   const SavedMemory& saved = *plan_.saved;
   const int64_t rows = step.rows();
   const int64_t segments = plan_.config->segments;
-  const int64_t unique = unique_.count();
+  const int64_t unique = words_count_;
 
   const Matrix unique_rows(plan_.workspace->Floats(unique_table_), unique,
                            hidden_);
@@ -145,7 +153,7 @@ absl::Status InputEmbedding::Backward(const Step& step, Matrix grad) {
   const SavedMemory& saved = *plan_.saved;
   const int64_t rows = step.rows();
   const int64_t segments = plan_.config->segments;
-  const int64_t unique = unique_.count();
+  const int64_t unique = words_count_;
 
   const kernels::DropoutKey key = Dropout(step);
   if (key.rate > 0) RETURN_IF_ERROR(backend.Dropout(key, grad, grad));

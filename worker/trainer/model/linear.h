@@ -30,6 +30,8 @@ class Linear {
   // layers that are gone.
   virtual TtLinear* rank_space() { return nullptr; }
 
+  // What no step changes, to the device; before the first step.
+  virtual absl::Status SetUp() { return absl::OkStatus(); }
   // What does not depend on rows.
   virtual absl::Status Prepare(const Step& step) = 0;
   virtual absl::Status Forward(const Step& step, int64_t first_row,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "worker/trainer/model/room.h"
 #include "worker/trainer/model/tied_projection.h"
 
 namespace comera::trainer {
@@ -66,9 +67,13 @@ Matrix MaskedLmHead::Saved(SavedMemory::Piece piece, int64_t rows,
 }
 
 absl::Status MaskedLmHead::SetBatch(const Batch& batch,
-                                    const PackedBatch& packed) {
+                                    const PackedBatch& packed, bool room) {
+  RETURN_IF_ERROR(projection_->SetUp());
   resident_chunk_ = -1;
-  return labels_.Set(batch, packed);
+  const int64_t labels = static_cast<int64_t>(batch.labels.size());
+  return labels_.Set(
+      batch, packed,
+      room && labels <= plan_.max_rows ? RoomFor(labels, plan_.max_rows) : 0);
 }
 
 absl::Status MaskedLmHead::RunChunk(const Step& step, int64_t chunk) {
@@ -154,12 +159,15 @@ absl::Status MaskedLmHead::Backward(const Step& step, Matrix grad_hidden) {
 
 absl::Status MaskedLmHead::ReadLogits(const Step& step,
                                       std::vector<float>* logits) {
-  logits->resize(labels_.size() * vocabulary_);
+  logits->resize(labels_.count() * vocabulary_);
   for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
     RETURN_IF_ERROR(RunChunk(step, chunk));
+    const int64_t first = chunk * chunk_rows_;
+    const int64_t rows = std::min(
+        ChunkSize(chunk), std::max<int64_t>(0, labels_.count() - first));
     RETURN_IF_ERROR(plan_.backend->CopyToHost(
-        logits->data() + chunk * chunk_rows_ * vocabulary_,
-        plan_.saved->Floats(logits_), ChunkSize(chunk) * vocabulary_ * kFloat));
+        logits->data() + first * vocabulary_, plan_.saved->Floats(logits_),
+        rows * vocabulary_ * kFloat));
   }
   return plan_.backend->Synchronize();
 }

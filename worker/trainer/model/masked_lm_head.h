@@ -20,7 +20,9 @@ class MaskedLmHead : public Head {
  public:
   explicit MaskedLmHead(const Plan& plan);
 
-  absl::Status SetBatch(const Batch& batch, const PackedBatch& packed) override;
+  absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
+                        bool room) override;
+  int64_t label_rows() const override { return labels_.size(); }
   absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                        float* totals) override;
   absl::Status Backward(const Step& step, kernels::Matrix grad_hidden) override;

@@ -29,8 +29,10 @@ struct LossTotals {
 //
 // Life cycle: Create plans and allocates activations and workspace; parameters
 // and gradients are the caller's flat device buffers of layout().size() floats.
-// After a change of ranks, create a new Model. Forward and Backward enqueue
-// only. Not thread-safe.
+// After a change of ranks, create a new Model. A step: SetBatch, Forward, in
+// training Backward. Forward and Backward enqueue only, and what they enqueue
+// is decided by shape(), so that they can be captured once and replayed for
+// every batch of that shape. Not thread-safe.
 class Model {
  public:
   // InvalidArgument: impossible configuration, naming the field.
@@ -47,12 +49,23 @@ class Model {
   // parameter name; host memory of layout().size() floats.
   virtual void Initialise(uint64_t seed, float* parameters) const = 0;
 
-  // Runs the batch (size at most batch_size) and adds the loss. `train`:
-  // dropout on, and Backward may follow. `state` lives in device memory.
-  virtual absl::Status Forward(const Batch& batch, const float* parameters,
-                               bool train, const kernels::StepState* state) = 0;
+  // The batch (size at most batch_size) to the device. `train`: dropout on, and
+  // Backward may follow. `state` lives in device memory. InvalidArgument:
+  // malformed batch, naming the field.
+  virtual absl::Status SetBatch(const Batch& batch, bool train,
+                                const kernels::StepState* state) = 0;
+  // Appends numbers that, if equal for two batches, say that Forward and
+  // Backward enqueue the same operations on the same memory for both.
+  virtual void AppendShape(std::vector<int64_t>* shape) const = 0;
+  // Runs the batch that was set and writes its totals.
+  virtual absl::Status Forward(const float* parameters) = 0;
+  absl::Status Forward(const Batch& batch, const float* parameters, bool train,
+                       const kernels::StepState* state);
   // gradients += gradient of the *sum* of the losses of the last Forward.
   virtual absl::Status Backward(const float* parameters, float* gradients) = 0;
+  // LossTotals of the last Forward as three floats in device memory, always at
+  // the same place.
+  virtual const float* totals() const = 0;
   // Totals of the last Forward; synchronises.
   virtual absl::StatusOr<LossTotals> ReadLoss() = 0;
   // Logits of the last Forward, before its Backward: (label rows, classes or

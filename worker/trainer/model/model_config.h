@@ -75,6 +75,10 @@ struct ModelConfig {
   // "bottom.I", "tables.I", "top.I".
   std::map<std::string, Factorisation> layers_by_name;
 
+  // Training batches are filled up to one of few shapes (model/room.h), so that
+  // captured steps serve many of them; what fills them has no loss and no
+  // gradient.
+  bool room = false;
   // What the contraction planner counts with; equal on all ranks of a job.
   kernels::MachineSpeed machine;
   // Every factorised layer on this path instead of the planner's choice, for

@@ -40,7 +40,7 @@ OrdinaryAttentionBranch::OrdinaryAttentionBranch(
   inner_ = plan.workspace->Reserve("block.inner", 3 * stream);
   attention_ = plan.workspace->Reserve(
       "attention.scratch", plan.backend->AttentionWorkspaceBytes(AttentionShape{
-                               plan.max_batch, rows, config.length,
+                               plan.max_sequences, rows, config.length,
                                config.heads, hidden_ / config.heads}));
 }
 

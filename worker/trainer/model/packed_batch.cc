@@ -7,13 +7,13 @@
 
 namespace comera::trainer {
 
-PackedBatch::PackedBatch(int64_t max_samples, int64_t max_tokens,
+PackedBatch::PackedBatch(int64_t max_sequences, int64_t max_tokens,
                          int64_t row_stride)
     : row_stride_(row_stride) {
   row_ids_.reserve(max_tokens);
-  offsets_.reserve(max_samples + 1);
-  lengths_.reserve(max_samples);
-  order_.reserve(max_samples);
+  offsets_.reserve(max_sequences + 1);
+  lengths_.reserve(max_sequences);
+  order_.reserve(max_sequences);
   places_.reserve(max_tokens);
   token_at_.reserve(max_tokens);
   offsets_.push_back(0);
@@ -58,6 +58,20 @@ absl::Status PackedBatch::Set(const Batch& batch) {
     offsets_.push_back(static_cast<int32_t>(places_.size()));
   }
   return absl::OkStatus();
+}
+
+void PackedBatch::FillUp(int64_t tokens, int64_t sequences, int64_t length) {
+  if (places_.empty()) return;
+  max_length_ = length;
+  while (this->tokens() < tokens) {
+    const int64_t end = std::min(tokens, this->tokens() + length);
+    for (int64_t i = 0; this->tokens() < end; ++i) {
+      places_.push_back(places_[i]);
+      row_ids_.push_back(row_ids_[i]);
+    }
+    offsets_.push_back(static_cast<int32_t>(end));
+  }
+  while (this->sequences() < sequences) offsets_.push_back(offsets_.back());
 }
 
 }  // namespace comera::trainer

@@ -14,19 +14,27 @@ namespace comera::trainer {
 // results are those of the padded batch: a token keeps the numbers by which
 // dropout and the table of positions know it, whatever it is padded to.
 //
+// A batch may be filled up to a number of tokens and sequences (room.h): with
+// copies of its tokens in sequences of their own, which nobody looks at, and
+// with empty sequences.
+//
 // Allocates when made and not again for batches of no more samples and tokens.
 class PackedBatch {
  public:
   // row_stride: at least the length of any sample; the same for all lengths
   // that a run has.
-  PackedBatch(int64_t max_samples, int64_t max_tokens, int64_t row_stride);
+  PackedBatch(int64_t max_sequences, int64_t max_tokens, int64_t row_stride);
 
   // InvalidArgument, and the batch before stays: the mask has another size
   // than the batch, or something else than ones followed by zeros in a sample.
   absl::Status Set(const Batch& batch);
+  // Further sequences, of at most `length` tokens, until there are so many; of
+  // a batch without tokens nothing is done. Of the lists below, only TokenAt
+  // does not know them.
+  void FillUp(int64_t tokens, int64_t sequences, int64_t length);
 
   int64_t tokens() const { return static_cast<int64_t>(places_.size()); }
-  // Samples that have a token.
+  // Samples that have a token, unless filled up.
   int64_t sequences() const {
     return static_cast<int64_t>(offsets_.size()) - 1;
   }

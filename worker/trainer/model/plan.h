@@ -94,6 +94,9 @@ struct Plan {
   int64_t max_batch = 0;
   int64_t max_rows = 0;  // tokens: max_batch * config->length
 
+  // Of a batch that was filled up; at least max_batch.
+  int64_t max_sequences = 0;
+
   // For the layers of another stage.
   Plan AtStage(int stage) const {
     Plan plan = *this;
@@ -118,6 +121,7 @@ struct Step {
   const float* parameters = nullptr;
   float* gradients = nullptr;  // Backward only
   bool train = false;
+  bool room = false;  // the batch is filled up
   const kernels::StepState* state = nullptr;
   // The batch as PackedBatch has it; lists are memory of the backend.
   int64_t tokens = 0;

@@ -57,7 +57,7 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
   attention_ = plan.workspace->Reserve(
       "attention.scratch",
       plan.backend->RankSpaceAttentionWorkspaceBytes(
-          Shape(plan.max_batch, plan.max_rows, plan.config->length)));
+          Shape(plan.max_sequences, plan.max_rows, plan.config->length)));
 }
 
 RankSpaceAttentionShape RankSpaceAttentionBranch::Shape(

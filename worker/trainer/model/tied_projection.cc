@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
-#include "absl/types/span.h"
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
 namespace comera::trainer {
@@ -14,7 +15,7 @@ using kernels::Matrix;
 namespace {
 
 constexpr char kEmbedding[] = "embedding";
-constexpr char kWeight[] = "encoder.embedding.word.weight";
+constexpr char kTable[] = "encoder.embedding.word";
 
 // Rows of a TTM table at a time: enough for what a block costs besides its rows
 // (the contraction of half chains) to be little beside them.
@@ -35,27 +36,41 @@ TiedProjection::TiedProjection(const Plan& plan)
       vocabulary_(plan.config->vocabulary),
       hidden_(plan.config->hidden),
       bias_(plan.At("head.output.bias")) {
-  if (plan.config->layers_by_name.at(kEmbedding).dense()) {
-    weight_ = &plan.At(kWeight);
+  const Factorisation& form = plan.config->layers_by_name.at(kEmbedding);
+  if (form.dense()) {
+    weight_ = &plan.At(absl::StrCat(kTable, ".weight"));
     return;
   }
   block_ = std::min(kBlockRows, vocabulary_);
-  table_ = MakeWordEmbedding(plan, kEmbedding, block_);
-  ids_.resize(block_);
+  table_ = std::make_unique<TtmEmbedding>(plan, kTable, form, block_, blocks());
   const int64_t bytes = block_ * hidden_ * int64_t{sizeof(float)};
   rows_ = plan.workspace->Reserve("head.table_rows", bytes);
   grad_rows_ = plan.workspace->Reserve("head.grad_table_rows", bytes);
+}
+
+int64_t TiedProjection::BlockSize(int64_t block) const {
+  return std::min(block_, vocabulary_ - block * block_);
+}
+
+absl::Status TiedProjection::SetUp() {
+  if (weight_ != nullptr || set_up_) return absl::OkStatus();
+  std::vector<int32_t> ids;
+  for (int64_t block = 0; block < blocks(); ++block) {
+    ids.resize(BlockSize(block));
+    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(block * block_));
+    table_->Choose(block);
+    RETURN_IF_ERROR(table_->SetIds(ids));
+  }
+  set_up_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status TiedProjection::Prepare(const Step&) { return absl::OkStatus(); }
 
 absl::Status TiedProjection::ComputeRows(const Step& step, int64_t block,
                                          Matrix* rows) {
-  const int64_t first = block * block_;
-  const int64_t count = std::min(block_, vocabulary_ - first);
-  std::iota(ids_.begin(), ids_.begin() + count, static_cast<int32_t>(first));
-  RETURN_IF_ERROR(table_->SetIds(absl::MakeConstSpan(ids_).subspan(0, count)));
-  *rows = Matrix(plan_.workspace->Floats(rows_), count, hidden_);
+  table_->Choose(block);
+  *rows = Matrix(plan_.workspace->Floats(rows_), BlockSize(block), hidden_);
   return table_->Forward(step, *rows);
 }
 

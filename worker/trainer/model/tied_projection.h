@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "worker/trainer/model/linear.h"
-#include "worker/trainer/model/word_embedding.h"
+#include "worker/trainer/model/ttm_embedding.h"
 
 namespace comera::trainer {
 
@@ -22,6 +21,7 @@ class TiedProjection : public Linear {
   explicit TiedProjection(const Plan& plan);
 
   bool repeats_cheaply() const override { return false; }
+  absl::Status SetUp() override;
   absl::Status Prepare(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
@@ -34,6 +34,7 @@ class TiedProjection : public Linear {
 
  private:
   int64_t blocks() const { return (vocabulary_ + block_ - 1) / block_; }
+  int64_t BlockSize(int64_t block) const;
   // Rows of the table from block * block_ on, computed, in workspace.
   absl::Status ComputeRows(const Step& step, int64_t block,
                            kernels::Matrix* rows);
@@ -44,8 +45,8 @@ class TiedProjection : public Linear {
   const Parameter* weight_ = nullptr;  // dense only
   // TTM only.
   int64_t block_ = 0;
-  std::unique_ptr<WordEmbedding> table_;
-  std::vector<int32_t> ids_;  // of a block
+  std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
+  bool set_up_ = false;
   Workspace::Piece rows_, grad_rows_;
 };
 

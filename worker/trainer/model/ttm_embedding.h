@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/contraction/ttm_chain.h"
 #include "kernels/contraction/ttm_index.h"
@@ -13,12 +14,19 @@ namespace comera::trainer {
 
 // The table in TTM form (REFERENCE.md, "TTM lookup"): what rows have in common
 // is contracted once per step (TtmPlan). With all ranks 0 every row is 0.
+//
+// There may be several sets of ids, each on the device until it is set again;
+// SetIds, Forward and Backward work on the one that was chosen, at first 0.
 class TtmEmbedding : public WordEmbedding {
  public:
   TtmEmbedding(const Plan& plan, const std::string& name,
-               const Factorisation& factorisation, int64_t max_ids);
+               const Factorisation& factorisation, int64_t max_ids,
+               int64_t sets = 1);
 
-  absl::Status SetIds(absl::Span<const int32_t> ids) override;
+  void Choose(int64_t set) { set_ = set; }
+  using WordEmbedding::SetIds;
+  absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) override;
+  void AppendShape(std::vector<int64_t>* shape) const override;
   absl::Status Forward(const Step& step, kernels::Matrix rows) override;
   absl::Status Backward(const Step& step,
                         kernels::ConstMatrix grad_rows) override;
@@ -28,8 +36,12 @@ class TtmEmbedding : public WordEmbedding {
   FoldedCores cores_;
   const int64_t max_ids_;
   int64_t rows_ = 1;  // of the table: the product of its modes
-  std::optional<kernels::TtmChain> chain_;  // both unless gone
-  std::optional<kernels::TtmIndex> index_;
+  // The lists of the set that was chosen, on the device.
+  int32_t* Lists() const;
+
+  std::optional<kernels::TtmChain> chain_;  // unless gone
+  std::vector<kernels::TtmIndex> indexes_;  // of each set, unless gone
+  int64_t set_ = 0;
   SavedMemory::Piece lists_, kept_;
   Workspace::Piece grad_blocks_;
 };

@@ -47,6 +47,10 @@ absl::Status UniqueIds::Set(absl::Span<const int32_t> ids) {
   return absl::OkStatus();
 }
 
+void UniqueIds::FillUp(int64_t count) {
+  start_.resize(std::max<size_t>(start_.size(), count + 1), start_.back());
+}
+
 absl::Status CheckUniqueIds(absl::Span<const int32_t> ids, int64_t max_ids,
                             int64_t rows) {
   if (static_cast<int64_t>(ids.size()) > max_ids) {

@@ -23,13 +23,17 @@ class UniqueIds {
   // outside [0, limit).
   absl::Status Set(absl::Span<const int32_t> ids);
 
+  // start() goes on to `count` ids, at most as many as there can be, of which
+  // nobody uses those from count() on.
+  void FillUp(int64_t count);
+
   int64_t count() const { return static_cast<int64_t>(unique_.size()); }
   // Ascending.
   absl::Span<const int32_t> unique() const { return unique_; }
   // ids[i] is unique()[index()[i]].
   absl::Span<const int32_t> index() const { return index_; }
   // Unique id u is at positions order()[start()[u]] .. [start()[u + 1]) of
-  // ids, ascending; start() has count() + 1 elements.
+  // ids, ascending; start() has count() + 1 elements, unless filled up.
   absl::Span<const int32_t> order() const { return order_; }
   absl::Span<const int32_t> start() const { return start_; }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -18,10 +19,15 @@ class WordEmbedding {
   virtual ~WordEmbedding() = default;
 
   // The rows of the next steps: host memory, ascending and distinct (see
-  // UniqueIds), so that each is computed once. InvalidArgument: more than
-  // planned, not ascending, or beyond the table.
-  virtual absl::Status SetIds(absl::Span<const int32_t> ids) = 0;
-  // rows[i] = table[ids[i]]; rows is (ids.size(), width).
+  // UniqueIds), so that each is computed once. `room`: rows that Forward and
+  // Backward have, at least ids.size() and at most as planned, where those
+  // behind the ids' may hold anything and have no gradient; 0: ids.size().
+  // InvalidArgument: more than planned, not ascending, or beyond the table.
+  virtual absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) = 0;
+  absl::Status SetIds(absl::Span<const int32_t> ids) { return SetIds(ids, 0); }
+  // See Model; of the last SetIds, its number of rows apart.
+  virtual void AppendShape(std::vector<int64_t>* shape) const = 0;
+  // rows[i] = table[ids[i]]; rows is (ids.size() or room, width).
   virtual absl::Status Forward(const Step& step, kernels::Matrix rows) = 0;
   // Of the last Forward.
   virtual absl::Status Backward(const Step& step,

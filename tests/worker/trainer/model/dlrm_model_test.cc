@@ -21,53 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-v1::JobSpec SmallSpec(bool dense) {
-  v1::JobSpec spec;
-  spec.mutable_model()->set_family(v1::ModelSpec::DLRM);
-  v1::DlrmSpec& dlrm = *spec.mutable_model()->mutable_dlrm();
-  for (int64_t width : {12, 6, 4}) dlrm.add_bottom_mlp(width);
-  for (int64_t width : {8, 9, 1}) dlrm.add_top_mlp(width);
-  dlrm.set_compressed_tables(2);
-  dlrm.set_min_compressed_width(5);
-  v1::CompressionSpec& compression = *spec.mutable_compression();
-  if (dense) compression.set_method(v1::CompressionSpec::DENSE);
-  compression.mutable_table()->add_output_modes(2);
-  compression.mutable_table()->add_output_modes(2);
-  compression.mutable_table()->add_ranks(3);
-  compression.mutable_mlp()->add_ranks(3);
-  return spec;
-}
-
-const ClickShape& SmallShape() {
-  static const auto* shape = new ClickShape{3, {30, 5, 41, 30}};
-  return *shape;
-}
-
-ModelConfig SmallDlrm(bool dense = false) {
-  auto config = MakeModelConfig(SmallSpec(dense), SmallShape());
-  EXPECT_OK(config);
-  return *std::move(config);
-}
-
-Batch RandomClicks(const ModelConfig& config, int64_t size, uint32_t seed) {
-  std::mt19937 random(seed);
-  Batch batch;
-  batch.size = size;
-  batch.length = 1;
-  for (int64_t i = 0; i < size; ++i) {
-    batch.labels.push_back(static_cast<int32_t>(random() % 2));
-    for (int64_t j = 0; j < config.clicks.dense_features; ++j) {
-      batch.dense.push_back(static_cast<float>(random() % 1000) / 500);
-    }
-  }
-  for (int64_t rows : config.clicks.table_rows) {
-    for (int64_t i = 0; i < size; ++i) {
-      batch.categories.push_back(static_cast<int32_t>(random() % rows));
-    }
-  }
-  return batch;
-}
-
 Batch PartOf(const Batch& batch, int64_t first, int64_t count) {
   Batch part;
   part.size = count;
@@ -259,18 +212,18 @@ TEST(DlrmTest, NamesWhatIsImpossible) {
     EXPECT_THAT(MakeModelConfig(spec, shape),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
   };
-  refused({0, {4}}, SmallSpec(false), "dense features");
-  refused({3, {}}, SmallSpec(false), "tables");
-  refused({3, {4, 0}}, SmallSpec(false), "table rows");
-  v1::JobSpec spec = SmallSpec(false);
+  refused({0, {4}}, SmallDlrmSpec(false), "dense features");
+  refused({3, {}}, SmallDlrmSpec(false), "tables");
+  refused({3, {4, 0}}, SmallDlrmSpec(false), "table rows");
+  v1::JobSpec spec = SmallDlrmSpec(false);
   spec.mutable_model()->mutable_dlrm()->set_top_mlp(2, 2);
-  refused(SmallShape(), spec, "top_mlp");
-  spec = SmallSpec(false);
+  refused(SmallClickShape(), spec, "top_mlp");
+  spec = SmallDlrmSpec(false);
   spec.mutable_model()->mutable_dlrm()->clear_bottom_mlp();
-  refused(SmallShape(), spec, "bottom_mlp");
-  spec = SmallSpec(false);
+  refused(SmallClickShape(), spec, "bottom_mlp");
+  spec = SmallDlrmSpec(false);
   spec.mutable_compression()->mutable_table()->set_output_modes(0, 3);
-  refused(SmallShape(), spec, "tables.0");
+  refused(SmallClickShape(), spec, "tables.0");
 }
 
 TEST(DlrmTest, MalformedBatchesAreRefused) {

@@ -50,6 +50,53 @@ ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense) {
   return config;
 }
 
+v1::JobSpec SmallDlrmSpec(bool dense) {
+  v1::JobSpec spec;
+  spec.mutable_model()->set_family(v1::ModelSpec::DLRM);
+  v1::DlrmSpec& dlrm = *spec.mutable_model()->mutable_dlrm();
+  for (int64_t width : {12, 6, 4}) dlrm.add_bottom_mlp(width);
+  for (int64_t width : {8, 9, 1}) dlrm.add_top_mlp(width);
+  dlrm.set_compressed_tables(2);
+  dlrm.set_min_compressed_width(5);
+  v1::CompressionSpec& compression = *spec.mutable_compression();
+  if (dense) compression.set_method(v1::CompressionSpec::DENSE);
+  compression.mutable_table()->add_output_modes(2);
+  compression.mutable_table()->add_output_modes(2);
+  compression.mutable_table()->add_ranks(3);
+  compression.mutable_mlp()->add_ranks(3);
+  return spec;
+}
+
+const ClickShape& SmallClickShape() {
+  static const auto* shape = new ClickShape{3, {30, 5, 41, 30}};
+  return *shape;
+}
+
+ModelConfig SmallDlrm(bool dense) {
+  auto config = MakeModelConfig(SmallDlrmSpec(dense), SmallClickShape());
+  DieUnless(config.status());
+  return *std::move(config);
+}
+
+Batch RandomClicks(const ModelConfig& config, int64_t size, uint32_t seed) {
+  std::mt19937 random(seed);
+  Batch batch;
+  batch.size = size;
+  batch.length = 1;
+  for (int64_t i = 0; i < size; ++i) {
+    batch.labels.push_back(static_cast<int32_t>(random() % 2));
+    for (int64_t j = 0; j < config.clicks.dense_features; ++j) {
+      batch.dense.push_back(static_cast<float>(random() % 1000) / 500);
+    }
+  }
+  for (int64_t rows : config.clicks.table_rows) {
+    for (int64_t i = 0; i < size; ++i) {
+      batch.categories.push_back(static_cast<int32_t>(random() % rows));
+    }
+  }
+  return batch;
+}
+
 Batch RandomBatch(const ModelConfig& config, int64_t size, int64_t label_rows,
                   int64_t padding, uint32_t seed) {
   std::mt19937 random(seed);

@@ -16,6 +16,12 @@ namespace comera::trainer {
 // path, which so few tokens would not get from the planner.
 ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense = false);
 
+// A DLRM of four tables, two of them compressed unless `dense`.
+v1::JobSpec SmallDlrmSpec(bool dense = false);
+const ClickShape& SmallClickShape();
+ModelConfig SmallDlrm(bool dense = false);
+Batch RandomClicks(const ModelConfig& config, int64_t size, uint32_t seed);
+
 // Ids, segments, labels at random; `padding` tokens at the end of each sample
 // are padding. Masked LM: `label_rows` label rows spread over the others.
 Batch RandomBatch(const ModelConfig& config, int64_t size, int64_t label_rows,
