@@ -12,6 +12,30 @@ bool MachineSpeed::operator==(const MachineSpeed& other) const {
          math_rate == other.math_rate && random_rate == other.random_rate;
 }
 
+MachineSpeed TypicalGpu(GpuProducts products) {
+  MachineSpeed speed;
+  speed.threads = 1;
+  switch (products) {
+    case GpuProducts::kFp32:
+      speed.square_rate = 25e12;
+      break;
+    case GpuProducts::kTf32:
+      speed.square_rate = 185e12;
+      break;
+    case GpuProducts::kBf16:
+      speed.square_rate = 370e12;
+      break;
+  }
+  // Of 8-wide tiles of the tensor cores, a side of 30 wastes little; what thin
+  // products wait for is memory.
+  speed.skinny_rate = speed.square_rate / 4;
+  speed.call_seconds = 3e-6;
+  speed.bytes_per_second = 4.3e12;
+  speed.math_rate = 1e12;
+  speed.random_rate = 1e12;
+  return speed;
+}
+
 double GemmSeconds(const MachineSpeed& speed, double m, double n, double k) {
   const double products = m * n * k;
   if (products <= 0) return 0;

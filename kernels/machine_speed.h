@@ -30,6 +30,13 @@ struct MachineSpeed {
   bool operator==(const MachineSpeed& other) const;
 };
 
+// How a GPU takes the operands of products.
+enum class GpuProducts { kFp32, kTf32, kBf16 };
+
+// What stands for a GPU where nothing was measured: an H200 by its maker's data
+// sheet, at three quarters of the matrix rates and nine tenths of the memory's.
+MachineSpeed TypicalGpu(GpuProducts products);
+
 // Products below this many multiply-adds run on one thread.
 inline constexpr double kSerialProduct = 1 << 20;
 

@@ -36,10 +36,6 @@ struct Flags {
   bool json = false;
 };
 
-int Cores() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 int64_t PeakRssBytes() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -100,9 +96,10 @@ absl::Status Run(const Flags& flags) {
     ASSIGN_OR_RETURN(free_bytes, first->FreeBytes());
   }
   ASSIGN_OR_RETURN(const auto backend, trainer::MakeBackend(device));
+  const trainer::Machine machine = trainer::MachineOf(device);
+  if (machine.gpu) options.machine = machine.defaults;
   if (flags.calibrate) {
-    const auto speed = trainer::MeasureMachine(
-        backend.get(), flags.threads > 0 ? flags.threads : Cores());
+    const auto speed = trainer::MeasureMachine(backend.get(), machine);
     if (!speed.ok()) return speed.status();
     options.machine = *speed;
   }

@@ -36,7 +36,7 @@ constexpr Field kFields[] = {
 
 }  // namespace
 
-std::string MachineName(int threads) {
+Machine CpuMachine(int threads) {
   std::string model = "unknown processor";
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -46,7 +46,19 @@ std::string MachineName(int threads) {
     model = std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
     break;
   }
-  return absl::StrCat(model, ", ", threads, " threads");
+  Machine machine;
+  machine.name = absl::StrCat(model, ", ", threads, " threads");
+  machine.defaults.threads = threads;
+  return machine;
+}
+
+Machine GpuMachine(const std::string& device, kernels::GpuProducts products) {
+  constexpr const char* kNames[] = {"FP32", "TF32", "BF16"};
+  Machine machine;
+  machine.name = absl::StrCat(device, ", ", kNames[static_cast<int>(products)]);
+  machine.defaults = kernels::TypicalGpu(products);
+  machine.gpu = true;
+  return machine;
 }
 
 std::string CalibrationJson(const std::string& machine,
@@ -108,21 +120,19 @@ absl::Status SaveCalibration(const std::string& cache_dir,
                              CalibrationJson(machine, speed));
 }
 
-kernels::MachineSpeed LoadCalibration(const std::string& cache_dir, int threads,
+kernels::MachineSpeed LoadCalibration(const std::string& cache_dir,
+                                      const Machine& machine,
                                       std::string* why) {
   why->clear();
-  kernels::MachineSpeed defaults;
-  defaults.threads = threads;
-  if (cache_dir.empty()) return defaults;
-  const std::string machine = MachineName(threads);
-  const std::string path = CalibrationPath(cache_dir, machine);
+  if (cache_dir.empty()) return machine.defaults;
+  const std::string path = CalibrationPath(cache_dir, machine.name);
   const absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) return defaults;
+  if (absl::IsNotFound(text.status())) return machine.defaults;
   absl::StatusOr<kernels::MachineSpeed> speed =
-      text.ok() ? ParseCalibration(*text, machine) : text.status();
+      text.ok() ? ParseCalibration(*text, machine.name) : text.status();
   if (speed.ok()) return *speed;
   *why = absl::StrCat(path, ": ", std::string(speed.status().message()));
-  return defaults;
+  return machine.defaults;
 }
 
 }  // namespace comera::trainer

@@ -11,15 +11,22 @@
 
 namespace comera::trainer {
 
-// Times a few operations on `backend`, which runs `threads` threads: some
-// seconds. Noise makes things slower, never faster, so the best of several
-// repetitions counts.
-absl::StatusOr<kernels::MachineSpeed> MeasureMachine(kernels::Backend* backend,
-                                                     int threads);
+// What one rank computes on.
+struct Machine {
+  std::string name;                // measured numbers hold for no other
+  kernels::MachineSpeed defaults;  // where nothing was measured
+  bool gpu = false;
+};
+// The processor's model name and the number of threads.
+Machine CpuMachine(int threads);
+// The GPU's name and how it takes products.
+Machine GpuMachine(const std::string& device, kernels::GpuProducts products);
 
-// The processor's model name and the number of threads: measured numbers hold
-// for no other.
-std::string MachineName(int threads);
+// Times a few operations on `backend`, which is this machine's: some seconds.
+// Noise makes things slower, never faster, so the best of several repetitions
+// counts.
+absl::StatusOr<kernels::MachineSpeed> MeasureMachine(kernels::Backend* backend,
+                                                     const Machine& machine);
 
 // One machine's numbers as JSON, and back. InvalidArgument: malformed, another
 // machine, numbers that no machine has.
@@ -35,10 +42,10 @@ std::string CalibrationPath(const std::string& cache_dir,
 absl::Status SaveCalibration(const std::string& cache_dir,
                              const std::string& machine,
                              const kernels::MachineSpeed& speed);
-// The measured numbers of this machine, or the defaults of MachineSpeed with
-// its threads; then *why says what is wrong with the file, if there is one.
-kernels::MachineSpeed LoadCalibration(const std::string& cache_dir, int threads,
-                                      std::string* why);
+// The measured numbers of this machine, or its defaults; then *why says what is
+// wrong with the file, if there is one.
+kernels::MachineSpeed LoadCalibration(const std::string& cache_dir,
+                                      const Machine& machine, std::string* why);
 
 }  // namespace comera::trainer
 

@@ -11,6 +11,7 @@
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/described_clicks.h"
 #include "worker/trainer/described_vocabulary.h"
+#include "worker/trainer/make_backend.h"
 #include "worker/trainer/model/layer_path.h"
 #include "worker/trainer/model/layer_table.h"
 #include "worker/trainer/model/model.h"
@@ -140,10 +141,16 @@ absl::StatusOr<ModelConfig> DescribedConfig(
   return MakeModelConfig(spec, vocabulary);
 }
 
-int ThreadsOf(const TrainerTask& task) {
-  if (task.threads() > 0) return task.threads();
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / std::max(task.local_world_size(), 1));
+BackendOptions BackendOptionsOf(const TrainerTask& task) {
+  BackendOptions options;
+  options.device = task.device();
+  options.precision = task.spec().training().precision();
+  options.threads = task.threads();
+  if (options.threads == 0) {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    options.threads = std::max(1, cores / std::max(task.local_world_size(), 1));
+  }
+  return options;
 }
 
 }  // namespace
@@ -156,11 +163,11 @@ absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
   ASSIGN_OR_RETURN(ModelConfig config, DescribedConfig(spec, options.vocabulary,
                                                        &result.assumptions));
   std::string why;
-  config.machine = LoadCalibration(task.cache_dir(), ThreadsOf(task), &why);
+  const Machine machine = MachineOf(BackendOptionsOf(task));
+  config.machine = LoadCalibration(task.cache_dir(), machine, &why);
   result.machine = config.machine;
-  kernels::MachineSpeed defaults;
-  defaults.threads = config.machine.threads;
-  result.calibrated = !(config.machine == defaults);
+  result.machine_name = machine.name;
+  result.calibrated = !(config.machine == machine.defaults);
   if (!why.empty()) result.assumptions.push_back(why);
   if (!result.calibrated) {
     result.assumptions.push_back(

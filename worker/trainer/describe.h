@@ -62,6 +62,7 @@ struct TaskDescription {
   int64_t batch_size = 0;  // of one rank
   int64_t ranks = 1;
   kernels::MachineSpeed machine;
+  std::string machine_name;
   bool calibrated = false;
   // What was assumed because the task does not say it.
   std::vector<std::string> assumptions;

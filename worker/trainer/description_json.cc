@@ -58,7 +58,7 @@ std::string DescriptionJson(const TaskDescription& d) {
       {"batch_size", d.batch_size},
       {"ranks", d.ranks},
       {"machine",
-       Json::parse(CalibrationJson(MachineName(d.machine.threads), d.machine))},
+       Json::parse(CalibrationJson(d.machine_name, d.machine))},
       {"calibrated", d.calibrated},
       {"assumptions", d.assumptions}};
   // Paths in assumptions may hold anything.

@@ -59,6 +59,13 @@ absl::StatusOr<std::string> GpuName() { return NoCuda(); }
 
 #endif
 
+int ThreadsOf(const BackendOptions& options) {
+  return options.threads > 0
+             ? options.threads
+             : std::max(1,
+                        static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 absl::Status CheckCpuPrecision(v1::TrainingSpec::Precision precision) {
   if (precision == v1::TrainingSpec::TF32) {
     return absl::FailedPreconditionError(
@@ -86,12 +93,23 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(
   return kernels::CreateCpuBackend(cpu);
 }
 
+Machine MachineOf(const BackendOptions& options) {
+  if (options.device != v1::ResourceSpec::GPU) {
+    return CpuMachine(ThreadsOf(options));
+  }
+  const absl::StatusOr<std::string> name = GpuName();
+  kernels::GpuProducts products = kernels::GpuProducts::kFp32;
+  if (options.precision == v1::TrainingSpec::TF32) {
+    products = kernels::GpuProducts::kTf32;
+  } else if (options.precision == v1::TrainingSpec::BF16) {
+    products = kernels::GpuProducts::kBf16;
+  }
+  return GpuMachine(name.ok() ? *name : "GPU", products);
+}
+
 absl::StatusOr<std::string> DeviceName(const BackendOptions& options) {
   if (options.device == v1::ResourceSpec::GPU) return GpuName();
-  const int threads =
-      options.threads > 0
-          ? options.threads
-          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = ThreadsOf(options);
   return absl::StrCat("CPU, ", threads, threads == 1 ? " thread" : " threads");
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
 #include "kernels/backend.h"
+#include "worker/trainer/calibration.h"
 
 namespace comera::trainer {
 
@@ -26,6 +27,9 @@ struct BackendOptions {
 // precision.
 absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(
     const BackendOptions& options);
+
+// What the planner counts with there; a GPU that is not here is "GPU".
+Machine MachineOf(const BackendOptions& options);
 
 // What MakeBackend takes, for people: "NVIDIA H200" or "CPU, 2 threads".
 // FailedPrecondition: no GPU.

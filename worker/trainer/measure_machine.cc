@@ -23,16 +23,28 @@ double Now() {
       .count();
 }
 
+// What operations are timed on. A GPU is full only with far more work, and is
+// asked many times before it is waited for.
+struct Sizes {
+  int64_t side;  // of the square product
+  int64_t rows;  // of the thin ones
+  int64_t bytes;
+  int64_t math;  // elements that stay in the caches
+  int calls;     // between two waits
+};
+constexpr Sizes kCpuSizes = {1024, 4096, int64_t{64} << 20, 1 << 16, 1};
+constexpr Sizes kGpuSizes = {8192, 65536, int64_t{1} << 30, 1 << 22, 20};
+
 // Least seconds of one run.
-absl::StatusOr<double> Best(kernels::Backend* backend,
+absl::StatusOr<double> Best(kernels::Backend* backend, int calls,
                             const std::function<absl::Status()>& run) {
   double best = 1e30;
   const double start = Now();
   for (int i = 0; i < kLeastRuns || Now() - start < kBudgetSeconds; ++i) {
     const double before = Now();
-    RETURN_IF_ERROR(run());
+    for (int call = 0; call < calls; ++call) RETURN_IF_ERROR(run());
     RETURN_IF_ERROR(backend->Synchronize());
-    if (i > 0) best = std::min(best, Now() - before);
+    if (i > 0) best = std::min(best, (Now() - before) / calls);
   }
   return std::max(best, 1e-9);
 }
@@ -40,64 +52,64 @@ absl::StatusOr<double> Best(kernels::Backend* backend,
 }  // namespace
 
 absl::StatusOr<kernels::MachineSpeed> MeasureMachine(kernels::Backend* backend,
-                                                     int threads) {
-  constexpr int64_t kSide = 1024;
-  constexpr int64_t kRows = 4096, kWidth = 768;
+                                                     const Machine& machine) {
+  const Sizes sizes = machine.gpu ? kGpuSizes : kCpuSizes;
+  const int64_t side = sizes.side, rows = sizes.rows, bytes = sizes.bytes;
+  constexpr int64_t kWidth = 768;
   constexpr int64_t kThin =
       static_cast<int64_t>(kernels::MachineSpeed::kSkinnySide);
-  constexpr int64_t kBytes = int64_t{64} << 20;
   kernels::Arena arena(backend);
-  const auto from_piece = arena.Reserve("from", kBytes);
-  const auto to_piece = arena.Reserve("to", kBytes);
+  const auto from_piece = arena.Reserve("from", bytes);
+  const auto to_piece = arena.Reserve("to", bytes);
   const auto state_piece = arena.Reserve("state", sizeof(kernels::StepState));
   RETURN_IF_ERROR(arena.Commit());
   float* from = arena.Floats(from_piece);
   float* to = arena.Floats(to_piece);
-  constexpr int64_t kFloats = kBytes / int64_t{sizeof(float)};
-  RETURN_IF_ERROR(backend->Fill({from, kFloats}, 0.5f));
-  RETURN_IF_ERROR(backend->Fill({to, kFloats}, 0.5f));
+  const int64_t floats = bytes / int64_t{sizeof(float)};
+  RETURN_IF_ERROR(backend->Fill({from, floats}, 0.5f));
+  RETURN_IF_ERROR(backend->Fill({to, floats}, 0.5f));
 
   kernels::MachineSpeed speed;
-  speed.threads = threads;
+  speed.threads = machine.defaults.threads;
   const auto gemm = [&](int64_t m, int64_t n, int64_t k) {
-    return Best(backend, [=] {
+    return Best(backend, sizes.calls, [=] {
       return backend->Gemm(false, false, 1, ConstMatrix(from, m, k),
                            ConstMatrix(from + m * k, k, n), 0,
                            Matrix(to, m, n));
     });
   };
-  ASSIGN_OR_RETURN(const double square, gemm(kSide, kSide, kSide));
-  speed.square_rate = static_cast<double>(kSide * kSide * kSide) / square;
+  ASSIGN_OR_RETURN(const double square, gemm(side, side, side));
+  speed.square_rate = static_cast<double>(side * side * side) / square;
   // Thin outside, as X A, and thin inside, as T B: their mean.
-  ASSIGN_OR_RETURN(const double down, gemm(kRows, kThin, kWidth));
-  ASSIGN_OR_RETURN(const double up, gemm(kRows, kWidth, kThin));
+  ASSIGN_OR_RETURN(const double down, gemm(rows, kThin, kWidth));
+  ASSIGN_OR_RETURN(const double up, gemm(rows, kWidth, kThin));
   speed.skinny_rate =
-      static_cast<double>(2 * kRows * kThin * kWidth) / (down + up);
+      static_cast<double>(2 * rows * kThin * kWidth) / (down + up);
   ASSIGN_OR_RETURN(speed.call_seconds, gemm(8, 8, 8));
 
   // Read and written once each.
-  ASSIGN_OR_RETURN(const double move, Best(backend, [=] {
-                     return backend->Axpy(0, {from, kFloats}, {to, kFloats});
+  ASSIGN_OR_RETURN(const double move, Best(backend, sizes.calls, [=] {
+                     return backend->Axpy(0, {from, floats}, {to, floats});
                    }));
-  speed.bytes_per_second = 3.0 * kBytes / move;
+  speed.bytes_per_second = 3.0 * static_cast<double>(bytes) / move;
 
   // What stays in the caches, so that memory does not count.
-  constexpr int64_t kMath = 1 << 16;
-  ASSIGN_OR_RETURN(const double gelu, Best(backend, [=] {
-                     return backend->Gelu(ConstMatrix(from, kMath / 256, 256),
-                                          Matrix(to, kMath / 256, 256));
+  const int64_t math = sizes.math;
+  ASSIGN_OR_RETURN(const double gelu, Best(backend, sizes.calls, [=] {
+                     return backend->Gelu(ConstMatrix(from, math / 256, 256),
+                                          Matrix(to, math / 256, 256));
                    }));
-  speed.math_rate = static_cast<double>(kMath) / gelu;
+  speed.math_rate = static_cast<double>(math) / gelu;
   kernels::DropoutKey key;
   key.rate = 0.1f;
   key.state =
       static_cast<const kernels::StepState*>(arena.Address(state_piece));
-  ASSIGN_OR_RETURN(const double random, Best(backend, [=] {
-                     return backend->Dropout(
-                         key, ConstMatrix(from, kMath / 256, 256),
-                         Matrix(to, kMath / 256, 256));
+  ASSIGN_OR_RETURN(const double random, Best(backend, sizes.calls, [=] {
+                     return backend->Dropout(key,
+                                             ConstMatrix(from, math / 256, 256),
+                                             Matrix(to, math / 256, 256));
                    }));
-  speed.random_rate = static_cast<double>(kMath) / random;
+  speed.random_rate = static_cast<double>(math) / random;
   // A thin product is never the faster one.
   speed.skinny_rate = std::min(speed.skinny_rate, speed.square_rate);
   return speed;

@@ -133,7 +133,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   TrainerOptions options;
   std::string why;
   options.machine =
-      LoadCalibration(task.cache_dir(), backend_options.threads, &why);
+      LoadCalibration(task.cache_dir(), MachineOf(backend_options), &why);
   if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
   options.spec = task.spec();
   options.resume = task.resume();

@@ -6,22 +6,23 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <new>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/status_macros.h"
 #include "common/version.h"
 #include "glog/logging.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/describe.h"
 #include "worker/trainer/event_writer.h"
 #include "worker/trainer/failure.h"
 #include "worker/trainer/heartbeat.h"
+#include "worker/trainer/make_backend.h"
 #include "worker/trainer/rank_main.h"
 #include "worker/trainer/stop_signals.h"
 #include "worker/trainer/task_file.h"
@@ -102,21 +103,17 @@ int PrintDescription(const std::string& task_file, int64_t vocabulary) {
 
 // Measures this machine, prints its numbers, and keeps them in `cache_dir`
 // unless that is empty.
-int Calibrate(const std::string& cache_dir, int threads) {
-  if (threads <= 0) {
-    threads = std::max(1u, std::thread::hardware_concurrency());
-  }
-  kernels::CpuOptions options;
-  options.threads = threads;
-  const auto backend = kernels::CreateCpuBackend(options);
-  const absl::StatusOr<kernels::MachineSpeed> speed =
-      MeasureMachine(backend.get(), threads);
-  const std::string machine = MachineName(threads);
-  absl::Status status = speed.status();
-  if (status.ok()) std::cout << CalibrationJson(machine, *speed);
-  if (status.ok() && !cache_dir.empty()) {
-    status = SaveCalibration(cache_dir, machine, *speed);
-  }
+int Calibrate(const std::string& cache_dir, const BackendOptions& options) {
+  const auto calibrate = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(options));
+    const Machine machine = MachineOf(options);
+    ASSIGN_OR_RETURN(const kernels::MachineSpeed speed,
+                     MeasureMachine(backend.get(), machine));
+    std::cout << CalibrationJson(machine.name, speed);
+    return cache_dir.empty() ? absl::OkStatus()
+                             : SaveCalibration(cache_dir, machine.name, speed);
+  };
+  const absl::Status status = calibrate();
   if (status.ok()) return 0;
   std::cerr << "comera-trainer: " << status.message() << std::endl;
   return 1;
@@ -132,7 +129,7 @@ int main(int argc, char** argv) {
   std::string task_file, cache_dir;
   bool describe = false, calibrate = false;
   int64_t vocabulary = 0;
-  int threads = 0;
+  comera::trainer::BackendOptions machine;
   app.add_option(
       "--task", task_file,
       "Task: a file with protobuf JSON of "
@@ -145,14 +142,27 @@ int main(int argc, char** argv) {
                "Measure this machine for the planner, print JSON");
   app.add_option("--cache-dir", cache_dir,
                  "Where --calibrate keeps its numbers: cache_dir of the tasks");
-  app.add_option("--threads", threads,
+  app.add_option("--threads", machine.threads,
                  "Threads of a rank, for --calibrate; default all");
+  app.add_option("--device", machine.device,
+                 "What --calibrate measures: cpu or gpu; default cpu")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, comera::v1::ResourceSpec::Device>{
+              {"cpu", comera::v1::ResourceSpec::CPU},
+              {"gpu", comera::v1::ResourceSpec::GPU}}));
+  app.add_option("--precision", machine.precision,
+                 "Of a GPU's products, for --calibrate; default fp32")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, comera::v1::TrainingSpec::Precision>{
+              {"fp32", comera::v1::TrainingSpec::FP32},
+              {"tf32", comera::v1::TrainingSpec::TF32},
+              {"bf16", comera::v1::TrainingSpec::BF16}}));
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  if (calibrate) return comera::trainer::Calibrate(cache_dir, threads);
+  if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
   if (task_file.empty()) {
     std::cerr << "comera-trainer: --task or --calibrate is required"
               << std::endl;

@@ -26,25 +26,31 @@ TEST(CalibrationTest, FileKeepsTheNumbers) {
   TempFolder folder;
   const std::string cache = folder / "deep/cache";
   std::string why;
-  const std::string machine = MachineName(3);
-  EXPECT_NE(machine.find("3 threads"), std::string::npos);
+  const Machine machine = CpuMachine(3);
+  EXPECT_NE(machine.name.find("3 threads"), std::string::npos);
   // None: the defaults, and nothing wrong.
   kernels::MachineSpeed defaults;
   defaults.threads = 3;
-  EXPECT_TRUE(LoadCalibration(cache, 3, &why) == defaults);
+  EXPECT_TRUE(LoadCalibration(cache, machine, &why) == defaults);
   EXPECT_EQ(why, "");
-  ASSERT_OK(SaveCalibration(cache, machine, Odd()));
-  EXPECT_TRUE(LoadCalibration(cache, 3, &why) == Odd());
+  ASSERT_OK(SaveCalibration(cache, machine.name, Odd()));
+  EXPECT_TRUE(LoadCalibration(cache, machine, &why) == Odd());
   EXPECT_EQ(why, "");
+  // A GPU has its own defaults, by what it multiplies.
+  const Machine gpu = GpuMachine("NVIDIA H200", kernels::GpuProducts::kBf16);
+  EXPECT_EQ(gpu.name, "NVIDIA H200, BF16");
+  EXPECT_TRUE(LoadCalibration(cache, gpu, &why) ==
+              kernels::TypicalGpu(kernels::GpuProducts::kBf16));
   // Another number of threads is another machine.
-  EXPECT_EQ(LoadCalibration(cache, 2, &why).square_rate, defaults.square_rate);
+  EXPECT_EQ(LoadCalibration(cache, CpuMachine(2), &why).square_rate,
+            defaults.square_rate);
 }
 
 TEST(CalibrationTest, DamagedFilesMeanDefaults) {
   TempFolder folder;
-  const std::string machine = MachineName(3);
-  const std::string path = CalibrationPath(folder.path(), machine);
-  const std::string good = CalibrationJson(machine, Odd());
+  const Machine machine = CpuMachine(3);
+  const std::string path = CalibrationPath(folder.path(), machine.name);
+  const std::string good = CalibrationJson(machine.name, Odd());
   const auto replaced = [&](const std::string& from, const std::string& to) {
     std::string text = good;
     const size_t at = text.find(from);
@@ -61,10 +67,10 @@ TEST(CalibrationTest, DamagedFilesMeanDefaults) {
         replaced("math_rate", "meth_rate")}) {
     ASSERT_OK(WriteFileAtomically(path, text));
     std::string why;
-    EXPECT_EQ(LoadCalibration(folder.path(), 3, &why).square_rate,
+    EXPECT_EQ(LoadCalibration(folder.path(), machine, &why).square_rate,
               kernels::MachineSpeed().square_rate);
     EXPECT_NE(why.find(path), std::string::npos) << text;
-    EXPECT_THAT(ParseCalibration(text, machine),
+    EXPECT_THAT(ParseCalibration(text, machine.name),
                 StatusIs(absl::StatusCode::kInvalidArgument));
   }
 }

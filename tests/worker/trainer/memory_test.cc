@@ -172,7 +172,7 @@ TEST_F(DescribeTest, CountsWithTheMachinesOwnNumbers) {
   kernels::MachineSpeed slow;
   slow.threads = 2;
   slow.square_rate = slow.skinny_rate = 1e9;
-  ASSERT_OK(SaveCalibration(dir_ + "/cache", MachineName(2), slow));
+  ASSERT_OK(SaveCalibration(dir_ + "/cache", CpuMachine(2).name, slow));
   const std::string task = Task({{"method", "DENSE"}});
   const Ended ended = RunTrainer({"--describe", "--task=" + task}, dir_);
   ASSERT_EQ(ended.code, 0) << ended.err;
