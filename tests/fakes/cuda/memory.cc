@@ -1,4 +1,5 @@
 // Device and pinned memory, and copies between them.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -19,6 +20,17 @@ struct Allocations {
 Allocations& All() {
   static Allocations* const all = new Allocations;
   return *all;
+}
+
+// Of large memory only the beginning is filled: the pages behind it are not
+// touched before they are used.
+constexpr size_t kFilledBytes = size_t{1} << 20;
+
+void FillWithNan(char* begin, size_t bytes) {
+  const uint32_t nan = 0x7fa0dead;
+  for (size_t i = 0; i < bytes; i += 4) {
+    std::memcpy(begin + i, &nan, std::min<size_t>(bytes - i, 4));
+  }
 }
 
 // Exactly the bytes asked for, so that AddressSanitizer sees an overrun.
@@ -43,10 +55,7 @@ cudaError_t Allocate(void** memory, size_t bytes, MemoryKind kind) {
     return Return(cudaErrorMemoryAllocation);
   }
   char* const begin = static_cast<char*>(*memory);
-  const uint32_t nan = 0x7fa0dead;
-  for (size_t i = 0; i < bytes; i += 4) {
-    std::memcpy(begin + i, &nan, bytes - i < 4 ? bytes - i : 4);
-  }
+  FillWithNan(begin, std::min(bytes, kFilledBytes));
   const bool device = kind == MemoryKind::kDevice;
   AddBytes(device ? bytes : 0, device ? 0 : bytes);
   const std::lock_guard<std::mutex> lock(All().mutex);

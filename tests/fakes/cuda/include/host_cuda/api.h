@@ -147,7 +147,7 @@ inline constexpr unsigned cudaHostAllocDefault = 0;
 inline constexpr unsigned cudaHostAllocPortable = 1;
 inline constexpr unsigned cudaHostAllocMapped = 2;
 inline constexpr unsigned cudaHostAllocWriteCombined = 4;
-// Every word 0x7fa0dead, a signalling NaN.
+// Words are 0x7fa0dead, a signalling NaN (of large memory, the first MiB).
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 template <typename T>
 cudaError_t cudaMalloc(T** memory, size_t bytes) {

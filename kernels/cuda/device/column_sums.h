@@ -1,0 +1,90 @@
+// Sums over the rows of something like a matrix, in a fixed order.
+#ifndef COMERA_KERNELS_CUDA_DEVICE_COLUMN_SUMS_H_
+#define COMERA_KERNELS_CUDA_DEVICE_COLUMN_SUMS_H_
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/launch.h"
+
+namespace comera::kernels {
+
+// A block sums 32 columns of its run of rows, eight threads to a column.
+// sums[blockIdx.y, j] = or, with kAdd and one run of rows, sums[j] +=.
+template <bool kAdd, typename Element>
+__global__ void __launch_bounds__(256)
+    ColumnSumsKernel(int64_t rows, int64_t cols, int64_t rows_per_block,
+                     Element element, float* sums) {
+  __shared__ float tile[8][32];
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x;
+  const int64_t first = blockIdx.y * rows_per_block;
+  const int64_t last =
+      first + rows_per_block < rows ? first + rows_per_block : rows;
+  float sum = 0;
+  if (column < cols) {
+#pragma unroll 4
+    for (int64_t row = first + threadIdx.y; row < last; row += 8) {
+      sum += element(row, column);
+    }
+  }
+  tile[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= cols) return;
+  for (int i = 1; i < 8; ++i) sum += tile[i][threadIdx.x];
+  if (kAdd) {
+    sums[column] += sum;
+  } else {
+    sums[blockIdx.y * cols + column] = sum;
+  }
+}
+
+// Rows of partial sums that lie `stride` apart.
+struct PartialRows {
+  const float* partial;
+  int64_t stride;
+  __device__ float operator()(int64_t row, int64_t column) const {
+    return partial[row * stride + column];
+  }
+};
+
+// to[j] += sum over rows of partial[row * stride + j].
+inline absl::Status AddPartialRows(const char* name, cudaStream_t stream,
+                                   const float* partial, int64_t rows,
+                                   int64_t cols, int64_t stride, float* to) {
+  return Launch(name, {Blocks(cols, 32), dim3(32, 8), 0, stream},
+                ColumnSumsKernel<true, PartialRows>, rows, cols, rows,
+                PartialRows{partial, stride}, to);
+}
+
+// to[j] += sum over rows of element(row, j), which is called once for each
+// element and may have effects. `scratch` holds scratch_bytes.
+template <typename Element>
+absl::Status AddColumnSums(const char* name, cudaStream_t stream, int64_t rows,
+                           int64_t cols, Element element, float* scratch,
+                           int64_t scratch_bytes, float* to) {
+  if (rows == 0 || cols == 0) return absl::OkStatus();
+  const int64_t column_blocks = (cols + 31) / 32;
+  const int64_t room = scratch_bytes / static_cast<int64_t>(sizeof(float));
+  const int64_t row_blocks = std::max<int64_t>(
+      1, std::min({528 / column_blocks, (rows + 31) / 32, room / cols}));
+  const int64_t rows_per_block = (rows + row_blocks - 1) / row_blocks;
+  const dim3 grid(static_cast<unsigned>(column_blocks),
+                  static_cast<unsigned>(row_blocks));
+  if (row_blocks == 1) {
+    return Launch(name, {grid, dim3(32, 8), 0, stream},
+                  ColumnSumsKernel<true, Element>, rows, cols, rows_per_block,
+                  element, to);
+  }
+  RETURN_IF_ERROR(Launch(name, {grid, dim3(32, 8), 0, stream},
+                         ColumnSumsKernel<false, Element>, rows, cols,
+                         rows_per_block, element, scratch));
+  return AddPartialRows(name, stream, scratch, row_blocks, cols, cols, to);
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_DEVICE_COLUMN_SUMS_H_

@@ -1,0 +1,56 @@
+#include <cublas_v2.h>
+
+#include <algorithm>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/scale_matrix.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+// How cuBLAS takes operands in float32.
+cublasComputeType_t ComputeType(CudaPrecision precision) {
+  switch (precision) {
+    case CudaPrecision::kTf32:
+      return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case CudaPrecision::kBf16:
+      return CUBLAS_COMPUTE_32F_FAST_16BF;
+    case CudaPrecision::kFp32:
+      break;
+  }
+  return CUBLAS_COMPUTE_32F;
+}
+
+// A matrix of one row may come with any stride; cuBLAS wants at least the
+// columns.
+int64_t LeadingDimension(ConstMatrix m) {
+  return std::max<int64_t>({m.stride, m.cols, 1});
+}
+
+}  // namespace
+
+absl::Status CudaBackend::Gemm(bool transpose_a, bool transpose_b, float alpha,
+                               ConstMatrix a, ConstMatrix b, float beta,
+                               Matrix c) {
+  const int64_t m = c.rows, n = c.cols;
+  const int64_t k = transpose_a ? a.rows : a.cols;
+  RETURN_IF_ERROR(CheckMatrix("Gemm", "c", c));
+  RETURN_IF_ERROR(
+      CheckMatrix("Gemm", "a", a, transpose_a ? k : m, transpose_a ? m : k));
+  RETURN_IF_ERROR(
+      CheckMatrix("Gemm", "b", b, transpose_b ? n : k, transpose_b ? k : n));
+  if (m == 0 || n == 0) return absl::OkStatus();
+  if (k == 0 || alpha == 0) return ScaleMatrix(stream_, beta, c);
+  // cuBLAS reads matrices by columns: c transposed is op(b)^T op(a)^T.
+  RETURN_IF_CUBLAS_ERROR(cublasGemmEx_64(
+      cublas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+      transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &alpha, b.data,
+      CUDA_R_32F, LeadingDimension(b), a.data, CUDA_R_32F, LeadingDimension(a),
+      &beta, c.data, CUDA_R_32F, LeadingDimension(c),
+      ComputeType(options_.precision), CUBLAS_GEMM_DEFAULT));
+  return absl::OkStatus();
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,151 @@
+#include <cuda_runtime.h>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/dropout.h"
+#include "kernels/cuda/device/gelu.h"
+#include "kernels/cuda/device/map.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+struct Stateless {
+  static constexpr bool kUsesColumn = false;
+  __device__ void Begin() {}
+};
+
+struct GeluOp : Stateless {
+  __device__ float operator()(float x, int64_t) const { return GeluOf(x); }
+};
+struct GeluBackwardOp : Stateless {
+  __device__ float operator()(float x, float grad, int64_t) const {
+    return grad * GeluSlope(x);
+  }
+};
+struct SiluOp : Stateless {
+  __device__ float operator()(float x, int64_t) const {
+    return x / (1.0f + expf(-x));
+  }
+};
+struct SiluBackwardOp : Stateless {
+  __device__ float operator()(float x, float grad, int64_t) const {
+    const float s = 1.0f / (1.0f + expf(-x));
+    return grad * s * (1.0f + x * (1.0f - s));
+  }
+};
+struct TanhOp : Stateless {
+  __device__ float operator()(float x, int64_t) const { return tanhf(x); }
+};
+struct TanhBackwardOp : Stateless {
+  __device__ float operator()(float y, float grad, int64_t) const {
+    return grad * (1.0f - y * y);
+  }
+};
+struct ReluOp : Stateless {
+  __device__ float operator()(float x, int64_t) const {
+    return x > 0 ? x : 0.0f;
+  }
+};
+struct ReluBackwardOp : Stateless {
+  __device__ float operator()(float y, float grad, int64_t) const {
+    return y > 0 ? grad : 0.0f;
+  }
+};
+struct CopyOp : Stateless {
+  __device__ float operator()(float x, int64_t) const { return x; }
+};
+
+template <typename Op>
+absl::Status Unary(const char* op, cudaStream_t stream, ConstMatrix x,
+                   Matrix y) {
+  RETURN_IF_ERROR(CheckMatrix(op, "x", x));
+  RETURN_IF_ERROR(CheckMatrix(op, "y", y, x.rows, x.cols));
+  return Map<1>(op, stream, {{x}}, y, Op());
+}
+
+template <typename Op>
+absl::Status Binary(const char* op, cudaStream_t stream, ConstMatrix saved,
+                    ConstMatrix grad_y, Matrix grad_x) {
+  RETURN_IF_ERROR(CheckMatrix(op, "saved", saved));
+  RETURN_IF_ERROR(CheckMatrix(op, "grad_y", grad_y, saved.rows, saved.cols));
+  RETURN_IF_ERROR(CheckMatrix(op, "grad_x", grad_x, saved.rows, saved.cols));
+  return Map<2>(op, stream, {{saved, grad_y}}, grad_x, Op());
+}
+
+// A thread takes the eight columns of one random draw.
+template <bool kAligned>
+__global__ void __launch_bounds__(256)
+    DropoutKernel(DeviceDropout dropout, ConstMatrix x, Matrix y,
+                  int64_t groups) {
+  const int64_t total = x.rows * groups;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       at < total; at += step) {
+    const int64_t row = Divide(at, groups), group = at - row * groups;
+    const int64_t count = x.cols - 8 * group;
+    float values[8], scales[8];
+    LoadRun<kAligned>(x.data + row * x.stride + 8 * group, count, values);
+    DropoutScales(dropout, RowOf(dropout, row), static_cast<uint32_t>(group),
+                  scales);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) values[i] *= scales[i];
+    StoreRun<kAligned>(values, count, y.data + row * y.stride + 8 * group);
+  }
+}
+
+}  // namespace
+
+absl::Status CudaBackend::Gelu(ConstMatrix x, Matrix y) {
+  return Unary<GeluOp>("Gelu", stream_, x, y);
+}
+absl::Status CudaBackend::GeluBackward(ConstMatrix x, ConstMatrix grad_y,
+                                       Matrix grad_x) {
+  return Binary<GeluBackwardOp>("GeluBackward", stream_, x, grad_y, grad_x);
+}
+
+absl::Status CudaBackend::Silu(ConstMatrix x, Matrix y) {
+  return Unary<SiluOp>("Silu", stream_, x, y);
+}
+absl::Status CudaBackend::SiluBackward(ConstMatrix x, ConstMatrix grad_y,
+                                       Matrix grad_x) {
+  return Binary<SiluBackwardOp>("SiluBackward", stream_, x, grad_y, grad_x);
+}
+
+absl::Status CudaBackend::Tanh(ConstMatrix x, Matrix y) {
+  return Unary<TanhOp>("Tanh", stream_, x, y);
+}
+absl::Status CudaBackend::TanhBackward(ConstMatrix y, ConstMatrix grad_y,
+                                       Matrix grad_x) {
+  return Binary<TanhBackwardOp>("TanhBackward", stream_, y, grad_y, grad_x);
+}
+
+absl::Status CudaBackend::Relu(ConstMatrix x, Matrix y) {
+  return Unary<ReluOp>("Relu", stream_, x, y);
+}
+absl::Status CudaBackend::ReluBackward(ConstMatrix y, ConstMatrix grad_y,
+                                       Matrix grad_x) {
+  return Binary<ReluBackwardOp>("ReluBackward", stream_, y, grad_y, grad_x);
+}
+
+absl::Status CudaBackend::Dropout(const DropoutKey& key, ConstMatrix x,
+                                  Matrix y) {
+  RETURN_IF_ERROR(CheckDropout("Dropout", key));
+  RETURN_IF_ERROR(CheckMatrix("Dropout", "x", x));
+  RETURN_IF_ERROR(CheckMatrix("Dropout", "y", y, x.rows, x.cols));
+  if (key.rate == 0) {
+    if (x.data == y.data && x.stride == y.stride) return absl::OkStatus();
+    return Map<1>("Dropout", stream_, {{x}}, y, CopyOp());
+  }
+  const int64_t groups = (x.cols + 7) / 8;
+  if (x.rows == 0 || groups == 0) return absl::OkStatus();
+  const LaunchShape shape = Shape(Blocks(x.rows * groups, 256, 132 * 16), 256);
+  const DeviceDropout dropout = MakeDeviceDropout(key);
+  return RowsAligned(x) && RowsAligned(y)
+             ? Launch("Dropout", shape, DropoutKernel<true>, dropout, x, y,
+                      groups)
+             : Launch("Dropout", shape, DropoutKernel<false>, dropout, x, y,
+                      groups);
+}
+
+}  // namespace comera::kernels
