@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "common/status_macros.h"
 #include "gtest/gtest.h"
 #include "worker/collective/gloo_communicator.h"
 #include "worker/collective/in_process_communicator.h"
@@ -23,25 +24,36 @@ Gang InProcessGang(int world_size, absl::Duration timeout) {
   return CreateInProcessGroup(world_size, options);
 }
 
-Gang GlooGang(int world_size, absl::Duration timeout) {
-  const std::string folder = NewFolder();
+Gang MakeRanks(
+    int world_size,
+    const std::function<
+        absl::StatusOr<std::unique_ptr<Communicator>>(int rank)>& make) {
   Gang gang(world_size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
-      GlooOptions options;
-      options.rank = rank;
-      options.world_size = world_size;
-      options.timeout = timeout;
-      absl::StatusOr<FileRendezvous> rendezvous = FileRendezvous::Open(folder);
-      ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
-      auto communicator = CreateGlooCommunicator(options, &*rendezvous);
+      auto communicator = make(rank);
       ASSERT_TRUE(communicator.ok()) << communicator.status();
       gang[rank] = *std::move(communicator);
     });
   }
   for (std::thread& thread : threads) thread.join();
   return gang;
+}
+
+Gang GlooGang(int world_size, absl::Duration timeout) {
+  const std::string folder = NewFolder();
+  return MakeRanks(
+      world_size,
+      [&](int rank) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+        GlooOptions options;
+        options.rank = rank;
+        options.world_size = world_size;
+        options.timeout = timeout;
+        ASSIGN_OR_RETURN(FileRendezvous rendezvous,
+                         FileRendezvous::Open(folder));
+        return CreateGlooCommunicator(options, &rendezvous);
+      });
 }
 
 std::vector<absl::Status> RunRanks(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/collective/communicator.h"
 
@@ -15,12 +16,16 @@ namespace comera::collective {
 
 using Gang = std::vector<std::unique_ptr<Communicator>>;
 
-// Makes a gang of `world_size` ranks whose collectives wait for `timeout`.
-using GangFactory = std::function<Gang(int world_size, absl::Duration timeout)>;
-
 Gang InProcessGang(int world_size, absl::Duration timeout);
 // Ranks are threads of this process, connected over loopback.
 Gang GlooGang(int world_size, absl::Duration timeout);
+
+// Makes each rank on a thread of its own, all at once; `make` fails the test if
+// it cannot.
+Gang MakeRanks(
+    int world_size,
+    const std::function<
+        absl::StatusOr<std::unique_ptr<Communicator>>(int rank)>& make);
 
 // A new empty folder below the test's temporary folder.
 std::string NewFolder();

@@ -1,0 +1,77 @@
+// Streams and events of a device that is a thread.
+#ifndef COMERA_TESTS_FAKES_NCCL_FAKE_STREAM_H_
+#define COMERA_TESTS_FAKES_NCCL_FAKE_STREAM_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace comera::collective {
+
+// What a capture recorded, in order.
+struct FakeGraph {
+  bool ended = false;
+  std::vector<std::function<void()>> work;
+};
+
+// Runs what is enqueued, in order, on its thread. Thread-safe, but for Enqueue,
+// BeginCapture and EndCapture, which one thread calls.
+class FakeStream {
+ public:
+  FakeStream();
+  // Finishes what is enqueued first.
+  ~FakeStream();
+
+  // While a graph is recorded it goes there.
+  void Enqueue(std::function<void()> work);
+  void BeginCapture(std::shared_ptr<FakeGraph> graph) {
+    graph_ = std::move(graph);
+  }
+  // Waits until all is done.
+  void Synchronize();
+  // Also for the streams that joined.
+  void EndCapture() { graph_->ended = true; }
+  // What is being recorded, or null.
+  std::shared_ptr<FakeGraph> graph() const {
+    return graph_ != nullptr && !graph_->ended ? graph_ : nullptr;
+  }
+
+ private:
+  void Loop();
+
+  std::shared_ptr<FakeGraph> graph_;
+  std::mutex mutex_;  // guards what follows, but the thread
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool busy_ = false;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+// As cudaEvent_t: stands for what its stream held at the last Record.
+class FakeEvent {
+ public:
+  void Record(FakeStream& stream);
+  // What `stream` gets next waits for the event. A stream that waits for an
+  // event of a capture joins the capture.
+  void Delay(FakeStream& stream);
+  // Of an event of a capture it must not be asked: false, and a test failure.
+  bool Done() const;
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int recorded = 0, reached = 0;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::shared_ptr<FakeGraph> graph_;
+};
+
+}  // namespace comera::collective
+
+#endif  // COMERA_TESTS_FAKES_NCCL_FAKE_STREAM_H_
