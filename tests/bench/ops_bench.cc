@@ -1,5 +1,6 @@
 #include "tests/bench/ops_bench.h"
 
+#include <map>
 #include <utility>
 
 namespace comera::kernels {
@@ -10,10 +11,18 @@ using benchmark::Counter;
 // Operations of a graph: enough to hide the way to the device and back.
 constexpr int kReplayed = 20;
 
-std::unique_ptr<Backend> MakeBackend(v1::TrainingSpec::Precision precision) {
-  trainer::BackendOptions options = OpsOptions();
-  options.precision = precision;
-  return trainer::MakeBackend(options).value();
+// One for each precision: a benchmark is entered several times, and a device
+// takes long to be ready.
+Backend* BackendOf(v1::TrainingSpec::Precision precision) {
+  static auto* backends =
+      new std::map<v1::TrainingSpec::Precision, std::unique_ptr<Backend>>;
+  std::unique_ptr<Backend>& backend = (*backends)[precision];
+  if (backend == nullptr) {
+    trainer::BackendOptions options = OpsOptions();
+    options.precision = precision;
+    backend = trainer::MakeBackend(options).value();
+  }
+  return backend.get();
 }
 
 absl::Status Record(Backend* backend, const std::function<absl::Status()>& op,
@@ -68,14 +77,14 @@ const StepState* Buffers::State() {
 }
 
 Bench::Bench(v1::TrainingSpec::Precision precision)
-    : backend(MakeBackend(precision)) {}
+    : backend(BackendOf(precision)) {}
 
 void Bench::Repeat(benchmark::State& state,
                    const std::function<absl::Status()>& op) {
   absl::Status status;
   if (backend->has_graphs()) {
     std::unique_ptr<StepGraph> graph;
-    status = Record(backend.get(), op, &graph);
+    status = Record(backend, op, &graph);
     while (status.ok() && state.KeepRunningBatch(kReplayed)) {
       status = backend->Replay(*graph);
       status.Update(backend->Synchronize());

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <random>
 #include <vector>
 
@@ -59,8 +58,8 @@ struct Bench {
   // measured is the device and not the launches.
   void Repeat(benchmark::State& state, const std::function<absl::Status()>& op);
 
-  const std::unique_ptr<Backend> backend;
-  Buffers buffers{backend.get()};
+  Backend* const backend;
+  Buffers buffers{backend};
 };
 
 // Counters: GFLOP/s, or GB/s of memory that must move.

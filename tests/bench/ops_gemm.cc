@@ -80,7 +80,7 @@ void BM_TtChain(benchmark::State& state) {
     cores.push_back(b.buffers.Floats(shape.CoreSize(k)));
   }
   float* kept = b.buffers.Floats(chain.kept_size());
-  b.Repeat(state, [&] { return chain.Forward(b.backend.get(), cores, kept); });
+  b.Repeat(state, [&] { return chain.Forward(b.backend, cores, kept); });
   Flops(state, 2 * 1451520);
 }
 BENCHMARK(BM_TtChain)->UseRealTime();

@@ -32,6 +32,7 @@ struct Flags {
   int threads = 0;
   StepOptions step;
   std::vector<std::string> overrides;
+  std::vector<std::string> modes = {"eager"};
   bool calibrate = false;
   bool json = false;
 };
@@ -43,7 +44,7 @@ int64_t PeakRssBytes() {
 }
 
 nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
-                              const StepFigures& f) {
+                              const std::string& mode, const StepFigures& f) {
   return {
       {"model", flags.model},
       {"method",
@@ -52,6 +53,7 @@ nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
       {"precision",
        v1::TrainingSpec::Precision_Name(job.spec.training().precision())},
       {"threads", flags.threads},
+      {"mode", mode},
       {"batch", job.spec.training().batch_size()},
       {"steps", flags.step.steps},
       {"rank_scale", flags.step.rank_scale},
@@ -103,19 +105,21 @@ absl::Status Run(const Flags& flags) {
     if (!speed.ok()) return speed.status();
     options.machine = *speed;
   }
-  ASSIGN_OR_RETURN(const StepFigures figures,
-                   MeasureSteps(job->spec, options, backend.get()));
-  nlohmann::ordered_json json = ToJson(flags, *job, figures);
-  json["device_name"] = device_name;
-  if (first != nullptr) {
-    json["peak_device_bytes"] = free_bytes - figures.free_bytes;
-  }
-  if (flags.json) {
-    std::cout << json.dump() << "\n";
-    return absl::OkStatus();
-  }
-  for (const auto& [key, value] : json.items()) {
-    std::cout << absl::StrFormat("%-20s %s\n", key, value.dump());
+  for (const std::string& mode : flags.modes) {
+    ASSIGN_OR_RETURN(const StepFigures figures,
+                     MeasureSteps(job->spec, options, backend.get()));
+    nlohmann::ordered_json json = ToJson(flags, *job, mode, figures);
+    json["device_name"] = device_name;
+    if (first != nullptr) {
+      json["peak_device_bytes"] = free_bytes - figures.free_bytes;
+    }
+    if (flags.json) {
+      std::cout << json.dump() << std::endl;
+      continue;
+    }
+    for (const auto& [key, value] : json.items()) {
+      std::cout << absl::StrFormat("%-20s %s\n", key, value.dump());
+    }
   }
   return absl::OkStatus();
 }
@@ -149,12 +153,17 @@ int main(int argc, char** argv) {
                  "multiplies every tensor-train rank")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 4.0));
+  app.add_option("--modes", flags.modes,
+                 "how operations reach the device, one after the other")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(CLI::IsMember({"eager"}));
   app.add_flag("--calibrate", flags.calibrate,
                "measure the machine first, and predict with that (6 s)");
   app.add_option("--vocabulary", flags.step.vocabulary,
                  "rows of the word embedding; default: the model's");
   app.add_option("--set", flags.overrides, "field.path=value of the job");
-  app.add_flag("--json", flags.json, "one JSON object on one line");
+  app.add_flag("--json", flags.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = comera::bench::Run(flags);
   if (!status.ok()) std::cerr << status.message() << "\n";
