@@ -40,7 +40,9 @@ bundle=$work/comera-gpu
 deploy/pack_programs.sh --from=bazel-bin --to="$bundle" "${programs[@]}"
 mkdir -p "$bundle/tests/gpu" "$bundle/docs"
 cp LICENSE "$bundle/"
-cp tests/gpu/*.sh tests/gpu/*.py tests/gpu/*.txt "$bundle/tests/gpu/"
+cp tests/gpu/{run.sh,run_programs.sh,gpu_tests.txt} \
+  tests/gpu/{bench.sh,bench.py,bench_report.py,pytorch_dense.py} \
+  "$bundle/tests/gpu/"
 cp -r docs/examples "$bundle/docs/"
 git describe --always --dirty >"$bundle/revision.txt" 2>/dev/null || true
 tar -C "$work" --owner=0 --group=0 -czf "$out" comera-gpu
