@@ -64,6 +64,10 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(
   return backend;
 }
 
+void* CudaStreamOf(const Backend& backend) {
+  return static_cast<const CudaBackend&>(backend).stream();
+}
+
 absl::Status CudaBackend::Start() {
   RETURN_IF_CUDA_ERROR(cudaSetDevice(options_.device));
   RETURN_IF_CUDA_ERROR(

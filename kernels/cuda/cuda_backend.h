@@ -49,6 +49,9 @@ absl::StatusOr<std::vector<CudaDevice>> ListCudaDevices();
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(
     const CudaOptions& options);
 
+// The stream (a cudaStream_t) of a backend that CreateCudaBackend made.
+void* CudaStreamOf(const Backend& backend);
+
 }  // namespace comera::kernels
 
 #endif  // COMERA_KERNELS_CUDA_CUDA_BACKEND_H_

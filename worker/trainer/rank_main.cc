@@ -18,12 +18,12 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
-#include "worker/collective/gloo_communicator.h"
-#include "worker/collective/rendezvous.h"
+#include "worker/collective/communicator.h"
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/checkpoint.h"
 #include "worker/trainer/data/training_data.h"
 #include "worker/trainer/failure.h"
+#include "worker/trainer/form_gang.h"
 #include "worker/trainer/make_backend.h"
 #include "worker/trainer/model/export.h"
 #include "worker/trainer/trainer.h"
@@ -44,20 +44,6 @@ int ThreadsOf(const TrainerTask& task) {
   if (task.threads() > 0) return task.threads();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, cores / task.local_world_size());
-}
-
-absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
-    const TrainerTask& task) {
-  if (task.world_size() == 1) {
-    return std::unique_ptr<collective::Communicator>();
-  }
-  ASSIGN_OR_RETURN(collective::FileRendezvous rendezvous,
-                   collective::FileRendezvous::Open(task.rendezvous_dir()));
-  collective::GlooOptions options;
-  options.rank = task.rank();
-  options.world_size = task.world_size();
-  if (!task.host().empty()) options.host = task.host();
-  return collective::CreateGlooCommunicator(options, &rendezvous);
 }
 
 absl::Status Export(const TrainingData& data, const std::string& directory,
@@ -121,7 +107,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
 
   activity.Describe("meeting the other ranks");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
-      FormGang(task);
+      FormGang(task, *backend);
   if (!gang.ok()) {
     return WithFailureClass(gang.status(), v1::COLLECTIVE_HANG);
   }

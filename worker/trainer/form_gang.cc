@@ -1,0 +1,54 @@
+#include "worker/trainer/form_gang.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "worker/collective/gloo_communicator.h"
+#include "worker/collective/rendezvous.h"
+#if COMERA_CUDA
+#include "kernels/cuda/cuda_backend.h"
+#include "worker/collective/nccl_communicator.h"
+#endif
+
+namespace comera::trainer {
+namespace {
+
+absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
+    const TrainerTask& task, const kernels::Backend& backend,
+    collective::FileRendezvous rendezvous) {
+#if COMERA_CUDA
+  collective::NcclOptions options;
+  options.rank = task.rank();
+  options.world_size = task.world_size();
+  options.api = collective::CreateLinkedNcclApi(/*device=*/0);
+  options.backend_stream = kernels::CudaStreamOf(backend);
+  return collective::CreateNcclCommunicator(
+      options,
+      std::make_shared<collective::FileRendezvous>(std::move(rendezvous)));
+#else
+  return absl::FailedPreconditionError(
+      "resources.device: this comera-trainer was built without CUDA "
+      "(--config=cuda), so it has no NCCL");
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
+    const TrainerTask& task, const kernels::Backend& backend) {
+  if (task.world_size() == 1) {
+    return std::unique_ptr<collective::Communicator>();
+  }
+  ASSIGN_OR_RETURN(collective::FileRendezvous rendezvous,
+                   collective::FileRendezvous::Open(task.rendezvous_dir()));
+  if (task.device() == v1::ResourceSpec::GPU) {
+    return FormOnGpus(task, backend, std::move(rendezvous));
+  }
+  collective::GlooOptions options;
+  options.rank = task.rank();
+  options.world_size = task.world_size();
+  if (!task.host().empty()) options.host = task.host();
+  return collective::CreateGlooCommunicator(options, &rendezvous);
+}
+
+}  // namespace comera::trainer
