@@ -69,8 +69,8 @@ nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
       {"dense_parameters", f.dense_parameters},
       {"sync_bytes_per_step", f.sync_bytes_per_step},
       {"tokens_per_second", static_cast<double>(f.tokens) / f.step_seconds},
-      {"first_loss", f.first_loss},
-      {"last_loss", f.last_loss},
+      {"first_loss", f.losses.front()},
+      {"last_loss", f.losses.back()},
   };
 }
 

@@ -79,9 +79,14 @@ class Steps {
                          model.tensorised_layers(), model.layout(), backend_));
     ASSIGN_OR_RETURN(optimizer_, trainer::MakeOptimizer(
                                      spec_, config, model.layout(), backend_));
-    batch_ =
-        RandomBatch(config, batch_size, options.fill, spec_.training().seed());
+    fill_ = options.fill;
+    NextBatch(0);
     return absl::OkStatus();
+  }
+
+  void NextBatch(int64_t step) {
+    batch_ = RandomBatch(plan_->config(), spec_.training().batch_size(), fill_,
+                         spec_.training().seed() + step);
   }
 
   absl::Status Run(int64_t step, StepFigures* figures) {
@@ -113,7 +118,7 @@ class Steps {
     figures->backward_seconds = Seconds(forward, backward);
     figures->optimizer_seconds = Seconds(backward, end);
     figures->step_seconds = Seconds(start, end);
-    figures->last_loss = loss;
+    figures->losses.push_back(loss);
     return absl::OkStatus();
   }
 
@@ -141,6 +146,7 @@ class Steps {
   std::unique_ptr<trainer::Objective> objective_;
   std::unique_ptr<trainer::Optimizer> optimizer_;
   trainer::Batch batch_;
+  double fill_ = 1;
   double predicted_seconds_ = 0;
 };
 
@@ -154,8 +160,8 @@ absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
   StepFigures figures;
   std::vector<double> whole, forward, backward, optimizer;
   for (int i = 0; i < options.warm_up + options.steps; ++i) {
+    if (options.fresh_batches) steps.NextBatch(i);
     RETURN_IF_ERROR(steps.Run(i, &figures));
-    if (i == 0) figures.first_loss = figures.last_loss;
     if (i < options.warm_up) continue;
     whole.push_back(figures.step_seconds);
     forward.push_back(figures.forward_seconds);

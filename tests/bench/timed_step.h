@@ -3,6 +3,7 @@
 #define COMERA_TESTS_BENCH_TIMED_STEP_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
@@ -17,6 +18,8 @@ struct StepOptions {
   int warm_up = 2;  // before them
   // Mean share of real tokens in a sequence; see RandomBatch.
   double fill = 1;
+  // A batch of its own for every step, in place of one for all.
+  bool fresh_batches = false;
   // Every rank times this, rounded, at least 1.
   double rank_scale = 1;
   // What the planner plans for and predicts with.
@@ -36,11 +39,12 @@ struct StepFigures {
   int64_t sync_bytes_per_step = 0;
   int64_t optimizer_state_bytes = 0;
   int64_t activation_bytes = 0;
-  int64_t free_bytes = 0;                // that the backend could still give
-  double first_loss = 0, last_loss = 0;  // mean per label
+  int64_t free_bytes = 0;  // that the backend could still give
+  // Mean per label, of every step from the first to warm up on.
+  std::vector<double> losses;
 };
 
-// Plans `spec` (valid, defaults filled), and repeats one random batch.
+// Plans `spec` (valid, defaults filled), and trains on random batches.
 absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
                                          const StepOptions& options,
                                          kernels::Backend* backend);

@@ -47,7 +47,8 @@ TEST(TimedStepTest, TrainsAndCounts) {
     ASSERT_OK_AND_ASSIGN(const StepFigures f,
                          MeasureSteps(job.spec, options, backend.get()));
     EXPECT_EQ(f.tokens, 4 * 16);
-    EXPECT_LT(f.last_loss, f.first_loss);
+    ASSERT_EQ(f.losses.size(), 2 + 5);
+    EXPECT_LT(f.losses.back(), f.losses.front());
     EXPECT_GT(f.optimizer_state_bytes, 0);
     // One float of gradient goes with two of moments, or fewer.
     EXPECT_LE(f.optimizer_state_bytes, 2 * f.sync_bytes_per_step);
@@ -59,6 +60,26 @@ TEST(TimedStepTest, TrainsAndCounts) {
     } else if (job.spec.compression().method() == v1::CompressionSpec::COMERA) {
       EXPECT_LT(f.parameters, f.dense_parameters);
     }
+  }
+}
+
+TEST(TimedStepTest, FreshBatchesDiffer) {
+  const auto backend = kernels::CreateCpuBackend({1, 0});
+  ASSERT_OK_AND_ASSIGN(
+      const BenchJob job,
+      MakeBenchJob("docs/examples/quickstart_code_mlm.yaml", "", 4,
+                   {"model.layers=1", "data.max_length=16",
+                    "optimizer.learning_rate_cores=1e-20",
+                    "optimizer.learning_rate_ranks=1e-20",
+                    "optimizer.learning_rate_other=1e-20", "model.dropout=0"}));
+  StepOptions options;
+  options.vocabulary = job.vocabulary;
+  for (const bool fresh : {false, true}) {
+    options.fresh_batches = fresh;
+    ASSERT_OK_AND_ASSIGN(const StepFigures f,
+                         MeasureSteps(job.spec, options, backend.get()));
+    EXPECT_EQ(f.losses[1] != f.losses[0], fresh);
+    EXPECT_EQ(f.losses[2] != f.losses[1], fresh);
   }
 }
 

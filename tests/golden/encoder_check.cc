@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "tests/golden/device_memory.h"
 #include "tests/golden/golden_file.h"
 #include "tests/golden/model_checks.h"
 #include "tests/golden/reference_batch.h"
@@ -32,30 +32,33 @@ std::vector<float> Slice(const std::vector<float>& values,
 
 }  // namespace
 
-absl::Status CheckEncoderClassifier(const Safetensors& file, Report* report) {
+absl::Status CheckEncoderClassifier(const Safetensors& file,
+                                    kernels::Backend* backend, Report* report) {
   ASSIGN_OR_RETURN(const trainer::ModelConfig config,
                    ReferenceConfig(file, "param."));
   ASSIGN_OR_RETURN(const trainer::Batch batch, ReferenceBatch(file, 0, 1));
-  const auto backend = kernels::CreateCpuBackend({1, 0});
   ASSIGN_OR_RETURN(const auto model,
-                   trainer::Model::Create(config, batch.size, backend.get()));
+                   trainer::Model::Create(config, batch.size, backend));
   const trainer::ParameterLayout& layout = model->layout();
   ASSIGN_OR_RETURN(const std::vector<float> parameters,
                    ReferenceValues(file, "param.", layout));
   ASSIGN_OR_RETURN(const std::vector<float> reference,
                    ReferenceValues(file, "grad.", layout));
-  std::vector<float> gradients(layout.size());
-
-  kernels::StepState state;
+  DeviceMemory memory(backend);
+  ASSIGN_OR_RETURN(float* const weights, memory.Floats(parameters));
+  ASSIGN_OR_RETURN(float* const weight_gradients, memory.Zeros(layout.size()));
+  ASSIGN_OR_RETURN(const kernels::StepState* const state, memory.State());
   const auto forward = [&] {
-    return model->Forward(batch, parameters.data(), true, &state);
+    return model->Forward(batch, weights, true, state);
   };
   RETURN_IF_ERROR(forward());
   ASSIGN_OR_RETURN(const std::vector<float> logits, model->ReadLogits());
   // Logits share memory with what Backward needs.
   RETURN_IF_ERROR(forward());
   ASSIGN_OR_RETURN(const trainer::LossTotals totals, model->ReadLoss());
-  RETURN_IF_ERROR(model->Backward(parameters.data(), gradients.data()));
+  RETURN_IF_ERROR(model->Backward(weights, weight_gradients));
+  ASSIGN_OR_RETURN(std::vector<float> gradients,
+                   memory.Read(weight_gradients, layout.size()));
 
   ASSIGN_OR_RETURN(const auto reference_logits, file.GetFloat("logits"));
   ASSIGN_OR_RETURN(const auto reference_loss, file.GetFloat("loss"));

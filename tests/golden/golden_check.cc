@@ -3,34 +3,45 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/safetensors.h"
+#include "common/status_macros.h"
 #include "tests/golden/layer_checks.h"
 #include "tests/golden/model_checks.h"
 
 namespace comera::golden {
 namespace {
 
-absl::Status CheckFile(const std::string& path, Report* report) {
+absl::Status CheckFile(const std::string& path,
+                       const BackendFactory& make_backend, Report* report) {
   const absl::StatusOr<Safetensors> file = Safetensors::Read(path);
   if (!file.ok()) return file.status();
   const auto kind = file->metadata().find("kind");
   if (kind == file->metadata().end()) {
     return absl::DataLossError("metadata kind: missing");
   }
-  if (kind->second == "tt_linear") return CheckTtLinear(*file, report);
-  if (kind->second == "ttm_embedding") return CheckTtmEmbedding(*file, report);
-  if (kind->second == "encoder_classifier") {
-    return CheckEncoderClassifier(*file, report);
+  ASSIGN_OR_RETURN(auto backend, make_backend());
+  if (kind->second == "tt_linear") {
+    return CheckTtLinear(*file, std::move(backend), report);
   }
-  if (kind->second == "trajectory") return CheckTrajectory(*file, report);
+  if (kind->second == "ttm_embedding") {
+    return CheckTtmEmbedding(*file, std::move(backend), report);
+  }
+  if (kind->second == "encoder_classifier") {
+    return CheckEncoderClassifier(*file, backend.get(), report);
+  }
+  if (kind->second == "trajectory") {
+    return CheckTrajectory(*file, backend.get(), report);
+  }
   return absl::DataLossError("metadata kind: unknown: " + kind->second);
 }
 
 }  // namespace
 
-absl::Status CheckFolder(const std::string& folder, Report* report) {
+absl::Status CheckFolder(const std::string& folder,
+                         const BackendFactory& make_backend, Report* report) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -45,7 +56,7 @@ absl::Status CheckFolder(const std::string& folder, Report* report) {
   for (const std::filesystem::path& path : paths) {
     report->BeginFile(path.stem().string());
     const int before = report->passed() + report->failed();
-    const absl::Status status = CheckFile(path.string(), report);
+    const absl::Status status = CheckFile(path.string(), make_backend, report);
     if (!status.ok()) {
       report->Check("file", false, status.ToString());
     } else if (report->passed() + report->failed() == before) {

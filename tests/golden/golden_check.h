@@ -4,13 +4,16 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "tests/golden/device_memory.h"
 #include "tests/golden/report.h"
 
 namespace comera::golden {
 
-// Checks every *.safetensors file in the folder by its metadata. A file that
-// cannot be checked counts as a failure. NotFound: no such file there.
-absl::Status CheckFolder(const std::string& folder, Report* report);
+// Checks every *.safetensors file in the folder by its metadata, each on a
+// backend of its own. A file that cannot be checked counts as a failure.
+// NotFound: no such file there.
+absl::Status CheckFolder(const std::string& folder,
+                         const BackendFactory& make_backend, Report* report);
 
 }  // namespace comera::golden
 

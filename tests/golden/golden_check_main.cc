@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   }
   comera::golden::Report report(&std::cout);
   const absl::Status status = comera::golden::CheckFolder(
-      std::string(argv[1]).substr(sizeof(kFlag) - 1), &report);
+      std::string(argv[1]).substr(sizeof(kFlag) - 1),
+      comera::golden::CpuFactory, &report);
   if (!status.ok()) {
     std::cerr << status.message() << "\n";
     return 2;

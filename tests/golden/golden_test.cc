@@ -26,7 +26,7 @@ TEST(GoldenTest, PublishedCodeAgrees) {
   }
   std::ostringstream out;
   Report report(&out);
-  ASSERT_OK(CheckFolder(folder, &report));
+  ASSERT_OK(CheckFolder(folder, CpuFactory, &report));
   EXPECT_EQ(report.failed(), 0) << out.str();
   EXPECT_GT(report.passed(), 0);
 }
@@ -81,14 +81,14 @@ class FolderTest : public ::testing::Test {
 
 TEST_F(FolderTest, AgreementPasses) {
   ASSERT_OK(OneByOne(16).WriteAtomically(folder_ + "/a.safetensors"));
-  ASSERT_OK(CheckFolder(folder_, &report_));
+  ASSERT_OK(CheckFolder(folder_, CpuFactory, &report_));
   EXPECT_EQ(report_.failed(), 0) << out_.str();
   EXPECT_EQ(report_.passed(), 6);
 }
 
 TEST_F(FolderTest, AWrongTensorFails) {
   ASSERT_OK(OneByOne(16.01f).WriteAtomically(folder_ + "/a.safetensors"));
-  ASSERT_OK(CheckFolder(folder_, &report_));
+  ASSERT_OK(CheckFolder(folder_, CpuFactory, &report_));
   EXPECT_EQ(report_.failed(), 1);
   EXPECT_THAT(out_.str(), HasSubstr("FAIL  a  y"));
 }
@@ -100,13 +100,13 @@ TEST_F(FolderTest, BrokenFilesFail) {
   file.metadata()["kind"] = "encoder_classifier";
   ASSERT_OK(file.WriteAtomically(folder_ + "/no_config.safetensors"));
   std::ofstream(folder_ + "/junk.safetensors") << "junk";
-  ASSERT_OK(CheckFolder(folder_, &report_));
+  ASSERT_OK(CheckFolder(folder_, CpuFactory, &report_));
   EXPECT_EQ(report_.failed(), 3);
   EXPECT_EQ(report_.passed(), 0);
 }
 
 TEST_F(FolderTest, AnEmptyFolderIsAnError) {
-  EXPECT_THAT(CheckFolder(folder_, &report_),
+  EXPECT_THAT(CheckFolder(folder_, CpuFactory, &report_),
               StatusIs(absl::StatusCode::kNotFound));
 }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "tests/golden/device_memory.h"
 #include "tests/golden/golden_file.h"
 #include "tests/worker/trainer/model/layer_harness.h"
 #include "worker/trainer/model/unique_ids.h"
@@ -78,6 +80,24 @@ absl::Status CompareCoreGradients(const Safetensors& file, size_t order,
   return absl::OkStatus();
 }
 
+// A step on parameters and gradients in memory of the layer's backend.
+absl::StatusOr<trainer::Step> DeviceStep(LayerHarness* layer,
+                                         DeviceMemory* memory) {
+  trainer::Step step = layer->step();
+  ASSIGN_OR_RETURN(step.parameters, memory->Floats(layer->parameters()));
+  ASSIGN_OR_RETURN(step.gradients, memory->Floats(layer->gradients()));
+  return step;
+}
+
+absl::Status ReadGradients(const trainer::Step& step, LayerHarness* layer,
+                           DeviceMemory* memory) {
+  std::vector<float>& gradients = layer->gradients();
+  ASSIGN_OR_RETURN(
+      gradients,
+      memory->Read(step.gradients, static_cast<int64_t>(gradients.size())));
+  return absl::OkStatus();
+}
+
 // The modes are listed in one row; the inputs are those whose product is the
 // width of x. Half of them, if that fits.
 absl::StatusOr<Factorisation> SplitModes(const std::vector<int64_t>& modes,
@@ -98,7 +118,9 @@ absl::StatusOr<Factorisation> SplitModes(const std::vector<int64_t>& modes,
 
 }  // namespace
 
-absl::Status CheckTtLinear(const Safetensors& file, Report* report) {
+absl::Status CheckTtLinear(const Safetensors& file,
+                           std::unique_ptr<kernels::Backend> backend,
+                           Report* report) {
   ASSIGN_OR_RETURN(const auto modes, MetadataIntegers(file, "shape"));
   ASSIGN_OR_RETURN(const double threshold, MetadataNumber(file, "threshold"));
   ASSIGN_OR_RETURN(const auto x_shape, file.GetShape("x"));
@@ -119,21 +141,30 @@ absl::Status CheckTtLinear(const Safetensors& file, Report* report) {
     return absl::DataLossError("x, y and grad_y do not fit");
   }
 
-  const auto layer = LayerHarness::ForLinear(
-      inputs, outputs, f, static_cast<float>(threshold), rows);
+  const auto layer =
+      LayerHarness::ForLinear(inputs, outputs, f, static_cast<float>(threshold),
+                              rows, std::move(backend));
   RETURN_IF_ERROR(SetCores(file, modes.size(), layer.get()));
   RETURN_IF_ERROR(SetParameter(file, "bias", layer.get()));
 
-  std::vector<float> our_y(y.size()), our_grad_x(x.size());
-  const trainer::Step step = layer->step();
+  DeviceMemory memory(&layer->backend());
+  ASSIGN_OR_RETURN(const trainer::Step step, DeviceStep(layer.get(), &memory));
+  ASSIGN_OR_RETURN(float* const xs, memory.Floats(x));
+  ASSIGN_OR_RETURN(float* const grad_ys, memory.Floats(grad_y));
+  ASSIGN_OR_RETURN(float* const ys, memory.Zeros(rows * outputs));
+  ASSIGN_OR_RETURN(float* const grad_xs, memory.Zeros(rows * inputs));
   RETURN_IF_ERROR(layer->linear().Prepare(step));
-  RETURN_IF_ERROR(layer->linear().Forward(step, 0, {x.data(), rows, inputs},
-                                          {our_y.data(), rows, outputs}));
-  RETURN_IF_ERROR(layer->linear().Backward(step, 0, {x.data(), rows, inputs},
-                                           {grad_y.data(), rows, outputs},
-                                           {our_grad_x.data(), rows, inputs},
-                                           /*accumulate=*/false));
+  RETURN_IF_ERROR(layer->linear().Forward(step, 0, {xs, rows, inputs},
+                                          {ys, rows, outputs}));
+  RETURN_IF_ERROR(layer->linear().Backward(
+      step, 0, {xs, rows, inputs}, {grad_ys, rows, outputs},
+      {grad_xs, rows, inputs}, /*accumulate=*/false));
   RETURN_IF_ERROR(layer->linear().FinishBackward(step));
+  RETURN_IF_ERROR(ReadGradients(step, layer.get(), &memory));
+  ASSIGN_OR_RETURN(const std::vector<float> our_y,
+                   memory.Read(ys, rows * outputs));
+  ASSIGN_OR_RETURN(const std::vector<float> our_grad_x,
+                   memory.Read(grad_xs, rows * inputs));
 
   report->CompareTensor("y", our_y, y, kTolerance);
   report->CompareTensor("grad_x", our_grad_x, grad_x, kTolerance);
@@ -141,7 +172,9 @@ absl::Status CheckTtLinear(const Safetensors& file, Report* report) {
   return CompareCoreGradients(file, modes.size(), layer.get(), report);
 }
 
-absl::Status CheckTtmEmbedding(const Safetensors& file, Report* report) {
+absl::Status CheckTtmEmbedding(const Safetensors& file,
+                               std::unique_ptr<kernels::Backend> backend,
+                               Report* report) {
   Factorisation f;
   ASSIGN_OR_RETURN(f.input_modes, MetadataIntegers(file, "row_shape"));
   ASSIGN_OR_RETURN(f.output_modes, MetadataIntegers(file, "col_shape"));
@@ -159,30 +192,38 @@ absl::Status CheckTtmEmbedding(const Safetensors& file, Report* report) {
       grad_y.size() != y.size()) {
     return absl::DataLossError("ids, y, grad_y and the modes do not fit");
   }
-  const auto layer = LayerHarness::ForEmbedding(
-      vocabulary, width, f, static_cast<float>(threshold), rows);
+  const auto layer = LayerHarness::ForEmbedding(vocabulary, width, f,
+                                                static_cast<float>(threshold),
+                                                rows, std::move(backend));
   RETURN_IF_ERROR(SetCores(file, order, layer.get()));
 
   // As the model does: every distinct id once, then a row per token.
   trainer::UniqueIds unique("id", rows, vocabulary);
   RETURN_IF_ERROR(unique.Set(ids));
-  const absl::Span<const int32_t> token_rows = unique.index();
+  const absl::Span<const int32_t> index = unique.index();
   const int64_t distinct = unique.count();
-  std::vector<float> table(distinct * width), grad_table(distinct * width);
-  std::vector<float> our_y(y.size());
-  const trainer::Step step = layer->step();
-  kernels::Backend& backend = layer->backend();
+  kernels::Backend& device = layer->backend();
+  DeviceMemory memory(&device);
+  ASSIGN_OR_RETURN(const trainer::Step step, DeviceStep(layer.get(), &memory));
+  ASSIGN_OR_RETURN(
+      const int32_t* const token_rows,
+      memory.Integers(std::vector<int32_t>(index.begin(), index.end())));
+  ASSIGN_OR_RETURN(float* const table, memory.Zeros(distinct * width));
+  ASSIGN_OR_RETURN(float* const grad_table, memory.Zeros(distinct * width));
+  ASSIGN_OR_RETURN(float* const ys, memory.Zeros(rows * width));
+  ASSIGN_OR_RETURN(float* const grad_ys, memory.Floats(grad_y));
   RETURN_IF_ERROR(layer->embedding().SetIds(unique.unique()));
+  RETURN_IF_ERROR(layer->embedding().Forward(step, {table, distinct, width}));
+  RETURN_IF_ERROR(device.GatherRows({table, distinct, width},
+                                    {token_rows, rows}, {ys, rows, width}));
+  RETURN_IF_ERROR(device.ScatterAddRows({grad_ys, rows, width},
+                                        {token_rows, rows},
+                                        {grad_table, distinct, width}));
   RETURN_IF_ERROR(
-      layer->embedding().Forward(step, {table.data(), distinct, width}));
-  RETURN_IF_ERROR(backend.GatherRows({table.data(), distinct, width},
-                                     {token_rows.data(), rows},
-                                     {our_y.data(), rows, width}));
-  RETURN_IF_ERROR(backend.ScatterAddRows({grad_y.data(), rows, width},
-                                         {token_rows.data(), rows},
-                                         {grad_table.data(), distinct, width}));
-  RETURN_IF_ERROR(
-      layer->embedding().Backward(step, {grad_table.data(), distinct, width}));
+      layer->embedding().Backward(step, {grad_table, distinct, width}));
+  RETURN_IF_ERROR(ReadGradients(step, layer.get(), &memory));
+  ASSIGN_OR_RETURN(const std::vector<float> our_y,
+                   memory.Read(ys, rows * width));
   report->CompareTensor("y", our_y, y, kTolerance);
   return CompareCoreGradients(file, order, layer.get(), report);
 }

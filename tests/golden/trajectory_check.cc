@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "tests/golden/device_memory.h"
 #include "tests/golden/golden_file.h"
 #include "tests/golden/model_checks.h"
 #include "tests/golden/reference_batch.h"
@@ -59,49 +59,49 @@ absl::StatusOr<Plan> ReadPlan(const Safetensors& file, float threshold) {
 }
 
 absl::StatusOr<Trajectory> Train(const Safetensors& file, const Plan& plan,
-                                 const trainer::ModelConfig& config) {
+                                 const trainer::ModelConfig& config,
+                                 kernels::Backend* backend) {
   ASSIGN_OR_RETURN(trainer::Batch batch, ReferenceBatch(file, 0, plan.steps));
-  const auto backend = kernels::CreateCpuBackend({1, 0});
   ASSIGN_OR_RETURN(const auto model,
-                   trainer::Model::Create(config, batch.size, backend.get()));
+                   trainer::Model::Create(config, batch.size, backend));
   const trainer::ParameterLayout& layout = model->layout();
-  ASSIGN_OR_RETURN(std::vector<float> parameters,
+  ASSIGN_OR_RETURN(const std::vector<float> initial,
                    ReferenceValues(file, "init.", layout));
   const int64_t size = layout.size();
-  std::vector<float> gradients(size), first(size), second(size);
+  DeviceMemory memory(backend);
+  ASSIGN_OR_RETURN(float* const parameters, memory.Floats(initial));
+  ASSIGN_OR_RETURN(float* const gradients, memory.Zeros(size));
+  ASSIGN_OR_RETURN(float* const first, memory.Zeros(size));
+  ASSIGN_OR_RETURN(float* const second, memory.Zeros(size));
+  ASSIGN_OR_RETURN(const kernels::StepState* const state, memory.State());
   ASSIGN_OR_RETURN(const auto objective,
                    trainer::CreateObjective(
                        v1::ObjectiveSpec::REFERENCE, plan.objective,
                        ReferenceSizeLayers(layout, model->tensorised_layers()),
-                       layout, backend.get()));
-  ASSIGN_OR_RETURN(
-      const auto optimizer,
-      trainer::AdamW::Create(plan.optimizer, layout, backend.get()));
+                       layout, backend));
+  ASSIGN_OR_RETURN(const auto optimizer,
+                   trainer::AdamW::Create(plan.optimizer, layout, backend));
   Trajectory result;
-  kernels::StepState state;
   for (int64_t i = 0; i < plan.steps; ++i) {
     ASSIGN_OR_RETURN(batch, ReferenceBatch(file, i, plan.steps));
-    std::fill(gradients.begin(), gradients.end(), 0.0f);
-    RETURN_IF_ERROR(model->Forward(batch, parameters.data(), true, &state));
-    RETURN_IF_ERROR(model->Backward(parameters.data(), gradients.data()));
+    RETURN_IF_ERROR(backend->Fill({gradients, size}, 0));
+    RETURN_IF_ERROR(model->Forward(batch, parameters, true, state));
+    RETURN_IF_ERROR(model->Backward(parameters, gradients));
     ASSIGN_OR_RETURN(const trainer::LossTotals totals, model->ReadLoss());
     const double loss = totals.loss_sum / totals.labels;
     ASSIGN_OR_RETURN(
         const trainer::ObjectiveStep step,
-        objective->Apply({loss, loss},
-                         i < plan.early_steps ? v1::EARLY : v1::LATE,
-                         1 / totals.labels, {parameters.data(), size},
-                         {gradients.data(), size}));
+        objective->Apply(
+            {loss, loss}, i < plan.early_steps ? v1::EARLY : v1::LATE,
+            1 / totals.labels, {parameters, size}, {gradients, size}));
     result.loss.push_back(loss);
     result.rank_loss.push_back(step.mean_alive_entry);
     result.size.push_back(step.size);
     result.on_size.push_back(step.on_size);
-    RETURN_IF_ERROR(
-        optimizer
-            ->Step(i + 1, 1, {parameters.data(), size},
-                   {gradients.data(), size},
-                   {{first.data(), size}, {second.data(), size}, {}})
-            .status());
+    RETURN_IF_ERROR(optimizer
+                        ->Step(i + 1, 1, {parameters, size}, {gradients, size},
+                               {{first, size}, {second, size}, {}})
+                        .status());
   }
   return result;
 }
@@ -146,7 +146,8 @@ void CompareDecisions(const Plan& plan, const Trajectory& ours,
 
 }  // namespace
 
-absl::Status CheckTrajectory(const Safetensors& file, Report* report) {
+absl::Status CheckTrajectory(const Safetensors& file, kernels::Backend* backend,
+                             Report* report) {
   ASSIGN_OR_RETURN(const trainer::ModelConfig config,
                    ReferenceConfig(file, "init."));
   ASSIGN_OR_RETURN(const Plan plan, ReadPlan(file, config.rank_threshold));
@@ -159,7 +160,7 @@ absl::Status CheckTrajectory(const Safetensors& file, Report* report) {
       size.size() != steps || lambda.size() != steps) {
     return absl::DataLossError("loss, rank_loss, size, lambda do not fit");
   }
-  ASSIGN_OR_RETURN(const Trajectory ours, Train(file, plan, config));
+  ASSIGN_OR_RETURN(const Trajectory ours, Train(file, plan, config, backend));
 
   CompareFirst("loss", ours.loss, loss, report);
   CompareFirst("rank_loss", ours.rank_loss, rank_loss, report);

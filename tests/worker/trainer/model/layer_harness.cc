@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "worker/trainer/model/adapter_linear.h"
 #include "worker/trainer/model/cola_linear.h"
@@ -14,8 +15,10 @@
 
 namespace comera::trainer {
 
-LayerHarness::LayerHarness(const Factorisation&, float threshold)
-    : backend_(kernels::CreateCpuBackend({1, 0})),
+LayerHarness::LayerHarness(float threshold,
+                           std::unique_ptr<kernels::Backend> backend)
+    : backend_(backend != nullptr ? std::move(backend)
+                                  : kernels::CreateCpuBackend({1, 0})),
       memory_(backend_.get(), /*stages=*/1) {
   config_.rank_threshold = threshold;
   plan_.backend = backend_.get();
@@ -25,12 +28,11 @@ LayerHarness::LayerHarness(const Factorisation&, float threshold)
   plan_.layout = &layout_;
 }
 
-std::unique_ptr<LayerHarness> LayerHarness::ForLinear(int64_t inputs,
-                                                      int64_t outputs,
-                                                      const Factorisation& f,
-                                                      float threshold,
-                                                      int64_t max_rows) {
-  std::unique_ptr<LayerHarness> harness(new LayerHarness(f, threshold));
+std::unique_ptr<LayerHarness> LayerHarness::ForLinear(
+    int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
+    int64_t max_rows, std::unique_ptr<kernels::Backend> backend) {
+  std::unique_ptr<LayerHarness> harness(
+      new LayerHarness(threshold, std::move(backend)));
   const FactorisableLayer layer = {"layer", "layer", "attention", inputs,
                                    outputs, false,   false};
   AddLayer(layer, f, &harness->layout_);
@@ -55,7 +57,7 @@ std::unique_ptr<LayerHarness> LayerHarness::ForLinear(int64_t inputs,
 std::unique_ptr<LayerHarness> LayerHarness::ForGroups(
     int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
     int64_t max_rows, const std::vector<int>& ends) {
-  std::unique_ptr<LayerHarness> harness(new LayerHarness(f, threshold));
+  std::unique_ptr<LayerHarness> harness(new LayerHarness(threshold, nullptr));
   const FactorisableLayer layer = {"layer", "layer", "attention", inputs,
                                    outputs, false,   false};
   AddLayer(layer, f, &harness->layout_);
@@ -68,7 +70,7 @@ std::unique_ptr<LayerHarness> LayerHarness::ForGroups(
 std::unique_ptr<LayerHarness> LayerHarness::ForGone(int64_t inputs,
                                                     int64_t outputs,
                                                     const Factorisation& f) {
-  std::unique_ptr<LayerHarness> harness(new LayerHarness(f, 0));
+  std::unique_ptr<LayerHarness> harness(new LayerHarness(0, nullptr));
   AddLayer({"layer", "layer", "attention", inputs, outputs, false, false}, f,
            &harness->layout_);
   harness->linear_ = std::make_unique<GoneLinear>(harness->plan_, "layer");
@@ -76,12 +78,11 @@ std::unique_ptr<LayerHarness> LayerHarness::ForGone(int64_t inputs,
   return harness;
 }
 
-std::unique_ptr<LayerHarness> LayerHarness::ForEmbedding(int64_t vocabulary,
-                                                         int64_t width,
-                                                         const Factorisation& f,
-                                                         float threshold,
-                                                         int64_t max_ids) {
-  std::unique_ptr<LayerHarness> harness(new LayerHarness(f, threshold));
+std::unique_ptr<LayerHarness> LayerHarness::ForEmbedding(
+    int64_t vocabulary, int64_t width, const Factorisation& f, float threshold,
+    int64_t max_ids, std::unique_ptr<kernels::Backend> backend) {
+  std::unique_ptr<LayerHarness> harness(
+      new LayerHarness(threshold, std::move(backend)));
   AddLayer({"layer", "layer", "embedding", vocabulary, width, true, false}, f,
            &harness->layout_);
   if (f.dense()) {

@@ -14,15 +14,14 @@
 
 namespace comera::trainer {
 
-// Linear layers are named "layer"; max_rows bounds one row block. Processor
-// memory, so host pointers serve as device pointers.
+// Linear layers are named "layer"; max_rows bounds one row block. Without a
+// backend it is one thread of the processor, whose memory is the host's, so
+// that step() serves as it is.
 class LayerHarness {
  public:
-  static std::unique_ptr<LayerHarness> ForLinear(int64_t inputs,
-                                                 int64_t outputs,
-                                                 const Factorisation& f,
-                                                 float threshold,
-                                                 int64_t max_rows);
+  static std::unique_ptr<LayerHarness> ForLinear(
+      int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
+      int64_t max_rows, std::unique_ptr<kernels::Backend> backend = nullptr);
   // As above, factorised, contracted in these groups (ContractedLinear).
   static std::unique_ptr<LayerHarness> ForGroups(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
@@ -30,11 +29,10 @@ class LayerHarness {
   // Of a factorised layer whose ranks are 0.
   static std::unique_ptr<LayerHarness> ForGone(int64_t inputs, int64_t outputs,
                                                const Factorisation& f);
-  static std::unique_ptr<LayerHarness> ForEmbedding(int64_t vocabulary,
-                                                    int64_t width,
-                                                    const Factorisation& f,
-                                                    float threshold,
-                                                    int64_t max_ids);
+  static std::unique_ptr<LayerHarness> ForEmbedding(
+      int64_t vocabulary, int64_t width, const Factorisation& f,
+      float threshold, int64_t max_ids,
+      std::unique_ptr<kernels::Backend> backend = nullptr);
 
   Linear& linear() { return *linear_; }
   WordEmbedding& embedding() { return *embedding_; }
@@ -51,7 +49,7 @@ class LayerHarness {
   Step step();
 
  private:
-  LayerHarness(const Factorisation& f, float threshold);
+  LayerHarness(float threshold, std::unique_ptr<kernels::Backend> backend);
   void Commit();
 
   std::unique_ptr<kernels::Backend> backend_;
