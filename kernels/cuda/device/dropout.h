@@ -54,6 +54,16 @@ __device__ __forceinline__ void DropoutScales(const DeviceDropout& d,
   }
 }
 
+// v times the multipliers of columns 8 * group and on, if there is a dropout.
+__device__ __forceinline__ void MaskRun(const DeviceDropout& d, int64_t i,
+                                        int64_t group, float (&v)[8]) {
+  if (d.state == nullptr) return;
+  float scales[8];
+  DropoutScales(d, RowOf(d, i), static_cast<uint32_t>(group), scales);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) v[k] *= scales[k];
+}
+
 }  // namespace comera::kernels
 
 #endif  // COMERA_KERNELS_CUDA_DEVICE_DROPOUT_H_

@@ -139,8 +139,10 @@ OpCase Backward(float rate, Wanted wanted, int64_t rows, int64_t cols) {
 
 std::vector<OpCase> LayerNormCases() {
   std::vector<OpCase> cases;
-  const std::pair<int64_t, int64_t> shapes[] = {{0, 8},  {0, 0},    {1, 1},
-                                                {3, 37}, {67, 300}, {400, 96}};
+  // The last four: of every width that a backend may treat apart.
+  const std::pair<int64_t, int64_t> shapes[] = {
+      {0, 8},    {0, 0},   {1, 1},    {3, 37},   {67, 300},
+      {400, 96}, {5, 768}, {3, 1024}, {3, 1500}, {2, 4100}};
   for (const auto& [rows, cols] : shapes) {
     cases.push_back(Forward(0, true, rows, cols));
     cases.push_back(Forward(0.1f, true, rows, cols));

@@ -162,6 +162,8 @@ std::vector<OpCase> LookupCases() {
   AddRowCases(5, 0, 4, &cases);
   AddRowCases(7, 33, 50, &cases);
   AddRowCases(40, 257, 300, &cases);
+  // Many rows, and many numbers: several passes and blocks of a sort.
+  AddRowCases(70000, 2, 3000, &cases);
   AddSumCase(1, 1, 1, 1, &cases);
   AddSumCase(5, 3, 0, 0, &cases);
   AddSumCase(5, 3, 0, 2, &cases);

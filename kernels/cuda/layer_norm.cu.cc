@@ -1,0 +1,244 @@
+#include <cuda_runtime.h>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/dropout.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/vector_access.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr int kRowsPerBlock = 8;  // a warp to a row
+// Columns that a warp holds in registers, eight to a lane and group.
+constexpr int64_t kGroupColumns = 256;
+constexpr int64_t kMostGroups = 4;
+
+struct Operands {
+  DeviceDropout dropout;
+  ConstMatrix x, residual;
+  const float *gamma, *beta;
+  float epsilon;
+  Matrix normalised;
+  float* inverse_deviation;
+  Matrix y;
+};
+
+// dropout(x) + residual of eight columns.
+template <bool kAligned>
+__device__ __forceinline__ void LoadSum(const Operands& p, int64_t row,
+                                        const DropoutRow& random, int64_t group,
+                                        int64_t count, float (&sum)[8]) {
+  LoadRun<kAligned>(p.x.data + row * p.x.stride + 8 * group, count, sum);
+  if (p.dropout.state != nullptr && count > 0) {
+    float scales[8];
+    DropoutScales(p.dropout, random, static_cast<uint32_t>(group), scales);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum[i] *= scales[i];
+  }
+  if (p.residual.data != nullptr) {
+    float add[8];
+    LoadRun<kAligned>(p.residual.data + row * p.residual.stride + 8 * group,
+                      count, add);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum[i] += add[i];
+  }
+}
+
+template <bool kAligned>
+__device__ __forceinline__ void StoreNormalised(const Operands& p, int64_t row,
+                                                int64_t group, int64_t count,
+                                                float mean, float inverse,
+                                                const float (&sum)[8]) {
+  float gamma[8], beta[8], normalised[8], y[8];
+  LoadRun<kAligned>(p.gamma + 8 * group, count, gamma);
+  LoadRun<kAligned>(p.beta + 8 * group, count, beta);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    normalised[i] = (sum[i] - mean) * inverse;
+    y[i] = normalised[i] * gamma[i] + beta[i];
+  }
+  StoreRun<kAligned>(normalised, count,
+                     p.normalised.data + row * p.normalised.stride + 8 * group);
+  StoreRun<kAligned>(y, count, p.y.data + row * p.y.stride + 8 * group);
+}
+
+template <int kGroups, bool kAligned>
+__global__ void __launch_bounds__(32 * kRowsPerBlock)
+    NormWarpKernel(Operands p) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsPerBlock +
+                      static_cast<int>(threadIdx.x) / 32;
+  if (row >= p.x.rows) return;
+  const int64_t cols = p.x.cols;
+  DropoutRow random = {};
+  if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
+  float v[kGroups][8];
+  float sum = 0;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t group = lane + 32 * g;
+    LoadSum<kAligned>(p, row, random, group, cols - 8 * group, v[g]);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += v[g][i];
+  }
+  const float mean = WarpSum(sum) / static_cast<float>(cols);
+  float squares = 0;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t count = cols - 8 * (lane + 32 * g);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float d = i < count ? v[g][i] - mean : 0.0f;
+      squares += d * d;
+    }
+  }
+  const float inverse =
+      1.0f / sqrtf(WarpSum(squares) / static_cast<float>(cols) + p.epsilon);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t group = lane + 32 * g;
+    StoreNormalised<kAligned>(p, row, group, cols - 8 * group, mean, inverse,
+                              v[g]);
+  }
+  if (lane == 0) p.inverse_deviation[row] = inverse;
+}
+
+// A block to a row of any width; the sums wait in `normalised`.
+template <bool kAligned>
+__global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
+  const int64_t row = blockIdx.x, cols = p.x.cols;
+  DropoutRow random = {};
+  if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
+  float* const sums = p.normalised.data + row * p.normalised.stride;
+  float sum = 0, squares = 0;
+  for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
+    float v[8];
+    LoadSum<kAligned>(p, row, random, group, cols - 8 * group, v);
+    StoreRun<kAligned>(v, cols - 8 * group, sums + 8 * group);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += v[i];
+  }
+  const float mean = BlockSum(sum) / static_cast<float>(cols);
+  for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
+    float v[8];
+    LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float d = i < cols - 8 * group ? v[i] - mean : 0.0f;
+      squares += d * d;
+    }
+  }
+  const float inverse =
+      1.0f / sqrtf(BlockSum(squares) / static_cast<float>(cols) + p.epsilon);
+  for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
+    float v[8];
+    LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
+    StoreNormalised<kAligned>(p, row, group, cols - 8 * group, mean, inverse,
+                              v);
+  }
+  if (threadIdx.x == 0) p.inverse_deviation[row] = inverse;
+}
+
+template <bool kAligned>
+absl::Status LaunchNorm(cudaStream_t stream, const Operands& p) {
+  constexpr char kOp[] = "ResidualLayerNorm";
+  const LaunchShape warps = {Blocks(p.x.rows, kRowsPerBlock),
+                             32 * kRowsPerBlock, 0, stream};
+  switch ((p.x.cols + kGroupColumns - 1) / kGroupColumns) {
+    case 1:
+      return Launch(kOp, warps, NormWarpKernel<1, kAligned>, p);
+    case 2:
+      return Launch(kOp, warps, NormWarpKernel<2, kAligned>, p);
+    case 3:
+      return Launch(kOp, warps, NormWarpKernel<3, kAligned>, p);
+    case kMostGroups:
+      return Launch(kOp, warps, NormWarpKernel<kMostGroups, kAligned>, p);
+    default:
+      return Launch(kOp, {Blocks(p.x.rows, 1), 256, 0, stream},
+                    NormBlockKernel<kAligned>, p);
+  }
+}
+
+// y = dropout(normalised * gamma + beta), eight columns to a thread.
+template <bool kAligned>
+__global__ void __launch_bounds__(256)
+    OutputKernel(DeviceDropout dropout, ConstMatrix normalised,
+                 const float* gamma, const float* beta, Matrix y,
+                 int64_t groups) {
+  const int64_t total = y.rows * groups;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       at < total; at += step) {
+    const int64_t row = Divide(at, groups), group = at - row * groups;
+    const int64_t count = y.cols - 8 * group;
+    float v[8], g[8], b[8];
+    LoadRun<kAligned>(normalised.data + row * normalised.stride + 8 * group,
+                      count, v);
+    LoadRun<kAligned>(gamma + 8 * group, count, g);
+    LoadRun<kAligned>(beta + 8 * group, count, b);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = v[i] * g[i] + b[i];
+    MaskRun(dropout, row, group, v);
+    StoreRun<kAligned>(v, count, y.data + row * y.stride + 8 * group);
+  }
+}
+
+}  // namespace
+
+absl::Status CudaBackend::ResidualLayerNorm(const DropoutKey& key,
+                                            ConstMatrix x, ConstMatrix residual,
+                                            ConstVector gamma, ConstVector beta,
+                                            float epsilon, Matrix normalised,
+                                            Vector inverse_deviation,
+                                            Matrix y) {
+  constexpr char kOp[] = "ResidualLayerNorm";
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  if (residual.data != nullptr) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, x.rows, x.cols));
+  }
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, x.cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, x.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, x.rows, x.cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, x.rows));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
+  if (x.cols == 0) return absl::OkStatus();
+  const Operands p = {MakeDeviceDropout(key),
+                      x,
+                      residual,
+                      gamma.data,
+                      beta.data,
+                      epsilon,
+                      normalised,
+                      inverse_deviation.data,
+                      y};
+  const bool aligned = RowsAligned(x) && RowsAligned(normalised) &&
+                       RowsAligned(y) && Aligned(gamma) && Aligned(beta) &&
+                       (residual.data == nullptr || RowsAligned(residual));
+  return aligned ? LaunchNorm<true>(stream_, p) : LaunchNorm<false>(stream_, p);
+}
+
+absl::Status CudaBackend::LayerNormOutput(const DropoutKey& key,
+                                          ConstMatrix normalised,
+                                          ConstVector gamma, ConstVector beta,
+                                          Matrix y) {
+  constexpr char kOp[] = "LayerNormOutput";
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, normalised.cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, normalised.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, normalised.rows, normalised.cols));
+  const int64_t groups = (y.cols + 7) / 8;
+  if (y.rows == 0 || groups == 0) return absl::OkStatus();
+  const LaunchShape shape = Shape(Blocks(y.rows * groups, 256, 132 * 16), 256);
+  const bool aligned = RowsAligned(normalised) && RowsAligned(y) &&
+                       Aligned(gamma) && Aligned(beta);
+  return Launch(kOp, shape, aligned ? OutputKernel<true> : OutputKernel<false>,
+                MakeDeviceDropout(key), normalised, gamma.data, beta.data, y,
+                groups);
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,200 @@
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/column_sums.h"
+#include "kernels/cuda/device/dropout.h"
+#include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/vector_access.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+// Columns that a block holds in registers, eight to a thread.
+constexpr int64_t kMostThreads = 512;
+constexpr int64_t kMostColumns = 8 * kMostThreads;
+constexpr int64_t kMostBlocks = 132 * 8;
+
+struct Operands {
+  DeviceDropout dropout;
+  ConstMatrix grad_y, normalised;
+  const float *inverse_deviation, *gamma;
+  Matrix grad_x, grad_residual;
+};
+
+// With g = grad_y * gamma: (g - mean(g) - normalised * mean(g * normalised))
+// times the inverse deviation, of eight columns.
+template <bool kAligned>
+__device__ __forceinline__ void StoreGradient(const Operands& p, int64_t row,
+                                              int64_t group, int64_t count,
+                                              float mean, float mean_product,
+                                              const float (&g)[8],
+                                              const float (&normalised)[8]) {
+  const float inverse = p.inverse_deviation[row];
+  float grad[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    grad[i] = (g[i] - mean - normalised[i] * mean_product) * inverse;
+  }
+  if (p.grad_residual.data != nullptr) {
+    StoreRun<kAligned>(
+        grad, count,
+        p.grad_residual.data + row * p.grad_residual.stride + 8 * group);
+  }
+  if (p.grad_x.data != nullptr) {
+    if (count > 0) MaskRun(p.dropout, row, group, grad);
+    StoreRun<kAligned>(grad, count,
+                       p.grad_x.data + row * p.grad_x.stride + 8 * group);
+  }
+}
+
+// A block takes a run of rows, one after the other, and keeps its part of the
+// sums over rows in registers. partial[blockIdx.x] = {of gamma, of beta}.
+template <bool kAligned>
+__global__ void __launch_bounds__(kMostThreads)
+    BackwardRowsKernel(Operands p, float* partial) {
+  __shared__ float2 sums[2][kMostThreads / 32];
+  const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const int64_t group = threadIdx.x, count = cols - 8 * group;
+  float gamma[8], gamma_sum[8] = {}, beta_sum[8] = {};
+  LoadRun<kAligned>(p.gamma + 8 * group, count, gamma);
+  const int64_t last = rows * (blockIdx.x + 1) / gridDim.x;
+  for (int64_t row = rows * blockIdx.x / gridDim.x; row < last; ++row) {
+    float g[8], normalised[8];
+    LoadRun<kAligned>(p.grad_y.data + row * p.grad_y.stride + 8 * group, count,
+                      g);
+    LoadRun<kAligned>(p.normalised.data + row * p.normalised.stride + 8 * group,
+                      count, normalised);
+    float sum = 0, product = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      gamma_sum[i] += g[i] * normalised[i];
+      beta_sum[i] += g[i];
+      g[i] *= gamma[i];
+      sum += g[i];
+      product += g[i] * normalised[i];
+    }
+    sum = WarpSum(sum);
+    product = WarpSum(product);
+    // Two rows' sums in turn, so that one barrier a row is enough.
+    float2(&row_sums)[kMostThreads / 32] = sums[row % 2];
+    if (lane == 0) row_sums[warp] = make_float2(sum, product);
+    __syncthreads();
+    sum = product = 0;
+    for (int w = 0; w < warps; ++w) {
+      sum += row_sums[w].x;
+      product += row_sums[w].y;
+    }
+    StoreGradient<kAligned>(p, row, group, count,
+                            sum / static_cast<float>(cols),
+                            product / static_cast<float>(cols), g, normalised);
+  }
+  float* const to = partial + 2 * cols * blockIdx.x + 8 * group;
+  StoreRun<false>(gamma_sum, count, to);
+  StoreRun<false>(beta_sum, count, to + cols);
+}
+
+// A block to a row of any width, without the sums over rows.
+__global__ void __launch_bounds__(256) BackwardWideKernel(Operands p) {
+  const int64_t row = blockIdx.x, cols = p.grad_y.cols;
+  const float* const grad_y = p.grad_y.data + row * p.grad_y.stride;
+  const float* const normalised = p.normalised.data + row * p.normalised.stride;
+  float sum = 0, product = 0;
+  for (int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+    const float g = grad_y[i] * p.gamma[i];
+    sum += g;
+    product += g * normalised[i];
+  }
+  sum = BlockSum(sum) / static_cast<float>(cols);
+  product = BlockSum(product) / static_cast<float>(cols);
+  for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
+    const int64_t count = cols - 8 * group;
+    float g[8], gamma[8], n[8];
+    LoadRun<false>(grad_y + 8 * group, count, g);
+    LoadRun<false>(p.gamma + 8 * group, count, gamma);
+    LoadRun<false>(normalised + 8 * group, count, n);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) g[i] *= gamma[i];
+    StoreGradient<false>(p, row, group, count, sum, product, g, n);
+  }
+}
+
+struct GammaElement {
+  ConstMatrix grad_y, normalised;
+  __device__ float operator()(int64_t row, int64_t column) const {
+    return grad_y.data[row * grad_y.stride + column] *
+           normalised.data[row * normalised.stride + column];
+  }
+};
+struct BetaElement {
+  ConstMatrix grad_y;
+  __device__ float operator()(int64_t row, int64_t column) const {
+    return grad_y.data[row * grad_y.stride + column];
+  }
+};
+
+bool AllAligned(const Operands& p) {
+  return RowsAligned(p.grad_y) && RowsAligned(p.normalised) &&
+         reinterpret_cast<uintptr_t>(p.gamma) % 16 == 0 &&
+         (p.grad_x.data == nullptr || RowsAligned(p.grad_x)) &&
+         (p.grad_residual.data == nullptr || RowsAligned(p.grad_residual));
+}
+
+}  // namespace
+
+absl::Status CudaBackend::ResidualLayerNormBackward(
+    const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+    ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
+    Matrix grad_residual, Vector grad_gamma, Vector grad_beta) {
+  constexpr char kOp[] = "ResidualLayerNormBackward";
+  const int64_t rows = grad_y.rows, cols = grad_y.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  if (grad_x.data != nullptr) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
+  }
+  if (grad_residual.data != nullptr) {
+    RETURN_IF_ERROR(
+        CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
+  }
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  if (rows == 0 || cols == 0) return absl::OkStatus();
+
+  const Operands p = {MakeDeviceDropout(key), grad_y,     normalised,
+                      inverse_deviation.data, gamma.data, grad_x,
+                      grad_residual};
+  float* const partial = Scratch<float>();
+  if (cols > kMostColumns) {
+    // The sums first: what follows may overwrite grad_y.
+    RETURN_IF_ERROR(AddColumnSums(kOp, stream_, rows, cols,
+                                  GammaElement{grad_y, normalised}, partial,
+                                  kScratchBytes, grad_gamma.data));
+    RETURN_IF_ERROR(AddColumnSums(kOp, stream_, rows, cols, BetaElement{grad_y},
+                                  partial, kScratchBytes, grad_beta.data));
+    return Launch(kOp, Shape(Blocks(rows, 1), 256), BackwardWideKernel, p);
+  }
+  const int64_t room = kScratchBytes / (2 * cols * int64_t{sizeof(float)});
+  const int64_t blocks = std::min({(rows + 7) / 8, kMostBlocks, room});
+  const unsigned threads = 32 * Blocks(cols, 8 * 32);
+  RETURN_IF_ERROR(Launch(
+      kOp, Shape(static_cast<unsigned>(blocks), threads),
+      AllAligned(p) ? BackwardRowsKernel<true> : BackwardRowsKernel<false>, p,
+      partial));
+  RETURN_IF_ERROR(AddPartialRows(kOp, stream_, partial, blocks, cols, 2 * cols,
+                                 grad_gamma.data));
+  return AddPartialRows(kOp, stream_, partial + cols, blocks, cols, 2 * cols,
+                        grad_beta.data);
+}
+
+}  // namespace comera::kernels

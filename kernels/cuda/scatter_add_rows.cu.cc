@@ -1,0 +1,88 @@
+// table[rows[j], :] += in[j, :] without atomics: the numbers are sorted,
+// stably, and each run of equal ones has one owner that adds in order of j.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/radix_sort.h"
+#include "kernels/cuda/device/vector_access.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+// Numbers of one sort; more are taken in turn.
+constexpr int64_t kMostNumbers = int64_t{1} << 20;
+constexpr int64_t kListBytes = kMostNumbers * sizeof(int32_t);
+constexpr int64_t kCountBytes =
+    kMostNumbers / kSortTile * kDigits * int64_t{sizeof(int)};
+
+// Four columns to a thread; only the first of a run of equal numbers has work.
+template <bool kAligned>
+__global__ void __launch_bounds__(256)
+    AddRunsKernel(ConstMatrix in, SortList sorted, Matrix table, int64_t runs) {
+  const int64_t total = in.rows * runs;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       at < total; at += step) {
+    int64_t i = Divide(at, runs);
+    const int64_t column = 4 * (at - i * runs), count = in.cols - column;
+    const int32_t row = sorted.keys[i];
+    if (i > 0 && sorted.keys[i - 1] == row) continue;
+    float* const to = table.data + row * table.stride + column;
+    float sum[4];
+    LoadRun<kAligned>(to, count, sum);
+#pragma unroll 4
+    for (; i < in.rows && sorted.keys[i] == row; ++i) {
+      float x[4];
+      LoadRun<kAligned>(in.data + sorted.places[i] * in.stride + column, count,
+                        x);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum[k] += x[k];
+    }
+    StoreRun<kAligned>(sum, count, to);
+  }
+}
+
+}  // namespace
+
+absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
+                                         Matrix table) {
+  constexpr char kOp[] = "ScatterAddRows";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "table", table));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "in", in, rows.size, table.cols));
+  RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
+  if (in.cols == 0) return absl::OkStatus();
+  static_assert(4 * kListBytes + kCountBytes <= kScratchBytes);
+  int* const counts = Scratch<int>(4 * kListBytes);
+  const bool aligned = RowsAligned(in) && RowsAligned(table);
+  for (int64_t first = 0; first < rows.size; first += kMostNumbers) {
+    const int n = static_cast<int>(std::min(kMostNumbers, rows.size - first));
+    const unsigned tiles = Blocks(n, kSortTile);
+    SortList from = {const_cast<int32_t*>(rows.data) + first, nullptr};
+    int half = 0;
+    for (int shift = 0; shift == 0 || (table.rows - 1) >> shift > 0;
+         shift += 8) {
+      const SortList to = {Scratch<int32_t>(2 * half * kListBytes),
+                           Scratch<int32_t>((2 * half + 1) * kListBytes)};
+      RETURN_IF_ERROR(Launch(kOp, Shape(tiles, kSortThreads), CountDigitsKernel,
+                             from.keys, n, shift, counts));
+      RETURN_IF_ERROR(Launch(kOp, Shape(1, 1024), SumBeforeKernel, counts,
+                             static_cast<int>(tiles) * kDigits));
+      RETURN_IF_ERROR(Launch(kOp, Shape(tiles, kSortThreads), MoveByDigitKernel,
+                             from, n, shift, counts, to));
+      from = to;
+      half = 1 - half;
+    }
+    const ConstMatrix part(in.data + first * in.stride, n, in.cols, in.stride);
+    const int64_t runs = (in.cols + 3) / 4;
+    RETURN_IF_ERROR(Launch(kOp, Shape(Blocks(n * runs, 256, 132 * 32), 256),
+                           aligned ? AddRunsKernel<true> : AddRunsKernel<false>,
+                           part, from, table, runs));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::kernels
