@@ -28,8 +28,14 @@ class CostBackend final : public Backend {
   // --- memory
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     if (bytes < 0) return absl::InvalidArgumentError("Allocate: negative size");
+    if (costs_->memory_limit_bytes > 0 &&
+        bytes > costs_->memory_limit_bytes - costs_->allocated_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot allocate ", bytes, " bytes"));
+    }
     const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+    // Not writable, so that a limit on the process's data does not count it.
+    void* memory = mmap(nullptr, size, PROT_READ,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       return absl::ResourceExhaustedError(

@@ -26,6 +26,8 @@ struct OperationCosts {
   Entry total;
   int64_t allocated_bytes = 0;  // now
   int64_t most_allocated_bytes = 0;
+  // All allocations together; 0: as much as there are addresses.
+  int64_t memory_limit_bytes = 0;
 
   // Forgets the work, not the memory.
   void Clear();

@@ -125,6 +125,8 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   options.resume = task.resume();
   options.backend = backend.get();
   options.device = device;
+  options.check_memory = task.device() == v1::ResourceSpec::GPU ||
+                         backend_options.memory_limit_bytes > 0;
   options.data = data.get();
   options.communicator = gang->get();
   if (task.rank() == 0) {

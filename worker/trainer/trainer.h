@@ -51,6 +51,10 @@ struct TrainerOptions {
   bool seal_steps = true;
 #endif
 
+  // Whether the whole job is compared with the backend's free memory before any
+  // is taken. Where the system can swap, that would refuse what works.
+  bool check_memory = false;
+
   // All pointers must outlive the trainer.
   kernels::Backend* backend = nullptr;
   // What that computes on, for reports.
@@ -146,6 +150,8 @@ class Trainer {
   absl::StatusOr<TrainingState> Capture();
   absl::StatusOr<std::unique_ptr<ModelPlan>> MakePlan(
       ModelConfig config, const TrainingPhase& phase) const;
+  // ResourceExhausted: training with these ranks does not fit (memory_check.h).
+  absl::Status CheckFree(const ModelConfig& config) const;
   // Objective and optimiser for the plan as it is.
   absl::Status BindPlan();
   // The plan for steps of this phase.

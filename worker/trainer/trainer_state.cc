@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "proto/job_targets.h"
 #include "worker/trainer/failure.h"
+#include "worker/trainer/memory_check.h"
 #include "worker/trainer/model/model_layout.h"
 #include "worker/trainer/model/model_size.h"
 #include "worker/trainer/objective/create_objective.h"
@@ -103,6 +104,12 @@ absl::StatusOr<std::unique_ptr<ModelPlan>> Trainer::MakePlan(
                            options_.model_factory, options_.backend);
 }
 
+absl::Status Trainer::CheckFree(const ModelConfig& config) const {
+  if (!options_.check_memory) return absl::OkStatus();
+  return CheckMemory(options_.spec, config, world_size(),
+                     options_.model_factory, options_.backend);
+}
+
 absl::Status Trainer::PlanFor(const TrainingPhase& phase) {
   const int64_t share = phase.batch_size / world_size();
   if (phases_.phases().size() == 1 || (plan_->config().length == phase.length &&
@@ -132,6 +139,7 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
     }
   }
   initial_config_.machine = options_.machine;
+  RETURN_IF_ERROR(CheckFree(initial_config_));
   ASSIGN_OR_RETURN(plan_, MakePlan(initial_config_, phases_.At(0)));
   TrainingState state;
   state.fingerprint = fingerprint_;
@@ -219,6 +227,7 @@ absl::Status Trainer::Adopt(TrainingState state) {
         "checkpoint: its stage and targets are not those of the job");
   }
   if (plan_ == nullptr) {
+    RETURN_IF_ERROR(CheckFree(config));
     ASSIGN_OR_RETURN(plan_,
                      MakePlan(config, phases_.At(state.progress.own_step())));
   }

@@ -258,6 +258,27 @@ TEST_F(TrainerProcessTest, TooLittleMemoryIsSaid) {
   }
 }
 
+TEST_F(TrainerProcessTest, ABatchThatFitsIsTold) {
+#if defined(__SANITIZE_ADDRESS__) || defined(COMERA_TSAN)
+  GTEST_SKIP() << "sanitizers need more memory than any such limit";
+#endif
+  const std::string path = TaskFile("w", 10);
+  ASSERT_OK_AND_ASSIGN(std::string json, ReadFile(path));
+  ASSERT_OK(WriteFileAtomically(
+      path, absl::StrReplaceAll(
+                json, {{R"("training":)",
+                        R"("resources": {"memory_bytes": 200000000},)"
+                        R"( "training":)"},
+                       {R"("batch_size": 4)", R"("batch_size": 100000)"}})));
+  Process process({"--task=" + path});
+  const std::vector<v1::TrainerEvent> events = process.RestOfEvents();
+  EXPECT_EQ(process.Wait(), 1);
+  ASSERT_FALSE(events.empty());
+  const v1::Failure& failure = events.back().failure();
+  EXPECT_EQ(failure.failure_class(), v1::OUT_OF_MEMORY);
+  EXPECT_THAT(failure.message(), HasSubstr("would fit, 100000 does not"));
+}
+
 TEST_F(TrainerProcessTest, VersionAndHelp) {
   std::string line;
   Process version({"--version"});
