@@ -56,7 +56,7 @@ absl::Status CudaBackend::RankSpaceFfn(ConstMatrix t1, ConstMatrix b1,
               Shape::kThreads, Shape::kBytes),
           FfnTokensKernel<precision.value, tiles.value, false>, p));
       if (parts == 1) return absl::OkStatus();
-      return SumParts(stream_, floats, parts, p.part_floats, false, t2);
+      return SumParts(stream_, {{floats, parts, p.part_floats, false, t2}});
     });
   });
 }

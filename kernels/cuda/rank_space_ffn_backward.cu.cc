@@ -49,6 +49,7 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
   }
   return SwitchPrecision(options_.precision, [&](auto precision) {
     return SwitchTiles(split.rank_tiles(), [&](auto tiles) -> absl::Status {
+      PartialSums tokens;  // none if the kernel writes grad_t1 itself
       if (grad_t1.cols > 0) {
         using Shape = FfnTokensShape<precision.value, tiles.value, true>;
         const int64_t parts = split.parts(Shape::kRows);
@@ -72,11 +73,10 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
                 Shape::kThreads, Shape::kBytes),
             FfnTokensKernel<precision.value, tiles.value, true>, p));
         if (parts > 1) {
-          RETURN_IF_ERROR(
-              SumParts(stream_, floats, parts, p.part_floats, false, grad_t1));
+          tokens = {floats, parts, p.part_floats, false, grad_t1};
         }
       }
-      if (b1.cols == 0) return absl::OkStatus();
+      if (b1.cols == 0) return absl::OkStatus();  // tokens: one part
 
       using Shape = FfnWeightsShape<precision.value, tiles.value>;
       static_assert(Shape::kUnits == RankSpaceFfnSplit::kWeightWidth);
@@ -96,10 +96,10 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
               {Blocks(b1.cols, Shape::kUnits), static_cast<unsigned>(ranges)},
               Shape::kThreads, Shape::kBytes),
           FfnWeightsKernel<precision.value, tiles.value>, p));
-      RETURN_IF_ERROR(
-          SumParts(stream_, p.sums, ranges, p.range_floats, true, grad_b1));
-      return SumParts(stream_, p.sums + b1.rows * b1.cols, ranges,
-                      p.range_floats, true, grad_a2);
+      return SumParts(stream_, {tokens,
+                                {p.sums, ranges, p.range_floats, true, grad_b1},
+                                {p.sums + b1.rows * b1.cols, ranges,
+                                 p.range_floats, true, grad_a2}});
     });
   });
 }

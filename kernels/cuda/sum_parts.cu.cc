@@ -1,34 +1,69 @@
 #include "kernels/cuda/sum_parts.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/launch.h"
 
 namespace comera::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kColumns = 32;
+constexpr int kSlices = 8;
+constexpr int kMost = 3;
 
-__global__ __launch_bounds__(kThreads) void SumPartsKernel(
-    const float* parts, int64_t count, int64_t part_floats, bool add, float* to,
-    int64_t rows, int64_t cols, int64_t stride) {
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-       i < rows * cols; i += int64_t{gridDim.x} * kThreads) {
+struct Arguments {
+  PartialSums sums[kMost];
+};
+
+// A block takes 32 elements at a time, eight threads to an element: every
+// eighth part each, so that many loads are under way.
+__global__ __launch_bounds__(kColumns* kSlices) void SumPartsKernel(
+    Arguments arguments) {
+  __shared__ float slices[kSlices][kColumns];
+  const PartialSums& s = arguments.sums[blockIdx.y];
+  const int64_t size = s.to.rows * s.to.cols;
+  for (int64_t first = int64_t{blockIdx.x} * kColumns; first < size;
+       first += int64_t{gridDim.x} * kColumns) {
+    const int64_t i = first + threadIdx.x;
     float sum = 0;
-#pragma unroll 4
-    for (int64_t p = 0; p < count; ++p) sum += parts[p * part_floats + i];
-    float* at = to + i / cols * stride + i % cols;
-    *at = add ? *at + sum : sum;
+    if (i < size) {
+#pragma unroll 8
+      for (int64_t p = threadIdx.y; p < s.count; p += kSlices) {
+        sum += s.parts[p * s.part_floats + i];
+      }
+    }
+    slices[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && i < size) {
+#pragma unroll
+      for (int slice = 1; slice < kSlices; ++slice) {
+        sum += slices[slice][threadIdx.x];
+      }
+      float* to = s.to.data + i / s.to.cols * s.to.stride + i % s.to.cols;
+      *to = s.add ? *to + sum : sum;
+    }
+    __syncthreads();
   }
 }
 
 }  // namespace
 
-absl::Status SumParts(cudaStream_t stream, const float* parts, int64_t count,
-                      int64_t part_floats, bool add, Matrix to) {
-  return Launch(
-      "SumParts",
-      {Blocks(to.rows * to.cols, kThreads, 4096), kThreads, 0, stream},
-      SumPartsKernel, parts, count, part_floats, add, to.data, to.rows, to.cols,
-      to.stride);
+absl::Status SumParts(cudaStream_t stream,
+                      std::initializer_list<PartialSums> sums) {
+  Arguments arguments;
+  int64_t largest = 0;
+  unsigned count = 0;
+  for (const PartialSums& each : sums) {
+    const int64_t size = each.to.rows * each.to.cols;
+    if (size == 0) continue;
+    largest = std::max(largest, size);
+    arguments.sums[count++] = each;
+  }
+  if (count == 0) return absl::OkStatus();
+  return Launch("SumParts",
+                {dim3(Blocks(largest, kColumns, 4096), count),
+                 dim3(kColumns, kSlices), 0, stream},
+                SumPartsKernel, arguments);
 }
 
 }  // namespace comera::kernels

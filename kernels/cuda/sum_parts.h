@@ -1,20 +1,30 @@
-// Sums of partial results, in their order: what takes the place of atomics.
+// Sums of partial results, in a fixed order: what takes the place of atomics.
 #ifndef COMERA_KERNELS_CUDA_SUM_PARTS_H_
 #define COMERA_KERNELS_CUDA_SUM_PARTS_H_
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
 
-// to (=, or += if `add`) part 0 + part 1 + ..; part p is a packed matrix of the
+// to (=, or += if `add`) the sum of all parts. Part p is a packed matrix of the
 // shape of `to` at parts + p * part_floats.
-absl::Status SumParts(cudaStream_t stream, const float* parts, int64_t count,
-                      int64_t part_floats, bool add, Matrix to);
+struct PartialSums {
+  const float* parts = nullptr;
+  int64_t count = 0;
+  int64_t part_floats = 0;
+  bool add = false;
+  Matrix to;
+};
+
+// One launch for at most three.
+absl::Status SumParts(cudaStream_t stream,
+                      std::initializer_list<PartialSums> sums);
 
 }  // namespace comera::kernels
 

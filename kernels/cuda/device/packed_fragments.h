@@ -80,6 +80,33 @@ __device__ __forceinline__ void GatherB(int k, int n, const Get& get,
   x[3] = get(row + 9, col);
 }
 
+// The eight values of this lane in the A fragment whose first row and column
+// are i and k; get(i, k) is an element.
+struct AValues {
+  float left[4], right[4];
+};
+template <typename Get>
+__device__ __forceinline__ AValues GatherA(int i, int k, const Get& get) {
+  const int row = i + LaneGroup(), col = k + LanePair();
+  return {{get(row, col), get(row, col + 1), get(row + 8, col),
+           get(row + 8, col + 1)},
+          {get(row, col + 8), get(row, col + 9), get(row + 8, col + 8),
+           get(row + 8, col + 9)}};
+}
+// As two float4 of each lane of a fragment in shared memory, 64 in all.
+__device__ __forceinline__ void KeepA(const AValues& a, float4* to) {
+  to[WarpLane()] = make_float4(a.left[0], a.left[1], a.left[2], a.left[3]);
+  to[32 + WarpLane()] =
+      make_float4(a.right[0], a.right[1], a.right[2], a.right[3]);
+}
+template <CudaPrecision kPrecision>
+__device__ __forceinline__ AFragment<kPrecision> KeptA(const float4* from) {
+  const float4 x = from[WarpLane()], y = from[32 + WarpLane()];
+  const float left[4] = {x.x, x.y, x.z, x.w};
+  const float right[4] = {y.x, y.y, y.z, y.w};
+  return MakeA<kPrecision>(left, right);
+}
+
 // A warp's rows of A, (16, 16 * kTiles), which all its products use. In
 // registers, but for kFp32, where these would not suffice, from four tiles on:
 // then in kSharedBytes of shared memory per warp, to be split again each time.
@@ -94,29 +121,20 @@ class HeldA {
   template <typename Get>
   __device__ __forceinline__ void Gather(const Get& get, void* shared) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    shared_ = static_cast<float4*>(shared) + warp * kTiles * 64 + WarpLane();
+    shared_ = static_cast<float4*>(shared) + warp * kTiles * 64;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const int row = LaneGroup(), col = 16 * tile + LanePair();
-      const float left[4] = {get(row, col), get(row, col + 1),
-                             get(row + 8, col), get(row + 8, col + 1)};
-      const float right[4] = {get(row, col + 8), get(row, col + 9),
-                              get(row + 8, col + 8), get(row + 8, col + 9)};
+      const AValues a = GatherA(0, 16 * tile, get);
       if constexpr (kShared) {
-        shared_[64 * tile] = make_float4(left[0], left[1], left[2], left[3]);
-        shared_[64 * tile + 32] =
-            make_float4(right[0], right[1], right[2], right[3]);
+        KeepA(a, shared_ + 64 * tile);
       } else {
-        fragments_[tile] = MakeA<kPrecision>(left, right);
+        fragments_[tile] = MakeA<kPrecision>(a.left, a.right);
       }
     }
   }
   __device__ __forceinline__ AFragment<kPrecision> At(int tile) const {
     if constexpr (kShared) {
-      const float4 x = shared_[64 * tile], y = shared_[64 * tile + 32];
-      const float left[4] = {x.x, x.y, x.z, x.w};
-      const float right[4] = {y.x, y.y, y.z, y.w};
-      return MakeA<kPrecision>(left, right);
+      return KeptA<kPrecision>(shared_ + 64 * tile);
     } else {
       return fragments_[tile];
     }

@@ -42,7 +42,7 @@ struct FfnWeightsShape {
 
 template <CudaPrecision kPrecision, int kTiles>
 __global__ __launch_bounds__((FfnWeightsShape<kPrecision, kTiles>::kThreads),
-                             kTiles == 1
+                             kTiles == 1 && kPrecision != CudaPrecision::kFp32
                                  ? 2
                                  : 1) void FfnWeightsKernel(FfnWeights p) {
   using Shape = FfnWeightsShape<kPrecision, kTiles>;

@@ -1,0 +1,137 @@
+// Sums over rows of the stream: t^T x for t (rows, rank) and x (rows, cols), x
+// as it is, times gamma plus beta, or times the mask of dropout. A block of
+// threads owns 32 columns and a range of rows, of which its warps take every
+// eighth 16; x goes from device memory to the tensor cores, since no other warp
+// needs it.
+#ifndef COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_
+#define COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/device/packed_fragments.h"
+#include "kernels/cuda/device/ptx.h"
+#include "kernels/cuda/device/stream_rows.h"
+
+namespace comera::kernels {
+
+enum class StreamElement { kAsIs, kScaled, kMasked };
+
+struct StreamSums {
+  DeviceMatrix t, x;
+  const float *gamma, *beta;  // kScaled
+  const uint32_t* keep;       // kMasked: (rows, groups)
+  float scale;                // of what is kept
+  // Of range blockIdx.y: (rank, cols), or (cols, rank) if `transposed`.
+  float* sums;
+  bool transposed;
+  int range_rows;
+};
+
+inline constexpr int kStreamSumsBytes =
+    kStreamWarps * 16 * 32 * static_cast<int>(sizeof(float));
+
+// blockIdx: group of columns, range of rows, group of 16 * kRankTiles ranks.
+template <CudaPrecision kPrecision, int kRankTiles, StreamElement kElement>
+__global__ __launch_bounds__(kStreamThreads,
+                             kRankTiles <= 2
+                                 ? 2
+                                 : 1) void StreamSumsKernel(StreamSums p) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int group = static_cast<int>(blockIdx.x);
+  const int first_col = group * kGroupColumns;
+  const int first_rank = static_cast<int>(blockIdx.z) * 16 * kRankTiles;
+  const int begin = static_cast<int>(blockIdx.y) * p.range_rows;
+  const int end = min(begin + p.range_rows, p.x.rows);
+  // Rows behind the range are zeros, which add nothing.
+  const DeviceMatrix t = {p.t.data, p.t.stride, end, p.t.cols};
+  const DeviceMatrix x = {p.x.data, p.x.stride, end, p.x.cols};
+  const int groups = StreamGroups(p.x.cols);
+
+  float gamma[4], beta[4];
+  if constexpr (kElement == StreamElement::kScaled) {
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const int col = first_col + 8 * n + LaneGroup();
+      gamma[n] = col < x.cols ? p.gamma[col] : 0.0f;
+      beta[n] = col < x.cols ? p.beta[col] : 0.0f;
+    }
+  }
+
+  float sums[kRankTiles][4][4] = {};
+#pragma unroll 1
+  for (int row = begin + 16 * warp; row < end; row += 16 * kStreamWarps) {
+    float values[4][4];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      GatherB(
+          row, first_col + 8 * n, [&](int i, int j) { return x.At(i, j); },
+          values[n]);
+    }
+    uint32_t kept[4];
+    if constexpr (kElement == StreamElement::kMasked) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = row + LanePair() + 8 * (i / 2) + i % 2;
+        kept[i] = at < end ? p.keep[int64_t{at} * groups + group] : 0;
+        kept[i] >>= LaneGroup();
+      }
+    }
+    AFragment<kPrecision> a[kRankTiles];
+#pragma unroll
+    for (int m = 0; m < kRankTiles; ++m) {
+      const AValues v = GatherA(first_rank + 16 * m, row,
+                                [&](int i, int k) { return t.At(k, i); });
+      a[m] = MakeA<kPrecision>(v.left, v.right);
+    }
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float& value = values[n][i];
+        if constexpr (kElement == StreamElement::kScaled) {
+          value = fmaf(value, gamma[n], beta[n]);
+        } else if constexpr (kElement == StreamElement::kMasked) {
+          value = (kept[i] >> (8 * n) & 1) != 0 ? value * p.scale : 0.0f;
+        }
+      }
+      const auto b = MakeB<kPrecision>(values[n]);
+#pragma unroll
+      for (int m = 0; m < kRankTiles; ++m) {
+        Multiply<kPrecision>(sums[m][n], a[m], b);
+      }
+    }
+  }
+
+  // Over the warps, 16 ranks at a time.
+  float* partial = DynamicShared<float>();
+  const int64_t rank = t.cols, cols = x.cols;
+  float* to = p.sums + blockIdx.y * rank * cols;
+#pragma unroll
+  for (int m = 0; m < kRankTiles; ++m) {
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      partial[(warp * 16 + i) * 32 + WarpLane()] = sums[m][i / 4][i % 4];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = warp; i < 16; i += kStreamWarps) {
+      float sum = 0;
+#pragma unroll
+      for (int w = 0; w < kStreamWarps; ++w) {
+        sum += partial[(w * 16 + i) * 32 + WarpLane()];
+      }
+      const int64_t k = first_rank + 16 * m + LaneGroup() + 8 * (i / 2 % 2);
+      const int64_t c = first_col + 8 * (i / 4) + LanePair() + i % 2;
+      if (k < rank && c < cols) {
+        to[p.transposed ? c * rank + k : k * cols + c] = sum;
+      }
+    }
+  }
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_

@@ -1,0 +1,196 @@
+// Bytes to and from device memory, of a matrix of the stream (rows x cols
+// floats): forward reads one and writes two, the least there is. Backward reads
+// two, writes one, and reads that again for grad_b, whose sums over rows would
+// else be a part per block of rows, which is more.
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/expand_layer_norm_backward.h"
+#include "kernels/cuda/device/expand_layer_norm_forward.h"
+#include "kernels/cuda/device/stream_sums.h"
+#include "kernels/cuda/precision_switch.h"
+#include "kernels/cuda/stream_split.h"
+#include "kernels/cuda/sum_parts.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+DropoutKey FromRow(DropoutKey key, int64_t row) {
+  if (key.row_ids == nullptr) {
+    key.first_row += row;
+  } else {
+    key.row_ids += row;
+  }
+  return key;
+}
+
+StreamMatrix StreamOf(Matrix m) { return {m.data, m.stride}; }
+
+}  // namespace
+
+int64_t SharedBytesPerBlock(int device) {
+  int bytes = 0;
+  const cudaError_t code = cudaDeviceGetAttribute(
+      &bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return code == cudaSuccess ? bytes : 0;
+}
+
+int64_t CudaBackend::RankSpaceStreamWorkspaceBytes(int64_t rows, int64_t rank,
+                                                   int64_t cols) {
+  return StreamSplit(rows, rank, cols, SharedBytesPerBlock(options_.device))
+      .bytes();
+}
+
+absl::Status CudaBackend::ExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
+                                          ConstMatrix b, ConstMatrix residual,
+                                          ConstVector gamma, ConstVector beta,
+                                          float epsilon, Matrix normalised,
+                                          Vector inverse_deviation, Matrix y,
+                                          void* workspace) {
+  constexpr char kOp[] = "ExpandLayerNorm";
+  const int64_t rows = t.rows, cols = b.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, rows, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, rows, cols));
+  if (rows == 0 || cols == 0) return absl::OkStatus();
+  const int64_t shared = SharedBytesPerBlock(options_.device);
+  const StreamSplit split(rows, t.cols - 1, cols, shared);
+  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
+
+  const int64_t bytes =
+      ExpandForwardBytes((t.cols + 15) / 16, static_cast<int>(cols));
+  if (bytes > shared) {
+    RETURN_IF_ERROR(Gemm(false, false, 1, t, b, 0, normalised));
+    return ResidualLayerNorm(key, normalised, residual, gamma, beta, epsilon,
+                             normalised, inverse_deviation, y);
+  }
+  ExpandForward p = {};
+  p.dropout = MakeDeviceDropout(key);
+  p.t = ViewOf(t);
+  p.b = ViewOf(b);
+  p.residual = residual.data;
+  p.residual_stride = residual.stride;
+  p.gamma = gamma.data;
+  p.beta = beta.data;
+  p.epsilon = epsilon;
+  p.normalised = StreamOf(normalised);
+  p.inverse_deviation = inverse_deviation.data;
+  p.y = StreamOf(y);
+  const bool aligned = cols % 4 == 0 && RowsAligned(residual) &&
+                       RowsAligned(normalised) && RowsAligned(y) &&
+                       Aligned(gamma) && Aligned(beta);
+  const LaunchShape shape =
+      Shape(Blocks(rows, kStreamRows), kStreamThreads, bytes);
+  return SwitchPrecision(options_.precision, [&](auto precision) {
+    return Launch(kOp, shape,
+                  aligned ? ExpandForwardKernel<precision.value, true>
+                          : ExpandForwardKernel<precision.value, false>,
+                  p);
+  });
+}
+
+absl::Status CudaBackend::ExpandLayerNormBackward(
+    const DropoutKey& key, ConstMatrix t, ConstMatrix b, ConstMatrix grad_y,
+    ConstMatrix normalised, ConstVector inverse_deviation, ConstVector gamma,
+    Matrix grad_residual, Matrix grad_t, Matrix grad_b, Vector grad_gamma,
+    Vector grad_beta, void* workspace) {
+  constexpr char kOp[] = "ExpandLayerNormBackward";
+  const int64_t rows = t.rows, cols = b.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, rows, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, t.cols - 1));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_b", grad_b, t.cols, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  if (rows == 0 || cols == 0) return absl::OkStatus();
+  const StreamSplit split(rows, t.cols - 1, cols,
+                          SharedBytesPerBlock(options_.device));
+  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
+  float* floats = static_cast<float*>(workspace);
+
+  if (split.wide()) {
+    for (int64_t i = 0; i < rows; i += StreamSplit::kWideRows) {
+      const int64_t n = std::min(StreamSplit::kWideRows, rows - i);
+      const Matrix grad_x(floats, n, cols);
+      RETURN_IF_ERROR(ResidualLayerNormBackward(
+          FromRow(key, i), Rows(grad_y, i, n), Rows(normalised, i, n),
+          {inverse_deviation.data + i, n}, gamma, grad_x,
+          Rows(grad_residual, i, n), grad_gamma, grad_beta));
+      RETURN_IF_ERROR(Gemm(false, true, 1, grad_x, Rows(b, 0, b.rows - 1), 0,
+                           Rows(grad_t, i, n)));
+      RETURN_IF_ERROR(Gemm(true, false, 1, Rows(t, i, n), grad_x, 1, grad_b));
+    }
+    return absl::OkStatus();
+  }
+  ExpandBackward p = {};
+  p.dropout = MakeDeviceDropout(key);
+  p.b = ViewOf(Rows(b, 0, b.rows - 1));
+  p.grad_y = grad_y.data;
+  p.grad_y_stride = grad_y.stride;
+  p.normalised = normalised.data;
+  p.normalised_stride = normalised.stride;
+  p.inverse_deviation = inverse_deviation.data;
+  p.gamma = gamma.data;
+  p.grad_residual = StreamOf(grad_residual);
+  p.grad_t = StreamOf(grad_t);
+  p.keep = reinterpret_cast<uint32_t*>(floats + split.keep_words());
+  p.sums = floats + split.vector_sums();
+  p.rows = static_cast<int>(rows);
+  const bool aligned = cols % 4 == 0 && RowsAligned(grad_y) &&
+                       RowsAligned(normalised) && RowsAligned(grad_residual) &&
+                       Aligned(gamma);
+  const LaunchShape rows_shape =
+      Shape(static_cast<unsigned>(split.row_blocks()), kStreamThreads,
+            ExpandBackwardBytes(static_cast<int>(cols)));
+
+  StreamSums s = {};
+  s.t = ViewOf(t);
+  s.x = ViewOf(grad_residual);
+  s.keep = p.keep;
+  s.scale = p.dropout.scale;
+  s.sums = floats + split.product_sums();
+  s.range_rows = static_cast<int>(split.range_rows());
+  const LaunchShape sums_shape =
+      Shape({static_cast<unsigned>(split.column_groups()),
+             static_cast<unsigned>(split.ranges()),
+             static_cast<unsigned>(split.rank_groups())},
+            kStreamThreads, kStreamSumsBytes);
+  RETURN_IF_ERROR(
+      SwitchPrecision(options_.precision, [&](auto precision) -> absl::Status {
+        RETURN_IF_ERROR(
+            Launch(kOp, rows_shape,
+                   aligned ? ExpandBackwardKernel<precision.value, true>
+                           : ExpandBackwardKernel<precision.value, false>,
+                   p));
+        return SwitchTiles(split.rank_tiles(), [&](auto tiles) {
+          constexpr StreamElement kMasked = StreamElement::kMasked;
+          constexpr StreamElement kAsIs = StreamElement::kAsIs;
+          return Launch(
+              "ExpandLayerNormBackward of b", sums_shape,
+              key.rate > 0
+                  ? StreamSumsKernel<precision.value, tiles.value, kMasked>
+                  : StreamSumsKernel<precision.value, tiles.value, kAsIs>,
+              s);
+        });
+      }));
+  return SumParts(stream_,
+                  {{s.sums, split.ranges(), t.cols * cols, true, grad_b},
+                   {p.sums, split.row_blocks(), 2 * cols, true,
+                    Matrix(grad_gamma.data, 1, cols)},
+                   {p.sums + cols, split.row_blocks(), 2 * cols, true,
+                    Matrix(grad_beta.data, 1, cols)}});
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,82 @@
+// Bytes to and from device memory, of a matrix of the stream (rows x cols
+// floats): x is read, grad_x read and written, the least there is. Neither
+// gradient needs what the other reads, so each has its kernel.
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/stream_add_product.h"
+#include "kernels/cuda/device/stream_sums.h"
+#include "kernels/cuda/precision_switch.h"
+#include "kernels/cuda/stream_split.h"
+#include "kernels/cuda/sum_parts.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+
+absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
+                                          ConstVector beta, ConstMatrix grad_t,
+                                          ConstMatrix a, Matrix grad_a,
+                                          Matrix grad_x, void* workspace) {
+  constexpr char kOp[] = "ProjectBackward";
+  const int64_t rows = x.rows, cols = x.cols, rank = a.cols;
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  const bool scaled = gamma.data != nullptr;
+  if (scaled) {
+    RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+    RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
+  }
+  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a, cols, rank));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, rank));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_a", grad_a, cols, rank));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
+  if (rows == 0 || cols == 0 || rank == 0) return absl::OkStatus();
+  const int64_t shared = SharedBytesPerBlock(options_.device);
+  const StreamSplit split(rows, rank, cols, shared);
+  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
+
+  StreamSums s = {};
+  s.t = ViewOf(grad_t);
+  s.x = ViewOf(x);
+  s.gamma = gamma.data;
+  s.beta = beta.data;
+  s.sums = static_cast<float*>(workspace) + split.product_sums();
+  s.transposed = true;
+  s.range_rows = static_cast<int>(split.range_rows());
+  const LaunchShape sums_shape =
+      Shape({static_cast<unsigned>(split.column_groups()),
+             static_cast<unsigned>(split.ranges()),
+             static_cast<unsigned>(split.rank_groups())},
+            kStreamThreads, kStreamSumsBytes);
+  StreamAddProduct p = {};
+  p.t = ViewOf(grad_t);
+  p.w = ViewOf(a);
+  p.y = {grad_x.data, grad_x.stride};
+  const bool pairs = reinterpret_cast<uintptr_t>(grad_x.data) % 8 == 0 &&
+                     cols % 2 == 0 && (rows == 1 || grad_x.stride % 2 == 0);
+  const int64_t add_bytes = RankVectorBytes(kAddRowTiles, (rank + 15) / 16);
+  const LaunchShape add_shape =
+      Shape(Blocks(rows, kAddRows), kStreamThreads, add_bytes);
+  RETURN_IF_ERROR(
+      SwitchPrecision(options_.precision, [&](auto precision) -> absl::Status {
+        RETURN_IF_ERROR(SwitchTiles(split.rank_tiles(), [&](auto tiles) {
+          constexpr StreamElement kScaled = StreamElement::kScaled;
+          constexpr StreamElement kAsIs = StreamElement::kAsIs;
+          return Launch(
+              "ProjectBackward of a", sums_shape,
+              scaled ? StreamSumsKernel<precision.value, tiles.value, kScaled>
+                     : StreamSumsKernel<precision.value, tiles.value, kAsIs>,
+              s);
+        }));
+        if (add_bytes > shared) {  // a rank of thousands
+          return Gemm(false, true, 1, grad_t, a, 1, grad_x);
+        }
+        return Launch("ProjectBackward of x", add_shape,
+                      pairs ? StreamAddProductKernel<precision.value, true>
+                            : StreamAddProductKernel<precision.value, false>,
+                      p);
+      }));
+  return SumParts(stream_,
+                  {{s.sums, split.ranges(), rank * cols, true, grad_a}});
+}
+
+}  // namespace comera::kernels
