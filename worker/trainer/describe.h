@@ -54,9 +54,9 @@ struct MemoryDescription {
 
 struct TaskDescription {
   std::vector<LayerDescription> layers;
-  StepPrediction step;        // on one rank
-  double dense_seconds = 0;   // of a step of the dense model
-  MemoryDescription memory;   // of one rank
+  StepPrediction step;       // on one rank
+  double dense_seconds = 0;  // of a step of the dense model
+  MemoryDescription memory;  // of one rank
   int64_t parameters = 0;
   int64_t dense_parameters = 0;
   int64_t batch_size = 0;  // of one rank

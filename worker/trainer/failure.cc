@@ -60,4 +60,11 @@ v1::Failure ToFailure(const absl::Status& status, int64_t epoch, int rank) {
   return failure;
 }
 
+absl::Status NotFinite(int64_t step, absl::string_view what, double value) {
+  return WithFailureClass(
+      absl::InternalError(absl::StrCat("step ", step, ": ", what, " is ", value,
+                                       "; a lower learning rate may help")),
+      v1::NAN_LOSS);
+}
+
 }  // namespace comera::trainer

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "comera/v1/job.pb.h"
 
 namespace comera::trainer {
@@ -20,6 +21,9 @@ absl::Status WithFailureClass(absl::Status status,
 v1::FailureClass FailureClassOf(const absl::Status& status);
 
 v1::Failure ToFailure(const absl::Status& status, int64_t epoch, int rank);
+
+// NAN_LOSS: `what` of a step, e.g. "training loss", is this value.
+absl::Status NotFinite(int64_t step, absl::string_view what, double value);
 
 }  // namespace comera::trainer
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,12 +24,14 @@
 #include "worker/trainer/event_writer.h"
 #include "worker/trainer/heartbeat.h"
 #include "worker/trainer/late/size_controller.h"
+#include "worker/trainer/late_numbers.h"
 #include "worker/trainer/model/initial_weights.h"
 #include "worker/trainer/model_plan.h"
 #include "worker/trainer/objective/objective.h"
 #include "worker/trainer/optimizer/optimizer.h"
 #include "worker/trainer/phase_table.h"
 #include "worker/trainer/rank_controller.h"
+#include "worker/trainer/step_runner.h"
 #include "worker/trainer/training_state.h"
 
 namespace comera::trainer {
@@ -54,6 +57,10 @@ struct TrainerOptions {
   // Whether the whole job is compared with the backend's free memory before any
   // is taken. Where the system can swap, that would refuse what works.
   bool check_memory = false;
+
+  // Whether steps are captured and replayed (step_runner.h) on a backend that
+  // can; their batches are then filled up (model/room.h).
+  bool graphs = true;
 
   // All pointers must outlive the trainer.
   kernels::Backend* backend = nullptr;
@@ -123,16 +130,27 @@ class Trainer {
   const TrainingProgress& progress() const { return progress_; }
   // Done and still planned; falls when a target is met early.
   int64_t total_steps() const;
+  const StepRunner::Counters& graph_counters() const {
+    return runner_.counters();
+  }
 
  private:
-  // What the last step gave, for reports.
-  struct LastStep {
+  // What a step gave, for reports.
+  struct StepFigures {
+    int64_t step = 0;  // how many were done with it
     double loss = 0;
     ObjectiveStep objective;
     double learning_rate_scale = 1;
     double gradient_norm = 0;
     v1::Stage stage = v1::EARLY;
     bool stop = false;
+  };
+
+  // What a step reads on the device.
+  struct DeviceStep {
+    kernels::StepState state;
+    float stop = 0;  // of this rank
+    float unused = 0;
   };
 
   explicit Trainer(TrainerOptions options);
@@ -160,14 +178,36 @@ class Trainer {
   absl::Status Rebuild(const BranchPoint& branch);
   void SaveCheckpoint();
 
-  // --- steps (trainer.cc)
-  absl::StatusOr<RunEnd> Train(const std::atomic<bool>& stop);
+  // --- the numbers of a step (trainer_step.cc)
   absl::Status TrainStep(bool stop);
   absl::Status RunStep(bool stop);  // on batch_
-  absl::Status ReduceGradients(const LossTotals& totals, bool stop,
-                               LossTotals* global);
+  // The device's share: the gradient of the batch's losses with its tail, that
+  // of all ranks, and the update where nothing is asked of the host.
+  absl::Status EnqueueGradients();
+  absl::Status ReduceGradients();
+  absl::Status EnqueueUpdate();
+  // The update with the host in between.
+  absl::Status UpdateFromHost(StepFigures* figures);
+  // last_ becomes the oldest step that was enqueued and not looked at. Errors:
+  // NAN_LOSS.
+  absl::Status TakeStep();
+  absl::Status TakeTail(const float* tail, StepFigures* figures);
+  // Takes all steps that were enqueued, and reports those that are due.
+  absl::Status CatchUp();
+  bool ReportDue() const;
+  // Whether something that follows the step depends on what it gave.
+  bool FiguresNeeded() const;
+  float* tail() { return plan_->reduced().data + plan_->trained_size(); }
+  kernels::StepState* device_state() const { return &device_step()->state; }
+  DeviceStep* device_step() const {
+    return static_cast<DeviceStep*>(arena_.Address(device_step_));
+  }
+
+  // --- steps (trainer.cc)
+  absl::StatusOr<RunEnd> Train(const std::atomic<bool>& stop);
   absl::Status AfterStep();
   absl::Status Compact();
+  bool CheckpointDue() const;
   bool ValidationDue() const;
   absl::Status RunValidation();
   absl::StatusOr<RunEnd> Finish();
@@ -177,6 +217,7 @@ class Trainer {
                                        const std::vector<float>&)>& write);
 
   // --- late stage (trainer_late.cc)
+  bool LateStageDue() const;
   // True: it began just now, and the model was validated.
   absl::StatusOr<bool> EnterLateStageIfDue();
   absl::Status MakePlanCanonical();
@@ -188,7 +229,7 @@ class Trainer {
   // True: an approach ended; the next, if any, has begun.
   absl::StatusOr<bool> EndTargetsIfDue();
   absl::Status ExportTarget(size_t index);
-  Approach MakeApproach() const;
+  Approach MakeApproach(const StepFigures& figures) const;
   // The target that is being approached, or else the last.
   const v1::Target& target() const;
   int64_t approach_steps() const;
@@ -224,7 +265,7 @@ class Trainer {
   ModelConfig initial_config_;
   std::unique_ptr<RankController> rank_controller_;
   kernels::Arena arena_;
-  kernels::Arena::Piece device_state_ = 0;
+  kernels::Arena::Piece device_step_ = 0;
 
   TrainingProgress progress_;
   std::optional<NearestModel> nearest_;  // rank 0 only
@@ -242,7 +283,13 @@ class Trainer {
   // Of the largest batch that ran since the plan was bound: what operations
   // need beside the plan is there then.
   int64_t warm_tokens_ = 0, warm_labels_ = 0;
-  LastStep last_;
+  StepRunner runner_;
+  StepRunner::Shape shape_;
+  // Iff the update asks nothing of the host; on a backend that runs behind it
+  // the figures of a step are then looked at one step later.
+  std::unique_ptr<LateNumbers> late_numbers_;
+  std::deque<StepFigures> pending_;  // enqueued, and not looked at
+  StepFigures last_;
   int64_t first_step_ = 0;     // of this attempt
   int64_t reported_step_ = 0;  // throughput is measured from here
   absl::Time reported_time_;

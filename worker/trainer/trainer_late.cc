@@ -56,22 +56,24 @@ const v1::Target& Trainer::target() const {
   return targets_[std::min(progress_.outcomes.size(), targets_.size() - 1)];
 }
 
-Approach Trainer::MakeApproach() const {
+Approach Trainer::MakeApproach(const StepFigures& figures) const {
   Approach approach;
-  approach.size = last_.objective.size;
+  approach.size = figures.objective.size;
   approach.target_size = static_cast<double>(progress_.target_size);
   approach.step = approach_steps();
   approach.max_steps = options_.spec.objective().late().max_steps();
   approach.rate = options_.spec.optimizer().learning_rate_ranks() *
-                  last_.learning_rate_scale;
+                  figures.learning_rate_scale;
   return approach;
 }
 
+bool Trainer::LateStageDue() const {
+  return has_late_stage() && progress_.stage != v1::LATE &&
+         progress_.step >= options_.spec.objective().early().steps();
+}
+
 absl::StatusOr<bool> Trainer::EnterLateStageIfDue() {
-  if (!has_late_stage() || progress_.stage == v1::LATE ||
-      progress_.step < options_.spec.objective().early().steps()) {
-    return false;
-  }
+  if (!LateStageDue()) return false;
   if (is_pareto()) {
     // Only living entries can be rewritten.
     RETURN_IF_ERROR(Compact());

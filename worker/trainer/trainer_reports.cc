@@ -56,16 +56,16 @@ absl::Status Trainer::ReportRanks() {
 void Trainer::ReportMetrics(bool validated) {
   if (rank() != 0) return;
   const absl::Time now = options_.clock->Now();
-  const int64_t steps = progress_.step - reported_step_;
+  const int64_t steps = last_.step - reported_step_;
   const double seconds = absl::ToDoubleSeconds(now - reported_time_);
   if (steps > 0 && seconds > 0) {
     step_seconds_ = seconds / static_cast<double>(steps);
-    reported_step_ = progress_.step;
+    reported_step_ = last_.step;
     reported_time_ = now;
   }
   v1::TrainerEvent event;
   v1::StepMetrics& m = *event.mutable_metrics();
-  m.set_step(progress_.step);
+  m.set_step(last_.step);
   m.set_total_steps(total_steps());
   m.set_stage(progress_.stage);
   m.set_loss(last_.loss);
@@ -82,12 +82,13 @@ void Trainer::ReportMetrics(bool validated) {
   m.set_size_parameters(size);
   m.set_size_bytes(size * kBytesPerParameter);
   if (step_seconds_ > 0) {
-    const TrainingPhase& phase = phases_.At(progress_.own_step() - 1);
+    const TrainingPhase& phase =
+        phases_.At(last_.step - progress_.earlier_target_steps() - 1);
     m.set_samples_per_second(static_cast<double>(phase.batch_size) /
                              step_seconds_);
     *m.mutable_eta() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
         std::llround(1000 * step_seconds_ *
-                     static_cast<double>(total_steps() - progress_.step)));
+                     static_cast<double>(total_steps() - last_.step)));
   }
   // With one rank: what it would give.
   m.set_synchronized_bytes(plan_->trained_size() * kBytesPerParameter);

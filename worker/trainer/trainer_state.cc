@@ -49,7 +49,9 @@ Trainer::Trainer(TrainerOptions options)
       fingerprint_(SpecFingerprint(options_.spec)),
       targets_(TargetsOf(options_.spec.objective().late())),
       phases_(options_.spec),
-      arena_(options_.backend) {}
+      arena_(options_.backend),
+      runner_(options_.backend, options_.graphs,
+              [this](const std::string& line) { options_.log(line); }) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     TrainerOptions options) {
@@ -86,7 +88,8 @@ absl::Status Trainer::Start() {
   rank_controller_ = std::make_unique<RankController>(
       spec.compression().compact_every_steps(), options_.model_factory,
       options_.backend);
-  device_state_ = arena_.Reserve("step state", sizeof(kernels::StepState));
+  initial_config_.room = options_.graphs && options_.backend->has_graphs();
+  device_step_ = arena_.Reserve("step state", sizeof(DeviceStep));
   RETURN_IF_ERROR(arena_.Commit());
 
   TrainingState state;
@@ -116,6 +119,7 @@ absl::Status Trainer::PlanFor(const TrainingPhase& phase) {
                                        plan_->batch_size() == share)) {
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(CatchUp());
   RETURN_IF_ERROR(plan_->Reshape(phase.length, share));
   if (size_controller_ != nullptr) control_ = size_controller_->control();
   return BindPlan();
@@ -292,6 +296,7 @@ absl::StatusOr<TrainingState> Trainer::Capture() {
 
 absl::Status Trainer::BindPlan() {
   warm_tokens_ = warm_labels_ = 0;
+  runner_.Forget();
   const Model& model = plan_->model();
   ASSIGN_OR_RETURN(
       objective_,
@@ -302,6 +307,14 @@ absl::Status Trainer::BindPlan() {
                       options_.backend));
   ASSIGN_OR_RETURN(optimizer_, MakeOptimizer(options_.spec, plan_->config(),
                                              model.layout(), options_.backend));
+  late_numbers_.reset();
+  if (objective_->on_device(progress_.stage) && optimizer_->on_device()) {
+    ASSIGN_OR_RETURN(late_numbers_,
+                     LateNumbers::Create({{tail(), ModelPlan::kTailFloats},
+                                          {optimizer_->squares(), 1},
+                                          objective_->norms()},
+                                         options_.backend));
+  }
   size_controller_.reset();
   if (!control_.has_value()) return absl::OkStatus();
   SizeController::Options options;

@@ -256,18 +256,15 @@ class BreakingModel : public Model {
   const float* totals() const override { return inner_->totals(); }
   absl::Status Backward(const float* parameters, float* gradients) override {
     const absl::Status status = inner_->Backward(parameters, gradients);
-    if (what_ == kGradient && forwards_ == step_) {
+    if (forwards_ != step_) return status;
+    if (what_ == kGradient) {
       gradients[5] = std::numeric_limits<float>::infinity();
+    } else {
+      const_cast<float*>(totals())[0] = std::nanf("");
     }
     return status;
   }
-  absl::StatusOr<LossTotals> ReadLoss() override {
-    auto totals = inner_->ReadLoss();
-    if (totals.ok() && what_ == kLoss && forwards_ == step_) {
-      totals->loss_sum = std::numeric_limits<double>::quiet_NaN();
-    }
-    return totals;
-  }
+  absl::StatusOr<LossTotals> ReadLoss() override { return inner_->ReadLoss(); }
   absl::StatusOr<std::vector<float>> ReadLogits() override {
     return inner_->ReadLogits();
   }

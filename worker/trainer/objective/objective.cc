@@ -4,10 +4,23 @@
 
 namespace comera::trainer {
 
+absl::Status Objective::Enqueue(const float*, kernels::ConstVector,
+                                kernels::Vector) {
+  return absl::FailedPreconditionError("this objective asks the host");
+}
+
 absl::StatusOr<ObjectiveStep> Objective::Measure(
     kernels::ConstVector parameters) {
   ASSIGN_OR_RETURN(const SizeMeasure::Sizes sizes,
                    measure_->Measure(parameters));
+  return StepOf(sizes);
+}
+
+ObjectiveStep Objective::StepOf(const float* norms) const {
+  return StepOf(measure_->SizesOf(norms));
+}
+
+ObjectiveStep Objective::StepOf(const SizeMeasure::Sizes& sizes) const {
   ObjectiveStep step;
   step.size = options_.fixed_size + sizes.counted;
   step.relaxed_size = options_.fixed_size + sizes.relaxed;

@@ -72,6 +72,18 @@ class Objective {
                                               kernels::ConstVector parameters,
                                               kernels::Vector gradients) = 0;
 
+  // Whether Enqueue can take Apply's place: the host decides nothing.
+  virtual bool on_device(v1::Stage) const { return false; }
+  // Apply in two halves, so that nobody waits: enqueues, with the number of
+  // labels in memory of the backend; StepOf makes what Apply returns of what
+  // norms(), memory of the backend that stays the same, then holds.
+  // FailedPrecondition: not on_device.
+  virtual absl::Status Enqueue(const float* labels,
+                               kernels::ConstVector parameters,
+                               kernels::Vector gradients);
+  kernels::ConstVector norms() const { return measure_->norms(); }
+  ObjectiveStep StepOf(const float* norms) const;
+
   // The sizes alone, for reports and targets.
   absl::StatusOr<ObjectiveStep> Measure(kernels::ConstVector parameters);
 
@@ -79,6 +91,8 @@ class Objective {
   Objective(const ObjectiveOptions& options,
             std::unique_ptr<SizeMeasure> measure, kernels::Backend* backend)
       : options_(options), measure_(std::move(measure)), backend_(backend) {}
+
+  ObjectiveStep StepOf(const SizeMeasure::Sizes& sizes) const;
 
   const ObjectiveOptions options_;
   const std::unique_ptr<SizeMeasure> measure_;

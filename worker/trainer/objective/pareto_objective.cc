@@ -37,21 +37,40 @@ absl::StatusOr<ObjectiveStep> ParetoObjective::Apply(
   RETURN_IF_ERROR(backend_->Scale(
       static_cast<float>(step.loss_factor * gradient_scale), gradients));
   if (stage != v1::LATE) {
-    ASSIGN_OR_RETURN(
-        const float* coefficients,
-        measure_->RelaxedGradient(options_.gamma / options_.initial_size));
-    RETURN_IF_ERROR(
-        backend_->AddBondGradient(parameters, measure_->bonds(), coefficients,
-                                  measure_->threshold(), gradients));
+    RETURN_IF_ERROR(AddRelaxedSize(parameters, gradients));
   }
-  if (options_.beta == 0) return step;
+  RETURN_IF_ERROR(AddCoreDecay(parameters, gradients));
+  return step;
+}
+
+absl::Status ParetoObjective::Enqueue(const float* labels,
+                                      kernels::ConstVector parameters,
+                                      kernels::Vector gradients) {
+  RETURN_IF_ERROR(measure_->EnqueueNorms(parameters));
+  RETURN_IF_ERROR(backend_->ScaleByCount(1, labels, gradients));
+  RETURN_IF_ERROR(AddRelaxedSize(parameters, gradients));
+  return AddCoreDecay(parameters, gradients);
+}
+
+absl::Status ParetoObjective::AddRelaxedSize(kernels::ConstVector parameters,
+                                             kernels::Vector gradients) {
+  ASSIGN_OR_RETURN(
+      const float* coefficients,
+      measure_->RelaxedGradient(options_.gamma / options_.initial_size));
+  return backend_->AddBondGradient(parameters, measure_->bonds(), coefficients,
+                                   measure_->threshold(), gradients);
+}
+
+absl::Status ParetoObjective::AddCoreDecay(kernels::ConstVector parameters,
+                                           kernels::Vector gradients) {
+  if (options_.beta == 0) return absl::OkStatus();
   for (const Run& run : core_runs_) {
     RETURN_IF_ERROR(backend_->Axpy(
         static_cast<float>(2 * options_.beta),
         kernels::ConstVector(parameters.data + run.offset, run.size),
         kernels::Vector(gradients.data + run.offset, run.size)));
   }
-  return step;
+  return absl::OkStatus();
 }
 
 }  // namespace comera::trainer

@@ -30,12 +30,21 @@ class ParetoObjective : public Objective {
                                       double gradient_scale,
                                       kernels::ConstVector parameters,
                                       kernels::Vector gradients) override;
+  bool on_device(v1::Stage stage) const override { return stage != v1::LATE; }
+  absl::Status Enqueue(const float* labels, kernels::ConstVector parameters,
+                       kernels::Vector gradients) override;
 
  private:
   struct Run {
     int64_t offset;
     int64_t size;
   };
+
+  // gradients += those of gamma s^, from the norms, and of beta |G|^2.
+  absl::Status AddRelaxedSize(kernels::ConstVector parameters,
+                              kernels::Vector gradients);
+  absl::Status AddCoreDecay(kernels::ConstVector parameters,
+                            kernels::Vector gradients);
 
   std::vector<Run> core_runs_;  // neighbouring cores merged
 };

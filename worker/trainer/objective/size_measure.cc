@@ -27,16 +27,14 @@ absl::StatusOr<std::unique_ptr<SizeMeasure>> SizeMeasure::Create(
     measure->layers_.push_back(std::move(entry));
   }
   const int64_t bytes = measure->bonds_.size() * sizeof(float);
-  measure->l1_piece_ = measure->arena_.Reserve("bond l1 norms", bytes);
-  measure->count_piece_ = measure->arena_.Reserve("bond counts", bytes);
+  measure->norms_piece_ = measure->arena_.Reserve("bond norms", 2 * bytes);
   measure->coefficients_piece_ =
       measure->arena_.Reserve("bond coefficients", bytes);
   measure->size_bonds_piece_ = measure->arena_.Reserve(
       "bonds",
       static_cast<int64_t>(measure->bonds_.size() * sizeof(kernels::SizeBond)));
   RETURN_IF_ERROR(measure->arena_.Commit());
-  measure->l1_.resize(measure->bonds_.size());
-  measure->count_.resize(measure->bonds_.size());
+  measure->norms_.resize(2 * measure->bonds_.size());
   const std::vector<kernels::SizeBond> bonds = measure->SizeBonds();
   RETURN_IF_ERROR(backend->CopyToDevice(
       measure->arena_.Address(measure->size_bonds_piece_), bonds.data(),
@@ -44,41 +42,52 @@ absl::StatusOr<std::unique_ptr<SizeMeasure>> SizeMeasure::Create(
   return measure;
 }
 
-double SizeMeasure::Norm(const Layer& layer, size_t i,
-                         const std::vector<float>& norms) {
+double SizeMeasure::Norm(const Layer& layer, size_t i, const float* norms) {
   if (i == 0 || i == layer.modes.size()) return 1;
   return norms[layer.first_bond + i - 1];
 }
 
-bool SizeMeasure::Gone(const Layer& layer) const {
+bool SizeMeasure::Gone(const Layer& layer, const float* counts) {
   for (size_t i = 1; i < layer.modes.size(); ++i) {
-    if (count_[layer.first_bond + i - 1] == 0) return true;
+    if (counts[layer.first_bond + i - 1] == 0) return true;
   }
   return false;
 }
 
+kernels::ConstVector SizeMeasure::norms() const {
+  return {arena_.Floats(norms_piece_), static_cast<int64_t>(norms_.size())};
+}
+
+absl::Status SizeMeasure::EnqueueNorms(kernels::ConstVector parameters) {
+  if (bonds_.empty()) return absl::OkStatus();
+  float* l1 = arena_.Floats(norms_piece_);
+  return backend_->BondNorms(parameters, bonds_, threshold_, l1,
+                             l1 + bonds_.size());
+}
+
 absl::StatusOr<SizeMeasure::Sizes> SizeMeasure::Measure(
     kernels::ConstVector parameters) {
+  RETURN_IF_ERROR(EnqueueNorms(parameters));
+  RETURN_IF_ERROR(backend_->CopyToHost(norms_.data(), norms().data,
+                                       norms_.size() * sizeof(float)));
+  return SizesOf(norms_.data());
+}
+
+SizeMeasure::Sizes SizeMeasure::SizesOf(const float* norms) const {
   Sizes sizes;
-  if (bonds_.empty()) return sizes;
-  float* l1 = arena_.Floats(l1_piece_);
-  float* count = arena_.Floats(count_piece_);
-  RETURN_IF_ERROR(
-      backend_->BondNorms(parameters, bonds_, threshold_, l1, count));
-  const int64_t bytes = bonds_.size() * sizeof(float);
-  RETURN_IF_ERROR(backend_->CopyToHost(l1_.data(), l1, bytes));
-  RETURN_IF_ERROR(backend_->CopyToHost(count_.data(), count, bytes));
+  const float* l1 = norms;
+  const float* count = norms + bonds_.size();
   for (size_t i = 0; i < bonds_.size(); ++i) {
-    sizes.alive_sum += l1_[i];
-    sizes.alive_entries += count_[i];
+    sizes.alive_sum += l1[i];
+    sizes.alive_entries += count[i];
   }
   for (const Layer& layer : layers_) {
-    if (Gone(layer)) continue;
+    if (Gone(layer, count)) continue;
     for (size_t i = 0; i < layer.modes.size(); ++i) {
       sizes.counted +=
-          layer.modes[i] * Norm(layer, i, count_) * Norm(layer, i + 1, count_);
+          layer.modes[i] * Norm(layer, i, count) * Norm(layer, i + 1, count);
       sizes.relaxed +=
-          layer.modes[i] * Norm(layer, i, l1_) * Norm(layer, i + 1, l1_);
+          layer.modes[i] * Norm(layer, i, l1) * Norm(layer, i + 1, l1);
     }
   }
   return sizes;
@@ -108,8 +117,8 @@ absl::StatusOr<const float*> SizeMeasure::RelaxedGradient(double factor) {
   float* coefficients = arena_.Floats(coefficients_piece_);
   RETURN_IF_ERROR(backend_->RelaxedSizeGradient(
       static_cast<const kernels::SizeBond*>(arena_.Address(size_bonds_piece_)),
-      static_cast<int64_t>(bonds_.size()), arena_.Floats(l1_piece_),
-      arena_.Floats(count_piece_), static_cast<float>(factor), coefficients));
+      static_cast<int64_t>(bonds_.size()), norms().data,
+      norms().data + bonds_.size(), static_cast<float>(factor), coefficients));
   return coefficients;
 }
 

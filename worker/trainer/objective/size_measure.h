@@ -35,10 +35,15 @@ class SizeMeasure {
 
   // Reads the rank entries; waits for the device.
   absl::StatusOr<Sizes> Measure(kernels::ConstVector parameters);
+  // In two halves: enqueues, and leaves in norms(), memory of the backend that
+  // stays the same, what SizesOf makes the sizes of, on the host.
+  absl::Status EnqueueNorms(kernels::ConstVector parameters);
+  kernels::ConstVector norms() const;
+  Sizes SizesOf(const float* norms) const;
 
-  // Of the last Measure, one number per bond: factor * dS^ / d(entry), the same
-  // for all alive entries of a bond. Device memory, valid until the next of
-  // these two.
+  // Of the last Measure or EnqueueNorms, one number per bond: factor * dS^ /
+  // d(entry), the same for all alive entries of a bond. Device memory, valid
+  // until the next of these two.
   absl::StatusOr<const float*> RelaxedGradient(double factor);
   // `value` for every bond.
   absl::StatusOr<const float*> EqualGradient(double value);
@@ -56,23 +61,20 @@ class SizeMeasure {
   SizeMeasure(float threshold, kernels::Backend* backend)
       : threshold_(threshold), backend_(backend), arena_(backend) {}
   // Norm of bond i of 0..order; `norms` holds the inner ones.
-  static double Norm(const Layer& layer, size_t i,
-                     const std::vector<float>& norms);
-  bool Gone(const Layer& layer) const;
+  static double Norm(const Layer& layer, size_t i, const float* norms);
+  static bool Gone(const Layer& layer, const float* counts);
   // Of each bond, what its share of the relaxed size depends on.
   std::vector<kernels::SizeBond> SizeBonds() const;
 
   const float threshold_;
   kernels::Backend* const backend_;
   kernels::Arena arena_;
-  kernels::Arena::Piece l1_piece_ = 0;
-  kernels::Arena::Piece count_piece_ = 0;
+  kernels::Arena::Piece norms_piece_ = 0;  // l1 of all bonds, then counts
   kernels::Arena::Piece size_bonds_piece_ = 0;
   kernels::Arena::Piece coefficients_piece_ = 0;
   std::vector<Layer> layers_;
   std::vector<kernels::BondSpan> bonds_;
-  std::vector<float> l1_;
-  std::vector<float> count_;
+  std::vector<float> norms_;
 };
 
 }  // namespace comera::trainer

@@ -64,15 +64,21 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(
   return optimizer;
 }
 
+absl::Status AdamW::CheckSizes(kernels::ConstVector parameters,
+                               kernels::ConstVector gradients) const {
+  if (parameters.size == size_ && gradients.size == trained_size_) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "AdamW: ", parameters.size, " parameters and ", gradients.size,
+      " gradients, not ", size_, " and ", trained_size_));
+}
+
 absl::StatusOr<double> AdamW::Step(int64_t step, double learning_rate_scale,
                                    kernels::Vector parameters,
                                    kernels::ConstVector gradients,
                                    const OptimizerState& state) {
-  if (parameters.size != size_ || gradients.size != trained_size_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "AdamW: ", parameters.size, " parameters and ", gradients.size,
-        " gradients, not ", size_, " and ", trained_size_));
-  }
+  RETURN_IF_ERROR(CheckSizes(parameters, gradients));
   ASSIGN_OR_RETURN(const double norm, norm_->Measure(gradients));
   if (!std::isfinite(norm)) return norm;
   for (size_t i = 0; i < segments_.size(); ++i) {
@@ -83,6 +89,32 @@ absl::StatusOr<double> AdamW::Step(int64_t step, double learning_rate_scale,
                                   {parameters.data, trained_size_}, gradients,
                                   state.first_moment, state.second_moment));
   return norm;
+}
+
+void AdamW::FillState(int64_t step, double learning_rate_scale,
+                      kernels::StepState* state) const {
+  const kernels::AdamWStep rule = StepOf(options_, step, 0);
+  const double t = static_cast<double>(step);
+  const auto correction = [t](float beta) {
+    return static_cast<float>(1 - std::pow(static_cast<double>(beta), t));
+  };
+  state->first_correction = correction(rule.beta1);
+  state->second_correction = correction(rule.beta2);
+  state->learning_rate_scale = static_cast<float>(learning_rate_scale);
+}
+
+absl::Status AdamW::Enqueue(const kernels::StepState* step,
+                            kernels::Vector parameters,
+                            kernels::ConstVector gradients,
+                            const OptimizerState& state) {
+  RETURN_IF_ERROR(CheckSizes(parameters, gradients));
+  RETURN_IF_ERROR(norm_->Enqueue(gradients));
+  kernels::AdamWStep rule = StepOf(options_, 1, 0);
+  rule.state = step;
+  rule.squares = norm_->squares();
+  rule.clip_norm = static_cast<float>(options_.clip_norm);
+  return backend_->AdamW(rule, segments_, {parameters.data, trained_size_},
+                         gradients, state.first_moment, state.second_moment);
 }
 
 }  // namespace comera::trainer

@@ -48,6 +48,14 @@ class AdamW : public Optimizer {
                               kernels::Vector parameters,
                               kernels::ConstVector gradients,
                               const OptimizerState& state) override;
+  bool on_device() const override { return true; }
+  void FillState(int64_t step, double learning_rate_scale,
+                 kernels::StepState* state) const override;
+  absl::Status Enqueue(const kernels::StepState* step,
+                       kernels::Vector parameters,
+                       kernels::ConstVector gradients,
+                       const OptimizerState& state) override;
+  const float* squares() const override { return norm_->squares(); }
 
   // At scale 1; neighbours under one rule are merged.
   const std::vector<kernels::AdamWSegment>& segments() const {
@@ -61,6 +69,9 @@ class AdamW : public Optimizer {
         size_(layout.size()),
         trained_size_(layout.trained_size()),
         backend_(backend) {}
+
+  absl::Status CheckSizes(kernels::ConstVector parameters,
+                          kernels::ConstVector gradients) const;
 
   const AdamWOptions options_;
   const int64_t size_, trained_size_;

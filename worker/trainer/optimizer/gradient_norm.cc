@@ -14,11 +14,15 @@ absl::StatusOr<std::unique_ptr<GradientNorm>> GradientNorm::Create(
   return norm;
 }
 
+absl::Status GradientNorm::Enqueue(kernels::ConstVector gradients) {
+  return backend_->SumOfSquares(gradients, arena_.Floats(norm_));
+}
+
 absl::StatusOr<double> GradientNorm::Measure(kernels::ConstVector gradients) {
-  float* device = arena_.Floats(norm_);
-  RETURN_IF_ERROR(backend_->SumOfSquares(gradients, device));
+  RETURN_IF_ERROR(Enqueue(gradients));
   float squares = 0;
-  RETURN_IF_ERROR(backend_->CopyToHost(&squares, device, sizeof(squares)));
+  RETURN_IF_ERROR(
+      backend_->CopyToHost(&squares, this->squares(), sizeof(squares)));
   return std::sqrt(static_cast<double>(squares));
 }
 

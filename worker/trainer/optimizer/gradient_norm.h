@@ -15,6 +15,9 @@ class GradientNorm {
   static absl::StatusOr<std::unique_ptr<GradientNorm>> Create(
       kernels::Backend* backend);
 
+  // Leaves its square in squares(), memory of the backend.
+  absl::Status Enqueue(kernels::ConstVector gradients);
+  const float* squares() const { return arena_.Floats(norm_); }
   // Waits for the device.
   absl::StatusOr<double> Measure(kernels::ConstVector gradients);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "kernels/backend.h"
 #include "kernels/tensor.h"
 #include "worker/trainer/model/parameter_layout.h"
 
@@ -42,6 +43,20 @@ class Optimizer {
                                       kernels::Vector parameters,
                                       kernels::ConstVector gradients,
                                       const OptimizerState& state) = 0;
+
+  // Whether Enqueue can take Step's place: the host decides nothing.
+  virtual bool on_device() const { return false; }
+  // Step in parts, so that nobody waits: what differs from step to step is put
+  // into a StepState, which lies in memory of the backend when Enqueue's
+  // operations run; they leave the square of the norm in squares(), memory of
+  // the backend that stays the same. FailedPrecondition: not on_device.
+  virtual void FillState(int64_t /*step*/, double /*learning_rate_scale*/,
+                         kernels::StepState*) const {}
+  virtual absl::Status Enqueue(const kernels::StepState* step,
+                               kernels::Vector parameters,
+                               kernels::ConstVector gradients,
+                               const OptimizerState& state);
+  virtual const float* squares() const { return nullptr; }
 };
 
 }  // namespace comera::trainer

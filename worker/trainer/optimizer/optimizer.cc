@@ -1,0 +1,10 @@
+#include "worker/trainer/optimizer/optimizer.h"
+
+namespace comera::trainer {
+
+absl::Status Optimizer::Enqueue(const kernels::StepState*, kernels::Vector,
+                                kernels::ConstVector, const OptimizerState&) {
+  return absl::FailedPreconditionError("this optimiser asks the host");
+}
+
+}  // namespace comera::trainer

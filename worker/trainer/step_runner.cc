@@ -1,0 +1,91 @@
+#include "worker/trainer/step_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+StepRunner::StepRunner(kernels::Backend* backend, bool graphs,
+                       std::function<void(const std::string&)> log)
+    : backend_(backend),
+      graphs_(graphs && backend->has_graphs()),
+      log_(std::move(log)) {}
+
+StepRunner::~StepRunner() { Forget(); }
+
+void StepRunner::Forget() {
+  // Graphs must outlive their replays. An error of the device comes again at
+  // the next call.
+  if (kept_ > 0) backend_->Synchronize().IgnoreError();
+  entries_.clear();
+  kept_ = 0;
+}
+
+absl::Status StepRunner::RunEager(absl::FunctionRef<absl::Status()> enqueue) {
+  ++counters_.eager;
+  return enqueue();
+}
+
+absl::StatusOr<std::unique_ptr<kernels::StepGraph>> StepRunner::Capture(
+    absl::FunctionRef<absl::Status()> enqueue) {
+  RETURN_IF_ERROR(backend_->BeginCapture());
+  const absl::Status enqueued = enqueue();
+  auto graph = backend_->EndCapture();
+  // What failed first says more.
+  RETURN_IF_ERROR(enqueued);
+  return graph;
+}
+
+absl::Status StepRunner::DropOldest() {
+  RETURN_IF_ERROR(backend_->Synchronize());
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    if (entry->graph == nullptr) continue;
+    entry->graph.reset();
+    --kept_;
+    break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::Run(const Shape& shape,
+                             absl::FunctionRef<absl::Status()> enqueue) {
+  if (!graphs_) return RunEager(enqueue);
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(),
+                   [&](const Entry& entry) { return entry.shape == shape; });
+  if (found == entries_.end()) {
+    // The oldest shape has no graph: there are more shapes than graphs.
+    if (entries_.size() == kShapes) entries_.pop_back();
+    entries_.push_front({shape, nullptr, false});
+    return RunEager(enqueue);
+  }
+  entries_.splice(entries_.begin(), entries_, found);
+  Entry& entry = *found;
+  if (entry.graph != nullptr) {
+    ++counters_.replayed;
+    return backend_->Replay(*entry.graph);
+  }
+  if (entry.refused) {
+    ++counters_.refused;
+    return RunEager(enqueue);
+  }
+  if (kept_ == kGraphs) RETURN_IF_ERROR(DropOldest());
+  auto graph = Capture(enqueue);
+  if (!graph.ok()) {
+    entry.refused = true;
+    log_(absl::StrCat("a step runs without a graph: ",
+                      graph.status().ToString()));
+    ++counters_.refused;
+    return RunEager(enqueue);
+  }
+  ++counters_.captured;
+  entry.graph = *std::move(graph);
+  ++kept_;
+  return backend_->Replay(*entry.graph);
+}
+
+}  // namespace comera::trainer
