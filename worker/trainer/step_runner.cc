@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -25,9 +24,16 @@ void StepRunner::Forget() {
   kept_ = 0;
 }
 
-absl::Status StepRunner::RunEager(absl::FunctionRef<absl::Status()> enqueue) {
+absl::StatusOr<bool> StepRunner::RunEager(
+    absl::FunctionRef<absl::Status()> enqueue) {
   ++counters_.eager;
-  return enqueue();
+  RETURN_IF_ERROR(enqueue());
+  return false;
+}
+
+absl::StatusOr<bool> StepRunner::Replay(const Entry& entry) {
+  RETURN_IF_ERROR(backend_->Replay(*entry.graph));
+  return true;
 }
 
 absl::StatusOr<std::unique_ptr<kernels::StepGraph>> StepRunner::Capture(
@@ -51,15 +57,17 @@ absl::Status StepRunner::DropOldest() {
   return absl::OkStatus();
 }
 
-absl::Status StepRunner::Run(const Shape& shape,
-                             absl::FunctionRef<absl::Status()> enqueue) {
+absl::StatusOr<bool> StepRunner::Run(
+    const Shape& shape, absl::FunctionRef<absl::Status()> enqueue) {
   if (!graphs_) return RunEager(enqueue);
   const auto found =
       std::find_if(entries_.begin(), entries_.end(),
                    [&](const Entry& entry) { return entry.shape == shape; });
   if (found == entries_.end()) {
-    // The oldest shape has no graph: there are more shapes than graphs.
-    if (entries_.size() == kShapes) entries_.pop_back();
+    if (entries_.size() == kShapes) {
+      if (entries_.back().graph != nullptr) RETURN_IF_ERROR(DropOldest());
+      entries_.pop_back();
+    }
     entries_.push_front({shape, nullptr, false});
     return RunEager(enqueue);
   }
@@ -67,7 +75,7 @@ absl::Status StepRunner::Run(const Shape& shape,
   Entry& entry = *found;
   if (entry.graph != nullptr) {
     ++counters_.replayed;
-    return backend_->Replay(*entry.graph);
+    return Replay(entry);
   }
   if (entry.refused) {
     ++counters_.refused;
@@ -85,7 +93,7 @@ absl::Status StepRunner::Run(const Shape& shape,
   ++counters_.captured;
   entry.graph = *std::move(graph);
   ++kept_;
-  return backend_->Replay(*entry.graph);
+  return Replay(entry);
 }
 
 }  // namespace comera::trainer

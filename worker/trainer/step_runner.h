@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/backend.h"
 
 namespace comera::trainer {
@@ -49,10 +50,10 @@ class StepRunner {
   StepRunner& operator=(const StepRunner&) = delete;
 
   // Enqueues what `enqueue` does, which depends on `shape` alone: the same
-  // operations on the same memory whenever the shape is equal. Returns what
-  // `enqueue` or Backend::Replay returns.
-  absl::Status Run(const Shape& shape,
-                   absl::FunctionRef<absl::Status()> enqueue);
+  // operations on the same memory whenever the shape is equal. True: they were
+  // replayed from a graph. Errors are those of `enqueue` and Backend::Replay.
+  absl::StatusOr<bool> Run(const Shape& shape,
+                           absl::FunctionRef<absl::Status()> enqueue);
 
   // Gives up all graphs: their memory or their operations will change.
   void Forget();
@@ -69,7 +70,8 @@ class StepRunner {
   // The graph of `enqueue`'s operations, which are not run.
   absl::StatusOr<std::unique_ptr<kernels::StepGraph>> Capture(
       absl::FunctionRef<absl::Status()> enqueue);
-  absl::Status RunEager(absl::FunctionRef<absl::Status()> enqueue);
+  absl::StatusOr<bool> RunEager(absl::FunctionRef<absl::Status()> enqueue);
+  absl::StatusOr<bool> Replay(const Entry& entry);
   // Gives up the graph that was not used for longest.
   absl::Status DropOldest();
 

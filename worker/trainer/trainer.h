@@ -181,10 +181,11 @@ class Trainer {
   // --- the numbers of a step (trainer_step.cc)
   absl::Status TrainStep(bool stop);
   absl::Status RunStep(bool stop);  // on batch_
-  // The device's share: the gradient of the batch's losses with its tail, that
-  // of all ranks, and the update where nothing is asked of the host.
+  // The gradient of the batch's losses with its tail, of all ranks if the
+  // communicator is on the device; else that is left to ReduceOnHost.
   absl::Status EnqueueGradients();
-  absl::Status ReduceGradients();
+  absl::Status ReduceOnHost();
+  // The update that asks nothing of the host.
   absl::Status EnqueueUpdate();
   // The update with the host in between.
   absl::Status UpdateFromHost(StepFigures* figures);

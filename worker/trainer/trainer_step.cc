@@ -57,27 +57,32 @@ absl::Status Trainer::RunStep(bool stop) {
   RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
   shape_.clear();
   model.AppendShape(&shape_);
-  const auto gradients = [this] { return EnqueueGradients(); };
+  // All in one where the host has no part in it.
+  const bool on_host = world_size() > 1 && !options_.communicator->on_device();
+  const bool update = late_numbers_ != nullptr && !on_host;
+  ASSIGN_OR_RETURN(const bool replayed,
+                   runner_.Run(shape_, [&]() -> absl::Status {
+                     RETURN_IF_ERROR(EnqueueGradients());
+                     return update ? EnqueueUpdate() : absl::OkStatus();
+                   }));
+  if (on_host) {
+    RETURN_IF_ERROR(ReduceOnHost());
+  } else if (replayed && world_size() > 1) {
+    RETURN_IF_ERROR(WithFailureClass(options_.communicator->Replayed(1),
+                                     v1::COLLECTIVE_HANG));
+  }
   if (late_numbers_ == nullptr) {
-    RETURN_IF_ERROR(runner_.Run(shape_, gradients));
     RETURN_IF_ERROR(UpdateFromHost(&figures));
-    progress_.step = figures.step;
     last_ = figures;
-    return absl::OkStatus();
-  }
-  if (world_size() == 1) {
-    RETURN_IF_ERROR(runner_.Run(shape_, [this]() -> absl::Status {
-      RETURN_IF_ERROR(EnqueueGradients());
-      return EnqueueUpdate();
-    }));
   } else {
-    RETURN_IF_ERROR(runner_.Run(shape_, gradients));
-    RETURN_IF_ERROR(ReduceGradients());
     // It is the same for all batches.
-    RETURN_IF_ERROR(runner_.Run({}, [this] { return EnqueueUpdate(); }));
+    if (!update) {
+      RETURN_IF_ERROR(
+          runner_.Run({}, [this] { return EnqueueUpdate(); }).status());
+    }
+    RETURN_IF_ERROR(late_numbers_->Fetch());
+    pending_.push_back(figures);
   }
-  RETURN_IF_ERROR(late_numbers_->Fetch());
-  pending_.push_back(figures);
   progress_.step = figures.step;
   return absl::OkStatus();
 }
@@ -91,11 +96,18 @@ absl::Status Trainer::EnqueueGradients() {
       model.Backward(plan_->parameters().data, plan_->gradients().data));
   static_assert(ModelPlan::kTailFloats == 4);
   RETURN_IF_ERROR(backend.Copy(tail(), model.totals(), 3 * sizeof(float)));
-  return backend.Copy(tail() + 3, &device_step()->stop, sizeof(float));
+  RETURN_IF_ERROR(
+      backend.Copy(tail() + 3, &device_step()->stop, sizeof(float)));
+  if (world_size() == 1 || !options_.communicator->on_device()) {
+    return absl::OkStatus();
+  }
+  const kernels::Vector reduced = plan_->reduced();
+  return WithFailureClass(options_.communicator->EnqueueAllReduce(
+                              absl::MakeSpan(reduced.data, reduced.size)),
+                          v1::COLLECTIVE_HANG);
 }
 
-absl::Status Trainer::ReduceGradients() {
-  if (world_size() == 1) return absl::OkStatus();
+absl::Status Trainer::ReduceOnHost() {
   RETURN_IF_ERROR(options_.backend->Synchronize());
   const kernels::Vector reduced = plan_->reduced();
   return WithFailureClass(options_.communicator->AllReduce(
@@ -112,7 +124,6 @@ absl::Status Trainer::EnqueueUpdate() {
 
 absl::Status Trainer::UpdateFromHost(StepFigures* figures) {
   ModelPlan& plan = *plan_;
-  RETURN_IF_ERROR(ReduceGradients());
   float tail[ModelPlan::kTailFloats];
   RETURN_IF_ERROR(
       options_.backend->CopyToHost(tail, this->tail(), sizeof(tail)));

@@ -31,6 +31,9 @@ struct TestRun {
   bool resume = false;
   int threads = 1;  // of every rank
   ModelFactory model_factory = Model::Create;
+  // Of every rank; empty: one of the processor.
+  std::function<std::unique_ptr<kernels::Backend>()> make_backend;
+  bool graphs = true;
   // Ask rank `stop_rank` to stop once this step was reported; 0: never.
   int64_t stop_after_step = 0;
   int stop_rank = 0;
@@ -42,6 +45,7 @@ struct TestRun {
   ModelConfig exported_config;
   std::vector<float> exported;
   std::map<int, std::pair<ModelConfig, std::vector<float>>> exported_targets;
+  StepRunner::Counters graph_counters;
   // Of every rank.
   std::vector<absl::Status> statuses;
   std::vector<int64_t> last_steps;
@@ -86,14 +90,18 @@ struct TestRun {
  private:
   absl::Status RunRank(int rank, collective::Communicator* communicator,
                        std::vector<std::atomic<bool>>& stops) {
-    const auto backend = kernels::CreateCpuBackend(
-        {threads, /*memory_limit_bytes=*/0,
-         spec.training().precision() == v1::TrainingSpec::BF16});
+    const auto backend =
+        make_backend
+            ? make_backend()
+            : kernels::CreateCpuBackend(
+                  {threads, /*memory_limit_bytes=*/0,
+                   spec.training().precision() == v1::TrainingSpec::BF16});
     TrainerOptions options;
     options.seal_steps = true;  // as in debug builds
     options.spec = spec;
     options.resume = resume;
     options.backend = backend.get();
+    options.graphs = graphs;
     options.data = other_data != nullptr ? other_data : &data;
     options.communicator = communicator;
     options.model_factory = model_factory;
@@ -130,7 +138,10 @@ struct TestRun {
     }
     absl::StatusOr<RunEnd> own = (*trainer)->Run(stops[rank]);
     last_steps[rank] = (*trainer)->progress().step;
-    if (rank == 0) end = own;
+    if (rank == 0) {
+      end = own;
+      graph_counters = (*trainer)->graph_counters();
+    }
     return own.status();
   }
 };

@@ -1,0 +1,70 @@
+// A backend of the processor that records graphs, and runs behind as far as
+// anybody can tell.
+#ifndef COMERA_TESTS_FAKES_RECORDING_BACKEND_H_
+#define COMERA_TESTS_FAKES_RECORDING_BACKEND_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/forwarding_backend.h"
+
+namespace comera::kernels {
+
+// What is captured is kept as calls with their arguments and made again by
+// Replay. Numbers that are to be read late are not on the host before somebody
+// has waited for them, but NaN. What a device could not do while it records is
+// refused. Not thread-safe.
+class RecordingBackend : public ForwardingBackend {
+ public:
+  // `backend` is one of the processor.
+  using ForwardingBackend::ForwardingBackend;
+  ~RecordingBackend() override;
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  absl::Status CopyToDevice(void* to, const void* from, int64_t bytes) override;
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override;
+  absl::Status Synchronize() override;
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override;
+  absl::Status CopyToHostLater(void* to, const void* from,
+                               int64_t bytes) override;
+  absl::StatusOr<int64_t> Mark() override;
+  absl::Status Wait(int64_t mark) override;
+
+  bool has_graphs() const override { return true; }
+  absl::Status BeginCapture() override;
+  absl::StatusOr<std::unique_ptr<StepGraph>> EndCapture() override;
+  absl::Status Replay(const StepGraph& graph) override;
+
+  // The operation that `count` others of a capture come before is refused, in
+  // every capture; negative: none.
+  void FailCapturesAfter(int64_t count) { fail_after_ = count; }
+  // Whether a graph was given up that might still have been running.
+  bool graph_outlived() const { return graph_outlived_; }
+
+ private:
+  struct Later {
+    int64_t mark;
+    void* to;
+    std::vector<char> bytes;
+  };
+  class Graph;
+
+  absl::Status Call(const std::string& name, Operation operation) override;
+  absl::Status CheckNotCapturing(const char* what) const;
+
+  bool capturing_ = false;
+  std::vector<Operation> recorded_;
+  absl::Status capture_error_;
+  int64_t fail_after_ = -1;
+  std::deque<Later> later_;
+  int64_t next_mark_ = 0;
+  const Graph* running_ = nullptr;  // since the last wait
+  bool graph_outlived_ = false;
+};
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_TESTS_FAKES_RECORDING_BACKEND_H_
