@@ -59,6 +59,7 @@ nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
       {"rank_scale", flags.step.rank_scale},
       {"step_seconds", f.step_seconds},
       {"predicted_step_seconds", f.predicted_step_seconds},
+      {"replayed_steps", f.replayed},
       {"forward_seconds", f.forward_seconds},
       {"backward_seconds", f.backward_seconds},
       {"optimizer_seconds", f.optimizer_seconds},
@@ -106,6 +107,7 @@ absl::Status Run(const Flags& flags) {
     options.machine = *speed;
   }
   for (const std::string& mode : flags.modes) {
+    options.graph = mode == "graph";
     ASSIGN_OR_RETURN(const StepFigures figures,
                      MeasureSteps(job->spec, options, backend.get()));
     nlohmann::ordered_json json = ToJson(flags, *job, mode, figures);
@@ -157,7 +159,7 @@ int main(int argc, char** argv) {
                  "how operations reach the device, one after the other")
       ->capture_default_str()
       ->delimiter(',')
-      ->check(CLI::IsMember({"eager"}));
+      ->check(CLI::IsMember({"eager", "graph"}));
   app.add_flag("--calibrate", flags.calibrate,
                "measure the machine first, and predict with that (6 s)");
   app.add_option("--vocabulary", flags.step.vocabulary,

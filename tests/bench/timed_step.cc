@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,11 +11,13 @@
 #include "common/status_macros.h"
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/described_clicks.h"
+#include "worker/trainer/late_numbers.h"
 #include "worker/trainer/model/model_size.h"
 #include "worker/trainer/model_plan.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
 #include "worker/trainer/step_prediction.h"
+#include "worker/trainer/step_runner.h"
 
 namespace comera::bench {
 namespace {
@@ -42,8 +45,13 @@ void ScaleRanks(double scale, trainer::ModelConfig* config) {
 
 class Steps {
  public:
-  Steps(const v1::JobSpec& spec, kernels::Backend* backend)
-      : spec_(spec), backend_(backend), arena_(backend) {}
+  Steps(const v1::JobSpec& spec, const StepOptions& options,
+        kernels::Backend* backend)
+      : spec_(spec),
+        backend_(backend),
+        arena_(backend),
+        runner_(backend, options.graph,
+                [](const std::string& why) { std::cerr << why << "\n"; }) {}
 
   absl::Status Plan(const StepOptions& options) {
     std::vector<std::string> unused_assumptions;
@@ -79,6 +87,10 @@ class Steps {
                          model.tensorised_layers(), model.layout(), backend_));
     ASSIGN_OR_RETURN(optimizer_, trainer::MakeOptimizer(
                                      spec_, config, model.layout(), backend_));
+    if (objective_->on_device(v1::EARLY) && optimizer_->on_device()) {
+      ASSIGN_OR_RETURN(late_loss_, trainer::LateNumbers::Create(
+                                       {{model.totals(), 3}}, backend_));
+    }
     fill_ = options.fill;
     NextBatch(0);
     return absl::OkStatus();
@@ -89,37 +101,48 @@ class Steps {
                          spec_.training().seed() + step);
   }
 
+  // Losses come in order; of this step's now, or with the next step's.
   absl::Status Run(int64_t step, StepFigures* figures) {
     const auto start = Clock::now();
-    auto* state = static_cast<kernels::StepState*>(arena_.Address(state_));
-    const kernels::StepState values{spec_.training().seed(),
-                                    static_cast<uint64_t>(step)};
-    RETURN_IF_ERROR(backend_->CopyToDevice(state, &values, sizeof(values)));
-    RETURN_IF_ERROR(backend_->Fill(plan_->reduced(), 0));
+    kernels::StepState values;
+    values.seed = spec_.training().seed();
+    values.step = static_cast<uint64_t>(step);
+    optimizer_->FillState(step + 1, 1, &values);
+    RETURN_IF_ERROR(backend_->CopyToDevice(state(), &values, sizeof(values)));
     trainer::Model& model = plan_->model();
-    float* parameters = plan_->parameters().data;
-    RETURN_IF_ERROR(model.Forward(batch_, parameters, true, state));
-    const auto forward = Clock::now();
-    RETURN_IF_ERROR(model.Backward(parameters, plan_->gradients().data));
-    const auto backward = Clock::now();
-    ASSIGN_OR_RETURN(const trainer::LossTotals totals, model.ReadLoss());
-    const double loss = totals.loss_sum / totals.labels;
-    RETURN_IF_ERROR(objective_
-                        ->Apply({loss, loss}, v1::EARLY, 1 / totals.labels,
-                                plan_->trained_parameters(), plan_->gradients())
-                        .status());
-    RETURN_IF_ERROR(optimizer_
-                        ->Step(step + 1, 1, plan_->parameters(),
-                               plan_->gradients(), plan_->optimizer_state())
-                        .status());
-    RETURN_IF_ERROR(backend_->Synchronize());
+    RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, state()));
+    shape_.clear();
+    model.AppendShape(&shape_);
+    auto forward = start, backward = start;
+    ASSIGN_OR_RETURN(
+        const bool replayed, runner_.Run(shape_, [&]() -> absl::Status {
+          RETURN_IF_ERROR(backend_->Fill(plan_->reduced(), 0));
+          RETURN_IF_ERROR(model.Forward(plan_->parameters().data));
+          forward = Clock::now();
+          RETURN_IF_ERROR(model.Backward(plan_->parameters().data,
+                                         plan_->gradients().data));
+          backward = Clock::now();
+          return late_loss_ != nullptr ? EnqueueUpdate() : absl::OkStatus();
+        }));
+    if (late_loss_ == nullptr) {
+      RETURN_IF_ERROR(UpdateFromHost(step, figures));
+    } else {
+      RETURN_IF_ERROR(late_loss_->Fetch());
+      if (step > 0) RETURN_IF_ERROR(TakeLoss(figures));
+    }
     const auto end = Clock::now();
+    figures->step_seconds = Seconds(start, end);
     figures->forward_seconds = Seconds(start, forward);
     figures->backward_seconds = Seconds(forward, backward);
-    figures->optimizer_seconds = Seconds(backward, end);
-    figures->step_seconds = Seconds(start, end);
-    figures->losses.push_back(loss);
+    figures->optimizer_seconds = replayed ? 0 : Seconds(backward, end);
+    figures->replayed += replayed;
     return absl::OkStatus();
+  }
+
+  // The losses that have not come yet.
+  absl::Status Finish(StepFigures* figures) {
+    if (late_loss_ != nullptr) RETURN_IF_ERROR(TakeLoss(figures));
+    return backend_->Synchronize();
   }
 
   void Describe(StepFigures* figures) {
@@ -138,6 +161,42 @@ class Steps {
   }
 
  private:
+  kernels::StepState* state() const {
+    return static_cast<kernels::StepState*>(arena_.Address(state_));
+  }
+
+  absl::Status EnqueueUpdate() {
+    RETURN_IF_ERROR(objective_->Enqueue(plan_->model().totals() + 1,
+                                        plan_->trained_parameters(),
+                                        plan_->gradients()));
+    return optimizer_->Enqueue(state(), plan_->parameters(), plan_->gradients(),
+                               plan_->optimizer_state());
+  }
+
+  absl::Status UpdateFromHost(int64_t step, StepFigures* figures) {
+    float totals[2];  // ReadLoss would want a Forward, not a replay
+    RETURN_IF_ERROR(
+        backend_->CopyToHost(totals, plan_->model().totals(), sizeof(totals)));
+    const double labels = totals[1], loss = totals[0] / labels;
+    figures->losses.push_back(loss);
+    RETURN_IF_ERROR(objective_
+                        ->Apply({loss, loss}, v1::EARLY, 1 / labels,
+                                plan_->trained_parameters(), plan_->gradients())
+                        .status());
+    RETURN_IF_ERROR(optimizer_
+                        ->Step(step + 1, 1, plan_->parameters(),
+                               plan_->gradients(), plan_->optimizer_state())
+                        .status());
+    return backend_->Synchronize();
+  }
+
+  // Waits for the oldest step whose loss was not taken.
+  absl::Status TakeLoss(StepFigures* figures) {
+    ASSIGN_OR_RETURN(const float* const totals, late_loss_->Take());
+    figures->losses.push_back(double{totals[0]} / totals[1]);
+    return absl::OkStatus();
+  }
+
   const v1::JobSpec& spec_;
   kernels::Backend* const backend_;
   kernels::Arena arena_;
@@ -145,6 +204,9 @@ class Steps {
   std::unique_ptr<trainer::ModelPlan> plan_;
   std::unique_ptr<trainer::Objective> objective_;
   std::unique_ptr<trainer::Optimizer> optimizer_;
+  std::unique_ptr<trainer::LateNumbers> late_loss_;
+  trainer::StepRunner runner_;
+  trainer::StepRunner::Shape shape_;
   trainer::Batch batch_;
   double fill_ = 1;
   double predicted_seconds_ = 0;
@@ -155,7 +217,7 @@ class Steps {
 absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
                                          const StepOptions& options,
                                          kernels::Backend* backend) {
-  Steps steps(spec, backend);
+  Steps steps(spec, options, backend);
   RETURN_IF_ERROR(steps.Plan(options));
   StepFigures figures;
   std::vector<double> whole, forward, backward, optimizer;
@@ -168,6 +230,7 @@ absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
     backward.push_back(figures.backward_seconds);
     optimizer.push_back(figures.optimizer_seconds);
   }
+  RETURN_IF_ERROR(steps.Finish(&figures));
   figures.step_seconds = Median(std::move(whole));
   figures.forward_seconds = Median(std::move(forward));
   figures.backward_seconds = Median(std::move(backward));

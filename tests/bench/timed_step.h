@@ -14,6 +14,8 @@ namespace comera::bench {
 
 struct StepOptions {
   int64_t vocabulary = 0;
+  // Replayed from a graph where the backend has graphs, else one by one.
+  bool graph = false;
   int steps = 5;    // measured
   int warm_up = 2;  // before them
   // Mean share of real tokens in a sequence; see RandomBatch.
@@ -30,9 +32,11 @@ struct StepOptions {
 struct StepFigures {
   double step_seconds = 0;            // all three, and reading the loss
   double predicted_step_seconds = 0;  // for full sequences
+  // Of the host, which on a device only enqueues; 0 where steps are replayed.
   double forward_seconds = 0;
   double backward_seconds = 0;
   double optimizer_seconds = 0;  // objective, clipping and update
+  int64_t replayed = 0;          // steps that came from a graph
   int64_t tokens = 0;            // real ones of a step; DLRM: samples
   int64_t parameters = 0;
   int64_t dense_parameters = 0;
@@ -44,7 +48,9 @@ struct StepFigures {
   std::vector<double> losses;
 };
 
-// Plans `spec` (valid, defaults filled), and trains on random batches.
+// Plans `spec` (valid, defaults filled), and trains on random batches as the
+// trainer does: where the update needs nothing of the host, the loss of a step
+// is read while the next one runs.
 absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
                                          const StepOptions& options,
                                          kernels::Backend* backend);

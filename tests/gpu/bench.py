@@ -25,7 +25,7 @@ import bench_report
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCHES = [32, 128, 1, 64]
 METHODS = ["comera", "dense", "galore"]
-MODES = "eager"
+MODES = "eager,graph"
 LARGE = ["--model=codebert_large", "--set=data.max_length=128"]
 
 

@@ -99,9 +99,9 @@ class BenchTest(unittest.TestCase):
                 if not row["method"].startswith("PyTorch")]
         # 4 batches, 3 methods, 3 precisions, and the modes.
         self.assertEqual(len(ours), 4 * 3 * 3 * len(bench.MODES.split(",")))
-        self.assertIn("| six_encoder | 32 | bf16 | comera | eager | 1.000 | "
-                      "1,000 | 1 | 3.00x | 3.00x | 1000.00x |", report)
-        self.assertIn("| batch 32, against PyTorch dense eager | 3x | 3.00x | "
+        self.assertIn("| six_encoder | 32 | bf16 | comera | graph | 0.500 | "
+                      "1,000 | 1 | 6.00x | 6.00x | 1000.00x |", report)
+        self.assertIn("| batch 32, against PyTorch dense eager | 3x | 6.00x | "
                       "met |", report)
         self.assertIn("| batch 128, against PyTorch dense eager | 3x |  | "
                       "not measured |", report)
