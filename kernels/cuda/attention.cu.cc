@@ -1,0 +1,135 @@
+// Attention: a warp has 16 queries of one head, its block four of them; keys
+// and values pass through shared memory.
+#include <cmath>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/attention_arguments.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/attention_forward.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kQueries = 16 * kWarps;
+// That lie in shared memory at a time.
+template <int kWidth>
+inline constexpr int kKeys = kWidth > 64 ? 32 : 64;
+
+// Blocks for which a multiprocessor has registers.
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kResident =
+    kPrecision == CudaPrecision::kBf16&& kWidth <= 64 ? 4 : 2;
+
+struct Arguments {
+  SequenceBlocks blocks;
+  AttentionDropout dropout;
+  ConstMatrix q, k, v;
+  Matrix out;
+  float* log_sum = nullptr;
+  int64_t tokens = 0;
+  int width = 0;
+  float scale = 1;
+};
+
+template <CudaPrecision kPrecision, int kWidth>
+__global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
+    AttentionKernel(const __grid_constant__ Arguments a) {
+  constexpr int kTile = kKeys<kWidth>;
+  const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
+  if (block.begin >= block.length) return;
+  const int head = static_cast<int>(blockIdx.y);
+  const int64_t column = int64_t{head} * a.width;
+  auto* const queries = DynamicShared<Stored<kPrecision>>();
+  auto* const keys = queries + kQueries * kRowStride<kWidth>;
+  auto* const values = keys + kTile * kRowStride<kWidth>;
+  LoadRows<kWidth>(a.q, block.first + block.begin, column, a.width, kQueries,
+                   block.length - block.begin, a.scale, queries);
+  __syncthreads();
+
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int begin = block.begin + 16 * warp;
+  const int rows = min(16, block.length - begin);
+  const HeldRows<kPrecision, kWidth,
+                 kWidth <= 64 || kPrecision == CudaPrecision::kBf16>
+      held(queries + 16 * warp * kRowStride<kWidth>);
+  const TileDropout dropout(a.dropout);
+  const int64_t first = block.first + begin;
+  const int64_t row =
+      dropout.active() && rows > 0
+          ? dropout.Row(first + min(WarpLane() % 16, rows - 1)) + head
+          : 0;
+  RunningSoftmax<kPrecision, kWidth> softmax;
+  for (int key = 0; key < block.length; key += kTile) {
+    const int count = min(kTile, block.length - key);
+    LoadRows<kWidth>(a.k, block.first + key, column, a.width, kTile, count, 1,
+                     keys);
+    LoadRows<kWidth>(a.v, block.first + key, column, a.width, kTile, count, 1,
+                     values);
+    __syncthreads();
+    if (rows > 0) {
+      softmax.template See<kTile>(
+          held, KeyTiles<kPrecision>{keys, values, key, count, block.length},
+          dropout, row);
+    }
+    __syncthreads();
+  }
+  if (rows <= 0) return;
+  float log_sum[2];
+  softmax.Finish(dropout.scale(), log_sum);
+  if (WarpLane() % 4 == 0) {
+    float* const to = a.log_sum + head * a.tokens + first;
+    if (LaneGroup() < rows) to[LaneGroup()] = log_sum[0];
+    if (LaneGroup() + 8 < rows) to[LaneGroup() + 8] = log_sum[1];
+  }
+  WriteSums<kWidth>(softmax.context(), 1, rows, a.width,
+                    a.out.data + first * a.out.stride + column, a.out.stride);
+}
+
+}  // namespace
+
+absl::Status CudaBackend::Attention(const AttentionShape& s,
+                                    const DropoutKey& key, ConstIndices offsets,
+                                    ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                                    float* log_sum, Matrix out,
+                                    void* workspace) {
+  constexpr char kOp[] = "Attention";
+  RETURN_IF_ERROR(CheckAttention(kOp, s, offsets));
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  const int64_t cols = s.heads * s.head_width;
+  RETURN_IF_ERROR(CheckMatrix(kOp, "q", q, s.tokens, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "k", k, s.tokens, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "v", v, s.tokens, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "out", out, s.tokens, cols));
+  RETURN_IF_ERROR(CheckMemory(kOp, "log_sum", log_sum, s.heads * s.tokens));
+  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, s.tokens));
+  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
+  if (s.tokens == 0 || cols == 0) return absl::OkStatus();
+
+  Arguments a;
+  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kQueries)),
+              kQueries};
+  a.dropout = MakeAttentionDropout(key, s.heads);
+  a.q = q;
+  a.k = k;
+  a.v = v;
+  a.out = out;
+  a.log_sum = log_sum;
+  a.tokens = s.tokens;
+  a.width = static_cast<int>(s.head_width);
+  a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
+  const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
+                  static_cast<unsigned>(s.heads));
+  return WithWidth(options_.precision, s.head_width,
+                   [&](auto precision, auto width) {
+                     const int64_t rows = kQueries + 2 * kKeys<width()>;
+                     return Launch(kOp,
+                                   Shape(grid, dim3(32 * kWarps),
+                                         RowsBytes<precision(), width()>(rows)),
+                                   AttentionKernel<precision(), width()>, a);
+                   });
+}
+
+}  // namespace comera::kernels

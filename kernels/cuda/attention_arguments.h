@@ -1,0 +1,99 @@
+// How the host starts the kernels of attention: widths padded to a few, each
+// with its kernels.
+#ifndef COMERA_KERNELS_CUDA_ATTENTION_ARGUMENTS_H_
+#define COMERA_KERNELS_CUDA_ATTENTION_ARGUMENTS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device/attention_dropout.h"
+#include "kernels/cuda/device/attention_tile.h"
+
+namespace comera::kernels {
+
+// The widest of a head, or of a rank and its column of ones.
+inline constexpr int64_t kMostAttentionWidth = 128;
+
+// The sequences of a call, cut into blocks of `rows` tokens: block i is number
+// i % per_sequence of sequence i / per_sequence, and may be empty.
+struct SequenceBlocks {
+  const int32_t* offsets = nullptr;
+  int per_sequence = 0;
+  int rows = 0;
+};
+struct SequenceBlock {
+  int64_t first = 0;  // token of the sequence
+  int length = 0;     // of the sequence
+  int begin = 0;      // of the block in the sequence
+};
+__device__ __forceinline__ SequenceBlock BlockOf(const SequenceBlocks& blocks,
+                                                 int i) {
+  const int sequence = i / blocks.per_sequence;
+  const int first = blocks.offsets[sequence];
+  return {first, blocks.offsets[sequence + 1] - first,
+          i % blocks.per_sequence * blocks.rows};
+}
+
+inline int64_t BlocksPerSequence(const AttentionShape& s, int64_t rows) {
+  return (s.max_length + rows - 1) / rows;
+}
+
+// f(precision, width) with both as std::integral_constant, `width` the least
+// that holds `least`, which is at most kMostAttentionWidth.
+template <typename F>
+absl::Status WithPrecision(CudaPrecision precision, const F& f) {
+  switch (precision) {
+    case CudaPrecision::kTf32:
+      return f(std::integral_constant<CudaPrecision, CudaPrecision::kTf32>());
+    case CudaPrecision::kBf16:
+      return f(std::integral_constant<CudaPrecision, CudaPrecision::kBf16>());
+    case CudaPrecision::kFp32:
+      break;
+  }
+  return f(std::integral_constant<CudaPrecision, CudaPrecision::kFp32>());
+}
+template <typename F>
+absl::Status WithWidth(CudaPrecision precision, int64_t least, const F& f) {
+  return WithPrecision(precision, [&](auto p) {
+    if (least <= 16) return f(p, std::integral_constant<int, 16>());
+    if (least <= 32) return f(p, std::integral_constant<int, 32>());
+    if (least <= 64) return f(p, std::integral_constant<int, 64>());
+    return f(p, std::integral_constant<int, 128>());
+  });
+}
+
+inline absl::Status CheckAttentionWidth(const char* op, const char* what,
+                                        int64_t width) {
+  if (width <= kMostAttentionWidth) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(op, ": ", what, " is ", width,
+                                                 ", on CUDA at most ",
+                                                 kMostAttentionWidth));
+}
+
+// Bytes of `rows` rows of operands in shared memory.
+template <CudaPrecision kPrecision, int kWidth>
+constexpr int64_t RowsBytes(int64_t rows) {
+  return rows * kRowStride<kWidth> *
+         static_cast<int64_t>(sizeof(Stored<kPrecision>));
+}
+
+// Of the shared memory of a block, so that two fit on a multiprocessor.
+inline constexpr int64_t kAttentionSharedBytes = 100 * 1024;
+
+// How many of at most `length` keys, a multiple of `tile`, lie in what `fixed`
+// bytes leave, at `each` bytes per key.
+inline int KeyCapacity(int64_t length, int64_t tile, int64_t fixed,
+                       int64_t each) {
+  const int64_t fit = (kAttentionSharedBytes - fixed) / each / tile * tile;
+  const int64_t need = (length + tile - 1) / tile * tile;
+  return static_cast<int>(std::max(tile, std::min(fit, need)));
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_ATTENTION_ARGUMENTS_H_

@@ -1,0 +1,284 @@
+// AttentionBackward: one kernel for the gradient of queries, which also leaves
+// D (device/attention_backward.h) in the workspace, then one for those of keys
+// and values.
+#include "kernels/cuda/device/attention_backward.h"
+
+#include <cmath>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/attention_arguments.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kRows = 16 * kWarps;
+// Keys or queries whose scores a warp has in registers.
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kTile = kPrecision == CudaPrecision::kFp32 ||
+                                     (kPrecision == CudaPrecision::kTf32 &&
+                                      kWidth > 64)
+                                 ? 16
+                                 : 32;
+// The least of them.
+constexpr int kLeastTile = 16;
+// Beyond this many keys what was drawn is drawn again.
+constexpr int kMostDrawn = 1024;
+// Queries that pass through shared memory at a time.
+template <int kWidth>
+inline constexpr int kQueries = kWidth > 64 ? 32 : 64;
+// Blocks for which a multiprocessor has registers.
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kResident =
+    kPrecision == CudaPrecision::kBf16&& kWidth <= 64 ? 3 : 2;
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr bool kInRegisters = kWidth <= 32 ||
+                                     (kPrecision == CudaPrecision::kBf16 &&
+                                      kWidth <= 64);
+
+struct Arguments {
+  SequenceBlocks blocks;
+  AttentionDropout dropout;
+  ConstMatrix q, k, v, grad_out;
+  Matrix grad_q, grad_k, grad_v;
+  const float* log_sum = nullptr;
+  float* delta = nullptr;  // (heads, tokens)
+  int64_t tokens = 0;
+  int width = 0;
+  float scale = 1;
+  int capacity = 0;     // keys in shared memory
+  int drawn_words = 0;  // of a warp
+};
+
+template <CudaPrecision kPrecision, int kWidth>
+__global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
+    QueryGradientKernel(const __grid_constant__ Arguments a) {
+  const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
+  if (block.begin >= block.length) return;
+  const int head = static_cast<int>(blockIdx.y);
+  const int64_t column = int64_t{head} * a.width;
+  constexpr int kStride = kRowStride<kWidth>;
+  constexpr int kKeys = kTile<kPrecision, kWidth>;
+  auto* const queries = DynamicShared<Stored<kPrecision>>();
+  auto* const grads = queries + kRows * kStride;
+  auto* const keys = grads + kRows * kStride;
+  auto* const values = keys + a.capacity * kStride;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  uint32_t* drawn = reinterpret_cast<uint32_t*>(values + a.capacity * kStride) +
+                    warp * a.drawn_words;
+  if (a.drawn_words == 0) drawn = nullptr;
+  const int there = block.length - block.begin;
+  LoadRows<kWidth>(a.q, block.first + block.begin, column, a.width, kRows,
+                   there, a.scale, queries);
+  LoadRows<kWidth>(a.grad_out, block.first + block.begin, column, a.width,
+                   kRows, there, 1, grads);
+  __syncthreads();
+
+  const int begin = block.begin + 16 * warp;
+  const int rows = min(16, block.length - begin);
+  using Held = HeldRows<kPrecision, kWidth, kInRegisters<kPrecision, kWidth>>;
+  const Held query_rows(queries + 16 * warp * kStride);
+  const TileDropout dropout(a.dropout);
+  const int64_t first = block.first + begin;
+  const int64_t row =
+      dropout.active() && rows > 0
+          ? dropout.Row(first + min(WarpLane() % 16, rows - 1)) + head
+          : 0;
+  float log_sum[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int i = LaneGroup() + 8 * r;
+    log_sum[r] = i < rows ? a.log_sum[head * a.tokens + first + i] : 0;
+  }
+
+  const auto walk = [&](bool again, const auto& see) {
+    for (int key = 0; key < block.length; key += a.capacity) {
+      const int count = min(a.capacity, block.length - key);
+      if (!again || block.length > a.capacity) {
+        __syncthreads();
+        const int padded = (count + kKeys - 1) / kKeys * kKeys;
+        LoadRows<kWidth>(a.k, block.first + key, column, a.width, padded, count,
+                         1, keys);
+        LoadRows<kWidth>(a.v, block.first + key, column, a.width, padded, count,
+                         1, values);
+        __syncthreads();
+      }
+      if (rows > 0) {
+        see(KeyTiles<kPrecision>{keys, values, key, count, block.length});
+      }
+    }
+  };
+  float delta[2] = {0, 0};
+  {
+    float context[kWidth / 8][4];
+    SetZero(context);
+    walk(false, [&](const KeyTiles<kPrecision>& tiles) {
+      AddContext<kPrecision, kWidth, kKeys>(query_rows, tiles, log_sum, dropout,
+                                            row, drawn, context);
+    });
+    if (rows > 0) {
+      RowDots<kWidth>(context,
+                      a.grad_out.data + first * a.grad_out.stride + column,
+                      a.grad_out.stride, rows, a.width, delta);
+      delta[0] *= dropout.scale();
+      delta[1] *= dropout.scale();
+    }
+  }
+  const Held grad_rows(grads + 16 * warp * kStride);
+  float sums[kWidth / 8][4];
+  SetZero(sums);
+  walk(true, [&](const KeyTiles<kPrecision>& tiles) {
+    AddQueryGradients<kPrecision, kWidth, kKeys>(query_rows, grad_rows, tiles,
+                                                 log_sum, delta, dropout, row,
+                                                 drawn, sums);
+  });
+  if (rows <= 0) return;
+  if (WarpLane() % 4 == 0) {
+    float* const to = a.delta + head * a.tokens + first;
+    if (LaneGroup() < rows) to[LaneGroup()] = delta[0];
+    if (LaneGroup() + 8 < rows) to[LaneGroup() + 8] = delta[1];
+  }
+  WriteSums<kWidth>(sums, a.scale, rows, a.width,
+                    a.grad_q.data + first * a.grad_q.stride + column,
+                    a.grad_q.stride);
+}
+
+template <CudaPrecision kPrecision, int kWidth>
+__global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
+    KeyGradientKernel(const __grid_constant__ Arguments a) {
+  const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
+  if (block.begin >= block.length) return;
+  const int head = static_cast<int>(blockIdx.y);
+  const int64_t column = int64_t{head} * a.width;
+  constexpr int kStride = kRowStride<kWidth>;
+  constexpr int kStep = kQueries<kWidth>;
+  auto* const keys = DynamicShared<Stored<kPrecision>>();
+  auto* const values = keys + kRows * kStride;
+  auto* const queries = values + kRows * kStride;
+  auto* const grads = queries + kStep * kStride;
+  auto* const log_sum = reinterpret_cast<float*>(grads + kStep * kStride);
+  float* const delta = log_sum + kStep;
+  const int there = block.length - block.begin;
+  LoadRows<kWidth>(a.k, block.first + block.begin, column, a.width, kRows,
+                   there, 1, keys);
+  LoadRows<kWidth>(a.v, block.first + block.begin, column, a.width, kRows,
+                   there, 1, values);
+  __syncthreads();
+
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int begin = block.begin + 16 * warp;
+  const int rows = min(16, block.length - begin);
+  using Held = HeldRows<kPrecision, kWidth, kInRegisters<kPrecision, kWidth>>;
+  const Held key_rows(keys + 16 * warp * kStride);
+  const Held value_rows(values + 16 * warp * kStride);
+  const TileDropout dropout(a.dropout);
+  float grad_keys[kWidth / 8][4], grad_values[kWidth / 8][4];
+  SetZero(grad_keys);
+  SetZero(grad_values);
+  for (int query = 0; query < block.length; query += kStep) {
+    const int count = min(kStep, block.length - query);
+    const int64_t token = block.first + query;
+    LoadRows<kWidth>(a.q, token, column, a.width, kStep, count, a.scale,
+                     queries);
+    LoadRows<kWidth>(a.grad_out, token, column, a.width, kStep, count, 1,
+                     grads);
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += 32 * kWarps) {
+      log_sum[i] = a.log_sum[head * a.tokens + token + i];
+      delta[i] = a.delta[head * a.tokens + token + i];
+    }
+    __syncthreads();
+    if (rows > 0) {
+      AddKeyGradients<kPrecision, kWidth, kTile<kPrecision, kWidth>>(
+          key_rows, value_rows, begin,
+          QueryTiles<kPrecision>{queries, grads, log_sum, delta, token, head,
+                                 count},
+          dropout, grad_keys, grad_values);
+    }
+    __syncthreads();
+  }
+  if (rows <= 0) return;
+  const int64_t first = block.first + begin;
+  WriteSums<kWidth>(grad_keys, 1, rows, a.width,
+                    a.grad_k.data + first * a.grad_k.stride + column,
+                    a.grad_k.stride);
+  WriteSums<kWidth>(grad_values, dropout.scale(), rows, a.width,
+                    a.grad_v.data + first * a.grad_v.stride + column,
+                    a.grad_v.stride);
+}
+
+}  // namespace
+
+int64_t CudaBackend::AttentionWorkspaceBytes(const AttentionShape& s) {
+  return s.heads * s.tokens * static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status CudaBackend::AttentionBackward(
+    const AttentionShape& s, const DropoutKey& key, ConstIndices offsets,
+    ConstMatrix q, ConstMatrix k, ConstMatrix v, const float* log_sum,
+    ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
+    void* workspace) {
+  constexpr char kOp[] = "AttentionBackward";
+  RETURN_IF_ERROR(CheckAttention(kOp, s, offsets));
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  const int64_t cols = s.heads * s.head_width;
+  for (const auto& [name, m] : {std::pair<const char*, ConstMatrix>{"q", q},
+                                {"k", k},
+                                {"v", v},
+                                {"grad_out", grad_out},
+                                {"grad_q", grad_q},
+                                {"grad_k", grad_k},
+                                {"grad_v", grad_v}}) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, name, m, s.tokens, cols));
+  }
+  RETURN_IF_ERROR(CheckMemory(kOp, "log_sum", log_sum, s.heads * s.tokens));
+  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, s.tokens));
+  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
+  if (s.tokens == 0 || cols == 0) return absl::OkStatus();
+
+  Arguments a;
+  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kRows)),
+              kRows};
+  a.dropout = MakeAttentionDropout(key, s.heads);
+  a.q = q;
+  a.k = k;
+  a.v = v;
+  a.grad_out = grad_out;
+  a.grad_q = grad_q;
+  a.grad_k = grad_k;
+  a.grad_v = grad_v;
+  a.log_sum = log_sum;
+  a.delta = static_cast<float*>(workspace);
+  a.tokens = s.tokens;
+  a.width = static_cast<int>(s.head_width);
+  a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
+  if (s.max_length <= kMostDrawn && a.dropout.threshold > 0) {
+    a.drawn_words =
+        32 * static_cast<int>((s.max_length + kLeastTile - 1) / kLeastTile);
+  }
+  const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
+                  static_cast<unsigned>(s.heads));
+  return WithWidth(
+      options_.precision, s.head_width,
+      [&](auto precision, auto width) -> absl::Status {
+        constexpr CudaPrecision kPrecision = precision();
+        constexpr int kWidth = width();
+        constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
+        const int64_t fixed = 2 * kRows * kRow + kWarps * 4 * a.drawn_words;
+        a.capacity = KeyCapacity(s.max_length, 32, fixed, 2 * kRow);
+        RETURN_IF_ERROR(Launch(
+            "QueryGradientKernel",
+            Shape(grid, dim3(32 * kWarps), fixed + 2 * a.capacity * kRow),
+            QueryGradientKernel<kPrecision, kWidth>, a));
+        constexpr int64_t kQueryBytes = kQueries<kWidth> * (2 * kRow + 8);
+        return Launch(
+            "KeyGradientKernel",
+            Shape(grid, dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes),
+            KeyGradientKernel<kPrecision, kWidth>, a);
+      });
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,179 @@
+// Gradients of attention, from P computed again as exp(score - log_sum). With
+// G = the gradient of the context, a head's share is
+//   dP = dropout(G values^T),  D = row sums of P dP,  dS = P (dP - D),
+//   grad queries = dS keys,  grad keys = dS^T queries,
+//   grad values = dropout(P)^T G.
+// D is also the row sum of G and the context, dropout(P) values: a first walk
+// over the keys gives it, a second one the gradient of the queries. Those of
+// keys and values are another kernel's, which walks over the queries; so every
+// sum has one order.
+#ifndef COMERA_KERNELS_CUDA_DEVICE_ATTENTION_BACKWARD_H_
+#define COMERA_KERNELS_CUDA_DEVICE_ATTENTION_BACKWARD_H_
+
+#include "kernels/cuda/device/attention_dropout.h"
+#include "kernels/cuda/device/attention_forward.h"
+#include "kernels/cuda/device/attention_tile.h"
+
+namespace comera::kernels {
+
+// P of a tile of 16 queries by kKeys keys; keys past the end have 0.
+template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held>
+__device__ __forceinline__ void Probabilities(const Held& queries,
+                                              const Stored<kPrecision>* keys,
+                                              const float (&log_sum)[2],
+                                              int valid,
+                                              float (&p)[kKeys / 8][4]) {
+  MultiplyByRows<kPrecision, kWidth, kKeys>(queries, keys, p);
+#pragma unroll
+  for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool exists = 8 * j + LanePair() + i % 2 < valid;
+      p[j][i] = exists ? ExpOf<kPrecision>(p[j][i], log_sum[i / 2]) : 0;
+    }
+  }
+}
+
+// First walk: context += P values, of kept P, not yet scaled. What was drawn
+// goes to `drawn`, 32 words per tile of kKeys, for the second, unless null.
+template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held>
+__device__ __forceinline__ void AddContext(const Held& queries,
+                                           const KeyTiles<kPrecision>& in,
+                                           const float (&log_sum)[2],
+                                           const TileDropout& dropout,
+                                           int64_t row, uint32_t* drawn,
+                                           float (&context)[kWidth / 8][4]) {
+#pragma unroll 1
+  for (int at = 0; at < in.count; at += kKeys) {
+    const int key = in.first + at;
+    float p[kKeys / 8][4];
+    Probabilities<kPrecision, kWidth, kKeys>(queries,
+                                             in.keys + at * kRowStride<kWidth>,
+                                             log_sum, in.length - key, p);
+    if (dropout.active()) {
+      const uint32_t word = QueryKeep::Draw<kKeys>(dropout, row, key);
+      if (drawn != nullptr) drawn[key / kKeys * 32 + WarpLane()] = word;
+      const QueryKeep keep(word);
+#pragma unroll
+      for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) p[j][i] = keep(j, i) ? p[j][i] : 0;
+      }
+    }
+    AddTimesRows<kPrecision, kWidth, kKeys>(
+        p, in.values + at * kRowStride<kWidth>, context);
+  }
+}
+
+// Second walk: sums += dS keys. `delta` is D of the lane's rows.
+template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held>
+__device__ __forceinline__ void AddQueryGradients(
+    const Held& queries, const Held& grad_context,
+    const KeyTiles<kPrecision>& in, const float (&log_sum)[2],
+    const float (&delta)[2], const TileDropout& dropout, int64_t row,
+    const uint32_t* drawn, float (&sums)[kWidth / 8][4]) {
+#pragma unroll 1
+  for (int at = 0; at < in.count; at += kKeys) {
+    const int key = in.first + at;
+    const Stored<kPrecision>* keys = in.keys + at * kRowStride<kWidth>;
+    float p[kKeys / 8][4], grad[kKeys / 8][4];
+    Probabilities<kPrecision, kWidth, kKeys>(queries, keys, log_sum,
+                                             in.length - key, p);
+    MultiplyByRows<kPrecision, kWidth, kKeys>(
+        grad_context, in.values + at * kRowStride<kWidth>, grad);
+    const QueryKeep keep(dropout.active() ? drawn[key / kKeys * 32 + WarpLane()]
+                                          : 0xffffffffu);
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float kept = keep(j, i) ? dropout.scale() * grad[j][i] : 0;
+        grad[j][i] = p[j][i] * (kept - delta[i / 2]);
+      }
+    }
+    AddTimesRows<kPrecision, kWidth, kKeys>(grad, keys, sums);
+  }
+}
+
+// Row sums of x and a matrix of `rows` rows and `cols` columns, for the lane's
+// two rows.
+template <int kWidth>
+__device__ __forceinline__ void RowDots(const float (&x)[kWidth / 8][4],
+                                        const float* y, int64_t stride,
+                                        int rows, int cols, float (&dots)[2]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = LaneGroup() + 8 * r;
+    const float* const at = y + row * stride + LanePair();
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) {
+      const int col = 8 * j + LanePair();
+      if (row < rows && col < cols) sum += x[j][2 * r] * at[8 * j];
+      if (row < rows && col + 1 < cols) {
+        sum += x[j][2 * r + 1] * at[8 * j + 1];
+      }
+    }
+    dots[r] = RowSum(sum);
+  }
+}
+
+// Queries of one head in shared memory, as the gradients of keys see them.
+template <CudaPrecision kPrecision>
+struct QueryTiles {
+  const Stored<kPrecision>* queries = nullptr;       // rows, padded width
+  const Stored<kPrecision>* grad_context = nullptr;  // likewise
+  const float* log_sum = nullptr;
+  const float* delta = nullptr;
+  int64_t token = 0;  // of the first
+  int head = 0;
+  int count = 0;  // that exist; rows are filled up to a multiple of kQueries
+};
+
+// grad_keys += dS^T queries, grad_values += dropout(P)^T G (not yet scaled) for
+// the 16 keys of a warp, whose first has place `key` in the sequence.
+template <CudaPrecision kPrecision, int kWidth, int kQueries, typename Held>
+__device__ __forceinline__ void AddKeyGradients(
+    const Held& keys, const Held& values, int key,
+    const QueryTiles<kPrecision>& in, const TileDropout& dropout,
+    float (&grad_keys)[kWidth / 8][4], float (&grad_values)[kWidth / 8][4]) {
+#pragma unroll 1
+  for (int at = 0; at < in.count; at += kQueries) {
+    const Stored<kPrecision>* queries = in.queries + at * kRowStride<kWidth>;
+    const Stored<kPrecision>* grads = in.grad_context + at * kRowStride<kWidth>;
+    KeyKeep keep;
+    if (dropout.active()) {
+      int64_t rows[kQueries / 16];
+#pragma unroll
+      for (int s = 0; s < kQueries / 16; ++s) {
+        const int query = min(at + 16 * s + WarpLane() % 16, in.count - 1);
+        rows[s] = dropout.Row(in.token + query) + in.head;
+      }
+      keep.Draw(dropout, rows, key);
+    }
+    float p[kQueries / 8][4], grad[kQueries / 8][4];
+    MultiplyByRows<kPrecision, kWidth, kQueries>(keys, queries, p);
+    MultiplyByRows<kPrecision, kWidth, kQueries>(values, grads, grad);
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int query = at + 8 * j + LanePair() + i % 2;
+        const bool exists = query < in.count;
+        const bool kept = keep(j, i);
+        const float weight =
+            exists ? ExpOf<kPrecision>(p[j][i], in.log_sum[query]) : 0;
+        const float delta = exists ? in.delta[query] : 0;
+        grad[j][i] =
+            weight * ((kept ? dropout.scale() * grad[j][i] : 0) - delta);
+        p[j][i] = kept ? weight : 0;
+      }
+    }
+    AddTimesRows<kPrecision, kWidth, kQueries>(p, grads, grad_values);
+    AddTimesRows<kPrecision, kWidth, kQueries>(grad, queries, grad_keys);
+  }
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_DEVICE_ATTENTION_BACKWARD_H_

@@ -1,0 +1,241 @@
+// What the kernels of ordinary and of rank-space attention share: a warp has 16
+// queries (or, for the gradients of keys, 16 keys) and walks over tiles of the
+// other side, which lie in shared memory, kWidth wide: widths are padded with
+// zeros to it, and rows lie kRowStride<kWidth> apart.
+#ifndef COMERA_KERNELS_CUDA_DEVICE_ATTENTION_TILE_H_
+#define COMERA_KERNELS_CUDA_DEVICE_ATTENTION_TILE_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/device/mma_tile.h"
+#include "kernels/tensor.h"
+
+namespace comera::kernels {
+
+// Without bank conflicts for pairs along rows.
+template <int kWidth>
+inline constexpr int kRowStride = kWidth + 8;
+
+// Sums of 16 rows by kCols columns.
+template <int kCols>
+using TileSums = float[kCols / 8][4];
+
+template <int kCols>
+__device__ __forceinline__ void SetZero(float (&x)[kCols][4]) {
+#pragma unroll
+  for (int j = 0; j < kCols; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[j][i] = 0;
+  }
+}
+
+// Columns [first_col, first_col + cols) of `rows` rows, of which only `valid`
+// exist, times `scale` to shared memory. All threads of the block.
+template <int kWidth, typename T>
+__device__ __forceinline__ void LoadRows(ConstMatrix m, int64_t first_row,
+                                         int64_t first_col, int cols, int rows,
+                                         int valid, float scale, T* to) {
+  constexpr int kQuads = kWidth / 4;
+  const float* from = m.data + first_row * m.stride + first_col;
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(from) % 16 == 0 && m.stride % 4 == 0;
+#pragma unroll 2
+  for (int at = static_cast<int>(threadIdx.x); at < rows * kQuads;
+       at += static_cast<int>(blockDim.x)) {
+    const int row = at / kQuads, col = at % kQuads * 4;
+    float4 x = make_float4(0, 0, 0, 0);
+    if (row < valid) {
+      const float* source = from + row * m.stride + col;
+      if (aligned && col + 4 <= cols) {
+        x = *reinterpret_cast<const float4*>(source);
+      } else {
+        if (col < cols) x.x = source[0];
+        if (col + 1 < cols) x.y = source[1];
+        if (col + 2 < cols) x.z = source[2];
+        if (col + 3 < cols) x.w = source[3];
+      }
+    }
+    T* const target = to + row * kRowStride<kWidth> + col;
+    Store2(scale * x.x, scale * x.y, target);
+    Store2(scale * x.z, scale * x.w, target + 2);
+  }
+}
+
+// Sums, times `scale`, to 16 rows of shared memory.
+template <int kWidth, typename T>
+__device__ __forceinline__ void StoreSums(const float (&x)[kWidth / 8][4],
+                                          float scale, T* rows) {
+  T* const upper = rows + LaneGroup() * kRowStride<kWidth> + LanePair();
+  T* const lower = upper + 8 * kRowStride<kWidth>;
+#pragma unroll
+  for (int j = 0; j < kWidth / 8; ++j) {
+    Store2(scale * x[j][0], scale * x[j][1], upper + 8 * j);
+    Store2(scale * x[j][2], scale * x[j][3], lower + 8 * j);
+  }
+}
+
+// Sums to the rows of a matrix, the first `rows` and the columns below `cols`.
+template <int kWidth>
+__device__ __forceinline__ void WriteSums(const float (&x)[kWidth / 8][4],
+                                          float scale, int rows, int cols,
+                                          float* to, int64_t stride) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = LaneGroup() + 8 * half;
+    if (row >= rows) continue;
+    float* const target = to + row * stride + LanePair();
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) {
+      const int col = 8 * j + LanePair();
+      if (col < cols) target[8 * j] = scale * x[j][2 * half];
+      if (col + 1 < cols) target[8 * j + 1] = scale * x[j][2 * half + 1];
+    }
+  }
+}
+
+// The 16 rows of a warp as left operand of many products: in registers, or, if
+// these are too many, in shared memory.
+template <CudaPrecision kPrecision, int kWidth, bool kInRegisters>
+class HeldRows {
+ public:
+  // Rows in shared memory, which must stay.
+  __device__ __forceinline__ explicit HeldRows(const Stored<kPrecision>* rows)
+      : rows_(rows) {}
+  // `rows` is where the sums may be put; the warp waits for itself.
+  __device__ __forceinline__ HeldRows(const float (&sums)[kWidth / 8][4],
+                                      Stored<kPrecision>* rows)
+      : rows_(rows) {
+    StoreSums<kWidth>(sums, 1, rows);
+    __syncwarp();
+  }
+  __device__ __forceinline__ AFragment<kPrecision> operator()(int chunk) const {
+    return LoadA<kPrecision>(rows_ + 16 * chunk, kRowStride<kWidth>);
+  }
+
+ private:
+  const Stored<kPrecision>* rows_;
+};
+
+template <CudaPrecision kPrecision, int kWidth>
+class HeldRows<kPrecision, kWidth, true> {
+ public:
+  __device__ __forceinline__ explicit HeldRows(const Stored<kPrecision>* rows) {
+#pragma unroll
+    for (int c = 0; c < kWidth / 16; ++c) {
+      fragments_[c] = LoadA<kPrecision>(rows + 16 * c, kRowStride<kWidth>);
+    }
+  }
+  __device__ __forceinline__ HeldRows(const float (&sums)[kWidth / 8][4],
+                                      Stored<kPrecision>*) {
+#pragma unroll
+    for (int c = 0; c < kWidth / 16; ++c) {
+      fragments_[c] = MakeA<kPrecision>(sums[2 * c], sums[2 * c + 1]);
+    }
+  }
+  __device__ __forceinline__ AFragment<kPrecision> operator()(int chunk) const {
+    return fragments_[chunk];
+  }
+
+ private:
+  AFragment<kPrecision> fragments_[kWidth / 16];
+};
+
+// Two numbers per value, which are cheap to part again.
+template <int kWidth>
+class HeldRows<CudaPrecision::kFp32, kWidth, true> {
+ public:
+  __device__ __forceinline__ explicit HeldRows(const float* rows) {
+    const float* upper = rows + LaneGroup() * kRowStride<kWidth> + LanePair();
+    const float* lower = upper + 8 * kRowStride<kWidth>;
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) {
+      const float2 x = *reinterpret_cast<const float2*>(upper + 8 * j);
+      const float2 y = *reinterpret_cast<const float2*>(lower + 8 * j);
+      sums_[j][0] = x.x;
+      sums_[j][1] = x.y;
+      sums_[j][2] = y.x;
+      sums_[j][3] = y.y;
+    }
+  }
+  __device__ __forceinline__ HeldRows(const float (&sums)[kWidth / 8][4],
+                                      float*) {
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums_[j][i] = sums[j][i];
+    }
+  }
+  __device__ __forceinline__ AFragment<CudaPrecision::kFp32> operator()(
+      int chunk) const {
+    return MakeA<CudaPrecision::kFp32>(sums_[2 * chunk], sums_[2 * chunk + 1]);
+  }
+
+ private:
+  float sums_[kWidth / 8][4];
+};
+
+// sums (16, kCols) = a times the transpose of kCols rows of shared memory.
+template <CudaPrecision kPrecision, int kWidth, int kCols, typename Held>
+__device__ __forceinline__ void MultiplyByRows(const Held& a,
+                                               const Stored<kPrecision>* rows,
+                                               float (&sums)[kCols / 8][4]) {
+  SetZero(sums);
+#pragma unroll
+  for (int c = 0; c < kWidth / 16; ++c) {
+    const AFragment<kPrecision> left = a(c);
+#pragma unroll
+    for (int j = 0; j < kCols / 8; ++j) {
+      Multiply(
+          sums[j], left,
+          LoadBTransposed<kPrecision>(
+              rows + 8 * j * kRowStride<kWidth> + 16 * c, kRowStride<kWidth>));
+    }
+  }
+}
+
+// sums (16, kWidth) += x (16, kInner), itself sums, times kInner rows.
+template <CudaPrecision kPrecision, int kWidth, int kInner>
+__device__ __forceinline__ void AddTimesRows(const float (&x)[kInner / 8][4],
+                                             const Stored<kPrecision>* rows,
+                                             float (&sums)[kWidth / 8][4]) {
+#pragma unroll
+  for (int c = 0; c < kInner / 16; ++c) {
+    const AFragment<kPrecision> left =
+        MakeA<kPrecision>(x[2 * c], x[2 * c + 1]);
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) {
+      Multiply(sums[j], left,
+               LoadB<kPrecision>(rows + 16 * c * kRowStride<kWidth> + 8 * j,
+                                 kRowStride<kWidth>));
+    }
+  }
+}
+
+// Over the four lanes that share a row.
+__device__ __forceinline__ float RowSum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+__device__ __forceinline__ float RowMax(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+// exp(x - shift); -infinity gives 0.
+template <CudaPrecision kPrecision>
+__device__ __forceinline__ float ExpOf(float x, float shift) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  if constexpr (kPrecision == CudaPrecision::kFp32) {
+    return exp2f((x - shift) * kLog2E);
+  } else {
+    // One operation less where `shift` is the same for many x; errors of some
+    // 2^-23 |x|, far below those of the products.
+    return exp2f(fmaf(x, kLog2E, -shift * kLog2E));
+  }
+}
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_DEVICE_ATTENTION_TILE_H_
