@@ -21,11 +21,13 @@ inline constexpr int kKeys = kWidth > 64 ? 32 : 64;
 // Blocks for which a multiprocessor has registers.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kResident =
-    kPrecision == CudaPrecision::kBf16&& kWidth <= 64 ? 4 : 2;
+    kPrecision != CudaPrecision::kBf16 || kWidth > 64 ? 2
+    : kWidth > 32                                     ? 3
+                                                      : 4;
 
 struct Arguments {
   SequenceBlocks blocks;
-  AttentionDropout dropout;
+  DeviceDropout dropout;
   ConstMatrix q, k, v;
   Matrix out;
   float* log_sum = nullptr;
@@ -55,7 +57,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const HeldRows<kPrecision, kWidth,
                  kWidth <= 64 || kPrecision == CudaPrecision::kBf16>
       held(queries + 16 * warp * kRowStride<kWidth>);
-  const TileDropout dropout(a.dropout);
+  const TileDropout dropout(a.dropout, static_cast<int>(gridDim.y));
   const int64_t first = block.first + begin;
   const int64_t row =
       dropout.active() && rows > 0
@@ -111,7 +113,7 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
   Arguments a;
   a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kQueries)),
               kQueries};
-  a.dropout = MakeAttentionDropout(key, s.heads);
+  a.dropout = MakeDeviceDropout(key);
   a.q = q;
   a.k = k;
   a.v = v;

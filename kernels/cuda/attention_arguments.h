@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/device/attention_dropout.h"
 #include "kernels/cuda/device/attention_tile.h"
+#include "kernels/cuda/precision_switch.h"
 
 namespace comera::kernels {
 
@@ -46,20 +46,8 @@ inline int64_t BlocksPerSequence(const AttentionShape& s, int64_t rows) {
 // f(precision, width) with both as std::integral_constant, `width` the least
 // that holds `least`, which is at most kMostAttentionWidth.
 template <typename F>
-absl::Status WithPrecision(CudaPrecision precision, const F& f) {
-  switch (precision) {
-    case CudaPrecision::kTf32:
-      return f(std::integral_constant<CudaPrecision, CudaPrecision::kTf32>());
-    case CudaPrecision::kBf16:
-      return f(std::integral_constant<CudaPrecision, CudaPrecision::kBf16>());
-    case CudaPrecision::kFp32:
-      break;
-  }
-  return f(std::integral_constant<CudaPrecision, CudaPrecision::kFp32>());
-}
-template <typename F>
 absl::Status WithWidth(CudaPrecision precision, int64_t least, const F& f) {
-  return WithPrecision(precision, [&](auto p) {
+  return SwitchPrecision(precision, [&](auto p) -> absl::Status {
     if (least <= 16) return f(p, std::integral_constant<int, 16>());
     if (least <= 32) return f(p, std::integral_constant<int, 32>());
     if (least <= 64) return f(p, std::integral_constant<int, 64>());

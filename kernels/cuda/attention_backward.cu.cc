@@ -42,7 +42,7 @@ inline constexpr bool kInRegisters = kWidth <= 32 ||
 
 struct Arguments {
   SequenceBlocks blocks;
-  AttentionDropout dropout;
+  DeviceDropout dropout;
   ConstMatrix q, k, v, grad_out;
   Matrix grad_q, grad_k, grad_v;
   const float* log_sum = nullptr;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const int rows = min(16, block.length - begin);
   using Held = HeldRows<kPrecision, kWidth, kInRegisters<kPrecision, kWidth>>;
   const Held query_rows(queries + 16 * warp * kStride);
-  const TileDropout dropout(a.dropout);
+  const TileDropout dropout(a.dropout, static_cast<int>(gridDim.y));
   const int64_t first = block.first + begin;
   const int64_t row =
       dropout.active() && rows > 0
@@ -160,8 +160,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   auto* const values = keys + kRows * kStride;
   auto* const queries = values + kRows * kStride;
   auto* const grads = queries + kStep * kStride;
-  auto* const log_sum = reinterpret_cast<float*>(grads + kStep * kStride);
-  float* const delta = log_sum + kStep;
+  auto* const sums = reinterpret_cast<float2*>(grads + kStep * kStride);
   const int there = block.length - block.begin;
   LoadRows<kWidth>(a.k, block.first + block.begin, column, a.width, kRows,
                    there, 1, keys);
@@ -172,10 +171,11 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int begin = block.begin + 16 * warp;
   const int rows = min(16, block.length - begin);
-  using Held = HeldRows<kPrecision, kWidth, kInRegisters<kPrecision, kWidth>>;
+  using Held = HeldRows<kPrecision, kWidth,
+                        kWidth <= 32 && kInRegisters<kPrecision, kWidth>>;
   const Held key_rows(keys + 16 * warp * kStride);
   const Held value_rows(values + 16 * warp * kStride);
-  const TileDropout dropout(a.dropout);
+  const TileDropout dropout(a.dropout, static_cast<int>(gridDim.y));
   float grad_keys[kWidth / 8][4], grad_values[kWidth / 8][4];
   SetZero(grad_keys);
   SetZero(grad_values);
@@ -186,16 +186,16 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                      queries);
     LoadRows<kWidth>(a.grad_out, token, column, a.width, kStep, count, 1,
                      grads);
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += 32 * kWarps) {
-      log_sum[i] = a.log_sum[head * a.tokens + token + i];
-      delta[i] = a.delta[head * a.tokens + token + i];
+    for (int i = static_cast<int>(threadIdx.x); i < kStep; i += 32 * kWarps) {
+      const int64_t at = head * a.tokens + token + i;
+      sums[i] = i < count ? make_float2(a.log_sum[at], a.delta[at])
+                          : make_float2(INFINITY, 0);
     }
     __syncthreads();
     if (rows > 0) {
       AddKeyGradients<kPrecision, kWidth, kTile<kPrecision, kWidth>>(
           key_rows, value_rows, begin,
-          QueryTiles<kPrecision>{queries, grads, log_sum, delta, token, head,
-                                 count},
+          QueryTiles<kPrecision>{queries, grads, sums, token, head, count},
           dropout, grad_keys, grad_values);
     }
     __syncthreads();
@@ -242,7 +242,7 @@ absl::Status CudaBackend::AttentionBackward(
   Arguments a;
   a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kRows)),
               kRows};
-  a.dropout = MakeAttentionDropout(key, s.heads);
+  a.dropout = MakeDeviceDropout(key);
   a.q = q;
   a.k = k;
   a.v = v;

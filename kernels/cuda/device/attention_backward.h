@@ -123,9 +123,8 @@ template <CudaPrecision kPrecision>
 struct QueryTiles {
   const Stored<kPrecision>* queries = nullptr;       // rows, padded width
   const Stored<kPrecision>* grad_context = nullptr;  // likewise
-  const float* log_sum = nullptr;
-  const float* delta = nullptr;
-  int64_t token = 0;  // of the first
+  const float2* sums = nullptr;                      // log_sum and D of each
+  int64_t token = 0;                                 // of the first
   int head = 0;
   int count = 0;  // that exist; rows are filled up to a multiple of kQueries
 };
@@ -158,14 +157,11 @@ __device__ __forceinline__ void AddKeyGradients(
     for (int j = 0; j < kQueries / 8; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int query = at + 8 * j + LanePair() + i % 2;
-        const bool exists = query < in.count;
+        const float2 of = in.sums[at + 8 * j + LanePair() + i % 2];
         const bool kept = keep(j, i);
-        const float weight =
-            exists ? ExpOf<kPrecision>(p[j][i], in.log_sum[query]) : 0;
-        const float delta = exists ? in.delta[query] : 0;
+        const float weight = ExpOf<kPrecision>(p[j][i], of.x);
         grad[j][i] =
-            weight * ((kept ? dropout.scale() * grad[j][i] : 0) - delta);
+            weight * ((kept ? dropout.scale() * grad[j][i] : 0) - of.y);
         p[j][i] = kept ? weight : 0;
       }
     }

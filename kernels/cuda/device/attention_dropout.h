@@ -8,53 +8,27 @@
 
 #include <cstdint>
 
-#include "kernels/backend.h"
+#include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/mma_tile.h"
 #include "kernels/philox.h"
 
 namespace comera::kernels {
 
-// A DropoutKey as kernels take it.
-struct AttentionDropout {
-  uint32_t threshold = 0;  // 0: everything is kept, nothing is drawn
-  float scale = 1;         // of what is kept
-  uint32_t site = 0;
-  int64_t first_row = 0;
-  int64_t heads = 1;
-  const StepState* state = nullptr;
-  const int32_t* row_ids = nullptr;
-};
-
-inline AttentionDropout MakeAttentionDropout(const DropoutKey& key,
-                                             int64_t heads) {
-  AttentionDropout d;
-  if (key.rate > 0) {
-    d.threshold = DropoutThreshold(key.rate);
-    d.scale = static_cast<float>(DropoutKeptScale(key.rate));
-  }
-  d.site = key.site;
-  d.first_row = key.first_row;
-  d.heads = heads;
-  d.state = key.state;
-  d.row_ids = key.row_ids;
-  return d;
-}
-
-// One thread's view of it.
+// One thread's view of the dropout of an attention.
 class TileDropout {
  public:
-  __device__ explicit TileDropout(const AttentionDropout& d)
-      : d_(d), active_(d.threshold > 0) {
-    if (!active_) return;
+  __device__ TileDropout(const DeviceDropout& d, int heads)
+      : d_(d), heads_(heads) {
+    if (!active()) return;
     row_ = MakeDropoutRow(d.state->seed, d.state->step, d.site, 0);
   }
-  __device__ bool active() const { return active_; }
+  __device__ bool active() const { return d_.threshold > 0; }
   __device__ float scale() const { return d_.scale; }
 
   // Philox's row of a query token and head 0.
   __device__ int64_t Row(int64_t token) const {
     const int64_t id = d_.row_ids == nullptr ? token : d_.row_ids[token];
-    return (d_.first_row + id) * d_.heads;
+    return (d_.first_row + id) * heads_;
   }
   // Bit i: whether column 8 * group + i of a row is kept.
   __device__ uint32_t KeepByte(int64_t row, uint32_t group) const {
@@ -73,8 +47,8 @@ class TileDropout {
   }
 
  private:
-  const AttentionDropout& d_;
-  const bool active_;
+  const DeviceDropout& d_;
+  const int heads_;
   DropoutRow row_ = {};
 };
 

@@ -97,9 +97,10 @@ __device__ __forceinline__ void WriteSums(const float (&x)[kWidth / 8][4],
 
 // The 16 rows of a warp as left operand of many products: in registers, or, if
 // these are too many, in shared memory.
-template <CudaPrecision kPrecision, int kWidth, bool kInRegisters>
+template <CudaPrecision kPrecision, int kWidth, bool kRegisters>
 class HeldRows {
  public:
+  static constexpr bool kInRegisters = false;
   // Rows in shared memory, which must stay.
   __device__ __forceinline__ explicit HeldRows(const Stored<kPrecision>* rows)
       : rows_(rows) {}
@@ -121,6 +122,7 @@ class HeldRows {
 template <CudaPrecision kPrecision, int kWidth>
 class HeldRows<kPrecision, kWidth, true> {
  public:
+  static constexpr bool kInRegisters = true;
   __device__ __forceinline__ explicit HeldRows(const Stored<kPrecision>* rows) {
 #pragma unroll
     for (int c = 0; c < kWidth / 16; ++c) {
@@ -146,6 +148,7 @@ class HeldRows<kPrecision, kWidth, true> {
 template <int kWidth>
 class HeldRows<CudaPrecision::kFp32, kWidth, true> {
  public:
+  static constexpr bool kInRegisters = true;
   __device__ __forceinline__ explicit HeldRows(const float* rows) {
     const float* upper = rows + LaneGroup() * kRowStride<kWidth> + LanePair();
     const float* lower = upper + 8 * kRowStride<kWidth>;
@@ -182,7 +185,11 @@ __device__ __forceinline__ void MultiplyByRows(const Held& a,
                                                const Stored<kPrecision>* rows,
                                                float (&sums)[kCols / 8][4]) {
   SetZero(sums);
-#pragma unroll
+  // What does not lie in registers needs none for products to come.
+  constexpr int kUnroll = Held::kInRegisters                   ? kWidth / 16
+                          : kPrecision == CudaPrecision::kFp32 ? 1
+                                                               : 2;
+#pragma unroll kUnroll
   for (int c = 0; c < kWidth / 16; ++c) {
     const AFragment<kPrecision> left = a(c);
 #pragma unroll
@@ -206,6 +213,9 @@ __device__ __forceinline__ void AddTimesRows(const float (&x)[kInner / 8][4],
         MakeA<kPrecision>(x[2 * c], x[2 * c + 1]);
 #pragma unroll
     for (int j = 0; j < kWidth / 8; ++j) {
+      if constexpr (kPrecision == CudaPrecision::kFp32 && kWidth > 64) {
+        if (j % 2 == 0) __syncwarp();  // what is fetched ahead fills registers
+      }
       Multiply(sums[j], left,
                LoadB<kPrecision>(rows + 16 * c * kRowStride<kWidth> + 8 * j,
                                  kRowStride<kWidth>));
