@@ -82,7 +82,8 @@ absl::Status AsInternal(absl::Status status) {
 }
 
 absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
-                   const EventSink& events, Activity& activity) {
+                   const EventSink& events, Activity& activity,
+                   const RankOptions& rank_options) {
   // On a GPU the limit is that of device memory, which the backend keeps.
   if (task.device() != v1::ResourceSpec::GPU) {
     RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
@@ -123,6 +124,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
   options.spec = task.spec();
   options.resume = task.resume();
+  options.graphs = rank_options.graphs;
   options.backend = backend.get();
   options.device = device;
   options.check_memory = task.device() == v1::ResourceSpec::GPU ||
@@ -163,9 +165,10 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
 }  // namespace
 
 absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
-                     const EventSink& events, Activity& activity) {
+                     const EventSink& events, Activity& activity,
+                     const RankOptions& rank_options) {
   try {
-    return Train(task, stop, events, activity);
+    return Train(task, stop, events, activity, rank_options);
   } catch (const std::bad_alloc&) {
     activity.Count(nullptr);
     return absl::ResourceExhaustedError("out of memory");

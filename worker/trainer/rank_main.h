@@ -10,11 +10,17 @@
 
 namespace comera::trainer {
 
+struct RankOptions {
+  // As TrainerOptions has it.
+  bool graphs = true;
+};
+
 // Does a task (as ReadTaskFile gives it) from opening the data to exporting the
 // model: all of comera-trainer but its command line and its streams. OK also
 // when `stop` ended it. Errors carry their class (failure.h).
 absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
-                     const EventSink& events, Activity& activity);
+                     const EventSink& events, Activity& activity,
+                     const RankOptions& rank_options = {});
 
 }  // namespace comera::trainer
 

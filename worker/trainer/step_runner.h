@@ -32,8 +32,8 @@ class StepRunner {
   // Shapes that are remembered.
   static constexpr size_t kShapes = 128;
 
-  // How often operations were enqueued in which way; refused: of the eager
-  // ones, those after a capture that failed.
+  // How often operations were enqueued in which way (`captured` ones were then
+  // replayed); refused: of the eager ones, those after a capture that failed.
   struct Counters {
     int64_t eager = 0;
     int64_t captured = 0;

@@ -150,7 +150,17 @@ absl::Status Trainer::RunValidation() {
   return progress_.stage == v1::LATE ? JudgeTarget(size) : absl::OkStatus();
 }
 
+void Trainer::LogGraphs() {
+  const StepRunner::Counters& counters = runner_.counters();
+  if (counters.captured + counters.refused == 0) return;
+  options_.log(
+      absl::StrCat("graphs: rank=", rank(), " captured=", counters.captured,
+                   " replayed=", counters.replayed, " eager=", counters.eager,
+                   " refused=", counters.refused));
+}
+
 absl::StatusOr<RunEnd> Trainer::Finish() {
+  LogGraphs();
   RunEnd end;
   if (rank() != 0) return end;
   ModelConfig config = plan_->config();

@@ -211,6 +211,7 @@ class Trainer {
   bool CheckpointDue() const;
   bool ValidationDue() const;
   absl::Status RunValidation();
+  void LogGraphs();
   absl::StatusOr<RunEnd> Finish();
   absl::Status ExportCompacted(
       const ModelConfig& config, const std::vector<float>& parameters,

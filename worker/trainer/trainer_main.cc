@@ -51,7 +51,7 @@ void EndOutOfMemory() {
   _exit(1);
 }
 
-int Main(const std::string& task_file) {
+int Main(const std::string& task_file, const RankOptions& options) {
   StopSignals signals;  // before any other thread
   // A reader that goes is noticed by write, and is no reason to stop.
   signal(SIGPIPE, SIG_IGN);
@@ -75,7 +75,7 @@ int Main(const std::string& task_file) {
       epoch = task->epoch();
       rank = task->rank();
       PrepareForOutOfMemory(epoch, rank);
-      status = RunTask(*task, signals.asked(), sink, activity);
+      status = RunTask(*task, signals.asked(), sink, activity, options);
     }
   }
   if (status.ok()) return 0;  // the writer's destructor writes all out
@@ -157,6 +157,11 @@ int main(int argc, char** argv) {
               {"fp32", comera::v1::TrainingSpec::FP32},
               {"tf32", comera::v1::TrainingSpec::TF32},
               {"bf16", comera::v1::TrainingSpec::BF16}}));
+  comera::trainer::RankOptions options;
+  app.add_option("--graphs", options.graphs,
+                 "on: a GPU's steps are captured once and replayed; off: every "
+                 "operation is enqueued, for debugging and comparisons")
+      ->default_str("on");
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
@@ -171,5 +176,5 @@ int main(int argc, char** argv) {
   if (describe) {
     return comera::trainer::PrintDescription(task_file, vocabulary);
   }
-  return comera::trainer::Main(task_file);
+  return comera::trainer::Main(task_file, options);
 }
