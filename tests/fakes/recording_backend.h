@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fakes/forwarding_backend.h"
@@ -37,6 +38,11 @@ class RecordingBackend : public ForwardingBackend {
   absl::Status BeginCapture() override;
   absl::StatusOr<std::unique_ptr<StepGraph>> EndCapture() override;
   absl::Status Replay(const StepGraph& graph) override;
+
+  // An operation of somebody else's, in order with the backend's own.
+  absl::Status Enqueue(const std::string& name, Operation operation) {
+    return Call(name, std::move(operation));
+  }
 
   // The operation that `count` others of a capture come before is refused, in
   // every capture; negative: none.

@@ -34,6 +34,11 @@ struct TestRun {
   // Of every rank; empty: one of the processor.
   std::function<std::unique_ptr<kernels::Backend>()> make_backend;
   bool graphs = true;
+  // What a rank talks through instead of the given one, which outlives it;
+  // empty: that one. Not asked with one rank.
+  std::function<std::unique_ptr<collective::Communicator>(
+      collective::Communicator*, kernels::Backend*)>
+      make_communicator;
   // Ask rank `stop_rank` to stop once this step was reported; 0: never.
   int64_t stop_after_step = 0;
   int stop_rank = 0;
@@ -104,6 +109,11 @@ struct TestRun {
     options.graphs = graphs;
     options.data = other_data != nullptr ? other_data : &data;
     options.communicator = communicator;
+    std::unique_ptr<collective::Communicator> other;
+    if (communicator != nullptr && make_communicator) {
+      other = make_communicator(communicator, backend.get());
+      options.communicator = other.get();
+    }
     options.model_factory = model_factory;
     if (rank == 0) {
       if (disk != nullptr) {
