@@ -1,5 +1,6 @@
 #include "tests/conformance/backend/harness.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -207,6 +208,25 @@ class OpTest : public ::testing::Test {
   const BackendFactory factory_;
 };
 
+void RegisterCases(const std::string& name, const BackendFactory& factory,
+                   const std::vector<OpCase>& cases) {
+  for (const OpCase& op : cases) {
+    ::testing::RegisterTest((name + "BackendTest").c_str(), op.name.c_str(),
+                            nullptr, nullptr, __FILE__, __LINE__,
+                            [op, factory]() -> ::testing::Test* {
+                              return new OpTest(op, factory);
+                            });
+  }
+}
+
+bool IsMadeOfProducts(const OpCase& op) {
+  for (const char* name :
+       {"Gemm", "RankSpace", "Expand", "Project", "Attention"}) {
+    if (op.name.rfind(name, 0) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void RegisterBackendConformance(const std::string& name,
@@ -215,15 +235,22 @@ void RegisterBackendConformance(const std::string& name,
        {LinearCases(), CoreCases(), LookupCases(), PointwiseCases(),
         InteractionCases(), LayerNormCases(), RankSpaceFfnCases(),
         RankSpaceStreamCases(), AttentionCases(), ObjectiveCases()}) {
-    for (const OpCase& op : cases) {
-      ::testing::RegisterTest((name + "BackendTest").c_str(), op.name.c_str(),
-                              nullptr, nullptr, __FILE__, __LINE__,
-                              [op, factory]() -> ::testing::Test* {
-                                return new OpTest(op, factory);
-                              });
-    }
+    RegisterCases(name, factory, cases);
   }
   RegisterRefusals(name, factory);
+}
+
+void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
+                             double tolerance) {
+  for (std::vector<OpCase> cases : {LinearCases(), RankSpaceFfnCases(),
+                                    RankSpaceStreamCases(), AttentionCases()}) {
+    cases.erase(
+        std::remove_if(cases.begin(), cases.end(),
+                       [](const OpCase& op) { return !IsMadeOfProducts(op); }),
+        cases.end());
+    for (OpCase& op : cases) op.tolerance = tolerance;
+    RegisterCases(name, factory, cases);
+  }
 }
 
 }  // namespace comera::kernels

@@ -25,7 +25,13 @@ using BackendFactory = std::function<std::unique_ptr<Backend>(int threads)>;
 void RegisterBackendConformance(const std::string& name,
                                 BackendFactory factory);
 
-// Part of the above: refused operands and memory (refusals.cc).
+// As above, of the operations that are matrix products or made of them, for a
+// backend that rounds their operands: results may differ from the reference's
+// by `tolerance` of the largest.
+void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
+                             double tolerance);
+
+// Part of the first: refused operands and memory (refusals.cc).
 void RegisterRefusals(const std::string& name, BackendFactory factory);
 
 }  // namespace comera::kernels
