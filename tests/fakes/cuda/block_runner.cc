@@ -16,9 +16,11 @@ std::string At(const CallSite& site) {
          ":" + std::to_string(site.line) + ")";
 }
 
+bool Same(const char* a, const char* b) {
+  return a == b || std::strcmp(a, b) == 0;
+}
 bool Same(const CallSite& a, const CallSite& b) {
-  return a.line == b.line && std::strcmp(a.what, b.what) == 0 &&
-         std::strcmp(a.file, b.file) == 0;
+  return a.line == b.line && Same(a.what, b.what) && Same(a.file, b.file);
 }
 
 }  // namespace
@@ -69,6 +71,7 @@ bool BlockRunner::Run(const GridShape& shape,
     indices_[t] = {t % shape.block.x, row % shape.block.y, row / shape.block.y};
   }
   warps_.resize((block_threads_ + 31) / 32);
+  gatherings_.assign(warps_.size(), {});
   lanes_.resize(32);
   gridDim = shape.grid;
   blockDim = shape.block;
@@ -216,38 +219,36 @@ void BlockRunner::ReleaseBarrier() {
 
 void BlockRunner::WarpCollective(const CallSite& site, uint32_t mask,
                                  void* request, Resolve resolve) {
-  const int first = current_ & ~31;
+  const int first = current_ & ~31, lane = current_ & 31;
   Thread& self = threads_[current_];
   self.state = State::kInCollective;
   self.site = site;
-  self.mask = mask;
-  self.request = request;
-  if ((mask >> (current_ & 31) & 1) == 0) {
+  if ((mask >> lane & 1) == 0) {
     Fail("a lane calls a warp collective whose mask lacks it");
   }
-  void* lanes[32] = {};
-  bool all = true;
-  for (int l = 0; l < 32 && all; ++l) {
-    if ((mask >> l & 1) == 0) continue;
-    if (first + l >= block_threads_) {
+  Gathering& warp = gatherings_[first / 32];
+  if (warp.missing == 0) {  // the first lane of a new one
+    if (32 - __builtin_clz(mask) > block_threads_ - first) {
       Fail("the mask of a warp collective names lanes that the block lacks");
     }
-    const Thread& t = threads_[first + l];
-    if (t.state != State::kInCollective) {
-      all = false;
-    } else if (t.mask != mask || !Same(t.site, site)) {
-      Fail("lanes of a warp are in different collectives");
-    }
-    lanes[l] = t.request;
+    warp.mask = warp.missing = mask;
+    warp.site = site;
+  } else if (warp.mask != mask || !Same(warp.site, site)) {
+    Fail("lanes of a warp are in different collectives");
   }
-  if (!all) {
+  warp.missing &= ~(1u << lane);
+  warp.requests[lane] = request;
+  if (warp.missing != 0) {
     Wait();
     return;
   }
-  resolve(lanes);
+  void* lanes[32];
   for (int l = 0; l < 32; ++l) {
-    if ((mask >> l & 1) != 0) threads_[first + l].state = State::kReady;
+    const bool in = (mask >> l & 1) != 0;
+    lanes[l] = in ? warp.requests[l] : nullptr;
+    if (in) threads_[first + l].state = State::kReady;
   }
+  resolve(lanes);
 }
 
 void BlockRunner::CheckWarp(int warp) const {

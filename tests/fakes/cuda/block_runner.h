@@ -44,9 +44,13 @@ class BlockRunner {
     State state = State::kNew;
     Fiber* fiber = nullptr;
     CallSite site = {};
-    uint32_t mask = 0;
-    void* request = nullptr;
     bool vote = false;
+  };
+  // A warp's collective that lanes have come to, and others are still missing.
+  struct Gathering {
+    uint32_t mask = 0, missing = 0;
+    CallSite site = {};
+    void* requests[32] = {};
   };
   struct CopyGroups {
     std::vector<std::vector<LateCopy>> committed;
@@ -74,6 +78,7 @@ class BlockRunner {
   const std::function<void()>* thread_ = nullptr;
   int block_threads_ = 0;
   std::vector<Thread> threads_;
+  std::vector<Gathering> gatherings_;  // of each warp
   std::vector<uint3> indices_;
   std::vector<CopyGroups> copies_;
   bool copies_used_ = false;
