@@ -1,0 +1,173 @@
+// A library with NVML's functions; the test that loads it says, by way of
+// fake_nvml_state, what they tell. Built a second time as an old driver's.
+#include "tests/fakes/nvml/fake_nvml.h"
+
+#include <cstring>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using comera::worker::FakeNvmlState;
+using namespace comera::worker::nvml;  // NOLINT: the library's own names
+
+FakeNvmlState state;
+
+int Fails(const char* function) {
+  const auto found = state.errors.find(function);
+  return found == state.errors.end() ? kSuccess : found->second;
+}
+
+int IndexOf(Device device) {
+  return static_cast<int>(reinterpret_cast<size_t>(device)) - 1;
+}
+FakeNvmlState::Gpu& Of(Device device) { return state.gpus[IndexOf(device)]; }
+Device HandleOf(int index) {
+  return reinterpret_cast<Device>(static_cast<size_t>(index + 1));
+}
+
+int Put(const std::string& text, char* to, unsigned size) {
+  if (text.size() >= size) return kInsufficientSize;
+  std::memcpy(to, text.c_str(), text.size() + 1);
+  return kSuccess;
+}
+
+}  // namespace
+
+#define RETURN_IF_FAILS() \
+  if (const int error = Fails(__func__); error != kSuccess) return error
+
+EXPORT FakeNvmlState* fake_nvml_state() { return &state; }
+
+EXPORT int nvmlInit_v2() {
+  RETURN_IF_FAILS();
+  ++state.initialised;
+  return kSuccess;
+}
+EXPORT int nvmlShutdown() {
+  --state.initialised;
+  return kSuccess;
+}
+EXPORT const char* nvmlErrorString(int) { return "a text of NVML"; }
+EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
+  RETURN_IF_FAILS();
+  *count = static_cast<unsigned>(state.gpus.size());
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  RETURN_IF_FAILS();
+  *device = HandleOf(static_cast<int>(index));
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetUUID(Device device, char* to, unsigned size) {
+  RETURN_IF_FAILS();
+  return Put(Of(device).uuid, to, size);
+}
+EXPORT int nvmlDeviceGetName(Device device, char* to, unsigned size) {
+  RETURN_IF_FAILS();
+  return Put(Of(device).name, to, size);
+}
+EXPORT int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
+  RETURN_IF_FAILS();
+  return Put(Of(device).pci_bus_id, info->bus_id, sizeof(info->bus_id));
+}
+EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+  RETURN_IF_FAILS();
+  const FakeNvmlState::Gpu& gpu = Of(device);
+  memory->total = gpu.total;
+  memory->free = gpu.total - gpu.used;
+  memory->used = gpu.used;
+  return kSuccess;
+}
+#ifndef COMERA_OLD_DRIVER
+EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
+  RETURN_IF_FAILS();
+  if (memory->version != kMemoryV2) return 25;  // argument version mismatch
+  const FakeNvmlState::Gpu& gpu = Of(device);
+  memory->total = gpu.total;
+  memory->reserved = gpu.reserved;
+  memory->free = gpu.total - gpu.used - gpu.reserved;
+  memory->used = gpu.used + gpu.reserved;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetTotalEccErrors(Device device, int type, int counter,
+                                       unsigned long long* count) {
+  RETURN_IF_FAILS();
+  if (type != kUncorrected || counter != kVolatile) return 2;
+  *count = Of(device).ecc;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetTemperature(Device device, int, unsigned* degrees) {
+  RETURN_IF_FAILS();
+  *degrees = Of(device).temperature;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetTemperatureThreshold(Device, int kind,
+                                             unsigned* degrees) {
+  RETURN_IF_FAILS();
+  if (kind != kSlowdown) return 2;
+  *degrees = 90;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device device,
+                                                   unsigned* count,
+                                                   ProcessInfo* to) {
+  RETURN_IF_FAILS();
+  const auto& processes = Of(device).processes;
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(processes.size());
+  if (processes.empty()) return kSuccess;
+  if (to == nullptr || room < processes.size()) return kInsufficientSize;
+  std::memcpy(to, processes.data(), processes.size() * sizeof(ProcessInfo));
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetTopologyCommonAncestor(Device a, Device b, int* level) {
+  RETURN_IF_FAILS();
+  *level = Of(a).board == Of(b).board ? kOneSwitch : 50;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetNvLinkState(Device device, unsigned link, int* active) {
+  RETURN_IF_FAILS();
+  if (link >= Of(device).links.size()) return 2;
+  *active = Of(device).links[link] != FakeNvmlState::kDown;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned link,
+                                               int* type) {
+  RETURN_IF_FAILS();
+  *type = Of(device).links[link] == FakeNvmlState::kSwitch ? kNvlinkSwitch
+                                                           : kNvlinkGpu;
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link,
+                                               PciInfo* info) {
+  RETURN_IF_FAILS();
+  const int peer = Of(device).links[link];
+  if (peer < 0) return kNotSupported;
+  return Put(state.gpus[peer].pci_bus_id, info->bus_id, sizeof(info->bus_id));
+}
+EXPORT int nvmlEventSetCreate(EventSet* set) {
+  RETURN_IF_FAILS();
+  ++state.event_sets;
+  *set = reinterpret_cast<EventSet>(&state);
+  return kSuccess;
+}
+EXPORT int nvmlDeviceRegisterEvents(Device, unsigned long long types,
+                                    EventSet) {
+  RETURN_IF_FAILS();
+  return types == kXidEvent ? kSuccess : 2;
+}
+EXPORT int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
+  RETURN_IF_FAILS();
+  if (state.xids.empty()) return kTimeout;
+  event->device = HandleOf(state.xids.front().first);
+  event->type = kXidEvent;
+  event->data = state.xids.front().second;
+  state.xids.erase(state.xids.begin());
+  return kSuccess;
+}
+EXPORT int nvmlEventSetFree(EventSet) {
+  --state.event_sets;
+  return kSuccess;
+}
+#endif

@@ -1,0 +1,37 @@
+// What the fake NVML library tells; shared between it and the test.
+#ifndef COMERA_TESTS_FAKES_NVML_FAKE_NVML_H_
+#define COMERA_TESTS_FAKES_NVML_FAKE_NVML_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/gpu/nvml_functions.h"
+
+namespace comera::worker {
+
+struct FakeNvmlState {
+  // Other ends of links beside indices of GPUs.
+  static constexpr int kDown = -1, kSwitch = -2;
+
+  struct Gpu {
+    std::string uuid, name, pci_bus_id;
+    unsigned long long total = 0, used = 0, reserved = 0, ecc = 0;
+    unsigned temperature = 40;
+    int board = 0;
+    std::vector<int> links;
+    std::vector<nvml::ProcessInfo> processes;
+  };
+  std::vector<Gpu> gpus;
+  // Waiting: GPU and number.
+  std::vector<std::pair<int, unsigned long long>> xids;
+  // What functions return, by exported name.
+  std::map<std::string, int> errors;
+  int initialised = 0, event_sets = 0;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_TESTS_FAKES_NVML_FAKE_NVML_H_
