@@ -173,6 +173,10 @@ void Coordinator::Schedule(absl::Time now, Effects* effects) {
       const bool gpu = slot.device() == v1::ResourceSpec::GPU;
       ++(gpu ? room.total_gpu : room.total_cpu);
       if (busy.count(slot.index()) > 0) continue;
+      if (!slot.unfit().empty()) {
+        ++(gpu ? room.unfit_gpu : room.unfit_cpu);
+        continue;
+      }
       (gpu ? room.free_gpu : room.free_cpu).push_back(slot.index());
     }
     snapshot.workers.push_back(std::move(room));
@@ -214,6 +218,16 @@ std::vector<v1::WorkerSummary> Coordinator::Workers(absl::Time now) const {
         worker.attached && !worker.lost &&
         (worker.held || now - worker.last_seen <= options_.suspect_after));
     summary.set_version(worker.version);
+    for (const v1::Slot& slot : worker.slots) {
+      if (slot.has_gpu()) summary.add_gpus(slot.gpu().name());
+      if (slot.unfit().empty()) continue;
+      summary.add_unfit_slots(absl::StrCat(
+          "slot ", slot.index(),
+          slot.has_gpu() ? absl::StrCat(" (", slot.gpu().name(), " ",
+                                        slot.gpu().uuid(), ")")
+                         : "",
+          ": ", slot.unfit()));
+    }
     summaries.push_back(std::move(summary));
   }
   return summaries;

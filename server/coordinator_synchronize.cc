@@ -21,7 +21,8 @@ bool SameSlots(const std::vector<v1::Slot>& a,
                const google::protobuf::RepeatedPtrField<v1::Slot>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const v1::Slot& x, const v1::Slot& y) {
-                      return x.index() == y.index() && x.device() == y.device();
+                      return x.index() == y.index() &&
+                             x.device() == y.device() && x.unfit() == y.unfit();
                     });
 }
 

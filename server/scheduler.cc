@@ -18,8 +18,9 @@ class Pool {
   explicit Pool(const char* name) : name_(name) {}
 
   void Add(const std::string& worker, const std::vector<int32_t>& free,
-           int32_t total) {
+           int32_t total, int32_t unfit) {
     total_ += total;
+    unfit_ += unfit;
     free_ += static_cast<int32_t>(free.size());
     if (!free.empty()) rooms_.push_back({worker, free});
   }
@@ -52,7 +53,10 @@ class Pool {
     if (total_ < job.ranks) {
       return absl::StrCat("waiting for ", slots, ", the cluster has ", total_);
     }
-    return absl::StrCat("waiting for ", slots, ", ", free_, " free");
+    std::string text =
+        absl::StrCat("waiting for ", slots, ", ", free_, " free");
+    if (unfit_ > 0) absl::StrAppend(&text, ", ", unfit_, " unfit");
+    return text;
   }
 
   bool FitsCluster(const PendingJob& job) const { return total_ >= job.ranks; }
@@ -115,6 +119,7 @@ class Pool {
   const char* name_;
   int32_t total_ = 0;
   int32_t free_ = 0;
+  int32_t unfit_ = 0;
   std::vector<Room> rooms_;
 };
 
@@ -123,8 +128,8 @@ class Pool {
 Decision Scheduler::Decide(const ClusterSnapshot& snapshot) {
   Pool cpu("CPU"), gpu("GPU");
   for (const WorkerRoom& room : snapshot.workers) {
-    cpu.Add(room.worker, room.free_cpu, room.total_cpu);
-    gpu.Add(room.worker, room.free_gpu, room.total_gpu);
+    cpu.Add(room.worker, room.free_cpu, room.total_cpu, room.unfit_cpu);
+    gpu.Add(room.worker, room.free_gpu, room.total_gpu, room.unfit_gpu);
   }
   std::vector<const PendingJob*> order;
   order.reserve(snapshot.jobs.size());

@@ -17,6 +17,9 @@ struct WorkerRoom {
   std::vector<int32_t> free_gpu;
   int32_t total_cpu = 0;
   int32_t total_gpu = 0;
+  // Of all slots, those that are neither busy nor may take a rank.
+  int32_t unfit_cpu = 0;
+  int32_t unfit_gpu = 0;
 };
 
 // A queued job.
@@ -64,7 +67,8 @@ struct Decision {
 // ranks or none, on as few workers as possible; the workers of its last attempt
 // are taken when they have room for it. A job that fits the cluster but not its
 // free slots holds back later jobs of that device, so that small jobs cannot
-// starve a large one; a job larger than the cluster holds nobody back.
+// starve a large one; a job larger than the cluster holds nobody back. Unfit
+// slots take no job but count as part of the cluster: most are fit again soon.
 class Scheduler {
  public:
   static Decision Decide(const ClusterSnapshot& snapshot);

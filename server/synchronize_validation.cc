@@ -15,6 +15,8 @@ constexpr int kMaxReports = 65536;
 constexpr int kMaxRendezvous = 65536;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = 256 << 10;
+// Of texts for people.
+constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kMaxNameBytes = 256;
 constexpr int64_t kMaxLogOffset = int64_t{1} << 60;
 
@@ -66,6 +68,16 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
   for (const v1::Slot& slot : request.slots()) {
     if (slot.index() < 0 || !slots.insert(slot.index()).second) {
       return Bad("slots", absl::StrCat("bad or repeated index ", slot.index()));
+    }
+    if (slot.unfit().size() > kMaxReasonBytes) {
+      return Bad("slots.unfit", "too long");
+    }
+    const v1::Gpu& gpu = slot.gpu();
+    if (gpu.uuid().size() > kMaxNameBytes ||
+        gpu.name().size() > kMaxNameBytes ||
+        gpu.pci_bus_id().size() > kMaxNameBytes ||
+        gpu.topology().size() > kMaxReasonBytes) {
+      return Bad("slots.gpu", "too long");
     }
   }
   for (absl::Status status :

@@ -86,7 +86,7 @@ std::string JobFolders::Log(const v1::RankKey& rank) const {
 
 absl::StatusOr<std::string> JobFolders::WriteTask(
     const v1::RankAssignment& assignment, int threads,
-    const std::string& address) const {
+    const std::string& address, v1::ResourceSpec::Device device) const {
   const std::string& job = assignment.job();
   trainer::TrainerTask task;
   task.set_job(job.substr(job.rfind('/') + 1));
@@ -97,6 +97,7 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_local_rank(assignment.local_rank());
   task.set_local_world_size(assignment.local_world_size());
   task.set_threads(threads);
+  task.set_device(device);
   task.set_rendezvous_dir(Rendezvous(job, assignment.epoch()));
   task.set_work_dir(Work(job));
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));

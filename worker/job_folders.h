@@ -30,10 +30,12 @@ class JobFolders {
   std::string Log(const v1::RankKey& rank) const;
 
   // Writes what the rank is to do and makes its folders; returns the file.
-  // `address` is where other workers' ranks reach this machine.
-  absl::StatusOr<std::string> WriteTask(const v1::RankAssignment& assignment,
-                                        int threads,
-                                        const std::string& address) const;
+  // `address` is where other workers' ranks reach this machine, `device` that
+  // of the rank's slot.
+  absl::StatusOr<std::string> WriteTask(
+      const v1::RankAssignment& assignment, int threads,
+      const std::string& address,
+      v1::ResourceSpec::Device device = v1::ResourceSpec::CPU) const;
 
   // All of an epoch but its logs.
   void RemoveEpoch(const std::string& job, int64_t epoch) const;

@@ -113,11 +113,12 @@ void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
   Rank* rank = FindById(id);
   if (rank == nullptr) return;
   rank->process = false;
-  rank->failure =
-      MakeFailure(v1::INTERNAL,
-                  absl::StrCat("rank ", rank->assignment.rank(),
-                               " could not be started: ", status.ToString()),
-                  ToProto(KeyOf(rank->assignment)), now);
+  // FailedPrecondition: the slot's fault, so that the job is tried elsewhere.
+  rank->failure = MakeFailure(
+      absl::IsFailedPrecondition(status) ? v1::RANK_LOST : v1::INTERNAL,
+      absl::StrCat("rank ", rank->assignment.rank(),
+                   " could not be started: ", status.ToString()),
+      ToProto(KeyOf(rank->assignment)), now);
   End(*rank);
 }
 

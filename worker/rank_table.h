@@ -47,7 +47,8 @@ class RankTable {
       const google::protobuf::RepeatedPtrField<v1::RankAssignment>& desired);
 
   // What is to be done to get there; each action is named once. Every start
-  // must be followed by StartFailed or, later, OnExit.
+  // must be followed by StartFailed (FailedPrecondition: the slot is unfit) or,
+  // later, OnExit.
   Actions Reconcile(absl::Time now);
   void StartFailed(RankProcesses::Id id, const absl::Status& status,
                    absl::Time now);

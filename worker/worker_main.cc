@@ -3,25 +3,33 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "common/status_macros.h"
 #include "common/version.h"
 #include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
+#include "worker/gpu/gpu_watch.h"
+#include "worker/gpu/nvml.h"
 #include "worker/slot_inventory.h"
 #include "worker/worker_session.h"
 
@@ -33,6 +41,7 @@ struct Flags {
   std::string name;
   std::string address;
   int slots = 0;
+  std::string gpus = "auto";
   std::string data_dir = "/var/lib/comera-worker";
   std::string trainer;
   double grace = 30;
@@ -81,11 +90,44 @@ absl::Status LockFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
+// Null: no GPUs are offered. `chosen` is what the slots are made for.
+absl::StatusOr<std::unique_ptr<GpuWatch>> FindGpus(
+    const std::string& wanted, std::vector<v1::Gpu>* chosen) {
+#if COMERA_CUDA
+  const bool with_cuda = true;
+#else
+  const bool with_cuda = false;
+#endif
+  const bool automatic = wanted == "auto";
+  if (wanted == "none" || wanted == "0" || (automatic && !with_cuda)) {
+    return std::unique_ptr<GpuWatch>();
+  }
+  absl::StatusOr<std::unique_ptr<GpuDriver>> driver = LoadNvml();
+  if (!driver.ok() && automatic) {
+    // Without a driver there is nothing to say.
+    LOG_IF(WARNING, !absl::IsNotFound(driver.status()))
+        << "GPUs are not offered " << driver.status();
+    return std::unique_ptr<GpuWatch>();
+  }
+  RETURN_IF_ERROR(driver.status());
+  const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
+  ASSIGN_OR_RETURN(
+      *chosen,
+      ChooseGpus(wanted, visible == nullptr ? "" : visible, (*driver)->gpus()));
+  if (chosen->empty()) return std::unique_ptr<GpuWatch>();
+  return std::make_unique<GpuWatch>(GpuWatch::Options(), *std::move(driver));
+}
+
+int64_t Gpus(const WorkerSession::Options& options) {
+  return std::count_if(options.slots.begin(), options.slots.end(),
+                       [](const v1::Slot& slot) { return slot.has_gpu(); });
+}
+
 void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
   std::cout << "server=" << flags.server << "\nname=" << options.worker
             << "\naddress=" << options.address
-            << "\nslots=" << options.slots.size() << "\ncores=" << options.cores
-            << "\ndata_dir=" << options.data_dir
+            << "\nslots=" << options.slots.size() << "\ngpus=" << Gpus(options)
+            << "\ncores=" << options.cores << "\ndata_dir=" << options.data_dir
             << "\ntrainer=" << options.trainer << "\ngrace=" << flags.grace
             << "\n";
 }
@@ -106,8 +148,12 @@ int Main(const Flags& flags) {
   options.address = flags.address;
   options.incarnation = RandomId();
   options.cores = UsableCores();
+  std::vector<v1::Gpu> chosen;
+  absl::StatusOr<std::unique_ptr<GpuWatch>> gpus =
+      FindGpus(flags.gpus, &chosen);
+  if (!gpus.ok()) return Fail(gpus.status());
   absl::StatusOr<std::vector<v1::Slot>> slots =
-      TakeInventory(flags.slots, options.cores);
+      TakeInventory(flags.slots, options.cores, chosen);
   if (!slots.ok()) return Fail(slots.status());
   options.slots = *std::move(slots);
   options.data_dir =
@@ -142,12 +188,14 @@ int Main(const Flags& flags) {
   auto session = WorkerSession::Create(
       options,
       grpc::CreateCustomChannel(flags.server,
-                                grpc::InsecureChannelCredentials(), arguments));
+                                grpc::InsecureChannelCredentials(), arguments),
+      *std::move(gpus));
   if (!session.ok()) return Fail(session.status());
   LOG(INFO) << "worker started name=" << options.worker
             << " incarnation=" << options.incarnation
             << " server=" << flags.server << " slots=" << options.slots.size()
-            << " cores=" << options.cores << " data_dir=" << options.data_dir;
+            << " gpus=" << Gpus(options) << " cores=" << options.cores
+            << " data_dir=" << options.data_dir;
   std::thread waiter([&] {
     int signal = 0;
     sigwait(&signals, &signal);
@@ -177,7 +225,12 @@ int main(int argc, char** argv) {
                  "Address or host name at which other machines' ranks reach "
                  "this one, for gangs across workers (default: loopback)");
   app.add_option("--slots", flags.slots,
-                 "Ranks to run at once; 0: one per two cores")
+                 "Ranks to run on the CPU at once; 0: one per two cores, where "
+                 "GPUs are offered none")
+      ->capture_default_str();
+  app.add_option("--gpus", flags.gpus,
+                 "GPUs to offer, a slot each: auto (all, if this program was "
+                 "built with CUDA), none, or a number")
       ->capture_default_str();
   app.add_option("--data_dir", flags.data_dir,
                  "Folder for checkpoints, logs and caches")

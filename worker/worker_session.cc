@@ -41,7 +41,8 @@ bool IsSane(const v1::RankAssignment& assignment) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
-    const Options& options, std::shared_ptr<grpc::Channel> channel) {
+    const Options& options, std::shared_ptr<grpc::Channel> channel,
+    std::unique_ptr<GpuWatch> gpus) {
   std::unique_ptr<WorkerSession> session(
       new WorkerSession(options, std::move(channel)));
   RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
@@ -54,6 +55,15 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
       });
   ASSIGN_OR_RETURN(session->processes_,
                    RankProcesses::Start(options.processes, self));
+  if (gpus != nullptr) {
+    // So that the first call tells of healthy GPUs.
+    gpus->Look();
+    session->gpus_ = std::move(gpus);
+    session->gpus_->Start([self] {
+      const std::lock_guard<std::mutex> lock(self->mutex_);
+      self->Notify();
+    });
+  }
   return session;
 }
 
@@ -66,10 +76,12 @@ WorkerSession::WorkerSession(const Options& options,
       rendezvous_(&folders_),
       table_(options.slots) {}
 
-// Order: processes_ first, because its thread gives models to uploader_.
+// Order: processes_ first, because its thread gives models to uploader_ and
+// GPUs back to gpus_.
 WorkerSession::~WorkerSession() {
   processes_.reset();
   uploader_.reset();
+  gpus_.reset();
 }
 
 void WorkerSession::Notify() {
@@ -105,6 +117,8 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
     records_.Remove(pid->second);
     pids_.erase(pid);
   }
+  // Before the end is told, so that the slot is not taken for free with it.
+  GiveGpuBack(id);
   if (const auto rank = table_.Find(id)) {
     LOG(INFO) << "rank ended " << Describe(*rank) << " code=" << exit.code
               << " signal=" << exit.signal
@@ -126,6 +140,32 @@ void WorkerSession::OnUpload(const v1::RankKey& rank,
   Notify();
 }
 
+absl::Status WorkerSession::TakeGpu(const RankTable::Actions::Start& start,
+                                    const v1::Slot& slot,
+                                    RankCommand* command) {
+  if (gpus_ == nullptr) return absl::OkStatus();
+  const std::string& uuid = slot.gpu().uuid();
+  // None for ranks on the CPU.
+  command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
+  if (uuid.empty()) return absl::OkStatus();
+  const std::string unfit = gpus_->Unfit(uuid);
+  if (!unfit.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", slot.index(), ", GPU ", uuid, ": ", unfit));
+  }
+  gpus_->Begin(uuid);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gpu_of_[start.id] = uuid;
+  return absl::OkStatus();
+}
+
+void WorkerSession::GiveGpuBack(RankProcesses::Id id) {
+  const auto found = gpu_of_.find(id);
+  if (found == gpu_of_.end()) return;
+  gpus_->End(found->second);
+  gpu_of_.erase(found);
+}
+
 absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   const v1::RankAssignment& rank = start.assignment;
   v1::RankKey key;
@@ -137,8 +177,15 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
       << "no --address, so only ranks on this machine can join "
       << Describe(key);
+  v1::Slot slot;
+  for (const v1::Slot& one : options_.slots) {
+    if (one.index() == rank.slot()) slot = one;
+  }
   ASSIGN_OR_RETURN(const std::string task,
-                   folders_.WriteTask(rank, threads, options_.address));
+                   folders_.WriteTask(rank, threads, options_.address,
+                                      slot.device() == v1::ResourceSpec::GPU
+                                          ? v1::ResourceSpec::GPU
+                                          : v1::ResourceSpec::CPU));
   RankCommand command;
   command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
   command.environment = options_.environment;
@@ -151,6 +198,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
     command.environment.push_back(absl::StrCat(name, "=", value));
   }
   command.log_path = folders_.Log(key);
+  RETURN_IF_ERROR(TakeGpu(start, slot, &command));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     logs_.Begin(key, command.log_path);
@@ -158,6 +206,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!pid.ok()) {
+    GiveGpuBack(start.id);
     logs_.End(key);
     return pid.status();
   }
@@ -200,7 +249,13 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   request.set_version(kVersion);
   // A worker that is ending has no room for new ranks.
   if (!stop_) {
-    for (const v1::Slot& slot : options_.slots) *request.add_slots() = slot;
+    for (const v1::Slot& slot : options_.slots) {
+      v1::Slot& told = *request.add_slots();
+      told = slot;
+      if (gpus_ != nullptr && slot.has_gpu()) {
+        told.set_unfit(gpus_->Unfit(slot.gpu().uuid()));
+      }
+    }
   }
   request.set_seen_version(seen_version_);
   const auto meeting = table_.MeetingGangs();

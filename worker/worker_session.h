@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
 #include "worker/backoff.h"
+#include "worker/gpu/gpu_watch.h"
 #include "worker/job_folders.h"
 #include "worker/log_shipper.h"
 #include "worker/model_uploader.h"
@@ -68,10 +69,12 @@ class WorkerSession : private RankProcesses::Observer {
     absl::Duration keep_logs = absl::Hours(24 * 30);
   };
 
-  // DeadlineExceeded: a leftover process does not end. Unavailable: files,
-  // descriptors.
+  // `gpus` watches those of the slots; null where there are none. It is started
+  // here. DeadlineExceeded: a leftover process does not end. Unavailable:
+  // files, descriptors.
   static absl::StatusOr<std::unique_ptr<WorkerSession>> Create(
-      const Options& options, std::shared_ptr<grpc::Channel> channel);
+      const Options& options, std::shared_ptr<grpc::Channel> channel,
+      std::unique_ptr<GpuWatch> gpus = nullptr);
   ~WorkerSession() override;
 
   // One exchange with the coordinator, and what follows from it. OK also if
@@ -102,6 +105,11 @@ class WorkerSession : private RankProcesses::Observer {
   // Starts and stops what is to be.
   void Act();
   absl::Status StartRank(const RankTable::Actions::Start& start);
+  // Takes the GPU of the rank's slot, if it has one, and adds to the command
+  // what makes it the only one that the rank sees. FailedPrecondition: unfit.
+  absl::Status TakeGpu(const RankTable::Actions::Start& start,
+                       const v1::Slot& slot, RankCommand* command);
+  void GiveGpuBack(RankProcesses::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CleanUp();
   void KillAll();
   void ShutDown();
@@ -120,6 +128,8 @@ class WorkerSession : private RankProcesses::Observer {
   RankTable table_ ABSL_GUARDED_BY(mutex_);
   LogShipper logs_ ABSL_GUARDED_BY(mutex_);
   std::map<RankProcesses::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
+  // UUIDs of the GPUs that ranks use.
+  std::map<RankProcesses::Id, std::string> gpu_of_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   // News came since the request under way was made.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
@@ -129,6 +139,7 @@ class WorkerSession : private RankProcesses::Observer {
   // Destroyed first, in this order: their threads call this object.
   std::unique_ptr<RankProcesses> processes_;
   std::unique_ptr<ModelUploader> uploader_;
+  std::unique_ptr<GpuWatch> gpus_;  // Null: no GPUs.
 };
 
 }  // namespace comera::worker

@@ -131,15 +131,22 @@ int Orphan(const TrainerTask& task) {
   return Succeed(task);
 }
 
+void ShowVariable(const char* name) {
+  const char* value = getenv(name);
+  fprintf(stderr, "%s=%s ", name, value == nullptr ? "-" : value);
+}
+
 int ShowEnvironment(const TrainerTask& task) {
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK",
                            "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS"}) {
-    const char* value = getenv(name);
-    fprintf(stderr, "%s=%s ", name, value == nullptr ? "-" : value);
+    ShowVariable(name);
   }
   char byte;
-  fprintf(stderr, "stdin=%zd pgid=%d\n", read(STDIN_FILENO, &byte, 1),
+  fprintf(stderr, "stdin=%zd pgid=%d ", read(STDIN_FILENO, &byte, 1),
           getpgrp() == getpid());
+  ShowVariable("CUDA_VISIBLE_DEVICES");
+  fprintf(stderr, "device=%s\n",
+          v1::ResourceSpec::Device_Name(task.device()).c_str());
   return Succeed(task);
 }
 

@@ -57,6 +57,15 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
     v1::Slot* slot = request.add_slots();
     slot->set_index(i);
     slot->set_device(v1::ResourceSpec::CPU);
+    if (const auto gpu = worker.gpus.find(i); gpu != worker.gpus.end()) {
+      slot->set_device(v1::ResourceSpec::GPU);
+      slot->mutable_gpu()->set_name(gpu->second);
+      slot->mutable_gpu()->set_uuid("GPU-1");
+    }
+    if (const auto reason = worker.unfit.find(i);
+        reason != worker.unfit.end()) {
+      slot->set_unfit(reason->second);
+    }
   }
   for (const v1::RankStatus& rank : worker.ranks) *request.add_ranks() = rank;
   for (const auto& report : worker.reports) *request.add_reports() = report;

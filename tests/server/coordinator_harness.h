@@ -33,6 +33,9 @@ class CoordinatorHarness {
     std::vector<v1::ProgressReport> reports = {};
     std::vector<v1::RendezvousEntry> rendezvous = {};
     absl::Duration hold = absl::ZeroDuration();
+    // By index of the slot; those that have one are GPU slots.
+    std::map<int, std::string> gpus = {};
+    std::map<int, std::string> unfit = {};
   };
 
   std::string Submit(int ranks = 2);

@@ -7,6 +7,7 @@
 namespace comera::server {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -194,6 +195,35 @@ TEST_F(CoordinatorTest, CallIsHeldUntilThereIsNews) {
   EXPECT_EQ(h_.replies.count(h_.last_call), 0u);
 }
 
+TEST_F(CoordinatorTest, AnUnfitSlotTakesARankOnceItIsFit) {
+  w1_.unfit = {{1, "hot"}};
+  h_.Sync(w1_).IgnoreError();
+  const std::string name = h_.Submit(2);
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.reasons[name], "waiting for 2 free CPU slots, 1 free, 1 unfit");
+  w1_.unfit.clear();
+  h_.Follow(w1_, kRunning);
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+}
+
+TEST_F(CoordinatorTest, ASlotThatBecomesUnfitKeepsItsRank) {
+  const std::string name = RunningJob();
+  w1_.unfit = {{0, "hot"}, {1, "hot"}};
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+}
+
+TEST_F(CoordinatorTest, WorkersTellOfTheirGpus) {
+  w1_.gpus = {{0, "NVIDIA H200"}};
+  w1_.unfit = {{0, "hot"}, {1, "broken"}};
+  h_.Sync(w1_).IgnoreError();
+  const auto workers = h_.coordinator->Workers(h_.now);
+  ASSERT_THAT(workers, SizeIs(1));
+  EXPECT_THAT(workers[0].gpus(), ElementsAre("NVIDIA H200"));
+  EXPECT_THAT(workers[0].unfit_slots(),
+              ElementsAre("slot 0 (NVIDIA H200 GPU-1): hot", "slot 1: broken"));
+}
+
 TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   Worker bad{"W 1"};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
@@ -208,6 +238,14 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   bad.ranks = {Status("jobs/x", 0, 0, kRunning)};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
                                      HasSubstr("ranks[0].epoch")));
+  bad.ranks.clear();
+  bad.unfit = {{0, std::string(5000, 'x')}};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("slots.unfit")));
+  bad.unfit.clear();
+  bad.gpus = {{1, std::string(5000, 'x')}};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("slots.gpu")));
   // Ranks that no job has are harmless.
   const std::string name = RunningJob();
   w1_.ranks.push_back(Status(name, 1, 2, kRunning));

@@ -116,6 +116,28 @@ TEST(Scheduler, AnyDeviceMeansGpuWhereTheClusterHasOne) {
   EXPECT_EQ(decision.waiting[0].reason, "waiting for 1 free GPU slot, 0 free");
 }
 
+TEST(Scheduler, UnfitSlotsTakeNoJobButCountAsTheCluster) {
+  ClusterSnapshot snapshot;
+  WorkerRoom room = Cpu("w", {0, 1}, 2);
+  room.free_gpu = {3};
+  room.total_gpu = 3;
+  room.unfit_gpu = 1;
+  snapshot.workers = {room};
+  PendingJob gang = Job("gang", 2, 1);
+  gang.device = v1::ResourceSpec::GPU;
+  PendingJob small = Job("small", 1, 2);
+  small.device = v1::ResourceSpec::GPU;
+  PendingJob any = Job("any", 1, 3);
+  snapshot.jobs = {gang, small, any};
+  const Decision decision = Scheduler::Decide(snapshot);
+  EXPECT_THAT(Placed(decision), ElementsAre());
+  EXPECT_EQ(decision.waiting[0].reason,
+            "waiting for 2 free GPU slots, 1 free, 1 unfit");
+  // The gang fits once the GPU is fit again: nobody overtakes it.
+  EXPECT_EQ(decision.waiting[1].reason, "waiting for earlier jobs");
+  EXPECT_EQ(decision.waiting[2].reason, "waiting for earlier jobs");
+}
+
 // What must hold for every snapshot: whole gangs on distinct, really free
 // slots of the right device, every job decided once, and no waiting job ahead
 // of a placed one that it would have fitted before.

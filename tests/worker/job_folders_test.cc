@@ -80,6 +80,16 @@ TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
   EXPECT_TRUE(fs::is_directory(task.cache_dir()));
   EXPECT_EQ(task.work_dir(), folders_.Work("jobs/a"));
   EXPECT_EQ(task.host(), "10.0.0.7");
+  EXPECT_EQ(task.device(), v1::ResourceSpec::CPU);
+}
+
+TEST_F(JobFoldersTest, TheDeviceIsThatOfTheSlot) {
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       folders_.WriteTask(rank_, 5, "", v1::ResourceSpec::GPU));
+  ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
+  trainer::TrainerTask task;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &task).ok());
+  EXPECT_EQ(task.device(), v1::ResourceSpec::GPU);
 }
 
 TEST_F(JobFoldersTest, AGangOnThisMachineAloneMeetsOnLoopback) {

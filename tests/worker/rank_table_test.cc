@@ -402,6 +402,13 @@ TEST_F(RankTableTest, AFailedStartIsAnEnd) {
   EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::INTERNAL);
 }
 
+TEST_F(RankTableTest, AnUnfitSlotIsNotTheJobsFault) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.StartFailed(1, absl::FailedPreconditionError("hot"), kNow);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::RANK_LOST);
+}
+
 TEST_F(RankTableTest, ShutDownStopsAllAndTellsThemLost) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();

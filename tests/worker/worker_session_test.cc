@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/fake_gpu_driver.h"
 #include "tests/fakes/fake_worker_service.h"
 
 namespace comera::worker {
@@ -74,9 +75,22 @@ class WorkerSessionTest : public testing::Test {
     auto session = WorkerSession::Create(
         options_,
         grpc::CreateCustomChannel(
-            service_.address(), grpc::InsecureChannelCredentials(), arguments));
+            service_.address(), grpc::InsecureChannelCredentials(), arguments),
+        std::move(gpus_));
     ASSERT_OK(session);
     session_ = *std::move(session);
+  }
+
+  // Slot 0 has a GPU, slot 1 has none.
+  FakeGpuDriver* AddGpu() {
+    auto driver = std::make_unique<FakeGpuDriver>(1);
+    FakeGpuDriver* const added = driver.get();
+    GpuWatch::Options options;
+    options.interval = options.short_interval = absl::Milliseconds(2);
+    *options_.slots[0].mutable_gpu() = driver->gpus()[0];
+    options_.slots[0].set_device(v1::ResourceSpec::GPU);
+    gpus_ = std::make_unique<GpuWatch>(options, std::move(driver));
+    return added;
   }
 
   void Run() {
@@ -110,6 +124,7 @@ class WorkerSessionTest : public testing::Test {
   std::string folder_;
   FakeWorkerService service_;
   WorkerSession::Options options_;
+  std::unique_ptr<GpuWatch> gpus_;
   std::unique_ptr<WorkerSession> session_;
   std::thread thread_;
   absl::Status run_status_;
@@ -163,8 +178,9 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
 TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
   service_.Want({Assign("succeed_twice", 1, 0), Assign("succeed", 1, 1)});
   Run();
-  ASSERT_TRUE(service_.WaitFor(
-      [](const State& state) { return Exited(state, {kJob, 1, 0}); }));
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
   State state = service_.state();
   const v1::RankStatus rank0 = Told(0);
   EXPECT_EQ(rank0.model().name(), "jobs/a/models/final");
@@ -187,6 +203,60 @@ TEST_F(WorkerSessionTest, RanksKnowTheirPlace) {
   EXPECT_THAT(service_.state().logs[key],
               HasSubstr("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
                         "OMP_NUM_THREADS=1"));
+}
+
+TEST_F(WorkerSessionTest, ARankSeesTheGpuOfItsSlotOnly) {
+  AddGpu();
+  service_.Want({Assign("environment", 1, 0), Assign("environment", 1, 1)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([&](const State& state) {
+    return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1}) &&
+           state.logs.size() == 2;
+  }));
+  auto logs = service_.state().logs;
+  EXPECT_THAT((logs[{kJob, 1, 0}]),
+              HasSubstr("CUDA_VISIBLE_DEVICES=GPU-0 device=GPU"));
+  EXPECT_THAT((logs[{kJob, 1, 1}]),
+              HasSubstr("CUDA_VISIBLE_DEVICES= device=CPU"));
+}
+
+TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
+  FakeGpuDriver* const gpu = AddGpu();
+  service_.Want({Assign("wait", 1, 0)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  EXPECT_EQ(service_.state().last.slots(0).unfit(), "");
+  GpuReading held;
+  held.used_bytes = int64_t{5} << 30;
+  gpu->Set(0, held);
+  service_.Want({});
+  // The end is not told without the GPU's state.
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_THAT(service_.state().last.slots(0).unfit(),
+              HasSubstr("not seen to be free yet"));
+  EXPECT_EQ(service_.state().last.slots(1).unfit(), "");
+  gpu->Set(0, GpuReading());
+  EXPECT_TRUE(service_.WaitFor(
+      [](const State& state) { return state.last.slots(0).unfit().empty(); }));
+}
+
+TEST_F(WorkerSessionTest, NoRankStartsOnAnUnfitGpu) {
+  FakeGpuDriver* const gpu = AddGpu();
+  GpuReading broken;
+  broken.uncorrected_ecc = 1;
+  gpu->Set(0, broken);
+  service_.Want({Assign("succeed", 1, 0)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_EQ(Told(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_THAT(Told(0).failure().message(),
+              HasSubstr("1 uncorrected memory errors"));
 }
 
 TEST_F(WorkerSessionTest, TellsFailuresWithTheLogsTail) {
