@@ -19,31 +19,32 @@ constexpr int64_t kListBytes = kMostNumbers * sizeof(int32_t);
 constexpr int64_t kCountBytes =
     kMostNumbers / kSortTile * kDigits * int64_t{sizeof(int)};
 
-// Four columns to a thread; only the first of a run of equal numbers has work.
+// Blocks of 64 threads along a row, four columns to each, by 4 numbers; only
+// the first of a run of equal numbers has work.
+constexpr dim3 kRunsBlock(64, 4);
+
 template <bool kAligned>
 __global__ void __launch_bounds__(256)
-    AddRunsKernel(ConstMatrix in, SortList sorted, Matrix table, int64_t runs) {
-  const int64_t total = in.rows * runs;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       at < total; at += step) {
-    int64_t i = Divide(at, runs);
-    const int64_t column = 4 * (at - i * runs), count = in.cols - column;
-    const int32_t row = sorted.keys[i];
-    if (i > 0 && sorted.keys[i - 1] == row) continue;
-    float* const to = table.data + row * table.stride + column;
-    float sum[4];
-    LoadRun<kAligned>(to, count, sum);
+    AddRunsKernel(ConstMatrix in, SortList sorted, Matrix table) {
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kRunsBlock.y + threadIdx.y;
+  const int64_t column =
+      4 * (static_cast<int64_t>(blockIdx.y) * kRunsBlock.x + threadIdx.x);
+  const int64_t count = in.cols - column;
+  if (i >= in.rows || count <= 0) return;
+  const int32_t row = sorted.keys[i];
+  if (i > 0 && sorted.keys[i - 1] == row) return;
+  float* const to = table.data + row * table.stride + column;
+  float sum[4];
+  LoadRun<kAligned>(to, count, sum);
 #pragma unroll 4
-    for (; i < in.rows && sorted.keys[i] == row; ++i) {
-      float x[4];
-      LoadRun<kAligned>(in.data + sorted.places[i] * in.stride + column, count,
-                        x);
+  for (; i < in.rows && sorted.keys[i] == row; ++i) {
+    float x[4];
+    LoadRun<kAligned>(in.data + sorted.places[i] * in.stride + column, count,
+                      x);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) sum[k] += x[k];
-    }
-    StoreRun<kAligned>(sum, count, to);
+    for (int k = 0; k < 4; ++k) sum[k] += x[k];
   }
+  StoreRun<kAligned>(sum, count, to);
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
   RETURN_IF_ERROR(CheckMatrix(kOp, "table", table));
   RETURN_IF_ERROR(CheckMatrix(kOp, "in", in, rows.size, table.cols));
   RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
-  if (in.cols == 0) return absl::OkStatus();
+  const unsigned column_blocks = Blocks(in.cols, 4 * kRunsBlock.x);
   static_assert(4 * kListBytes + kCountBytes <= kScratchBytes);
   int* const counts = Scratch<int>(4 * kListBytes);
   const bool aligned = RowsAligned(in) && RowsAligned(table);
@@ -77,10 +78,10 @@ absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
       half = 1 - half;
     }
     const ConstMatrix part(in.data + first * in.stride, n, in.cols, in.stride);
-    const int64_t runs = (in.cols + 3) / 4;
-    RETURN_IF_ERROR(Launch(kOp, Shape(Blocks(n * runs, 256, 132 * 32), 256),
+    const dim3 grid(Blocks(n, kRunsBlock.y), column_blocks);
+    RETURN_IF_ERROR(Launch(kOp, Shape(grid, kRunsBlock),
                            aligned ? AddRunsKernel<true> : AddRunsKernel<false>,
-                           part, from, table, runs));
+                           part, from, table));
   }
   return absl::OkStatus();
 }
