@@ -155,6 +155,11 @@ int Main(const Flags& flags) {
   absl::StatusOr<std::vector<v1::Slot>> slots =
       TakeInventory(flags.slots, options.cores, chosen);
   if (!slots.ok()) return Fail(slots.status());
+  // Sums in the NVLink switch vary from call to call (NCCL issue 1497), and a
+  // job that is repeated is to give the same numbers.
+  if (*gpus != nullptr && getenv("NCCL_NVLS_ENABLE") == nullptr) {
+    options.environment.push_back("NCCL_NVLS_ENABLE=0");
+  }
   options.slots = *std::move(slots);
   options.data_dir =
       std::filesystem::absolute(flags.data_dir).lexically_normal().string();
@@ -196,6 +201,13 @@ int Main(const Flags& flags) {
             << " server=" << flags.server << " slots=" << options.slots.size()
             << " gpus=" << Gpus(options) << " cores=" << options.cores
             << " data_dir=" << options.data_dir;
+  for (const v1::Slot& slot : options.slots) {
+    if (!slot.has_gpu()) continue;
+    LOG(INFO) << "GPU offered slot=" << slot.index() << " name=\""
+              << slot.gpu().name() << "\" uuid=" << slot.gpu().uuid()
+              << " pci=" << slot.gpu().pci_bus_id() << " topology=\""
+              << slot.gpu().topology() << "\"";
+  }
   std::thread waiter([&] {
     int signal = 0;
     sigwait(&signals, &signal);

@@ -47,8 +47,9 @@ struct NcclOptions {
 //
 // Sums are bit-equal on every rank; they are from run to run, too, as long as
 // NCCL chooses the same algorithm, which it does for equal sizes on the same
-// machines. Ranks that disagree about the next collective or its size learn it
-// from the time-out, or not at all: NCCL does not compare.
+// machines, and none that sums in a switch (NCCL_NVLS_ENABLE=0). Ranks that
+// disagree about the next collective or its size learn it from the time-out, or
+// not at all: NCCL does not compare.
 //
 // InvalidArgument: bad options, or NCCL refuses, as when two ranks share a GPU.
 // DeadlineExceeded: a rank did not appear. Unavailable: connecting failed, or

@@ -127,6 +127,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   options.graphs = rank_options.graphs;
   options.backend = backend.get();
   options.device = device;
+  options.report_device_memory = task.device() == v1::ResourceSpec::GPU;
   options.check_memory = task.device() == v1::ResourceSpec::GPU ||
                          backend_options.memory_limit_bytes > 0;
   options.data = data.get();

@@ -57,6 +57,9 @@ struct TrainerOptions {
   // Whether the whole job is compared with the backend's free memory before any
   // is taken. Where the system can swap, that would refuse what works.
   bool check_memory = false;
+  // Whether metrics tell how much of the backend's memory was taken since
+  // Create: where it is not the host's, which is told anyway.
+  bool report_device_memory = false;
 
   // Whether steps are captured and replayed (step_runner.h) on a backend that
   // can; their batches are then filled up (model/room.h).
@@ -268,6 +271,7 @@ class Trainer {
   std::unique_ptr<RankController> rank_controller_;
   kernels::Arena arena_;
   kernels::Arena::Piece device_step_ = 0;
+  int64_t free_at_start_ = 0;  // with report_device_memory
 
   TrainingProgress progress_;
   std::optional<NearestModel> nearest_;  // rank 0 only

@@ -95,6 +95,10 @@ void Trainer::ReportMetrics(bool validated) {
   m.set_dense_synchronized_bytes(DenseParameterCount(initial_config_) *
                                  kBytesPerParameter);
   m.set_peak_memory_bytes(PeakMemoryBytes());
+  if (options_.report_device_memory) {
+    const absl::StatusOr<int64_t> free = options_.backend->FreeBytes();
+    if (free.ok()) m.set_device_memory_bytes(free_at_start_ - *free);
+  }
   m.set_learning_rate_scale(last_.learning_rate_scale);
   m.set_gradient_norm(last_.gradient_norm);
   if (has_late_stage()) {

@@ -89,6 +89,9 @@ absl::Status Trainer::Start() {
       spec.compression().compact_every_steps(), options_.model_factory,
       options_.backend);
   initial_config_.room = options_.graphs && options_.backend->has_graphs();
+  if (options_.report_device_memory) {
+    ASSIGN_OR_RETURN(free_at_start_, options_.backend->FreeBytes());
+  }
   device_step_ = arena_.Reserve("step state", sizeof(DeviceStep));
   RETURN_IF_ERROR(arena_.Commit());
 

@@ -2,7 +2,9 @@
 // fake_nvml_state, what they tell. Built a second time as an old driver's.
 #include "tests/fakes/nvml/fake_nvml.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -11,7 +13,21 @@ namespace {
 using comera::worker::FakeNvmlState;
 using namespace comera::worker::nvml;  // NOLINT: the library's own names
 
-FakeNvmlState state;
+// A program that knows nothing of the fake gets so many GPUs.
+FakeNvmlState FirstState() {
+  FakeNvmlState first;
+  const char* const count = std::getenv("FAKE_NVML_GPUS");
+  for (int i = 0; count != nullptr && i < std::atoi(count); ++i) {
+    FakeNvmlState::Gpu gpu;
+    gpu.uuid = "GPU-" + std::to_string(i);
+    gpu.name = "Fake GPU";
+    gpu.total = 80ull << 30;
+    first.gpus.push_back(gpu);
+  }
+  return first;
+}
+
+FakeNvmlState state = FirstState();
 
 int Fails(const char* function) {
   const auto found = state.errors.find(function);

@@ -34,6 +34,7 @@ struct TestRun {
   // Of every rank; empty: one of the processor.
   std::function<std::unique_ptr<kernels::Backend>()> make_backend;
   bool graphs = true;
+  bool report_device_memory = false;
   // What a rank talks through instead of the given one, which outlives it;
   // empty: that one. Not asked with one rank.
   std::function<std::unique_ptr<collective::Communicator>(
@@ -104,6 +105,7 @@ struct TestRun {
     TrainerOptions options;
     options.seal_steps = true;  // as in debug builds
     options.spec = spec;
+    options.report_device_memory = report_device_memory;
     options.resume = resume;
     options.backend = backend.get();
     options.graphs = graphs;

@@ -63,6 +63,7 @@ TEST(TrainerTest, TellsWhatHappened) {
     validations += m.has_validation_loss() ? 1 : 0;
     EXPECT_TRUE(std::isfinite(m.smoothed_loss()));
     EXPECT_GT(m.peak_memory_bytes(), 0);
+    EXPECT_EQ(m.device_memory_bytes(), 0) << "of the host";
     EXPECT_EQ(m.size_bytes(), 4 * m.size_parameters());
     EXPECT_GT(m.dense_synchronized_bytes(), m.synchronized_bytes());
     EXPECT_FALSE(m.has_stepped_on_size());
@@ -70,6 +71,21 @@ TEST(TrainerTest, TellsWhatHappened) {
   EXPECT_EQ(validations, 3);
   EXPECT_THAT(run.Select(&Event::has_checkpoint), SizeIs(2));
   EXPECT_FALSE(run.Select(&Event::has_pareto_point).empty());
+}
+
+TEST(TrainerTest, DeviceMemoryFallsWithTheRanks) {
+  TestRun run;
+  run.report_device_memory = true;
+  run.spec.mutable_objective()->mutable_early()->set_steps(60);
+  run.spec.mutable_objective()->mutable_early()->set_gamma(20);
+  run.Run();
+  ASSERT_OK(run.end);
+  std::vector<int64_t> bytes;
+  for (const Event& e : run.Select(&Event::has_metrics)) {
+    bytes.push_back(e.metrics().device_memory_bytes());
+  }
+  EXPECT_GT(bytes.back(), 0);
+  EXPECT_LT(bytes.back(), bytes.front());
 }
 
 TEST(TrainerTest, RanksFallAndTheModelIsCompacted) {
