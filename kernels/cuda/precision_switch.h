@@ -33,7 +33,8 @@ auto SwitchTiles(int tiles, const F& f) {
 }
 
 inline DeviceMatrix ViewOf(ConstMatrix m) {
-  return {m.data, m.stride, static_cast<int>(m.rows), static_cast<int>(m.cols)};
+  return {m.data, static_cast<int>(m.stride), static_cast<int>(m.rows),
+          static_cast<int>(m.cols)};
 }
 
 // Rows [first, first + count) of m.

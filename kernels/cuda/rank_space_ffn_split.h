@@ -39,7 +39,8 @@ class RankSpaceFfnSplit {
   // blocks of weights each takes. Few tokens: the width is split too, and what
   // belongs to one token is summed over the parts afterwards.
   int64_t blocks_of_part(int64_t tile_rows) const {
-    const int64_t wanted = Ceil(kBlocks, Ceil(s_.rows, tile_rows));
+    const int64_t tiles = std::max<int64_t>(Ceil(s_.rows, tile_rows), 1);
+    const int64_t wanted = std::max<int64_t>(kBlocks / tiles, 1);
     return std::max<int64_t>(Ceil(blocks(), std::min(wanted, blocks())), 1);
   }
   int64_t parts(int64_t tile_rows) const {

@@ -36,50 +36,78 @@ inline int64_t ExpandBackwardBytes(int cols) {
          KeepWordBytes(cols);
 }
 
-// One row: grad takes the place of grad_y in `g`, times the mask.
+// LayerNorm backward of a tile, two rows to a warp, which share gamma: grad
+// takes the place of grad_y in `tile`, times the mask.
 template <bool kAligned>
-__device__ __forceinline__ void ExpandBackwardRow(const ExpandBackward& p,
-                                                  int64_t row, float* g,
-                                                  const float* x,
-                                                  const uint32_t* keep) {
-  const int cols = p.b.cols;
-  float mean = 0, slope = 0;
-  for (int c = 4 * WarpLane(); c < cols; c += 128) {
-    float gamma[4], grad[4], normalised[4];
-    LoadRun<kAligned>(p.gamma + c, cols - c, gamma);
-    LoadRun<true>(g + c, cols - c, grad);
-    LoadRun<true>(x + c, cols - c, normalised);
+__device__ __forceinline__ void ExpandBackwardRows(const ExpandBackward& p,
+                                                   int first, float* tile,
+                                                   const float* normalised,
+                                                   const uint32_t* keep) {
+  static_assert(kStreamRows == 2 * kStreamWarps);
+  const int cols = p.b.cols, stride = StreamStride(cols);
+  const int groups = StreamGroups(cols);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const bool drops = p.dropout.state != nullptr;
+  float mean[2] = {}, slope[2] = {}, inverse[2];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float scaled = grad[i] * gamma[i];  // 0 behind the end
-      mean += scaled;
-      slope = fmaf(scaled, normalised[i], slope);
+  for (int r = 0; r < 2; ++r) {
+    const int64_t at = first + warp + r * kStreamWarps;
+    inverse[r] = LoadOrZero(p.inverse_deviation + at, at < p.rows);
+  }
+#pragma unroll 2
+  for (int c = 4 * WarpLane(); c < cols; c += 128) {
+    float gamma[4];
+    LoadRun<kAligned>(p.gamma + c, kAligned ? 4 : cols - c, gamma);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      // Behind the last column there are zeros.
+      const int at = (warp + r * kStreamWarps) * stride + c;
+      float grad[4], x[4];
+      LoadRun<true>(tile + at, 4, grad);
+      LoadRun<true>(normalised + at, 4, x);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float scaled = grad[i] * gamma[i];
+        mean[r] += scaled;
+        slope[r] = fmaf(scaled, x[i], slope[r]);
+      }
     }
   }
   const float share = 1.0f / static_cast<float>(cols);
-  mean = WarpSum(mean) * share;
-  slope = WarpSum(slope) * share;
-  const float inverse = p.inverse_deviation[row];
-  for (int c = 4 * WarpLane(); c < cols; c += 128) {
-    float gamma[4], grad[4], normalised[4];
-    LoadRun<kAligned>(p.gamma + c, cols - c, gamma);
-    LoadRun<true>(g + c, cols - c, grad);
-    LoadRun<true>(x + c, cols - c, normalised);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      grad[i] =
-          (fmaf(grad[i], gamma[i], -mean) - normalised[i] * slope) * inverse;
-    }
-    StoreRun<kAligned>(grad, cols - c,
-                       p.grad_residual.data + row * p.grad_residual.stride + c);
-    if (keep != nullptr) {
-      const uint32_t kept = keep[c / 32] >> (c % 32);
+  for (int r = 0; r < 2; ++r) {
+    mean[r] = WarpSum(mean[r]) * share;
+    slope[r] = WarpSum(slope[r]) * share;
+  }
+#pragma unroll 2
+  for (int c = 4 * WarpLane(); c < cols; c += 128) {
+    const int count = kAligned ? 4 : cols - c;
+    float gamma[4];
+    LoadRun<kAligned>(p.gamma + c, count, gamma);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = warp + r * kStreamWarps;
+      const int64_t to = first + row;
+      if (to >= p.rows) continue;  // the tile has zeros there
+      float grad[4], x[4];
+      LoadRun<true>(tile + row * stride + c, 4, grad);
+      LoadRun<true>(normalised + row * stride + c, 4, x);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        grad[i] = (kept >> i & 1) != 0 ? grad[i] * p.dropout.scale : 0.0f;
+        grad[i] =
+            (fmaf(grad[i], gamma[i], -mean[r]) - x[i] * slope[r]) * inverse[r];
       }
+      StoreRun<kAligned>(
+          grad, count, p.grad_residual.data + to * p.grad_residual.stride + c);
+      if (drops) {
+        const uint32_t kept = keep[row * groups + c / 32] >> (c % 32);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          grad[i] = (kept >> i & 1) != 0 ? grad[i] * p.dropout.scale : 0.0f;
+        }
+      }
+      StoreRun<true>(grad, count, tile + row * stride + c);
     }
-    StoreRun<true>(grad, cols - c, g + c);
   }
 }
 
@@ -94,13 +122,15 @@ __device__ __forceinline__ void ExpandBackwardProduct(const ExpandBackward& p,
   const int warp = static_cast<int>(threadIdx.x) / 32;
   for (int turn = 0; turn < rank; turn += kRankTurn) {
     float sums[4][4] = {};
+#pragma unroll(kPrecision == CudaPrecision::kBf16 ? 2 : 1)
     for (int k = 16 * warp; k < cols; k += 16 * kStreamWarps) {
       const auto a = LoadA<kPrecision>(grad + k, stride);
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         float x[4];
+        const DeviceMatrix b = p.b.Block(turn, k);
         GatherB(
-            k, turn + 8 * n, [&](int i, int j) { return p.b.At(j, i); }, x);
+            0, 8 * n, [&](int i, int j) { return b.At(j, i); }, x);
         Multiply<kPrecision>(sums[n], a, MakeB<kPrecision>(x));
       }
     }
@@ -142,7 +172,6 @@ __global__ __launch_bounds__(kStreamThreads,
   // Last, since the warps' sums, which take their place, may need more room.
   float* normalised = grad + tile_floats + kStreamRows * groups;
   const bool drops = p.dropout.state != nullptr;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
   for (int c = static_cast<int>(threadIdx.x); c < cols; c += kStreamThreads) {
     gamma_sums[c] = 0;
     beta_sums[c] = 0;
@@ -176,12 +205,7 @@ __global__ __launch_bounds__(kStreamThreads,
       }
     }
     __syncthreads();
-    for (int r = warp; r < kStreamRows && first + r < p.rows;
-         r += kStreamWarps) {
-      ExpandBackwardRow<kAligned>(p, first + r, grad + r * stride,
-                                  normalised + r * stride,
-                                  drops ? keep + r * groups : nullptr);
-    }
+    ExpandBackwardRows<kAligned>(p, first, grad, normalised, keep);
     __syncthreads();
     ExpandBackwardProduct<kPrecision>(p, first, grad, normalised);
     __syncthreads();

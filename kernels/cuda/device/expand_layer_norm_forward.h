@@ -29,6 +29,71 @@ inline int64_t ExpandForwardBytes(int64_t rank_tiles, int cols) {
          KeepWordBytes(cols);
 }
 
+// LayerNorm of a tile, two rows to a warp, which share gamma and beta.
+template <bool kAligned>
+__device__ __forceinline__ void NormaliseRows(const ExpandForward& p, int first,
+                                              const float* tile) {
+  static_assert(kStreamRows == 2 * kStreamWarps);
+  const int cols = p.b.cols, stride = StreamStride(cols);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const float* row[2] = {tile + warp * stride,
+                         tile + (warp + kStreamWarps) * stride};
+  const float share = 1.0f / static_cast<float>(cols);
+  float mean[2] = {}, squares[2] = {}, inverse[2];
+#pragma unroll 4
+  for (int c = 4 * WarpLane(); c < cols; c += 128) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      // Behind the last column there are zeros.
+      const float4 x = *reinterpret_cast<const float4*>(row[r] + c);
+      mean[r] += (x.x + x.y) + (x.z + x.w);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) mean[r] = WarpSum(mean[r]) * share;
+#pragma unroll 4
+  for (int c = 4 * WarpLane(); c < cols; c += 128) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float x[4];
+      LoadRun<true>(row[r] + c, 4, x);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float d = kAligned || c + i < cols ? x[i] - mean[r] : 0.0f;
+        squares[r] = fmaf(d, d, squares[r]);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    inverse[r] = 1.0f / sqrtf(fmaf(WarpSum(squares[r]), share, p.epsilon));
+    const int64_t at = first + warp + r * kStreamWarps;
+    if (WarpLane() == 0 && at < p.t.rows) p.inverse_deviation[at] = inverse[r];
+  }
+#pragma unroll 2
+  for (int c = 4 * WarpLane(); c < cols; c += 128) {
+    const int count = kAligned ? 4 : cols - c;
+    float gamma[4], beta[4];
+    LoadRun<kAligned>(p.gamma + c, count, gamma);
+    LoadRun<kAligned>(p.beta + c, count, beta);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int64_t at = first + warp + r * kStreamWarps;
+      if (at >= p.t.rows) continue;
+      float x[4], y[4];
+      LoadRun<true>(row[r] + c, 4, x);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        x[i] = (x[i] - mean[r]) * inverse[r];
+        y[i] = fmaf(x[i], gamma[i], beta[i]);
+      }
+      StoreRun<kAligned>(x, count,
+                         p.normalised.data + at * p.normalised.stride + c);
+      StoreRun<kAligned>(y, count, p.y.data + at * p.y.stride + c);
+    }
+  }
+}
+
 template <CudaPrecision kPrecision, bool kAligned>
 __global__ __launch_bounds__(kStreamThreads,
                              2) void ExpandForwardKernel(ExpandForward p) {
@@ -43,19 +108,19 @@ __global__ __launch_bounds__(kStreamThreads,
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
   CopyRows<kAligned>(p.residual, p.residual_stride, first, rows, cols, tile);
+  const DeviceMatrix t = p.t.Block(first, 0);
   PackRankVectors<1>(
-      rank_tiles, [&](int i, int k) { return p.t.At(first + i, k); }, vectors);
+      rank_tiles, [&](int i, int k) { return t.At(i, k); }, vectors);
   if (drops) DrawKeepWords(p.dropout, first, rows, cols, keep);
   __syncthreads();
 
   // The first product runs while the residual is on its way.
   for (int turn = 0; turn * kStreamWarps < groups; ++turn) {
     const int group = turn * kStreamWarps + warp;
+    const DeviceMatrix b = p.b.Block(0, group * kGroupColumns);
     float sums[1][4][4];
     RankProduct<kPrecision, 1>(
-        vectors, rank_tiles,
-        [&](int k, int n) { return p.b.At(k, group * kGroupColumns + n); },
-        sums);
+        vectors, rank_tiles, [&](int k, int n) { return b.At(k, n); }, sums);
     if (turn == 0) {
       WaitForCopies<0>();
       __syncthreads();
@@ -83,45 +148,7 @@ __global__ __launch_bounds__(kStreamThreads,
   }
   __syncthreads();
 
-  const float share = 1.0f / static_cast<float>(cols);
-  for (int r = warp; r < kStreamRows && first + r < rows; r += kStreamWarps) {
-    const float* x = tile + r * stride;
-    float sum = 0;
-    for (int c = 4 * WarpLane(); c < cols; c += 128) {
-      float run[4];
-      LoadRun<true>(x + c, cols - c, run);
-      sum += (run[0] + run[1]) + (run[2] + run[3]);
-    }
-    const float mean = WarpSum(sum) * share;
-    float squares = 0;
-    for (int c = 4 * WarpLane(); c < cols; c += 128) {
-      float run[4];
-      LoadRun<true>(x + c, cols - c, run);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float d = c + i < cols ? run[i] - mean : 0.0f;
-        squares = fmaf(d, d, squares);
-      }
-    }
-    const float inverse =
-        1.0f / sqrtf(fmaf(WarpSum(squares), share, p.epsilon));
-    const int64_t row = first + r;
-    if (WarpLane() == 0) p.inverse_deviation[row] = inverse;
-    for (int c = 4 * WarpLane(); c < cols; c += 128) {
-      float run[4], gamma[4], beta[4], y[4];
-      LoadRun<true>(x + c, cols - c, run);
-      LoadRun<kAligned>(p.gamma + c, cols - c, gamma);
-      LoadRun<kAligned>(p.beta + c, cols - c, beta);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        run[i] = (run[i] - mean) * inverse;
-        y[i] = fmaf(run[i], gamma[i], beta[i]);
-      }
-      StoreRun<kAligned>(run, cols - c,
-                         p.normalised.data + row * p.normalised.stride + c);
-      StoreRun<kAligned>(y, cols - c, p.y.data + row * p.y.stride + c);
-    }
-  }
+  NormaliseRows<kAligned>(p, first, tile);
 }
 
 }  // namespace comera::kernels

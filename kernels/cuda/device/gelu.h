@@ -9,6 +9,8 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/device/ptx.h"
+
 namespace comera::kernels {
 
 struct GeluPair {
@@ -18,8 +20,8 @@ struct GeluPair {
 __device__ __forceinline__ GeluPair GeluAndSlope(float x) {
   const float z = fabsf(x);
   // exp(-x^2 / 2); 0 from |x| = 14 on, as everything below 1e-38.
-  const float e = exp2f(-0.72134752044448170f * x * x);
-  const float u = __fdividef(1.0f, fmaf(0.23164189f, z, 1.0f));
+  const float e = Exp2Approximate(-0.72134752044448170f * x * x);
+  const float u = ReciprocalApproximate(fmaf(0.23164189f, z, 1.0f));
   float p = fmaf(0.5307027145f, u, -0.7265760135f);
   p = fmaf(p, u, 0.7107068705f);
   p = fmaf(p, u, -0.142248368f);

@@ -13,17 +13,23 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/mma_tile.h"
+#include "kernels/cuda/device/ptx.h"
 
 namespace comera::kernels {
 
-// A matrix in device memory; element (i, j) is 0 outside.
+// A matrix in device memory that the kernel does not write; element (i, j) is 0
+// outside.
 struct DeviceMatrix {
   const float* data;
-  int64_t stride;
-  int rows, cols;
+  int stride, rows, cols;
 
+  // What begins at (i, j). Kernels take the block that they work on, so that
+  // offsets within it are small numbers.
+  __device__ __forceinline__ DeviceMatrix Block(int i, int j) const {
+    return {data + int64_t{i} * stride + j, stride, rows - i, cols - j};
+  }
   __device__ __forceinline__ float At(int i, int j) const {
-    return i < rows && j < cols ? data[i * stride + j] : 0.0f;
+    return LoadOrZero(data + (i * stride + j), i < rows && j < cols);
   }
 };
 
@@ -183,7 +189,7 @@ class PanelB {
   static __device__ __forceinline__ void Fill(const Get& get,
                                               PackedB<kPrecision>* to) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll 4
+#pragma unroll 2
     for (int f = warp; f < kFragments; f += kWarps) {
       float x[4];
       GatherB(f / kNTiles * 16, f % kNTiles * 8, get, x);

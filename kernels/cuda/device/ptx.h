@@ -67,6 +67,30 @@ __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
   return bits;
 }
 
+// *from if `valid`, else 0 and no access: a predicate and no branch, so that
+// many loads are under way at a time. Not for memory that the kernel writes.
+__device__ __forceinline__ float LoadOrZero(const float* from, bool valid) {
+  float x;
+  asm("{\n\t.reg .pred valid;\n\tsetp.ne.s32 valid, %2, 0;\n\t"
+      "mov.f32 %0, 0f00000000;\n\t@valid ld.global.nc.f32 %0, [%1];\n\t}"
+      : "=f"(x)
+      : "l"(from), "r"(static_cast<int>(valid)));
+  return x;
+}
+
+// 2^x and 1 / x to 2^-22, in one instruction each; what is below 2^-126 counts
+// as 0.
+__device__ __forceinline__ float Exp2Approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float ReciprocalApproximate(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Copies 16 bytes from global to shared memory in the background, or zeros if
 // not `valid`; both 16-byte aligned.
 __device__ __forceinline__ void CopyAsync16(void* shared, const void* global,

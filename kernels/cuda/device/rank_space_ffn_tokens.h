@@ -44,7 +44,8 @@ struct FfnTokensShape {
   static constexpr int kBytes =
       kPanelBytes + (kBackward ? 2 : 1) * kWarps * Tokens::kSharedBytes;
   // Whether the next block's weights wait in registers.
-  static constexpr bool kAhead = kTiles <= 2;
+  static constexpr bool kAhead =
+      kTiles <= (kPrecision == CudaPrecision::kFp32 && kBackward ? 1 : 2);
 };
 
 // sums = tokens (16 kRowTiles, 16 kTiles) times units [16 pair, 16 pair + 16)
@@ -88,26 +89,31 @@ __global__ __launch_bounds__(
   char* held = DynamicShared<char>() + Shape::kPanelBytes;
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
-    const int row = first_row + 16 * m;
-    t1[m].Gather([&](int i, int k) { return p.t1.At(row + i, k); }, held);
+    const DeviceMatrix from = p.t1.Block(first_row + 16 * m, 0);
+    t1[m].Gather([&](int i, int k) { return from.At(i, k); }, held);
     if constexpr (kBackward) {
-      u2[m].Gather([&](int i, int k) { return p.u2.At(row + i, k); },
+      const DeviceMatrix from_u2 = p.u2.Block(first_row + 16 * m, 0);
+      u2[m].Gather([&](int i, int k) { return from_u2.At(i, k); },
                    held + Shape::kWarps * Shape::Tokens::kSharedBytes);
     }
   }
   float sums[kRowTiles][2 * kTiles][4] = {};
 
-  int unit = 0;  // the block's first
-  const auto get_b1 = [&](int k, int n) { return p.b1.At(k, unit + n); };
-  const auto get_a2t = [&](int k, int n) { return p.a2.At(unit + n, k); };
+  DeviceMatrix block_b1, block_a2;
+  const auto move_to = [&](int block) {
+    block_b1 = p.b1.Block(0, block * Shape::kUnits);
+    block_a2 = p.a2.Block(block * Shape::kUnits, 0);
+  };
+  const auto get_b1 = [&](int k, int n) { return block_b1.At(k, n); };
+  const auto get_a2t = [&](int k, int n) { return block_a2.At(n, k); };
   // B1^T has a column for the ones, of which no gradient is written.
   const auto get_down = [&](int k, int n) {
-    return kBackward ? p.b1.At(n, unit + k) : p.a2.At(unit + k, n);
+    return kBackward ? block_b1.At(n, k) : block_a2.At(k, n);
   };
   Wide next_b1, next_a2t;
   Narrow next_down;
   const auto fetch = [&](int block) {
-    unit = block * Shape::kUnits;
+    move_to(block);
     next_b1.Fetch(get_b1);
     if constexpr (kBackward) next_a2t.Fetch(get_a2t);
     next_down.Fetch(get_down);
@@ -123,7 +129,7 @@ __global__ __launch_bounds__(
       if constexpr (kBackward) next_a2t.Store(a2t);
       next_down.Store(down);
     } else {
-      unit = block * Shape::kUnits;
+      move_to(block);
       Wide::Fill(get_b1, b1);
       if constexpr (kBackward) Wide::Fill(get_a2t, a2t);
       Narrow::Fill(get_down, down);

@@ -36,15 +36,22 @@ struct FfnWeightsShape {
   using Units = HeldA<kPrecision, kTiles>;
   static constexpr int kPanelBytes = 2 * (Wide::kBytes + Narrow::kBytes);
   static constexpr int kBytes = kPanelBytes + 2 * kWarps * Units::kSharedBytes;
+  // Blocks of threads per multiprocessor for which registers suffice.
+  static constexpr int kResident =
+      (kTiles == 1 && kPrecision == CudaPrecision::kTf32) ||
+              (kTiles <= 2 && kPrecision == CudaPrecision::kBf16)
+          ? 2
+          : 1;
   // Whether the next tokens wait in registers.
-  static constexpr bool kAhead = kTiles <= 2;
+  static constexpr bool kAhead =
+      kTiles <= (kPrecision == CudaPrecision::kFp32 ? 1 : 2);
 };
 
 template <CudaPrecision kPrecision, int kTiles>
-__global__ __launch_bounds__((FfnWeightsShape<kPrecision, kTiles>::kThreads),
-                             kTiles == 1 && kPrecision != CudaPrecision::kFp32
-                                 ? 2
-                                 : 1) void FfnWeightsKernel(FfnWeights p) {
+__global__ __launch_bounds__(
+    (FfnWeightsShape<kPrecision, kTiles>::kThreads),
+    (FfnWeightsShape<kPrecision,
+                     kTiles>::kResident)) void FfnWeightsKernel(FfnWeights p) {
   using Shape = FfnWeightsShape<kPrecision, kTiles>;
   using Wide = typename Shape::Wide;
   using Narrow = typename Shape::Narrow;
@@ -57,25 +64,31 @@ __global__ __launch_bounds__((FfnWeightsShape<kPrecision, kTiles>::kThreads),
   const int unit = (static_cast<int>(blockIdx.x) * Shape::kWarps + warp) * 16;
   typename Shape::Units b1, a2;
   char* held = DynamicShared<char>() + Shape::kPanelBytes;
-  b1.Gather([&](int i, int k) { return p.b1.At(k, unit + i); }, held);
-  a2.Gather([&](int i, int k) { return p.a2.At(unit + i, k); },
+  const DeviceMatrix from_b1 = p.b1.Block(0, unit);
+  const DeviceMatrix from_a2 = p.a2.Block(unit, 0);
+  b1.Gather([&](int i, int k) { return from_b1.At(k, i); }, held);
+  a2.Gather([&](int i, int k) { return from_a2.At(i, k); },
             held + Shape::kWarps * Shape::Units::kSharedBytes);
   float grad_b1[2 * kTiles][4] = {}, grad_a2[2 * kTiles][4] = {};
 
   const int begin = static_cast<int>(blockIdx.y) * p.range_rows;
   const int end = min(begin + p.range_rows, p.t1.rows);
   // Tokens behind the range are zeros, which add nothing.
-  const DeviceMatrix t1 = {p.t1.data, p.t1.stride, end, p.t1.cols};
-  const DeviceMatrix u2 = {p.u2.data, p.u2.stride, end, p.u2.cols};
-  int first = begin;  // the turn's first token
-  const auto get_t1 = [&](int k, int n) { return t1.At(first + n, k); };
-  const auto get_u2 = [&](int k, int n) { return u2.At(first + n, k); };
-  const auto get_t1_narrow = [&](int k, int n) { return t1.At(first + k, n); };
-  const auto get_u2_narrow = [&](int k, int n) { return u2.At(first + k, n); };
+  const DeviceMatrix all_t1 = {p.t1.data, p.t1.stride, end, p.t1.cols};
+  const DeviceMatrix all_u2 = {p.u2.data, p.u2.stride, end, p.u2.cols};
+  DeviceMatrix t1, u2;  // of a turn
+  const auto move_to = [&](int row) {
+    t1 = all_t1.Block(row, 0);
+    u2 = all_u2.Block(row, 0);
+  };
+  const auto get_t1 = [&](int k, int n) { return t1.At(n, k); };
+  const auto get_u2 = [&](int k, int n) { return u2.At(n, k); };
+  const auto get_t1_narrow = [&](int k, int n) { return t1.At(k, n); };
+  const auto get_u2_narrow = [&](int k, int n) { return u2.At(k, n); };
   Wide next_t1, next_u2;
   Narrow next_t1_narrow, next_u2_narrow;
   const auto fetch = [&](int row) {
-    first = row;
+    move_to(row);
     next_t1.Fetch(get_t1);
     next_u2.Fetch(get_u2);
     next_t1_narrow.Fetch(get_t1_narrow);
@@ -91,7 +104,7 @@ __global__ __launch_bounds__((FfnWeightsShape<kPrecision, kTiles>::kThreads),
       next_t1_narrow.Store(t1_narrow);
       next_u2_narrow.Store(u2_narrow);
     } else {
-      first = row;
+      move_to(row);
       Wide::Fill(get_t1, t1_wide);
       Wide::Fill(get_u2, u2_wide);
       Narrow::Fill(get_t1_narrow, t1_narrow);

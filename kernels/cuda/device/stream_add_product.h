@@ -48,8 +48,9 @@ __global__ __launch_bounds__(kStreamThreads) void StreamAddProductKernel(
   auto* vectors = DynamicShared<float4>();
   const int first = static_cast<int>(blockIdx.x) * kAddRows;
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  const DeviceMatrix t = p.t.Block(first, 0);
   PackRankVectors<kAddRowTiles>(
-      rank_tiles, [&](int i, int k) { return p.t.At(first + i, k); }, vectors);
+      rank_tiles, [&](int i, int k) { return t.At(i, k); }, vectors);
   __syncthreads();
   for (int group = warp; group < StreamGroups(cols); group += kStreamWarps) {
     const int col = group * kGroupColumns + LanePair();
@@ -69,11 +70,10 @@ __global__ __launch_bounds__(kStreamThreads) void StreamAddProductKernel(
         y[i / 2][i % 2][n] = LoadPair<kPairs>(at(i, n), count(i, n));
       }
     }
+    const DeviceMatrix w = p.w.Block(group * kGroupColumns, 0);
     float sums[kAddRowTiles][4][4];
     RankProduct<kPrecision, kAddRowTiles>(
-        vectors, rank_tiles,
-        [&](int k, int n) { return p.w.At(group * kGroupColumns + n, k); },
-        sums);
+        vectors, rank_tiles, [&](int k, int n) { return w.At(n, k); }, sums);
 #pragma unroll
     for (int i = 0; i < 2 * kAddRowTiles; ++i) {
 #pragma unroll

@@ -32,12 +32,17 @@ struct StreamSums {
 inline constexpr int kStreamSumsBytes =
     kStreamWarps * 16 * 32 * static_cast<int>(sizeof(float));
 
+// Blocks of threads per multiprocessor for which registers suffice.
+template <CudaPrecision kPrecision, int kRankTiles>
+inline constexpr int kStreamSumsResident =
+    kRankTiles <= (kPrecision == CudaPrecision::kFp32 ? 1 : 2) ? 2 : 1;
+
 // blockIdx: group of columns, range of rows, group of 16 * kRankTiles ranks.
 template <CudaPrecision kPrecision, int kRankTiles, StreamElement kElement>
-__global__ __launch_bounds__(kStreamThreads,
-                             kRankTiles <= 2
-                                 ? 2
-                                 : 1) void StreamSumsKernel(StreamSums p) {
+__global__ __launch_bounds__(
+    kStreamThreads,
+    (kStreamSumsResident<kPrecision,
+                         kRankTiles>)) void StreamSumsKernel(StreamSums p) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(blockIdx.x);
   const int first_col = group * kGroupColumns;
@@ -45,8 +50,8 @@ __global__ __launch_bounds__(kStreamThreads,
   const int begin = static_cast<int>(blockIdx.y) * p.range_rows;
   const int end = min(begin + p.range_rows, p.x.rows);
   // Rows behind the range are zeros, which add nothing.
-  const DeviceMatrix t = {p.t.data, p.t.stride, end, p.t.cols};
-  const DeviceMatrix x = {p.x.data, p.x.stride, end, p.x.cols};
+  const DeviceMatrix all_t = {p.t.data, p.t.stride, end, p.t.cols};
+  const DeviceMatrix all_x = {p.x.data, p.x.stride, end, p.x.cols};
   const int groups = StreamGroups(p.x.cols);
 
   float gamma[4], beta[4];
@@ -54,20 +59,21 @@ __global__ __launch_bounds__(kStreamThreads,
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const int col = first_col + 8 * n + LaneGroup();
-      gamma[n] = col < x.cols ? p.gamma[col] : 0.0f;
-      beta[n] = col < x.cols ? p.beta[col] : 0.0f;
+      gamma[n] = col < p.x.cols ? p.gamma[col] : 0.0f;
+      beta[n] = col < p.x.cols ? p.beta[col] : 0.0f;
     }
   }
 
   float sums[kRankTiles][4][4] = {};
 #pragma unroll 1
   for (int row = begin + 16 * warp; row < end; row += 16 * kStreamWarps) {
+    const DeviceMatrix t = all_t.Block(row, first_rank);
+    const DeviceMatrix x = all_x.Block(row, first_col);
     float values[4][4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       GatherB(
-          row, first_col + 8 * n, [&](int i, int j) { return x.At(i, j); },
-          values[n]);
+          0, 8 * n, [&](int i, int j) { return x.At(i, j); }, values[n]);
     }
     uint32_t kept[4];
     if constexpr (kElement == StreamElement::kMasked) {
@@ -81,8 +87,8 @@ __global__ __launch_bounds__(kStreamThreads,
     AFragment<kPrecision> a[kRankTiles];
 #pragma unroll
     for (int m = 0; m < kRankTiles; ++m) {
-      const AValues v = GatherA(first_rank + 16 * m, row,
-                                [&](int i, int k) { return t.At(k, i); });
+      const AValues v =
+          GatherA(16 * m, 0, [&](int i, int k) { return t.At(k, i); });
       a[m] = MakeA<kPrecision>(v.left, v.right);
     }
 #pragma unroll
@@ -106,7 +112,7 @@ __global__ __launch_bounds__(kStreamThreads,
 
   // Over the warps, 16 ranks at a time.
   float* partial = DynamicShared<float>();
-  const int64_t rank = t.cols, cols = x.cols;
+  const int64_t rank = p.t.cols, cols = p.x.cols;
   float* to = p.sums + blockIdx.y * rank * cols;
 #pragma unroll
   for (int m = 0; m < kRankTiles; ++m) {

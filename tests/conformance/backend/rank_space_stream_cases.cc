@@ -151,6 +151,16 @@ std::vector<OpCase> RankSpaceStreamCases() {
     cases.push_back(Project(shape, false));
     cases.push_back(Project(shape, true));
   }
+  // Ranks and columns for which devices have other kernels, and more rows than
+  // they have blocks of threads at a time.
+  const Shape large[] = {
+      {33, 50, 70}, {40, 70, 50}, {3, 1, 3700}, {4300, 1, 8}};
+  for (const Shape& shape : large) {
+    cases.push_back(Expand(shape, 0.1f, false));
+    cases.push_back(ExpandBackward(shape, 0.1f, false));
+    cases.push_back(Project(shape, true));
+  }
+  cases.push_back(ExpandBackward({520, 2, 1720}, 0.1f, false));
   return cases;
 }
 

@@ -46,6 +46,13 @@ inline uint32_t PackBf16(float low, float high) {
          (static_cast<uint32_t>(fake_cuda::Bf16Bits(high)) << 16);
 }
 
+inline float LoadOrZero(const float* from, bool valid) {
+  return valid ? *from : 0.0f;
+}
+
+inline float Exp2Approximate(float x) { return exp2f(x); }
+inline float ReciprocalApproximate(float x) { return 1.0f / x; }
+
 // As late as the device may do it: in the WaitForCopies that covers its group.
 inline void CopyAsync16(void* shared, const void* global, bool valid) {
   if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
