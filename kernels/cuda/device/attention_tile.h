@@ -179,6 +179,34 @@ class HeldRows<CudaPrecision::kFp32, kWidth, true> {
   float sums_[kWidth / 8][4];
 };
 
+// Sums as left operand, made into fragments one by one.
+template <CudaPrecision kPrecision, int kWidth>
+class SumsAsRows {
+ public:
+  static constexpr bool kInRegisters = true;
+  __device__ __forceinline__ explicit SumsAsRows(
+      const float (&sums)[kWidth / 8][4])
+      : sums_(sums) {}
+  __device__ __forceinline__ AFragment<kPrecision> operator()(int chunk) const {
+    return MakeA<kPrecision>(sums_[2 * chunk], sums_[2 * chunk + 1]);
+  }
+
+ private:
+  const float (&sums_)[kWidth / 8][4];
+};
+
+// Among products in a row, before number `j`: where registers are full anyway,
+// the compiler may fetch operands for only a few of them ahead.
+template <CudaPrecision kPrecision, int kWidth>
+__device__ __forceinline__ void FetchNoFurther(int j) {
+  if constexpr (kWidth > 64 && kPrecision != CudaPrecision::kBf16) {
+    __syncwarp();
+  } else if constexpr (kWidth > 64 ||
+                       (kWidth > 32 && kPrecision != CudaPrecision::kBf16)) {
+    if (j % 2 == 0) __syncwarp();
+  }
+}
+
 // sums (16, kCols) = a times the transpose of kCols rows of shared memory.
 template <CudaPrecision kPrecision, int kWidth, int kCols, typename Held>
 __device__ __forceinline__ void MultiplyByRows(const Held& a,
@@ -213,9 +241,7 @@ __device__ __forceinline__ void AddTimesRows(const float (&x)[kInner / 8][4],
         MakeA<kPrecision>(x[2 * c], x[2 * c + 1]);
 #pragma unroll
     for (int j = 0; j < kWidth / 8; ++j) {
-      if constexpr (kPrecision == CudaPrecision::kFp32 && kWidth > 64) {
-        if (j % 2 == 0) __syncwarp();  // what is fetched ahead fills registers
-      }
+      FetchNoFurther<kPrecision, kWidth>(j);
       Multiply(sums[j], left,
                LoadB<kPrecision>(rows + 16 * c * kRowStride<kWidth> + 8 * j,
                                  kRowStride<kWidth>));
