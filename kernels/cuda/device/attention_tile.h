@@ -214,9 +214,10 @@ __device__ __forceinline__ void MultiplyByRows(const Held& a,
                                                float (&sums)[kCols / 8][4]) {
   SetZero(sums);
   // What does not lie in registers needs none for products to come.
-  constexpr int kUnroll = Held::kInRegisters                   ? kWidth / 16
-                          : kPrecision == CudaPrecision::kFp32 ? 1
-                                                               : 2;
+  [[maybe_unused]] constexpr int kUnroll = Held::kInRegisters ? kWidth / 16
+                                           : kPrecision == CudaPrecision::kFp32
+                                               ? 1
+                                               : 2;
 #pragma unroll kUnroll
   for (int c = 0; c < kWidth / 16; ++c) {
     const AFragment<kPrecision> left = a(c);

@@ -70,7 +70,8 @@ __device__ __forceinline__ void AddTimesFactor(const Held& a,
   const PackedB<kPrecision>* const parts =
       static_cast<const PackedB<kPrecision>*>(factor) +
       int64_t{head} * kFactorParts<kWidth> + WarpLane();
-  constexpr int kUnroll = Held::kInRegisters || kWidth <= 32 ? kWidth / 16 : 1;
+  [[maybe_unused]] constexpr int kUnroll =
+      Held::kInRegisters || kWidth <= 32 ? kWidth / 16 : 1;
 #pragma unroll kUnroll
   for (int c = 0; c < kWidth / 16; ++c) {
     const AFragment<kPrecision> left = a(c);
