@@ -42,6 +42,7 @@ double Trainer::EstimatedValidationLoss() const {
 
 absl::StatusOr<RunEnd> Trainer::Run(const std::atomic<bool>& stop) {
   absl::StatusOr<RunEnd> end = Train(stop);
+  LogGraphs();
   // The others would wait for this rank until their time-out.
   if (!end.ok() && options_.communicator != nullptr) {
     options_.communicator->Abort();
@@ -160,7 +161,6 @@ void Trainer::LogGraphs() {
 }
 
 absl::StatusOr<RunEnd> Trainer::Finish() {
-  LogGraphs();
   RunEnd end;
   if (rank() != 0) return end;
   ModelConfig config = plan_->config();

@@ -14,6 +14,8 @@ namespace comera::trainer {
 
 // Aborts the process where there is none.
 std::unique_ptr<kernels::Backend> MakeGraphBackend();
+// Whether a step takes far longer there than its tests like.
+bool GraphBackendIsSlow();
 
 // The same, but nothing can be captured: every step is eager.
 class RefusingBackend : public kernels::ForwardingBackend {

@@ -76,11 +76,21 @@ class VaryingData : public FakeTrainingData {
   const int classes_;
 };
 
+// To what is quick where the backend is not.
+void Shrink(v1::JobSpec* spec) {
+  if (!GraphBackendIsSlow()) return;
+  spec->mutable_training()->set_batch_size(10);
+  spec->mutable_objective()->mutable_early()->set_steps(12);
+  spec->mutable_training()->set_validate_every_steps(6);
+  spec->mutable_training()->set_validation_samples(10);
+}
+
 v1::JobSpec WithVaryingLengths(int classes) {
   v1::JobSpec spec = TinySpec();
   spec.mutable_data()->set_max_length(16);
   spec.mutable_model()->set_max_positions(16);
   spec.mutable_training()->set_batch_size(24);
+  Shrink(&spec);
   if (classes > 0) {
     spec.mutable_model()->set_family(v1::ModelSpec::ENCODER_CLASSIFIER);
     spec.mutable_model()->set_classes(classes);
@@ -104,17 +114,33 @@ std::vector<Job> Jobs() {
   v1::JobSpec late = WithVaryingLengths(3);
   late.mutable_objective()->mutable_late()->set_target_loss(0.01);
   late.mutable_objective()->mutable_late()->set_target_ratio(0.7);
-  late.mutable_objective()->mutable_late()->set_max_steps(14);
+  late.mutable_objective()->mutable_late()->set_max_steps(
+      GraphBackendIsSlow() ? 6 : 14);
   jobs.push_back(
       {"late stage", WithDefaults(late), std::make_shared<VaryingData>(3)});
   v1::JobSpec dense = WithVaryingLengths(0);
   dense.mutable_compression()->set_method(v1::CompressionSpec::DENSE);
   jobs.push_back(
       {"dense", WithDefaults(dense), std::make_shared<VaryingData>(0)});
-  const v1::JobSpec clicks = TinyClicksSpec();
+  v1::JobSpec clicks = TinyClicksSpec();
+  Shrink(&clicks);
   auto data = TrainingData::Open(clicks, {});
   EXPECT_OK(data);
   jobs.push_back({"DLRM", clicks, *std::move(data)});
+  // The host has a part in their updates.
+  if (GraphBackendIsSlow()) return jobs;
+  for (const auto method :
+       {v1::CompressionSpec::GALORE, v1::CompressionSpec::LTE}) {
+    v1::JobSpec spec = WithVaryingLengths(3);
+    v1::CompressionSpec& compression = *spec.mutable_compression();
+    compression.set_method(method);
+    compression.mutable_galore()->set_rank(4);
+    compression.mutable_galore()->set_refresh_every_steps(7);
+    compression.mutable_lte()->set_rank(1);
+    compression.mutable_lte()->set_merge_every_steps(5);
+    jobs.push_back({v1::CompressionSpec::Method_Name(method),
+                    WithDefaults(spec), std::make_shared<VaryingData>(3)});
+  }
   return jobs;
 }
 
@@ -160,8 +186,11 @@ TEST(CapturedTrainerTest, ReplayedStepsAreThoseThatRunOneByOne) {
     const auto replayed = RunOn(On::kGraphs, job);
     const auto eager = RunOn(On::kEager, job);
     const StepRunner::Counters& counters = replayed->graph_counters;
-    EXPECT_GT(counters.replayed, counters.captured)
-        << counters.eager << " eager, " << counters.captured << " captured";
+    // Heads of LTE see other tokens in every batch.
+    if (job.name != "LTE") {
+      EXPECT_GT(counters.replayed, counters.captured)
+          << counters.eager << " eager, " << counters.captured << " captured";
+    }
     EXPECT_EQ(counters.refused, 0);
     EXPECT_EQ(eager->graph_counters.replayed, 0);
     EXPECT_EQ(replayed->Losses(), eager->Losses());
@@ -173,6 +202,7 @@ TEST(CapturedTrainerTest, ReplayedStepsAreThoseThatRunOneByOne) {
 TEST(CapturedTrainerTest, TrainsAsTheProcessorDoes) {
   for (Job& job : Jobs()) {
     if (job.name == "late stage") continue;  // it decides by rounding
+    if (GraphBackendIsSlow() && job.name == "masked LM") continue;
     SCOPED_TRACE(job.name);
     job.spec.mutable_objective()->mutable_early()->set_steps(50);
     const auto graphs = RunOn(On::kGraphs, job);
@@ -189,6 +219,7 @@ TEST(CapturedTrainerTest, TrainsAsTheProcessorDoes) {
 
 TEST(CapturedTrainerTest, ShapesAreCapturedAnewAfterCompaction) {
   Job job = Jobs()[4];
+  job.spec.mutable_objective()->mutable_early()->set_steps(30);
   job.spec.mutable_compression()->set_compact_every_steps(6);
   job.spec.mutable_objective()->mutable_early()->set_gamma(5);
   const auto run = RunOn(On::kGraphs, job);
