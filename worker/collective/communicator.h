@@ -12,8 +12,9 @@ namespace comera::collective {
 //
 // Life cycle: a factory of the implementation joins the gang and returns once
 // all ranks are there. All ranks call the same collectives in the same order.
-// After any error the communicator is broken: every later call returns the
-// first error, and the gang must be formed anew (next job epoch).
+// After any error, but for one of recording in a graph, the communicator is
+// broken: every later call returns the first error, and the gang must be formed
+// anew (next job epoch).
 //
 // Thread safety: one thread calls collectives; Abort and collectives_done may
 // be called from any thread.

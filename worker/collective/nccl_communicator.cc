@@ -189,7 +189,7 @@ absl::Status NcclCommunicator::EnqueueAllReduce(absl::Span<float> values) {
   if (!capturing.ok()) return connection_->Refuse(capturing.status());
   if (options_.compress) {
     const absl::Status room = ReserveCompressed(values.size(), *capturing);
-    if (!room.ok()) return connection_->Refuse(room);
+    if (!room.ok()) return *capturing ? room : connection_->Refuse(room);
   }
   const auto calls = [&](NcclApi::Comm comm) -> absl::Status {
     if (values.empty()) return absl::OkStatus();

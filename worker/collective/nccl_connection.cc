@@ -152,14 +152,14 @@ absl::Status NcclConnection::Call(
     changed_.notify_all();
     if (!error_.ok()) return error_;
   }
-  if (!status.ok()) Fail(status);
   return status;
 }
 
 absl::Status NcclConnection::Record(
     const std::function<absl::Status(NcclApi::Comm)>& calls) {
   deadline_ = absl::Now() + options_.timeout;
-  return Call(calls);
+  const absl::Status status = Call(calls);
+  return absl::IsDeadlineExceeded(status) ? Refuse(status) : status;
 }
 
 absl::StatusOr<int64_t> NcclConnection::Enqueue(
@@ -172,11 +172,12 @@ absl::StatusOr<int64_t> NcclConnection::Enqueue(
   }
   if (oldest > 0) RETURN_IF_ERROR(Wait(oldest));
   NcclApi::Event event = nullptr;
-  RETURN_IF_ERROR(Call([&](NcclApi::Comm comm) -> absl::Status {
+  const absl::Status called = Call([&](NcclApi::Comm comm) -> absl::Status {
     RETURN_IF_ERROR(calls(comm));
     ASSIGN_OR_RETURN(event, IdleEvent());
     return api_.RecordEvent(event, stream);
-  }));
+  });
+  if (!called.ok()) return Refuse(called);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!error_.ok()) return error_;
   const int64_t ticket = next_ticket_++;

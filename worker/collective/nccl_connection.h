@@ -47,7 +47,8 @@ class NcclConnection {
   absl::StatusOr<int64_t> Enqueue(
       const std::function<absl::Status(NcclApi::Comm)>& calls,
       NcclApi::Stream stream, bool last);
-  // The same for what is recorded in a graph: nothing runs, nothing is watched.
+  // The same for what is recorded in a graph: nothing runs, nothing is watched,
+  // and an error ends nothing, so that the caller can do without the graph.
   absl::Status Record(const std::function<absl::Status(NcclApi::Comm)>& calls);
   absl::Status Wait(int64_t ticket);
   // Of a call within `calls`: waits until NCCL has taken it.
@@ -74,7 +75,7 @@ class NcclConnection {
 
   absl::Status Form();
   absl::Status AwaitFormed(NcclApi::Comm comm, absl::Time deadline);
-  // Calls `calls` unless there is an error; theirs ends the connection.
+  // Calls `calls` unless there is an error.
   absl::Status Call(const std::function<absl::Status(NcclApi::Comm)>& calls);
   absl::StatusOr<NcclApi::Event> IdleEvent();
   // Looks what has ended, and whether all is well.

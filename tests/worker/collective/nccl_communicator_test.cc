@@ -288,6 +288,22 @@ TEST(NcclCommunicatorTest, RecordedSumsRunWithTheirGraph) {
   }
 }
 
+TEST(NcclCommunicatorTest, WhatCannotBeRecordedCanBeEnqueued) {
+  NcclGang gang(1);
+  gang.Create();
+  NcclRank& rank = gang.ranks[0];
+  std::vector<float> values(10);
+  FakeNccl::Faults faults;
+  faults.results["ncclAllReduce"] = NcclResult::kInvalidUsage;
+  rank.api->Set(faults);
+  rank.backend().BeginCapture(std::make_shared<FakeGraph>());
+  EXPECT_THAT(Sum(rank, values), StatusIs(absl::StatusCode::kInvalidArgument));
+  rank.backend().EndCapture();
+  rank.api->Set({});
+  EXPECT_OK(Sum(rank, values));
+  EXPECT_OK(rank.communicator->Barrier());
+}
+
 TEST(NcclCommunicatorTest, AReplayIsWatched) {
   NcclGang gang(2);
   gang.ForEach([](NcclOptions& o) { o.timeout = absl::Milliseconds(60); });
@@ -352,6 +368,10 @@ TEST(NcclCommunicatorTest, ACompressedBufferDoesNotGrowInAGraph) {
   rank.backend().BeginCapture(std::make_shared<FakeGraph>());
   EXPECT_THAT(Sum(rank, values),
               StatusIs(absl::StatusCode::kFailedPrecondition));
+  rank.backend().EndCapture();
+  ASSERT_OK(Sum(rank, values));
+  rank.backend().BeginCapture(std::make_shared<FakeGraph>());
+  EXPECT_OK(Sum(rank, values)) << "now there is room";
   rank.backend().EndCapture();
 }
 
