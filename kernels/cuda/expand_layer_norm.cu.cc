@@ -37,8 +37,9 @@ int64_t SharedBytesPerBlock(int device) {
 
 int64_t CudaBackend::RankSpaceStreamWorkspaceBytes(int64_t rows, int64_t rank,
                                                    int64_t cols) {
-  return StreamSplit(rows, rank, cols, SharedBytesPerBlock(options_.device))
-      .bytes();
+  const int64_t shared = SharedBytesPerBlock(options_.device);
+  return std::max(StreamSplit(rows, rank, cols, shared).bytes(),
+                  StreamSplit(rows, rank + 1, cols, shared).bytes());
 }
 
 absl::Status CudaBackend::ExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
@@ -60,7 +61,7 @@ absl::Status CudaBackend::ExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
   RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, rows, cols));
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const int64_t shared = SharedBytesPerBlock(options_.device);
-  const StreamSplit split(rows, t.cols - 1, cols, shared);
+  const StreamSplit split(rows, t.cols, cols, shared);
   RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
 
   const int64_t bytes =
@@ -115,7 +116,7 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
   RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
   RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
   if (rows == 0 || cols == 0) return absl::OkStatus();
-  const StreamSplit split(rows, t.cols - 1, cols,
+  const StreamSplit split(rows, t.cols, cols,
                           SharedBytesPerBlock(options_.device));
   RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
   float* floats = static_cast<float*>(workspace);

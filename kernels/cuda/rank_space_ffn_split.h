@@ -55,8 +55,7 @@ class RankSpaceFfnSplit {
 
   // Floats of the parts' sums, for any number of rows up to that of the shape.
   int64_t TokenFloats() const {
-    const int64_t tiles = std::min(Ceil(s_.rows, kTokenRows), kBlocks);
-    return std::min(blocks() * s_.rows, (kBlocks + tiles) * kTokenRows) *
+    return std::min(blocks() * s_.rows, kBlocks * kTokenRows) *
            std::max(s_.up_rank, s_.down_rank);
   }
   // Of one range's sums: the gradients of B1 and A2 one after the other.

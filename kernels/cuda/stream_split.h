@@ -18,19 +18,18 @@ class StreamSplit {
   // fit into shared memory.
   static constexpr int64_t kWideRows = 512;
 
-  // `shared_bytes`: what a block of threads may have.
-  StreamSplit(int64_t rows, int64_t rank, int64_t cols, int64_t shared_bytes)
+  // `ranks`: with the ones where these have a column. `shared_bytes`: what a
+  // block of threads may have.
+  StreamSplit(int64_t rows, int64_t ranks, int64_t cols, int64_t shared_bytes)
       : rows_(rows),
-        rank_(rank),
+        ranks_(ranks),
         cols_(cols),
         wide_(ExpandBackwardBytes(static_cast<int>(cols)) > shared_bytes) {}
 
   bool wide() const { return wide_; }
-  // Of StreamSumsKernel, for `rank` or rank + 1 ranks.
-  int rank_tiles() const {
-    return rank_ + 1 <= 16 ? 1 : rank_ + 1 <= 32 ? 2 : 4;
-  }
-  int64_t rank_groups() const { return Ceil(rank_ + 1, 16 * rank_tiles()); }
+  // Of StreamSumsKernel.
+  int rank_tiles() const { return ranks_ <= 16 ? 1 : ranks_ <= 32 ? 2 : 4; }
+  int64_t rank_groups() const { return Ceil(ranks_, 16 * rank_tiles()); }
   int64_t column_groups() const { return Ceil(cols_, kGroupColumns); }
   int64_t ranges() const {
     const int64_t columns =
@@ -45,7 +44,7 @@ class StreamSplit {
 
   // Offsets in the workspace, in floats.
   int64_t product_sums() const { return 0; }
-  int64_t vector_sums() const { return ranges() * (rank_ + 1) * cols_; }
+  int64_t vector_sums() const { return ranges() * ranks_ * cols_; }
   int64_t keep_words() const {
     return vector_sums() + row_blocks() * 2 * cols_;
   }
@@ -63,7 +62,7 @@ class StreamSplit {
     return b == 0 ? 0 : (a + b - 1) / b;
   }
 
-  const int64_t rows_, rank_, cols_;
+  const int64_t rows_, ranks_, cols_;
   const bool wide_;
 };
 
