@@ -4,15 +4,15 @@
 # machine's, and with cuBLAS 13 and NCCL (in the usual places, or as packages of
 # Python). Needs the CUDA toolkit, not a GPU.
 #
-#   deploy/gpu_bundle.sh [--out=comera-gpu.tar.gz]
+#   deploy/gpu_bundle.sh [--out=comera-gpu.tar.xz]
 #
-# There: tar xf comera-gpu.tar.gz; cd comera-gpu; then
+# There: tar xf comera-gpu.tar.xz; cd comera-gpu; then
 #   tests/gpu/run.sh [--shared=DIR]
 #   tests/gpu/bench.sh [--out=DIR]
 #   deploy/with_cuda.sh bin/worker/trainer/comera-trainer --task=FILE
 set -euo pipefail
 
-out=comera-gpu.tar.gz
+out=comera-gpu.tar.xz
 case "${1:-}" in
   "") ;;
   --out=?*) out=${1#*=} ;;
@@ -45,7 +45,9 @@ cp tests/gpu/{run.sh,run_programs.sh,gpu_tests.txt} \
   "$bundle/tests/gpu/"
 cp -r docs/examples "$bundle/docs/"
 git describe --always --dirty >"$bundle/revision.txt" 2>/dev/null || true
-tar -C "$work" --owner=0 --group=0 -czf "$out" comera-gpu
+# Every program holds the same kernels; the window must see the last one's.
+tar -C "$work" --owner=0 --group=0 --sort=name -c comera-gpu |
+  xz -T1 --lzma2=preset=6,dict=64MiB >"$out"
 
 bytes=$(stat -c %s "$out")
 echo "$out: $((bytes >> 10)) KiB, $((${#programs[@]})) programs" >&2

@@ -22,6 +22,8 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # The quickstart trains on C/C++ headers and Python's standard library.
   libc6-dev libstdc++-12-dev linux-libc-dev python3
+  # deploy/gpu_bundle.sh.
+  xz-utils
 )
 
 missing=()

@@ -1,0 +1,164 @@
+// Training on the CUDA backend takes the processor's path.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/bench/bench_job.h"
+#include "tests/bench/timed_step.h"
+
+namespace comera::bench {
+namespace {
+
+using kernels::CudaPrecision;
+
+#ifdef COMERA_FAKE_CUDA
+const std::vector<CudaPrecision> kPrecisions = {CudaPrecision::kBf16};
+constexpr int kSteps = 4;
+constexpr int kBatch = 2;
+const std::vector<std::string> kSmaller = {
+    "model.layers=1", "data.max_length=8",
+    "data.tokenizer.train_vocabulary_size=300"};
+#else
+const std::vector<CudaPrecision> kPrecisions = {
+    CudaPrecision::kFp32, CudaPrecision::kTf32, CudaPrecision::kBf16};
+constexpr int kSteps = 50;
+constexpr int kBatch = 8;
+const std::vector<std::string> kSmaller = {"data.max_length=32"};
+#endif
+
+struct Model {
+  const char* name;
+  const char* method;
+  std::vector<std::string> overrides;
+};
+
+const Model kModels[] = {
+    {"Comera", "comera", {}},
+    // Ranks below the heads' width: attention stays in rank space.
+    {"ComeraInRankSpace", "comera", {"compression.attention.ranks=8"}},
+    {"Dense", "dense", {}},
+};
+
+// Trains a small masked language model, dropout and clipping included, on a
+// batch of its own each step.
+absl::StatusOr<StepFigures> Train(const Model& model, bool graph,
+                                  kernels::Backend* backend) {
+  std::vector<std::string> overrides = model.overrides;
+  overrides.insert(overrides.end(), kSmaller.begin(), kSmaller.end());
+  ASSIGN_OR_RETURN(const BenchJob job,
+                   MakeBenchJob("docs/examples/quickstart_code_mlm.yaml",
+                                model.method, kBatch, overrides));
+  StepOptions options;
+  options.vocabulary = job.vocabulary;
+  options.warm_up = 0;
+  options.steps = kSteps;
+  options.fresh_batches = true;
+  options.graph = graph;
+  options.room = backend->has_graphs();
+  return MeasureSteps(job.spec, options, backend);
+}
+
+absl::StatusOr<StepFigures> TrainOnCuda(const Model& model, bool graph,
+                                        CudaPrecision precision) {
+  kernels::CudaOptions options;
+  options.precision = precision;
+  ASSIGN_OR_RETURN(const auto backend, kernels::CreateCudaBackend(options));
+  return Train(model, graph, backend.get());
+}
+
+absl::StatusOr<std::vector<double>> CudaLosses(const Model& model,
+                                               CudaPrecision precision) {
+  ASSIGN_OR_RETURN(StepFigures figures,
+                   TrainOnCuda(model, /*graph=*/false, precision));
+  return std::move(figures.losses);
+}
+
+// Trained once for each model.
+absl::StatusOr<std::vector<double>> CpuLosses(const Model& model) {
+  static auto* const known =
+      new std::map<std::string, absl::StatusOr<std::vector<double>>>;
+  const auto [found, added] =
+      known->try_emplace(model.name, std::vector<double>());
+  if (added) {
+    const auto backend = kernels::CreateCpuBackend({});
+    absl::StatusOr<StepFigures> figures =
+        Train(model, /*graph=*/false, backend.get());
+    if (figures.ok()) {
+      found->second = std::move(figures->losses);
+    } else {
+      found->second = figures.status();
+    }
+  }
+  return found->second;
+}
+
+// The largest difference of two losses, relative to the first.
+double Apart(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double apart = std::fabs(a[i] - b[i]) / std::fabs(a[i]);
+    if (!(apart <= worst)) worst = apart;
+  }
+  return worst;
+}
+
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
+class TrajectoryTest : public ::testing::TestWithParam<Model> {};
+
+TEST_P(TrajectoryTest, Float32StaysBesideTheProcessor) {
+  ASSERT_OK_AND_ASSIGN(const auto cuda,
+                       CudaLosses(GetParam(), CudaPrecision::kFp32));
+  ASSERT_OK_AND_ASSIGN(const auto cpu, CpuLosses(GetParam()));
+  EXPECT_LE(Apart(cpu, cuda), 1e-3);
+}
+
+TEST_P(TrajectoryTest, EqualRunsAreEqualToTheBit) {
+  for (const CudaPrecision precision : kPrecisions) {
+    ASSERT_OK_AND_ASSIGN(const auto once, CudaLosses(GetParam(), precision));
+    ASSERT_OK_AND_ASSIGN(const auto again, CudaLosses(GetParam(), precision));
+    EXPECT_EQ(once, again);
+  }
+}
+
+TEST_P(TrajectoryTest, ReplayedStepsAreEqualToTheBit) {
+  for (const CudaPrecision precision : kPrecisions) {
+    ASSERT_OK_AND_ASSIGN(const auto eager, CudaLosses(GetParam(), precision));
+    ASSERT_OK_AND_ASSIGN(const StepFigures graph,
+                         TrainOnCuda(GetParam(), /*graph=*/true, precision));
+    EXPECT_EQ(graph.losses, eager);
+    // The first two of a shape are not.
+    EXPECT_GE(graph.replayed, kSteps / 2);
+  }
+}
+
+TEST_P(TrajectoryTest, ShorterMantissasStayNear) {
+  ASSERT_OK_AND_ASSIGN(const auto tf32,
+                       CudaLosses(GetParam(), CudaPrecision::kTf32));
+  ASSERT_OK_AND_ASSIGN(const auto bf16,
+                       CudaLosses(GetParam(), CudaPrecision::kBf16));
+  ASSERT_OK_AND_ASSIGN(const auto cpu, CpuLosses(GetParam()));
+  EXPECT_LE(Apart(cpu, tf32), 1e-2);
+  EXPECT_LE(Apart(cpu, bf16), 3e-2);
+  // Products really are of another precision.
+  EXPECT_GT(Apart(tf32, bf16), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TrajectoryTest, ::testing::ValuesIn(kModels),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+}  // namespace
+}  // namespace comera::bench
