@@ -27,7 +27,7 @@ inline constexpr int kTile = kPrecision == CudaPrecision::kFp32 ||
 // The least of them.
 constexpr int kLeastTile = 16;
 // Beyond this many keys what was drawn is drawn again.
-constexpr int kMostDrawn = 1024;
+constexpr int kMostDrawn = 256;
 // Queries that pass through shared memory at a time.
 template <int kWidth>
 inline constexpr int kQueries = kWidth > 64 ? 32 : 64;
@@ -121,9 +121,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                                             row, drawn, context);
     });
     if (rows > 0) {
-      RowDots<kWidth>(context,
-                      a.grad_out.data + first * a.grad_out.stride + column,
-                      a.grad_out.stride, rows, a.width, delta);
+      RowDots<kWidth>(context, grads + 16 * warp * kStride, delta);
       delta[0] *= dropout.scale();
       delta[1] *= dropout.scale();
     }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMostWarps = 8;
 // Beyond this many keys what was drawn is drawn again.
-constexpr int kMostDrawn = 1024;
+constexpr int kMostDrawn = 256;
 // Keys or queries whose scores a warp has in registers, and the least.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kTile =
@@ -101,9 +101,8 @@ __global__ void __launch_bounds__(32 * kMostWarps,
   auto* const grads = queries + a.blocks.rows * kStride;
   auto* const contexts = grads + a.blocks.rows * kStride;
   auto* const query_grads = contexts + a.blocks.rows * kStride;
-  auto* const more = query_grads + a.blocks.rows * kStride;
-  auto* const keys =
-      more + (kInRegisters<kPrecision, kWidth> ? 0 : a.blocks.rows * kStride);
+  auto* const context_grads = query_grads + a.blocks.rows * kStride;
+  auto* const keys = context_grads + a.blocks.rows * kStride;
   auto* const values = keys + a.capacity * kStride;
   uint32_t* drawn = reinterpret_cast<uint32_t*>(values + a.capacity * kStride) +
                     warp * a.drawn_words;
@@ -167,39 +166,33 @@ __global__ void __launch_bounds__(32 * kMostWarps,
         const int at = LaneGroup() + 8 * r;
         log_sum[r] = at < rows ? a.log_sum[head * a.tokens + first + at] : 0;
       }
-      float sums[kWidth / 8][4], context[kWidth / 8][4];
-      SetZero(sums);
       if (rows > 0) {
-        AddTimesFactor<kPrecision, kWidth>(Shared(queries + own), a.c, head,
-                                           sums);
+        StoreTimesFactor<kPrecision, kWidth>(Shared(queries + own), a.c, head,
+                                             query_grads + own);
       }
-      const Held of_queries(sums, query_grads + own);
+      const Held of_queries(query_grads + own);
+      float context[kWidth / 8][4];
       SetZero(context);
       walk([&](const KeyTiles<kPrecision>& tiles) {
         AddContext<kPrecision, kWidth, kKeys>(
             of_queries, tiles, log_sum, dropout, row + head, drawn, context);
       });
-      SetZero(sums);
       if (rows > 0) {
-        AddTimesFactor<kPrecision, kWidth>(Shared(grads + own), a.e_transposed,
-                                           head, sums);
+        StoreTimesFactor<kPrecision, kWidth>(
+            Shared(grads + own), a.e_transposed, head, context_grads + own);
       }
+      const Held of_grads(context_grads + own);
+      RowDots<kWidth>(context, context_grads + own, delta);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float dot = 0;
-#pragma unroll
-        for (int j = 0; j < kWidth / 8; ++j) {
-          dot += context[j][2 * r] * sums[j][2 * r] +
-                 context[j][2 * r + 1] * sums[j][2 * r + 1];
-        }
-        delta[r] = dropout.scale() * RowSum(dot);
+        delta[r] *= dropout.scale();
         const int at = LaneGroup() + 8 * r;
         if (WarpLane() % 4 == 0 && at < rows) {
           a.delta[head * a.tokens + first + at] = delta[r];
         }
       }
       StoreSums<kWidth>(context, dropout.scale(), contexts + own);
-      const Held of_grads(sums, more + own);
+      float sums[kWidth / 8][4];
       SetZero(sums);
       walk([&](const KeyTiles<kPrecision>& tiles) {
         AddQueryGradients<kPrecision, kWidth, kKeys>(
@@ -290,15 +283,10 @@ __global__ void __launch_bounds__(32 * kMostWarps,
     __syncthreads();
     for (int head = first_head; head < last_head; ++head) {
       if (16 * warp < (count + kQueries - 1) / kQueries * kQueries) {
-        float made[kWidth / 8][4];
-        SetZero(made);
-        AddTimesFactor<kPrecision, kWidth>(Shared(queries + own), a.c, head,
-                                           made);
-        StoreSums<kWidth>(made, 1, of_queries + own);
-        SetZero(made);
-        AddTimesFactor<kPrecision, kWidth>(Shared(grads + own), a.e_transposed,
-                                           head, made);
-        StoreSums<kWidth>(made, 1, of_grads + own);
+        StoreTimesFactor<kPrecision, kWidth>(Shared(queries + own), a.c, head,
+                                             of_queries + own);
+        StoreTimesFactor<kPrecision, kWidth>(
+            Shared(grads + own), a.e_transposed, head, of_grads + own);
       }
       for (int i = static_cast<int>(threadIdx.x); i < step;
            i += static_cast<int>(blockDim.x)) {
@@ -452,9 +440,8 @@ absl::Status CudaBackend::RankSpaceAttentionBackward(
                            dim3(256)),
                      PackFactorsKernel<kPrecision, kWidth>, packings, a.heads));
           const dim3 threads(32 * plan.warps);
-          const int64_t fixed = (kInRegisters<kPrecision, kWidth> ? 4 : 5) *
-                                    a.blocks.rows * kRow +
-                                plan.warps * 4 * a.drawn_words;
+          const int64_t fixed =
+              5 * a.blocks.rows * kRow + plan.warps * 4 * a.drawn_words;
           a.capacity = KeyCapacity(t.max_length, 32, fixed, 2 * kRow);
           RETURN_IF_ERROR(Launch(
               "RankSpaceQueryGradientKernel",

@@ -81,8 +81,12 @@ __device__ __forceinline__ void AddQueryGradients(
                                              in.length - key, p);
     MultiplyByRows<kPrecision, kWidth, kKeys>(
         grad_context, in.values + at * kRowStride<kWidth>, grad);
-    const QueryKeep keep(dropout.active() ? drawn[key / kKeys * 32 + WarpLane()]
-                                          : 0xffffffffu);
+    uint32_t word = 0xffffffffu;
+    if (dropout.active()) {
+      word = drawn != nullptr ? drawn[key / kKeys * 32 + WarpLane()]
+                              : QueryKeep::Draw<kKeys>(dropout, row, key);
+    }
+    const QueryKeep keep(word);
 #pragma unroll
     for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
@@ -92,29 +96,6 @@ __device__ __forceinline__ void AddQueryGradients(
       }
     }
     AddTimesRows<kPrecision, kWidth, kKeys>(grad, keys, sums);
-  }
-}
-
-// Row sums of x and a matrix of `rows` rows and `cols` columns, for the lane's
-// two rows.
-template <int kWidth>
-__device__ __forceinline__ void RowDots(const float (&x)[kWidth / 8][4],
-                                        const float* y, int64_t stride,
-                                        int rows, int cols, float (&dots)[2]) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = LaneGroup() + 8 * r;
-    const float* const at = y + row * stride + LanePair();
-    float sum = 0;
-#pragma unroll
-    for (int j = 0; j < kWidth / 8; ++j) {
-      const int col = 8 * j + LanePair();
-      if (row < rows && col < cols) sum += x[j][2 * r] * at[8 * j];
-      if (row < rows && col + 1 < cols) {
-        sum += x[j][2 * r + 1] * at[8 * j + 1];
-      }
-    }
-    dots[r] = RowSum(sum);
   }
 }
 

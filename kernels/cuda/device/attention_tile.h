@@ -63,16 +63,40 @@ __device__ __forceinline__ void LoadRows(ConstMatrix m, int64_t first_row,
   }
 }
 
-// Sums, times `scale`, to 16 rows of shared memory.
-template <int kWidth, typename T>
-__device__ __forceinline__ void StoreSums(const float (&x)[kWidth / 8][4],
+// Sums of kCols columns, times `scale`, to 16 rows of shared memory of kWidth.
+template <int kCols, int kWidth = kCols, typename T>
+__device__ __forceinline__ void StoreSums(const float (&x)[kCols / 8][4],
                                           float scale, T* rows) {
   T* const upper = rows + LaneGroup() * kRowStride<kWidth> + LanePair();
   T* const lower = upper + 8 * kRowStride<kWidth>;
 #pragma unroll
-  for (int j = 0; j < kWidth / 8; ++j) {
+  for (int j = 0; j < kCols / 8; ++j) {
     Store2(scale * x[j][0], scale * x[j][1], upper + 8 * j);
     Store2(scale * x[j][2], scale * x[j][3], lower + 8 * j);
+  }
+}
+
+__device__ __forceinline__ float ToFloat(float x) { return x; }
+__device__ __forceinline__ float ToFloat(uint16_t bf16) {
+  return __uint_as_float(static_cast<uint32_t>(bf16) << 16);
+}
+
+// Row sums of x and 16 rows of shared memory, for the lane's two rows.
+template <int kWidth, typename T>
+__device__ __forceinline__ void RowDots(const float (&x)[kWidth / 8][4],
+                                        const T* rows, float (&dots)[2]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const T* const at =
+        rows + (LaneGroup() + 8 * r) * kRowStride<kWidth> + LanePair();
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) {
+      sum += x[j][2 * r] * ToFloat(at[8 * j]) +
+             x[j][2 * r + 1] * ToFloat(at[8 * j + 1]);
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    dots[r] = sum + __shfl_xor_sync(0xffffffffu, sum, 2);
   }
 }
 

@@ -83,6 +83,34 @@ __device__ __forceinline__ void AddTimesFactor(const Held& a,
   }
 }
 
+// 16 rows of shared memory = a times the factor of a head; the warp waits for
+// itself. In parts, where the sums would take too many registers.
+template <CudaPrecision kPrecision, int kWidth, typename Held>
+__device__ __forceinline__ void StoreTimesFactor(const Held& a,
+                                                 const void* factor, int head,
+                                                 Stored<kPrecision>* rows) {
+  constexpr int kPart = kWidth < 64 ? kWidth : 32;
+  const PackedB<kPrecision>* const parts =
+      static_cast<const PackedB<kPrecision>*>(factor) +
+      int64_t{head} * kFactorParts<kWidth> + WarpLane();
+#pragma unroll 1
+  for (int first = 0; first < kWidth; first += kPart) {
+    float sums[kPart / 8][4];
+    SetZero(sums);
+#pragma unroll 2
+    for (int c = 0; c < kWidth / 16; ++c) {
+      const AFragment<kPrecision> left = a(c);
+#pragma unroll
+      for (int j = 0; j < kPart / 8; ++j) {
+        const int fragment = c * (kWidth / 8) + first / 8 + j;
+        Multiply(sums[j], left, UnpackB(parts[fragment * 32]));
+      }
+    }
+    StoreSums<kPart, kWidth>(sums, 1, rows + first);
+  }
+  __syncwarp();
+}
+
 }  // namespace comera::kernels
 
 #endif  // COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FACTORS_H_

@@ -255,6 +255,17 @@ std::vector<OpCase> AttentionCases() {
   rank_space(mixed, 12, 30, 30, 30, 30);
   rank_space(many, 2, 6, 4, 15, 16);
   rank_space(long_one, 5, 15, 16, 1, 33);
+  // Wide, so that a device's fast memory holds only a part of the keys.
+  const Sequences pair({70, 33}), longer({130, 5});
+  cases.push_back(Forward(pair, 1, 100, 0.1f));
+  cases.push_back(Backward(pair, 1, 100, 0.1f));
+  for (const RankSpaceAttentionShape& shape :
+       {RankSpaceAttentionShape{longer.Shape(2, 64), 40, 63, 20, 64},
+        RankSpaceAttentionShape{pair.Shape(1, 64), 90, 100, 127, 100}}) {
+    const Sequences& s = shape.attention.heads == 2 ? longer : pair;
+    cases.push_back(RankSpaceForward(s, shape, 0.1f));
+    cases.push_back(RankSpaceBackward(s, shape, 0.1f));
+  }
   return cases;
 }
 
