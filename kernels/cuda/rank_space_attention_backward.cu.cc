@@ -35,6 +35,14 @@ inline constexpr bool kInRegisters = kWidth <=
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kResident =
     kPrecision == CudaPrecision::kBf16&& kWidth <= 32 ? 2 : 1;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+// The same query gradients take a few registers more in sm_80's code.
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kQueryResident = 1;
+#else
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kQueryResident = kResident<kPrecision, kWidth>;
+#endif
 
 // Results of one group after the other.
 struct Parts {
@@ -90,7 +98,7 @@ __device__ __forceinline__ void AddTransposedProduct(
 
 template <CudaPrecision kPrecision, int kWidth>
 __global__ void __launch_bounds__(32 * kMostWarps,
-                                  kResident<kPrecision, kWidth>)
+                                  kQueryResident<kPrecision, kWidth>)
     RankSpaceQueryGradientKernel(const __grid_constant__ Arguments a) {
   constexpr int kStride = kRowStride<kWidth>;
   constexpr int kKeys = kTile<kPrecision, kWidth>;
