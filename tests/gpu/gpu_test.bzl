@@ -23,7 +23,7 @@ def gpu_test(name, tags = [], **kwargs):
         **kwargs
     )
 
-def cuda_backend_test(name, deps, on_host_tags = [], **kwargs):
+def cuda_backend_test(name, deps, **kwargs):
     """A gpu_test of the CUDA backend, and the same on the processor.
 
     X_test runs on a GPU; X_on_host_test is an ordinary test of the same source
@@ -33,7 +33,6 @@ def cuda_backend_test(name, deps, on_host_tags = [], **kwargs):
     Args:
       name: ends with _test.
       deps: but for the backend.
-      on_host_tags: of the test on the processor.
       **kwargs: of cc_test.
     """
     gpu_test(
@@ -44,7 +43,6 @@ def cuda_backend_test(name, deps, on_host_tags = [], **kwargs):
     native.cc_test(
         name = name[:-len("_test")] + "_on_host_test",
         local_defines = ["COMERA_FAKE_CUDA"],
-        tags = on_host_tags,
         deps = deps + ["//tests/fakes/cuda:cuda_backend"],
         **kwargs
     )
