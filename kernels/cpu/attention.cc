@@ -8,15 +8,11 @@
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cpu/panel_gemm.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
-
-absl::Status CheckTokens(const char* op, const char* name,
-                         const AttentionShape& s, ConstMatrix m) {
-  return CheckMatrix(op, name, m, s.tokens, s.heads * s.head_width);
-}
 
 bool Empty(const AttentionShape& s) {
   return s.tokens == 0 || s.heads == 0 || s.head_width == 0;
@@ -71,14 +67,9 @@ absl::Status CpuBackend::Attention(const AttentionShape& s,
                                    float* log_sum, Matrix out,
                                    void* workspace) {
   constexpr char kOp[] = "Attention";
-  RETURN_IF_ERROR(CheckAttention(kOp, s, offsets));
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckTokens(kOp, "q", s, q));
-  RETURN_IF_ERROR(CheckTokens(kOp, "k", s, k));
-  RETURN_IF_ERROR(CheckTokens(kOp, "v", s, v));
-  RETURN_IF_ERROR(CheckTokens(kOp, "out", s, out));
-  RETURN_IF_ERROR(CheckMemory(kOp, "log_sum", log_sum, s.heads * s.tokens));
-  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, s.tokens));
+  RETURN_IF_ERROR(CheckAttentionOperands(
+      kOp, s, key, offsets, {{"q", q}, {"k", k}, {"v", v}, {"out", out}},
+      log_sum, workspace));
   RETURN_IF_ERROR(CheckSequences(kOp, s, offsets));
   if (Empty(s)) return absl::OkStatus();
 
@@ -101,19 +92,15 @@ absl::Status CpuBackend::AttentionBackward(
     ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
     void* workspace) {
   constexpr char kOp[] = "AttentionBackward";
-  RETURN_IF_ERROR(CheckAttention(kOp, s, offsets));
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  for (const auto& [name, m] : {std::pair<const char*, ConstMatrix>{"q", q},
-                                {"k", k},
-                                {"v", v},
-                                {"grad_out", grad_out},
-                                {"grad_q", grad_q},
-                                {"grad_k", grad_k},
-                                {"grad_v", grad_v}}) {
-    RETURN_IF_ERROR(CheckTokens(kOp, name, s, m));
-  }
-  RETURN_IF_ERROR(CheckMemory(kOp, "log_sum", log_sum, s.heads * s.tokens));
-  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, s.tokens));
+  RETURN_IF_ERROR(CheckAttentionOperands(kOp, s, key, offsets,
+                                         {{"q", q},
+                                          {"k", k},
+                                          {"v", v},
+                                          {"grad_out", grad_out},
+                                          {"grad_q", grad_q},
+                                          {"grad_k", grad_k},
+                                          {"grad_v", grad_v}},
+                                         log_sum, workspace));
   RETURN_IF_ERROR(CheckSequences(kOp, s, offsets));
   if (Empty(s)) return absl::OkStatus();
 

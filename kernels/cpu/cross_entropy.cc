@@ -7,7 +7,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -92,15 +92,7 @@ absl::Status CpuBackend::SoftmaxCrossEntropy(ConstMatrix logits,
                                              float* totals) {
   constexpr char kOp[] = "SoftmaxCrossEntropy";
   const int64_t rows = logits.rows, cols = logits.cols;
-  RETURN_IF_ERROR(CheckMatrix(kOp, "logits", logits));
-  if (labels.size != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kOp, ": ", labels.size, " labels for ", rows, " rows"));
-  }
-  RETURN_IF_ERROR(CheckMemory(kOp, "totals", totals, 3));
-  if (grad_logits.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_logits", grad_logits, rows, cols));
-  }
+  RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   RETURN_IF_ERROR(CheckIndices(kOp, labels, cols, /*least=*/-1));
   if (rows == 0) return absl::OkStatus();
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream_tiles.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -41,15 +42,8 @@ absl::Status CpuBackend::ExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
                                          void* workspace) {
   constexpr char kOp[] = "ExpandLayerNorm";
   const int64_t rows = t.rows, cols = b.cols;
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, rows, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, rows, cols));
+  RETURN_IF_ERROR(CheckExpandLayerNorm(key, t, b, residual, gamma, beta,
+                                       normalised, inverse_deviation, y));
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const StreamLayout layout(rows, t.cols - 1, cols);
   RETURN_IF_ERROR(
@@ -99,18 +93,9 @@ absl::Status CpuBackend::ExpandLayerNormBackward(
     Vector grad_beta, void* workspace) {
   constexpr char kOp[] = "ExpandLayerNormBackward";
   const int64_t rows = t.rows, cols = b.cols;
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, rows, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, t.cols - 1));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_b", grad_b, t.cols, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  RETURN_IF_ERROR(CheckExpandLayerNormBackward(
+      key, t, b, grad_y, normalised, inverse_deviation, gamma, grad_residual,
+      grad_t, grad_b, grad_gamma, grad_beta));
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const StreamLayout layout(rows, t.cols - 1, cols);
   RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_backend_impl.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -47,18 +48,6 @@ void BackwardRow(const float* z, const float* grad_out, int64_t vectors,
       }
     }
   }
-}
-
-absl::Status CheckInteraction(const char* op, int64_t vectors, ConstMatrix z,
-                              ConstMatrix out) {
-  constexpr int64_t kMaxVectors = 1 << 16;
-  if (vectors < 1 || vectors > kMaxVectors || z.cols % vectors != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        op, ": z: ", z.cols, " columns are not ", vectors, " vectors"));
-  }
-  RETURN_IF_ERROR(CheckMatrix(op, "z", z));
-  return CheckMatrix(op, "out", out, z.rows,
-                     z.cols / vectors + vectors * (vectors - 1) / 2);
 }
 
 }  // namespace

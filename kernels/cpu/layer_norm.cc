@@ -6,7 +6,7 @@
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cpu/norm_rows.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -21,18 +21,8 @@ absl::Status CpuBackend::ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
                                            ConstVector gamma, ConstVector beta,
                                            float epsilon, Matrix normalised,
                                            Vector inverse_deviation, Matrix y) {
-  constexpr char kOp[] = "ResidualLayerNorm";
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
-  if (residual.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, x.rows, x.cols));
-  }
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, x.cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, x.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, x.rows, x.cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, x.rows));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
+  RETURN_IF_ERROR(CheckResidualLayerNorm(key, x, residual, gamma, beta,
+                                         normalised, inverse_deviation, y));
   if (x.cols == 0) return absl::OkStatus();
   const DropoutMask mask(key);
   ParallelRanges(
@@ -60,12 +50,7 @@ absl::Status CpuBackend::LayerNormOutput(const DropoutKey& key,
                                          ConstMatrix normalised,
                                          ConstVector gamma, ConstVector beta,
                                          Matrix y) {
-  constexpr char kOp[] = "LayerNormOutput";
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, normalised.cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, normalised.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, normalised.rows, normalised.cols));
+  RETURN_IF_ERROR(CheckLayerNormOutput(key, normalised, gamma, beta, y));
   const DropoutMask mask(key);
   ParallelRanges(threads_, y.rows, y.cols, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -85,23 +70,10 @@ absl::Status CpuBackend::ResidualLayerNormBackward(
     const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
     ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
     Matrix grad_residual, Vector grad_gamma, Vector grad_beta) {
-  constexpr char kOp[] = "ResidualLayerNormBackward";
   const int64_t rows = grad_y.rows, cols = grad_y.cols;
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-  if (grad_x.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
-  }
-  if (grad_residual.data != nullptr) {
-    RETURN_IF_ERROR(
-        CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
-  }
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  RETURN_IF_ERROR(CheckResidualLayerNormBackward(
+      key, grad_y, normalised, inverse_deviation, gamma, grad_x, grad_residual,
+      grad_gamma, grad_beta));
   if (rows == 0 || cols == 0) return absl::OkStatus();
 
   const DropoutMask mask(key);

@@ -7,6 +7,7 @@
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream_tiles.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -17,17 +18,9 @@ absl::Status CpuBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
                                          Matrix grad_x, void* workspace) {
   constexpr char kOp[] = "ProjectBackward";
   const int64_t rows = x.rows, cols = x.cols;
-  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
   const bool scaled = gamma.data != nullptr;
-  if (scaled) {
-    RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-    RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
-  }
-  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a, cols, a.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, a.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_a", grad_a, cols, a.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
+  RETURN_IF_ERROR(
+      CheckProjectBackward(x, gamma, beta, grad_t, a, grad_a, grad_x));
   if (rows == 0 || cols == 0 || a.cols == 0) return absl::OkStatus();
   const StreamLayout layout(rows, a.cols, cols);
   RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include "kernels/cpu/check_indices.h"
 #include "kernels/cpu/cpu_backend_impl.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -39,14 +40,7 @@ absl::Status CpuBackend::SigmoidCrossEntropy(ConstMatrix logits,
   constexpr char kOp[] = "SigmoidCrossEntropy";
   const int64_t rows = logits.rows;
   RETURN_IF_ERROR(CheckMatrix(kOp, "logits", logits, rows, 1));
-  if (labels.size != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kOp, ": ", labels.size, " labels for ", rows, " rows"));
-  }
-  RETURN_IF_ERROR(CheckMemory(kOp, "totals", totals, 3));
-  if (grad_logits.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_logits", grad_logits, rows, 1));
-  }
+  RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   RETURN_IF_ERROR(CheckIndices(kOp, labels, 2));
   if (rows == 0) return absl::OkStatus();
 

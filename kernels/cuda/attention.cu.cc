@@ -7,7 +7,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/attention_forward.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -98,17 +98,13 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
                                     float* log_sum, Matrix out,
                                     void* workspace) {
   constexpr char kOp[] = "Attention";
-  RETURN_IF_ERROR(CheckAttention(kOp, s, offsets));
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  const int64_t cols = s.heads * s.head_width;
-  RETURN_IF_ERROR(CheckMatrix(kOp, "q", q, s.tokens, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "k", k, s.tokens, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "v", v, s.tokens, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "out", out, s.tokens, cols));
-  RETURN_IF_ERROR(CheckMemory(kOp, "log_sum", log_sum, s.heads * s.tokens));
-  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, s.tokens));
+  RETURN_IF_ERROR(CheckAttentionOperands(
+      kOp, s, key, offsets, {{"q", q}, {"k", k}, {"v", v}, {"out", out}},
+      log_sum, workspace));
   RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
-  if (s.tokens == 0 || cols == 0) return absl::OkStatus();
+  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
+    return absl::OkStatus();
+  }
 
   Arguments a;
   a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kQueries)),

@@ -10,7 +10,7 @@
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -220,22 +220,19 @@ absl::Status CudaBackend::AttentionBackward(
     ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
     void* workspace) {
   constexpr char kOp[] = "AttentionBackward";
-  RETURN_IF_ERROR(CheckAttention(kOp, s, offsets));
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  const int64_t cols = s.heads * s.head_width;
-  for (const auto& [name, m] : {std::pair<const char*, ConstMatrix>{"q", q},
-                                {"k", k},
-                                {"v", v},
-                                {"grad_out", grad_out},
-                                {"grad_q", grad_q},
-                                {"grad_k", grad_k},
-                                {"grad_v", grad_v}}) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, name, m, s.tokens, cols));
-  }
-  RETURN_IF_ERROR(CheckMemory(kOp, "log_sum", log_sum, s.heads * s.tokens));
-  RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, s.tokens));
+  RETURN_IF_ERROR(CheckAttentionOperands(kOp, s, key, offsets,
+                                         {{"q", q},
+                                          {"k", k},
+                                          {"v", v},
+                                          {"grad_out", grad_out},
+                                          {"grad_q", grad_q},
+                                          {"grad_k", grad_k},
+                                          {"grad_v", grad_v}},
+                                         log_sum, workspace));
   RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
-  if (s.tokens == 0 || cols == 0) return absl::OkStatus();
+  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
+    return absl::OkStatus();
+  }
 
   Arguments a;
   a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kRows)),

@@ -8,7 +8,7 @@
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
 #include "kernels/cuda/device/vector_access.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -158,16 +158,7 @@ absl::Status CudaBackend::SoftmaxCrossEntropy(ConstMatrix logits,
                                               float* totals) {
   constexpr char kOp[] = "SoftmaxCrossEntropy";
   const int64_t rows = logits.rows, cols = logits.cols;
-  RETURN_IF_ERROR(CheckMatrix(kOp, "logits", logits));
-  if (labels.size != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kOp, ": ", labels.size, " labels for ", rows, " rows"));
-  }
-  RETURN_IF_ERROR(CheckMemory(kOp, "labels", labels.data, rows));
-  RETURN_IF_ERROR(CheckMemory(kOp, "totals", totals, 3));
-  if (grad_logits.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_logits", grad_logits, rows, cols));
-  }
+  RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   if (rows == 0) return absl::OkStatus();
   static_assert(2 * kMostGroups * sizeof(LossTotals) <= kScratchBytes);
   return cols <= kWarpColumns

@@ -10,6 +10,7 @@
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/stream_split.h"
 #include "kernels/cuda/sum_parts.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -50,15 +51,8 @@ absl::Status CudaBackend::ExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
                                           void* workspace) {
   constexpr char kOp[] = "ExpandLayerNorm";
   const int64_t rows = t.rows, cols = b.cols;
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, rows, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, rows, cols));
+  RETURN_IF_ERROR(CheckExpandLayerNorm(key, t, b, residual, gamma, beta,
+                                       normalised, inverse_deviation, y));
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const int64_t shared = SharedBytesPerBlock(options_.device);
   const StreamSplit split(rows, t.cols, cols, shared);
@@ -103,18 +97,9 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
     Vector grad_beta, void* workspace) {
   constexpr char kOp[] = "ExpandLayerNormBackward";
   const int64_t rows = t.rows, cols = b.cols;
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, rows, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, t.cols - 1));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_b", grad_b, t.cols, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  RETURN_IF_ERROR(CheckExpandLayerNormBackward(
+      key, t, b, grad_y, normalised, inverse_deviation, gamma, grad_residual,
+      grad_t, grad_b, grad_gamma, grad_beta));
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const StreamSplit split(rows, t.cols, cols,
                           SharedBytesPerBlock(options_.device));

@@ -4,6 +4,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/ptx.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -77,18 +78,6 @@ __global__ void __launch_bounds__(kThreads)
     }
     to[at] = sum;
   }
-}
-
-absl::Status CheckInteraction(const char* op, int64_t vectors, ConstMatrix z,
-                              ConstMatrix out) {
-  constexpr int64_t kMaxVectors = 1 << 16;
-  if (vectors < 1 || vectors > kMaxVectors || z.cols % vectors != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        op, ": z: ", z.cols, " columns are not ", vectors, " vectors"));
-  }
-  RETURN_IF_ERROR(CheckMatrix(op, "z", z));
-  return CheckMatrix(op, "out", out, z.rows,
-                     z.cols / vectors + vectors * (vectors - 1) / 2);
 }
 
 int64_t SharedBytes(int64_t vectors, int64_t width) {

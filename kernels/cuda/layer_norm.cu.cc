@@ -5,7 +5,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -193,18 +193,8 @@ absl::Status CudaBackend::ResidualLayerNorm(const DropoutKey& key,
                                             float epsilon, Matrix normalised,
                                             Vector inverse_deviation,
                                             Matrix y) {
-  constexpr char kOp[] = "ResidualLayerNorm";
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
-  if (residual.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, x.rows, x.cols));
-  }
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, x.cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, x.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, x.rows, x.cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, x.rows));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
+  RETURN_IF_ERROR(CheckResidualLayerNorm(key, x, residual, gamma, beta,
+                                         normalised, inverse_deviation, y));
   if (x.cols == 0) return absl::OkStatus();
   const Operands p = {MakeDeviceDropout(key),
                       x,
@@ -226,11 +216,7 @@ absl::Status CudaBackend::LayerNormOutput(const DropoutKey& key,
                                           ConstVector gamma, ConstVector beta,
                                           Matrix y) {
   constexpr char kOp[] = "LayerNormOutput";
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, normalised.cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, normalised.cols));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, normalised.rows, normalised.cols));
+  RETURN_IF_ERROR(CheckLayerNormOutput(key, normalised, gamma, beta, y));
   const int64_t groups = (y.cols + 7) / 8;
   if (y.rows == 0 || groups == 0) return absl::OkStatus();
   const LaunchShape shape = Shape(Blocks(y.rows * groups, 256, 132 * 16), 256);

@@ -8,7 +8,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
-#include "kernels/shape_check.h"
+#include "kernels/operand_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -154,21 +154,9 @@ absl::Status CudaBackend::ResidualLayerNormBackward(
     Matrix grad_residual, Vector grad_gamma, Vector grad_beta) {
   constexpr char kOp[] = "ResidualLayerNormBackward";
   const int64_t rows = grad_y.rows, cols = grad_y.cols;
-  RETURN_IF_ERROR(CheckDropout(kOp, key));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
-  RETURN_IF_ERROR(
-      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
-  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-  if (grad_x.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
-  }
-  if (grad_residual.data != nullptr) {
-    RETURN_IF_ERROR(
-        CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
-  }
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "grad_beta", grad_beta, cols));
+  RETURN_IF_ERROR(CheckResidualLayerNormBackward(
+      key, grad_y, normalised, inverse_deviation, gamma, grad_x, grad_residual,
+      grad_gamma, grad_beta));
   if (rows == 0 || cols == 0) return absl::OkStatus();
 
   const Operands p = {MakeDeviceDropout(key), grad_y,     normalised,

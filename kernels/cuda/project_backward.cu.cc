@@ -8,6 +8,7 @@
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/stream_split.h"
 #include "kernels/cuda/sum_parts.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -18,17 +19,9 @@ absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
                                           Matrix grad_x, void* workspace) {
   constexpr char kOp[] = "ProjectBackward";
   const int64_t rows = x.rows, cols = x.cols, rank = a.cols;
-  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
   const bool scaled = gamma.data != nullptr;
-  if (scaled) {
-    RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
-    RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
-  }
-  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a, cols, rank));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, rank));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_a", grad_a, cols, rank));
-  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
+  RETURN_IF_ERROR(
+      CheckProjectBackward(x, gamma, beta, grad_t, a, grad_a, grad_x));
   if (rows == 0 || cols == 0 || rank == 0) return absl::OkStatus();
   const int64_t shared = SharedBytesPerBlock(options_.device);
   const StreamSplit split(rows, rank, cols, shared);

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
+#include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -46,15 +47,7 @@ absl::Status CudaBackend::SigmoidCrossEntropy(ConstMatrix logits,
   constexpr char kOp[] = "SigmoidCrossEntropy";
   const int64_t rows = logits.rows;
   RETURN_IF_ERROR(CheckMatrix(kOp, "logits", logits, rows, 1));
-  if (labels.size != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kOp, ": ", labels.size, " labels for ", rows, " rows"));
-  }
-  RETURN_IF_ERROR(CheckMemory(kOp, "labels", labels.data, rows));
-  RETURN_IF_ERROR(CheckMemory(kOp, "totals", totals, 3));
-  if (grad_logits.data != nullptr) {
-    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_logits", grad_logits, rows, 1));
-  }
+  RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   if (rows == 0) return absl::OkStatus();
   const unsigned blocks = Blocks(rows, kThreads, 132 * 8);
   LossTotals* const partial = Scratch<LossTotals>();

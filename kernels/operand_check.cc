@@ -1,0 +1,162 @@
+#include "kernels/operand_check.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/shape_check.h"
+
+namespace comera::kernels {
+
+absl::Status CheckResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
+                                    ConstMatrix residual, ConstVector gamma,
+                                    ConstVector beta, ConstMatrix normalised,
+                                    ConstVector inverse_deviation,
+                                    ConstMatrix y) {
+  constexpr char kOp[] = "ResidualLayerNorm";
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  if (residual.data != nullptr) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, x.rows, x.cols));
+  }
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, x.cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, x.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, x.rows, x.cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, x.rows));
+  return CheckMatrix(kOp, "y", y, x.rows, x.cols);
+}
+
+absl::Status CheckResidualLayerNormBackward(
+    const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+    ConstVector inverse_deviation, ConstVector gamma, ConstMatrix grad_x,
+    ConstMatrix grad_residual, ConstVector grad_gamma, ConstVector grad_beta) {
+  constexpr char kOp[] = "ResidualLayerNormBackward";
+  const int64_t rows = grad_y.rows, cols = grad_y.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  if (grad_x.data != nullptr) {
+    RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, rows, cols));
+  }
+  if (grad_residual.data != nullptr) {
+    RETURN_IF_ERROR(
+        CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
+  }
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
+  return CheckVector(kOp, "grad_beta", grad_beta, cols);
+}
+
+absl::Status CheckLayerNormOutput(const DropoutKey& key, ConstMatrix normalised,
+                                  ConstVector gamma, ConstVector beta,
+                                  ConstMatrix y) {
+  constexpr char kOp[] = "LayerNormOutput";
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, normalised.cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, normalised.cols));
+  return CheckMatrix(kOp, "y", y, normalised.rows, normalised.cols);
+}
+
+absl::Status CheckExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
+                                  ConstMatrix b, ConstMatrix residual,
+                                  ConstVector gamma, ConstVector beta,
+                                  ConstMatrix normalised,
+                                  ConstVector inverse_deviation,
+                                  ConstMatrix y) {
+  constexpr char kOp[] = "ExpandLayerNorm";
+  const int64_t rows = t.rows, cols = b.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "residual", residual, rows, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  return CheckMatrix(kOp, "y", y, rows, cols);
+}
+
+absl::Status CheckExpandLayerNormBackward(
+    const DropoutKey& key, ConstMatrix t, ConstMatrix b, ConstMatrix grad_y,
+    ConstMatrix normalised, ConstVector inverse_deviation, ConstVector gamma,
+    ConstMatrix grad_residual, ConstMatrix grad_t, ConstMatrix grad_b,
+    ConstVector grad_gamma, ConstVector grad_beta) {
+  constexpr char kOp[] = "ExpandLayerNormBackward";
+  const int64_t rows = t.rows, cols = b.cols;
+  RETURN_IF_ERROR(CheckDropout(kOp, key));
+  RETURN_IF_ERROR(CheckExpand(kOp, t, b));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, rows, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised, rows, cols));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, rows));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_residual", grad_residual, rows, cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, t.cols - 1));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_b", grad_b, t.cols, cols));
+  RETURN_IF_ERROR(CheckVector(kOp, "grad_gamma", grad_gamma, cols));
+  return CheckVector(kOp, "grad_beta", grad_beta, cols);
+}
+
+absl::Status CheckProjectBackward(ConstMatrix x, ConstVector gamma,
+                                  ConstVector beta, ConstMatrix grad_t,
+                                  ConstMatrix a, ConstMatrix grad_a,
+                                  ConstMatrix grad_x) {
+  constexpr char kOp[] = "ProjectBackward";
+  const int64_t rows = x.rows, cols = x.cols;
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  if (gamma.data != nullptr || beta.data != nullptr) {
+    RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, cols));
+    RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, cols));
+  }
+  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "a", a, cols, a.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_t", grad_t, rows, a.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_a", grad_a, cols, a.cols));
+  return CheckMatrix(kOp, "grad_x", grad_x, rows, cols);
+}
+
+absl::Status CheckAttentionOperands(const char* op, const AttentionShape& shape,
+                                    const DropoutKey& key, ConstIndices offsets,
+                                    std::initializer_list<NamedMatrix> matrices,
+                                    const float* log_sum,
+                                    const void* workspace) {
+  RETURN_IF_ERROR(CheckAttention(op, shape, offsets));
+  RETURN_IF_ERROR(CheckDropout(op, key));
+  for (const auto& [name, matrix] : matrices) {
+    RETURN_IF_ERROR(CheckMatrix(op, name, matrix, shape.tokens,
+                                shape.heads * shape.head_width));
+  }
+  RETURN_IF_ERROR(
+      CheckMemory(op, "log_sum", log_sum, shape.heads * shape.tokens));
+  return CheckMemory(op, "workspace", workspace, shape.tokens);
+}
+
+absl::Status CheckInteraction(const char* op, int64_t vectors, ConstMatrix z,
+                              ConstMatrix out) {
+  constexpr int64_t kMaxVectors = 1 << 16;
+  if (vectors < 1 || vectors > kMaxVectors || z.cols % vectors != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        op, ": z: ", z.cols, " columns are not ", vectors, " vectors"));
+  }
+  RETURN_IF_ERROR(CheckMatrix(op, "z", z));
+  return CheckMatrix(op, "out", out, z.rows,
+                     z.cols / vectors + vectors * (vectors - 1) / 2);
+}
+
+absl::Status CheckCrossEntropy(const char* op, ConstMatrix logits,
+                               ConstIndices labels, ConstMatrix grad_logits,
+                               const float* totals) {
+  RETURN_IF_ERROR(CheckMatrix(op, "logits", logits));
+  if (labels.size != logits.rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        op, ": ", labels.size, " labels for ", logits.rows, " rows"));
+  }
+  RETURN_IF_ERROR(CheckMemory(op, "labels", labels.data, labels.size));
+  RETURN_IF_ERROR(CheckMemory(op, "totals", totals, 3));
+  if (grad_logits.data == nullptr) return absl::OkStatus();
+  return CheckMatrix(op, "grad_logits", grad_logits, logits.rows, logits.cols);
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,65 @@
+// What whole operations check of their operands, the same in every backend
+// that computes: shapes and memory, not the values in it. InvalidArgument as in
+// shape_check.h.
+#ifndef COMERA_KERNELS_OPERAND_CHECK_H_
+#define COMERA_KERNELS_OPERAND_CHECK_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
+
+namespace comera::kernels {
+
+absl::Status CheckResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
+                                    ConstMatrix residual, ConstVector gamma,
+                                    ConstVector beta, ConstMatrix normalised,
+                                    ConstVector inverse_deviation,
+                                    ConstMatrix y);
+absl::Status CheckResidualLayerNormBackward(
+    const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
+    ConstVector inverse_deviation, ConstVector gamma, ConstMatrix grad_x,
+    ConstMatrix grad_residual, ConstVector grad_gamma, ConstVector grad_beta);
+absl::Status CheckLayerNormOutput(const DropoutKey& key, ConstMatrix normalised,
+                                  ConstVector gamma, ConstVector beta,
+                                  ConstMatrix y);
+
+// But for the workspace, whose size is the backend's.
+absl::Status CheckExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
+                                  ConstMatrix b, ConstMatrix residual,
+                                  ConstVector gamma, ConstVector beta,
+                                  ConstMatrix normalised,
+                                  ConstVector inverse_deviation, ConstMatrix y);
+absl::Status CheckExpandLayerNormBackward(
+    const DropoutKey& key, ConstMatrix t, ConstMatrix b, ConstMatrix grad_y,
+    ConstMatrix normalised, ConstVector inverse_deviation, ConstVector gamma,
+    ConstMatrix grad_residual, ConstMatrix grad_t, ConstMatrix grad_b,
+    ConstVector grad_gamma, ConstVector grad_beta);
+absl::Status CheckProjectBackward(ConstMatrix x, ConstVector gamma,
+                                  ConstVector beta, ConstMatrix grad_t,
+                                  ConstMatrix a, ConstMatrix grad_a,
+                                  ConstMatrix grad_x);
+
+// `matrices`: all operands of (tokens, heads * head_width).
+using NamedMatrix = std::pair<const char*, ConstMatrix>;
+absl::Status CheckAttentionOperands(const char* op, const AttentionShape& shape,
+                                    const DropoutKey& key, ConstIndices offsets,
+                                    std::initializer_list<NamedMatrix> matrices,
+                                    const float* log_sum,
+                                    const void* workspace);
+
+// `out` may be its gradient.
+absl::Status CheckInteraction(const char* op, int64_t vectors, ConstMatrix z,
+                              ConstMatrix out);
+
+// grad_logits may be null.
+absl::Status CheckCrossEntropy(const char* op, ConstMatrix logits,
+                               ConstIndices labels, ConstMatrix grad_logits,
+                               const float* totals);
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_OPERAND_CHECK_H_
