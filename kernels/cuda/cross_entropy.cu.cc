@@ -91,8 +91,9 @@ __global__ void __launch_bounds__(kThreads)
       }
       continue;
     }
-    // Before any thread overwrites it.
+    // Before any thread overwrites it: a barrier follows, of the row's threads.
     const float own = x[label];
+    if constexpr (kRowThreads <= 32) __syncwarp();
     RowSum sum = {-INFINITY, 0, 0};
     for (int64_t c = 4 * thread; c < cols; c += 4 * kRowThreads) {
       float v[4];

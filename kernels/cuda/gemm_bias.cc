@@ -20,6 +20,12 @@ bool Aligned(const float* data, int64_t stride) {
          stride % int64_t{kAlignment / sizeof(float)} == 0;
 }
 
+// Whether cuBLASLt takes it. Its leading dimension is at least the columns, of
+// which a matrix of one row may fall short.
+bool Suitable(ConstMatrix m) {
+  return m.stride >= m.cols && Aligned(m.data, m.stride);
+}
+
 cublasComputeType_t ComputeType(CudaPrecision precision) {
   switch (precision) {
     case CudaPrecision::kTf32:
@@ -87,8 +93,8 @@ absl::Status CudaBackend::GemmBias(bool transpose_b, ConstMatrix a,
   RETURN_IF_ERROR(CheckMatrix(kOp, "c", c, a.rows, c.cols));
   RETURN_IF_ERROR(CheckVector(kOp, "bias", bias, c.cols));
   if (c.rows == 0 || c.cols == 0) return absl::OkStatus();
-  if (a.cols == 0 || !Aligned(a.data, a.stride) || !Aligned(b.data, b.stride) ||
-      !Aligned(c.data, c.stride) || !Aligned(bias.data, 0)) {
+  if (a.cols == 0 || !Suitable(a) || !Suitable(b) || !Suitable(c) ||
+      !Aligned(bias.data, 0)) {
     return Backend::GemmBias(transpose_b, a, b, bias, c);
   }
   Product product;
