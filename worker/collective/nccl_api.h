@@ -53,7 +53,7 @@ class NcclApi {
   // After a finalisation that has succeeded.
   virtual NcclResult CommDestroy(Comm comm) = 0;
   // Ends what runs on the device and frees the communicator; other ranks are
-  // not told.
+  // not told. Returns when the graphs that hold its collectives are destroyed.
   virtual NcclResult CommAbort(Comm comm) = 0;
   // In place.
   virtual NcclResult AllReduceSum(void* values, size_t count, Type type,

@@ -25,6 +25,8 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(1);
 // Before a communicator is aborted under a call that still uses it: longer than
 // any takes, unless the queue of a device that hangs is full.
 constexpr auto kCallPatience = std::chrono::seconds(1);
+// For a communicator without graphs to end.
+constexpr auto kAbortPatience = std::chrono::milliseconds(500);
 // Enqueued and not over; the host waits where there are more.
 constexpr size_t kMaxParts = 64;
 
@@ -107,7 +109,8 @@ absl::Status NcclConnection::AwaitFormed(NcclApi::Comm comm,
   }
 }
 
-// Order: the watchdog ends first, because it uses what Leave frees.
+// Order: the watchdog ends first, because it uses what Leave frees; events are
+// destroyed when nothing of the communicator is under way any more.
 NcclConnection::~NcclConnection() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -116,6 +119,7 @@ NcclConnection::~NcclConnection() {
   }
   if (watchdog_.joinable()) watchdog_.join();
   Leave();
+  if (aborter_.joinable()) aborter_.join();
   for (NcclApi::Event event : events_) api_.DestroyEvent(event);
 }
 
@@ -310,6 +314,7 @@ void NcclConnection::Fail(absl::Status error) {
     error_ = std::move(error);
     failed_ = true;
     comm = std::exchange(comm_, nullptr);
+    aborting_ = comm != nullptr;
     changed_.notify_all();
     changed_.wait_for(
         lock, kCallPatience,
@@ -319,8 +324,22 @@ void NcclConnection::Fail(absl::Status error) {
   Announce(absl::IsAborted(error)
                ? "aborted"
                : absl::StrCat("failed (", error.message(), ")"));
-  // May last, where ranks of this machine go on.
-  if (comm != nullptr) api_.CommAbort(comm);
+  if (comm == nullptr) return;
+  // On a thread of its own: it returns only when all graphs that hold
+  // collectives of this communicator are destroyed, which the caller, or the
+  // thread that waits for the caller, has yet to do. It may also last where
+  // ranks of this machine go on.
+  aborter_ = std::thread([this, comm] {
+    api_.CommAbort(comm);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    aborting_ = false;
+    changed_.notify_all();
+  });
+  // So that as a rule the device has let go when this returns.
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(
+      lock, kAbortPatience,
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !aborting_; });
 }
 
 void NcclConnection::Leave() {

@@ -84,7 +84,8 @@ class NcclConnection {
   // The note of a rank that ended before `collective` was over there.
   absl::Status LookForEnd(int64_t collective);
   void Announce(absl::string_view how);
-  // Ends all with `error`, unless there is one already.
+  // Ends all with `error`, unless there is one already. May return before the
+  // device has let go.
   void Fail(absl::Status error) ABSL_LOCKS_EXCLUDED(mutex_);
   void Leave();
   void Watch();
@@ -111,9 +112,11 @@ class NcclConnection {
   std::deque<Part> parts_ ABSL_GUARDED_BY(mutex_);
   std::vector<NcclApi::Event> idle_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_note_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool aborting_ ABSL_GUARDED_BY(mutex_) = false;  // aborter_ is at it
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<NcclApi::Event> events_;  // all, for the destructor
   std::thread watchdog_;
+  std::thread aborter_;  // after an error; made by Fail, once
 };
 
 }  // namespace comera::collective

@@ -1,8 +1,10 @@
 #include "tests/fakes/nccl/fake_nccl.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,6 +110,25 @@ class FakeComm {
   std::atomic<bool> aborted{false};
   std::atomic<bool> finalizing{false};
   std::atomic<int> polls{kPolls};
+
+  // A graph holds one of its collectives.
+  void AddGraph(const std::shared_ptr<FakeGraph>& graph) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    graphs_.push_back(graph);
+  }
+  // As NCCL from 2.26 on: a communicator outlives its graphs.
+  void AwaitGraphs() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const std::weak_ptr<FakeGraph>& graph : graphs_) {
+      while (!graph.expired()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<FakeGraph>> graphs_;
 };
 
 FakeNccl::FakeNccl() = default;
@@ -213,6 +234,7 @@ NcclResult FakeNccl::Rank::CommAbort(Comm comm) {
   if (c == nullptr) return NcclResult::kInvalidArgument;
   c->aborted = true;
   c->group->Wake();
+  c->AwaitGraphs();
   const std::lock_guard<std::mutex> lock(mutex_);
   comms_.erase(comm);
   return NcclResult::kSuccess;
@@ -229,6 +251,7 @@ NcclResult FakeNccl::Rank::Enqueue(const char* call, int root, void* data,
   // No other rank's collective fits to it.
   if (faults().collectives_hang) part.kind = -1 - c->rank;
   c->polls = kPolls;
+  if (const auto graph = StreamOf(stream).graph()) c->AddGraph(graph);
   StreamOf(stream).Enqueue(
       [c, part] { c->group->Meet(c->rank, part, c->aborted); });
   return NcclResult::kInProgress;

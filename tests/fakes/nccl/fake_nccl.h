@@ -23,7 +23,8 @@ class FakeGroup;
 //
 // As strict as NCCL: a rank that aborts is not told to the others, collectives
 // that do not fit together hang until they are aborted, every call is in
-// progress for a while, and finalisation waits for all ranks. Stricter: a call
+// progress for a while, finalisation waits for all ranks, and the end of a
+// communicator for that of its graphs. Stricter: a call
 // with a communicator that is gone, and memory or communicators that are left,
 // fail the test.
 class FakeNccl {

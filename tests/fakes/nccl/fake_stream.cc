@@ -18,8 +18,8 @@ FakeStream::~FakeStream() {
 }
 
 void FakeStream::Enqueue(std::function<void()> work) {
-  if (graph() != nullptr) {
-    graph_->work.push_back(std::move(work));
+  if (const std::shared_ptr<FakeGraph> recorded = graph()) {
+    recorded->work.push_back(std::move(work));
     return;
   }
   {
@@ -51,8 +51,10 @@ void FakeStream::Loop() {
 }
 
 void FakeEvent::Record(FakeStream& stream) {
-  graph_ = stream.graph();
-  if (graph_ != nullptr) return;
+  const std::shared_ptr<FakeGraph> graph = stream.graph();
+  graph_ = graph;
+  captured_ = graph != nullptr;
+  if (captured_) return;
   int number;
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
@@ -66,8 +68,8 @@ void FakeEvent::Record(FakeStream& stream) {
 }
 
 void FakeEvent::Delay(FakeStream& stream) {
-  if (graph_ != nullptr) {
-    if (stream.graph() == nullptr) stream.BeginCapture(graph_);
+  if (captured_) {
+    if (stream.graph() == nullptr) stream.Join(graph_.lock());
     return;
   }
   EXPECT_EQ(stream.graph(), nullptr) << "a capture waits for what is outside";
@@ -83,7 +85,7 @@ void FakeEvent::Delay(FakeStream& stream) {
 }
 
 bool FakeEvent::Done() const {
-  if (graph_ != nullptr) {
+  if (captured_) {
     ADD_FAILURE() << "an event of a capture was asked whether it is done";
     return false;
   }

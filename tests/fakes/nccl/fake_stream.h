@@ -29,22 +29,30 @@ class FakeStream {
   // While a graph is recorded it goes there.
   void Enqueue(std::function<void()> work);
   void BeginCapture(std::shared_ptr<FakeGraph> graph) {
-    graph_ = std::move(graph);
+    Join(graph);
+    recording_ = std::move(graph);
   }
+  // The capture of another stream.
+  void Join(const std::shared_ptr<FakeGraph>& graph) { graph_ = graph; }
   // Waits until all is done.
   void Synchronize();
   // Also for the streams that joined.
-  void EndCapture() { graph_->ended = true; }
+  void EndCapture() {
+    recording_->ended = true;
+    recording_.reset();
+  }
   // What is being recorded, or null.
   std::shared_ptr<FakeGraph> graph() const {
-    return graph_ != nullptr && !graph_->ended ? graph_ : nullptr;
+    std::shared_ptr<FakeGraph> graph = graph_.lock();
+    return graph != nullptr && !graph->ended ? graph : nullptr;
   }
 
  private:
   void Loop();
 
-  std::shared_ptr<FakeGraph> graph_;
-  std::mutex mutex_;  // guards what follows, but the thread
+  std::shared_ptr<FakeGraph> recording_;  // of BeginCapture, until EndCapture
+  std::weak_ptr<FakeGraph> graph_;        // what is over is its owner's alone
+  std::mutex mutex_;                      // guards what follows, but the thread
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
@@ -69,7 +77,8 @@ class FakeEvent {
     int recorded = 0, reached = 0;
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();
-  std::shared_ptr<FakeGraph> graph_;
+  bool captured_ = false;
+  std::weak_ptr<FakeGraph> graph_;
 };
 
 }  // namespace comera::collective

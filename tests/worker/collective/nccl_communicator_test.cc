@@ -321,6 +321,23 @@ TEST(NcclCommunicatorTest, AReplayIsWatched) {
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
+TEST(NcclCommunicatorTest, ItEndsWithoutWaitingForItsGraphs) {
+  NcclGang gang(2);
+  gang.Create();
+  NcclRank& rank = gang.ranks[0];
+  std::vector<float> values(10);
+  auto graph = std::make_shared<FakeGraph>();
+  rank.backend().BeginCapture(graph);
+  ASSERT_OK(Sum(rank, values));
+  rank.backend().EndCapture();
+  rank.backend().Enqueue([graph] { graph->work[0](); });
+  ASSERT_OK(rank.communicator->Replayed(1));
+  rank.communicator->Abort();
+  rank.backend().Synchronize();
+  EXPECT_THAT(rank.communicator->Replayed(0),
+              StatusIs(absl::StatusCode::kAborted));
+}
+
 TEST(NcclCommunicatorTest, CompressedSumsKeepTheirBound) {
   constexpr int kRanks = 4, kCount = 5000, kTail = 4;
   NcclGang gang(kRanks);
