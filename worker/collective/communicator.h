@@ -47,12 +47,14 @@ class Communicator {
   // AllReduce of memory of the backend, behind all that was enqueued there. It
   // may be recorded in the backend's graph, as long as the size is not larger
   // than one that was reduced before. Errors of the collective come from a
-  // later call; until then the device never waits longer than the time-out.
+  // later call; the device never waits longer than the time-out, and then goes
+  // on with values that are no sum: who uses them asks Replayed(0) first.
   virtual absl::Status EnqueueAllReduce(absl::Span<float> values) {
     return NotOnDevice();
   }
   // Tells that a graph holding so many EnqueueAllReduces was just replayed, so
-  // that they are counted and watched like those that were called.
+  // that they are counted and watched like those that were called. 0: only
+  // tells the error that ended what was enqueued, if there was one.
   virtual absl::Status Replayed(int64_t all_reduces) { return NotOnDevice(); }
 
   // Ends a collective under way, here and soon on the other ranks.

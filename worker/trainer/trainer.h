@@ -188,6 +188,10 @@ class Trainer {
   // communicator is on the device; else that is left to ReduceOnHost.
   absl::Status EnqueueGradients();
   absl::Status ReduceOnHost();
+  // After the host has waited for a step: a sum that was given up ends on the
+  // device too, and what follows it there runs on gradients of nobody. Errors:
+  // those of the communicator, which come before the device goes on.
+  absl::Status CheckGang();
   // The update that asks nothing of the host.
   absl::Status EnqueueUpdate();
   // The update with the host in between.

@@ -107,6 +107,14 @@ absl::Status Trainer::EnqueueGradients() {
                           v1::COLLECTIVE_HANG);
 }
 
+absl::Status Trainer::CheckGang() {
+  if (world_size() == 1 || !options_.communicator->on_device()) {
+    return absl::OkStatus();
+  }
+  return WithFailureClass(options_.communicator->Replayed(0),
+                          v1::COLLECTIVE_HANG);
+}
+
 absl::Status Trainer::ReduceOnHost() {
   RETURN_IF_ERROR(options_.backend->Synchronize());
   const kernels::Vector reduced = plan_->reduced();
@@ -127,6 +135,7 @@ absl::Status Trainer::UpdateFromHost(StepFigures* figures) {
   float tail[ModelPlan::kTailFloats];
   RETURN_IF_ERROR(
       options_.backend->CopyToHost(tail, this->tail(), sizeof(tail)));
+  RETURN_IF_ERROR(CheckGang());
   RETURN_IF_ERROR(TakeTail(tail, figures));
   const double scale = 1 / std::max(1.0, static_cast<double>(tail[1]));
   if (size_controller_ != nullptr) {
@@ -168,6 +177,7 @@ absl::Status Trainer::TakeStep() {
   StepFigures figures = pending_.front();
   pending_.pop_front();
   ASSIGN_OR_RETURN(const float* const numbers, late_numbers_->Take());
+  RETURN_IF_ERROR(CheckGang());
   RETURN_IF_ERROR(TakeTail(numbers, &figures));
   const float* const squares = numbers + ModelPlan::kTailFloats;
   figures.gradient_norm = std::sqrt(static_cast<double>(*squares));

@@ -9,6 +9,7 @@
 #include "tests/worker/trainer/graph_backend.h"
 #include "tests/worker/trainer/trainer_harness.h"
 #include "worker/collective/communicator.h"
+#include "worker/trainer/failure.h"
 
 namespace comera::trainer {
 namespace {
@@ -16,6 +17,8 @@ namespace {
 // What was asked of all ranks together.
 struct Talk {
   std::atomic<int64_t> enqueued{0}, reduced{0}, told{0};
+  // Sums from this one on are given up: the device goes on without them.
+  int64_t given_up = INT64_MAX;
 };
 
 // Sums when the backend's operations before it have run.
@@ -40,11 +43,17 @@ class DeviceCommunicator : public collective::Communicator {
   absl::Status EnqueueAllReduce(absl::Span<float> values) override {
     ++talk_.enqueued;
     return backend_.Enqueue("AllReduce", [=] {
-      ++talk_.reduced;
+      if (++talk_.reduced > talk_.given_up) {
+        lost_ = true;
+        return absl::OkStatus();
+      }
       return inner_.AllReduce(values);
     });
   }
   absl::Status Replayed(int64_t all_reduces) override {
+    if (all_reduces == 0 && lost_) {
+      return absl::UnavailableError("a rank was lost");
+    }
     talk_.told += all_reduces;
     return absl::OkStatus();
   }
@@ -57,6 +66,7 @@ class DeviceCommunicator : public collective::Communicator {
   collective::Communicator& inner_;
   kernels::RecordingBackend& backend_;
   Talk& talk_;
+  bool lost_ = false;
 };
 
 void RunTwo(bool on_device, Talk* talk, TestRun* run) {
@@ -100,6 +110,25 @@ TEST(CapturedRanksTest, TheLateStageSumsOnTheDeviceToo) {
   EXPECT_EQ(on_device.Losses(), on_host.Losses());
   EXPECT_EQ(on_device.exported, on_host.exported);
   EXPECT_EQ(talk.reduced, 2 * 40);
+}
+
+// The numbers of a step whose sum was given up look like any others.
+TEST(CapturedRanksTest, ASumThatWasGivenUpLeavesNoTrace) {
+  Talk talk;
+  talk.given_up = 2 * 9;  // in the tenth step, which writes a checkpoint
+  FakeDisk disk;
+  TestRun run;
+  run.disk = &disk;
+  run.make_backend = MakeGraphBackend;
+  run.make_communicator = [&](collective::Communicator* inner,
+                              kernels::Backend* backend) {
+    return std::make_unique<DeviceCommunicator>(inner, backend, &talk);
+  };
+  run.spec.mutable_checkpoint()->set_every_steps(10);
+  run.Run(2);
+  EXPECT_THAT(run.end, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(FailureClassOf(run.end.status()), v1::COLLECTIVE_HANG);
+  EXPECT_TRUE(disk.files.empty());
 }
 
 TEST(CapturedRanksTest, AllRanksStopAfterTheSameStep) {
