@@ -110,10 +110,13 @@ absl::StatusOr<std::unique_ptr<GpuWatch>> FindGpus(
     return std::unique_ptr<GpuWatch>();
   }
   RETURN_IF_ERROR(driver.status());
-  const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
-  ASSIGN_OR_RETURN(
-      *chosen,
-      ChooseGpus(wanted, visible == nullptr ? "" : visible, (*driver)->gpus()));
+  const char* visible = getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) {
+    visible = "";
+  } else if (*visible == '\0') {
+    visible = "-1";  // as in CUDA, set and empty hides all
+  }
+  ASSIGN_OR_RETURN(*chosen, ChooseGpus(wanted, visible, (*driver)->gpus()));
   if (chosen->empty()) return std::unique_ptr<GpuWatch>();
   return std::make_unique<GpuWatch>(GpuWatch::Options(), *std::move(driver));
 }
@@ -157,8 +160,12 @@ int Main(const Flags& flags) {
   if (!slots.ok()) return Fail(slots.status());
   // Sums in the NVLink switch vary from call to call (NCCL issue 1497), and a
   // job that is repeated is to give the same numbers.
-  if (*gpus != nullptr && getenv("NCCL_NVLS_ENABLE") == nullptr) {
-    options.environment.push_back("NCCL_NVLS_ENABLE=0");
+  // And ranks record and replay their steps each when their own batches allow,
+  // so that of one sum some ranks' memory would be registered and that of
+  // others not, which NCCL leaves undefined.
+  for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_GRAPH_REGISTER"}) {
+    if (*gpus == nullptr || getenv(name) != nullptr) continue;
+    options.environment.push_back(absl::StrCat(name, "=0"));
   }
   options.slots = *std::move(slots);
   options.data_dir =

@@ -39,6 +39,7 @@ flags="--gpus=1"
 expect "gpus=1" offers CUDA_VISIBLE_DEVICES=GPU-2
 flags="--gpus=2"
 expect "2 are wanted, 1 are there" offers CUDA_VISIBLE_DEVICES=1
+expect "2 are wanted, 0 are there" offers CUDA_VISIBLE_DEVICES=
 flags="--gpus=7"
 expect "7 are wanted, 3 are there" offers
 flags="--gpus=some"
