@@ -31,7 +31,8 @@ absl::StatusOr<int64_t> FreeAfter(int steps) {
 }
 
 TEST(LeakTest, StepsTakeNoMemory) {
-  ASSERT_OK_AND_ASSIGN(const int64_t warm, FreeAfter(1));
+  // Kernels are loaded when they are first needed, which other batches may be.
+  ASSERT_OK_AND_ASSIGN(const int64_t warm, FreeAfter(6));
   EXPECT_GT(warm, 0);
   ASSERT_OK_AND_ASSIGN(const int64_t few, FreeAfter(1));
   ASSERT_OK_AND_ASSIGN(const int64_t many, FreeAfter(6));
