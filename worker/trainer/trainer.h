@@ -184,10 +184,10 @@ class Trainer {
   // --- the numbers of a step (trainer_step.cc)
   absl::Status TrainStep(bool stop);
   absl::Status RunStep(bool stop);  // on batch_
-  // The gradient of the batch's losses with its tail, of all ranks if the
-  // communicator is on the device; else that is left to ReduceOnHost.
+  // The gradient of this rank's losses, with its tail.
   absl::Status EnqueueGradients();
-  absl::Status ReduceOnHost();
+  // Sums both over the ranks: enqueues if the communicator is on the device.
+  absl::Status ReduceGradients();
   // After the host has waited for a step: a sum that was given up ends on the
   // device too, and what follows it there runs on gradients of nobody. Errors:
   // those of the communicator, which come before the device goes on.

@@ -57,20 +57,18 @@ absl::Status Trainer::RunStep(bool stop) {
   RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
   shape_.clear();
   model.AppendShape(&shape_);
-  // All in one where the host has no part in it.
-  const bool on_host = world_size() > 1 && !options_.communicator->on_device();
-  const bool update = late_numbers_ != nullptr && !on_host;
-  ASSIGN_OR_RETURN(const bool replayed,
-                   runner_.Run(shape_, [&]() -> absl::Status {
-                     RETURN_IF_ERROR(EnqueueGradients());
-                     return update ? EnqueueUpdate() : absl::OkStatus();
-                   }));
-  if (on_host) {
-    RETURN_IF_ERROR(ReduceOnHost());
-  } else if (replayed && world_size() > 1) {
-    RETURN_IF_ERROR(WithFailureClass(options_.communicator->Replayed(1),
-                                     v1::COLLECTIVE_HANG));
-  }
+  // All in one where there is nobody to sum with. A gang sums between two
+  // graphs: NCCL wants a captured sum captured and replayed by all ranks alike,
+  // and whether a rank replays depends on the shape of its own batch.
+  const bool update = late_numbers_ != nullptr && world_size() == 1;
+  RETURN_IF_ERROR(runner_
+                      .Run(shape_,
+                           [&]() -> absl::Status {
+                             RETURN_IF_ERROR(EnqueueGradients());
+                             return update ? EnqueueUpdate() : absl::OkStatus();
+                           })
+                      .status());
+  if (world_size() > 1) RETURN_IF_ERROR(ReduceGradients());
   if (late_numbers_ == nullptr) {
     RETURN_IF_ERROR(UpdateFromHost(&figures));
     last_ = figures;
@@ -96,15 +94,7 @@ absl::Status Trainer::EnqueueGradients() {
       model.Backward(plan_->parameters().data, plan_->gradients().data));
   static_assert(ModelPlan::kTailFloats == 4);
   RETURN_IF_ERROR(backend.Copy(tail(), model.totals(), 3 * sizeof(float)));
-  RETURN_IF_ERROR(
-      backend.Copy(tail() + 3, &device_step()->stop, sizeof(float)));
-  if (world_size() == 1 || !options_.communicator->on_device()) {
-    return absl::OkStatus();
-  }
-  const kernels::Vector reduced = plan_->reduced();
-  return WithFailureClass(options_.communicator->EnqueueAllReduce(
-                              absl::MakeSpan(reduced.data, reduced.size)),
-                          v1::COLLECTIVE_HANG);
+  return backend.Copy(tail() + 3, &device_step()->stop, sizeof(float));
 }
 
 absl::Status Trainer::CheckGang() {
@@ -115,12 +105,14 @@ absl::Status Trainer::CheckGang() {
                           v1::COLLECTIVE_HANG);
 }
 
-absl::Status Trainer::ReduceOnHost() {
-  RETURN_IF_ERROR(options_.backend->Synchronize());
+absl::Status Trainer::ReduceGradients() {
+  collective::Communicator& gang = *options_.communicator;
   const kernels::Vector reduced = plan_->reduced();
-  return WithFailureClass(options_.communicator->AllReduce(
-                              absl::MakeSpan(reduced.data, reduced.size)),
-                          v1::COLLECTIVE_HANG);
+  const auto values = absl::MakeSpan(reduced.data, reduced.size);
+  if (!gang.on_device()) RETURN_IF_ERROR(options_.backend->Synchronize());
+  return WithFailureClass(
+      gang.on_device() ? gang.EnqueueAllReduce(values) : gang.AllReduce(values),
+      v1::COLLECTIVE_HANG);
 }
 
 absl::Status Trainer::EnqueueUpdate() {
