@@ -14,9 +14,13 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kQueries = 16 * kWarps;
-// That lie in shared memory at a time.
-template <int kWidth>
-inline constexpr int kKeys = kWidth > 64 ? 32 : 64;
+// That lie in shared memory at a time, and whose scores a warp has in
+// registers.
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kKeys = kWidth > 64 || (kWidth > 32 &&
+                                             kPrecision == CudaPrecision::kFp32)
+                                 ? 32
+                                 : 64;
 
 // Blocks for which a multiprocessor has registers.
 template <CudaPrecision kPrecision, int kWidth>
@@ -39,7 +43,7 @@ struct Arguments {
 template <CudaPrecision kPrecision, int kWidth>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     AttentionKernel(const __grid_constant__ Arguments a) {
-  constexpr int kTile = kKeys<kWidth>;
+  constexpr int kTile = kKeys<kPrecision, kWidth>;
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -120,14 +124,14 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
   a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
   const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
                   static_cast<unsigned>(s.heads));
-  return WithWidth(options_.precision, s.head_width,
-                   [&](auto precision, auto width) {
-                     const int64_t rows = kQueries + 2 * kKeys<width()>;
-                     return Launch(kOp,
-                                   Shape(grid, dim3(32 * kWarps),
-                                         RowsBytes<precision(), width()>(rows)),
-                                   AttentionKernel<precision(), width()>, a);
-                   });
+  return WithWidth(
+      options_.precision, s.head_width, [&](auto precision, auto width) {
+        const int64_t rows = kQueries + 2 * kKeys<precision(), width()>;
+        return Launch(kOp,
+                      Shape(grid, dim3(32 * kWarps),
+                            RowsBytes<precision(), width()>(rows)),
+                      AttentionKernel<precision(), width()>, a);
+      });
 }
 
 }  // namespace comera::kernels

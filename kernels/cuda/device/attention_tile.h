@@ -247,7 +247,7 @@ __device__ __forceinline__ void MultiplyByRows(const Held& a,
     const AFragment<kPrecision> left = a(c);
 #pragma unroll
     for (int j = 0; j < kCols / 8; ++j) {
-      Multiply(
+      MultiplyFew(
           sums[j], left,
           LoadBTransposed<kPrecision>(
               rows + 8 * j * kRowStride<kWidth> + 16 * c, kRowStride<kWidth>));

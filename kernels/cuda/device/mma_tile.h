@@ -250,11 +250,11 @@ __device__ __forceinline__ BFragment<kPrecision> LoadBTransposed(
   return {{mma_internal::PairBits(at), mma_internal::PairBits(at + 8)}};
 }
 
-// sums += a b. All lanes of the warp.
+// sums += a b, one of a few. All lanes of the warp.
 template <CudaPrecision kPrecision>
-__device__ __forceinline__ void Multiply(float (&sums)[4],
-                                         const AFragment<kPrecision>& a,
-                                         const BFragment<kPrecision>& b) {
+__device__ __forceinline__ void MultiplyFew(float (&sums)[4],
+                                            const AFragment<kPrecision>& a,
+                                            const BFragment<kPrecision>& b) {
   if constexpr (kPrecision == CudaPrecision::kBf16) {
     MmaBf16(sums, a.bits, b.bits);
   } else {
@@ -268,6 +268,26 @@ __device__ __forceinline__ void Multiply(float (&sums)[4],
         MmaTf32(sums, a.big[half], b.big[half]);
       }
     }
+  }
+}
+
+// sums += a b, of any number. Tensor cores cut off what does not fit into their
+// sums, always towards 0: in kFp32 that would be the largest error by far of a
+// long sum, growing with every product. So there the product is made by itself
+// and added as floats are, to nearest (Ootomo and Yokota, "Recovering single
+// precision accuracy from Tensor Cores while surpassing the FP32 theoretical
+// peak performance", 2022).
+template <CudaPrecision kPrecision>
+__device__ __forceinline__ void Multiply(float (&sums)[4],
+                                         const AFragment<kPrecision>& a,
+                                         const BFragment<kPrecision>& b) {
+  if constexpr (kPrecision == CudaPrecision::kFp32) {
+    float product[4] = {0, 0, 0, 0};
+    MultiplyFew<kPrecision>(product, a, b);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[i] += product[i];
+  } else {
+    MultiplyFew<kPrecision>(sums, a, b);
   }
 }
 

@@ -103,7 +103,7 @@ __device__ __forceinline__ void StoreTimesFactor(const Held& a,
 #pragma unroll
       for (int j = 0; j < kPart / 8; ++j) {
         const int fragment = c * (kWidth / 8) + first / 8 + j;
-        Multiply(sums[j], left, UnpackB(parts[fragment * 32]));
+        MultiplyFew(sums[j], left, UnpackB(parts[fragment * 32]));
       }
     }
     StoreSums<kPart, kWidth>(sums, 1, rows + first);

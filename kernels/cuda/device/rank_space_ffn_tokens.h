@@ -64,7 +64,7 @@ __device__ __forceinline__ void TimesWide(
       const BFragment<kPrecision> b = Wide::Load(panel, k, 2 * pair + half);
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        Multiply<kPrecision>(sums[m][half], tokens[m].At(k), b);
+        MultiplyFew<kPrecision>(sums[m][half], tokens[m].At(k), b);
       }
     }
   }

@@ -121,10 +121,10 @@ __global__ __launch_bounds__(
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int k = 0; k < kTiles; ++k) {
-          Multiply<kPrecision>(hidden[half], b1.At(k),
-                               Wide::Load(t1_wide, k, 2 * pair + half));
-          Multiply<kPrecision>(grad[half], a2.At(k),
-                               Wide::Load(u2_wide, k, 2 * pair + half));
+          MultiplyFew<kPrecision>(hidden[half], b1.At(k),
+                                  Wide::Load(t1_wide, k, 2 * pair + half));
+          MultiplyFew<kPrecision>(grad[half], a2.At(k),
+                                  Wide::Load(u2_wide, k, 2 * pair + half));
         }
       }
 #pragma unroll

@@ -84,13 +84,12 @@ __global__ __launch_bounds__(
         kept[i] >>= LaneGroup();
       }
     }
-    AFragment<kPrecision> a[kRankTiles];
+    AValues ranks[kRankTiles];
 #pragma unroll
     for (int m = 0; m < kRankTiles; ++m) {
-      const AValues v =
-          GatherA(16 * m, 0, [&](int i, int k) { return t.At(k, i); });
-      a[m] = MakeA<kPrecision>(v.left, v.right);
+      ranks[m] = GatherA(16 * m, 0, [&](int i, int k) { return t.At(k, i); });
     }
+    BFragment<kPrecision> b[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
 #pragma unroll
@@ -102,11 +101,13 @@ __global__ __launch_bounds__(
           value = (kept[i] >> (8 * n) & 1) != 0 ? value * p.scale : 0.0f;
         }
       }
-      const auto b = MakeB<kPrecision>(values[n]);
+      b[n] = MakeB<kPrecision>(values[n]);
+    }
 #pragma unroll
-      for (int m = 0; m < kRankTiles; ++m) {
-        Multiply<kPrecision>(sums[m][n], a[m], b);
-      }
+    for (int m = 0; m < kRankTiles; ++m) {
+      const auto a = MakeA<kPrecision>(ranks[m].left, ranks[m].right);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) Multiply<kPrecision>(sums[m][n], a, b[n]);
     }
   }
 
