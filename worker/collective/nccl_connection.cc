@@ -207,10 +207,16 @@ absl::StatusOr<NcclApi::Event> NcclConnection::IdleEvent() {
 absl::Status NcclConnection::Wait(int64_t ticket) {
   for (Pause pause;; pause()) {
     Poll();
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     // What was over before the error is over.
     if (finished_ticket_ >= ticket) return absl::OkStatus();
-    if (!error_.ok()) return error_;
+    if (error_.ok()) continue;
+    // The other thread may have found the error: no rank sums with this one any
+    // more once its caller knows.
+    changed_.wait_for(
+        lock, kAbortPatience,
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !failing_; });
+    return error_;
   }
 }
 
@@ -312,7 +318,7 @@ void NcclConnection::Fail(absl::Status error) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!error_.ok()) return;
     error_ = std::move(error);
-    failed_ = true;
+    failed_ = failing_ = true;
     comm = std::exchange(comm_, nullptr);
     aborting_ = comm != nullptr;
     changed_.notify_all();
@@ -324,22 +330,25 @@ void NcclConnection::Fail(absl::Status error) {
   Announce(absl::IsAborted(error)
                ? "aborted"
                : absl::StrCat("failed (", error.message(), ")"));
-  if (comm == nullptr) return;
   // On a thread of its own: it returns only when all graphs that hold
   // collectives of this communicator are destroyed, which the caller, or the
   // thread that waits for the caller, has yet to do. It may also last where
   // ranks of this machine go on.
-  aborter_ = std::thread([this, comm] {
-    api_.CommAbort(comm);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    aborting_ = false;
-    changed_.notify_all();
-  });
+  if (comm != nullptr) {
+    aborter_ = std::thread([this, comm] {
+      api_.CommAbort(comm);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      aborting_ = false;
+      changed_.notify_all();
+    });
+  }
   // So that as a rule the device has let go when this returns.
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait_for(
       lock, kAbortPatience,
       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !aborting_; });
+  failing_ = false;
+  changed_.notify_all();
 }
 
 void NcclConnection::Leave() {

@@ -113,6 +113,7 @@ class NcclConnection {
   std::vector<NcclApi::Event> idle_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_note_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool aborting_ ABSL_GUARDED_BY(mutex_) = false;  // aborter_ is at it
+  bool failing_ ABSL_GUARDED_BY(mutex_) = false;   // Fail is at it
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<NcclApi::Event> events_;  // all, for the destructor
   std::thread watchdog_;

@@ -1,10 +1,9 @@
 #include "tests/fakes/nccl/fake_nccl.h"
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <thread>
+#include <future>
 #include <utility>
 #include <vector>
 
@@ -32,15 +31,17 @@ struct Contribution {
 // All communicators of one id.
 class FakeGroup {
  public:
-  explicit FakeGroup(int world_size) : parts_(world_size) {}
+  explicit FakeGroup(int world_size)
+      : parts_(world_size), waiting_(world_size) {}
 
   bool all_here() const { return joined_ == world_size(); }
   bool all_finalized() const { return finalized_ == world_size(); }
   void Join() { ++joined_; }
   void Finalize() { ++finalized_; }
-  // Wakes those that wait, to look whether they are aborted.
-  void Wake() {
+  // Of a rank that was just aborted: nobody sums with what it waited with.
+  void Leave(int rank) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (waiting_[rank]) broken_ = true;
     changed_.notify_all();
   }
 
@@ -54,10 +55,12 @@ class FakeGroup {
       return;
     }
     parts_[rank] = part;
+    waiting_[rank] = true;
     const int64_t mine = round_;
     if (++arrived_ == world_size() && Perform()) {
       arrived_ = 0;
       ++round_;
+      waiting_.assign(waiting_.size(), false);
       changed_.notify_all();
       return;
     }
@@ -95,6 +98,7 @@ class FakeGroup {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<Contribution> parts_;
+  std::vector<bool> waiting_;  // ranks, in this round
   int arrived_ = 0;
   int64_t round_ = 0;
   bool broken_ = false;
@@ -114,21 +118,17 @@ class FakeComm {
   // A graph holds one of its collectives.
   void AddGraph(const std::shared_ptr<FakeGraph>& graph) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    graphs_.push_back(graph);
+    graphs_.push_back(graph->gone);
   }
   // As NCCL from 2.26 on: a communicator outlives its graphs.
   void AwaitGraphs() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const std::weak_ptr<FakeGraph>& graph : graphs_) {
-      while (!graph.expired()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    }
+    for (const std::shared_future<void>& graph : graphs_) graph.wait();
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::weak_ptr<FakeGraph>> graphs_;
+  std::vector<std::shared_future<void>> graphs_;
 };
 
 FakeNccl::FakeNccl() = default;
@@ -233,7 +233,7 @@ NcclResult FakeNccl::Rank::CommAbort(Comm comm) {
   const std::shared_ptr<FakeComm> c = Find(comm);
   if (c == nullptr) return NcclResult::kInvalidArgument;
   c->aborted = true;
-  c->group->Wake();
+  c->group->Leave(c->rank);
   c->AwaitGraphs();
   const std::lock_guard<std::mutex> lock(mutex_);
   comms_.erase(comm);

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -14,8 +15,12 @@ namespace comera::collective {
 
 // What a capture recorded, in order.
 struct FakeGraph {
+  ~FakeGraph() { destroyed.set_value(); }
+
   bool ended = false;
   std::vector<std::function<void()>> work;
+  std::promise<void> destroyed;
+  const std::shared_future<void> gone = destroyed.get_future().share();
 };
 
 // Runs what is enqueued, in order, on its thread. Thread-safe, but for Enqueue,

@@ -377,11 +377,11 @@ TEST(NcclCommunicatorTest, CompressedSumsKeepTheirBound) {
 }
 
 TEST(NcclCommunicatorTest, ACompressedBufferDoesNotGrowInAGraph) {
+  std::vector<float> values(10);  // outlives the stream that sums it
   NcclGang gang(1);
   gang.ForEach([](NcclOptions& o) { o.compress = true; });
   gang.Create();
   NcclRank& rank = gang.ranks[0];
-  std::vector<float> values(10);
   rank.backend().BeginCapture(std::make_shared<FakeGraph>());
   EXPECT_THAT(Sum(rank, values),
               StatusIs(absl::StatusCode::kFailedPrecondition));
