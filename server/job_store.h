@@ -2,24 +2,58 @@
 #define COMERA_SERVER_JOB_STORE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
 #include "server/job_record.pb.h"
 
 namespace comera::server {
+
+// A small named message that some part of the server keeps: a queue, a token, a
+// dataset, a sweep. The store does not look into it.
+struct Document {
+  // E.g. "queue"; [a-z_]{1,32}.
+  std::string kind;
+  // Unique within the kind, 1 to 256 bytes.
+  std::string name;
+  // Unset: the document is deleted.
+  std::optional<std::string> body;
+};
+
+// One entry of the append-only audit log.
+struct AuditRow {
+  // From 1, ascending; given by the store, ignored by Commit().
+  int64_t id = 0;
+  absl::Time time;
+  // Serialised message; the store does not look into it.
+  std::string entry;
+};
 
 // Changes that become durable together.
 struct StoreBatch {
   // A later record of a job replaces an earlier one.
   std::vector<JobRecord> records;
   std::vector<v1::JobEvent> events;
+  // Names of jobs to forget, with all their events; applied last.
+  std::vector<std::string> deleted_jobs;
+  // In order: a later document of the same kind and name replaces an earlier
+  // one.
+  std::vector<Document> documents;
+  std::vector<AuditRow> audit;
+
+  bool empty() const {
+    return records.empty() && events.empty() && deleted_jobs.empty() &&
+           documents.empty() && audit.empty();
+  }
 };
 
-// Durable jobs and their events. Not thread-safe; calls may block on the disk.
+// Durable jobs with their events, documents and the audit log. Not thread-safe;
+// calls may block on the disk.
 //
 // Guarantees: after Commit() returned OK its batch survives a crash of process
 // or machine; after an error or a crash inside it, all of the batch is there or
@@ -44,6 +78,15 @@ class JobStore {
   // Events with a sequence in (after, last], ascending, at most `limit`.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
       const std::string& job, int64_t after, int64_t last, int limit) = 0;
+
+  // All documents of a kind by name.
+  virtual absl::StatusOr<std::vector<Document>> LoadDocuments(
+      const std::string& kind) = 0;
+
+  // Audit entries with an id below `before` (0: all), newest first, at most
+  // `limit`.
+  virtual absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
+                                                          int limit) = 0;
 };
 
 }  // namespace comera::server

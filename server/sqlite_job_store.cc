@@ -18,6 +18,12 @@ void BindBlob(sqlite3_stmt* statement, int index, const std::string& bytes) {
                     static_cast<int>(bytes.size()), SQLITE_TRANSIENT);
 }
 
+std::string ColumnBytes(sqlite3_stmt* statement, int column) {
+  const void* data = sqlite3_column_blob(statement, column);
+  const int size = sqlite3_column_bytes(statement, column);
+  return std::string(static_cast<const char*>(data), size);
+}
+
 template <typename Message>
 bool ParseColumn(sqlite3_stmt* statement, int column, Message* message) {
   const void* data = sqlite3_column_blob(statement, column);
@@ -77,6 +83,11 @@ SqliteJobStore::~SqliteJobStore() {
   read_events_.reset();
   read_series_.reset();
   delete_event_.reset();
+  delete_job_.reset();
+  delete_events_.reset();
+  put_document_.reset();
+  delete_document_.reset();
+  put_audit_.reset();
   sqlite3_close(db_);
 }
 
@@ -106,8 +117,18 @@ absl::Status SqliteJobStore::PrepareAll() {
       Prepare("SELECT sequence FROM events WHERE job = ? AND series = ? AND "
               "series <> 0 ORDER BY sequence",
               &read_series_));
-  return Prepare("DELETE FROM events WHERE job = ? AND sequence = ?",
-                 &delete_event_);
+  RETURN_IF_ERROR(Prepare("DELETE FROM events WHERE job = ? AND sequence = ?",
+                          &delete_event_));
+  RETURN_IF_ERROR(Prepare("DELETE FROM jobs WHERE name = ?", &delete_job_));
+  RETURN_IF_ERROR(Prepare("DELETE FROM events WHERE job = ?", &delete_events_));
+  RETURN_IF_ERROR(
+      Prepare("INSERT INTO documents (kind, name, body) VALUES (?, ?, ?) "
+              "ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body",
+              &put_document_));
+  RETURN_IF_ERROR(Prepare("DELETE FROM documents WHERE kind = ? AND name = ?",
+                          &delete_document_));
+  return Prepare("INSERT INTO audit (time_micros, entry) VALUES (?, ?)",
+                 &put_audit_);
 }
 
 absl::StatusOr<std::vector<JobRecord>> SqliteJobStore::LoadJobs() {
@@ -205,6 +226,31 @@ absl::Status SqliteJobStore::Thin(const std::string& job, int series) {
   return absl::OkStatus();
 }
 
+absl::Status SqliteJobStore::DeleteJob(const std::string& name) {
+  BindText(delete_events_.get(), 1, name);
+  RETURN_IF_ERROR(Step(delete_events_.get(), "delete a job's events"));
+  counts_.erase(counts_.lower_bound({name, 0}),
+                counts_.lower_bound({name + '\0', 0}));
+  BindText(delete_job_.get(), 1, name);
+  return Step(delete_job_.get(), "delete a job");
+}
+
+absl::Status SqliteJobStore::PutDocument(const Document& document) {
+  sqlite3_stmt* statement =
+      document.body ? put_document_.get() : delete_document_.get();
+  BindText(statement, 1, document.kind);
+  BindText(statement, 2, document.name);
+  if (document.body) BindBlob(statement, 3, *document.body);
+  return Step(statement, "write a document");
+}
+
+absl::Status SqliteJobStore::PutAudit(const AuditRow& row) {
+  sqlite3_stmt* statement = put_audit_.get();
+  sqlite3_bind_int64(statement, 1, absl::ToUnixMicros(row.time));
+  BindBlob(statement, 2, row.entry);
+  return Step(statement, "write the audit log");
+}
+
 absl::Status SqliteJobStore::Apply(const StoreBatch& batch) {
   for (const JobRecord& record : batch.records) {
     RETURN_IF_ERROR(PutRecord(record));
@@ -212,11 +258,18 @@ absl::Status SqliteJobStore::Apply(const StoreBatch& batch) {
   for (const v1::JobEvent& event : batch.events) {
     RETURN_IF_ERROR(PutEvent(event));
   }
+  for (const Document& document : batch.documents) {
+    RETURN_IF_ERROR(PutDocument(document));
+  }
+  for (const AuditRow& row : batch.audit) RETURN_IF_ERROR(PutAudit(row));
+  for (const std::string& name : batch.deleted_jobs) {
+    RETURN_IF_ERROR(DeleteJob(name));
+  }
   return absl::OkStatus();
 }
 
 absl::Status SqliteJobStore::Commit(const StoreBatch& batch) {
-  if (batch.records.empty() && batch.events.empty()) return absl::OkStatus();
+  if (batch.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(SqliteExec(db_, "BEGIN IMMEDIATE"));
   absl::Status status = Apply(batch);
   if (status.ok()) status = SqliteExec(db_, "COMMIT");
@@ -253,6 +306,45 @@ absl::StatusOr<std::vector<v1::JobEvent>> SqliteJobStore::ReadEvents(
   sqlite3_reset(statement);
   RETURN_IF_ERROR(status);
   return events;
+}
+
+absl::StatusOr<std::vector<Document>> SqliteJobStore::LoadDocuments(
+    const std::string& kind) {
+  Statement statement;
+  RETURN_IF_ERROR(
+      Prepare("SELECT name, body FROM documents WHERE kind = ? ORDER BY name",
+              &statement));
+  BindText(statement.get(), 1, kind);
+  std::vector<Document> documents;
+  int code;
+  while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) {
+    documents.push_back({kind, ColumnBytes(statement.get(), 0),
+                         ColumnBytes(statement.get(), 1)});
+  }
+  if (code != SQLITE_DONE) return SqliteError(db_, code, "load documents");
+  return documents;
+}
+
+absl::StatusOr<std::vector<AuditRow>> SqliteJobStore::ReadAudit(int64_t before,
+                                                                int limit) {
+  Statement statement;
+  RETURN_IF_ERROR(
+      Prepare("SELECT id, time_micros, entry FROM audit WHERE id < ? OR ? = 0 "
+              "ORDER BY id DESC LIMIT ?",
+              &statement));
+  sqlite3_bind_int64(statement.get(), 1, before);
+  sqlite3_bind_int64(statement.get(), 2, before);
+  sqlite3_bind_int(statement.get(), 3, limit);
+  std::vector<AuditRow> rows;
+  int code;
+  while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) {
+    rows.push_back(
+        {sqlite3_column_int64(statement.get(), 0),
+         absl::FromUnixMicros(sqlite3_column_int64(statement.get(), 1)),
+         ColumnBytes(statement.get(), 2)});
+  }
+  if (code != SQLITE_DONE) return SqliteError(db_, code, "read the audit log");
+  return rows;
 }
 
 }  // namespace comera::server

@@ -34,6 +34,10 @@ class SqliteJobStore : public JobStore {
                                                        int64_t after,
                                                        int64_t last,
                                                        int limit) override;
+  absl::StatusOr<std::vector<Document>> LoadDocuments(
+      const std::string& kind) override;
+  absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
+                                                  int limit) override;
 
  private:
   struct Finalize {
@@ -52,6 +56,9 @@ class SqliteJobStore : public JobStore {
   absl::Status Apply(const StoreBatch& batch);
   absl::Status PutRecord(const JobRecord& record);
   absl::Status PutEvent(const v1::JobEvent& event);
+  absl::Status DeleteJob(const std::string& name);
+  absl::Status PutDocument(const Document& document);
+  absl::Status PutAudit(const AuditRow& row);
   absl::Status Thin(const std::string& job, int series);
   absl::StatusOr<std::vector<int64_t>> ReadSeries(const std::string& job,
                                                   int series);
@@ -63,6 +70,11 @@ class SqliteJobStore : public JobStore {
   Statement read_events_;
   Statement read_series_;
   Statement delete_event_;
+  Statement delete_job_;
+  Statement delete_events_;
+  Statement put_document_;
+  Statement delete_document_;
+  Statement put_audit_;
   // Samples stored, by job and series, once counted.
   std::map<std::pair<std::string, int>, int> counts_;
 };

@@ -29,6 +29,20 @@ constexpr const char* kSteps[] = {
     R"sql(
       CREATE INDEX samples ON events (job, series, sequence) WHERE series <> 0;
     )sql",
+    // 3: queues, tokens, datasets, sweeps; the audit log.
+    R"sql(
+      CREATE TABLE documents (
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (kind, name)
+      ) WITHOUT ROWID;
+      CREATE TABLE audit (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        time_micros INTEGER NOT NULL,
+        entry BLOB NOT NULL
+      );
+    )sql",
 };
 
 absl::Status ReadVersion(sqlite3* db, int* version) {

@@ -3,6 +3,14 @@
 #include <utility>
 
 namespace comera::server {
+namespace {
+
+template <typename T>
+void Append(std::vector<T> from, std::vector<T>* to) {
+  std::move(from.begin(), from.end(), std::back_inserter(*to));
+}
+
+}  // namespace
 
 StoreThread::StoreThread(JobStore* store, Done on_failure)
     : store_(store), on_failure_(std::move(on_failure)) {
@@ -29,13 +37,9 @@ void StoreThread::Write(StoreBatch batch, Done done) {
   wake_.notify_one();
 }
 
-void StoreThread::ReadEvents(std::string job, int64_t after, int64_t last,
-                             int limit, EventsDone done) {
+void StoreThread::Read(std::function<void(JobStore*)> read) {
   Request request;
-  request.read = [this, job = std::move(job), after, last, limit,
-                  done = std::move(done)] {
-    done(store_->ReadEvents(job, after, last, limit));
-  };
+  request.read = [this, read = std::move(read)] { read(store_); };
   {
     std::lock_guard<std::mutex> lock(mutex_);
     queue_.push_back(std::move(request));
@@ -43,14 +47,23 @@ void StoreThread::ReadEvents(std::string job, int64_t after, int64_t last,
   wake_.notify_one();
 }
 
+void StoreThread::ReadEvents(std::string job, int64_t after, int64_t last,
+                             int limit, EventsDone done) {
+  Read([job = std::move(job), after, last, limit,
+        done = std::move(done)](JobStore* store) {
+    done(store->ReadEvents(job, after, last, limit));
+  });
+}
+
 void StoreThread::CommitGroup(std::vector<Request> group) {
   if (group.empty()) return;
   StoreBatch all;
   for (Request& request : group) {
-    std::move(request.batch.records.begin(), request.batch.records.end(),
-              std::back_inserter(all.records));
-    std::move(request.batch.events.begin(), request.batch.events.end(),
-              std::back_inserter(all.events));
+    Append(std::move(request.batch.records), &all.records);
+    Append(std::move(request.batch.events), &all.events);
+    Append(std::move(request.batch.deleted_jobs), &all.deleted_jobs);
+    Append(std::move(request.batch.documents), &all.documents);
+    Append(std::move(request.batch.audit), &all.audit);
   }
   if (failure_.ok()) {
     failure_ = store_->Commit(all);

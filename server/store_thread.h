@@ -33,6 +33,8 @@ class StoreThread {
   ~StoreThread();
 
   void Write(StoreBatch batch, Done done);
+  // Calls `read` on the store's thread, after the writes before it.
+  void Read(std::function<void(JobStore*)> read);
   void ReadEvents(std::string job, int64_t after, int64_t last, int limit,
                   EventsDone done);
 

@@ -39,6 +39,22 @@ absl::Status FakeJobStore::Commit(const StoreBatch& batch) {
     events_[event.job()].emplace(event.sequence(), event);
     if (IsSample(event)) Thin(event.job(), SampleSeries(event));
   }
+  for (const Document& document : batch.documents) {
+    const auto key = std::make_pair(document.kind, document.name);
+    if (document.body) {
+      documents_[key] = *document.body;
+    } else {
+      documents_.erase(key);
+    }
+  }
+  for (AuditRow row : batch.audit) {
+    row.id = static_cast<int64_t>(audit_.size()) + 1;
+    audit_.push_back(std::move(row));
+  }
+  for (const std::string& name : batch.deleted_jobs) {
+    records_.erase(name);
+    events_.erase(name);
+  }
   return absl::OkStatus();
 }
 
@@ -64,6 +80,27 @@ absl::StatusOr<std::vector<v1::JobEvent>> FakeJobStore::ReadEvents(
     result.push_back(event->second);
   }
   return result;
+}
+
+absl::StatusOr<std::vector<Document>> FakeJobStore::LoadDocuments(
+    const std::string& kind) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Document> documents;
+  for (const auto& [key, body] : documents_) {
+    if (key.first == kind) documents.push_back({kind, key.second, body});
+  }
+  return documents;
+}
+
+absl::StatusOr<std::vector<AuditRow>> FakeJobStore::ReadAudit(int64_t before,
+                                                              int limit) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<AuditRow> rows;
+  for (auto row = audit_.rbegin();
+       row != audit_.rend() && static_cast<int>(rows.size()) < limit; ++row) {
+    if (before == 0 || row->id < before) rows.push_back(*row);
+  }
+  return rows;
 }
 
 void FakeJobStore::FailCommits(absl::Status status) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/job_store.h"
@@ -22,6 +23,10 @@ class FakeJobStore : public JobStore {
                                                        int64_t after,
                                                        int64_t last,
                                                        int limit) override;
+  absl::StatusOr<std::vector<Document>> LoadDocuments(
+      const std::string& kind) override;
+  absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
+                                                  int limit) override;
 
   // Every later commit fails with `status`.
   void FailCommits(absl::Status status);
@@ -36,6 +41,8 @@ class FakeJobStore : public JobStore {
   int commits_ = 0;
   std::map<std::string, JobRecord> records_;
   std::map<std::string, std::map<int64_t, v1::JobEvent>> events_;
+  std::map<std::pair<std::string, std::string>, std::string> documents_;
+  std::vector<AuditRow> audit_;
 };
 
 }  // namespace comera::server

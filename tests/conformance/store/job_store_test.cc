@@ -38,6 +38,14 @@ class FakeView : public JobStore {
                                                        int limit) override {
     return fake_->ReadEvents(job, after, last, limit);
   }
+  absl::StatusOr<std::vector<Document>> LoadDocuments(
+      const std::string& kind) override {
+    return fake_->LoadDocuments(kind);
+  }
+  absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
+                                                  int limit) override {
+    return fake_->ReadAudit(before, limit);
+  }
 
  private:
   std::shared_ptr<FakeJobStore> fake_;
@@ -209,6 +217,65 @@ TEST_P(JobStoreTest, SamplesAreThinnedOtherEventsKept) {
   }
   EXPECT_THAT(sequences, ::testing::Contains(1));
   EXPECT_THAT(sequences, ::testing::Contains(999));
+}
+
+TEST_P(JobStoreTest, DeletedJobIsForgottenWithItsEvents) {
+  StoreBatch batch;
+  batch.records = {Record("jobs/a", 1, "r"), Record("jobs/ab", 2)};
+  batch.events = {Event("jobs/a", 1), Event("jobs/ab", 1)};
+  ASSERT_OK(store_->Commit(batch));
+  StoreBatch deletion;
+  deletion.deleted_jobs = {"jobs/a", "jobs/never"};
+  ASSERT_OK(store_->Commit(deletion));
+  Reopen();
+  ASSERT_THAT(*store_->LoadJobs(), SizeIs(1));
+  EXPECT_THAT(Sequences("jobs/a"), IsEmpty());
+  EXPECT_THAT(Sequences("jobs/ab"), ElementsAre(1));
+  // Its name, serial and request are free again.
+  batch.records.resize(1);
+  batch.events.resize(1);
+  ASSERT_OK(store_->Commit(batch));
+  EXPECT_THAT(Sequences("jobs/a"), ElementsAre(1));
+}
+
+TEST_P(JobStoreTest, DocumentsAreReplacedAndDeletedByKindAndName) {
+  StoreBatch batch;
+  batch.documents = {{"queue", "b", "1"},
+                     {"queue", "a", std::string("\0x", 2)},
+                     {"token", "a", ""},
+                     {"queue", "b", "2"}};
+  ASSERT_OK(store_->Commit(batch));
+  Reopen();
+  const auto queues = *store_->LoadDocuments("queue");
+  ASSERT_THAT(queues, SizeIs(2));
+  EXPECT_EQ(queues[0].name, "a");
+  EXPECT_EQ(queues[0].body, std::string("\0x", 2));
+  EXPECT_EQ(queues[1].name, "b");
+  EXPECT_EQ(queues[1].body, "2");
+  batch.documents = {{"queue", "a", std::nullopt},
+                     {"queue", "never", std::nullopt}};
+  ASSERT_OK(store_->Commit(batch));
+  EXPECT_THAT(*store_->LoadDocuments("queue"), SizeIs(1));
+  EXPECT_THAT(*store_->LoadDocuments("token"), SizeIs(1));
+  EXPECT_THAT(*store_->LoadDocuments("none"), IsEmpty());
+}
+
+TEST_P(JobStoreTest, AuditLogIsReadNewestFirst) {
+  EXPECT_THAT(*store_->ReadAudit(0, 10), IsEmpty());
+  for (int i = 0; i < 3; ++i) {
+    StoreBatch batch;
+    batch.audit = {{0, absl::FromUnixMicros(i), std::string(1, 'a' + i)}};
+    ASSERT_OK(store_->Commit(batch));
+  }
+  Reopen();
+  const auto newest = *store_->ReadAudit(0, 2);
+  ASSERT_THAT(newest, SizeIs(2));
+  EXPECT_EQ(newest[0].entry, "c");
+  EXPECT_EQ(newest[0].time, absl::FromUnixMicros(2));
+  EXPECT_EQ(newest[1].entry, "b");
+  const auto rest = *store_->ReadAudit(newest[1].id, 10);
+  ASSERT_THAT(rest, SizeIs(1));
+  EXPECT_EQ(rest[0].entry, "a");
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest,

@@ -1,0 +1,62 @@
+// Who calls, and what they may do.
+#ifndef COMERA_SERVER_ACCESS_H_
+#define COMERA_SERVER_ACCESS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::server {
+
+enum class Permission {
+  // Read jobs, queues, workers, datasets and sweeps.
+  kView,
+  // Create jobs, sweeps and datasets; change or stop one's own.
+  kUse,
+  // Change what belongs to others: their jobs, queues, workers, tokens.
+  kAdminister,
+  // Be a worker.
+  kWork,
+};
+
+// The authenticated caller of one RPC.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  // Name of the user; empty where the server asks for no token.
+  virtual const std::string& user() const = 0;
+  // PermissionDenied: not on this queue (empty: on the server as a whole).
+  virtual absl::Status Check(Permission permission,
+                             const std::string& queue) const = 0;
+  // Check(kUse) for what `owner` created, Check(kAdminister) for others'.
+  absl::Status CheckOwner(const std::string& owner,
+                          const std::string& queue) const {
+    return Check(owner == user() ? Permission::kUse : Permission::kAdminister,
+                 queue);
+  }
+};
+
+// Finds out who calls. Thread-safe; does not block.
+class AccessControl {
+ public:
+  virtual ~AccessControl() = default;
+  // Unauthenticated: no token, a wrong or an expired one. ResourceExhausted:
+  // the caller's rate limit.
+  virtual absl::StatusOr<std::unique_ptr<Caller>> Identify(
+      const grpc::CallbackServerContext& context) = 0;
+};
+
+// For a server without tokens, which listens on loopback only: everybody may
+// do everything.
+class OpenAccess : public AccessControl {
+ public:
+  absl::StatusOr<std::unique_ptr<Caller>> Identify(
+      const grpc::CallbackServerContext& context) override;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_ACCESS_H_
