@@ -100,8 +100,9 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
 }
 
 absl::Status ComeraServer::Serve() {
-  training_ = std::make_unique<TrainingService>(host_.get());
-  worker_ = std::make_unique<WorkerService>(host_.get());
+  access_ = std::make_unique<OpenAccess>();
+  training_ = std::make_unique<TrainingService>(host_.get(), access_.get());
+  worker_ = std::make_unique<WorkerService>(host_.get(), access_.get());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access.h"
 #include "server/coordinator_host.h"
 #include "server/data_dir_lock.h"
 #include "server/id_source.h"
@@ -58,10 +59,11 @@ class ComeraServer {
   absl::Status Serve();
 
   const Options options_;
-  // Destroyed last to first: server, services, host, store, lock.
+  // Destroyed last to first: server, services, access, host, store, lock.
   DataDirLock lock_;
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<CoordinatorHost> host_;
+  std::unique_ptr<AccessControl> access_;
   std::unique_ptr<TrainingService> training_;
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<grpc::Server> server_;

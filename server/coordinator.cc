@@ -55,10 +55,16 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
 }
 
 absl::StatusOr<v1::Job> Coordinator::Submit(const v1::CreateJobRequest& request,
-                                            absl::Time now, Effects* effects) {
+                                            absl::Time now, Effects* effects,
+                                            const Submitter& submitter) {
   const v1::JobSpec spec = WithDefaults(request.spec());
   if (!request.request_id().empty()) {
     if (JobEntry* same = jobs_.FindRequest(request.request_id())) {
+      if (same->job().user() != submitter.user) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("request_id \"", request.request_id(),
+                         "\" was used by somebody else"));
+      }
       if (Deterministic(same->job().spec()) == Deterministic(spec)) {
         return same->job();
       }
@@ -81,6 +87,8 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::CreateJobRequest& request,
   job.set_name(name);
   *job.mutable_spec() = spec;
   job.set_request_id(request.request_id());
+  job.set_user(submitter.user);
+  job.set_sweep(submitter.sweep);
   *job.mutable_create_time() = ToTimestamp(now);
   JobEntry& entry = *jobs_.Add(std::move(record));
   SetState(entry, v1::QUEUED, "waiting to be scheduled", now, effects);

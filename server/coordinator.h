@@ -19,6 +19,14 @@
 
 namespace comera::server {
 
+// Who asks for a job.
+struct Submitter {
+  // Empty where the server asks for no token.
+  std::string user;
+  // `sweeps/{sweep}`; empty: a person or program asks itself.
+  std::string sweep;
+};
+
 // Decides what happens to jobs: a state machine over submissions, workers'
 // reports and time.
 //
@@ -65,10 +73,11 @@ class Coordinator {
   // The records of an earlier coordinator; once, before anything else.
   void Load(std::vector<JobRecord> records, absl::Time now);
 
-  // InvalidArgument: the request_id belongs to another spec.
+  // InvalidArgument: the request_id belongs to another spec or another user.
   // ResourceExhausted: the queue is full. The spec must be valid.
   absl::StatusOr<v1::Job> Submit(const v1::CreateJobRequest& request,
-                                 absl::Time now, Effects* effects);
+                                 absl::Time now, Effects* effects,
+                                 const Submitter& submitter = Submitter());
 
   // NotFound.
   absl::StatusOr<v1::Job> Cancel(const std::string& name,

@@ -155,12 +155,13 @@ void CoordinatorHost::TickNow() {
 }
 
 void CoordinatorHost::CreateJob(v1::CreateJobRequest request,
-                                Callback<v1::Job> done) {
-  loop_->Post([this, request = std::move(request), done = std::move(done)] {
+                                Callback<v1::Job> done, Submitter submitter) {
+  loop_->Post([this, request = std::move(request), done = std::move(done),
+               submitter = std::move(submitter)] {
     if (stopping_) return done(Stopping());
     Effects effects;
     absl::StatusOr<v1::Job> job =
-        coordinator_.Submit(request, clock_->Now(), &effects);
+        coordinator_.Submit(request, clock_->Now(), &effects, submitter);
     // Also an answer that changes nothing waits for what it tells of.
     Apply(std::move(effects), [job, done](const absl::Status& status) {
       done(status.ok() ? job : absl::UnavailableError(status.message()));
@@ -191,10 +192,11 @@ void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {
 }
 
 void CoordinatorHost::ListJobs(v1::ListJobsRequest request,
+                               JobDirectory::Filter visible,
                                Callback<v1::ListJobsResponse> done) {
-  loop_->Post([this, request = std::move(request), done = std::move(done)] {
-    done(directory_.List(request));
-  });
+  loop_->Post(
+      [this, request = std::move(request), visible = std::move(visible),
+       done = std::move(done)] { done(directory_.List(request, visible)); });
 }
 
 void CoordinatorHost::ListWorkers(Callback<v1::ListWorkersResponse> done) {

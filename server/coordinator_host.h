@@ -55,9 +55,11 @@ class CoordinatorHost {
   ~CoordinatorHost();
 
   // Any thread.
-  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done);
+  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done,
+                 Submitter submitter = Submitter());
   void GetJob(std::string name, Callback<v1::Job> done);
-  void ListJobs(v1::ListJobsRequest request,
+  // Only jobs that are `visible`.
+  void ListJobs(v1::ListJobsRequest request, JobDirectory::Filter visible,
                 Callback<v1::ListJobsResponse> done);
   void CancelJob(std::string name, std::string reason, Callback<v1::Job> done);
   void ListWorkers(Callback<v1::ListWorkersResponse> done);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "proto/resource_names.h"
 #include "server/artifact_files.h"
 #include "server/loop_stream.h"
@@ -14,9 +15,9 @@ constexpr size_t kChunkBytes = 256 << 10;
 
 class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
  public:
-  DownloadStream(CoordinatorHost* host,
+  DownloadStream(CoordinatorHost* host, std::shared_ptr<const Caller> caller,
                  const v1::DownloadArtifactRequest& request)
-      : LoopStream(host), request_(request) {}
+      : LoopStream(host), caller_(std::move(caller)), request_(request) {}
 
  private:
   struct Chunk {
@@ -36,6 +37,8 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     if (entry == nullptr) {
       return absl::NotFoundError(absl::StrCat("no job ", JobName(ids->first)));
     }
+    RETURN_IF_ERROR(
+        caller_->Check(Permission::kView, entry->job->spec().queue()));
     for (const v1::Artifact& model : entry->job->models()) {
       if (model.name() != request_.name()) continue;
       for (const v1::ArtifactFile& file : model.files()) {
@@ -99,6 +102,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     if (listener_ != 0) host().RemoveListener("", listener_);
   }
 
+  const std::shared_ptr<const Caller> caller_;
   const v1::DownloadArtifactRequest request_;
   v1::ArtifactFile file_;
   std::unique_ptr<ArtifactDownload> download_;
@@ -109,8 +113,10 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* StartDownload(
-    CoordinatorHost* host, const v1::DownloadArtifactRequest& request) {
-  return DownloadStream::Start(std::make_shared<DownloadStream>(host, request));
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    const v1::DownloadArtifactRequest& request) {
+  return DownloadStream::Start(
+      std::make_shared<DownloadStream>(host, std::move(caller), request));
 }
 
 }  // namespace comera::server

@@ -63,7 +63,7 @@ const JobDirectory::Entry* JobDirectory::Find(const std::string& name) const {
 }
 
 absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(
-    const v1::ListJobsRequest& request) const {
+    const v1::ListJobsRequest& request, const Filter& visible) const {
   if (request.page_size() < 0 || request.page_size() > kMaxPage) {
     return absl::InvalidArgumentError(
         absl::StrCat("page_size: must be 0 to ", kMaxPage));
@@ -92,6 +92,7 @@ absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(
     --it;
     const v1::Job& job = *Find(it->second)->job;
     if (states != 0 && (states >> job.state() & 1) == 0) continue;
+    if (!visible(job)) continue;
     if (response.jobs_size() == size || bytes > kMaxPageBytes) {
       response.set_next_page_token(Token(last, states));
       break;

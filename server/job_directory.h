@@ -2,6 +2,7 @@
 #define COMERA_SERVER_JOB_DIRECTORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,11 +31,14 @@ class JobDirectory {
   // Null if unknown.
   const Entry* Find(const std::string& name) const;
 
-  // Newest first; a page may hold fewer jobs than asked for when they are
-  // large. InvalidArgument: page_size, page_token or states; a token
-  // belongs to the states that it was made with.
-  absl::StatusOr<v1::ListJobsResponse> List(
-      const v1::ListJobsRequest& request) const;
+  // Whether the asker may see the job.
+  using Filter = std::function<bool(const v1::Job&)>;
+
+  // Newest first, without those that are not `visible`; a page may hold fewer
+  // jobs than asked for when they are large. InvalidArgument: page_size,
+  // page_token or states; a token belongs to the states that it was made with.
+  absl::StatusOr<v1::ListJobsResponse> List(const v1::ListJobsRequest& request,
+                                            const Filter& visible) const;
 
  private:
   std::map<std::string, Entry> entries_;

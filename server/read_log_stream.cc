@@ -14,8 +14,10 @@ constexpr size_t kChunkBytes = 64 << 10;
 
 class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
  public:
-  ReadLogStream(CoordinatorHost* host, const v1::ReadLogRequest& request)
+  ReadLogStream(CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+                const v1::ReadLogRequest& request)
       : LoopStream(host),
+        caller_(std::move(caller)),
         request_(request),
         epoch_(request.epoch()),
         offset_(request.offset()) {}
@@ -38,9 +40,13 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     if (request_.offset() < 0) {
       return End(InvalidField("offset", "must not be negative"));
     }
-    if (host().directory().Find(request_.name()) == nullptr) {
+    const JobDirectory::Entry* entry = host().directory().Find(request_.name());
+    if (entry == nullptr) {
       return End(absl::NotFoundError(absl::StrCat("no job ", request_.name())));
     }
+    const absl::Status status =
+        caller_->Check(Permission::kView, entry->job->spec().queue());
+    if (!status.ok()) return End(status);
     std::weak_ptr<ReadLogStream> weak = Self();
     listener_ = host().AddListener(request_.name(), [weak] {
       if (auto self = weak.lock()) self->Wake();
@@ -93,6 +99,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     if (listener_ != 0) host().RemoveListener(request_.name(), listener_);
   }
 
+  const std::shared_ptr<const Caller> caller_;
   const v1::ReadLogRequest request_;
   int64_t epoch_;
   int64_t offset_;
@@ -107,8 +114,10 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
 }  // namespace
 
 grpc::ServerWriteReactor<v1::ReadLogResponse>* StartReadLog(
-    CoordinatorHost* host, const v1::ReadLogRequest& request) {
-  return ReadLogStream::Start(std::make_shared<ReadLogStream>(host, request));
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    const v1::ReadLogRequest& request) {
+  return ReadLogStream::Start(
+      std::make_shared<ReadLogStream>(host, std::move(caller), request));
 }
 
 }  // namespace comera::server

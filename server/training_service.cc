@@ -8,6 +8,7 @@
 #include "proto/job_defaults.h"
 #include "proto/job_validation.h"
 #include "proto/resource_names.h"
+#include "server/refused_stream.h"
 #include "server/rpc_errors.h"
 #include "server/training_streams.h"
 
@@ -58,15 +59,24 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
     grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
     v1::Job* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto caller = Admit(access_, *context, reactor);
+  if (caller == nullptr) return reactor;
   if (absl::Status status = CheckCreate(*request); !status.ok()) {
     return Refuse(reactor, status);
   }
+  const v1::JobSpec spec = WithDefaults(request->spec());
+  if (absl::Status status = caller->Check(Permission::kUse, spec.queue());
+      !status.ok()) {
+    return Refuse(reactor, status);
+  }
   if (request->validate_only()) {
-    *response->mutable_spec() = WithDefaults(request->spec());
+    *response->mutable_spec() = spec;
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
-  host_->CreateJob(*request, Finisher(reactor, response));
+  Submitter submitter;
+  submitter.user = caller->user();
+  host_->CreateJob(*request, Finisher(reactor, response), submitter);
   return reactor;
 }
 
@@ -74,10 +84,19 @@ grpc::ServerUnaryReactor* TrainingService::GetJob(
     grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
     v1::Job* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto caller = Admit(access_, *context, reactor);
+  if (caller == nullptr) return reactor;
   if (absl::Status status = CheckName(request->name()); !status.ok()) {
     return Refuse(reactor, status);
   }
-  host_->GetJob(request->name(), Finisher(reactor, response));
+  host_->GetJob(request->name(), [=](absl::StatusOr<v1::Job> job) {
+    absl::Status status = job.status();
+    if (status.ok()) {
+      status = caller->Check(Permission::kView, job->spec().queue());
+    }
+    if (status.ok()) *response = *std::move(job);
+    reactor->Finish(ToRpcStatus(status));
+  });
   return reactor;
 }
 
@@ -85,7 +104,14 @@ grpc::ServerUnaryReactor* TrainingService::ListJobs(
     grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
     v1::ListJobsResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  host_->ListJobs(*request, Finisher(reactor, response));
+  const auto caller = Admit(access_, *context, reactor);
+  if (caller == nullptr) return reactor;
+  host_->ListJobs(
+      *request,
+      [caller](const v1::Job& job) {
+        return caller->Check(Permission::kView, job.spec().queue()).ok();
+      },
+      Finisher(reactor, response));
   return reactor;
 }
 
@@ -93,37 +119,66 @@ grpc::ServerUnaryReactor* TrainingService::CancelJob(
     grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
     v1::Job* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto caller = Admit(access_, *context, reactor);
+  if (caller == nullptr) return reactor;
   if (absl::Status status = CheckName(request->name()); !status.ok()) {
     return Refuse(reactor, status);
   }
   if (request->reason().size() > kMaxReasonBytes) {
     return Refuse(reactor, InvalidField("reason", "at most 1024 bytes"));
   }
-  host_->CancelJob(request->name(), request->reason(),
-                   Finisher(reactor, response));
+  WithOwnJob(request->name(), caller, reactor, [=] {
+    host_->CancelJob(request->name(), request->reason(),
+                     Finisher(reactor, response));
+  });
   return reactor;
+}
+
+void TrainingService::WithOwnJob(const std::string& name,
+                                 std::shared_ptr<const Caller> caller,
+                                 grpc::ServerUnaryReactor* reactor,
+                                 std::function<void()> then) {
+  // A job's owner and queue do not change, so what is found holds later.
+  host_->GetJob(name, [=](const absl::StatusOr<v1::Job>& job) {
+    absl::Status status = job.status();
+    if (status.ok())
+      status = caller->CheckOwner(job->user(), job->spec().queue());
+    if (status.ok()) return then();
+    reactor->Finish(ToRpcStatus(status));
+  });
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* TrainingService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
-  return StartWatch(host_, *request);
+  auto caller = access_->Identify(*context);
+  if (!caller.ok()) return RefuseStream<v1::WatchJobResponse>(caller.status());
+  return StartWatch(host_, *std::move(caller), *request);
 }
 
 grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
     grpc::CallbackServerContext* context, const v1::ReadLogRequest* request) {
-  return StartReadLog(host_, *request);
+  auto caller = access_->Identify(*context);
+  if (!caller.ok()) return RefuseStream<v1::ReadLogResponse>(caller.status());
+  return StartReadLog(host_, *std::move(caller), *request);
 }
 
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>*
 TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
                                   const v1::DownloadArtifactRequest* request) {
-  return StartDownload(host_, *request);
+  auto caller = access_->Identify(*context);
+  if (!caller.ok()) {
+    return RefuseStream<v1::DownloadArtifactResponse>(caller.status());
+  }
+  return StartDownload(host_, *std::move(caller), *request);
 }
 
 grpc::ServerUnaryReactor* TrainingService::ListWorkers(
     grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
     v1::ListWorkersResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (Admit(access_, *context, Permission::kView, "", reactor) == nullptr) {
+    return reactor;
+  }
   host_->ListWorkers(Finisher(reactor, response));
   return reactor;
 }
@@ -132,6 +187,7 @@ grpc::ServerUnaryReactor* TrainingService::GetServerInfo(
     grpc::CallbackServerContext* context,
     const v1::GetServerInfoRequest* request, v1::ServerInfo* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (Admit(access_, *context, reactor) == nullptr) return reactor;
   response->set_version(kVersion);
   reactor->Finish(grpc::Status::OK);
   return reactor;

@@ -1,7 +1,12 @@
 #ifndef COMERA_SERVER_TRAINING_SERVICE_H_
 #define COMERA_SERVER_TRAINING_SERVICE_H_
 
+#include <functional>
+#include <memory>
+#include <string>
+
 #include "comera/v1/training_service.grpc.pb.h"
+#include "server/access.h"
 #include "server/coordinator_host.h"
 
 namespace comera::server {
@@ -10,8 +15,9 @@ namespace comera::server {
 // Thread-safe; never blocks a gRPC thread. Errors: training_service.proto.
 class TrainingService : public v1::TrainingService::CallbackService {
  public:
-  // `host` must outlive the server.
-  explicit TrainingService(CoordinatorHost* host) : host_(host) {}
+  // Both must outlive the server.
+  TrainingService(CoordinatorHost* host, AccessControl* access)
+      : host_(host), access_(access) {}
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
                                       const v1::CreateJobRequest* request,
@@ -44,7 +50,14 @@ class TrainingService : public v1::TrainingService::CallbackService {
       v1::ServerInfo* response) override;
 
  private:
+  // `then` runs if the job is the caller's, or he administers its queue; else
+  // `reactor` is finished with the refusal.
+  void WithOwnJob(const std::string& name, std::shared_ptr<const Caller> caller,
+                  grpc::ServerUnaryReactor* reactor,
+                  std::function<void()> then);
+
   CoordinatorHost* const host_;
+  AccessControl* const access_;
 };
 
 }  // namespace comera::server

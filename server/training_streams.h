@@ -4,17 +4,22 @@
 
 #include "comera/v1/training_service.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access.h"
 #include "server/coordinator_host.h"
 
 namespace comera::server {
 
-// Each returns a reactor that deletes itself. `host` must outlive the server.
+// Each returns a reactor that deletes itself and ends with PermissionDenied
+// unless `caller` may see the job. `host` must outlive the server.
 grpc::ServerWriteReactor<v1::WatchJobResponse>* StartWatch(
-    CoordinatorHost* host, const v1::WatchJobRequest& request);
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    const v1::WatchJobRequest& request);
 grpc::ServerWriteReactor<v1::ReadLogResponse>* StartReadLog(
-    CoordinatorHost* host, const v1::ReadLogRequest& request);
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    const v1::ReadLogRequest& request);
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* StartDownload(
-    CoordinatorHost* host, const v1::DownloadArtifactRequest& request);
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    const v1::DownloadArtifactRequest& request);
 
 }  // namespace comera::server
 

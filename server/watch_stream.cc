@@ -13,8 +13,9 @@ constexpr int kBackfillPage = 200;
 
 class WatchStream : public LoopStream<v1::WatchJobResponse> {
  public:
-  WatchStream(CoordinatorHost* host, const v1::WatchJobRequest& request)
-      : LoopStream(host), request_(request) {}
+  WatchStream(CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+              const v1::WatchJobRequest& request)
+      : LoopStream(host), caller_(std::move(caller)), request_(request) {}
 
  private:
   std::shared_ptr<WatchStream> Self() {
@@ -32,6 +33,9 @@ class WatchStream : public LoopStream<v1::WatchJobResponse> {
     if (entry == nullptr) {
       return End(absl::NotFoundError(absl::StrCat("no job ", request_.name())));
     }
+    const absl::Status status =
+        caller_->Check(Permission::kView, entry->job->spec().queue());
+    if (!status.ok()) return End(status);
     std::weak_ptr<WatchStream> weak = Self();
     auto wake = [weak] {
       if (auto self = weak.lock()) self->Wake();
@@ -71,6 +75,7 @@ class WatchStream : public LoopStream<v1::WatchJobResponse> {
     if (listener_ != 0) host().RemoveListener("", listener_);
   }
 
+  const std::shared_ptr<const Caller> caller_;
   const v1::WatchJobRequest request_;
   std::unique_ptr<Subscription> subscription_;
   int64_t listener_ = 0;
@@ -80,8 +85,10 @@ class WatchStream : public LoopStream<v1::WatchJobResponse> {
 }  // namespace
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* StartWatch(
-    CoordinatorHost* host, const v1::WatchJobRequest& request) {
-  return WatchStream::Start(std::make_shared<WatchStream>(host, request));
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    const v1::WatchJobRequest& request) {
+  return WatchStream::Start(
+      std::make_shared<WatchStream>(host, std::move(caller), request));
 }
 
 }  // namespace comera::server

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/status_macros.h"
+#include "server/refused_stream.h"
 #include "server/rpc_errors.h"
 
 namespace comera::server {
@@ -33,15 +35,30 @@ class SynchronizeReactor : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
+absl::Status WorkerService::CheckWorker(
+    const grpc::CallbackServerContext& context) {
+  const auto caller = access_->Identify(context);
+  RETURN_IF_ERROR(caller.status());
+  return (*caller)->Check(Permission::kWork, "");
+}
+
 grpc::ServerUnaryReactor* WorkerService::Synchronize(
     grpc::CallbackServerContext* context, const v1::SynchronizeRequest* request,
     v1::SynchronizeResponse* response) {
+  if (absl::Status status = CheckWorker(*context); !status.ok()) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(ToRpcStatus(status));
+    return reactor;
+  }
   return new SynchronizeReactor(host_, *request, response);
 }
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>*
 WorkerService::UploadArtifact(grpc::CallbackServerContext* context,
                               v1::UploadArtifactResponse* response) {
+  if (absl::Status status = CheckWorker(*context); !status.ok()) {
+    return RefuseUpload<v1::UploadArtifactRequest>(status);
+  }
   return StartUpload(host_);
 }
 

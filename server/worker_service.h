@@ -2,6 +2,7 @@
 #define COMERA_SERVER_WORKER_SERVICE_H_
 
 #include "comera/v1/worker_service.grpc.pb.h"
+#include "server/access.h"
 #include "server/coordinator_host.h"
 
 namespace comera::server {
@@ -10,8 +11,9 @@ namespace comera::server {
 // thread. Errors: worker_service.proto.
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
-  // `host` must outlive the server.
-  explicit WorkerService(CoordinatorHost* host) : host_(host) {}
+  // Both must outlive the server.
+  WorkerService(CoordinatorHost* host, AccessControl* access)
+      : host_(host), access_(access) {}
 
   grpc::ServerUnaryReactor* Synchronize(
       grpc::CallbackServerContext* context,
@@ -22,7 +24,11 @@ class WorkerService : public v1::WorkerService::CallbackService {
       v1::UploadArtifactResponse* response) override;
 
  private:
+  // OK: the caller is a worker.
+  absl::Status CheckWorker(const grpc::CallbackServerContext& context);
+
   CoordinatorHost* const host_;
+  AccessControl* const access_;
 };
 
 // Receives one file; deletes itself.
