@@ -177,6 +177,11 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
   if (checkpoint.every_steps() == 0) checkpoint.set_every_steps(100);
   if (checkpoint.keep() == 0) checkpoint.set_keep(2);
+  if (!checkpoint.has_replicas()) checkpoint.set_replicas(1);
+  if (!checkpoint.has_durable()) checkpoint.set_durable(true);
+  if (!checkpoint.has_snapshot_every_steps()) {
+    checkpoint.set_snapshot_every_steps(10);
+  }
   return spec;
 }
 

@@ -1,6 +1,8 @@
 #include "proto/job_validation.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -175,6 +177,22 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
   check.Range("retries.infrastructure", spec.retries().infrastructure(), 0,
               1000);
   check.Range("retries.training", spec.retries().training(), 0, 1000);
+  std::set<int> budgets;
+  for (int i = 0; i < spec.retries().classes_size(); ++i) {
+    const v1::ClassBudget& budget = spec.retries().classes(i);
+    const std::string field = absl::StrCat("retries.classes[", i, "]");
+    const v1::FailureClass failure_class = budget.failure_class();
+    check.That(v1::FailureClass_IsValid(failure_class) &&
+                   failure_class != v1::FAILURE_CLASS_UNSPECIFIED &&
+                   failure_class != v1::USER && failure_class != v1::DATA &&
+                   failure_class != v1::PREEMPTED,
+               field + ".failure_class",
+               "must be a class that can be tried again: not USER, DATA or "
+               "PREEMPTED");
+    check.That(budgets.insert(failure_class).second, field + ".failure_class",
+               "is there twice");
+    check.Range(field + ".retries", budget.retries(), 0, 1000);
+  }
   if (spec.has_time_limit()) {
     const auto& limit = spec.time_limit();
     const bool positive = limit.seconds() >= 0 && limit.nanos() >= 0 &&
@@ -186,6 +204,9 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
   check.Range("checkpoint.every_steps", spec.checkpoint().every_steps(), 1,
               kMaxSteps);
   check.Range("checkpoint.keep", spec.checkpoint().keep(), 2, 1000);
+  check.Range("checkpoint.replicas", spec.checkpoint().replicas(), 0, 8);
+  check.Range("checkpoint.snapshot_every_steps",
+              spec.checkpoint().snapshot_every_steps(), 0, kMaxSteps);
 }
 
 // Targets that no ranks can reach. The rest of the spec is sound.

@@ -45,6 +45,9 @@ TEST(JobDefaultsTest, FillsWhatTheProtoDocuments) {
   EXPECT_EQ(spec.retries().training(), 0);
   EXPECT_EQ(spec.checkpoint().every_steps(), 100);
   EXPECT_EQ(spec.checkpoint().keep(), 2);
+  EXPECT_EQ(spec.checkpoint().replicas(), 1);
+  EXPECT_EQ(spec.checkpoint().snapshot_every_steps(), 10);
+  EXPECT_TRUE(spec.checkpoint().durable());
 
   const v1::JobSpec lm = WithDefaults(MaskedLmSpec());
   EXPECT_EQ(lm.data().mask_probability(), 0.15);

@@ -211,6 +211,26 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
       {"checkpoint.every_steps",
        [](Spec& s) { s.mutable_checkpoint()->set_every_steps(-1); }},
       {"checkpoint.keep", [](Spec& s) { s.mutable_checkpoint()->set_keep(1); }},
+      {"checkpoint.replicas",
+       [](Spec& s) { s.mutable_checkpoint()->set_replicas(9); }},
+      {"checkpoint.snapshot_every_steps",
+       [](Spec& s) { s.mutable_checkpoint()->set_snapshot_every_steps(-1); }},
+      {"retries.classes[0].failure_class",
+       [](Spec& s) {
+         s.mutable_retries()->add_classes()->set_failure_class(v1::USER);
+       }},
+      {"retries.classes[1].failure_class",
+       [](Spec& s) {
+         for (int i = 0; i < 2; ++i) {
+           s.mutable_retries()->add_classes()->set_failure_class(v1::NODE_LOST);
+         }
+       }},
+      {"retries.classes[0].retries",
+       [](Spec& s) {
+         v1::ClassBudget& budget = *s.mutable_retries()->add_classes();
+         budget.set_failure_class(v1::NODE_LOST);
+         budget.set_retries(-1);
+       }},
       {"99",  // a field of another version
        [](Spec& s) {
          s.GetReflection()->MutableUnknownFields(&s)->AddVarint(99, 1);
