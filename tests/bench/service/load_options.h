@@ -1,0 +1,36 @@
+#ifndef COMERA_TESTS_BENCH_SERVICE_LOAD_OPTIONS_H_
+#define COMERA_TESTS_BENCH_SERVICE_LOAD_OPTIONS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::bench {
+
+struct LoadOptions {
+  int submissions = 20000;
+  // Each has one submission under way.
+  int clients = 32;
+  // Each asks for one job's state once a second.
+  int pollers = 1000;
+  int watchers = 5000;
+  // Jobs that train (their worker is played) and are watched.
+  int watched_jobs = 50;
+  // Each of them reports once in this time.
+  absl::Duration report_interval = absl::Seconds(1);
+  // How long polling and watching are measured, each.
+  absl::Duration phase = absl::Seconds(20);
+  int connections = 16;
+};
+
+using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
+
+// That many connections, shared by nobody else.
+Channels Connect(const std::string& address, int connections);
+
+}  // namespace comera::bench
+
+#endif  // COMERA_TESTS_BENCH_SERVICE_LOAD_OPTIONS_H_

@@ -1,0 +1,54 @@
+// The comera-server whose work is measured.
+#ifndef COMERA_TESTS_BENCH_SERVICE_SERVER_PROCESS_H_
+#define COMERA_TESTS_BENCH_SERVICE_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace comera::bench {
+
+struct ProcessFigures {
+  int64_t resident_bytes = 0;
+  int64_t peak_resident_bytes = 0;
+  double cpu_seconds = 0;
+};
+
+// What the kernel tells about a process. NotFound: it is gone.
+absl::StatusOr<ProcessFigures> ReadFigures(pid_t pid);
+
+// A comera-server on loopback with a fresh folder, or one that runs already.
+// The destructor ends what Start() began and removes the folder.
+class ServerProcess {
+ public:
+  // `binary`: the program; `parent`: where the folder is made; `flags`: more of
+  // its own. Unavailable: it did not come up; the message has its log.
+  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(
+      const std::string& binary, const std::string& parent,
+      const std::vector<std::string>& flags);
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  const std::string& address() const { return address_; }
+  absl::StatusOr<ProcessFigures> Figures() const { return ReadFigures(pid_); }
+  // Of the store with its write-ahead log.
+  int64_t StoreBytes() const;
+
+ private:
+  ServerProcess() = default;
+  absl::Status AwaitAddress();
+
+  std::string folder_;
+  std::string address_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace comera::bench
+
+#endif  // COMERA_TESTS_BENCH_SERVICE_SERVER_PROCESS_H_
