@@ -17,9 +17,11 @@ packages=(
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
   # Store, checksums, text, compression.
-  libsqlite3-dev libssl-dev libicu-dev zlib1g-dev
+  libsqlite3-dev libpqxx-dev libssl-dev libicu-dev zlib1g-dev
   # Tests and benchmarks.
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
+  # A PostgreSQL that the store's tests start by themselves.
+  postgresql
   # The quickstart trains on C/C++ headers and Python's standard library.
   libc6-dev libstdc++-12-dev linux-libc-dev python3
   # deploy/gpu_bundle.sh.

@@ -20,10 +20,19 @@ int SampleSeries(const v1::JobEvent& event) {
 
 bool IsSample(const v1::JobEvent& event) { return SampleSeries(event) != 0; }
 
-std::vector<int64_t> ThinSeries(const std::vector<int64_t>& sequences) {
+std::vector<int64_t> ThinSeries(const std::vector<int64_t>& sequences,
+                                int keep) {
   std::vector<int64_t> doomed;
-  for (size_t i = 1; i + 1 < sequences.size(); i += 2) {
-    doomed.push_back(sequences[i]);
+  const int64_t total = static_cast<int64_t>(sequences.size());
+  for (int shift = 0;
+       shift < 63 && total - static_cast<int64_t>(doomed.size()) > keep;
+       ++shift) {
+    doomed.clear();
+    for (int64_t i = 1; i + 1 < total; ++i) {
+      const bool first_of_bucket =
+          sequences[i] >> shift != sequences[i - 1] >> shift;
+      if (!first_of_bucket) doomed.push_back(sequences[i]);
+    }
   }
   return doomed;
 }

@@ -16,9 +16,15 @@ bool IsSample(const v1::JobEvent& event);
 // Stored number of the series; 0 for events that are kept for ever.
 int SampleSeries(const v1::JobEvent& event);
 
-// Of a series' sequence numbers (ascending), those to delete so that about half
-// remain: every second one, but never the first or the last.
-std::vector<int64_t> ThinSeries(const std::vector<int64_t>& sequences);
+// Of a series' sequence numbers (ascending), those to delete so that at most
+// `keep` (at least 3) remain. Sequence numbers are cut into buckets whose width
+// is the least power of two for which that holds; the first sample of each
+// bucket stays, and the last of all. As wide buckets are unions of narrow ones,
+// what stays does not depend on how often the series was thinned before, and
+// its resolution is the same over the whole run: however long the run, no part
+// of it is forgotten.
+std::vector<int64_t> ThinSeries(const std::vector<int64_t>& sequences,
+                                int keep);
 
 }  // namespace comera::server
 

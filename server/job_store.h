@@ -59,7 +59,7 @@ struct StoreBatch {
 // or machine; after an error or a crash inside it, all of the batch is there or
 // nothing of it. Events that are not samples (event_retention.h) are kept for
 // ever; of each job's series of samples at most `max_samples` stay, always with
-// the first and the last.
+// the first and the last, evenly over the job's life.
 //
 // Errors of all methods: DataLoss when the stored data are damaged,
 // ResourceExhausted when the disk is full, Unavailable for other IO errors.
@@ -79,7 +79,7 @@ class JobStore {
   virtual absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
       const std::string& job, int64_t after, int64_t last, int limit) = 0;
 
-  // All documents of a kind by name.
+  // All documents of a kind by name; of an empty kind: all, by kind and name.
   virtual absl::StatusOr<std::vector<Document>> LoadDocuments(
       const std::string& kind) = 0;
 

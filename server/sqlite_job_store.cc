@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/job_state.h"
 #include "server/event_retention.h"
 #include "server/sqlite_schema.h"
 
@@ -171,6 +172,7 @@ absl::Status SqliteJobStore::PutRecord(const JobRecord& record) {
     BindText(statement, 4, record.job().request_id());
   }
   BindBlob(statement, 5, record.SerializeAsString());
+  if (IsFinal(record.job().state())) ForgetCounts(record.job().name());
   return Step(statement, "write a job");
 }
 
@@ -215,7 +217,7 @@ absl::StatusOr<std::vector<int64_t>> SqliteJobStore::ReadSeries(
 
 absl::Status SqliteJobStore::Thin(const std::string& job, int series) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> all, ReadSeries(job, series));
-  const std::vector<int64_t> doomed = ThinSeries(all);
+  const std::vector<int64_t> doomed = ThinSeries(all, options_.max_samples / 2);
   for (int64_t sequence : doomed) {
     sqlite3_stmt* statement = delete_event_.get();
     BindText(statement, 1, job);
@@ -226,11 +228,15 @@ absl::Status SqliteJobStore::Thin(const std::string& job, int series) {
   return absl::OkStatus();
 }
 
+void SqliteJobStore::ForgetCounts(const std::string& job) {
+  counts_.erase(counts_.lower_bound({job, 0}),
+                counts_.lower_bound({job + '\0', 0}));
+}
+
 absl::Status SqliteJobStore::DeleteJob(const std::string& name) {
   BindText(delete_events_.get(), 1, name);
   RETURN_IF_ERROR(Step(delete_events_.get(), "delete a job's events"));
-  counts_.erase(counts_.lower_bound({name, 0}),
-                counts_.lower_bound({name + '\0', 0}));
+  ForgetCounts(name);
   BindText(delete_job_.get(), 1, name);
   return Step(delete_job_.get(), "delete a job");
 }
@@ -312,14 +318,16 @@ absl::StatusOr<std::vector<Document>> SqliteJobStore::LoadDocuments(
     const std::string& kind) {
   Statement statement;
   RETURN_IF_ERROR(
-      Prepare("SELECT name, body FROM documents WHERE kind = ? ORDER BY name",
+      Prepare("SELECT kind, name, body FROM documents WHERE kind = ?1 OR "
+              "?1 = '' ORDER BY kind, name",
               &statement));
   BindText(statement.get(), 1, kind);
   std::vector<Document> documents;
   int code;
   while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) {
-    documents.push_back({kind, ColumnBytes(statement.get(), 0),
-                         ColumnBytes(statement.get(), 1)});
+    documents.push_back({ColumnBytes(statement.get(), 0),
+                         ColumnBytes(statement.get(), 1),
+                         ColumnBytes(statement.get(), 2)});
   }
   if (code != SQLITE_DONE) return SqliteError(db_, code, "load documents");
   return documents;

@@ -60,6 +60,7 @@ class SqliteJobStore : public JobStore {
   absl::Status PutDocument(const Document& document);
   absl::Status PutAudit(const AuditRow& row);
   absl::Status Thin(const std::string& job, int series);
+  void ForgetCounts(const std::string& job);
   absl::StatusOr<std::vector<int64_t>> ReadSeries(const std::string& job,
                                                   int series);
 

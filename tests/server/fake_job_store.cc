@@ -64,7 +64,8 @@ void FakeJobStore::Thin(const std::string& job, int series) {
     if (SampleSeries(event) == series) sequences.push_back(sequence);
   }
   if (static_cast<int>(sequences.size()) <= max_samples_) return;
-  for (int64_t sequence : ThinSeries(sequences)) events_[job].erase(sequence);
+  for (int64_t sequence : ThinSeries(sequences, max_samples_ / 2))
+    events_[job].erase(sequence);
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> FakeJobStore::ReadEvents(
@@ -87,7 +88,9 @@ absl::StatusOr<std::vector<Document>> FakeJobStore::LoadDocuments(
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<Document> documents;
   for (const auto& [key, body] : documents_) {
-    if (key.first == kind) documents.push_back({kind, key.second, body});
+    if (kind.empty() || key.first == kind) {
+      documents.push_back({key.first, key.second, body});
+    }
   }
   return documents;
 }

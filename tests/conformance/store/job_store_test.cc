@@ -5,8 +5,11 @@
 #include <memory>
 
 #include "common/status_matchers.h"
+#include "server/postgres_job_store.h"
+#include "server/postgres_leadership.h"
 #include "server/sqlite_job_store.h"
 #include "tests/server/fake_job_store.h"
+#include "tests/server/postgres_server.h"
 #include "tests/server/temp_dir.h"
 
 namespace comera::server {
@@ -67,6 +70,27 @@ Opener SqliteOpener() {
   };
 }
 
+// Every opening is another coordinator that takes over.
+
+Opener PostgresOpener() {
+  PostgresServer* server = PostgresServer::Shared();
+  if (server == nullptr) return nullptr;
+  const std::string url = server->NewDatabase();
+  return [url]() -> std::unique_ptr<JobStore> {
+    PostgresLeadership leadership(url, "here");
+    // The session of the opening before may still be ending.
+    absl::StatusOr<bool> leads = false;
+    while (leads.ok() && !*leads) leads = leadership.TryAcquire();
+    EXPECT_OK(leads);
+    PostgresJobStore::Options options;
+    options.max_samples = kMaxSamples;
+    options.epoch = leadership.epoch();
+    auto store = PostgresJobStore::Open(url, options);
+    EXPECT_OK(store);
+    return store.ok() ? *std::move(store) : nullptr;
+  };
+}
+
 struct StoreKind {
   const char* name;
   Opener (*opener)();
@@ -74,7 +98,12 @@ struct StoreKind {
 
 class JobStoreTest : public ::testing::TestWithParam<StoreKind> {
  protected:
-  JobStoreTest() : open_(GetParam().opener()), store_(open_()) {}
+  void SetUp() override {
+    open_ = GetParam().opener();
+    if (open_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
+    store_ = open_();
+    ASSERT_NE(store_, nullptr);
+  }
 
   void Reopen() {
     store_.reset();
@@ -258,6 +287,10 @@ TEST_P(JobStoreTest, DocumentsAreReplacedAndDeletedByKindAndName) {
   EXPECT_THAT(*store_->LoadDocuments("queue"), SizeIs(1));
   EXPECT_THAT(*store_->LoadDocuments("token"), SizeIs(1));
   EXPECT_THAT(*store_->LoadDocuments("none"), IsEmpty());
+  const auto all = *store_->LoadDocuments("");
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[0].kind, "queue");
+  EXPECT_EQ(all[1].kind, "token");
 }
 
 TEST_P(JobStoreTest, AuditLogIsReadNewestFirst) {
@@ -280,7 +313,9 @@ TEST_P(JobStoreTest, AuditLogIsReadNewestFirst) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest,
                          ::testing::Values(StoreKind{"Fake", FakeOpener},
-                                           StoreKind{"Sqlite", SqliteOpener}),
+                                           StoreKind{"Sqlite", SqliteOpener},
+                                           StoreKind{"Postgres",
+                                                     PostgresOpener}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
