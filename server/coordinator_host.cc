@@ -35,6 +35,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   host->coordinator_.Load(*std::move(records), clock->Now());
   host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure));
   host->io_ = std::make_unique<EventLoop>();
+  host->hub_.Defer([raw = host.get()](std::function<void()> closure) {
+    raw->loop_->Post(std::move(closure));
+  });
   EventLoop::Options loop_options;
   loop_options.tick_interval = options.tick_interval;
   loop_options.on_tick = [raw = host.get()] { raw->Tick(); };
@@ -102,7 +105,7 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
                    std::move(*record.mutable_job()));
   }
   for (auto& [name, job] : effects.views) directory_.Refresh(std::move(job));
-  for (const v1::JobEvent& event : effects.events) {
+  for (v1::JobEvent& event : effects.events) {
     if (event.has_state_change()) {
       LOG(INFO) << "job=" << event.job()
                 << " state=" << v1::JobState_Name(event.state_change().state())
@@ -115,7 +118,7 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
                 << " message=\""
                 << absl::Utf8SafeCEscape(event.incident().message()) << "\"";
     }
-    hub_.Publish(event);
+    hub_.Publish(std::move(event));
   }
   for (const auto& [name, record] : effects.records) NotifyChange(name);
   for (SynchronizeReply& reply : effects.replies) {

@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_LOOP_STREAM_H_
 #define COMERA_SERVER_LOOP_STREAM_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,7 +18,9 @@ namespace comera::server {
 // Lives from Start() until gRPC is done with it and no closure holds it.
 // Subclasses implement Begin() and Next(), both called on the loop, and call
 // Write() and End() there. Next() is called when the stream may write: after
-// Begin(), after each write, and on Wake(). End() may come at any time, once;
+// Begin(), on Wake(), and after each write unless that was said to be the last
+// for now: the loop is then not bothered with its end, which is what lets
+// thousands of streams follow live events. End() may come at any time, once;
 // later calls do nothing.
 template <typename Response>
 class LoopStream : public grpc::ServerWriteReactor<Response>,
@@ -45,17 +48,18 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   virtual void Close() {}
 
   void Wake() {
-    if (ended_ || writing_) return;
+    if (ended_ || WriteIsUnderWay()) return;
     if (host_->stopping()) {
       return End(absl::UnavailableError("the coordinator is stopping"));
     }
     Next();
   }
 
-  void Write(Response response) {
+  // `more`: whether Next() is to be called when it is written.
+  void Write(Response response, bool more = true) {
     if (ended_) return;
     response_ = std::move(response);
-    writing_ = true;
+    write_ = more ? WriteState::kWanted : WriteState::kUnderWay;
     this->StartWrite(&response_);
   }
 
@@ -64,7 +68,7 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
     ended_ = true;
     Close();
     // A write in flight ends first.
-    if (writing_) {
+    if (WriteIsUnderWay()) {
       final_ = ToRpcStatus(status);
     } else {
       this->Finish(ToRpcStatus(status));
@@ -75,9 +79,31 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   bool ended() const { return ended_; }
 
  private:
+  enum class WriteState {
+    kNone,
+    // Ends without a word.
+    kUnderWay,
+    // The loop is to be told when it ends.
+    kWanted,
+    // It has ended, the loop is being told.
+    kTelling,
+  };
+
+  // On the loop. If so, OnWriteDone() posts to the loop.
+  bool WriteIsUnderWay() {
+    auto state = WriteState::kUnderWay;
+    if (write_.compare_exchange_strong(state, WriteState::kWanted)) return true;
+    return state != WriteState::kNone;
+  }
+
   void OnWriteDone(bool ok) override {
+    auto expected = WriteState::kUnderWay;
+    if (ok && write_.compare_exchange_strong(expected, WriteState::kNone)) {
+      return;
+    }
+    write_ = WriteState::kTelling;
     host_->loop().Post([self = this->shared_from_this(), ok] {
-      self->writing_ = false;
+      self->write_ = WriteState::kNone;
       if (self->ended_) {
         if (self->final_) self->Finish(*self->final_);
       } else if (ok) {
@@ -102,7 +128,8 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   CoordinatorHost* const host_;
   std::shared_ptr<LoopStream> self_;
   Response response_;
-  bool writing_ = false;
+  // Set by the loop when a write begins, else as said at its values.
+  std::atomic<WriteState> write_{WriteState::kNone};
   bool ended_ = false;
   std::optional<grpc::Status> final_;
 };

@@ -11,9 +11,9 @@ namespace comera::server {
 Subscription::~Subscription() {
   if (hub_ == nullptr) return;
   auto it = hub_->readers_.find(job_);
-  if (it == hub_->readers_.end()) return;
   it->second.erase(this);
   if (it->second.empty()) hub_->readers_.erase(it);
+  if (ready_) hub_->ready_.erase(*ready_);
 }
 
 bool Subscription::NeedsBackfill() const {
@@ -43,7 +43,7 @@ std::optional<v1::WatchJobResponse> Subscription::Pop() {
   }
   if (NeedsBackfill() || live_.empty()) return std::nullopt;
   if (live_.front().sample) --samples_;
-  *response.mutable_event() = std::move(live_.front().event);
+  *response.mutable_event() = *live_.front().event;
   live_.pop_front();
   return response;
 }
@@ -53,14 +53,19 @@ bool Subscription::Finished() const {
          live_.empty();
 }
 
-void Subscription::Push(const v1::JobEvent& event) {
-  const bool sample = IsSample(event);
+bool Subscription::Idle() const {
+  return !complete_ && !first_ && backfill_.empty() && !NeedsBackfill() &&
+         live_.empty();
+}
+
+void Subscription::Push(std::shared_ptr<const v1::JobEvent> event) {
+  const bool sample = IsSample(*event);
   if (sample && samples_ >= max_samples_) DropOldestSample();
   if (sample) ++samples_;
-  live_.push_back({event, sample});
-  if (event.has_state_change() && IsFinal(event.state_change().state())) {
+  if (event->has_state_change() && IsFinal(event->state_change().state())) {
     complete_ = true;
   }
+  live_.push_back({std::move(event), sample});
 }
 
 void Subscription::DropOldestSample() {
@@ -68,23 +73,32 @@ void Subscription::DropOldestSample() {
                              [](const Waiting& w) { return w.sample; });
   if (oldest == live_.end()) return;
   --samples_;
-  // Grows the note just before it, or becomes one.
-  if (oldest != live_.begin() && std::prev(oldest)->event.has_dropped()) {
-    v1::JobEvent& note = std::prev(oldest)->event;
-    note.mutable_dropped()->set_count(note.dropped().count() + 1);
-    // Where a reader that resumes continues.
-    note.set_sequence(oldest->event.sequence());
-    live_.erase(oldest);
-    return;
+  // The note of this reader alone; it takes the event's number and place.
+  auto note = std::make_shared<v1::JobEvent>();
+  note->set_job(oldest->event->job());
+  note->set_epoch(oldest->event->epoch());
+  // Where a reader that resumes continues.
+  note->set_sequence(oldest->event->sequence());
+  *note->mutable_time() = oldest->event->time();
+  note->mutable_dropped()->set_count(1);
+  // In place of the note just before it, if there is one.
+  if (oldest != live_.begin() && std::prev(oldest)->event->has_dropped()) {
+    note->mutable_dropped()->set_count(
+        std::prev(oldest)->event->dropped().count() + 1);
+    oldest = live_.erase(std::prev(oldest));
   }
   oldest->sample = false;
-  oldest->event.mutable_dropped()->set_count(1);
+  oldest->event = std::move(note);
 }
 
 ProgressHub::~ProgressHub() {
   for (auto& [job, readers] : readers_) {
     for (Subscription* reader : readers) reader->hub_ = nullptr;
   }
+}
+
+void ProgressHub::Defer(std::function<void(std::function<void()>)> post) {
+  post_ = std::move(post);
 }
 
 std::unique_ptr<Subscription> ProgressHub::Subscribe(
@@ -105,14 +119,37 @@ std::unique_ptr<Subscription> ProgressHub::Subscribe(
   return reader;
 }
 
-void ProgressHub::Publish(const v1::JobEvent& event) {
+void ProgressHub::Publish(v1::JobEvent event) {
   auto it = readers_.find(event.job());
   if (it == readers_.end()) return;
-  std::vector<Subscription*> readers(it->second.begin(), it->second.end());
-  for (Subscription* reader : readers) {
-    reader->Push(event);
-    reader->on_ready_();
+  const auto shared = std::make_shared<const v1::JobEvent>(std::move(event));
+  for (Subscription* reader : it->second) {
+    reader->Push(shared);
+    if (!reader->ready_) {
+      reader->ready_ = ready_.insert(ready_.end(), reader);
+    }
   }
+  if (post_ == nullptr) {
+    while (!ready_.empty()) WakeBurst();
+  } else if (!posted_) {
+    posted_ = true;
+    post_([this] { WakeBurst(); });
+  }
+}
+
+void ProgressHub::WakeBurst() {
+  posted_ = false;
+  for (size_t i = 0; i < options_.burst && !ready_.empty(); ++i) {
+    Subscription* reader = ready_.front();
+    ready_.pop_front();
+    reader->ready_.reset();
+    // May destroy readers, this one too.
+    const std::function<void()> on_ready = reader->on_ready_;
+    on_ready();
+  }
+  if (post_ == nullptr || ready_.empty()) return;
+  posted_ = true;
+  post_([this] { WakeBurst(); });
 }
 
 }  // namespace comera::server

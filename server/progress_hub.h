@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,8 @@ class Subscription {
 
   // Nothing more will come.
   bool Finished() const;
+  // Nothing is left but to wait for live events.
+  bool Idle() const;
 
   // The stored events still to be read are those in (backfill_after,
   // backfill_last]; the owner reads a page of them and hands it over. An empty
@@ -45,12 +48,13 @@ class Subscription {
  private:
   friend class ProgressHub;
   struct Waiting {
-    v1::JobEvent event;
+    // Shared by all readers of the job.
+    std::shared_ptr<const v1::JobEvent> event;
     bool sample = false;
   };
 
   Subscription() = default;
-  void Push(const v1::JobEvent& event);
+  void Push(std::shared_ptr<const v1::JobEvent> event);
   void DropOldestSample();
 
   // Null once the hub is gone.
@@ -66,19 +70,31 @@ class Subscription {
   size_t samples_ = 0;
   // The final state's event is in live_, or was stored before.
   bool complete_ = false;
+  // Where it waits in the hub's ready_.
+  std::optional<std::list<Subscription*>::iterator> ready_;
 };
 
 // Hands each durable event to the job's readers. Not thread-safe; lives on the
 // event loop and outlives or releases its subscriptions.
+//
+// With thousands of readers an event takes the loop for a long time; with
+// Defer() they are woken in bursts, between which other work gets its turn.
 class ProgressHub {
  public:
   struct Options {
     // Live samples that wait for one reader.
     size_t max_samples = 1000;
+    // Readers woken in one go.
+    size_t burst = 64;
   };
 
   explicit ProgressHub(const Options& options) : options_(options) {}
   ~ProgressHub();
+
+  // From now on readers are woken by a closure given to `post`, which is to run
+  // it on the event loop, soon and while the hub lives. Without it Publish()
+  // wakes them.
+  void Defer(std::function<void(std::function<void()>)> post);
 
   // `last_sequence`: of the newest event published of the job. `on_ready` is
   // called whenever a live event came.
@@ -87,12 +103,19 @@ class ProgressHub {
                                           int64_t after_sequence,
                                           std::function<void()> on_ready);
 
-  void Publish(const v1::JobEvent& event);
+  void Publish(v1::JobEvent event);
 
  private:
   friend class Subscription;
 
+  // Wakes a burst of readers; sees to it that the others' turn comes.
+  void WakeBurst();
+
   const Options options_;
+  std::function<void(std::function<void()>)> post_;
+  // In the order in which their events came, each once.
+  std::list<Subscription*> ready_;
+  bool posted_ = false;
   std::map<std::string, std::set<Subscription*>> readers_;
 };
 

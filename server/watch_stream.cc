@@ -47,7 +47,7 @@ class WatchStream : public LoopStream<v1::WatchJobResponse> {
 
   void Next() override {
     if (std::optional<v1::WatchJobResponse> item = subscription_->Pop()) {
-      return Write(*std::move(item));
+      return Write(*std::move(item), /*more=*/!subscription_->Idle());
     }
     if (subscription_->NeedsBackfill()) return ReadPage();
     if (subscription_->Finished()) End(absl::OkStatus());

@@ -1,5 +1,9 @@
 #include "server/progress_hub.h"
 
+#include <deque>
+#include <functional>
+#include <map>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -112,6 +116,38 @@ TEST_F(ProgressHubTest, ReadersAreApart) {
   slow.reset();
   hub_.Publish(Metrics(6));
   EXPECT_THAT(Drain(*quick), ElementsAre("m6"));
+}
+
+TEST_F(ProgressHubTest, ManyReadersAreWokenInBursts) {
+  std::deque<std::function<void()>> posted;
+  ProgressHub hub({/*max_samples=*/3, /*burst=*/2});
+  hub.Defer([&](std::function<void()> closure) {
+    posted.push_back(std::move(closure));
+  });
+  std::vector<std::string> woken;
+  std::map<std::string, std::unique_ptr<Subscription>> readers;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    readers[name] = hub.Subscribe(RunningJob(), 0, 0, [&woken, &readers, name] {
+      woken.push_back(name);
+      // One that leaves takes another with it, which then is not woken.
+      if (woken.size() == 2) readers.clear();
+    });
+  }
+  auto last = hub.Subscribe(RunningJob(), 0, 0, [&] { woken.push_back("e"); });
+  hub.Publish(Metrics(1));
+  hub.Publish(Metrics(2));
+  EXPECT_TRUE(woken.empty());
+  ASSERT_EQ(posted.size(), 1u);
+  posted.front()();
+  EXPECT_EQ(woken.size(), 2u);
+  ASSERT_EQ(posted.size(), 2u);
+  posted.back()();
+  EXPECT_EQ(woken.size(), 3u);
+  EXPECT_EQ(woken.back(), "e");
+  EXPECT_THAT(Drain(*last), ElementsAre("job", "m1", "m2"));
+  EXPECT_EQ(posted.size(), 2u);
+  hub.Publish(Metrics(3));
+  EXPECT_EQ(posted.size(), 3u);
 }
 
 TEST_F(ProgressHubTest, FinalJobEndsAfterItsStoredEvents) {
