@@ -12,6 +12,8 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
+#include "proto/data_paths.h"
+#include "proto/dataset_names.h"
 
 namespace comera::client {
 namespace {
@@ -66,7 +68,6 @@ absl::Status CheckJson(const std::string& contents, const std::string& name) {
 }
 
 std::string Absolute(const std::string& folder, const std::string& path) {
-  if (path.empty()) return path;
   return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
@@ -136,35 +137,9 @@ absl::Status SetJobField(const std::string& assignment,
 }
 
 void ResolveDataPaths(const std::string& folder, v1::JobSpec* spec) {
-  const auto resolve = [&](std::string* path) {
-    *path = Absolute(folder, *path);
-  };
-  if (spec->has_initial_weights()) {
-    resolve(spec->mutable_initial_weights()->mutable_safetensors());
-  }
-  if (!spec->has_data()) return;
-  v1::DataSpec& data = *spec->mutable_data();
-  if (data.has_glue_tsv()) {
-    resolve(data.mutable_glue_tsv()->mutable_train());
-    resolve(data.mutable_glue_tsv()->mutable_validation());
-  }
-  if (data.has_jsonl()) {
-    resolve(data.mutable_jsonl()->mutable_train());
-    resolve(data.mutable_jsonl()->mutable_validation());
-  }
-  if (data.has_code_directory()) {
-    for (std::string& root : *data.mutable_code_directory()->mutable_roots()) {
-      resolve(&root);
-    }
-  }
-  if (data.has_criteo_tsv()) {
-    for (std::string& file : *data.mutable_criteo_tsv()->mutable_files()) {
-      resolve(&file);
-    }
-  }
-  if (data.has_tokenizer()) {
-    resolve(data.mutable_tokenizer()->mutable_vocabulary_file());
-    resolve(data.mutable_tokenizer()->mutable_merges_file());
+  for (const DataPath& path : DataPaths(spec)) {
+    if (IsDatasetReference(*path.path)) continue;
+    *path.path = Absolute(folder, *path.path);
   }
 }
 

@@ -32,7 +32,8 @@ absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
 absl::Status SetJobField(const std::string& assignment,
                          const std::string& folder, v1::JobSpec* spec);
 
-// Makes the data's and tokenizer's paths absolute.
+// Makes the data's, tokenizer's and weights' paths absolute; those of datasets
+// (datasets/...) stay. A local folder of that name is ./datasets.
 void ResolveDataPaths(const std::string& folder, v1::JobSpec* spec);
 
 }  // namespace comera::client

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "proto/data_path_check.h"
 #include "proto/dlrm_validation.h"
 
 namespace comera {
@@ -15,11 +16,7 @@ constexpr int kMaxEntries = 64;
 
 void CheckPath(const std::string& field, const std::string& path,
                SpecChecker& check) {
-  if (path.empty()) {
-    check.Add(field, "is missing: an absolute path on the workers");
-  } else {
-    check.That(path[0] == '/', field, "must be an absolute path");
-  }
+  CheckDataPath(field, path, /*folder=*/false, check);
 }
 
 void CheckGlueTsv(const v1::JobSpec& spec, SpecChecker& check) {
@@ -57,9 +54,8 @@ void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
   CheckList("data.code_directory.roots", code.roots(), check);
   for (int i = 0; i < std::min(code.roots_size(), kMaxEntries); ++i) {
     if (code.roots(i).empty()) continue;
-    check.That(code.roots(i)[0] == '/',
-               absl::StrCat("data.code_directory.roots[", i, "]"),
-               "must be an absolute path");
+    CheckDataPath(absl::StrCat("data.code_directory.roots[", i, "]"),
+                  code.roots(i), /*folder=*/true, check);
   }
   CheckList("data.code_directory.globs", code.globs(), check);
   check.That(code.validation_fraction() > 0 && code.validation_fraction() < 1,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "proto/data_path_check.h"
 
 namespace comera {
 namespace {
@@ -33,10 +34,8 @@ void CheckCriteoTsv(const v1::CriteoTsv& criteo, SpecChecker& check) {
               "entries");
   for (int i = 0; i < std::min<int64_t>(criteo.files_size(), kMaxColumns);
        ++i) {
-    const std::string& path = criteo.files(i);
-    check.That(!path.empty() && path[0] == '/',
-               absl::StrCat("data.criteo_tsv.files[", i, "]"),
-               "must be an absolute path");
+    CheckDataPath(absl::StrCat("data.criteo_tsv.files[", i, "]"),
+                  criteo.files(i), /*folder=*/false, check);
   }
   check.Range("data.criteo_tsv.parts", criteo.parts(), 2, 1000);
   check.That(criteo.max_table_rows() == 0 ||

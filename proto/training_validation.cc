@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "proto/data_path_check.h"
 
 namespace comera {
 namespace {
@@ -47,13 +48,8 @@ void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
 
 void CheckInitialWeights(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.has_initial_weights()) return;
-  const std::string& path = spec.initial_weights().safetensors();
-  const std::string field = "initial_weights.safetensors";
-  if (path.empty()) {
-    check.Add(field, "is missing: an absolute path on the workers");
-  } else {
-    check.That(path[0] == '/', field, "must be an absolute path");
-  }
+  CheckDataPath("initial_weights.safetensors",
+                spec.initial_weights().safetensors(), /*folder=*/false, check);
   check.That(spec.model().family() != v1::ModelSpec::DLRM, "initial_weights",
              "are for encoders");
 }

@@ -54,25 +54,32 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
   }
 }
 
-absl::StatusOr<v1::Job> Coordinator::Submit(const v1::CreateJobRequest& request,
-                                            absl::Time now, Effects* effects,
-                                            const Submitter& submitter) {
-  const v1::JobSpec spec = WithDefaults(request.spec());
-  if (!request.request_id().empty()) {
-    if (JobEntry* same = jobs_.FindRequest(request.request_id())) {
-      if (same->job().user() != submitter.user) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("request_id \"", request.request_id(),
-                         "\" was used by somebody else"));
-      }
-      if (Deterministic(same->job().spec()) == Deterministic(spec)) {
-        return same->job();
-      }
-      return absl::InvalidArgumentError(absl::StrCat(
-          "request_id \"", request.request_id(), "\" was used for ",
-          same->job().name(), " with another spec"));
-    }
+absl::StatusOr<v1::Job> Coordinator::FindSubmitted(
+    const v1::CreateJobRequest& request, const Submitter& submitter) const {
+  JobEntry* same =
+      request.request_id().empty()
+          ? nullptr
+          : const_cast<JobTable&>(jobs_).FindRequest(request.request_id());
+  if (same == nullptr) return absl::NotFoundError("a new request");
+  if (same->job().user() != submitter.user) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "request_id \"", request.request_id(), "\" was used by somebody else"));
   }
+  if (Deterministic(same->job().spec()) ==
+      Deterministic(WithDefaults(request.spec()))) {
+    return same->job();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("request_id \"", request.request_id(), "\" was used for ",
+                   same->job().name(), " with another spec"));
+}
+
+absl::StatusOr<v1::Job> Coordinator::Submit(
+    const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
+    const Submitter& submitter, const std::vector<v1::DatasetPin>& datasets) {
+  absl::StatusOr<v1::Job> submitted = FindSubmitted(request, submitter);
+  if (!absl::IsNotFound(submitted.status())) return submitted;
+  const v1::JobSpec spec = WithDefaults(request.spec());
   if (jobs_.queued_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the queue is full: ", jobs_.queued_count(), " jobs are waiting"));
@@ -86,6 +93,7 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const v1::CreateJobRequest& request,
   v1::Job& job = *record.mutable_job();
   job.set_name(name);
   *job.mutable_spec() = spec;
+  for (const v1::DatasetPin& pin : datasets) *job.add_datasets() = pin;
   job.set_request_id(request.request_id());
   job.set_user(submitter.user);
   job.set_sweep(submitter.sweep);

@@ -74,10 +74,16 @@ class Coordinator {
   void Load(std::vector<JobRecord> records, absl::Time now);
 
   // InvalidArgument: the request_id belongs to another spec or another user.
-  // ResourceExhausted: the queue is full. The spec must be valid.
-  absl::StatusOr<v1::Job> Submit(const v1::CreateJobRequest& request,
-                                 absl::Time now, Effects* effects,
-                                 const Submitter& submitter = Submitter());
+  // ResourceExhausted: the queue is full. The spec must be valid; `datasets` is
+  // what its dataset paths mean.
+  absl::StatusOr<v1::Job> Submit(
+      const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
+      const Submitter& submitter = Submitter(),
+      const std::vector<v1::DatasetPin>& datasets = {});
+  // The job that was made of this request already. NotFound; InvalidArgument:
+  // as Submit().
+  absl::StatusOr<v1::Job> FindSubmitted(const v1::CreateJobRequest& request,
+                                        const Submitter& submitter) const;
 
   // NotFound.
   absl::StatusOr<v1::Job> Cancel(const std::string& name,

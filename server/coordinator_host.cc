@@ -157,18 +157,37 @@ void CoordinatorHost::TickNow() {
   loop_->Run([this] { Tick(); });
 }
 
+void CoordinatorHost::Submit(const v1::CreateJobRequest& request,
+                             const Submitter& submitter,
+                             const PinnedDatasets& datasets,
+                             Callback<v1::Job> done) {
+  if (stopping_) return done(Stopping());
+  Effects effects;
+  absl::StatusOr<v1::Job> job = coordinator_.Submit(
+      request, clock_->Now(), &effects, submitter, datasets.pins);
+  // Also an answer that changes nothing waits for what it tells of.
+  Apply(std::move(effects),
+        [job, done, hold = datasets.hold](const absl::Status& status) {
+          done(status.ok() ? job : absl::UnavailableError(status.message()));
+        });
+}
+
 void CoordinatorHost::CreateJob(v1::CreateJobRequest request,
                                 Callback<v1::Job> done, Submitter submitter) {
   loop_->Post([this, request = std::move(request), done = std::move(done),
                submitter = std::move(submitter)] {
     if (stopping_) return done(Stopping());
-    Effects effects;
-    absl::StatusOr<v1::Job> job =
-        coordinator_.Submit(request, clock_->Now(), &effects, submitter);
-    // Also an answer that changes nothing waits for what it tells of.
-    Apply(std::move(effects), [job, done](const absl::Status& status) {
-      done(status.ok() ? job : absl::UnavailableError(status.message()));
-    });
+    // A repeated request has its job, whatever became of the datasets.
+    if (!absl::IsNotFound(
+            coordinator_.FindSubmitted(request, submitter).status())) {
+      return Submit(request, submitter, PinnedDatasets(), done);
+    }
+    PinDatasets(request.spec(),
+                [this, request, submitter,
+                 done](const absl::StatusOr<PinnedDatasets>& datasets) {
+                  if (!datasets.ok()) return done(datasets.status());
+                  Submit(request, submitter, *datasets, done);
+                });
   });
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "server/coordinator.h"
+#include "server/dataset_pinner.h"
 #include "server/event_loop.h"
 #include "server/job_directory.h"
 #include "server/job_store.h"
@@ -67,6 +68,11 @@ class CoordinatorHost {
   int64_t Synchronize(v1::SynchronizeRequest request,
                       Callback<v1::SynchronizeResponse> done);
   void Abandon(int64_t call);
+  // What the dataset paths of new jobs mean; to be called before any job is
+  // created. Without it such jobs are refused. It must live until Stop().
+  void SetDatasetPinner(DatasetPinner* pinner) { pinner_ = pinner; }
+  // Whether the spec's dataset paths mean something. Errors of DatasetPinner.
+  void CheckDatasets(v1::JobSpec spec, StatusCallback done);
   void CheckUpload(v1::UploadArtifactHeader header, StatusCallback done);
   void ArtifactStored(v1::UploadArtifactHeader header, StatusCallback done);
   // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
@@ -96,6 +102,11 @@ class CoordinatorHost {
  private:
   CoordinatorHost(const Options& options, IdSource* ids, Clock* clock);
 
+  // Loop only. `datasets.hold` lives until `done` was called.
+  void Submit(const v1::CreateJobRequest& request, const Submitter& submitter,
+              const PinnedDatasets& datasets, Callback<v1::Job> done);
+  void PinDatasets(v1::JobSpec spec, Callback<PinnedDatasets> done);
+
   // Makes the effects durable, then shows and releases them, then `done`.
   void Apply(Effects effects, StatusCallback done);
   void Release(const absl::Status& status, Effects effects);
@@ -112,6 +123,7 @@ class CoordinatorHost {
   const Options options_;
   Clock* const clock_;
   std::atomic<int64_t> next_call_{1};
+  DatasetPinner* pinner_ = nullptr;
 
   // Loop only.
   Coordinator coordinator_;

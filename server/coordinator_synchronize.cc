@@ -322,6 +322,7 @@ void Coordinator::FillDesired(WorkerState& worker,
       assignment->set_local_rank(local);
       assignment->set_local_world_size(local_world_size);
       *assignment->mutable_spec() = entry.job().spec();
+      *assignment->mutable_datasets() = entry.job().datasets();
       assignment->set_resume(entry.job().epoch() > 1);
     }
     entry.rendezvous.AppendForeign(worker.id, name, entry.job().epoch(),

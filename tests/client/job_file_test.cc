@@ -296,6 +296,17 @@ TEST(JobFileTest, ResolvesPathsBelowTheFilesFolder) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ends in .yaml")));
 }
 
+TEST(JobFileTest, DatasetPathsStay) {
+  ASSERT_OK_AND_ASSIGN(
+      v1::JobSpec spec,
+      ParseJobFile("data: {glue_tsv: {train: datasets/mnli@2/train.tsv, "
+                   "validation: ./datasets/v.tsv}}",
+                   "job.yaml", JobFileFormat::kYaml));
+  ResolveDataPaths("/jobs/x", &spec);
+  EXPECT_EQ(spec.data().glue_tsv().train(), "datasets/mnli@2/train.tsv");
+  EXPECT_EQ(spec.data().glue_tsv().validation(), "/jobs/x/datasets/v.tsv");
+}
+
 TEST(JobFileTest, ClickLogPathsAreRelativeToTheFile) {
   ASSERT_OK_AND_ASSIGN(
       v1::JobSpec spec,

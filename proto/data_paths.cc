@@ -1,0 +1,70 @@
+#include "proto/data_paths.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace comera {
+namespace {
+
+class Collector {
+ public:
+  void Add(std::string field, std::string* path, bool folder = false) {
+    if (!path->empty()) paths_.push_back({std::move(field), path, folder});
+  }
+
+  void AddAll(const std::string& field,
+              google::protobuf::RepeatedPtrField<std::string>* list,
+              bool folder) {
+    for (int i = 0; i < list->size(); ++i) {
+      Add(absl::StrCat(field, "[", i, "]"), list->Mutable(i), folder);
+    }
+  }
+
+  std::vector<DataPath> Take() { return std::move(paths_); }
+
+ private:
+  std::vector<DataPath> paths_;
+};
+
+void AddData(v1::DataSpec* data, Collector* collector) {
+  if (data->has_glue_tsv()) {
+    v1::GlueTsv* glue = data->mutable_glue_tsv();
+    collector->Add("data.glue_tsv.train", glue->mutable_train());
+    collector->Add("data.glue_tsv.validation", glue->mutable_validation());
+  }
+  if (data->has_jsonl()) {
+    v1::Jsonl* jsonl = data->mutable_jsonl();
+    collector->Add("data.jsonl.train", jsonl->mutable_train());
+    collector->Add("data.jsonl.validation", jsonl->mutable_validation());
+  }
+  if (data->has_code_directory()) {
+    collector->AddAll("data.code_directory.roots",
+                      data->mutable_code_directory()->mutable_roots(),
+                      /*folder=*/true);
+  }
+  if (data->has_criteo_tsv()) {
+    collector->AddAll("data.criteo_tsv.files",
+                      data->mutable_criteo_tsv()->mutable_files(),
+                      /*folder=*/false);
+  }
+  if (data->has_tokenizer()) {
+    v1::TokenizerSpec* tokenizer = data->mutable_tokenizer();
+    collector->Add("data.tokenizer.vocabulary_file",
+                   tokenizer->mutable_vocabulary_file());
+    collector->Add("data.tokenizer.merges_file",
+                   tokenizer->mutable_merges_file());
+  }
+}
+
+}  // namespace
+
+std::vector<DataPath> DataPaths(v1::JobSpec* spec) {
+  Collector collector;
+  if (spec->has_data()) AddData(spec->mutable_data(), &collector);
+  if (spec->has_initial_weights()) {
+    collector.Add("initial_weights.safetensors",
+                  spec->mutable_initial_weights()->mutable_safetensors());
+  }
+  return collector.Take();
+}
+
+}  // namespace comera
