@@ -26,7 +26,7 @@ std::vector<v1::Target> TargetsOf(const v1::LateStage& late) {
 
 int64_t PlannedSteps(const v1::ObjectiveSpec& objective) {
   int64_t steps = objective.early().steps();
-  if (objective.has_late()) {
+  if (objective.has_late() && !objective.early().only()) {
     steps += objective.late().max_steps() *
              static_cast<int64_t>(TargetsOf(objective.late()).size());
   }

@@ -123,14 +123,36 @@ void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
 }
 
 void CheckObjective(const v1::ObjectiveSpec& objective, SpecChecker& check) {
-  const int64_t least = objective.has_late() ? 0 : 1;
+  const bool only = objective.early().only();
+  const int64_t least = objective.has_late() && !only ? 0 : 1;
   check.Range("objective.early.steps", objective.early().steps(), least,
               kMaxSteps);
   check.NonNegative("objective.early.gamma", objective.early().gamma(),
                     kMaxWeight);
   check.NonNegative("objective.early.beta", objective.early().beta(),
                     kMaxWeight);
-  if (objective.has_late()) CheckLate(objective, check);
+  if (only) {
+    check.Range("objective.late.max_steps", objective.late().max_steps(), 0,
+                kMaxSteps);
+  } else if (objective.has_late()) {
+    CheckLate(objective, check);
+  }
+}
+
+void CheckStartFrom(const v1::JobSpec& spec, SpecChecker& check) {
+  if (!spec.has_start_from()) return;
+  const std::string field = "start_from.checkpoint";
+  const auto checkpoint = ParseCheckpointName(spec.start_from().checkpoint());
+  check.That(checkpoint.has_value(), field,
+             "must be jobs/{job}/checkpoints/{step}");
+  check.That(spec.objective().has_late() && !spec.objective().early().only(),
+             "start_from",
+             "is the end of an early stage: objective.late is missing");
+  if (!checkpoint) return;
+  check.That(checkpoint->second == spec.objective().early().steps(), field,
+             absl::StrCat("is of step ", checkpoint->second,
+                          ", the early stage ends with step ",
+                          spec.objective().early().steps()));
 }
 
 void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
@@ -211,7 +233,7 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
 
 // Targets that no ranks can reach. The rest of the spec is sound.
 void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
-  if (!spec.objective().has_late()) return;
+  if (!spec.objective().has_late() || spec.objective().early().only()) return;
   const v1::LateStage& late = spec.objective().late();
   const double smallest = SmallestModelParameters(spec);
   int index = 0;
@@ -261,6 +283,7 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec) {
   CheckOptimizer(filled.optimizer(), check);
   CheckTraining(filled, check);
   CheckAdministration(filled, check);
+  CheckStartFrom(filled, check);
   if (violations.empty()) CheckReachable(filled, check);
   return violations;
 }

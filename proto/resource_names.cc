@@ -7,7 +7,11 @@ namespace {
 
 constexpr std::string_view kJobs = "jobs/";
 constexpr std::string_view kModels = "/models/";
+constexpr std::string_view kCheckpoints = "/checkpoints/";
+constexpr std::string_view kSweeps = "sweeps/";
 constexpr size_t kMaxIdLength = 63;
+// So that no step overflows.
+constexpr size_t kMaxStepDigits = 18;
 
 }  // namespace
 
@@ -41,6 +45,36 @@ std::optional<std::pair<std::string, std::string>> ParseArtifactName(
   const std::string_view model = name.substr(split + kModels.size());
   if (!job || !IsResourceId(model)) return std::nullopt;
   return std::make_pair(*job, std::string(model));
+}
+
+std::string CheckpointName(std::string_view job, int64_t step) {
+  return JobName(job).append(kCheckpoints).append(std::to_string(step));
+}
+
+std::optional<std::pair<std::string, int64_t>> ParseCheckpointName(
+    std::string_view name) {
+  const size_t split = name.find(kCheckpoints);
+  if (split == std::string_view::npos) return std::nullopt;
+  std::optional<std::string> job = ParseJobName(name.substr(0, split));
+  const std::string_view step = name.substr(split + kCheckpoints.size());
+  if (!job || step.empty() || step.size() > kMaxStepDigits ||
+      (step.size() > 1 && step[0] == '0') ||
+      !std::all_of(step.begin(), step.end(),
+                   [](char c) { return c >= '0' && c <= '9'; })) {
+    return std::nullopt;
+  }
+  return std::make_pair(*job, int64_t{std::stoll(std::string(step))});
+}
+
+std::string SweepName(std::string_view id) {
+  return std::string(kSweeps).append(id);
+}
+
+std::optional<std::string> ParseSweepName(std::string_view name) {
+  if (name.substr(0, kSweeps.size()) != kSweeps) return std::nullopt;
+  name.remove_prefix(kSweeps.size());
+  if (!IsResourceId(name)) return std::nullopt;
+  return std::string(name);
 }
 
 }  // namespace comera

@@ -1,7 +1,9 @@
-// Names of resources: `jobs/{job}` and `jobs/{job}/models/{model}`.
+// Names of resources: `jobs/{job}`, `jobs/{job}/models/{model}`,
+// `jobs/{job}/checkpoints/{step}` and `sweeps/{sweep}`.
 #ifndef COMERA_PROTO_RESOURCE_NAMES_H_
 #define COMERA_PROTO_RESOURCE_NAMES_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +23,18 @@ std::string ArtifactName(std::string_view job, std::string_view model);
 // Job id and model id in `jobs/{job}/models/{model}`.
 std::optional<std::pair<std::string, std::string>> ParseArtifactName(
     std::string_view name);
+
+std::string CheckpointName(std::string_view job, int64_t step);
+// Job id and step in `jobs/{job}/checkpoints/{step}`.
+std::optional<std::pair<std::string, int64_t>> ParseCheckpointName(
+    std::string_view name);
+// The artifact whose one file is the state at the end of a job's early stage.
+inline constexpr char kEarlyStageArtifact[] = "early-stage";
+inline constexpr char kTrainingStateFile[] = "training_state.checkpoint";
+
+std::string SweepName(std::string_view id);
+// The id in `sweeps/{sweep}`; nothing if the name is malformed.
+std::optional<std::string> ParseSweepName(std::string_view name);
 
 }  // namespace comera
 

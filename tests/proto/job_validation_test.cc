@@ -339,6 +339,44 @@ TEST(JobValidationTest, AcceptsWhatLiesOnABound) {
   EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
 }
 
+TEST(JobValidationTest, AnEarlyStageAloneNeedsNoTargets) {
+  Spec spec = MaskedLmSpec();
+  spec.mutable_objective()->mutable_early()->set_only(true);
+  spec.mutable_objective()->mutable_early()->set_steps(10);
+  spec.mutable_objective()->clear_late();
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  spec.mutable_objective()->mutable_late()->set_max_steps(20);
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  EXPECT_EQ(Describe(ValidateJobSpec(WithDefaults(spec))), "");
+  spec.mutable_objective()->mutable_late()->set_max_steps(-1);
+  EXPECT_NE(Describe(ValidateJobSpec(spec)).find("objective.late.max_steps"),
+            std::string::npos);
+  spec.mutable_objective()->clear_late();
+  spec.mutable_objective()->mutable_early()->set_steps(0);
+  EXPECT_NE(Describe(ValidateJobSpec(spec)).find("objective.early.steps"),
+            std::string::npos);
+}
+
+TEST(JobValidationTest, StartsFromTheEndOfAnEarlyStageOnly) {
+  Spec spec = MaskedLmSpec();
+  spec.mutable_objective()->mutable_early()->set_steps(30);
+  spec.mutable_start_from()->set_checkpoint("jobs/a/checkpoints/30");
+  ASSERT_TRUE(spec.objective().has_late());
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  for (const char* bad : {"", "jobs/a", "jobs/a/checkpoints/31",
+                          "jobs/a/checkpoints/030", "jobs/a/checkpoints/-3",
+                          "jobs/../checkpoints/30", "jobs/a/models/30"}) {
+    spec.mutable_start_from()->set_checkpoint(bad);
+    EXPECT_NE(Describe(ValidateJobSpec(spec)).find("start_from.checkpoint"),
+              std::string::npos)
+        << bad;
+  }
+  spec.mutable_start_from()->set_checkpoint("jobs/a/checkpoints/30");
+  spec.mutable_objective()->clear_late();
+  EXPECT_NE(Describe(ValidateJobSpec(spec)).find("objective.late is missing"),
+            std::string::npos);
+}
+
 TEST(JobValidationTest, EmptySpecNamesWhatIsMissing) {
   const std::string text = Describe(ValidateJobSpec(Spec()));
   for (const char* field : {"model.family", "model.layers", "model.hidden",

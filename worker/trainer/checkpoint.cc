@@ -76,6 +76,8 @@ bool IsLeftover(absl::string_view name) {
          absl::StrContains(name, absl::StrCat(kSuffix, ".tmp."));
 }
 
+}  // namespace
+
 absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents) {
   const size_t trailer = kTrailer.size() + kHashDigits + 1;
   if (contents.size() < trailer) return absl::DataLossError("truncated");
@@ -88,7 +90,11 @@ absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents) {
   return TrainingState::Parse(contents);
 }
 
-}  // namespace
+absl::StatusOr<std::string> CheckpointContents(const TrainingState& state) {
+  ASSIGN_OR_RETURN(std::string contents, state.Serialize());
+  absl::StrAppend(&contents, kTrailer, Sha256Hex(contents), "\n");
+  return contents;
+}
 
 std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder) {
   return std::make_unique<CheckpointFolder>(std::move(folder));
@@ -111,8 +117,7 @@ absl::StatusOr<std::vector<std::string>> CheckpointStore::Names(
 }
 
 absl::StatusOr<int64_t> CheckpointStore::Save(const TrainingState& state) {
-  ASSIGN_OR_RETURN(std::string contents, state.Serialize());
-  absl::StrAppend(&contents, kTrailer, Sha256Hex(contents), "\n");
+  ASSIGN_OR_RETURN(const std::string contents, CheckpointContents(state));
   const std::string name =
       absl::StrFormat("%s%0*d%s", kPrefix, static_cast<int>(kDigits),
                       state.progress.step, kSuffix);

@@ -32,6 +32,11 @@ class CheckpointFiles {
 // Files in `folder`, which is made on the first Write.
 std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder);
 
+// What a checkpoint file holds: the serialised state, then its SHA-256.
+absl::StatusOr<std::string> CheckpointContents(const TrainingState& state);
+// DataLoss: damaged.
+absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents);
+
 // Keeps the newest checkpoints of one job.
 //
 // A checkpoint is one file, step-<12 digits>.checkpoint: the serialised

@@ -18,6 +18,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "glog/logging.h"
+#include "proto/resource_names.h"
 #include "worker/collective/communicator.h"
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/checkpoint.h"
@@ -152,6 +153,23 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
         *data, absl::StrCat(task.work_dir(), "/targets/target-", target + 1),
         config, parameters, result));
   };
+  if (task.rank() == 0) {
+    // Beside the targets' models, for the worker to upload.
+    options.export_early_stage = [&](const std::string& contents) {
+      const std::string folder =
+          absl::StrCat(task.work_dir(), "/targets/", kEarlyStageArtifact);
+      RETURN_IF_ERROR(AsInternal(MakeDirectories(folder)));
+      return AsInternal(WriteFileAtomically(
+          absl::StrCat(folder, "/", kTrainingStateFile), contents));
+    };
+    if (!task.start_from().empty()) {
+      options.read_start = [&] {
+        auto contents = ReadFile(task.start_from());
+        if (!contents.ok()) contents = AsInternal(contents.status());
+        return contents;
+      };
+    }
+  }
   activity.Describe("building the model");
   absl::Status status;
   {

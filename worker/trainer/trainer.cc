@@ -70,6 +70,7 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
       return end;
     }
   }
+  if (early_only()) RETURN_IF_ERROR(EndEarlyStage());
   return Finish();
 }
 
@@ -113,6 +114,8 @@ bool Trainer::FiguresNeeded() const {
 }
 
 bool Trainer::ValidationDue() const {
+  // A late stage begins with one of its own.
+  if (early_only() && Finished()) return false;
   const int64_t own_step = progress_.own_step();
   if (own_step % options_.spec.training().validate_every_steps() == 0 ||
       own_step == own_last_step()) {

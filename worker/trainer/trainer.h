@@ -42,6 +42,14 @@ struct TrainerOptions {
   // Continue from the newest good checkpoint, if there is one.
   bool resume = false;
 
+  // Rank 0 only: reads the checkpoint that spec.start_from names
+  // (checkpoint.h). Used where no checkpoint of the job itself is. Empty: there
+  // is none.
+  std::function<absl::StatusOr<std::string>()> read_start;
+  // Rank 0 only, early.only: takes the checkpoint of the end of the early
+  // stage. Empty: it is not kept.
+  std::function<absl::Status(const std::string& contents)> export_early_stage;
+
   // Of this machine (calibration.h). Rank 0's hold for all ranks, and for runs
   // that resume this one: the planner's choice changes rounding.
   kernels::MachineSpeed machine;
@@ -121,7 +129,8 @@ struct RunEnd {
 // that cannot be written is logged and training goes on.
 class Trainer {
  public:
-  // InvalidArgument: spec, or initial weights that do not fit it.
+  // InvalidArgument: spec, or initial weights that do not fit it. DataLoss:
+  // start_from's checkpoint is damaged.
   // FailedPrecondition: the checkpoint belongs to another spec. A checkpoint
   // goes before initial weights, whose file is then not read.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
@@ -161,6 +170,8 @@ class Trainer {
   // --- state (trainer_state.cc)
   absl::Status Start();
   absl::StatusOr<TrainingState> LoadOrInitialise();
+  // The state in start_from's checkpoint, as if this job had got there.
+  absl::StatusOr<TrainingState> LoadStart();
   // Puts initial_weights, if the job has them, over the random ones.
   absl::Status WarmStart(float* parameters);
   absl::Status Share(TrainingState& state);
@@ -227,6 +238,9 @@ class Trainer {
 
   // --- late stage (trainer_late.cc)
   bool LateStageDue() const;
+  // With early.only: hands the state out as a late stage would find it, then
+  // validates.
+  absl::Status EndEarlyStage();
   // True: it began just now, and the model was validated.
   absl::StatusOr<bool> EnterLateStageIfDue();
   absl::Status MakePlanCanonical();
@@ -257,7 +271,11 @@ class Trainer {
 
   int rank() const;
   int world_size() const;
-  bool has_late_stage() const { return options_.spec.objective().has_late(); }
+  // An early stage alone is planned like that of a job with both.
+  bool early_only() const { return options_.spec.objective().early().only(); }
+  bool has_late_stage() const {
+    return options_.spec.objective().has_late() && !early_only();
+  }
   bool is_pareto() const {
     return options_.spec.objective().kind() == v1::ObjectiveSpec::PARETO;
   }

@@ -43,8 +43,10 @@ int64_t Trainer::approach_steps() const {
 
 int64_t Trainer::own_last_step() const {
   const v1::ObjectiveSpec& objective = options_.spec.objective();
+  // Also where the late stage is left to other jobs: its end is where the
+  // learning rate decays to.
   return objective.early().steps() +
-         (has_late_stage() ? objective.late().max_steps() : 0);
+         (objective.has_late() ? objective.late().max_steps() : 0);
 }
 
 bool Trainer::Finished() const {
@@ -70,6 +72,19 @@ Approach Trainer::MakeApproach(const StepFigures& figures) const {
 bool Trainer::LateStageDue() const {
   return has_late_stage() && progress_.stage != v1::LATE &&
          progress_.step >= options_.spec.objective().early().steps();
+}
+
+absl::Status Trainer::EndEarlyStage() {
+  RETURN_IF_ERROR(CatchUp());
+  if (rank() == 0 && options_.export_early_stage) {
+    ASSIGN_OR_RETURN(TrainingState state, Capture());
+    state.fingerprint = EarlyStageFingerprint(options_.spec);
+    ASSIGN_OR_RETURN(const std::string contents, CheckpointContents(state));
+    RETURN_IF_ERROR(options_.export_early_stage(contents));
+  }
+  RETURN_IF_ERROR(RunValidation());
+  ReportMetrics(/*validated=*/true);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Trainer::EnterLateStageIfDue() {

@@ -145,6 +145,7 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
       return std::move((*loaded)->state);
     }
   }
+  if (options_.read_start) return LoadStart();
   initial_config_.machine = options_.machine;
   RETURN_IF_ERROR(CheckFree(initial_config_));
   ASSIGN_OR_RETURN(plan_, MakePlan(initial_config_, phases_.At(0)));
@@ -162,6 +163,27 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
   state.progress.initial_size = CountedModelSize(
       plan_->model().layout(), plan_->model().tensorised_layers(),
       state.parameters.data(), initial_config_.rank_threshold);
+  return state;
+}
+
+absl::StatusOr<TrainingState> Trainer::LoadStart() {
+  const std::string& name = options_.spec.start_from().checkpoint();
+  ASSIGN_OR_RETURN(std::string contents, options_.read_start());
+  absl::StatusOr<TrainingState> state = ParseCheckpoint(std::move(contents));
+  if (!state.ok()) {
+    return WithFailureClass(
+        absl::DataLossError(absl::StrCat(name, ": ", state.status().message())),
+        v1::CHECKPOINT_DAMAGED);
+  }
+  if (state->fingerprint != EarlyStageFingerprint(options_.spec) ||
+      state->progress.stage != v1::EARLY ||
+      state->progress.step != options_.spec.objective().early().steps()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "start_from.checkpoint: ", name,
+        " is of another early stage (model, data, compression, early stage, "
+        "optimizer or training differ)"));
+  }
+  state->fingerprint = fingerprint_;
   return state;
 }
 

@@ -39,7 +39,9 @@ absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
   return config;
 }
 
-std::string SpecFingerprint(const v1::JobSpec& spec) {
+namespace {
+
+v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
   v1::JobSpec kept;
   *kept.mutable_model() = spec.model();
   *kept.mutable_data() = spec.data();
@@ -52,6 +54,10 @@ std::string SpecFingerprint(const v1::JobSpec& spec) {
   }
   // How often progress is shown changes no number.
   kept.mutable_training()->clear_report_every_steps();
+  return kept;
+}
+
+std::string Digest(const v1::JobSpec& kept) {
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
@@ -60,6 +66,25 @@ std::string SpecFingerprint(const v1::JobSpec& spec) {
     kept.SerializeToCodedStream(&coded);
   }
   return Sha256Hex(bytes);
+}
+
+}  // namespace
+
+std::string SpecFingerprint(const v1::JobSpec& spec) {
+  return Digest(WhatNumbersDependOn(spec));
+}
+
+std::string EarlyStageFingerprint(const v1::JobSpec& spec) {
+  v1::JobSpec kept = WhatNumbersDependOn(spec);
+  v1::ObjectiveSpec& objective = *kept.mutable_objective();
+  objective.mutable_early()->clear_only();
+  objective.clear_late();
+  // The learning rate decays towards the end of the late stage.
+  if (spec.optimizer().decay() != v1::OptimizerSpec::NONE) {
+    objective.mutable_late()->set_max_steps(
+        spec.objective().late().max_steps());
+  }
+  return Digest(kept);
 }
 
 }  // namespace comera::trainer

@@ -146,6 +146,9 @@ struct TrainingState {
 // initial weight fields of a specification with its defaults filled in; not the
 // number of ranks.
 std::string SpecFingerprint(const v1::JobSpec& spec);
+// The same of what the training state at the end of the early stage depends on:
+// jobs that share it differ in their late stages only.
+std::string EarlyStageFingerprint(const v1::JobSpec& spec);
 
 }  // namespace comera::trainer
 

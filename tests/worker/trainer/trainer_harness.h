@@ -29,6 +29,8 @@ struct TestRun {
   const TrainingData* other_data = nullptr;
   FakeDisk* disk = nullptr;
   bool resume = false;
+  // The checkpoint that spec.start_from names; empty: none.
+  std::string start;
   int threads = 1;  // of every rank
   ModelFactory model_factory = Model::Create;
   // Of every rank; empty: one of the processor.
@@ -51,6 +53,7 @@ struct TestRun {
   ModelConfig exported_config;
   std::vector<float> exported;
   std::map<int, std::pair<ModelConfig, std::vector<float>>> exported_targets;
+  std::string early_stage;
   StepRunner::Counters graph_counters;
   // Of every rank.
   std::vector<absl::Status> statuses;
@@ -142,6 +145,15 @@ struct TestRun {
         exported_targets[target] = {config, parameters};
         return absl::OkStatus();
       };
+      options.export_early_stage = [this](const std::string& contents) {
+        early_stage = contents;
+        return absl::OkStatus();
+      };
+      if (!start.empty()) {
+        options.read_start = [this]() -> absl::StatusOr<std::string> {
+          return start;
+        };
+      }
     }
     auto trainer = Trainer::Create(std::move(options));
     if (!trainer.ok()) {

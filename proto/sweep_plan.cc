@@ -1,0 +1,214 @@
+#include "proto/sweep_plan.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/job_defaults.h"
+#include "proto/message_checks.h"
+#include "proto/spec_checker.h"
+#include "proto/sweep_runs.h"
+
+namespace comera {
+namespace {
+
+constexpr int kMaxParallel = 10000;
+constexpr size_t kMaxNameBytes = 256;
+// Enough to see what is wrong.
+constexpr size_t kMaxViolations = 32;
+
+std::string Deterministic(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream output(&stream);
+    output.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&output);
+  }
+  return bytes;
+}
+
+void CheckAdministration(const v1::SweepSpec& spec, SpecChecker& check) {
+  check.That(spec.has_job(), "job", "is missing");
+  check.That(spec.display_name().size() <= kMaxNameBytes, "display_name",
+             "is longer than 256 bytes");
+  check.Range("max_parallel", spec.max_parallel(), 0, kMaxParallel);
+  check.That(!spec.has_dominance_margin() ||
+                 (spec.dominance_margin() >= 0 && spec.dominance_margin() < 1),
+             "dominance_margin", "must be at least 0 and below 1");
+  if (spec.has_reference()) {
+    check.That(spec.reference().validation_loss() > 0,
+               "reference.validation_loss", "must be above 0");
+    check.That(spec.reference().size_parameters() > 0,
+               "reference.size_parameters", "must be above 0");
+  }
+  check.That(!spec.job().has_start_from(), "job.start_from",
+             "is set by the sweep");
+  check.That(!spec.job().objective().early().only(), "job.objective.early.only",
+             "is set by the sweep");
+}
+
+// What is wrong with the runs: once where it is wrong in all of them.
+class RunViolations {
+ public:
+  void Add(int run, const std::string& label, FieldViolation violation) {
+    Entry& entry = entries_[{violation.field, violation.description}];
+    if (entry.count++ > 0) return;
+    entry.order = entries_.size();
+    entry.run = run;
+    entry.label = label;
+  }
+
+  void Report(size_t runs, std::vector<FieldViolation>* violations) const {
+    std::map<size_t, FieldViolation> sorted;
+    for (const auto& [key, entry] : entries_) {
+      if (entry.count == runs) {
+        sorted[entry.order] = {"job." + key.first, key.second};
+      } else {
+        sorted[entry.order] = {
+            absl::StrCat("runs[", entry.run, "].", key.first),
+            absl::StrCat(
+                key.second, " (", entry.label,
+                entry.count > 1
+                    ? absl::StrCat(", and ", entry.count - 1, " more runs")
+                    : "",
+                ")")};
+      }
+    }
+    for (auto& [order, violation] : sorted) {
+      if (violations->size() >= kMaxViolations) return;
+      violations->push_back(std::move(violation));
+    }
+  }
+
+ private:
+  struct Entry {
+    size_t count = 0;
+    size_t order = 0;
+    int run = 0;
+    std::string label;
+  };
+  std::map<std::pair<std::string, std::string>, Entry> entries_;
+};
+
+// What the end of the early stage depends on, and who would train it. Runs of
+// equal keys differ in their late stages only.
+std::string EarlyKey(v1::JobSpec spec) {
+  spec.clear_display_name();
+  spec.clear_labels();
+  v1::LateStage late;
+  // The learning rate decays towards the end of the late stage.
+  if (spec.optimizer().decay() != v1::OptimizerSpec::NONE) {
+    late.set_max_steps(spec.objective().late().max_steps());
+  }
+  *spec.mutable_objective()->mutable_late() = late;
+  return Deterministic(spec);
+}
+
+v1::JobSpec StageSpec(const v1::SweepSpec& sweep, v1::JobSpec spec) {
+  v1::ObjectiveSpec& objective = *spec.mutable_objective();
+  objective.mutable_early()->set_only(true);
+  v1::LateStage late;
+  late.set_max_steps(objective.late().max_steps());
+  *objective.mutable_late() = late;
+  spec.set_display_name(absl::StrCat(sweep.display_name().substr(0, 200),
+                                     sweep.display_name().empty() ? "" : " ",
+                                     "early stage"));
+  return WithDefaults(std::move(spec));
+}
+
+void ShareStages(const v1::SweepSpec& spec, SweepPlan* plan) {
+  if (spec.has_share_early_stage() && !spec.share_early_stage()) return;
+  std::map<std::string, std::vector<int>> groups;
+  for (size_t i = 0; i < plan->runs.size(); ++i) {
+    const v1::ObjectiveSpec& objective = plan->runs[i].spec.objective();
+    if (!objective.has_late() || objective.early().steps() == 0) continue;
+    groups[EarlyKey(plan->runs[i].spec)].push_back(static_cast<int>(i));
+  }
+  // In the order of their first runs.
+  std::map<int, std::vector<int>> shared;
+  for (auto& [key, runs] : groups) {
+    if (runs.size() > 1) shared[runs.front()] = std::move(runs);
+  }
+  for (auto& [first, runs] : shared) {
+    for (int run : runs) {
+      plan->runs[run].stage = static_cast<int>(plan->stages.size());
+    }
+    plan->stages.push_back(
+        {StageSpec(spec, plan->runs[first].spec), std::move(runs)});
+  }
+}
+
+// Without breaking a UTF-8 sequence.
+std::string CutName(std::string name) {
+  if (name.size() <= kMaxNameBytes) return name;
+  size_t end = kMaxNameBytes;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  name.resize(end);
+  return name;
+}
+
+}  // namespace
+
+SweepPlan PlanSweep(const v1::SweepSpec& spec,
+                    std::vector<FieldViolation>* violations) {
+  SweepPlan plan;
+  CheckFields(spec, violations);
+  if (!violations->empty()) return plan;
+  SpecChecker check(violations);
+  CheckAdministration(spec, check);
+  if (!violations->empty()) return plan;
+  const std::vector<SweepChange> changes = SweepChanges(spec, check);
+  if (!violations->empty()) return plan;
+
+  RunViolations wrong;
+  std::set<std::string> seen, filled, told;
+  for (const SweepChange& change : changes) {
+    SweepPlan::Run run;
+    run.label = SweepLabel(change.point);
+    run.spec = spec.job();
+    const size_t before = violations->size();
+    ApplyChange(change, &run.spec, check);
+    // An axis tells of its bad value in every run that has it.
+    while (violations->size() > before &&
+           !told.insert(violations->back().field).second) {
+      violations->pop_back();
+    }
+    if (violations->size() >= kMaxViolations) break;
+    if (!violations->empty()) continue;
+    if (!seen.insert(Deterministic(run.spec)).second) continue;
+    const std::vector<FieldViolation> bad = ValidateJobSpec(run.spec);
+    const int index = static_cast<int>(plan.runs.size());
+    for (const FieldViolation& violation : bad) {
+      wrong.Add(index, run.label, violation);
+    }
+    if (bad.empty()) {
+      run.spec = WithDefaults(std::move(run.spec));
+      if (!filled.insert(Deterministic(run.spec)).second) continue;
+    }
+    const std::string& base = spec.display_name().empty()
+                                  ? spec.job().display_name()
+                                  : spec.display_name();
+    run.spec.set_display_name(CutName(absl::StrCat(
+        base, base.empty() || run.label.empty() ? "" : " ", run.label)));
+    plan.runs.push_back(std::move(run));
+  }
+  if (violations->empty()) wrong.Report(plan.runs.size(), violations);
+  if (!violations->empty()) return SweepPlan();
+  ShareStages(spec, &plan);
+  return plan;
+}
+
+v1::SweepSpec WithSweepDefaults(v1::SweepSpec spec) {
+  if (!spec.has_share_early_stage()) spec.set_share_early_stage(true);
+  if (!spec.has_dominance_margin()) spec.set_dominance_margin(0.05);
+  return spec;
+}
+
+}  // namespace comera

@@ -1,0 +1,285 @@
+#include "proto/sweep_runs.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/spec_field.h"
+#include "proto/sweep_plan.h"
+
+namespace comera {
+namespace {
+
+constexpr int kMaxFieldAxes = 16;
+
+// Each value of the axis onto each change there is so far.
+template <typename Apply>
+void Nest(int values, const Apply& apply, std::vector<SweepChange>* changes) {
+  if (values == 0) return;
+  std::vector<SweepChange> nested;
+  for (const SweepChange& change : *changes) {
+    for (int i = 0; i < values; ++i) {
+      nested.push_back(change);
+      apply(i, &nested.back());
+    }
+  }
+  *changes = std::move(nested);
+}
+
+// False: too many runs, or a malformed axis.
+bool CheckGrid(const v1::SweepGrid& grid, SpecChecker& check) {
+  if (grid.fields_size() > kMaxFieldAxes) {
+    check.Range("grid.fields", grid.fields_size(), 0, kMaxFieldAxes, "entries");
+    return false;
+  }
+  bool sound = true;
+  for (int i = 0; i < grid.fields_size(); ++i) {
+    const std::string field = absl::StrCat("grid.fields[", i, "]");
+    if (grid.fields(i).path().empty()) {
+      check.Add(field + ".path", "is missing");
+      sound = false;
+    }
+    if (grid.fields(i).values().empty()) {
+      check.Add(field + ".values", "is empty");
+      sound = false;
+    }
+  }
+  int64_t runs = 1;
+  std::vector<int> sizes = {grid.methods_size(), grid.ranks_size(),
+                            grid.seeds_size(), grid.targets_size()};
+  for (const v1::FieldValues& axis : grid.fields()) {
+    sizes.push_back(axis.values_size());
+  }
+  for (int size : sizes) {
+    // Every factor is bounded by the size of a message, so nothing overflows.
+    runs *= std::max(1, size);
+    if (runs <= kMaxSweepRuns) continue;
+    check.Add("grid", absl::StrCat("makes more than ", kMaxSweepRuns, " runs"));
+    return false;
+  }
+  return sound;
+}
+
+bool CheckList(const v1::SweepSpec& spec, SpecChecker& check) {
+  if (spec.list_size() > kMaxSweepRuns) {
+    check.Range("list", spec.list_size(), 1, kMaxSweepRuns, "runs");
+    return false;
+  }
+  bool sound = true;
+  for (int i = 0; i < spec.list_size(); ++i) {
+    const auto& fields = spec.list(i).fields();
+    for (int f = 0; f < fields.size(); ++f) {
+      if (!fields[f].path().empty()) continue;
+      check.Add(absl::StrCat("list[", i, "].fields[", f, "].path"),
+                "is missing");
+      sound = false;
+    }
+  }
+  return sound;
+}
+
+template <typename Layer>
+void SetRank(int64_t rank, Layer* layer) {
+  if (layer->dense()) return;
+  layer->clear_ranks();
+  layer->add_ranks(rank);
+}
+
+void SetMethod(v1::CompressionSpec::Method method, v1::CompressionSpec* c) {
+  c->set_method(method);
+  if (method != v1::CompressionSpec::GALORE) c->clear_galore();
+  if (method != v1::CompressionSpec::LORA) c->clear_lora();
+  if (method != v1::CompressionSpec::LTE) c->clear_lte();
+  if (method != v1::CompressionSpec::COLA) c->clear_cola();
+  if (method == v1::CompressionSpec::COMERA) return;
+  c->clear_embedding();
+  c->clear_attention();
+  c->clear_ffn_up();
+  c->clear_ffn_down();
+  c->clear_head();
+  c->clear_output();
+  c->clear_table();
+  c->clear_mlp();
+}
+
+void SetRanks(int64_t rank, v1::JobSpec* spec) {
+  v1::CompressionSpec* c = spec->mutable_compression();
+  switch (c->method()) {
+    case v1::CompressionSpec::DENSE:
+      return;
+    case v1::CompressionSpec::GALORE:
+      return c->mutable_galore()->set_rank(rank);
+    case v1::CompressionSpec::LORA:
+      return c->mutable_lora()->set_rank(rank);
+    case v1::CompressionSpec::LTE:
+      return c->mutable_lte()->set_rank(rank);
+    case v1::CompressionSpec::COLA:
+      return c->mutable_cola()->set_rank(rank);
+    default:
+      break;
+  }
+  if (spec->model().family() == v1::ModelSpec::DLRM) {
+    SetRank(rank, c->mutable_table());
+    SetRank(rank, c->mutable_mlp());
+    return;
+  }
+  SetRank(rank, c->mutable_embedding());
+  SetRank(rank, c->mutable_attention());
+  SetRank(rank, c->mutable_ffn_up());
+  SetRank(rank, c->mutable_ffn_down());
+  SetRank(rank, c->mutable_head());
+  if (spec->model().family() == v1::ModelSpec::MASKED_LM &&
+      !spec->model().tie_output()) {
+    SetRank(rank, c->mutable_output());
+  }
+}
+
+void SetTarget(const v1::Target& target, v1::LateStage* late) {
+  late->clear_targets();
+  if (target.target_loss() != 0) late->set_target_loss(target.target_loss());
+  switch (target.target_size_case()) {
+    case v1::Target::kTargetBytes:
+      late->set_target_bytes(target.target_bytes());
+      break;
+    case v1::Target::kTargetParameters:
+      late->set_target_parameters(target.target_parameters());
+      break;
+    case v1::Target::kTargetRatio:
+      late->set_target_ratio(target.target_ratio());
+      break;
+    case v1::Target::TARGET_SIZE_NOT_SET:
+      break;
+  }
+}
+
+// What a method that keeps the model's size can be asked for.
+void KeepSize(v1::JobSpec* spec) {
+  const auto method = spec->compression().method();
+  if (method == v1::CompressionSpec::COMERA ||
+      method == v1::CompressionSpec::METHOD_UNSPECIFIED ||
+      !spec->objective().has_late()) {
+    return;
+  }
+  v1::LateStage* late = spec->mutable_objective()->mutable_late();
+  if (late->targets_size() == 0) late->set_target_ratio(1);
+  for (v1::Target& target : *late->mutable_targets()) {
+    target.set_target_ratio(1);
+  }
+}
+
+}  // namespace
+
+std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
+                                      SpecChecker& check) {
+  std::vector<SweepChange> changes;
+  if (spec.has_grid() == (spec.list_size() > 0)) {
+    check.Add("grid", "exactly one of grid and list must be given");
+    return {};
+  }
+  if (!spec.has_grid()) {
+    if (!CheckList(spec, check)) return {};
+    for (int i = 0; i < spec.list_size(); ++i) {
+      SweepChange change;
+      change.point = spec.list(i);
+      for (int f = 0; f < spec.list(i).fields_size(); ++f) {
+        change.field_sources.push_back(
+            absl::StrCat("list[", i, "].fields[", f, "]"));
+      }
+      changes.push_back(std::move(change));
+    }
+    return changes;
+  }
+  const v1::SweepGrid& grid = spec.grid();
+  if (!CheckGrid(grid, check)) return {};
+  changes.emplace_back();
+  Nest(
+      grid.methods_size(),
+      [&](int i, SweepChange* c) { c->point.set_method(grid.methods(i)); },
+      &changes);
+  Nest(
+      grid.ranks_size(),
+      [&](int i, SweepChange* c) { c->point.set_ranks(grid.ranks(i)); },
+      &changes);
+  for (int axis = 0; axis < grid.fields_size(); ++axis) {
+    const v1::FieldValues& values = grid.fields(axis);
+    Nest(
+        values.values_size(),
+        [&](int i, SweepChange* c) {
+          v1::FieldValue* field = c->point.add_fields();
+          field->set_path(values.path());
+          field->set_value(values.values(i));
+          c->field_sources.push_back(
+              absl::StrCat("grid.fields[", axis, "].values[", i, "]"));
+        },
+        &changes);
+  }
+  Nest(
+      grid.seeds_size(),
+      [&](int i, SweepChange* c) { c->point.set_seed(grid.seeds(i)); },
+      &changes);
+  Nest(
+      grid.targets_size(),
+      [&](int i, SweepChange* c) {
+        *c->point.mutable_target() = grid.targets(i);
+      },
+      &changes);
+  return changes;
+}
+
+std::string SweepLabel(const v1::SweepPoint& point) {
+  std::vector<std::string> parts;
+  if (point.method() != v1::CompressionSpec::METHOD_UNSPECIFIED) {
+    parts.push_back(absl::StrCat(
+        "method=", absl::AsciiStrToLower(
+                       v1::CompressionSpec::Method_Name(point.method()))));
+  }
+  if (point.has_ranks()) parts.push_back(absl::StrCat("ranks=", point.ranks()));
+  for (const v1::FieldValue& field : point.fields()) {
+    const size_t dot = field.path().rfind('.');
+    parts.push_back(absl::StrCat(
+        dot == std::string::npos ? field.path() : field.path().substr(dot + 1),
+        "=", field.value()));
+  }
+  if (point.has_seed()) parts.push_back(absl::StrCat("seed=", point.seed()));
+  if (point.has_target()) {
+    const v1::Target& target = point.target();
+    if (target.target_loss() != 0) {
+      parts.push_back(absl::StrCat("loss=", target.target_loss()));
+    }
+    if (target.has_target_bytes()) {
+      parts.push_back(absl::StrCat("bytes=", target.target_bytes()));
+    } else if (target.has_target_parameters()) {
+      parts.push_back(absl::StrCat("parameters=", target.target_parameters()));
+    } else if (target.has_target_ratio()) {
+      parts.push_back(absl::StrCat("ratio=", target.target_ratio()));
+    }
+  }
+  return absl::StrJoin(parts, " ");
+}
+
+void ApplyChange(const SweepChange& change, v1::JobSpec* spec,
+                 SpecChecker& check) {
+  const v1::SweepPoint& point = change.point;
+  if (point.method() != v1::CompressionSpec::METHOD_UNSPECIFIED) {
+    SetMethod(point.method(), spec->mutable_compression());
+  }
+  if (point.has_ranks()) SetRanks(point.ranks(), spec);
+  for (int i = 0; i < point.fields_size(); ++i) {
+    const v1::FieldValue& field = point.fields(i);
+    const absl::Status status = SetSpecField(field.path(), field.value(), spec);
+    if (!status.ok()) {
+      check.Add(change.field_sources[i],
+                absl::StrCat(field.path(), ": ", status.message()));
+    }
+  }
+  if (point.has_seed()) spec->mutable_training()->set_seed(point.seed());
+  if (point.has_target()) {
+    SetTarget(point.target(), spec->mutable_objective()->mutable_late());
+  }
+  KeepSize(spec);
+}
+
+}  // namespace comera

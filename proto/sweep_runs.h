@@ -1,0 +1,34 @@
+// The runs of a sweep as changes of its base job.
+#ifndef COMERA_PROTO_SWEEP_RUNS_H_
+#define COMERA_PROTO_SWEEP_RUNS_H_
+
+#include <string>
+#include <vector>
+
+#include "comera/v1/sweep_service.pb.h"
+#include "proto/spec_checker.h"
+
+namespace comera {
+
+// A point, and where it comes from in the specification.
+struct SweepChange {
+  v1::SweepPoint point;
+  // By entry of point.fields: "grid.fields[0].values[1]", "list[2].fields[0]".
+  std::vector<std::string> field_sources;
+};
+
+// The points of the list, or those of the grid in order; empty after a
+// violation. Equal points are still there.
+std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
+                                      SpecChecker& check);
+
+// "method=comera seed=2 loss=2.9 ratio=0.5"; empty for an empty point.
+std::string SweepLabel(const v1::SweepPoint& point);
+
+// Applies the point to the base; fields that do not fit go to `check`.
+void ApplyChange(const SweepChange& change, v1::JobSpec* spec,
+                 SpecChecker& check);
+
+}  // namespace comera
+
+#endif  // COMERA_PROTO_SWEEP_RUNS_H_
