@@ -2,7 +2,9 @@
 # Installs what building and running comera needs from Debian 12's packages;
 # does nothing where all of it is there.
 #
-#   deploy/install_deps.sh
+#   deploy/install_deps.sh [--fuzz]
+#
+#   --fuzz   also what the fuzz targets need: Clang with its sanitizers
 set -euo pipefail
 
 packages=(
@@ -27,6 +29,16 @@ packages=(
   # deploy/gpu_bundle.sh.
   xz-utils
 )
+
+case "${1:-}" in
+  "") ;;
+  --fuzz) packages+=(clang llvm libclang-rt-14-dev) ;;
+  *)
+    sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
+    [ "$1" = --help ] && exit 0
+    exit 2
+    ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do
