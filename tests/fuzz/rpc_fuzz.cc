@@ -106,15 +106,17 @@ class Target {
             ->New());
     if (!part.empty() && part[0] == '#') {
       *bytes = part.substr(1);
-      malformed_ = malformed_ || !message->ParseFromString(*bytes);
-      return true;
+    } else {
+      SilentText silent;
+      google::protobuf::TextFormat::Parser parser;
+      parser.RecordErrorsTo(&silent);
+      parser.SetRecursionLimit(50);
+      if (!parser.ParseFromString(part, message.get())) return false;
+      message->SerializeToString(bytes);
     }
-    SilentText silent;
-    google::protobuf::TextFormat::Parser parser;
-    parser.RecordErrorsTo(&silent);
-    parser.SetRecursionLimit(50);
-    if (!parser.ParseFromString(part, message.get())) return false;
-    return message->SerializeToString(bytes);
+    // Also text may hold strings that are not UTF-8.
+    malformed_ = malformed_ || !message->ParseFromString(*bytes);
+    return true;
   }
 
   void Call(const MethodDescriptor& method,
