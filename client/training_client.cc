@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "client/artifact_file.h"
 #include "client/call_runner.h"
+#include "client/leader_stub.h"
+#include "common/coordinator_address.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
@@ -24,7 +26,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+  // A name that nobody knows is an error of the first call.
+  const absl::StatusOr<std::string> target =
+      CoordinatorTarget(address, &arguments);
+  return grpc::CreateCustomChannel(target.ok() ? *target : address,
+                                   grpc::InsecureChannelCredentials(),
                                    arguments);
 }
 
@@ -32,9 +38,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
 
 class TrainingClient::Impl {
  public:
-  Impl(std::shared_ptr<grpc::Channel> channel, const Options& options)
-      : stub_(v1::TrainingService::NewStub(std::move(channel))),
-        runner_(options) {}
+  Impl(std::shared_ptr<grpc::Channel> channel, LeaderStub::Connect connect,
+       const Options& options)
+      : stub_(std::move(channel), std::move(connect)), runner_(options) {}
 
   // A unary call of `method`.
   template <typename Request, typename Response>
@@ -46,27 +52,34 @@ class TrainingClient::Impl {
     Response response;
     RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
       response.Clear();
-      return (stub_.get()->*method)(context, request, &response);
+      const grpc::Status status =
+          (stub_.Get().get()->*method)(context, request, &response);
+      stub_.Seen(status);
+      return status;
     }));
     return response;
   }
 
-  v1::TrainingService::Stub& stub() { return *stub_; }
+  LeaderStub& stub() { return stub_; }
   CallRunner& runner() { return runner_; }
 
  private:
-  std::unique_ptr<v1::TrainingService::Stub> stub_;
+  LeaderStub stub_;
   CallRunner runner_;
 };
 
 std::unique_ptr<TrainingClient> TrainingClient::Connect(
     const std::string& address, const Options& options) {
-  return std::make_unique<TrainingClient>(MakeChannel(address), options);
+  return std::unique_ptr<TrainingClient>(new TrainingClient(
+      std::make_unique<Impl>(MakeChannel(address), MakeChannel, options)));
 }
+
+TrainingClient::TrainingClient(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
 
 TrainingClient::TrainingClient(std::shared_ptr<grpc::Channel> channel,
                                const Options& options)
-    : impl_(std::make_unique<Impl>(std::move(channel), options)) {}
+    : impl_(std::make_unique<Impl>(std::move(channel), nullptr, options)) {}
 
 TrainingClient::~TrainingClient() { Stop(); }
 
@@ -163,7 +176,8 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
         v1::WatchJobRequest request;
         request.set_name(name);
         request.set_after_sequence(last);
-        auto reader = impl_->stub().WatchJob(context, request);
+        const auto stub = impl_->stub().Get();
+        auto reader = stub->WatchJob(context, request);
         CallRunner::StreamEnd end;
         v1::WatchJobResponse response;
         while (reader->Read(&response)) {
@@ -171,6 +185,7 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
           handle(response);
         }
         end.status = reader->Finish();
+        impl_->stub().Seen(end.status);
         // Only a stream that the server ended has told everything.
         end.done = end.status.ok() && final;
         return end;
@@ -189,7 +204,8 @@ absl::Status TrainingClient::ReadLog(
   request.set_follow(options.follow);
   return impl_->runner().Stream(
       absl::InfiniteFuture(), [&](grpc::ClientContext* context) {
-        auto reader = impl_->stub().ReadLog(context, request);
+        const auto stub = impl_->stub().Get();
+        auto reader = stub->ReadLog(context, request);
         CallRunner::StreamEnd end;
         v1::ReadLogResponse response;
         while (reader->Read(&response)) {
@@ -204,6 +220,7 @@ absl::Status TrainingClient::ReadLog(
           request.set_offset(response.offset() + size);
         }
         end.status = reader->Finish();
+        impl_->stub().Seen(end.status);
         // A quiet log may live out a whole stream.
         end.progressed |=
             end.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
@@ -224,7 +241,8 @@ absl::Status TrainingClient::DownloadArtifact(const std::string& artifact,
         request.set_name(artifact);
         request.set_path(file.path());
         request.set_offset(writer->size());
-        auto reader = impl_->stub().DownloadArtifact(context, request);
+        const auto stub = impl_->stub().Get();
+        auto reader = stub->DownloadArtifact(context, request);
         CallRunner::StreamEnd end;
         v1::DownloadArtifactResponse response;
         while (write_status.ok() && reader->Read(&response)) {
@@ -236,6 +254,7 @@ absl::Status TrainingClient::DownloadArtifact(const std::string& artifact,
           end.done = true;
         }
         end.status = reader->Finish();
+        impl_->stub().Seen(end.status);
         end.done |= end.status.ok();
         return end;
       }));

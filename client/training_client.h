@@ -53,7 +53,8 @@ class TrainingClient {
     absl::Duration stream_lifetime = absl::Minutes(2);
   };
 
-  // `address`: host:port, or any gRPC target.
+  // `address`: host:port, or any gRPC target; of several coordinators, all with
+  // commas in between, or one of them, which sends the client to the leader.
   static std::unique_ptr<TrainingClient> Connect(const std::string& address,
                                                  const Options& options);
   TrainingClient(std::shared_ptr<grpc::Channel> channel,
@@ -119,6 +120,8 @@ class TrainingClient {
 
  private:
   class Impl;
+  explicit TrainingClient(std::unique_ptr<Impl> impl);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -10,13 +10,17 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "common/coordinator_address.h"
 #include "server/artifact_files.h"
+#include "server/postgres_job_store.h"
 
 namespace comera::server {
 namespace {
 
 constexpr int kMaxMessageBytes = 16 << 20;
 constexpr size_t kMaxMemoryBytes = size_t{1} << 30;
+// How far a coordinator that does not lead may lag behind, nearly.
+constexpr absl::Duration kFollowInterval = absl::Milliseconds(300);
 
 absl::Status CheckListen(const ComeraServer::Options& options) {
   ASSIGN_OR_RETURN(const auto address, ParseListenAddress(options.listen));
@@ -82,16 +86,25 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   if (options.data_dir.empty()) {
     return absl::InvalidArgumentError("data_dir: missing");
   }
-  ASSIGN_OR_RETURN(DataDirLock lock, DataDirLock::Acquire(options.data_dir));
+  // Coordinators on one database may share the folder: the leader writes.
+  ASSIGN_OR_RETURN(DataDirLock lock,
+                   DataDirLock::Acquire(options.data_dir,
+                                        options.store_url.empty()
+                                            ? DataDirLock::Kind::kExclusive
+                                            : DataDirLock::Kind::kShared));
   std::unique_ptr<ComeraServer> server(
       new ComeraServer(options, std::move(lock)));
-  RETURN_IF_ERROR(CleanUploads(options.data_dir));
-  ASSIGN_OR_RETURN(
-      server->store_,
-      SqliteJobStore::Open(absl::StrCat(options.data_dir, "/jobs.sqlite"),
-                           options.store));
+  if (server->leads()) RETURN_IF_ERROR(CleanUploads(options.data_dir));
+  RETURN_IF_ERROR(server->OpenStore());
   CoordinatorHost::Options host_options = options.host;
   host_options.data_dir = options.data_dir;
+  if (server->feed_ != nullptr) {
+    host_options.follow = server->feed_;
+    host_options.tick_interval = kFollowInterval;
+    host_options.not_leader = [raw = server.get()] {
+      return raw->leader_.NotLeader();
+    };
+  }
   ASSIGN_OR_RETURN(server->host_,
                    CoordinatorHost::Start(host_options, server->store_.get(),
                                           ids, clock, std::move(on_failure)));
@@ -99,9 +112,34 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   return server;
 }
 
+absl::Status ComeraServer::OpenStore() {
+  if (options_.store_url.empty()) {
+    ASSIGN_OR_RETURN(
+        store_, SqliteJobStore::Open(
+                    absl::StrCat(options_.data_dir, "/jobs.sqlite"),
+                    options_.store));
+    return absl::OkStatus();
+  }
+  PostgresJobStore::Options options;
+  options.max_samples = options_.store.max_samples;
+  options.epoch = options_.epoch;
+  ASSIGN_OR_RETURN(std::unique_ptr<PostgresJobStore> store,
+                   PostgresJobStore::Open(options_.store_url, options));
+  if (!leads()) feed_ = store.get();
+  store_ = std::move(store);
+  return absl::OkStatus();
+}
+
 absl::Status ComeraServer::Serve() {
   access_ = std::make_unique<OpenAccess>();
-  training_ = std::make_unique<TrainingService>(host_.get(), access_.get());
+  AccessControl* access = access_.get();
+  if (!leads()) {
+    follower_access_ =
+        std::make_unique<FollowerAccess>(access_.get(), &leader_);
+    access = follower_access_.get();
+    leader_only_ = std::make_unique<LeaderOnlyService>(&leader_);
+  }
+  training_ = std::make_unique<TrainingService>(host_.get(), access);
   worker_ = std::make_unique<WorkerService>(host_.get(), access_.get());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -111,12 +149,17 @@ absl::Status ComeraServer::Serve() {
                            &port);
   SetLimits(builder);
   builder.RegisterService(training_.get());
-  builder.RegisterService(worker_.get());
+  if (leads()) {
+    builder.RegisterService(worker_.get());
+  } else {
+    builder.RegisterCallbackGenericService(leader_only_.get());
+  }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", options_.listen));
   }
+  server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, leads());
   address_ =
       absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
   return absl::OkStatus();

@@ -12,7 +12,9 @@
 #include "server/access.h"
 #include "server/coordinator_host.h"
 #include "server/data_dir_lock.h"
+#include "server/follower_access.h"
 #include "server/id_source.h"
+#include "server/leader_hint.h"
 #include "server/sqlite_job_store.h"
 #include "server/training_service.h"
 #include "server/worker_service.h"
@@ -33,6 +35,12 @@ class ComeraServer {
     // Calls that do not end by themselves are cut after this.
     absl::Duration shutdown_grace = absl::Seconds(5);
     SqliteJobStore::Options store;
+    // Empty: a SQLite file in data_dir. Else a postgres:// URL, of a database
+    // that several coordinators share (coordinator_node.h).
+    std::string store_url;
+    // With store_url: of the leadership under which this coordinator writes
+    // (postgres_leadership.h); 0: another one leads, this one shows jobs.
+    int64_t epoch = 0;
     // data_dir in here is ignored.
     CoordinatorHost::Options host;
   };
@@ -48,6 +56,8 @@ class ComeraServer {
   // With the port that was bound.
   const std::string& address() const { return address_; }
   CoordinatorHost& host() { return *host_; }
+  // Of a server that does not lead: where to send callers.
+  LeaderHint& leader() { return leader_; }
 
   // Ends streams and held calls, refuses new ones, flushes the store.
   void Shutdown();
@@ -56,16 +66,24 @@ class ComeraServer {
   ComeraServer(const Options& options, DataDirLock lock)
       : options_(options), lock_(std::move(lock)) {}
 
+  bool leads() const { return options_.store_url.empty() || options_.epoch; }
+  absl::Status OpenStore();
   absl::Status Serve();
 
   const Options options_;
   // Destroyed last to first: server, services, access, host, store, lock.
   DataDirLock lock_;
-  std::unique_ptr<SqliteJobStore> store_;
+  LeaderHint leader_;
+  std::unique_ptr<JobStore> store_;
+  // Of a server that does not lead, the same object as store_.
+  ChangeFeed* feed_ = nullptr;
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<AccessControl> access_;
   std::unique_ptr<TrainingService> training_;
   std::unique_ptr<WorkerService> worker_;
+  // Of a server that does not lead.
+  std::unique_ptr<FollowerAccess> follower_access_;
+  std::unique_ptr<LeaderOnlyService> leader_only_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

@@ -24,7 +24,16 @@ absl::Status NoJob(const std::string& name) {
 absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     const Options& options, JobStore* store, IdSource* ids, Clock* clock,
     StatusCallback on_failure) {
-  absl::StatusOr<std::vector<JobRecord>> records = store->LoadJobs();
+  StoreChanges followed;
+  absl::StatusOr<std::vector<JobRecord>> records;
+  if (options.follow != nullptr) {
+    absl::StatusOr<StoreChanges> changes = options.follow->ReadChanges(0);
+    if (!changes.ok()) return changes.status();
+    followed = *std::move(changes);
+    records = std::move(followed.records);
+  } else {
+    records = store->LoadJobs();
+  }
   if (!records.ok()) return records.status();
   std::unique_ptr<CoordinatorHost> host(
       new CoordinatorHost(options, ids, clock));
@@ -32,7 +41,11 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   for (const JobRecord& record : *records) {
     host->directory_.Put(record.serial(), record.last_sequence(), record.job());
   }
-  host->coordinator_.Load(*std::move(records), clock->Now());
+  if (options.follow != nullptr) {
+    host->followed_change_ = followed.change;
+  } else {
+    host->coordinator_.Load(*std::move(records), clock->Now());
+  }
   host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure));
   host->io_ = std::make_unique<EventLoop>();
   host->hub_.Defer([raw = host.get()](std::function<void()> closure) {
@@ -144,6 +157,7 @@ void CoordinatorHost::MaybeSchedule() {
 
 void CoordinatorHost::Tick() {
   if (stopping_) return;
+  if (options_.follow != nullptr) return Follow();
   Effects effects;
   coordinator_.Tick(clock_->Now(), &effects);
   if (effects.records.empty() && effects.replies.empty()) {
@@ -223,6 +237,8 @@ void CoordinatorHost::ListJobs(v1::ListJobsRequest request,
 
 void CoordinatorHost::ListWorkers(Callback<v1::ListWorkersResponse> done) {
   loop_->Post([this, done = std::move(done)] {
+    // Workers speak to the leader alone.
+    if (options_.follow != nullptr) return done(options_.not_leader());
     v1::ListWorkersResponse response;
     for (v1::WorkerSummary& worker : coordinator_.Workers(clock_->Now())) {
       *response.add_workers() = std::move(worker);

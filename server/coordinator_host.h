@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "server/change_feed.h"
 #include "server/coordinator.h"
 #include "server/dataset_pinner.h"
 #include "server/event_loop.h"
@@ -41,6 +42,11 @@ class CoordinatorHost {
     LogFiles::Options logs;
     // Infinite: only TickNow().
     absl::Duration tick_interval = absl::Seconds(1);
+    // Set: another coordinator leads. This one shows, a tick later, what the
+    // leader writes into the store, and changes nothing.
+    ChangeFeed* follow = nullptr;
+    // With `follow`: the error that sends a client to the leader.
+    std::function<absl::Status()> not_leader;
   };
   template <typename T>
   using Callback = std::function<void(absl::StatusOr<T>)>;
@@ -112,6 +118,12 @@ class CoordinatorHost {
   void Release(const absl::Status& status, Effects effects);
   void MaybeSchedule();
   void Tick();
+  // Following (coordinator_host_follow.cc).
+  void Follow();
+  void TakeChanges(absl::StatusOr<StoreChanges> changes);
+  void TakeEvents(JobRecord record,
+                  const absl::StatusOr<std::vector<v1::JobEvent>>& events);
+  void Show(JobRecord record);
   void TakeSynchronize(const v1::SynchronizeRequest& request,
                        const std::vector<v1::LogAck>& log_acks, int64_t call);
   // On the IO thread.
@@ -135,6 +147,10 @@ class CoordinatorHost {
   std::map<std::string, std::map<int64_t, std::function<void()>>> listeners_;
   int64_t next_listener_ = 1;
   bool schedule_posted_ = false;
+  // Following: the newest commit taken, and what is still being read of it.
+  int64_t followed_change_ = 0;
+  int pending_reads_ = 0;
+  bool feed_failed_ = false;
   bool stopping_ = false;
 
   // IO thread only.

@@ -12,11 +12,13 @@
 
 namespace comera::server {
 
-absl::StatusOr<DataDirLock> DataDirLock::Acquire(const std::string& data_dir) {
+absl::StatusOr<DataDirLock> DataDirLock::Acquire(const std::string& data_dir,
+                                                 Kind kind) {
   RETURN_IF_ERROR(MakeDirectories(data_dir));
   const std::string path = absl::StrCat(data_dir, "/lock");
   ASSIGN_OR_RETURN(FileHandle file, FileHandle::Open(path, O_RDWR | O_CREAT));
-  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+  const int lock = kind == Kind::kShared ? LOCK_SH : LOCK_EX;
+  if (flock(file.fd(), lock | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
       return absl::FailedPreconditionError(
           absl::StrCat(data_dir, " is in use by another comera-server (", path,

@@ -51,6 +51,13 @@ void JobDirectory::Put(int64_t serial, int64_t last_sequence, v1::Job job) {
   entry.job = std::make_shared<const v1::Job>(std::move(job));
 }
 
+void JobDirectory::Remove(const std::string& name) {
+  auto it = entries_.find(name);
+  if (it == entries_.end()) return;
+  by_serial_.erase(it->second.serial);
+  entries_.erase(it);
+}
+
 void JobDirectory::Refresh(v1::Job job) {
   auto it = entries_.find(job.name());
   if (it == entries_.end()) return;

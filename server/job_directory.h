@@ -25,6 +25,7 @@ class JobDirectory {
   };
 
   void Put(int64_t serial, int64_t last_sequence, v1::Job job);
+  void Remove(const std::string& name);
   // Replaces what is shown of a known job.
   void Refresh(v1::Job job);
 

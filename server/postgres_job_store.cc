@@ -57,9 +57,8 @@ absl::StatusOr<std::vector<JobRecord>> PostgresJobStore::LoadJobs() {
   return records;
 }
 
-absl::StatusOr<PostgresJobStore::Changes> PostgresJobStore::ReadChanges(
-    int64_t after) {
-  Changes changes;
+absl::StatusOr<StoreChanges> PostgresJobStore::ReadChanges(int64_t after) {
+  StoreChanges changes;
   RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
     changes.change =
         read.exec1("SELECT change FROM coordinator")[0].as<int64_t>();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/change_feed.h"
 #include "server/job_store.h"
 #include "server/postgres_connection.h"
 
@@ -20,7 +21,7 @@ namespace comera::server {
 // its coordinator still leads: FailedPrecondition where another has taken over,
 // and nothing is written. A broken connection is Unavailable, and the next call
 // opens a new one.
-class PostgresJobStore : public JobStore {
+class PostgresJobStore : public JobStore, public ChangeFeed {
  public:
   struct Options {
     // Per job and series of samples.
@@ -28,15 +29,6 @@ class PostgresJobStore : public JobStore {
     // Of the leadership under which to write; 0: reads only.
     int64_t epoch = 0;
     PostgresConnection::Options connection;
-  };
-
-  // What other coordinators wrote.
-  struct Changes {
-    // In any order.
-    std::vector<JobRecord> records;
-    std::vector<std::string> deleted_jobs;
-    // Number of the newest commit seen.
-    int64_t change = 0;
   };
 
   // Brings the schema up to date. InvalidArgument: the URL;
@@ -55,9 +47,7 @@ class PostgresJobStore : public JobStore {
   absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
                                                   int limit) override;
 
-  // For coordinators that do not lead: what was committed after the commit of
-  // that number (0: everything).
-  absl::StatusOr<Changes> ReadChanges(int64_t after);
+  absl::StatusOr<StoreChanges> ReadChanges(int64_t after) override;
 
  private:
   PostgresJobStore(std::string url, const Options& options)

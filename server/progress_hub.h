@@ -104,6 +104,9 @@ class ProgressHub {
                                           std::function<void()> on_ready);
 
   void Publish(v1::JobEvent event);
+  bool HasReaders(const std::string& job) const {
+    return readers_.count(job) > 0;
+  }
 
  private:
   friend class Subscription;

@@ -70,6 +70,27 @@ absl::Status InvalidField(const std::string& field,
       bad_request);
 }
 
+absl::Status NotLeader(const std::string& leader) {
+  const absl::Status status = absl::UnavailableError(
+      leader.empty() ? "this coordinator does not lead, and nobody does yet"
+                     : absl::StrCat("this coordinator does not lead: call ",
+                                    leader));
+  google::rpc::ErrorInfo info;
+  info.set_domain("comera");
+  info.set_reason("NOT_LEADER");
+  if (!leader.empty()) (*info.mutable_metadata())["leader"] = leader;
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(1);
+  google::rpc::Status proto;
+  proto.set_code(static_cast<int>(status.code()));
+  proto.set_message(std::string(status.message()));
+  proto.add_details()->PackFrom(info);
+  proto.add_details()->PackFrom(retry);
+  absl::Status result = status;
+  result.SetPayload(kStatusDetailsUrl, absl::Cord(proto.SerializeAsString()));
+  return result;
+}
+
 grpc::Status ToRpcStatus(const absl::Status& status) {
   if (status.ok() || status.GetPayload(kStatusDetailsUrl)) {
     return ToGrpcStatus(status);

@@ -18,6 +18,11 @@ absl::Status InvalidSpec(const std::vector<FieldViolation>& violations);
 absl::Status InvalidField(const std::string& field,
                           const std::string& description);
 
+// Unavailable, of a coordinator that only reads: ErrorInfo's reason is
+// NOT_LEADER, and its metadata has `leader`, the address to call instead, if
+// that is known.
+absl::Status NotLeader(const std::string& leader);
+
 // With ErrorInfo always, with RetryInfo for UNAVAILABLE, and with BadRequest
 // for an InvalidArgument of the form "field: description".
 grpc::Status ToRpcStatus(const absl::Status& status);

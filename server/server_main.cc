@@ -15,10 +15,12 @@
 #include "common/files.h"
 #include "common/version.h"
 #include "server/comera_server.h"
+#include "server/coordinator_node.h"
 
 namespace {
 
 using comera::server::ComeraServer;
+using comera::server::CoordinatorNode;
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
@@ -26,6 +28,8 @@ constexpr int kUsage = 2;
 struct Flags {
   std::string listen = "127.0.0.1:7400";
   std::string data_dir;
+  std::string store = "sqlite";
+  std::string advertise;
   std::string port_file;
   std::string node_lost_after = "60s";
   std::string reattach_grace = "60s";
@@ -55,6 +59,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--data_dir", flags.data_dir,
                  "Folder for jobs, logs and models; made if missing")
       ->required();
+  app.add_option("--store", flags.store,
+                 "sqlite: a file in the data folder; or "
+                 "postgres://[user@]host[:port]/database, for several "
+                 "coordinators of which one leads (password: PGPASSFILE)")
+      ->capture_default_str();
+  app.add_option("--advertise", flags.advertise,
+                 "With --store=postgres://...: host:port at which clients and "
+                 "workers reach this coordinator (default: --listen)");
   app.add_option("--port_file", flags.port_file,
                  "Written with host:port once the server accepts calls");
   app.add_option("--node_lost_after", flags.node_lost_after,
@@ -76,11 +88,50 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 void PrintConfig(const Flags& flags) {
   std::cout << "listen=" << flags.listen << "\ndata_dir=" << flags.data_dir
+            << "\nstore=" << flags.store << "\nadvertise=" << flags.advertise
             << "\nport_file=" << flags.port_file
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
             << "\ninsecure_allow_remote="
             << (flags.insecure_allow_remote ? "true" : "false") << "\n";
+}
+
+// Writes the file of --port_file, if asked for.
+bool WritePortFile(const Flags& flags, const std::string& address) {
+  if (flags.port_file.empty()) return true;
+  absl::Status status = comera::WriteFileAtomically(flags.port_file, address);
+  if (!status.ok()) std::cerr << "comera-server: " << status.message() << "\n";
+  return status.ok();
+}
+
+// Until SIGTERM or SIGINT, which all threads must block.
+void AwaitStop(const sigset_t& signals) {
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  LOG(INFO) << "event=stopping signal=" << signal_number;
+}
+
+// One of several coordinators.
+int ServeNode(const Flags& flags, const ComeraServer::Options& server,
+              const sigset_t& signals) {
+  CoordinatorNode::Options options;
+  options.server = server;
+  options.server.store_url = flags.store;
+  options.advertise = flags.advertise;
+  comera::server::RandomIdSource ids;
+  auto node = CoordinatorNode::Start(options, comera::Clock::Real(), &ids);
+  if (!node.ok()) {
+    std::cerr << "comera-server: " << node.status().message() << "\n";
+    return kFailed;
+  }
+  LOG(INFO) << "event=serving address=" << (*node)->address()
+            << " leads=" << ((*node)->epoch() > 0)
+            << " version=" << comera::kVersion;
+  if (!WritePortFile(flags, (*node)->address())) return kFailed;
+  AwaitStop(signals);
+  node->reset();
+  LOG(INFO) << "event=stopped";
+  return EXIT_SUCCESS;
 }
 
 int Serve(const Flags& flags) {
@@ -98,6 +149,7 @@ int Serve(const Flags& flags) {
   options.insecure_allow_remote = flags.insecure_allow_remote;
   options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
   options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
+  if (flags.store != "sqlite") return ServeNode(flags, options, signals);
   comera::server::RandomIdSource ids;
   std::atomic<bool> failed{false};
   auto server = ComeraServer::Start(
@@ -114,17 +166,8 @@ int Serve(const Flags& flags) {
   }
   LOG(INFO) << "event=serving address=" << (*server)->address()
             << " version=" << comera::kVersion;
-  if (!flags.port_file.empty()) {
-    absl::Status status =
-        comera::WriteFileAtomically(flags.port_file, (*server)->address());
-    if (!status.ok()) {
-      std::cerr << "comera-server: " << status.message() << "\n";
-      return kFailed;
-    }
-  }
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
-  LOG(INFO) << "event=stopping signal=" << signal_number;
+  if (!WritePortFile(flags, (*server)->address())) return kFailed;
+  AwaitStop(signals);
   (*server)->Shutdown();
   LOG(INFO) << "event=stopped";
   return failed ? kFailed : EXIT_SUCCESS;

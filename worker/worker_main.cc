@@ -22,6 +22,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/coordinator_address.h"
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "common/version.h"
@@ -197,10 +198,13 @@ int Main(const Flags& flags) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // An answer brings the entries and specs of many ranks.
   arguments.SetMaxReceiveMessageSize(64 << 20);
+  const absl::StatusOr<std::string> target =
+      CoordinatorTarget(flags.server, &arguments);
+  if (!target.ok()) return Fail(target.status());
   auto session = WorkerSession::Create(
       options,
-      grpc::CreateCustomChannel(flags.server,
-                                grpc::InsecureChannelCredentials(), arguments),
+      grpc::CreateCustomChannel(*target, grpc::InsecureChannelCredentials(),
+                                arguments),
       *std::move(gpus));
   if (!session.ok()) return Fail(session.status());
   LOG(INFO) << "worker started name=" << options.worker
@@ -235,7 +239,8 @@ int Main(const Flags& flags) {
 int main(int argc, char** argv) {
   comera::worker::Flags flags;
   CLI::App app{"Runs the ranks that the coordinator places on this machine."};
-  app.add_option("--server", flags.server, "Coordinator, HOST:PORT")
+  app.add_option("--server", flags.server,
+                 "Coordinator, HOST:PORT; of several, all, with commas")
       ->envname("COMERA_SERVER")
       ->capture_default_str();
   app.add_option("--name", flags.name,

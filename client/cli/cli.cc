@@ -20,7 +20,8 @@ struct GlobalText {
 std::vector<Argument> GlobalArguments(Session* session, GlobalText* text) {
   return {
       {"--server",
-       "Coordinator, host:port (else COMERA_SERVER)",
+       "Coordinator, host:port; of several, all, with commas (else "
+       "COMERA_SERVER)",
        &session->server,
        false,
        {}},

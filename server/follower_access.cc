@@ -1,0 +1,45 @@
+#include "server/follower_access.h"
+
+#include <string>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "server/refused_stream.h"
+
+namespace comera::server {
+namespace {
+
+class FollowersCaller : public Caller {
+ public:
+  FollowersCaller(std::unique_ptr<Caller> caller, absl::Status not_leader)
+      : caller_(std::move(caller)), not_leader_(std::move(not_leader)) {}
+
+  const std::string& user() const override { return caller_->user(); }
+  absl::Status Check(Permission permission,
+                     const std::string& queue) const override {
+    // Nobody learns where the leader is who may not do it there.
+    RETURN_IF_ERROR(caller_->Check(permission, queue));
+    return permission == Permission::kView ? absl::OkStatus() : not_leader_;
+  }
+
+ private:
+  const std::unique_ptr<Caller> caller_;
+  const absl::Status not_leader_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Caller>> FollowerAccess::Identify(
+    const grpc::CallbackServerContext& context) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Caller> caller, access_->Identify(context));
+  return std::make_unique<FollowersCaller>(std::move(caller),
+                                           leader_->NotLeader());
+}
+
+grpc::ServerGenericBidiReactor* LeaderOnlyService::CreateReactor(
+    grpc::GenericCallbackServerContext*) {
+  return new RefusedStream<grpc::ServerGenericBidiReactor>(
+      leader_->NotLeader());
+}
+
+}  // namespace comera::server
