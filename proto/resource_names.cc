@@ -9,9 +9,19 @@ constexpr std::string_view kJobs = "jobs/";
 constexpr std::string_view kModels = "/models/";
 constexpr std::string_view kCheckpoints = "/checkpoints/";
 constexpr std::string_view kSweeps = "sweeps/";
+constexpr std::string_view kQueues = "queues/";
+constexpr std::string_view kWorkers = "workers/";
 constexpr size_t kMaxIdLength = 63;
 // So that no step overflows.
 constexpr size_t kMaxStepDigits = 18;
+
+std::optional<std::string> IdAfter(std::string_view prefix,
+                                   std::string_view name) {
+  if (name.substr(0, prefix.size()) != prefix) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  if (!IsResourceId(name)) return std::nullopt;
+  return std::string(name);
+}
 
 }  // namespace
 
@@ -27,10 +37,7 @@ std::string JobName(std::string_view id) {
 }
 
 std::optional<std::string> ParseJobName(std::string_view name) {
-  if (name.substr(0, kJobs.size()) != kJobs) return std::nullopt;
-  name.remove_prefix(kJobs.size());
-  if (!IsResourceId(name)) return std::nullopt;
-  return std::string(name);
+  return IdAfter(kJobs, name);
 }
 
 std::string ArtifactName(std::string_view job, std::string_view model) {
@@ -71,10 +78,23 @@ std::string SweepName(std::string_view id) {
 }
 
 std::optional<std::string> ParseSweepName(std::string_view name) {
-  if (name.substr(0, kSweeps.size()) != kSweeps) return std::nullopt;
-  name.remove_prefix(kSweeps.size());
-  if (!IsResourceId(name)) return std::nullopt;
-  return std::string(name);
+  return IdAfter(kSweeps, name);
+}
+
+std::string QueueName(std::string_view id) {
+  return std::string(kQueues).append(id);
+}
+
+std::optional<std::string> ParseQueueName(std::string_view name) {
+  return IdAfter(kQueues, name);
+}
+
+std::string WorkerName(std::string_view id) {
+  return std::string(kWorkers).append(id);
+}
+
+std::optional<std::string> ParseWorkerName(std::string_view name) {
+  return IdAfter(kWorkers, name);
 }
 
 }  // namespace comera

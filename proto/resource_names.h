@@ -1,5 +1,6 @@
 // Names of resources: `jobs/{job}`, `jobs/{job}/models/{model}`,
-// `jobs/{job}/checkpoints/{step}` and `sweeps/{sweep}`.
+// `jobs/{job}/checkpoints/{step}`, `sweeps/{sweep}`, `queues/{queue}`,
+// `workers/{worker}`.
 #ifndef COMERA_PROTO_RESOURCE_NAMES_H_
 #define COMERA_PROTO_RESOURCE_NAMES_H_
 
@@ -35,6 +36,14 @@ inline constexpr char kTrainingStateFile[] = "training_state.checkpoint";
 std::string SweepName(std::string_view id);
 // The id in `sweeps/{sweep}`; nothing if the name is malformed.
 std::optional<std::string> ParseSweepName(std::string_view name);
+
+std::string QueueName(std::string_view id);
+// The id in `queues/{queue}`.
+std::optional<std::string> ParseQueueName(std::string_view name);
+
+std::string WorkerName(std::string_view id);
+// The id in `workers/{worker}`.
+std::optional<std::string> ParseWorkerName(std::string_view name);
 
 }  // namespace comera
 

@@ -6,11 +6,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/coordinator_address.h"
 #include "common/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
-#include "common/coordinator_address.h"
 #include "server/artifact_files.h"
 #include "server/postgres_job_store.h"
 
@@ -87,11 +87,11 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     return absl::InvalidArgumentError("data_dir: missing");
   }
   // Coordinators on one database may share the folder: the leader writes.
-  ASSIGN_OR_RETURN(DataDirLock lock,
-                   DataDirLock::Acquire(options.data_dir,
-                                        options.store_url.empty()
-                                            ? DataDirLock::Kind::kExclusive
-                                            : DataDirLock::Kind::kShared));
+  ASSIGN_OR_RETURN(
+      DataDirLock lock,
+      DataDirLock::Acquire(options.data_dir, options.store_url.empty()
+                                                 ? DataDirLock::Kind::kExclusive
+                                                 : DataDirLock::Kind::kShared));
   std::unique_ptr<ComeraServer> server(
       new ComeraServer(options, std::move(lock)));
   if (server->leads()) RETURN_IF_ERROR(CleanUploads(options.data_dir));
@@ -115,9 +115,9 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
 absl::Status ComeraServer::OpenStore() {
   if (options_.store_url.empty()) {
     ASSIGN_OR_RETURN(
-        store_, SqliteJobStore::Open(
-                    absl::StrCat(options_.data_dir, "/jobs.sqlite"),
-                    options_.store));
+        store_,
+        SqliteJobStore::Open(absl::StrCat(options_.data_dir, "/jobs.sqlite"),
+                             options_.store));
     return absl::OkStatus();
   }
   PostgresJobStore::Options options;
@@ -140,6 +140,7 @@ absl::Status ComeraServer::Serve() {
     leader_only_ = std::make_unique<LeaderOnlyService>(&leader_);
   }
   training_ = std::make_unique<TrainingService>(host_.get(), access);
+  queues_ = std::make_unique<QueueService>(host_.get(), access);
   worker_ = std::make_unique<WorkerService>(host_.get(), access_.get());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -150,6 +151,7 @@ absl::Status ComeraServer::Serve() {
   SetLimits(builder);
   builder.RegisterService(training_.get());
   if (leads()) {
+    builder.RegisterService(queues_.get());
     builder.RegisterService(worker_.get());
   } else {
     builder.RegisterCallbackGenericService(leader_only_.get());

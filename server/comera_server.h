@@ -15,6 +15,7 @@
 #include "server/follower_access.h"
 #include "server/id_source.h"
 #include "server/leader_hint.h"
+#include "server/queue_service.h"
 #include "server/sqlite_job_store.h"
 #include "server/training_service.h"
 #include "server/worker_service.h"
@@ -80,6 +81,7 @@ class ComeraServer {
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<AccessControl> access_;
   std::unique_ptr<TrainingService> training_;
+  std::unique_ptr<QueueService> queues_;
   std::unique_ptr<WorkerService> worker_;
   // Of a server that does not lead.
   std::unique_ptr<FollowerAccess> follower_access_;

@@ -80,6 +80,10 @@ absl::StatusOr<v1::Job> Coordinator::Submit(
   absl::StatusOr<v1::Job> submitted = FindSubmitted(request, submitter);
   if (!absl::IsNotFound(submitted.status())) return submitted;
   const v1::JobSpec spec = WithDefaults(request.spec());
+  if (queues_.Find(spec.queue()) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("spec.queue: there is no queue \"", spec.queue(), "\""));
+  }
   if (jobs_.queued_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the queue is full: ", jobs_.queued_count(), " jobs are waiting"));

@@ -9,11 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "comera/v1/worker_service.pb.h"
 #include "server/effects.h"
 #include "server/id_source.h"
 #include "server/job_table.h"
+#include "server/queue_table.h"
 #include "server/scheduler.h"
 #include "server/worker_table.h"
 
@@ -73,9 +75,24 @@ class Coordinator {
   // The records of an earlier coordinator; once, before anything else.
   void Load(std::vector<JobRecord> records, absl::Time now);
 
-  // InvalidArgument: the request_id belongs to another spec or another user.
-  // ResourceExhausted: the queue is full. The spec must be valid; `datasets` is
-  // what its dataset paths mean.
+  // Stored queues and workers' policies; before Load. DataLoss.
+  absl::Status LoadDocuments(const std::vector<Document>& queues,
+                             const std::vector<Document>& workers);
+
+  // Queues (coordinator_queues.cc). Errors: queue_service.proto.
+  absl::StatusOr<v1::Queue> CreateQueue(const v1::CreateQueueRequest& request,
+                                        absl::Time now, Effects* effects);
+  absl::StatusOr<v1::Queue> UpdateQueue(const v1::UpdateQueueRequest& request,
+                                        Effects* effects);
+  absl::StatusOr<v1::DeleteQueueResponse> DeleteQueue(
+      const v1::DeleteQueueRequest& request, Effects* effects);
+  absl::StatusOr<v1::Queue> GetQueue(const std::string& name) const;
+  absl::StatusOr<v1::ListQueuesResponse> ListQueues(
+      const v1::ListQueuesRequest& request) const;
+
+  // InvalidArgument: the request_id belongs to another spec or another user, or
+  // there is no such queue. ResourceExhausted: too many jobs wait. The spec
+  // must be valid; `datasets` is what its dataset paths mean.
   absl::StatusOr<v1::Job> Submit(
       const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
       const Submitter& submitter = Submitter(),
@@ -161,6 +178,9 @@ class Coordinator {
   void FillDesired(WorkerState& worker, v1::SynchronizeResponse* response);
   void ReplyHeld(WorkerState& worker, absl::Time now, Effects* effects);
 
+  // Adds what the queues' jobs have and want.
+  void AddUse(const std::vector<v1::Queue*>& queues) const;
+
   // Marks the job as changed in this operation.
   void Change(JobEntry& entry);
   // Marks the worker's answer as changed in this operation.
@@ -172,6 +192,7 @@ class Coordinator {
   IdSource* const ids_;
   JobTable jobs_;
   WorkerTable workers_;
+  QueueTable queues_;
   bool needs_schedule_ = true;
   std::set<std::string> changed_;
   std::set<std::string> touched_;

@@ -44,6 +44,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   if (options.follow != nullptr) {
     host->followed_change_ = followed.change;
   } else {
+    absl::StatusOr<std::vector<Document>> queues =
+        store->LoadDocuments(QueueTable::kDocumentKind);
+    if (!queues.ok()) return queues.status();
+    absl::StatusOr<std::vector<Document>> workers =
+        store->LoadDocuments(WorkerTable::kDocumentKind);
+    if (!workers.ok()) return workers.status();
+    absl::Status loaded = host->coordinator_.LoadDocuments(*queues, *workers);
+    if (!loaded.ok()) return loaded;
     host->coordinator_.Load(*std::move(records), clock->Now());
   }
   host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure));
@@ -95,6 +103,7 @@ void CoordinatorHost::Apply(Effects effects, StatusCallback done) {
     batch.records.push_back(record);
   }
   batch.events = effects.events;
+  batch.documents = effects.documents;
   auto shared = std::make_shared<Effects>(std::move(effects));
   store_->Write(std::move(batch), [this, shared, done = std::move(done)](
                                       const absl::Status& status) mutable {
@@ -148,7 +157,7 @@ void CoordinatorHost::MaybeSchedule() {
     Effects effects;
     coordinator_.Schedule(clock_->Now(), &effects);
     if (effects.records.empty() && effects.views.empty() &&
-        effects.replies.empty()) {
+        effects.replies.empty() && effects.documents.empty()) {
       return;
     }
     Apply(std::move(effects), [](const absl::Status&) {});
@@ -160,7 +169,8 @@ void CoordinatorHost::Tick() {
   if (options_.follow != nullptr) return Follow();
   Effects effects;
   coordinator_.Tick(clock_->Now(), &effects);
-  if (effects.records.empty() && effects.replies.empty()) {
+  if (effects.records.empty() && effects.replies.empty() &&
+      effects.documents.empty()) {
     MaybeSchedule();
     return;
   }

@@ -70,6 +70,18 @@ class CoordinatorHost {
                 Callback<v1::ListJobsResponse> done);
   void CancelJob(std::string name, std::string reason, Callback<v1::Job> done);
   void ListWorkers(Callback<v1::ListWorkersResponse> done);
+  // Runs an operation of the coordinator on the loop, and answers with its
+  // value once its effects are durable.
+  template <typename T>
+  void Operate(std::function<absl::StatusOr<T>(Coordinator*, absl::Time now,
+                                               Effects* effects)>
+                   operation,
+               Callback<T> done);
+  // The same for one without effects.
+  template <typename T>
+  void Ask(std::function<absl::StatusOr<T>(const Coordinator&, absl::Time now)>
+               question,
+           Callback<T> done);
   // Returns the call's number for Abandon().
   int64_t Synchronize(v1::SynchronizeRequest request,
                       Callback<v1::SynchronizeResponse> done);
@@ -161,6 +173,38 @@ class CoordinatorHost {
   std::unique_ptr<StoreThread> store_;
   std::unique_ptr<EventLoop> io_;
 };
+
+template <typename T>
+void CoordinatorHost::Operate(
+    std::function<absl::StatusOr<T>(Coordinator*, absl::Time now,
+                                    Effects* effects)>
+        operation,
+    Callback<T> done) {
+  loop_->Post([this, operation = std::move(operation), done = std::move(done)] {
+    if (stopping_) {
+      return done(absl::UnavailableError("the coordinator is stopping"));
+    }
+    Effects effects;
+    absl::StatusOr<T> value = operation(&coordinator_, clock_->Now(), &effects);
+    Apply(std::move(effects), [value, done](const absl::Status& status) {
+      if (status.ok()) return done(value);
+      done(absl::UnavailableError(status.message()));
+    });
+  });
+}
+
+template <typename T>
+void CoordinatorHost::Ask(
+    std::function<absl::StatusOr<T>(const Coordinator&, absl::Time now)>
+        question,
+    Callback<T> done) {
+  loop_->Post([this, question = std::move(question), done = std::move(done)] {
+    if (stopping_) {
+      return done(absl::UnavailableError("the coordinator is stopping"));
+    }
+    done(question(coordinator_, clock_->Now()));
+  });
+}
 
 }  // namespace comera::server
 

@@ -10,6 +10,7 @@
 #include "comera/v1/progress.pb.h"
 #include "comera/v1/worker_service.pb.h"
 #include "server/job_record.pb.h"
+#include "server/job_store.h"
 
 namespace comera::server {
 
@@ -20,7 +21,7 @@ struct SynchronizeReply {
 };
 
 // What an operation of the coordinator wants done, in this order: make
-// `records` and `events` durable in one step; then show them to readers,
+// `records`, `events` and `documents` durable in one step; then show them to readers,
 // together with `views`, and release `replies`.
 struct Effects {
   // Changed jobs by name.
@@ -30,6 +31,8 @@ struct Effects {
   // In order; a final state's StateChange is a job's last event.
   std::vector<v1::JobEvent> events;
   std::vector<SynchronizeReply> replies;
+  // Changed queues and workers.
+  std::vector<Document> documents;
 };
 
 }  // namespace comera::server

@@ -15,6 +15,11 @@ JobEntry* JobTable::Find(const std::string& name) {
   return it == jobs_.end() ? nullptr : &it->second;
 }
 
+const JobEntry* JobTable::Find(const std::string& name) const {
+  auto it = jobs_.find(name);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
 JobEntry* JobTable::FindRequest(const std::string& request_id) {
   auto it = requests_.find(request_id);
   return it == requests_.end() ? nullptr : Find(it->second);
@@ -34,10 +39,10 @@ JobEntry* JobTable::Add(JobRecord record) {
 
 void JobTable::StateChanged(const JobEntry& entry) {
   const std::string& name = entry.job().name();
-  const auto key = std::make_tuple(-int64_t{entry.job().spec().priority()},
-                                   entry.record.serial(), name);
+  const auto key = std::make_pair(-int64_t{entry.job().spec().priority()},
+                                  entry.record.serial());
   if (entry.job().state() == v1::QUEUED) {
-    queued_.insert(key);
+    queued_[key] = &entry;
   } else {
     queued_.erase(key);
   }
@@ -51,8 +56,15 @@ void JobTable::StateChanged(const JobEntry& entry) {
 std::vector<std::string> JobTable::Queued() const {
   std::vector<std::string> names;
   names.reserve(queued_.size());
-  for (const auto& key : queued_) names.push_back(std::get<2>(key));
+  for (const auto& [key, entry] : queued_) names.push_back(entry->job().name());
   return names;
+}
+
+std::vector<const JobEntry*> JobTable::QueuedEntries() const {
+  std::vector<const JobEntry*> entries;
+  entries.reserve(queued_.size());
+  for (const auto& [key, entry] : queued_) entries.push_back(entry);
+  return entries;
 }
 
 }  // namespace comera::server

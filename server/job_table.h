@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -48,6 +48,7 @@ class JobTable {
  public:
   // Null if unknown.
   JobEntry* Find(const std::string& name);
+  const JobEntry* Find(const std::string& name) const;
   JobEntry* FindRequest(const std::string& request_id);
   JobEntry* Add(JobRecord record);
   // Tells the indexes that the job's state is another one.
@@ -55,15 +56,18 @@ class JobTable {
 
   // Names in serving order: priority, then order of acceptance.
   std::vector<std::string> Queued() const;
+  // The same as entries.
+  std::vector<const JobEntry*> QueuedEntries() const;
   const std::set<std::string>& active() const { return active_; }
+  const std::map<std::string, JobEntry>& jobs() const { return jobs_; }
   size_t queued_count() const { return queued_.size(); }
   int64_t last_serial() const { return last_serial_; }
 
  private:
   std::map<std::string, JobEntry> jobs_;
   std::map<std::string, std::string> requests_;
-  // (-priority, serial, name)
-  std::set<std::tuple<int64_t, int64_t, std::string>> queued_;
+  // (-priority, serial)
+  std::map<std::pair<int64_t, int64_t>, const JobEntry*> queued_;
   std::set<std::string> active_;
   int64_t last_serial_ = 0;
 };

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "server/job_record.pb.h"
 
 namespace comera::server {
 
@@ -41,11 +42,16 @@ struct WorkerState {
   // Rises with every change of the worker's answer.
   int64_t desired_version = 0;
   std::optional<HeldCall> held;
+  std::string rack;
+  // As stored.
+  WorkerPolicy policy;
 };
 
 // The workers by id. Not thread-safe.
 class WorkerTable {
  public:
+  // Of documents that hold a WorkerPolicy.
+  static constexpr char kDocumentKind[] = "worker";
   // Known workers are few; a flood of invented names is not.
   static constexpr size_t kMaxWorkers = 20000;
 
