@@ -108,6 +108,14 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   ASSIGN_OR_RETURN(server->host_,
                    CoordinatorHost::Start(host_options, server->store_.get(),
                                           ids, clock, std::move(on_failure)));
+  if (server->leads()) {
+    ASSIGN_OR_RETURN(
+        server->catalog_,
+        DatasetCatalog::Start(options.datasets, server->host_.get(), clock));
+    server->host_->SetDatasetPinner(server->catalog_.get());
+    server->describer_ = std::make_unique<DatasetDescriber>(
+        options.describer, options.data_dir, server->catalog_.get());
+  }
   RETURN_IF_ERROR(server->Serve());
   return server;
 }
@@ -142,6 +150,8 @@ absl::Status ComeraServer::Serve() {
   training_ = std::make_unique<TrainingService>(host_.get(), access);
   queues_ = std::make_unique<QueueService>(host_.get(), access);
   worker_ = std::make_unique<WorkerService>(host_.get(), access_.get());
+  datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
+                                               access_.get());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -153,6 +163,7 @@ absl::Status ComeraServer::Serve() {
   if (leads()) {
     builder.RegisterService(queues_.get());
     builder.RegisterService(worker_.get());
+    builder.RegisterService(datasets_.get());
   } else {
     builder.RegisterCallbackGenericService(leader_only_.get());
   }
@@ -172,6 +183,8 @@ void ComeraServer::Shutdown() {
   host_->Stop();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
   server_.reset();
+  describer_.reset();
+  catalog_.reset();
   host_.reset();
 }
 

@@ -12,6 +12,7 @@
 #include "server/access.h"
 #include "server/coordinator_host.h"
 #include "server/data_dir_lock.h"
+#include "server/dataset_service.h"
 #include "server/follower_access.h"
 #include "server/id_source.h"
 #include "server/leader_hint.h"
@@ -44,6 +45,8 @@ class ComeraServer {
     int64_t epoch = 0;
     // data_dir in here is ignored.
     CoordinatorHost::Options host;
+    DatasetCatalog::Options datasets;
+    DatasetDescriber::Options describer;
   };
 
   // InvalidArgument: the listen address; FailedPrecondition: data_dir is in use
@@ -72,13 +75,16 @@ class ComeraServer {
   absl::Status Serve();
 
   const Options options_;
-  // Destroyed last to first: server, services, access, host, store, lock.
+  // Destroyed last to first: server, services, access, datasets, host, store,
+  // lock.
   DataDirLock lock_;
   LeaderHint leader_;
   std::unique_ptr<JobStore> store_;
   // Of a server that does not lead, the same object as store_.
   ChangeFeed* feed_ = nullptr;
   std::unique_ptr<CoordinatorHost> host_;
+  std::unique_ptr<DatasetCatalog> catalog_;
+  std::unique_ptr<DatasetDescriber> describer_;
   std::unique_ptr<AccessControl> access_;
   std::unique_ptr<TrainingService> training_;
   std::unique_ptr<QueueService> queues_;
@@ -86,6 +92,7 @@ class ComeraServer {
   // Of a server that does not lead.
   std::unique_ptr<FollowerAccess> follower_access_;
   std::unique_ptr<LeaderOnlyService> leader_only_;
+  std::unique_ptr<DatasetService> datasets_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

@@ -69,6 +69,11 @@ const JobDirectory::Entry* JobDirectory::Find(const std::string& name) const {
   return it == entries_.end() ? nullptr : &it->second;
 }
 
+void JobDirectory::ForEach(
+    const std::function<void(const v1::Job&)>& visit) const {
+  for (const auto& [name, entry] : entries_) visit(*entry.job);
+}
+
 absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(
     const v1::ListJobsRequest& request, const Filter& visible) const {
   if (request.page_size() < 0 || request.page_size() > kMaxPage) {

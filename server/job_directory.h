@@ -32,6 +32,8 @@ class JobDirectory {
   // Null if unknown.
   const Entry* Find(const std::string& name) const;
 
+  void ForEach(const std::function<void(const v1::Job&)>& visit) const;
+
   // Whether the asker may see the job.
   using Filter = std::function<bool(const v1::Job&)>;
 

@@ -70,8 +70,10 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
     return Refuse(reactor, status);
   }
   if (request->validate_only()) {
-    *response->mutable_spec() = spec;
-    reactor->Finish(grpc::Status::OK);
+    host_->CheckDatasets(spec, [=](const absl::Status& status) {
+      if (status.ok()) *response->mutable_spec() = spec;
+      reactor->Finish(ToRpcStatus(status));
+    });
     return reactor;
   }
   Submitter submitter;

@@ -1,7 +1,6 @@
 #ifndef COMERA_TESTS_SERVER_SERVER_FIXTURE_H_
 #define COMERA_TESTS_SERVER_SERVER_FIXTURE_H_
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,26 +9,14 @@
 
 #include "comera/v1/training_service.grpc.pb.h"
 #include "comera/v1/worker_service.grpc.pb.h"
-#include "common/clock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "server/comera_server.h"
+#include "tests/server/manual_clock.h"
 #include "tests/server/temp_dir.h"
 #include "tests/server/test_spec.h"
 
 namespace comera::server {
-
-// A clock that stands still until it is told otherwise. Thread-safe.
-class ManualClock : public Clock {
- public:
-  absl::Time Now() override { return absl::FromUnixMicros(micros_.load()); }
-  void Advance(absl::Duration duration) {
-    micros_ += absl::ToInt64Microseconds(duration);
-  }
-
- private:
-  std::atomic<int64_t> micros_{1000000000000000};
-};
 
 // A real server on a free loopback port, real stubs, a simulated clock, and
 // workers driven by hand.
