@@ -122,6 +122,39 @@ void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
   End(*rank);
 }
 
+void RankTable::FetchFailed(RankProcesses::Id id, const absl::Status& status,
+                            absl::Time now) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return;
+  rank->process = false;
+  const v1::RankKey key = ToProto(KeyOf(rank->assignment));
+  if (shutting_down_) {
+    rank->failure = ShutDownFailure(KeyOf(rank->assignment), now);
+  } else if (!rank->stopping) {
+    v1::FailureClass failure_class = v1::RANK_LOST;
+    if (absl::IsNotFound(status) || absl::IsDataLoss(status) ||
+        absl::IsInvalidArgument(status)) {
+      failure_class = v1::DATA;
+    } else if (absl::IsResourceExhausted(status)) {
+      failure_class = v1::DISK_FULL;
+    }
+    rank->failure = MakeFailure(
+        failure_class,
+        TruncateUtf8(absl::StrCat("the data of rank ", key.rank(),
+                                  " could not be fetched: ", status.message()),
+                     kMaxTextBytes),
+        key, now);
+  }
+  End(*rank);
+}
+
+bool RankTable::IsAwaited(RankProcesses::Id id) const {
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.id == id) return !rank.stopping && !shutting_down_;
+  }
+  return false;
+}
+
 bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return false;

@@ -53,6 +53,13 @@ class RankTable {
   void StartFailed(RankProcesses::Id id, const absl::Status& status,
                    absl::Time now);
 
+  // In place of StartFailed: the rank's data could not be fetched (errors of
+  // DataFetcher). What is being stopped has no failure of its own.
+  void FetchFailed(RankProcesses::Id id, const absl::Status& status,
+                   absl::Time now);
+  // Whether the rank is to be started still: known, and not being stopped.
+  bool IsAwaited(RankProcesses::Id id) const;
+
   // False: the process is unknown.
   bool OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event);
   // The rank whose model is now to be uploaded, if there is one.

@@ -45,6 +45,7 @@ struct Flags {
   std::string gpus = "auto";
   std::string data_dir = "/var/lib/comera-worker";
   std::string trainer;
+  int64_t cache_bytes = DatasetCache::Options().max_bytes;
   double grace = 30;
   bool print_config = false;
 };
@@ -132,8 +133,9 @@ void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
             << "\naddress=" << options.address
             << "\nslots=" << options.slots.size() << "\ngpus=" << Gpus(options)
             << "\ncores=" << options.cores << "\ndata_dir=" << options.data_dir
-            << "\ntrainer=" << options.trainer << "\ngrace=" << flags.grace
-            << "\n";
+            << "\ntrainer=" << options.trainer
+            << "\ncache_bytes=" << flags.cache_bytes
+            << "\ngrace=" << flags.grace << "\n";
 }
 
 int Fail(const absl::Status& status) {
@@ -174,6 +176,7 @@ int Main(const Flags& flags) {
   options.trainer = flags.trainer.empty() ? BesideThisProgram("comera-trainer")
                                           : flags.trainer;
   options.processes.grace = absl::Seconds(flags.grace);
+  options.cache.max_bytes = flags.cache_bytes;
   if (flags.print_config) {
     PrintConfig(flags, options);
     return 0;
@@ -258,6 +261,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--data_dir", flags.data_dir,
                  "Folder for checkpoints, logs and caches")
+      ->capture_default_str();
+  app.add_option("--cache_bytes", flags.cache_bytes,
+                 "Bytes of datasets' files to keep at most; those not used for "
+                 "longest go first")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--trainer", flags.trainer,
                  "Path of comera-trainer (default: beside this program)");

@@ -46,6 +46,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   std::unique_ptr<WorkerSession> session(
       new WorkerSession(options, std::move(channel)));
   RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
+  RETURN_IF_ERROR(session->OpenCache());
   WorkerSession* self = session.get();
   session->uploader_ = std::make_unique<ModelUploader>(
       options.upload, session->channel_,
@@ -77,9 +78,10 @@ WorkerSession::WorkerSession(const Options& options,
       table_(options.slots) {}
 
 // Order: processes_ first, because its thread gives models to uploader_ and
-// GPUs back to gpus_.
+// GPUs back to gpus_, data to fetcher_.
 WorkerSession::~WorkerSession() {
   processes_.reset();
+  fetcher_.reset();
   uploader_.reset();
   gpus_.reset();
 }
@@ -119,6 +121,7 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
   }
   // Before the end is told, so that the slot is not taken for free with it.
   GiveGpuBack(id);
+  fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
     LOG(INFO) << "rank ended " << Describe(*rank) << " code=" << exit.code
               << " signal=" << exit.signal
@@ -229,14 +232,23 @@ void WorkerSession::Act() {
     actions = table_.Reconcile(absl::Now());
     for (const v1::RankKey& rank : actions.abandon) uploader_->Abandon(rank);
   }
-  for (RankProcesses::Id id : actions.stop) processes_->Stop(id);
-  for (const RankTable::Actions::Start& start : actions.start) {
+  for (RankProcesses::Id id : actions.stop) {
+    CancelFetch(id);
+    processes_->Stop(id);
+  }
+  StartRanks(FetchData(actions.start));
+}
+
+void WorkerSession::StartRanks(
+    const std::vector<RankTable::Actions::Start>& starts) {
+  for (const RankTable::Actions::Start& start : starts) {
     const absl::Status status = StartRank(start);
     if (status.ok()) continue;
     LOG(ERROR) << "rank not started job=" << start.assignment.job()
                << " epoch=" << start.assignment.epoch()
                << " rank=" << start.assignment.rank() << " " << status;
     const std::lock_guard<std::mutex> lock(mutex_);
+    fetcher_->Release(start.id);
     table_.StartFailed(start.id, status, absl::Now());
   }
 }
@@ -391,8 +403,12 @@ void WorkerSession::KillAll() {
   std::unique_lock<std::mutex> lock(mutex_);
   table_.ShutDown();
   const std::vector<RankProcesses::Id> ids = table_.Processes();
+  DropFetched();
   lock.unlock();
-  for (RankProcesses::Id id : ids) processes_->Kill(id);
+  for (RankProcesses::Id id : ids) {
+    CancelFetch(id);
+    processes_->Kill(id);
+  }
   lock.lock();
   changed_.wait_for(lock, std::chrono::seconds(30),
                     [this] { return !table_.HasProcesses(); });

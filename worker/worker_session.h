@@ -16,6 +16,9 @@
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
 #include "worker/backoff.h"
+#include "worker/blob_source.h"
+#include "worker/data_fetcher.h"
+#include "worker/dataset_cache.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/job_folders.h"
 #include "worker/log_shipper.h"
@@ -35,7 +38,8 @@ namespace comera::worker {
 // while the coordinator cannot be reached.
 //
 // Thread safety: Run or RunOnce on one thread; Stop from any.
-class WorkerSession : private RankProcesses::Observer {
+class WorkerSession : private RankProcesses::Observer,
+                      private DataFetcher::Observer {
  public:
   struct Options {
     // [a-z0-9-]{1,63}.
@@ -55,6 +59,8 @@ class WorkerSession : private RankProcesses::Observer {
     std::vector<std::string> environment;
     RankProcesses::Options processes;
     ModelUploader::Options upload;
+    DatasetCache::Options cache;
+    DataFetcher::Options fetch;
     // How long the coordinator may hold a call that brings no news.
     absl::Duration hold = absl::Seconds(10);
     // For a call's answer, over `hold`.
@@ -92,6 +98,9 @@ class WorkerSession : private RankProcesses::Observer {
   bool OnLine(RankProcesses::Id id, std::string_view line) override;
   void OnLogGrown(RankProcesses::Id id) override;
   void OnExit(RankProcesses::Id id, const RankExit& exit) override;
+  void OnFetching(DataFetcher::Id id,
+                  const v1::TrainerEvent& heartbeat) override;
+  void OnFetched(DataFetcher::Id id, absl::StatusOr<v1::JobSpec> spec) override;
   void OnUpload(const v1::RankKey& rank,
                 const absl::StatusOr<ModelUploader::Models>& model);
 
@@ -104,7 +113,17 @@ class WorkerSession : private RankProcesses::Observer {
   void TakeAnswer(const v1::SynchronizeResponse& response);
   // Starts and stops what is to be.
   void Act();
+  void StartRanks(const std::vector<RankTable::Actions::Start>& starts);
   absl::Status StartRank(const RankTable::Actions::Start& start);
+  // Opens the cache of data and what fills it.
+  absl::Status OpenCache();
+  // The ranks whose data came, with specs that name them; and those that have
+  // to wait for theirs are begun to be fetched for.
+  std::vector<RankTable::Actions::Start> FetchData(
+      const std::vector<RankTable::Actions::Start>& starts);
+  // Ends fetches for ranks that are not to be started any more.
+  void CancelFetch(RankProcesses::Id id);
+  void DropFetched() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the GPU of the rank's slot, if it has one, and adds to the command
   // what makes it the only one that the rank sees. FailedPrecondition: unfit.
   absl::Status TakeGpu(const RankTable::Actions::Start& start,
@@ -130,16 +149,24 @@ class WorkerSession : private RankProcesses::Observer {
   std::map<RankProcesses::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
   // UUIDs of the GPUs that ranks use.
   std::map<RankProcesses::Id, std::string> gpu_of_ ABSL_GUARDED_BY(mutex_);
+  // Ranks whose data are being fetched, and those whose data came.
+  std::map<RankProcesses::Id, v1::RankAssignment> fetching_
+      ABSL_GUARDED_BY(mutex_);
+  std::vector<RankTable::Actions::Start> fetched_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   // News came since the request under way was made.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   // The call under way, if news may cut it short.
   grpc::ClientContext* held_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
 
+  std::unique_ptr<BlobSource> blobs_;
+  std::unique_ptr<DatasetCache> cache_;
+
   // Destroyed first, in this order: their threads call this object.
   std::unique_ptr<RankProcesses> processes_;
   std::unique_ptr<ModelUploader> uploader_;
   std::unique_ptr<GpuWatch> gpus_;  // Null: no GPUs.
+  std::unique_ptr<DataFetcher> fetcher_;
 };
 
 }  // namespace comera::worker
