@@ -37,6 +37,12 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
   workers_.set_first_version(first_version);
   for (JobRecord& record : records) {
     JobEntry& entry = *jobs_.Add(std::move(record));
+    if (entry.record.has_retry_time()) {
+      // The clock may be another one now.
+      entry.retry_at =
+          std::min(FromTimestamp(entry.record.retry_time()),
+                   now + options_.retry_backoff.longest);
+    }
     if (!IsActive(entry.job().state())) continue;
     entry.placed = now;
     if (HasResult(entry.record.attempt())) entry.result_time = now;
@@ -155,13 +161,16 @@ void Coordinator::Tick(absl::Time now, Effects* effects) {
     const absl::Duration silent = now - worker.last_seen;
     if (!worker.lost && !worker.held && silent > patience) {
       worker.lost = true;
+      peers_changed_ = peers_changed_ || !worker.peer_address.empty();
       LoseRanks(worker,
                 absl::StrCat("was not heard from for ",
                              absl::FormatDuration(
                                  absl::Trunc(silent, absl::Seconds(1)))),
                 now, effects);
     }
+    ProbeSilent(worker, now, effects);
   }
+  TouchPeers(now);
   const std::set<std::string> active = jobs_.active();
   for (const std::string& name : active) {
     TickAttempt(*jobs_.Find(name), now, effects);
@@ -203,6 +212,7 @@ void Coordinator::Schedule(absl::Time now, Effects* effects) {
   }
   for (const std::string& name : jobs_.Queued()) {
     const JobEntry& entry = *jobs_.Find(name);
+    if (now < entry.retry_at) continue;
     PendingJob job;
     job.job = name;
     job.priority = entry.job().spec().priority();

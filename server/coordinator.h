@@ -2,6 +2,7 @@
 #define COMERA_SERVER_COORDINATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,9 +14,11 @@
 #include "comera/v1/training_service.pb.h"
 #include "comera/v1/worker_service.pb.h"
 #include "server/effects.h"
+#include "server/hang_watch.h"
 #include "server/id_source.h"
 #include "server/job_table.h"
 #include "server/queue_table.h"
+#include "server/retry_policy.h"
 #include "server/scheduler.h"
 #include "server/worker_table.h"
 
@@ -67,6 +70,17 @@ class Coordinator {
     // What workers are told to wait between calls.
     absl::Duration sync_interval = absl::Seconds(1);
     size_t max_queued_jobs = 100000;
+    // Ranks that make no progress.
+    HangWatch::Options hang;
+    // Waits between attempts, and what spreads them: a number in [0, 1).
+    RetryBackoff retry_backoff;
+    std::function<double()> jitter = [] { return 1.0; };
+    // A worker silent for this long is asked, about as often, whether its
+    // process is still there: where the machine itself says that it is gone,
+    // nobody waits for node_lost_after.
+    absl::Duration probe_after = absl::Seconds(3);
+    // What workers show each other.
+    std::string peer_key;
   };
 
   // `ids` must outlive the coordinator.
@@ -114,6 +128,10 @@ class Coordinator {
                    const std::vector<v1::LogAck>& log_acks, int64_t call,
                    absl::Time now, Effects* effects);
 
+  // The machine of the worker has no such process any more.
+  void WorkerGone(const std::string& worker, const std::string& incarnation,
+                  absl::Time now, Effects* effects);
+
   // The caller of a held call hung up.
   void Abandon(int64_t call);
 
@@ -151,6 +169,9 @@ class Coordinator {
   void EndAttempt(JobEntry& entry, absl::Time now);
   void Succeed(JobEntry& entry, absl::Time now, Effects* effects);
   void RetryOrFail(JobEntry& entry, absl::Time now, Effects* effects);
+  // To be tried again, now or after a wait; its place in the queue stays.
+  void Requeue(JobEntry& entry, const v1::Failure& cause, absl::Time now,
+               Effects* effects);
   void SetState(JobEntry& entry, v1::JobState state, const std::string& reason,
                 absl::Time now, Effects* effects);
   void AddEvent(JobEntry& entry, v1::JobEvent event, absl::Time now,
@@ -159,6 +180,24 @@ class Coordinator {
   void LoseRanks(WorkerState& worker, const std::string& why, absl::Time now,
                  Effects* effects);
   void TickAttempt(JobEntry& entry, absl::Time now, Effects* effects);
+
+  // Recovery (coordinator_recovery.cc).
+  // Stops the gang if one of its ranks hangs.
+  void CheckHang(JobEntry& entry, absl::Time now, Effects* effects);
+  // Something failed, and the attempt goes on.
+  void AddIncident(JobEntry& entry, v1::Failure failure, absl::Time now,
+                   Effects* effects);
+  // Asks silent workers with ranks whether they are gone.
+  void ProbeSilent(WorkerState& worker, absl::Time now, Effects* effects);
+  // What the worker holds of training states; which jobs' it need not keep.
+  void TakeCheckpoints(const v1::SynchronizeRequest& request,
+                       WorkerState& worker,
+                       v1::SynchronizeResponse* response);
+  // Where rank 0 of the job copies its checkpoints to and gets them from.
+  void FillPeers(const JobEntry& entry, const WorkerState& worker,
+                 v1::RankAssignment* assignment);
+  // Tells running jobs' workers who their peers are, if that has changed.
+  void TouchPeers(absl::Time now);
 
   // Synchronize (coordinator_synchronize.cc).
   WorkerState* Admit(const v1::SynchronizeRequest& request, int64_t call,
@@ -194,6 +233,9 @@ class Coordinator {
   WorkerTable workers_;
   QueueTable queues_;
   bool needs_schedule_ = true;
+  // Workers came or went since TouchPeers() last told.
+  bool peers_changed_ = false;
+  absl::Time next_touch_peers_ = absl::InfinitePast();
   std::set<std::string> changed_;
   std::set<std::string> touched_;
 };

@@ -29,7 +29,9 @@ void Coordinator::Place(const Placement& placement, absl::Time now,
   attempt.Clear();
   entry.ranks.clear();
   entry.rendezvous = RendezvousMirror();
+  entry.hang.Reset();
   entry.placed = now;
+  entry.placed_here = true;
   entry.result_time = absl::InfiniteFuture();
   entry.record.clear_last_workers();
   std::vector<std::string> names;
@@ -91,7 +93,10 @@ void Coordinator::RecordFailure(JobEntry& entry, v1::Failure failure,
   if (failure.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED) {
     failure.set_failure_class(v1::INTERNAL);
   }
-  if (!failure.has_time()) *failure.mutable_time() = ToTimestamp(now);
+  // Other machines' clocks may be wrong, and the first failure is the cause.
+  absl::Time time = failure.has_time() ? FromTimestamp(failure.time()) : now;
+  if (entry.placed_here) time = std::max(time, entry.placed);
+  *failure.mutable_time() = ToTimestamp(std::min(time, now));
   failure.set_epoch(entry.job().epoch());
   failure.set_message(TruncateUtf8(failure.message(), kMaxMessageBytes));
   failure.set_log_tail(TruncateUtf8(failure.log_tail(), kMaxMessageBytes));
@@ -226,13 +231,7 @@ void Coordinator::RetryOrFail(JobEntry& entry, absl::Time now,
   }
   const std::string what = absl::StrCat(
       v1::FailureClass_Name(cause.failure_class()), ": ", cause.message());
-  if (retry) {
-    SetState(entry, v1::QUEUED,
-             absl::StrCat("attempt ", entry.job().epoch(), " was lost (", what,
-                          "), trying again"),
-             now, effects);
-    return;
-  }
+  if (retry) return Requeue(entry, cause, now, effects);
   *entry.job().mutable_failure() = cause;
   *entry.job().mutable_end_time() = ToTimestamp(now);
   SetState(entry, v1::FAILED, what, now, effects);
@@ -275,7 +274,7 @@ void Coordinator::TickAttempt(JobEntry& entry, absl::Time now,
     if (now - entry.result_time > options_.model_deadline &&
         !ModelsAreStored(attempt) && !attempt.ranks(0).lost()) {
       entry.record.mutable_attempt()->mutable_ranks(0)->set_lost(true);
-      AddFailure(entry, v1::INTERNAL, 0,
+      AddFailure(entry, v1::RANK_LOST, 0,
                  "training ended, but its model did not arrive", now, effects);
       Advance(entry, now, effects);
     }

@@ -15,6 +15,13 @@ absl::Status Stopping() {
   return absl::UnavailableError("the coordinator is stopping");
 }
 
+Coordinator::Options WithPeerKey(Coordinator::Options options, IdSource* ids) {
+  if (options.peer_key.empty()) {
+    options.peer_key = absl::StrCat(ids->NewId(), ids->NewId(), ids->NewId());
+  }
+  return options;
+}
+
 absl::Status NoJob(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no job ", name));
 }
@@ -59,6 +66,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   host->hub_.Defer([raw = host.get()](std::function<void()> closure) {
     raw->loop_->Post(std::move(closure));
   });
+  host->probes_ = std::make_unique<WorkerProbes>(
+      WorkerProbes::Options(),
+      [raw = host.get()](const WorkerProbe& probe) { raw->WorkerGone(probe); });
   EventLoop::Options loop_options;
   loop_options.tick_interval = options.tick_interval;
   loop_options.on_tick = [raw = host.get()] { raw->Tick(); };
@@ -70,12 +80,13 @@ CoordinatorHost::CoordinatorHost(const Options& options, IdSource* ids,
                                  Clock* clock)
     : options_(options),
       clock_(clock),
-      coordinator_(options.coordinator, ids),
+      coordinator_(WithPeerKey(options.coordinator, ids), ids),
       hub_(options.hub),
       logs_(options.data_dir, options.logs) {}
 
 CoordinatorHost::~CoordinatorHost() {
   Stop();
+  probes_.reset();
   io_.reset();
   // What the IO thread posted reaches the loop before the store goes.
   loop_->Run([] {});
@@ -169,12 +180,25 @@ void CoordinatorHost::Tick() {
   if (options_.follow != nullptr) return Follow();
   Effects effects;
   coordinator_.Tick(clock_->Now(), &effects);
+  for (WorkerProbe& probe : effects.probes) probes_->Ask(std::move(probe));
   if (effects.records.empty() && effects.replies.empty() &&
       effects.documents.empty()) {
     MaybeSchedule();
     return;
   }
   Apply(std::move(effects), [](const absl::Status&) {});
+}
+
+void CoordinatorHost::WorkerGone(const WorkerProbe& probe) {
+  loop_->Post([this, probe] {
+    if (stopping_) return;
+    LOG(INFO) << "worker=" << probe.worker << " event=process_gone address="
+              << probe.address;
+    Effects effects;
+    coordinator_.WorkerGone(probe.worker, probe.incarnation, clock_->Now(),
+                            &effects);
+    Apply(std::move(effects), [](const absl::Status&) {});
+  });
 }
 
 void CoordinatorHost::TickNow() {

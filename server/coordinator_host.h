@@ -21,6 +21,7 @@
 #include "server/log_files.h"
 #include "server/progress_hub.h"
 #include "server/store_thread.h"
+#include "server/worker_probe.h"
 
 namespace comera::server {
 
@@ -128,6 +129,7 @@ class CoordinatorHost {
   // Makes the effects durable, then shows and releases them, then `done`.
   void Apply(Effects effects, StatusCallback done);
   void Release(const absl::Status& status, Effects effects);
+  void WorkerGone(const WorkerProbe& probe);
   void MaybeSchedule();
   void Tick();
   // Following (coordinator_host_follow.cc).
@@ -168,10 +170,11 @@ class CoordinatorHost {
   // IO thread only.
   LogFiles logs_;
 
-  // Ended in the destructor: io, store, loop; each feeds the next.
+  // Ended in the destructor: probes, io, store, loop; each feeds the next.
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<StoreThread> store_;
   std::unique_ptr<EventLoop> io_;
+  std::unique_ptr<WorkerProbes> probes_;
 };
 
 template <typename T>

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/text.h"
 #include "proto/resource_names.h"
 #include "server/attempt.h"
 #include "server/coordinator.h"
+#include "server/job_checkpoints.h"
 #include "server/progress_update.h"
 #include "server/proto_time.h"
 #include "server/synchronize_validation.h"
@@ -16,6 +18,7 @@ namespace comera::server {
 namespace {
 
 constexpr size_t kMaxRetired = 16;
+constexpr size_t kMaxTailBytes = 4096;
 
 bool SameSlots(const std::vector<v1::Slot>& a,
                const google::protobuf::RepeatedPtrField<v1::Slot>& b) {
@@ -78,6 +81,11 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
       !SameSlots(worker->slots, request.slots())) {
     needs_schedule_ = true;
   }
+  if (worker->peer_address != request.peer_address() ||
+      (!worker->peer_address.empty() &&
+       (!worker->attached || worker->lost))) {
+    peers_changed_ = true;
+  }
   worker->attached = true;
   worker->lost = false;
   worker->last_seen = now;
@@ -89,13 +97,16 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
   TakeRendezvous(request);
   // Reports first: an attempt that ends takes no more of them.
   TakeReports(request, now, effects, &response);
+  TakeCheckpoints(request, *worker, &response);
   TakeRanks(request, *worker, now, effects);
   AddForget(request, &response);
   for (const v1::LogAck& ack : log_acks) *response.add_log_acks() = ack;
 
   const bool has_acks = response.report_acks_size() > 0 ||
                         response.log_acks_size() > 0 ||
-                        response.forget_size() > 0;
+                        response.forget_size() > 0 ||
+                        response.missing_models_size() > 0 ||
+                        response.ended_jobs_size() > 0;
   const absl::Duration hold =
       std::min(FromProtoDuration(request.hold()), options_.max_hold);
   if (has_acks || hold <= absl::ZeroDuration() ||
@@ -145,6 +156,7 @@ void Coordinator::TakeRanks(const v1::SynchronizeRequest& request,
   for (const std::string& name : jobs) {
     JobEntry& entry = *jobs_.Find(name);
     TakeMissingRanks(request, entry, now, effects);
+    CheckHang(entry, now, effects);
     Advance(entry, now, effects);
   }
 }
@@ -155,6 +167,7 @@ void Coordinator::TakeRank(const v1::RankStatus& status, JobEntry& entry,
       *entry.record.mutable_attempt()->mutable_ranks(status.rank());
   RankWatch& watch = entry.ranks[status.rank()];
   watch.last_listed = now;
+  entry.hang.Observe(status, now);
   if (status.phase() <= rank.phase()) return;
   rank.set_phase(status.phase());
   Change(entry);
@@ -182,6 +195,13 @@ void Coordinator::TakeRank(const v1::RankStatus& status, JobEntry& entry,
     v1::Failure failure = status.failure();
     failure.set_rank(status.rank());
     RecordFailure(entry, std::move(failure), now, effects);
+  }
+  // What was found out about it from outside had no log with it.
+  for (v1::Failure& failure :
+       *entry.record.mutable_attempt()->mutable_failures()) {
+    if (failure.rank() == status.rank() && failure.log_tail().empty()) {
+      failure.set_log_tail(TruncateUtf8(status.log_tail(), kMaxTailBytes));
+    }
   }
 }
 
@@ -237,6 +257,16 @@ void Coordinator::TakeReports(const v1::SynchronizeRequest& request,
     Attempt& attempt = *entry->record.mutable_attempt();
     if (report.number() == attempt.last_report() + 1) {
       attempt.set_last_report(report.number());
+      if (report.event().has_checkpoint() &&
+          !report.event().checkpoint().snapshot()) {
+        NoteSaved(report.event().checkpoint(), request.worker(), now,
+                  &entry->job());
+        // It does get somewhere.
+        entry->record.set_losses_in_row(0);
+        entry->record.set_start_over(false);
+      } else if (report.event().has_incident()) {
+        AddIncident(*entry, report.event().incident(), now, effects);
+      }
       UpdateProgress(report.event(), entry->job().mutable_progress());
       if (auto event = ToJobEvent(report.event())) {
         if (report.event().has_time()) {
@@ -286,6 +316,10 @@ void Coordinator::AddForget(const v1::SynchronizeRequest& request,
     if (entry != nullptr && status.rank() == 0 &&
         HasResult(entry->record.attempt()) &&
         !ModelsAreStored(entry->record.attempt())) {
+      v1::RankKey* key = response->add_missing_models();
+      key->set_job(status.job());
+      key->set_epoch(status.epoch());
+      key->set_rank(status.rank());
       continue;
     }
     v1::RankKey* key = response->add_forget();
@@ -309,6 +343,12 @@ void Coordinator::FillDesired(WorkerState& worker,
       const AttemptRank& rank = attempt.ranks(i);
       if (rank.worker() != worker.id) continue;
       const int32_t local = local_rank++;
+      if (attempt.hung() && !Ended(rank)) {
+        v1::RankKey* key = response->add_kill();
+        key->set_job(name);
+        key->set_epoch(entry.job().epoch());
+        key->set_rank(i);
+      }
       if (!IsWanted(attempt, rank) ||
           rank.incarnation() != worker.incarnation) {
         continue;
@@ -323,11 +363,14 @@ void Coordinator::FillDesired(WorkerState& worker,
       assignment->set_local_world_size(local_world_size);
       *assignment->mutable_spec() = entry.job().spec();
       *assignment->mutable_datasets() = entry.job().datasets();
-      assignment->set_resume(entry.job().epoch() > 1);
+      assignment->set_resume(entry.job().epoch() > 1 &&
+                             !entry.record.start_over());
+      if (i == 0) FillPeers(entry, worker, assignment);
     }
     entry.rendezvous.AppendForeign(worker.id, name, entry.job().epoch(),
                                    response->mutable_rendezvous());
   }
+  response->set_peer_key(options_.peer_key);
   response->set_desired_version(worker.desired_version);
   *response->mutable_next_sync() = ToProtoDuration(options_.sync_interval);
 }

@@ -20,6 +20,14 @@ struct SynchronizeReply {
   absl::StatusOr<v1::SynchronizeResponse> response;
 };
 
+// Asks whether the process of a silent worker is still there.
+struct WorkerProbe {
+  std::string worker;
+  std::string incarnation;
+  // host:port on which it listens as long as it lives.
+  std::string address;
+};
+
 // What an operation of the coordinator wants done, in this order: make
 // `records`, `events` and `documents` durable in one step; then show them to readers,
 // together with `views`, and release `replies`.
@@ -33,6 +41,8 @@ struct Effects {
   std::vector<SynchronizeReply> replies;
   // Changed queues and workers.
   std::vector<Document> documents;
+  // At any time; a refused connection is told by Coordinator::WorkerGone.
+  std::vector<WorkerProbe> probes;
 };
 
 }  // namespace comera::server

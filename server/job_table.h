@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "proto/job_state.h"
+#include "server/hang_watch.h"
 #include "server/job_record.pb.h"
 #include "server/rendezvous_mirror.h"
 
@@ -34,12 +35,18 @@ struct JobEntry {
   // Of the current attempt.
   std::vector<RankWatch> ranks;
   RendezvousMirror rendezvous;
+  HangWatch hang;
   absl::Time placed;
+  // By this coordinator, not by one before it.
+  bool placed_here = false;
   // When rank 0 ended with a result; InfiniteFuture before.
   absl::Time result_time = absl::InfiniteFuture();
 
   v1::Job& job() { return *record.mutable_job(); }
   const v1::Job& job() const { return record.job(); }
+
+  // Queued, and waits for nothing but time before it is tried again.
+  absl::Time retry_at = absl::InfinitePast();
 };
 
 // All jobs, with the indexes that the coordinator needs. Pointers stay valid.

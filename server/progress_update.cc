@@ -75,6 +75,7 @@ std::optional<v1::JobEvent> ToJobEvent(const v1::TrainerEvent& event) {
       *result.mutable_pareto_point() = event.pareto_point();
       return result;
     case v1::TrainerEvent::kCheckpoint:
+      if (event.checkpoint().snapshot()) return std::nullopt;
       *result.mutable_checkpoint() = event.checkpoint();
       return result;
     case v1::TrainerEvent::kResult:

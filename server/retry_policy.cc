@@ -29,10 +29,18 @@ std::vector<v1::Failure> FailuresCauseFirst(const Attempt& attempt) {
 
 bool ChargeRetry(v1::FailureClass cause, JobRecord* record) {
   const v1::RetryBudget& budget = record->job().spec().retries();
+  if (cause == v1::PREEMPTED) return true;
+  for (const v1::ClassBudget& own : budget.classes()) {
+    if (own.failure_class() != cause) continue;
+    if (cause == v1::USER || cause == v1::DATA) return false;
+    return ++(*record->mutable_class_losses())[cause] <= own.retries();
+  }
   switch (cause) {
     case v1::NODE_LOST:
     case v1::RANK_LOST:
-    case v1::COLLECTIVE_HANG: {
+    case v1::COLLECTIVE_HANG:
+    case v1::DISK_FULL:
+    case v1::CHECKPOINT_DAMAGED: {
       const int32_t allowed = budget.has_infrastructure()
                                   ? budget.infrastructure()
                                   : kDefaultInfrastructureRetries;
@@ -50,6 +58,17 @@ bool ChargeRetry(v1::FailureClass cause, JobRecord* record) {
     default:
       return false;
   }
+}
+
+absl::Duration RetryDelay(const RetryBackoff& backoff, int32_t losses_in_row,
+                          double jitter) {
+  if (losses_in_row <= 1) return absl::ZeroDuration();
+  absl::Duration delay = backoff.first;
+  for (int32_t i = 2; i < losses_in_row && delay < backoff.longest; ++i) {
+    delay *= 2;
+  }
+  return std::min(delay, backoff.longest) *
+         (0.5 + 0.5 * std::clamp(jitter, 0.0, 1.0));
 }
 
 }  // namespace comera::server

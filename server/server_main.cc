@@ -8,11 +8,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/files.h"
+#include "common/slewed_clock.h"
 #include "common/version.h"
 #include "server/comera_server.h"
 #include "server/coordinator_node.h"
@@ -33,6 +36,7 @@ struct Flags {
   std::string port_file;
   std::string node_lost_after = "60s";
   std::string reattach_grace = "60s";
+  std::string stall_after = "28s";
   bool insecure_allow_remote = false;
   bool print_config = false;
 };
@@ -78,6 +82,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "jobs")
       ->capture_default_str()
       ->check(CheckDuration);
+  app.add_option("--stall_after", flags.stall_after,
+                 "End a gang whose ranks make no progress for this long, or "
+                 "for five steps if that is longer")
+      ->capture_default_str()
+      ->check(CheckDuration);
   app.add_flag("--insecure_allow_remote", flags.insecure_allow_remote,
                "Listen beyond this machine although there is no TLS yet");
   app.add_flag("--print-config", flags.print_config,
@@ -92,6 +101,7 @@ void PrintConfig(const Flags& flags) {
             << "\nport_file=" << flags.port_file
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
+            << "\nstall_after=" << flags.stall_after
             << "\ninsecure_allow_remote="
             << (flags.insecure_allow_remote ? "true" : "false") << "\n";
 }
@@ -151,9 +161,16 @@ int Serve(const Flags& flags) {
   options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
   if (flags.store != "sqlite") return ServeNode(flags, options, signals);
   comera::server::RandomIdSource ids;
+  comera::SlewedClock clock({}, comera::Clock::Real());
+  // Jobs that were lost together do not all come back together.
+  auto random = std::make_shared<std::mt19937>(std::random_device()());
+  options.host.coordinator.jitter = [random] {
+    return std::uniform_real_distribution<double>(0, 1)(*random);
+  };
+  options.host.coordinator.hang.stall_after = ToDuration(flags.stall_after);
   std::atomic<bool> failed{false};
   auto server = ComeraServer::Start(
-      options, comera::Clock::Real(), &ids,
+      options, &clock, &ids,
       [&failed](const absl::Status& status) {
         // Memory is ahead of the disk: only a fresh start is safe.
         LOG(ERROR) << "event=store_failed status=\"" << status << "\"";

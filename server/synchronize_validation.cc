@@ -13,6 +13,7 @@ constexpr int kMaxSlots = 1024;
 constexpr int kMaxRanks = 65536;
 constexpr int kMaxReports = 65536;
 constexpr int kMaxRendezvous = 65536;
+constexpr int kMaxCheckpoints = 16384;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = 256 << 10;
 // Of texts for people.
@@ -86,6 +87,20 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
         CheckJobs("logs", request.logs(), kMaxReports),
         CheckJobs("rendezvous", request.rendezvous(), kMaxRendezvous)}) {
     if (!status.ok()) return status;
+  }
+  if (request.peer_address().size() > kMaxNameBytes) {
+    return Bad("peer_address", "too long");
+  }
+  if (request.checkpoints_size() > kMaxCheckpoints) {
+    return Bad("checkpoints", absl::StrCat("more than ", kMaxCheckpoints));
+  }
+  for (const v1::HeldCheckpoint& held : request.checkpoints()) {
+    if (!ParseJobName(held.job())) {
+      return Bad("checkpoints.job", "malformed job name");
+    }
+    if (held.step() < 0 || held.size_bytes() < 0) {
+      return Bad("checkpoints", "negative step or size");
+    }
   }
   for (const v1::RankStatus& rank : request.ranks()) {
     if (rank.phase() == v1::RankStatus::PHASE_UNSPECIFIED) {

@@ -30,6 +30,12 @@ struct WorkerState {
   std::string host;
   std::string version;
   std::vector<v1::Slot> slots;
+  // Of its PeerService; empty: none.
+  std::string peer_address;
+  // What it holds of jobs' training states, by job.
+  std::map<std::string, std::vector<v1::HeldCheckpoint>> held_checkpoints;
+  // When it was last asked whether its process is still there.
+  absl::Time last_probe = absl::InfinitePast();
   // Slots of rank processes that the worker last reported as not exited.
   std::set<int32_t> occupied;
   // Active jobs with a rank here.

@@ -14,6 +14,7 @@ void CoordinatorHarness::Take(Effects effects) {
   for (v1::JobEvent& event : effects.events) {
     events.push_back(std::move(event));
   }
+  for (WorkerProbe& probe : effects.probes) probes.push_back(std::move(probe));
   for (SynchronizeReply& reply : effects.replies) {
     replies.emplace(reply.call, std::move(reply.response));
   }
@@ -72,6 +73,9 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
   for (const auto& entry : worker.rendezvous) {
     *request.add_rendezvous() = entry;
   }
+  request.set_host(worker.host);
+  request.set_peer_address(worker.peer_address);
+  for (const auto& held : worker.checkpoints) *request.add_checkpoints() = held;
   request.set_seen_version(worker.seen_version);
   *request.mutable_hold() = ToProtoDuration(worker.hold);
   Effects effects;

@@ -36,6 +36,9 @@ class CoordinatorHarness {
     // By index of the slot; those that have one are GPU slots.
     std::map<int, std::string> gpus = {};
     std::map<int, std::string> unfit = {};
+    std::string host = "";
+    std::string peer_address = "";
+    std::vector<v1::HeldCheckpoint> checkpoints = {};
   };
 
   std::string Submit(int ranks = 2);
@@ -58,6 +61,7 @@ class CoordinatorHarness {
   std::map<std::string, JobRecord> stored;
   std::map<std::string, std::string> reasons;
   std::vector<v1::JobEvent> events;
+  std::vector<WorkerProbe> probes;
   std::map<int64_t, absl::StatusOr<v1::SynchronizeResponse>> replies;
   int64_t last_call = 0;
 

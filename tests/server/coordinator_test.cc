@@ -120,6 +120,7 @@ TEST_P(BudgetTest, EachClassHasItsBudget) {
   while (h.job(name).state() != v1::FAILED) {
     ASSERT_LT(attempts, 10);
     w1.ranks.clear();
+    h.Advance(absl::Seconds(3));  // the back-off between attempts
     h.Follow(w1, kRunning);
     ++attempts;
     ASSERT_EQ(h.job(name).epoch(), attempts);
@@ -139,7 +140,8 @@ INSTANTIATE_TEST_SUITE_P(Classes, BudgetTest,
                                            BudgetCase{v1::INTERNAL, 2},
                                            BudgetCase{v1::NODE_LOST, 3},
                                            BudgetCase{v1::RANK_LOST, 3},
-                                           BudgetCase{v1::COLLECTIVE_HANG, 3}));
+                                           BudgetCase{v1::COLLECTIVE_HANG, 3},
+                                           BudgetCase{v1::DISK_FULL, 3}));
 
 TEST_F(CoordinatorTest, CancelQueuedIsImmediate) {
   const std::string name = h_.Submit(2);
