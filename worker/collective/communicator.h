@@ -62,6 +62,8 @@ class Communicator {
 
   // Number of collectives finished by this rank.
   virtual int64_t collectives_done() const = 0;
+  // Those, and the ones it waits in, where that is counted.
+  virtual int64_t collectives_begun() const { return collectives_done(); }
 
  private:
   static absl::Status NotOnDevice() {

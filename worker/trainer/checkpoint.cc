@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace comera::trainer {
 namespace {
 
 constexpr absl::string_view kSuffix = ".checkpoint";
+constexpr absl::string_view kSnapshotSuffix = ".snapshot";
+constexpr int kKeepSnapshots = 2;
 constexpr absl::string_view kPrefix = "step-";
 constexpr size_t kDigits = 12;
 constexpr absl::string_view kTrailer = "\nsha256 ";
@@ -51,6 +54,31 @@ class CheckpointFolder : public CheckpointFiles {
     return WriteFileAtomically(absl::StrCat(folder_, "/", name), contents);
   }
 
+  absl::Status WriteQuickly(const std::string& name,
+                            std::string_view contents) override {
+    RETURN_IF_ERROR(MakeDirectories(folder_));
+    const std::string path = absl::StrCat(folder_, "/", name);
+    const std::string temporary = path + ".tmp";
+    {
+      std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+      out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+      out.close();
+      if (!out) {
+        std::filesystem::space_info space = {};
+        std::error_code ignored;
+        space = std::filesystem::space(folder_, ignored);
+        std::filesystem::remove(temporary, ignored);
+        return space.available < contents.size()
+                   ? absl::ResourceExhaustedError(path + ": disk full")
+                   : absl::UnavailableError(path + ": not written");
+      }
+    }
+    std::error_code error;
+    std::filesystem::rename(temporary, path, error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+  }
+
   absl::Status Remove(const std::string& name) override {
     std::error_code error;
     std::filesystem::remove(absl::StrCat(folder_, "/", name), error);
@@ -62,18 +90,28 @@ class CheckpointFolder : public CheckpointFiles {
   const std::string folder_;
 };
 
-bool IsCheckpointName(absl::string_view name) {
-  return name.size() == kPrefix.size() + kDigits + kSuffix.size() &&
-         absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kSuffix) &&
+bool IsNameWith(absl::string_view suffix, absl::string_view name) {
+  return name.size() == kPrefix.size() + kDigits + suffix.size() &&
+         absl::StartsWith(name, kPrefix) && absl::EndsWith(name, suffix) &&
          std::all_of(name.begin() + kPrefix.size(),
                      name.begin() + kPrefix.size() + kDigits,
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
+bool IsSnapshotName(absl::string_view name) {
+  return IsNameWith(kSnapshotSuffix, name);
+}
+
 // What a process that was killed while it wrote left behind.
 bool IsLeftover(absl::string_view name) {
   return absl::StartsWith(name, kPrefix) &&
-         absl::StrContains(name, absl::StrCat(kSuffix, ".tmp."));
+         (absl::StrContains(name, absl::StrCat(kSuffix, ".tmp.")) ||
+          absl::StrContains(name, absl::StrCat(kSnapshotSuffix, ".tmp")));
+}
+
+std::string NameOf(int64_t step, absl::string_view suffix) {
+  return absl::StrFormat("%s%0*d%s", kPrefix, static_cast<int>(kDigits), step,
+                         suffix);
 }
 
 }  // namespace
@@ -109,7 +147,9 @@ absl::StatusOr<std::vector<std::string>> CheckpointStore::Names(
   ASSIGN_OR_RETURN(const std::vector<std::string> all, files_->List());
   std::vector<std::string> names;
   for (const std::string& name : all) {
-    if (IsCheckpointName(name)) names.push_back(name);
+    if (IsNameWith(kSuffix, name) || IsSnapshotName(name)) {
+      names.push_back(name);
+    }
     if (leftovers != nullptr && IsLeftover(name)) leftovers->push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -117,18 +157,39 @@ absl::StatusOr<std::vector<std::string>> CheckpointStore::Names(
 }
 
 absl::StatusOr<int64_t> CheckpointStore::Save(const TrainingState& state) {
+  return Write(state, /*snapshot=*/false);
+}
+
+absl::StatusOr<int64_t> CheckpointStore::SaveSnapshot(
+    const TrainingState& state) {
+  return Write(state, /*snapshot=*/true);
+}
+
+absl::StatusOr<int64_t> CheckpointStore::Write(const TrainingState& state,
+                                               bool snapshot) {
   ASSIGN_OR_RETURN(const std::string contents, CheckpointContents(state));
   const std::string name =
-      absl::StrFormat("%s%0*d%s", kPrefix, static_cast<int>(kDigits),
-                      state.progress.step, kSuffix);
-  RETURN_IF_ERROR(files_->Write(name, contents));
-  std::vector<std::string> unwanted;
+      NameOf(state.progress.step, snapshot ? kSnapshotSuffix : kSuffix);
+  RETURN_IF_ERROR(snapshot ? files_->WriteQuickly(name, contents)
+                           : files_->Write(name, contents));
+  std::vector<std::string> unwanted, kept, snapshots;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(&unwanted));
-  for (size_t i = 0; i + keep_ < names.size(); ++i) {
-    unwanted.push_back(names[i]);
+  const std::string next = NameOf(state.progress.step + 1, "");
+  for (const std::string& one : names) {
+    if (one >= next) {
+      unwanted.push_back(one);
+    } else {
+      (IsSnapshotName(one) ? snapshots : kept).push_back(one);
+    }
   }
-  for (const std::string& name : unwanted) {
-    RETURN_IF_ERROR(files_->Remove(name));
+  for (size_t i = 0; i + keep_ < kept.size(); ++i) unwanted.push_back(kept[i]);
+  // A checkpoint makes earlier snapshots useless.
+  const size_t keep = snapshot ? kKeepSnapshots : 0;
+  for (size_t i = 0; i + keep < snapshots.size(); ++i) {
+    unwanted.push_back(snapshots[i]);
+  }
+  for (const std::string& one : unwanted) {
+    RETURN_IF_ERROR(files_->Remove(one));
   }
   return static_cast<int64_t>(contents.size());
 }

@@ -16,6 +16,11 @@ void Activity::Describe(std::string activity) {
   heartbeat_.set_activity(std::move(activity));
 }
 
+void Activity::CountWork() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  heartbeat_.set_work(heartbeat_.work() + 1);
+}
+
 void Activity::Count(const collective::Communicator* communicator) {
   const std::lock_guard<std::mutex> lock(mutex_);
   communicator_ = communicator;
@@ -26,6 +31,7 @@ v1::Heartbeat Activity::Read() const {
   v1::Heartbeat heartbeat = heartbeat_;
   if (communicator_ != nullptr) {
     heartbeat.set_collectives(communicator_->collectives_done());
+    heartbeat.set_collectives_begun(communicator_->collectives_begun());
   }
   return heartbeat;
 }

@@ -21,6 +21,8 @@ class Activity {
   void Set(v1::Stage stage, int64_t step, std::string activity = "");
   // Only what it does.
   void Describe(std::string activity);
+  // Some work beside steps is done; its progress shows that nothing hangs.
+  void CountWork();
   // Whose collectives to count; null: none. It must outlive its use here.
   void Count(const collective::Communicator* communicator);
   v1::Heartbeat Read() const;

@@ -20,6 +20,7 @@
 #include "glog/logging.h"
 #include "proto/resource_names.h"
 #include "worker/collective/communicator.h"
+#include "worker/collective/counted_communicator.h"
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/checkpoint.h"
 #include "worker/trainer/data/training_data.h"
@@ -78,8 +79,10 @@ BackendOptions BackendOptionsOf(const TrainerTask& task) {
 }
 
 // A full disk is no lack of memory, and a file no rank of the gang.
-absl::Status AsInternal(absl::Status status) {
-  return WithFailureClass(std::move(status), v1::INTERNAL);
+absl::Status OfFiles(absl::Status status) {
+  const bool full = absl::IsResourceExhausted(status);
+  return WithFailureClass(std::move(status),
+                          full ? v1::DISK_FULL : v1::INTERNAL);
 }
 
 absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
@@ -89,7 +92,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   if (task.device() != v1::ResourceSpec::GPU) {
     RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
   }
-  RETURN_IF_ERROR(AsInternal(MakeDirectories(task.work_dir())));
+  RETURN_IF_ERROR(OfFiles(MakeDirectories(task.work_dir())));
 
   // Before the data are opened, which may take minutes.
   const BackendOptions backend_options = BackendOptionsOf(task);
@@ -113,7 +116,11 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   if (!gang.ok()) {
     return WithFailureClass(gang.status(), v1::COLLECTIVE_HANG);
   }
-  activity.Count(gang->get());
+  std::unique_ptr<collective::Communicator> counted;
+  if (*gang != nullptr) {
+    counted = std::make_unique<collective::CountedCommunicator>(gang->get());
+  }
+  activity.Count(counted.get());
   LOG(INFO) << "training job=" << task.job() << " epoch=" << task.epoch()
             << " rank=" << task.rank() << " ranks=" << task.world_size()
             << " device=\"" << device << "\"";
@@ -132,7 +139,8 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   options.check_memory = task.device() == v1::ResourceSpec::GPU ||
                          backend_options.memory_limit_bytes > 0;
   options.data = data.get();
-  options.communicator = gang->get();
+  options.communicator = counted.get();
+  options.snapshot_every_steps = task.snapshot_every_steps();
   if (task.rank() == 0) {
     options.checkpoint_files =
         OpenCheckpointFolder(absl::StrCat(task.work_dir(), "/checkpoints"));
@@ -143,13 +151,13 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   options.export_model = [&](const ModelConfig& config,
                              const std::vector<float>& parameters,
                              const v1::TrainingResult& result) {
-    return AsInternal(Export(*data, absl::StrCat(task.work_dir(), "/model"),
+    return OfFiles(Export(*data, absl::StrCat(task.work_dir(), "/model"),
                              config, parameters, result));
   };
   options.export_target = [&](int target, const ModelConfig& config,
                               const std::vector<float>& parameters,
                               const v1::TrainingResult& result) {
-    return AsInternal(Export(
+    return OfFiles(Export(
         *data, absl::StrCat(task.work_dir(), "/targets/target-", target + 1),
         config, parameters, result));
   };
@@ -158,14 +166,14 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
     options.export_early_stage = [&](const std::string& contents) {
       const std::string folder =
           absl::StrCat(task.work_dir(), "/targets/", kEarlyStageArtifact);
-      RETURN_IF_ERROR(AsInternal(MakeDirectories(folder)));
-      return AsInternal(WriteFileAtomically(
+      RETURN_IF_ERROR(OfFiles(MakeDirectories(folder)));
+      return OfFiles(WriteFileAtomically(
           absl::StrCat(folder, "/", kTrainingStateFile), contents));
     };
     if (!task.start_from().empty()) {
       options.read_start = [&] {
         auto contents = ReadFile(task.start_from());
-        if (!contents.ok()) contents = AsInternal(contents.status());
+        if (!contents.ok()) contents = OfFiles(contents.status());
         return contents;
       };
     }
@@ -175,7 +183,24 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   {
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
         Trainer::Create(std::move(options));
-    status = trainer.ok() ? (*trainer)->Run(stop).status() : trainer.status();
+    status = trainer.status();
+    if (trainer.ok()) {
+      const absl::StatusOr<RunEnd> end = (*trainer)->Run(stop);
+      status = end.status();
+      if (end.ok() && end->stopped) {
+        // Also where another rank was asked: it is no mystery why this one
+        // ends.
+        v1::TrainerEvent event;
+        *event.mutable_failure() = ToFailure(
+            WithFailureClass(
+                absl::CancelledError(absl::StrCat(
+                    "stopped as asked, after a checkpoint at step ",
+                    (*trainer)->progress().step)),
+                v1::PREEMPTED),
+            task.epoch(), task.rank());
+        events(event);
+      }
+    }
   }
   activity.Count(nullptr);
   return status;

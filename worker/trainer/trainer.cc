@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 #include "worker/trainer/failure.h"
 #include "worker/trainer/model/compaction.h"
 #include "worker/trainer/progress_events.h"
@@ -75,7 +76,7 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
 }
 
 absl::Status Trainer::AfterStep() {
-  if (!FiguresNeeded()) return absl::OkStatus();
+  if (!FiguresNeeded()) return TakeSnapshotIfDue();
   // Those of this step; earlier ones were taken.
   while (!pending_.empty()) RETURN_IF_ERROR(TakeStep());
   if (rank_controller_->Due(progress_.own_step())) RETURN_IF_ERROR(Compact());
@@ -87,7 +88,25 @@ absl::Status Trainer::AfterStep() {
   if (validated || ReportDue()) ReportMetrics(validated);
   // What was found out about a target is kept.
   ASSIGN_OR_RETURN(const bool target_ended, EndTargetsIfDue());
-  if (!Finished() && (target_ended || CheckpointDue())) SaveCheckpoint();
+  if (!Finished() && (target_ended || CheckpointDue())) {
+    SaveCheckpoint();
+    return absl::OkStatus();
+  }
+  return TakeSnapshotIfDue();
+}
+
+absl::Status Trainer::TakeSnapshotIfDue() {
+  const int64_t every = options_.snapshot_every_steps;
+  if (rank() != 0 || checkpoints_ == nullptr || every <= 0 || Finished() ||
+      progress_.step - saved_step_ < every) {
+    return absl::OkStatus();
+  }
+  const absl::Time begin = SteadyNow();
+  if (begin - snapshot_time_ < 20 * snapshot_cost_) return absl::OkStatus();
+  RETURN_IF_ERROR(CatchUp());
+  SaveSnapshot();
+  snapshot_time_ = SteadyNow();
+  snapshot_cost_ = snapshot_time_ - begin;
   return absl::OkStatus();
 }
 
@@ -133,7 +152,8 @@ absl::Status Trainer::RunValidation() {
   RETURN_IF_ERROR(PlanFor(phases_.last()));
   ASSIGN_OR_RETURN(progress_.validation,
                    Validate(*options_.data, ValidationSamples(), device_state(),
-                            *plan_, options_.communicator));
+                            *plan_, options_.communicator,
+                            options_.activity));
   progress_.validation.step = progress_.step;
   if (!std::isfinite(progress_.validation.loss)) {
     return NotFinite(progress_.step, "validation loss",

@@ -82,6 +82,9 @@ struct TrainerOptions {
   collective::Communicator* communicator = nullptr;
   // Rank 0 only: where checkpoints lie. Null: none are written.
   std::unique_ptr<CheckpointFiles> checkpoint_files;
+  // Steps between two snapshots, which are taken as far as they cost less than
+  // a twentieth of the time; 0: none.
+  int64_t snapshot_every_steps = 0;
 
   // Takes everything but heartbeats; called on rank 0 only.
   EventSink events = [](const v1::TrainerEvent&) {};
@@ -126,7 +129,9 @@ struct RunEnd {
 //
 // Errors carry their class (failure.h): NAN_LOSS names the step; others come
 // from the data, the backend, the communicator and the exporter. A checkpoint
-// that cannot be written is logged and training goes on.
+// that cannot be written is an incident, and training goes on; so is a damaged
+// one that is passed over. CHECKPOINT_DAMAGED: there are some, and none is good.
+// DATA: the samples are not those that the checkpoint was trained on.
 class Trainer {
  public:
   // InvalidArgument: spec, or initial weights that do not fit it. DataLoss:
@@ -191,6 +196,9 @@ class Trainer {
   // Another plan, holding this state.
   absl::Status Rebuild(const BranchPoint& branch);
   void SaveCheckpoint();
+  void SaveSnapshot();
+  // A checkpoint of other samples must not be gone on with.
+  absl::Status CheckData(const TrainingState& state) const;
 
   // --- the numbers of a step (trainer_step.cc)
   absl::Status TrainStep(bool stop);
@@ -225,6 +233,7 @@ class Trainer {
   // --- steps (trainer.cc)
   absl::StatusOr<RunEnd> Train(const std::atomic<bool>& stop);
   absl::Status AfterStep();
+  absl::Status TakeSnapshotIfDue();
   absl::Status Compact();
   bool CheckpointDue() const;
   bool ValidationDue() const;
@@ -262,6 +271,7 @@ class Trainer {
 
   // --- reports (trainer_reports.cc)
   void Emit(v1::TrainerEvent event);
+  void EmitIncident(v1::FailureClass failure_class, const std::string& what);
   void ReportRunInfo();
   absl::Status ReportRanks();
   void ReportMetrics(bool validated);
@@ -286,11 +296,16 @@ class Trainer {
 
   TrainerOptions options_;
   const std::string fingerprint_;
+  std::string data_digest_;  // rank 0 only
   std::unique_ptr<CheckpointStore> checkpoints_;
   const std::vector<v1::Target> targets_;
   const PhaseTable phases_;
   ModelConfig initial_config_;
   std::unique_ptr<RankController> rank_controller_;
+  bool checkpoint_failed_ = false;  // the last one
+  int64_t saved_step_ = 0;          // also by a snapshot
+  absl::Time snapshot_time_ = absl::InfinitePast();
+  absl::Duration snapshot_cost_;
   kernels::Arena arena_;
   kernels::Arena::Piece device_step_ = 0;
   int64_t free_at_start_ = 0;  // with report_device_memory

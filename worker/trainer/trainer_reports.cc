@@ -16,6 +16,14 @@ void Trainer::Emit(v1::TrainerEvent event) {
   if (rank() == 0) options_.events(event);
 }
 
+void Trainer::EmitIncident(v1::FailureClass failure_class,
+                           const std::string& what) {
+  v1::TrainerEvent event;
+  *event.mutable_incident() = ToFailure(
+      WithFailureClass(absl::InternalError(what), failure_class), 0, rank());
+  Emit(std::move(event));
+}
+
 void Trainer::ReportRunInfo() {
   v1::TrainerEvent event;
   v1::RunInfo& info = *event.mutable_run_info();

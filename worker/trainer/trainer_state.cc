@@ -5,6 +5,7 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "proto/job_targets.h"
+#include "worker/trainer/data_digest.h"
 #include "worker/trainer/failure.h"
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/model/model_layout.h"
@@ -97,6 +98,8 @@ absl::Status Trainer::Start() {
 
   TrainingState state;
   if (rank() == 0) {
+    ASSIGN_OR_RETURN(data_digest_,
+                     DataDigest(*options_.data, phases_.At(0).batch_size));
     ASSIGN_OR_RETURN(state, LoadOrInitialise());
   }
   RETURN_IF_ERROR(Share(state));
@@ -133,16 +136,20 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
     absl::StatusOr<std::optional<CheckpointStore::Loaded>> loaded =
         checkpoints_->LoadNewest(fingerprint_);
     if (absl::IsDataLoss(loaded.status())) {
-      // Training anew loses time; failing would lose the job.
-      options_.log(
-          absl::StrCat("starting from step 0: ", loaded.status().message()));
-    } else if (!loaded.ok()) {
-      return loaded.status();
-    } else if (loaded->has_value()) {
+      return WithFailureClass(loaded.status(), v1::CHECKPOINT_DAMAGED);
+    }
+    RETURN_IF_ERROR(loaded.status());
+    if (loaded->has_value()) {
+      TrainingState state = std::move((*loaded)->state);
       for (const std::string& line : (*loaded)->damaged) {
         options_.log(absl::StrCat("damaged checkpoint passed over: ", line));
+        EmitIncident(v1::CHECKPOINT_DAMAGED,
+                     absl::StrCat("damaged checkpoint passed over: ", line,
+                                  "; going on from step ",
+                                  state.progress.step));
       }
-      return std::move((*loaded)->state);
+      RETURN_IF_ERROR(CheckData(state));
+      return state;
     }
   }
   if (options_.read_start) return LoadStart();
@@ -183,8 +190,20 @@ absl::StatusOr<TrainingState> Trainer::LoadStart() {
         " is of another early stage (model, data, compression, early stage, "
         "optimizer or training differ)"));
   }
+  RETURN_IF_ERROR(CheckData(*state));
   state->fingerprint = fingerprint_;
+  state->data_digest = data_digest_;
   return state;
+}
+
+absl::Status Trainer::CheckData(const TrainingState& state) const {
+  if (state.data_digest.empty() || state.data_digest == data_digest_) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      "data: the samples are not those that the checkpoint of step ",
+      state.progress.step,
+      " was trained on; bring the files back, or submit the job anew"));
 }
 
 absl::Status Trainer::WarmStart(float* parameters) {
@@ -268,7 +287,7 @@ absl::Status Trainer::Adopt(TrainingState state) {
   nearest_ = std::move(state.nearest);
   branch_ = std::move(state.branch);
   control_ = std::move(state.control);
-  first_step_ = reported_step_ = progress_.step;
+  first_step_ = reported_step_ = saved_step_ = progress_.step;
   return BindPlan();
 }
 
@@ -305,6 +324,7 @@ absl::Status Trainer::Rebuild(const BranchPoint& branch) {
 absl::StatusOr<TrainingState> Trainer::Capture() {
   TrainingState state;
   state.fingerprint = fingerprint_;
+  state.data_digest = data_digest_;
   state.progress = progress_;
   state.machine = initial_config_.machine;
   state.ranks = RanksOf(plan_->config());
@@ -355,17 +375,44 @@ absl::Status Trainer::BindPlan() {
 
 void Trainer::SaveCheckpoint() {
   if (rank() != 0 || checkpoints_ == nullptr) return;
+  if (options_.activity != nullptr) {
+    options_.activity->Describe("saving a checkpoint");
+  }
   absl::StatusOr<TrainingState> state = Capture();
   absl::StatusOr<int64_t> bytes =
       state.ok() ? checkpoints_->Save(*state) : state.status();
   if (!bytes.ok()) {
-    options_.log(absl::StrCat("checkpoint at step ", progress_.step,
-                              " not written: ", bytes.status().ToString()));
+    const std::string what =
+        absl::StrCat("checkpoint at step ", progress_.step,
+                     " not written: ", bytes.status().ToString());
+    options_.log(what);
+    // Once until it works again.
+    if (!std::exchange(checkpoint_failed_, true)) {
+      EmitIncident(absl::IsResourceExhausted(bytes.status()) ? v1::DISK_FULL
+                                                             : v1::INTERNAL,
+                   absl::StrCat(what, "; training goes on"));
+    }
     return;
   }
+  checkpoint_failed_ = false;
+  saved_step_ = progress_.step;
   v1::TrainerEvent event;
   event.mutable_checkpoint()->set_step(progress_.step);
   event.mutable_checkpoint()->set_size_bytes(*bytes);
+  Emit(std::move(event));
+}
+
+void Trainer::SaveSnapshot() {
+  absl::StatusOr<TrainingState> state = Capture();
+  absl::StatusOr<int64_t> bytes =
+      state.ok() ? checkpoints_->SaveSnapshot(*state) : state.status();
+  saved_step_ = progress_.step;
+  // The checkpoints will tell.
+  if (!bytes.ok()) return;
+  v1::TrainerEvent event;
+  event.mutable_checkpoint()->set_step(progress_.step);
+  event.mutable_checkpoint()->set_size_bytes(*bytes);
+  event.mutable_checkpoint()->set_snapshot(true);
   Emit(std::move(event));
 }
 

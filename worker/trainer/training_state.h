@@ -120,6 +120,8 @@ struct NearestModel {
 struct TrainingState {
   // Of the parts of the specification that the numbers depend on.
   std::string fingerprint;
+  // Of the samples (data_digest.h); empty: of an earlier version.
+  std::string data_digest;
   TrainingProgress progress;
   // What contractions were planned with: paths differ in rounding, so all ranks
   // and every resumed run take those of the first run's rank 0.

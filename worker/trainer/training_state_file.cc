@@ -288,6 +288,7 @@ absl::StatusOr<std::string> TrainingState::Serialize() const {
   Safetensors file;
   file.metadata()["format"] = kFormat;
   file.metadata()["fingerprint"] = fingerprint;
+  if (!data_digest.empty()) file.metadata()["data"] = data_digest;
   file.metadata()["machine"] = CalibrationJson(kMachine, machine);
   RETURN_IF_ERROR(AddInts(file, "progress", PackProgress(progress)));
   RETURN_IF_ERROR(AddOutcomes(file, progress.outcomes));
@@ -315,6 +316,8 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
   if (fingerprint != file.metadata().end()) {
     state.fingerprint = fingerprint->second;
   }
+  const auto data = file.metadata().find("data");
+  if (data != file.metadata().end()) state.data_digest = data->second;
   const auto machine = file.metadata().find("machine");
   if (machine == file.metadata().end()) {
     return absl::DataLossError("machine: missing");

@@ -46,7 +46,8 @@ struct ClickScores {
 absl::StatusOr<LossTotals> TotalsOfShare(const TrainingData& data,
                                          int64_t first, int64_t end,
                                          const kernels::StepState* device_state,
-                                         ModelPlan& plan, ClickScores* scores) {
+                                         ModelPlan& plan, ClickScores* scores,
+                                         Activity* activity) {
   LossTotals totals;
   Batch batch;
   while (first < end) {
@@ -66,6 +67,7 @@ absl::StatusOr<LossTotals> TotalsOfShare(const TrainingData& data,
                 scores->labels.begin() + first);
     }
     first += count;
+    if (activity != nullptr) activity->CountWork();
   }
   return totals;
 }
@@ -83,7 +85,7 @@ std::optional<ClickMetrics> MetricsOf(const ClickScores& scores, double loss) {
 absl::StatusOr<ValidationResult> Validate(
     const TrainingData& data, int64_t samples,
     const kernels::StepState* device_state, ModelPlan& plan,
-    collective::Communicator* communicator) {
+    collective::Communicator* communicator, Activity* activity) {
   const int world = communicator == nullptr ? 1 : communicator->world_size();
   const int rank = communicator == nullptr ? 0 : communicator->rank();
   std::optional<ClickScores> scores;
@@ -95,7 +97,7 @@ absl::StatusOr<ValidationResult> Validate(
   ASSIGN_OR_RETURN(
       LossTotals totals,
       TotalsOfShare(data, samples * rank / world, samples * (rank + 1) / world,
-                    device_state, plan, scores ? &*scores : nullptr));
+                    device_state, plan, scores ? &*scores : nullptr, activity));
   if (world > 1) {
     ASSIGN_OR_RETURN(const std::vector<float> parameters,
                      plan.Download(plan.parameters()));

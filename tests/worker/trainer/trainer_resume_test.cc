@@ -103,23 +103,50 @@ INSTANTIATE_TEST_SUITE_P(Steps, TrainerResumeAtTest,
                          ::testing::Values(2, 9, 10, 24, 25, 26, 33, 39, 40, 41,
                                            50, 58, 69));
 
-TEST(TrainerResumeTest, FromAnOlderCheckpointWhenTheNewestIsDamaged) {
+TEST(TrainerResumeTest, Complaint12_FallsBackFromADamagedCheckpoint) {
   FakeDisk disk;
   ASSERT_NO_FATAL_FAILURE(RunUntil(47, &disk));
   disk.files.rbegin()->second[200] ^= 4;
   const TestRun resumed = Resume(&disk);
   ASSERT_OK(resumed.end);
   EXPECT_THAT(resumed.log, Contains(HasSubstr("damaged checkpoint")));
+  const auto incidents = resumed.Select(&v1::TrainerEvent::has_incident);
+  ASSERT_EQ(incidents.size(), 1u);
+  EXPECT_EQ(incidents[0].incident().failure_class(), v1::CHECKPOINT_DAMAGED);
+  EXPECT_THAT(incidents[0].incident().message(),
+              HasSubstr("going on from step 40"));
   ExpectSameFrom(40, resumed);
 }
 
-TEST(TrainerResumeTest, FromTheStartWhenAllAreDamaged) {
+TEST(TrainerResumeTest, Complaint12_NothingGoodIsAFailureOfItsOwnClass) {
   FakeDisk disk;
   disk.files["step-000000000010.checkpoint"] = "junk";
   const TestRun run = Resume(&disk);
-  ASSERT_OK(run.end);
-  EXPECT_THAT(run.log, Contains(HasSubstr("starting from step 0")));
-  ExpectSameFrom(0, run);
+  EXPECT_EQ(FailureClassOf(run.end.status()), v1::CHECKPOINT_DAMAGED);
+  // The coordinator tries it again without them; they must not outlive what
+  // the new run writes.
+  TestRun anew;
+  anew.spec = TwoStageSpec();
+  anew.disk = &disk;
+  anew.Run();
+  ExpectSameFrom(0, anew);
+  for (const auto& [name, contents] : disk.files) EXPECT_NE(contents, "junk");
+}
+
+TEST(TrainerResumeTest, ChangedDataAreRefused) {
+  FakeDisk disk;
+  ASSERT_NO_FATAL_FAILURE(RunUntil(20, &disk));
+  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), 2);
+  ASSERT_OK_AND_ASSIGN(auto loaded,
+                       store.LoadNewest(SpecFingerprint(TwoStageSpec())));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.data_digest.size(), 64u);
+  loaded->state.data_digest[0] ^= 1;
+  ASSERT_OK(store.Save(loaded->state));
+  const TestRun run = Resume(&disk);
+  EXPECT_EQ(FailureClassOf(run.end.status()), v1::DATA);
+  EXPECT_THAT(std::string(run.end.status().message()),
+              HasSubstr("data: the samples are not those"));
 }
 
 TEST(TrainerResumeTest, WithoutResumeTheCheckpointIsIgnored) {

@@ -346,6 +346,10 @@ TEST(TrainerTest, FullDiskDoesNotStopTraining) {
   ASSERT_OK(run.end);
   EXPECT_THAT(run.log, Contains(HasSubstr("No space left")));
   EXPECT_TRUE(run.Select(&Event::has_checkpoint).empty());
+  // Told once, not at every checkpoint.
+  const auto incidents = run.Select(&Event::has_incident);
+  ASSERT_EQ(incidents.size(), 1u);
+  EXPECT_EQ(incidents[0].incident().failure_class(), v1::DISK_FULL);
 }
 
 TEST(TrainerTest, ExportErrorsFailTheRun) {
