@@ -149,6 +149,8 @@ class Coordinator {
 
   // Whether Schedule() could place something.
   bool NeedsSchedule() const { return needs_schedule_; }
+  // Jobs that wait.
+  size_t queued_count() const { return jobs_.queued_count(); }
   // Places queued gangs on free slots.
   void Schedule(absl::Time now, Effects* effects);
 

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -10,6 +11,12 @@
 
 namespace comera::server {
 namespace {
+
+// A pass over a queue that is longer is followed by a pause so many times as
+// long as the pass, in which other work gets its turn.
+constexpr size_t kLongQueue = 500;
+constexpr int kSchedulePause = 4;
+constexpr absl::Duration kMaxSchedulePause = absl::Seconds(1);
 
 absl::Status Stopping() {
   return absl::UnavailableError("the coordinator is stopping");
@@ -162,17 +169,28 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
 void CoordinatorHost::MaybeSchedule() {
   if (schedule_posted_ || stopping_ || !coordinator_.NeedsSchedule()) return;
   schedule_posted_ = true;
-  loop_->Post([this] {
+  auto pass = [this] {
     schedule_posted_ = false;
     if (stopping_) return;
     Effects effects;
+    const absl::Time begin = absl::Now();
     coordinator_.Schedule(clock_->Now(), &effects);
+    const absl::Duration took = absl::Now() - begin;
+    // Every submission asks for a pass.
+    schedule_pause_ = coordinator_.queued_count() > kLongQueue
+                          ? std::min(took * kSchedulePause, kMaxSchedulePause)
+                          : absl::ZeroDuration();
     if (effects.records.empty() && effects.views.empty() &&
         effects.replies.empty() && effects.documents.empty()) {
       return;
     }
     Apply(std::move(effects), [](const absl::Status&) {});
-  });
+  };
+  if (schedule_pause_ > absl::ZeroDuration()) {
+    loop_->PostAfter(schedule_pause_, std::move(pass));
+  } else {
+    loop_->Post(std::move(pass));
+  }
 }
 
 void CoordinatorHost::Tick() {
@@ -254,11 +272,10 @@ void CoordinatorHost::CancelJob(std::string name, std::string reason,
 }
 
 void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {
-  loop_->Post([this, name = std::move(name), done = std::move(done)] {
-    const JobDirectory::Entry* entry = directory_.Find(name);
-    if (entry == nullptr) return done(NoJob(name));
-    done(*entry->job);
-  });
+  // Not on the loop: pollers are many, and a pass over a long queue takes time.
+  const std::shared_ptr<const v1::Job> job = directory_.Get(name);
+  if (job == nullptr) return done(NoJob(name));
+  done(*job);
 }
 
 void CoordinatorHost::ListJobs(v1::ListJobsRequest request,

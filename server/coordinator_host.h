@@ -65,6 +65,7 @@ class CoordinatorHost {
   // Any thread.
   void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done,
                  Submitter submitter = Submitter());
+  // Calls back at once, on the calling thread.
   void GetJob(std::string name, Callback<v1::Job> done);
   // Only jobs that are `visible`.
   void ListJobs(v1::ListJobsRequest request, JobDirectory::Filter visible,
@@ -161,6 +162,8 @@ class CoordinatorHost {
   std::map<std::string, std::map<int64_t, std::function<void()>>> listeners_;
   int64_t next_listener_ = 1;
   bool schedule_posted_ = false;
+  // Before the next pass.
+  absl::Duration schedule_pause_;
   // Following: the newest commit taken, and what is still being read of it.
   int64_t followed_change_ = 0;
   int pending_reads_ = 0;

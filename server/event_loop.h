@@ -1,9 +1,11 @@
 #ifndef COMERA_SERVER_EVENT_LOOP_H_
 #define COMERA_SERVER_EVENT_LOOP_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -34,17 +36,28 @@ class EventLoop {
   // Dropped once the destructor has begun and the queue is empty.
   void Post(std::function<void()> closure);
 
+  // Posts once `delay` of real time is over; dropped if the destructor begins
+  // before.
+  void PostAfter(absl::Duration delay, std::function<void()> closure);
+
   // Posts and waits until it ran. Not from the loop's own thread.
   void Run(std::function<void()> closure);
 
  private:
+  using SteadyClock = std::chrono::steady_clock;
+
   void Loop();
+  // Waits until there is something to do or it is `next_tick`; false: the end.
+  bool Await(SteadyClock::time_point next_tick,
+             std::deque<std::function<void()>>* batch);
 
   const Options options_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> queue_;  // guarded by mutex_
-  bool stopping_ = false;                    // guarded by mutex_
+  // By when they are due; guarded by mutex_.
+  std::multimap<SteadyClock::time_point, std::function<void()>> later_;
+  bool stopping_ = false;  // guarded by mutex_
   std::thread thread_;
 };
 

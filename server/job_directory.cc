@@ -45,23 +45,29 @@ absl::StatusOr<int64_t> ParseToken(const std::string& token, uint64_t states) {
 
 void JobDirectory::Put(int64_t serial, int64_t last_sequence, v1::Job job) {
   by_serial_[serial] = job.name();
-  Entry& entry = entries_[job.name()];
+  auto shown = std::make_shared<const v1::Job>(std::move(job));
+  std::lock_guard<std::mutex> lock(mutex_);
+  Entry& entry = entries_[shown->name()];
   entry.serial = serial;
   entry.last_sequence = last_sequence;
-  entry.job = std::make_shared<const v1::Job>(std::move(job));
+  // What was shown before is freed without the lock.
+  entry.job.swap(shown);
 }
 
 void JobDirectory::Remove(const std::string& name) {
   auto it = entries_.find(name);
   if (it == entries_.end()) return;
   by_serial_.erase(it->second.serial);
+  std::lock_guard<std::mutex> lock(mutex_);
   entries_.erase(it);
 }
 
 void JobDirectory::Refresh(v1::Job job) {
   auto it = entries_.find(job.name());
   if (it == entries_.end()) return;
-  it->second.job = std::make_shared<const v1::Job>(std::move(job));
+  auto shown = std::make_shared<const v1::Job>(std::move(job));
+  std::lock_guard<std::mutex> lock(mutex_);
+  it->second.job.swap(shown);
 }
 
 const JobDirectory::Entry* JobDirectory::Find(const std::string& name) const {
@@ -72,6 +78,13 @@ const JobDirectory::Entry* JobDirectory::Find(const std::string& name) const {
 void JobDirectory::ForEach(
     const std::function<void(const v1::Job&)>& visit) const {
   for (const auto& [name, entry] : entries_) visit(*entry.job);
+}
+
+std::shared_ptr<const v1::Job> JobDirectory::Get(
+    const std::string& name) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Entry* entry = Find(name);
+  return entry != nullptr ? entry->job : nullptr;
 }
 
 absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@
 namespace comera::server {
 
 // The jobs as the store has them: all that clients are shown. Never ahead of
-// the disk. Not thread-safe; the event loop owns it.
+// the disk. The event loop owns it and alone changes it; Get() may be called
+// from any thread, so that those who ask for a job's state wait for nobody.
 class JobDirectory {
  public:
   struct Entry {
@@ -29,8 +31,10 @@ class JobDirectory {
   // Replaces what is shown of a known job.
   void Refresh(v1::Job job);
 
-  // Null if unknown.
+  // Null if unknown. On the loop.
   const Entry* Find(const std::string& name) const;
+  // Null if unknown. On any thread.
+  std::shared_ptr<const v1::Job> Get(const std::string& name) const;
 
   void ForEach(const std::function<void(const v1::Job&)>& visit) const;
 
@@ -44,6 +48,8 @@ class JobDirectory {
                                             const Filter& visible) const;
 
  private:
+  // Held by who changes entries_, and by Get().
+  mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
   std::map<int64_t, std::string> by_serial_;
 };

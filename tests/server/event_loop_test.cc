@@ -35,6 +35,25 @@ TEST(EventLoop, RunsEachThreadsClosuresInOrderOneAtATime) {
   EXPECT_EQ(total, 2000);
 }
 
+TEST(EventLoop, LaterClosuresRunInTheOrderInWhichTheyAreDue) {
+  std::vector<int> ran;
+  std::promise<void> done;
+  EventLoop loop;
+  // Never due: dropped, not waited for.
+  loop.PostAfter(absl::Hours(1), [&] { ran.push_back(9); });
+  // Posted together, so that both wait when the first is due.
+  loop.Run([&] {
+    loop.PostAfter(absl::Milliseconds(20), [&] {
+      ran.push_back(2);
+      done.set_value();
+    });
+    loop.PostAfter(absl::Milliseconds(10), [&] { ran.push_back(1); });
+    loop.PostAfter(absl::ZeroDuration(), [&] { ran.push_back(0); });
+  });
+  done.get_future().wait();
+  loop.Run([&] { EXPECT_EQ(ran, std::vector<int>({0, 1, 2})); });
+}
+
 TEST(EventLoop, ClosuresMayPost) {
   int depth = 0;
   std::promise<void> done;
