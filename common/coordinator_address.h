@@ -17,6 +17,8 @@ inline constexpr char kLeaderHealth[] = "comera.v1.Leader";
 // commas in between. For several, `arguments` are changed so that the channel
 // sends each call to the one that leads, and to the next leader when that
 // changes: it holds a connection to each and watches its health service.
+// Always so that it leaves within 15 seconds, while a call is under way, a
+// connection whose other end vanished without a word.
 // Likewise for `dns:///name:port` if the name has several addresses. Blocks on
 // the resolver. InvalidArgument: malformed; Unavailable: a name is unknown.
 absl::StatusOr<std::string> CoordinatorTarget(
