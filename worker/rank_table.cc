@@ -37,6 +37,20 @@ v1::Failure ShutDownFailure(const RankTable::Key& key, absl::Time now) {
                      now);
 }
 
+// Why a rank could not be started. The slot's or the machine's fault is not the
+// job's, which is then tried again, elsewhere if there is room.
+v1::FailureClass ClassOfStart(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return v1::DISK_FULL;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnavailable:
+      return v1::RANK_LOST;
+    default:
+      return v1::INTERNAL;
+  }
+}
+
 }  // namespace
 
 RankTable::RankTable(const std::vector<v1::Slot>& slots) {
@@ -113,12 +127,11 @@ void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
   Rank* rank = FindById(id);
   if (rank == nullptr) return;
   rank->process = false;
-  // FailedPrecondition: the slot's fault, so that the job is tried elsewhere.
-  rank->failure = MakeFailure(
-      absl::IsFailedPrecondition(status) ? v1::RANK_LOST : v1::INTERNAL,
-      absl::StrCat("rank ", rank->assignment.rank(),
-                   " could not be started: ", status.ToString()),
-      ToProto(KeyOf(rank->assignment)), now);
+  rank->failure =
+      MakeFailure(ClassOfStart(status),
+                  absl::StrCat("rank ", rank->assignment.rank(),
+                               " could not be started: ", status.ToString()),
+                  ToProto(KeyOf(rank->assignment)), now);
   End(*rank);
 }
 

@@ -409,6 +409,13 @@ TEST_F(RankTableTest, AnUnfitSlotIsNotTheJobsFault) {
   EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::RANK_LOST);
 }
 
+TEST_F(RankTableTest, AFullDiskAtTheStartIsNotTheJobsFault) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.StartFailed(1, absl::ResourceExhaustedError("no space left"), kNow);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::DISK_FULL);
+}
+
 TEST_F(RankTableTest, ShutDownStopsAllAndTellsThemLost) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
