@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,8 @@ Process::Process(const std::vector<std::string>& argv,
   pid_ = ::fork();
   if (pid_ == 0) {
     ::setpgid(0, 0);
+    // Not left behind by a test that is killed.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(pipe_ends[1], STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
     ::execv(arguments[0], arguments.data());

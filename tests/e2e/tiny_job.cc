@@ -10,28 +10,6 @@
 namespace comera::e2e {
 namespace {
 
-// Source-like text from a small grammar, so that there is something to learn.
-absl::Status WriteCorpus(const std::string& folder) {
-  const char* verbs[] = {"read", "write", "open", "close", "merge"};
-  const char* nouns[] = {"buffer", "tensor", "socket", "record", "index"};
-  RETURN_IF_ERROR(MakeDirectories(folder));
-  unsigned state = 1;
-  auto draw = [&state](unsigned n) {
-    state = state * 1664525u + 1013904223u;
-    return (state >> 16) % n;
-  };
-  for (int file = 0; file < 60; ++file) {
-    std::ofstream out(absl::StrCat(folder, "/module_", file, ".py"));
-    for (int i = 0; i < 60; ++i) {
-      const std::string verb = verbs[draw(5)], noun = nouns[draw(5)];
-      out << "def " << verb << "_" << noun << "(self, " << noun << "):\n"
-          << "    if " << noun << " is None:\n        return None\n"
-          << "    return self." << verb << "(" << noun << ")\n\n";
-    }
-  }
-  return absl::OkStatus();
-}
-
 std::string JobFile(const std::string& corpus) {
   return absl::StrCat(R"(display_name: e2e
 model:
@@ -75,9 +53,30 @@ std::string Binary(const std::string& path) {
   return absl::StrCat(std::getenv("TEST_SRCDIR"), "/comera/", path);
 }
 
+absl::Status WriteTinyCorpus(const std::string& folder) {
+  const char* verbs[] = {"read", "write", "open", "close", "merge"};
+  const char* nouns[] = {"buffer", "tensor", "socket", "record", "index"};
+  RETURN_IF_ERROR(MakeDirectories(folder));
+  unsigned state = 1;
+  auto draw = [&state](unsigned n) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 16) % n;
+  };
+  for (int file = 0; file < 60; ++file) {
+    std::ofstream out(absl::StrCat(folder, "/module_", file, ".py"));
+    for (int i = 0; i < 60; ++i) {
+      const std::string verb = verbs[draw(5)], noun = nouns[draw(5)];
+      out << "def " << verb << "_" << noun << "(self, " << noun << "):\n"
+          << "    if " << noun << " is None:\n        return None\n"
+          << "    return self." << verb << "(" << noun << ")\n\n";
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> WriteTinyJob(const std::string& folder) {
   const std::string corpus = folder + "/corpus";
-  RETURN_IF_ERROR(WriteCorpus(corpus));
+  RETURN_IF_ERROR(WriteTinyCorpus(corpus));
   const std::string job = folder + "/job.yaml";
   RETURN_IF_ERROR(WriteFileAtomically(job, JobFile(corpus)));
   return job;

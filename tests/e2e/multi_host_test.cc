@@ -1,0 +1,251 @@
+// Three machines on a network of their own: training across them, and what is
+// done to the network meanwhile. Whatever happens, the job ends with the loss
+// of the undisturbed one.
+#include <signal.h>
+#include <stdio.h>
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "tests/e2e/command.h"
+#include "tests/e2e/job_follower.h"
+#include "tests/e2e/process.h"
+#include "tests/e2e/tiny_job.h"
+#include "tests/e2e/virtual_network.h"
+
+namespace comera::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr absl::Duration kBound = absl::Seconds(120);
+constexpr int kCoordinator = 0, kFirst = 1, kSecond = 2;
+constexpr char kMovedAddress[] = "10.77.0.99";
+
+class MultiHostTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(
+        ::testing::TempDir(), "/multi_host_",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    ASSERT_OK_AND_ASSIGN(job_, WriteTinyJob(folder_));
+    auto network = VirtualNetwork::Create(3, folder_ + "/network.log");
+    if (!network.ok()) {
+      GTEST_SKIP() << "skipped, machines cannot be made here: "
+                   << network.status().message();
+    }
+    network_ = *std::move(network);
+    StartServer(VirtualNetwork::Address(kCoordinator));
+    for (int machine : {kFirst, kSecond}) StartWorker(machine);
+  }
+
+  void TearDown() override {
+    // No process may be left in a machine that is taken away.
+    for (auto& worker : workers_) worker.reset();
+    server_.reset();
+    if (HasFailure()) {
+      for (const char* log : {"server", "worker1", "worker2", "client"}) {
+        const auto text = ReadFile(absl::StrCat(folder_, "/", log, ".log"));
+        if (text.ok()) std::cerr << "--- " << log << "\n" << *text;
+      }
+    }
+  }
+
+  void StartServer(const std::string& address) {
+    remove((folder_ + "/port").c_str());
+    server_ = std::make_unique<Process>(
+        network_->On(
+            kCoordinator,
+            {Binary("server/comera-server"),
+             absl::StrCat("--listen=", address, ":7400"),
+             "--insecure_allow_remote", "--node_lost_after=5s",
+             "--reattach_grace=30s", absl::StrCat("--data_dir=", folder_, "/s"),
+             absl::StrCat("--port_file=", folder_, "/port")}),
+        folder_ + "/server.log");
+    ASSERT_TRUE(WaitForFile(folder_, "port", kBound));
+  }
+
+  void StartWorker(int machine) {
+    workers_[machine] = std::make_unique<Process>(
+        network_->On(
+            machine,
+            {Binary("worker/comera-worker"),
+             absl::StrCat("--server=", server_address_),
+             absl::StrCat("--name=worker", machine),
+             absl::StrCat("--address=", VirtualNetwork::Address(machine)),
+             "--slots=1", absl::StrCat("--data_dir=", folder_, "/", machine),
+             absl::StrCat("--trainer=",
+                          Binary("worker/trainer/comera-trainer"))}),
+        absl::StrCat(folder_, "/worker", machine, ".log"));
+  }
+
+  std::vector<std::string> Client(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), Binary("client/comera"));
+    arguments.insert(arguments.end(),
+                     {"-o", "json", "--server", server_address_});
+    return network_->On(kFirst, arguments);
+  }
+
+  // Two ranks, one on each worker: there is one slot each.
+  void Submit() {
+    const CommandResult result =
+        RunCommand(Client({"submit", job_, "--set", "objective.early.steps=500",
+                           "--set", "objective.late.target_loss=5.9", "--set",
+                           "objective.late.target_ratio=1", "--set",
+                           "checkpoint.every_steps=50"}),
+                   folder_ + "/client.log", kBound);
+    ASSERT_EQ(result.exit_code, 0);
+    const auto job = nlohmann::json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(job.is_object()) << result.out;
+    name_ = job.value("name", "");
+    follower_ = std::make_unique<JobFollower>(Client({"watch", name_}),
+                                              folder_ + "/client.log");
+  }
+
+  void SubmitAndTrain() {
+    ASSERT_NO_FATAL_FAILURE(Submit());
+    ASSERT_TRUE(follower_->Until(JobFollower::HasCheckpoint, kBound))
+        << "state " << follower_->state << " reason " << follower_->reason;
+  }
+
+  // Segments that the machine had to send again.
+  int64_t Retransmitted(int machine) {
+    std::ifstream file(
+        absl::StrCat("/proc/", workers_[machine]->pid(), "/net/snmp"));
+    std::string line, names, word;
+    while (std::getline(file, line)) {
+      if (!absl::StartsWith(line, "Tcp:")) continue;
+      if (names.empty()) {
+        names = line;
+        continue;
+      }
+      std::istringstream keys(names), values(line);
+      std::string key, value;
+      while (keys >> key && values >> value) {
+        if (key == "RetransSegs") return std::stoll(value);
+      }
+    }
+    return -1;
+  }
+
+  // Until the gang's packets are lost.
+  void AwaitRetransmission(int machine) {
+    const int64_t before = Retransmitted(machine);
+    const absl::Time deadline = absl::Now() + kBound;
+    while (Retransmitted(machine) < before + 4) {
+      ASSERT_LT(absl::Now(), deadline) << "the cut is not felt";
+      // A counter of the kernel, which tells nobody when it changes.
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+  }
+
+  void ExpectSameResult() {
+    EXPECT_EQ(follower_->Finish(kBound), 0);
+    EXPECT_EQ(follower_->state, "SUCCEEDED") << follower_->reason;
+    EXPECT_EQ(follower_->outcome, "TARGET_MET");
+    EXPECT_THAT(follower_->faults, IsEmpty());
+    for (const auto& [epoch, runs] : follower_->runs_of_epoch) {
+      EXPECT_EQ(runs, 1) << "epoch " << epoch << " ran more than once";
+    }
+    ASSERT_TRUE(follower_->final_loss);
+    static std::optional<double> first_loss;
+    if (!first_loss) first_loss = follower_->final_loss;
+    EXPECT_EQ(*follower_->final_loss, *first_loss);
+  }
+
+  std::string folder_, job_, name_;
+  // Both addresses that the coordinator may have.
+  const std::string server_address_ = absl::StrCat(
+      VirtualNetwork::Address(kCoordinator), ":7400,", kMovedAddress, ":7400");
+  std::unique_ptr<VirtualNetwork> network_;
+  std::unique_ptr<Process> server_, workers_[3];
+  std::unique_ptr<JobFollower> follower_;
+};
+
+TEST_F(MultiHostTest, AGangTrainsAcrossMachines) {
+  ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
+  for (int machine : {kFirst, kSecond}) {
+    EXPECT_EQ(Children(workers_[machine]->pid(), "comera-trainer").size(), 1u);
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+}
+
+TEST_F(MultiHostTest, ASlowLinkOnlyTakesLonger) {
+  const absl::Status slow = network_->Slow(kSecond, "20mbit");
+  if (!slow.ok()) GTEST_SKIP() << "skipped: " << slow.message();
+  ASSERT_NO_FATAL_FAILURE(Submit());
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+}
+
+// The network was away, nothing had failed.
+TEST_F(MultiHostTest, Complaint03_ACutThatIsMendedInTimeCostsNoAttempt) {
+  ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
+  ASSERT_OK(network_->Cut(kSecond));
+  ASSERT_NO_FATAL_FAILURE(AwaitRetransmission(kFirst));
+  ASSERT_OK(network_->Mend(kSecond));
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+  EXPECT_THAT(follower_->incidents, IsEmpty());
+}
+
+TEST_F(MultiHostTest, ACutThatLastsIsNamedAndTheGangRestarts) {
+  ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
+  ASSERT_OK(network_->Cut(kSecond));
+  ASSERT_TRUE(follower_->Until(
+      [](const JobFollower& job) { return !job.incidents.empty(); }, kBound));
+  EXPECT_THAT(follower_->incidents, Contains(HasSubstr("worker2")));
+  ASSERT_OK(network_->Mend(kSecond));
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  EXPECT_GT(follower_->resumed_from, 0);
+}
+
+TEST_F(MultiHostTest, AMachineDisappearsAndComesBack) {
+  ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
+  // The link first: nobody hears the machine die.
+  ASSERT_OK(network_->Cut(kSecond));
+  for (pid_t pid : network_->Pids(kSecond)) ::kill(pid, SIGKILL);
+  ASSERT_TRUE(follower_->Until(
+      [](const JobFollower& job) { return !job.incidents.empty(); }, kBound));
+  EXPECT_THAT(follower_->incidents,
+              Contains(AllOf(HasSubstr("worker2"), Not(IsEmpty()))));
+  ASSERT_OK(network_->Mend(kSecond));
+  StartWorker(kSecond);
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  EXPECT_GT(follower_->resumed_from, 0);
+}
+
+TEST_F(MultiHostTest, Complaint04_TheCoordinatorMovesToAnotherAddress) {
+  ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
+  const std::vector<pid_t> ranks =
+      Children(workers_[kFirst]->pid(), "comera-trainer");
+  ASSERT_OK(network_->Cut(kCoordinator));
+  server_.reset();
+  ASSERT_OK(network_->MoveTo(kCoordinator, kMovedAddress));
+  ASSERT_OK(network_->Mend(kCoordinator));
+  StartServer(kMovedAddress);
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  // The ranks trained on meanwhile.
+  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+  for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
+}
+
+}  // namespace
+}  // namespace comera::e2e
