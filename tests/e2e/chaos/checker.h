@@ -1,0 +1,41 @@
+#ifndef COMERA_TESTS_E2E_CHAOS_CHECKER_H_
+#define COMERA_TESTS_E2E_CHAOS_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/chaos/evidence.h"
+
+namespace comera::e2e {
+
+// Losses of the undisturbed run of one specification.
+struct Reference {
+  std::map<int64_t, double> loss_of_step;
+  double validation_loss = 0;
+};
+
+// By the specification's display_name, which tells specifications apart.
+using References = std::map<std::string, Reference>;
+
+// Takes the losses of the jobs in `evidence`, which ran undisturbed.
+// FailedPrecondition: one did not succeed in its first epoch.
+absl::StatusOr<References> TakeReferences(const Evidence& evidence);
+
+// One sentence per violation of what the service promises, none if all holds:
+//   accepted     every accepted job is in the store, once, and no other job is
+//   terminal     every job is in a final state, which came once, at the end
+//   succeeded    every job succeeded: nothing that was done to it was its fault
+//   once         in an epoch training began once, on each rank once, and no
+//                step was trained twice; epochs and event numbers only rise
+//   losses       training loss of every step and final validation loss are
+//                those of the undisturbed run, to the bit
+//   models       every model file is whole; a job that succeeded has one
+//   orphans      no process is left
+std::vector<std::string> Check(const Evidence& evidence,
+                               const References& references);
+
+}  // namespace comera::e2e
+
+#endif  // COMERA_TESTS_E2E_CHAOS_CHECKER_H_

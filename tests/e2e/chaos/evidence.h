@@ -1,0 +1,49 @@
+// What a run of the service has left behind, read after its end.
+#ifndef COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
+#define COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/progress.pb.h"
+#include "server/job_record.pb.h"
+
+namespace comera::e2e {
+
+struct Evidence {
+  // What the clients were told was accepted: request id and job name.
+  std::map<std::string, std::string> accepted;
+  std::vector<server::JobRecord> records;
+  // By job, in the order of their numbers.
+  std::map<std::string, std::vector<v1::JobEvent>> events;
+  // How often a rank began to train, by job, epoch and rank; over all workers.
+  std::map<std::tuple<std::string, int64_t, int>, int> starts;
+  // One line per model file that is not what its job says.
+  std::vector<std::string> bad_models;
+  // Command lines of processes that were left.
+  std::vector<std::string> orphans;
+};
+
+// Reads jobs and events of an SQLite store, which is opened read-only.
+// DataLoss: it is damaged. Unavailable: it cannot be read.
+absl::Status ReadStore(const std::string& path, Evidence* evidence);
+
+// Counts the beginnings of training in the ranks' logs below a worker's folder.
+// Unavailable: a log cannot be read.
+absl::Status ReadRankLogs(const std::string& worker_folder, Evidence* evidence);
+
+// Checks every model of every job, as the coordinator stores it below its
+// folder: there, of the size and checksum that the job tells, and readable.
+void CheckModels(const std::string& server_folder, Evidence* evidence);
+
+// Command lines of running processes that name the folder; not this one's.
+std::vector<std::string> ProcessesNaming(const std::string& folder);
+
+}  // namespace comera::e2e
+
+#endif  // COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
