@@ -12,6 +12,8 @@
 #   tests/run.sh --tsan     the same under ThreadSanitizer
 #   tests/run.sh --fuzz     every fuzz target for a minute, with Clang; other
 #                           arguments go to tests/fuzz/run.sh
+#   tests/run.sh --chaos    five minutes of random faults; other arguments go to
+#                           tests/e2e/chaos.sh (every test run has one minute)
 #
 # COMERA_SHARED_DIR names the folder with golden/ and data/; default: shared/
 # beside the checkout. Tests that need it are skipped, and say so, without it.
@@ -24,6 +26,7 @@ case "${1:-}" in
   --asan) flags=(--config=asan --build_tests_only) ;;
   --tsan) flags=(--config=tsan --build_tests_only) ;;
   --fuzz) exec tests/fuzz/run.sh "${@:2}" ;;
+  --chaos) exec tests/e2e/chaos.sh "${@:2}" ;;
   -h | --help)
     sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
     exit 0
