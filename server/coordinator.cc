@@ -9,6 +9,7 @@
 #include "proto/resource_names.h"
 #include "server/attempt.h"
 #include "server/proto_time.h"
+#include "server/start_from.h"
 
 namespace comera::server {
 namespace {
@@ -89,6 +90,14 @@ absl::StatusOr<v1::Job> Coordinator::Submit(
   if (queues_.Find(spec.queue()) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("spec.queue: there is no queue \"", spec.queue(), "\""));
+  }
+  if (spec.has_start_from()) {
+    const auto start = ParseCheckpointName(spec.start_from().checkpoint());
+    const JobEntry* source =
+        start ? jobs_.Find(JobName(start->first)) : nullptr;
+    const absl::Status status = CheckStartFrom(
+        spec, submitter.user, source == nullptr ? nullptr : &source->job());
+    if (!status.ok()) return status;
   }
   if (jobs_.queued_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -10,6 +10,7 @@
 #include "server/coordinator.h"
 #include "server/proto_time.h"
 #include "server/retry_policy.h"
+#include "server/start_from.h"
 
 namespace comera::server {
 namespace {
@@ -192,6 +193,10 @@ void Coordinator::Succeed(JobEntry& entry, absl::Time now, Effects* effects) {
   const v1::TrainingResult result = attempt.ranks(0).result();
   // The job's model is the newest of all.
   for (v1::Artifact model : attempt.ranks(0).target_models()) {
+    if (IsEarlyStage(model)) {
+      AddEarlyStage(model, result.step(), now, &entry.job());
+      continue;
+    }
     *model.mutable_create_time() = ToTimestamp(now);
     *entry.job().add_models() = std::move(model);
   }

@@ -29,9 +29,38 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     return std::static_pointer_cast<DownloadStream>(shared_from_this());
   }
 
+  // Of a checkpoint; workers need it too.
+  absl::StatusOr<v1::ArtifactFile> FindCheckpoint(const std::string& job) {
+    const JobDirectory::Entry* entry = host().directory().Find(job);
+    if (entry == nullptr) {
+      return absl::NotFoundError(absl::StrCat("no job ", job));
+    }
+    const absl::Status viewer =
+        caller_->Check(Permission::kView, entry->job->spec().queue());
+    if (!viewer.ok() && !caller_->Check(Permission::kWork, "").ok()) {
+      return viewer;
+    }
+    for (const v1::Checkpoint& checkpoint : entry->job->checkpoints()) {
+      if (checkpoint.name() == request_.name() && checkpoint.has_file() &&
+          checkpoint.file().path() == request_.path()) {
+        return checkpoint.file();
+      }
+    }
+    return absl::NotFoundError(
+        absl::StrCat(request_.name(), " has no file ", request_.path()));
+  }
+
   absl::StatusOr<v1::ArtifactFile> FindFile() {
+    if (const auto checkpoint = ParseCheckpointName(request_.name())) {
+      artifact_ = ArtifactName(checkpoint->first, kEarlyStageArtifact);
+      return FindCheckpoint(JobName(checkpoint->first));
+    }
+    artifact_ = request_.name();
     const auto ids = ParseArtifactName(request_.name());
-    if (!ids) return InvalidField("name", "must be jobs/{job}/models/{model}");
+    if (!ids)
+      return InvalidField(
+          "name",
+          "must be jobs/{job}/models/{model} or jobs/{job}/checkpoints/{step}");
     const JobDirectory::Entry* entry =
         host().directory().Find(JobName(ids->first));
     if (entry == nullptr) {
@@ -75,7 +104,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
   absl::StatusOr<Chunk> Read() {
     if (download_ == nullptr) {
       const std::string path =
-          ArtifactPath(host().data_dir(), request_.name(), file_.path());
+          ArtifactPath(host().data_dir(), artifact_, file_.path());
       auto download = ArtifactDownload::Begin(path, file_, request_.offset());
       if (!download.ok()) return download.status();
       download_ = *std::move(download);
@@ -104,6 +133,8 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
 
   const std::shared_ptr<const Caller> caller_;
   const v1::DownloadArtifactRequest request_;
+  // Under which the file is stored.
+  std::string artifact_;
   v1::ArtifactFile file_;
   std::unique_ptr<ArtifactDownload> download_;
   int64_t listener_ = 0;

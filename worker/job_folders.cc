@@ -74,6 +74,10 @@ std::string JobFolders::Targets(const std::string& job) const {
   return absl::StrCat(Work(job), "/targets");
 }
 
+std::string JobFolders::Start(const std::string& job) const {
+  return absl::StrCat(Work(job), "/start_from.checkpoint");
+}
+
 std::string JobFolders::Rendezvous(const std::string& job,
                                    int64_t epoch) const {
   return absl::StrCat(Epoch(job, epoch), "/rendezvous");
@@ -103,6 +107,9 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
   task.set_resume(assignment.resume());
   if (SpansWorkers(assignment)) task.set_host(address);
+  if (assignment.spec().has_start_from() && assignment.rank() == 0) {
+    task.set_start_from(Start(job));
+  }
   std::string json;
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;

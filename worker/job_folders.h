@@ -26,6 +26,8 @@ class JobFolders {
   std::string Work(const std::string& job) const;
   std::string Model(const std::string& job) const;
   std::string Targets(const std::string& job) const;
+  // The checkpoint of another job that this one starts from.
+  std::string Start(const std::string& job) const;
   std::string Rendezvous(const std::string& job, int64_t epoch) const;
   std::string Log(const v1::RankKey& rank) const;
 

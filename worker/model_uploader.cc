@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
+#include "proto/resource_names.h"
 #include "worker/backoff.h"
 
 namespace comera::worker {
@@ -136,6 +137,13 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
     std::error_code error;
     if (!fs::is_directory(folder, error)) break;
     RETURN_IF_ERROR(upload(name, folder));
+  }
+  // What other jobs continue from, beside the targets.
+  const std::string early_stage =
+      absl::StrCat(task.targets_folder, "/", kEarlyStageArtifact);
+  std::error_code none;
+  if (fs::is_directory(early_stage, none)) {
+    RETURN_IF_ERROR(upload(kEarlyStageArtifact, early_stage));
   }
   RETURN_IF_ERROR(upload("final", task.folder));
   return models;

@@ -27,7 +27,8 @@ namespace comera::worker {
 // good, or abandoned. Thread-safe; destruction abandons all.
 class ModelUploader {
  public:
-  // Of a list of targets one each, in order; then the job's own.
+  // Of a list of targets one each, in order; the end of the early stage, if the
+  // job leaves it for others; then the job's own.
   using Models = std::vector<v1::Artifact>;
 
   // Called from the uploader's thread. Aborted, NotFound: the coordinator does

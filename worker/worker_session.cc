@@ -54,6 +54,10 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
              const absl::StatusOr<ModelUploader::Models>& models) {
         self->OnUpload(rank, models);
       });
+  session->preparer_ = std::make_unique<RankPreparer>([self] {
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->Notify();
+  });
   ASSIGN_OR_RETURN(session->processes_,
                    RankProcesses::Start(options.processes, self));
   if (gpus != nullptr) {
@@ -80,6 +84,7 @@ WorkerSession::WorkerSession(const Options& options,
 // Order: processes_ first, because its thread gives models to uploader_ and
 // GPUs back to gpus_, data to fetcher_.
 WorkerSession::~WorkerSession() {
+  preparer_.reset();
   processes_.reset();
   fetcher_.reset();
   uploader_.reset();
@@ -234,16 +239,17 @@ void WorkerSession::Act() {
   }
   for (RankProcesses::Id id : actions.stop) {
     CancelFetch(id);
-    processes_->Stop(id);
+    if (!AbandonPreparation(id)) processes_->Stop(id);
   }
-  StartRanks(FetchData(actions.start));
+  for (const RankTable::Actions::Start& start : FetchData(actions.start)) {
+    if (!Prepare(start)) StartOrFail(start);
+  }
+  StartPrepared();
 }
 
-void WorkerSession::StartRanks(
-    const std::vector<RankTable::Actions::Start>& starts) {
-  for (const RankTable::Actions::Start& start : starts) {
-    const absl::Status status = StartRank(start);
-    if (status.ok()) continue;
+void WorkerSession::StartOrFail(const RankTable::Actions::Start& start) {
+  const absl::Status status = StartRank(start);
+  if (!status.ok()) {
     LOG(ERROR) << "rank not started job=" << start.assignment.job()
                << " epoch=" << start.assignment.epoch()
                << " rank=" << start.assignment.rank() << " " << status;
@@ -407,7 +413,7 @@ void WorkerSession::KillAll() {
   lock.unlock();
   for (RankProcesses::Id id : ids) {
     CancelFetch(id);
-    processes_->Kill(id);
+    if (!AbandonPreparation(id)) processes_->Kill(id);
   }
   lock.lock();
   changed_.wait_for(lock, std::chrono::seconds(30),

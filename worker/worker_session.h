@@ -23,10 +23,12 @@
 #include "worker/job_folders.h"
 #include "worker/log_shipper.h"
 #include "worker/model_uploader.h"
+#include "worker/rank_preparer.h"
 #include "worker/rank_process.h"
 #include "worker/rank_records.h"
 #include "worker/rank_table.h"
 #include "worker/rendezvous_exchange.h"
+#include "worker/start_fetch.h"
 
 namespace comera::worker {
 
@@ -61,6 +63,7 @@ class WorkerSession : private RankProcesses::Observer,
     ModelUploader::Options upload;
     DatasetCache::Options cache;
     DataFetcher::Options fetch;
+    StartFetchOptions start_fetch;
     // How long the coordinator may hold a call that brings no news.
     absl::Duration hold = absl::Seconds(10);
     // For a call's answer, over `hold`.
@@ -113,7 +116,14 @@ class WorkerSession : private RankProcesses::Observer,
   void TakeAnswer(const v1::SynchronizeResponse& response);
   // Starts and stops what is to be.
   void Act();
-  void StartRanks(const std::vector<RankTable::Actions::Start>& starts);
+  // What must come before a rank whose data are here (worker_session_start.cc);
+  // false: nothing must.
+  bool Prepare(const RankTable::Actions::Start& start);
+  // Starts the ranks whose preparation is done.
+  void StartPrepared();
+  // False: the rank is not being prepared.
+  bool AbandonPreparation(RankProcesses::Id id);
+  void StartOrFail(const RankTable::Actions::Start& start);
   absl::Status StartRank(const RankTable::Actions::Start& start);
   // Opens the cache of data and what fills it.
   absl::Status OpenCache();
@@ -167,6 +177,7 @@ class WorkerSession : private RankProcesses::Observer,
   std::unique_ptr<ModelUploader> uploader_;
   std::unique_ptr<GpuWatch> gpus_;  // Null: no GPUs.
   std::unique_ptr<DataFetcher> fetcher_;
+  std::unique_ptr<RankPreparer> preparer_;
 };
 
 }  // namespace comera::worker

@@ -4,6 +4,7 @@
 #include "common/files.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/data_paths.h"
 
 namespace comera::trainer {
 
@@ -76,6 +77,10 @@ std::string SpecFingerprint(const v1::JobSpec& spec) {
 
 std::string EarlyStageFingerprint(const v1::JobSpec& spec) {
   v1::JobSpec kept = WhatNumbersDependOn(spec);
+  // Each machine may keep the same data in a folder of its own.
+  for (const DataPath& path : DataPaths(&kept)) {
+    path.path->erase(0, path.path->rfind('/') + 1);
+  }
   v1::ObjectiveSpec& objective = *kept.mutable_objective();
   objective.mutable_early()->clear_only();
   objective.clear_late();
