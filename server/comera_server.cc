@@ -115,6 +115,9 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     server->host_->SetDatasetPinner(server->catalog_.get());
     server->describer_ = std::make_unique<DatasetDescriber>(
         options.describer, options.data_dir, server->catalog_.get());
+    ASSIGN_OR_RETURN(server->sweeps_,
+                     SweepHost::Start(options.sweeps, server->host_.get(), ids,
+                                      clock));
   }
   RETURN_IF_ERROR(server->Serve());
   return server;
@@ -164,6 +167,9 @@ absl::Status ComeraServer::Serve() {
     builder.RegisterService(queues_.get());
     builder.RegisterService(worker_.get());
     builder.RegisterService(datasets_.get());
+    sweep_service_ =
+        std::make_unique<SweepService>(sweeps_.get(), access_.get());
+    builder.RegisterService(sweep_service_.get());
   } else {
     builder.RegisterCallbackGenericService(leader_only_.get());
   }

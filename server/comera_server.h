@@ -18,6 +18,8 @@
 #include "server/leader_hint.h"
 #include "server/queue_service.h"
 #include "server/sqlite_job_store.h"
+#include "server/sweep_host.h"
+#include "server/sweep_service.h"
 #include "server/training_service.h"
 #include "server/worker_service.h"
 
@@ -47,6 +49,7 @@ class ComeraServer {
     CoordinatorHost::Options host;
     DatasetCatalog::Options datasets;
     DatasetDescriber::Options describer;
+    SweepEngine::Options sweeps;
   };
 
   // InvalidArgument: the listen address; FailedPrecondition: data_dir is in use
@@ -82,6 +85,8 @@ class ComeraServer {
   std::unique_ptr<JobStore> store_;
   // Of a server that does not lead, the same object as store_.
   ChangeFeed* feed_ = nullptr;
+  // Of a server that leads.
+  std::unique_ptr<SweepHost> sweeps_;
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<DatasetCatalog> catalog_;
   std::unique_ptr<DatasetDescriber> describer_;
@@ -89,6 +94,7 @@ class ComeraServer {
   std::unique_ptr<TrainingService> training_;
   std::unique_ptr<QueueService> queues_;
   std::unique_ptr<WorkerService> worker_;
+  std::unique_ptr<SweepService> sweep_service_;
   // Of a server that does not lead.
   std::unique_ptr<FollowerAccess> follower_access_;
   std::unique_ptr<LeaderOnlyService> leader_only_;

@@ -158,6 +158,7 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
                 << " message=\""
                 << absl::Utf8SafeCEscape(event.incident().message()) << "\"";
     }
+    if (observer_ != nullptr) observer_->OnJobEvent(event);
     hub_.Publish(std::move(event));
   }
   for (const auto& [name, record] : effects.records) NotifyChange(name);
@@ -196,6 +197,7 @@ void CoordinatorHost::MaybeSchedule() {
 void CoordinatorHost::Tick() {
   if (stopping_) return;
   if (options_.follow != nullptr) return Follow();
+  if (observer_ != nullptr) observer_->OnTick(clock_->Now());
   Effects effects;
   coordinator_.Tick(clock_->Now(), &effects);
   for (WorkerProbe& probe : effects.probes) probes_->Ask(std::move(probe));

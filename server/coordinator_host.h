@@ -17,6 +17,7 @@
 #include "server/dataset_pinner.h"
 #include "server/event_loop.h"
 #include "server/job_directory.h"
+#include "server/job_observer.h"
 #include "server/job_store.h"
 #include "server/log_files.h"
 #include "server/progress_hub.h"
@@ -106,6 +107,8 @@ class CoordinatorHost {
   // Loop only.
   const JobDirectory& directory() const { return directory_; }
   ProgressHub& hub() { return hub_; }
+  // At most one; must outlive the host.
+  void SetObserver(JobObserver* observer) { observer_ = observer; }
   // Null once the host stops.
   StoreThread* store() { return stopping_ ? nullptr : store_.get(); }
   bool stopping() const { return stopping_; }
@@ -156,6 +159,7 @@ class CoordinatorHost {
   Coordinator coordinator_;
   JobDirectory directory_;
   ProgressHub hub_;
+  JobObserver* observer_ = nullptr;
   std::map<int64_t, Callback<v1::SynchronizeResponse>> calls_;
   std::map<std::string, int64_t> changes_;
   // By job, then by number.

@@ -1,0 +1,234 @@
+#include "proto/sweep_plan.h"
+
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_defaults.h"
+#include "proto/spec_field.h"
+#include "tests/proto/sample_specs.h"
+
+namespace comera {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::SweepSpec Base() {
+  v1::SweepSpec spec;
+  *spec.mutable_job() = MaskedLmSpec();
+  spec.mutable_job()->mutable_objective()->mutable_early()->set_steps(10);
+  return spec;
+}
+
+SweepPlan Plan(const v1::SweepSpec& spec) {
+  std::vector<FieldViolation> violations;
+  SweepPlan plan = PlanSweep(spec, &violations);
+  for (const FieldViolation& v : violations) {
+    ADD_FAILURE() << v.field << ": " << v.description;
+  }
+  return plan;
+}
+
+std::string Violations(const v1::SweepSpec& spec) {
+  std::vector<FieldViolation> violations;
+  EXPECT_TRUE(PlanSweep(spec, &violations).runs.empty() || violations.empty());
+  std::string text;
+  for (const FieldViolation& v : violations) {
+    absl::StrAppend(&text, v.field, ": ", v.description, "\n");
+  }
+  return text;
+}
+
+TEST(SweepPlanTest, AxesNestInOrderAndTheLastVariesFastest) {
+  v1::SweepSpec spec = Base();
+  v1::SweepGrid& grid = *spec.mutable_grid();
+  grid.add_ranks(4);
+  grid.add_ranks(8);
+  v1::FieldValues& rate = *grid.add_fields();
+  rate.set_path("optimizer.learning_rate_cores");
+  rate.add_values("0.01");
+  rate.add_values("2e-2");
+  grid.add_seeds(1);
+  grid.add_seeds(2);
+  grid.add_targets()->set_target_ratio(0.9);
+  grid.add_targets()->set_target_ratio(0.8);
+  const SweepPlan plan = Plan(spec);
+  ASSERT_EQ(plan.runs.size(), 16u);
+  EXPECT_EQ(plan.runs[0].label,
+            "ranks=4 learning_rate_cores=0.01 seed=1 ratio=0.9");
+  EXPECT_EQ(plan.runs[1].label,
+            "ranks=4 learning_rate_cores=0.01 seed=1 ratio=0.8");
+  EXPECT_EQ(plan.runs[15].label,
+            "ranks=8 learning_rate_cores=2e-2 seed=2 ratio=0.8");
+  const v1::JobSpec& last = plan.runs[15].spec;
+  EXPECT_EQ(last.compression().attention().ranks(0), 8);
+  EXPECT_EQ(last.optimizer().learning_rate_cores(), 0.02);
+  EXPECT_EQ(last.training().seed(), 2u);
+  EXPECT_EQ(last.objective().late().target_ratio(), 0.8);
+  // Only targets share an early stage.
+  ASSERT_EQ(plan.stages.size(), 8u);
+  EXPECT_EQ(plan.stages[0].runs, (std::vector<int>{0, 1}));
+  EXPECT_EQ(plan.runs[15].stage, 7);
+  EXPECT_TRUE(plan.stages[7].spec.objective().early().only());
+  EXPECT_TRUE(ValidateJobSpec(plan.stages[7].spec).empty());
+}
+
+TEST(SweepPlanTest, WhatTheEarlyStageDependsOnIsNotShared) {
+  const auto stages = [](const char* path, const char* a, const char* b) {
+    v1::SweepSpec spec = Base();
+    v1::FieldValues& axis = *spec.mutable_grid()->add_fields();
+    axis.set_path(path);
+    axis.add_values(a);
+    axis.add_values(b);
+    return Plan(spec).stages.size();
+  };
+  EXPECT_EQ(stages("objective.late.w_size", "1", "2"), 1u);
+  EXPECT_EQ(stages("objective.late.rho", "0.1", "0.2"), 1u);
+  EXPECT_EQ(stages("objective.late.max_steps", "10", "20"), 1u);
+  EXPECT_EQ(stages("display_name", "a", "b"), 1u);
+  EXPECT_EQ(stages("objective.early.gamma", "0.1", "0.2"), 0u);
+  EXPECT_EQ(stages("model.dropout", "0.1", "0.2"), 0u);
+  EXPECT_EQ(stages("training.validate_every_steps", "10", "20"), 0u);
+  EXPECT_EQ(stages("resources.threads_per_rank", "1", "2"), 0u);
+}
+
+TEST(SweepPlanTest, ARateThatDecaysOverBothStagesTiesTheEarlyToTheLate) {
+  v1::SweepSpec spec = Base();
+  spec.mutable_job()->mutable_optimizer()->set_decay(v1::OptimizerSpec::COSINE);
+  v1::FieldValues& axis = *spec.mutable_grid()->add_fields();
+  axis.set_path("objective.late.max_steps");
+  axis.add_values("10");
+  axis.add_values("20");
+  EXPECT_EQ(Plan(spec).stages.size(), 0u);
+}
+
+TEST(SweepPlanTest, MethodsThatKeepTheSizeTakeTheLossAlone) {
+  v1::SweepSpec spec = Base();
+  v1::SweepGrid& grid = *spec.mutable_grid();
+  grid.add_methods(v1::CompressionSpec::COMERA);
+  grid.add_methods(v1::CompressionSpec::DENSE);
+  grid.add_methods(v1::CompressionSpec::GALORE);
+  grid.add_ranks(4);
+  grid.add_ranks(8);
+  grid.add_targets()->set_target_ratio(0.9);
+  grid.add_targets()->set_target_ratio(0.8);
+  const SweepPlan plan = Plan(spec);
+  // COMERA 4, DENSE 1 (neither rank nor size mean anything), GALORE 2.
+  ASSERT_EQ(plan.runs.size(), 7u);
+  EXPECT_EQ(plan.runs[4].spec.compression().method(),
+            v1::CompressionSpec::DENSE);
+  EXPECT_EQ(plan.runs[4].spec.objective().late().target_ratio(), 1);
+  EXPECT_EQ(plan.runs[6].spec.compression().galore().rank(), 8);
+}
+
+TEST(SweepPlanTest, AListIsTakenRunByRun) {
+  v1::SweepSpec spec = Base();
+  spec.add_list()->set_seed(5);
+  v1::SweepPoint& second = *spec.add_list();
+  second.set_ranks(3);
+  v1::FieldValue& field = *second.add_fields();
+  field.set_path("labels.a.b");
+  field.set_value("c");
+  spec.add_list()->set_seed(5);
+  const SweepPlan plan = Plan(spec);
+  ASSERT_EQ(plan.runs.size(), 2u);
+  EXPECT_EQ(plan.runs[0].spec.training().seed(), 5u);
+  EXPECT_EQ(plan.runs[1].spec.labels().at("a.b"), "c");
+}
+
+TEST(SweepPlanTest, NamesWhatIsWrong) {
+  v1::SweepSpec none = Base();
+  EXPECT_THAT(Violations(none), HasSubstr("grid: exactly one of"));
+  v1::SweepSpec both = Base();
+  both.mutable_grid()->add_seeds(1);
+  both.add_list();
+  EXPECT_THAT(Violations(both), HasSubstr("grid: exactly one of"));
+
+  v1::SweepSpec spec = Base();
+  v1::SweepGrid& grid = *spec.mutable_grid();
+  grid.add_seeds(1);
+  v1::FieldValues& axis = *grid.add_fields();
+  axis.set_path("optimizer.learning_rte");
+  axis.add_values("1");
+  EXPECT_THAT(Violations(spec),
+              HasSubstr("grid.fields[0].values[0]: optimizer.learning_rte: "
+                        "there is no field `learning_rte`"));
+  axis.set_path("training.batch_size");
+  axis.add_values("many");
+  EXPECT_THAT(Violations(spec), HasSubstr("grid.fields[0].values[1]: "));
+  axis.set_values(1, "-4");
+  EXPECT_THAT(Violations(spec), HasSubstr("runs[1].training.batch_size: "));
+  EXPECT_THAT(Violations(spec), HasSubstr("(batch_size=-4 seed=1)"));
+  spec.mutable_job()->mutable_model()->set_layers(-1);
+  axis.set_values(1, "16");
+  EXPECT_THAT(Violations(spec), HasSubstr("job.model.layers: "));
+}
+
+TEST(SweepPlanTest, SizesAreBounded) {
+  v1::SweepSpec spec = Base();
+  for (int axis = 0; axis < 16; ++axis) {
+    v1::FieldValues& values = *spec.mutable_grid()->add_fields();
+    values.set_path("labels.x");
+    for (int i = 0; i < 500; ++i) values.add_values(absl::StrCat(i));
+  }
+  EXPECT_THAT(Violations(spec), HasSubstr("grid: makes more than 512 runs"));
+  v1::SweepSpec many = Base();
+  for (int i = 0; i < 513; ++i) many.add_list()->set_seed(i);
+  EXPECT_THAT(Violations(many), HasSubstr("list: "));
+}
+
+TEST(SweepPlanTest, WhatTheSweepSetsItselfIsRefused) {
+  v1::SweepSpec spec = Base();
+  spec.mutable_grid()->add_seeds(1);
+  spec.mutable_job()->mutable_start_from()->set_checkpoint(
+      "jobs/a/checkpoints/1");
+  EXPECT_THAT(Violations(spec), HasSubstr("job.start_from"));
+  spec.mutable_job()->clear_start_from();
+  spec.set_dominance_margin(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THAT(Violations(spec), HasSubstr("dominance_margin"));
+  spec.set_dominance_margin(1);
+  EXPECT_THAT(Violations(spec), HasSubstr("dominance_margin"));
+}
+
+TEST(SpecFieldTest, TakesValuesAsJobFilesDo) {
+  v1::JobSpec spec;
+  const auto set = [&](const char* path, const char* value) {
+    return SetSpecField(path, value, &spec);
+  };
+  EXPECT_TRUE(set("model.family", "masked_lm").ok());
+  EXPECT_EQ(spec.model().family(), v1::ModelSpec::MASKED_LM);
+  EXPECT_TRUE(set("time_limit", "1h30m").ok());
+  EXPECT_EQ(spec.time_limit().seconds(), 5400);
+  EXPECT_TRUE(set("objective.late.target_bytes", "1.5MiB").ok());
+  EXPECT_EQ(spec.objective().late().target_bytes(), 1572864);
+  EXPECT_TRUE(set("compression.attention.ranks", "[8, 16]").ok());
+  EXPECT_TRUE(set("compression.attention.ranks", "[4,5]").ok());
+  EXPECT_EQ(spec.compression().attention().ranks_size(), 2);
+  EXPECT_TRUE(set("compression.attention.ranks", "9").ok());
+  EXPECT_EQ(spec.compression().attention().ranks(0), 9);
+  EXPECT_TRUE(set("model.dropout_off", "true").ok());
+  EXPECT_TRUE(set("training.seed", "18446744073709551615").ok());
+  for (const auto& [path, value] :
+       std::vector<std::pair<const char*, const char*>>{
+           {"", "1"},
+           {"model", "1"},
+           {"model.", "1"},
+           {"model.layers.x", "1"},
+           {"model.layers", "1.5"},
+           {"model.layers", ""},
+           {"model.layers", "99999999999"},
+           {"model.family", "family_unspecified"},
+           {"time_limit", "soon"},
+           {"training.phases", "1"},
+           {"labels", "x"},
+           {"compression.attention.ranks", "[8"},
+           {"optimizer.beta1", "nan"},
+           {"objective.late.target_bytes", "1e30GiB"}}) {
+    EXPECT_FALSE(set(path, value).ok()) << path << "=" << value;
+  }
+}
+
+}  // namespace
+}  // namespace comera
