@@ -84,8 +84,8 @@ class ProgressHub {
   struct Options {
     // Live samples that wait for one reader.
     size_t max_samples = 1000;
-    // Readers woken in one go.
-    size_t burst = 64;
+    // Readers woken in one go: some milliseconds of writing.
+    size_t burst = 256;
   };
 
   explicit ProgressHub(const Options& options) : options_(options) {}
