@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/time_util.h"
+#include "worker/trainer/failure.h"
 #include "worker/trainer/progress_events.h"
 #include "worker/trainer/trainer.h"
 
