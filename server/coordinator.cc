@@ -40,9 +40,8 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
     JobEntry& entry = *jobs_.Add(std::move(record));
     if (entry.record.has_retry_time()) {
       // The clock may be another one now.
-      entry.retry_at =
-          std::min(FromTimestamp(entry.record.retry_time()),
-                   now + options_.retry_backoff.longest);
+      entry.retry_at = std::min(FromTimestamp(entry.record.retry_time()),
+                                now + options_.retry_backoff.longest);
     }
     if (!IsActive(entry.job().state())) continue;
     entry.placed = now;

@@ -193,8 +193,7 @@ class Coordinator {
   void ProbeSilent(WorkerState& worker, absl::Time now, Effects* effects);
   // What the worker holds of training states; which jobs' it need not keep.
   void TakeCheckpoints(const v1::SynchronizeRequest& request,
-                       WorkerState& worker,
-                       v1::SynchronizeResponse* response);
+                       WorkerState& worker, v1::SynchronizeResponse* response);
   // Where rank 0 of the job copies its checkpoints to and gets them from.
   void FillPeers(const JobEntry& entry, const WorkerState& worker,
                  v1::RankAssignment* assignment);

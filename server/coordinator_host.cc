@@ -212,8 +212,8 @@ void CoordinatorHost::Tick() {
 void CoordinatorHost::WorkerGone(const WorkerProbe& probe) {
   loop_->Post([this, probe] {
     if (stopping_) return;
-    LOG(INFO) << "worker=" << probe.worker << " event=process_gone address="
-              << probe.address;
+    LOG(INFO) << "worker=" << probe.worker
+              << " event=process_gone address=" << probe.address;
     Effects effects;
     coordinator_.WorkerGone(probe.worker, probe.incarnation, clock_->Now(),
                             &effects);

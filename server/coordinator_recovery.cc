@@ -29,6 +29,17 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "localhost:");
 }
 
+// More than other files of the job.
+bool Holds(const WorkerState& worker, const std::string& job) {
+  const auto held = worker.held_checkpoints.find(job);
+  return held != worker.held_checkpoints.end() &&
+         std::any_of(held->second.begin(), held->second.end(),
+                     [](const v1::HeldCheckpoint& one) {
+                       return one.place() == v1::HeldCheckpoint::DISK ||
+                              one.place() == v1::HeldCheckpoint::MEMORY;
+                     });
+}
+
 // Spreads jobs over the workers, the same way on every coordinator.
 uint64_t Score(const std::string& job, const std::string& worker) {
   uint64_t hash = 14695981039346656037u;  // FNV-1a
@@ -101,9 +112,9 @@ void Coordinator::Requeue(JobEntry& entry, const v1::Failure& cause,
   std::string when = "trying again";
   if (delay > absl::ZeroDuration()) {
     *entry.record.mutable_retry_time() = ToTimestamp(entry.retry_at);
-    when = absl::StrCat(
-        "trying again in ",
-        absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1))));
+    when =
+        absl::StrCat("trying again in ",
+                     absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1))));
   }
   SetState(entry, v1::QUEUED,
            absl::StrCat("attempt ", entry.job().epoch(), " was lost (", what,
@@ -163,10 +174,9 @@ void Coordinator::TakeCheckpoints(const v1::SynchronizeRequest& request,
     if (holds && IsFinal(entry->job().state())) {
       response->add_ended_jobs(name);
     }
-    if (NoteHeld(
-            worker.id,
-            holds ? now_held->second : std::vector<v1::HeldCheckpoint>(),
-            entry->record.mutable_job())) {
+    if (NoteHeld(worker.id,
+                 holds ? now_held->second : std::vector<v1::HeldCheckpoint>(),
+                 entry->record.mutable_job())) {
       Change(*entry);
     }
   }
@@ -190,7 +200,7 @@ void Coordinator::FillPeers(const JobEntry& entry, const WorkerState& worker,
     }
     candidates.emplace_back(other.host == worker.host, gang.count(id) == 0,
                             Score(job, id), &other);
-    if (assignment->resume() && other.held_checkpoints.count(job) > 0 &&
+    if (assignment->resume() && Holds(other, job) &&
         assignment->sources_size() < kMaxSources) {
       v1::Peer* source = assignment->add_sources();
       source->set_worker(id);

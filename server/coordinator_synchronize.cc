@@ -82,8 +82,7 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
     needs_schedule_ = true;
   }
   if (worker->peer_address != request.peer_address() ||
-      (!worker->peer_address.empty() &&
-       (!worker->attached || worker->lost))) {
+      (!worker->peer_address.empty() && (!worker->attached || worker->lost))) {
     peers_changed_ = true;
   }
   worker->attached = true;
@@ -102,11 +101,10 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
   AddForget(request, &response);
   for (const v1::LogAck& ack : log_acks) *response.add_log_acks() = ack;
 
-  const bool has_acks = response.report_acks_size() > 0 ||
-                        response.log_acks_size() > 0 ||
-                        response.forget_size() > 0 ||
-                        response.missing_models_size() > 0 ||
-                        response.ended_jobs_size() > 0;
+  const bool has_acks =
+      response.report_acks_size() > 0 || response.log_acks_size() > 0 ||
+      response.forget_size() > 0 || response.missing_models_size() > 0 ||
+      response.ended_jobs_size() > 0;
   const absl::Duration hold =
       std::min(FromProtoDuration(request.hold()), options_.max_hold);
   if (has_acks || hold <= absl::ZeroDuration() ||

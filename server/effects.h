@@ -29,8 +29,8 @@ struct WorkerProbe {
 };
 
 // What an operation of the coordinator wants done, in this order: make
-// `records`, `events` and `documents` durable in one step; then show them to readers,
-// together with `views`, and release `replies`.
+// `records`, `events` and `documents` durable in one step; then show them to
+// readers, together with `views`, and release `replies`.
 struct Effects {
   // Changed jobs by name.
   std::map<std::string, JobRecord> records;

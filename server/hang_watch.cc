@@ -87,11 +87,11 @@ std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
   const auto describe = [&](const Seen& seen, const std::string& what) {
     const bool inside =
         seen.status.collectives_begun() > seen.status.collectives();
-    std::string message = absl::StrCat(
-        "rank ", seen.status.rank(), " ", what, ": at step ",
-        seen.status.step(), ", ", inside ? "in" : "before", " collective ",
-        inside ? seen.status.collectives_begun()
-               : seen.status.collectives() + 1);
+    std::string message = absl::StrCat("rank ", seen.status.rank(), " ", what,
+                                       ": at step ", seen.status.step(), ", ",
+                                       inside ? "in" : "before", " collective ",
+                                       inside ? seen.status.collectives_begun()
+                                              : seen.status.collectives() + 1);
     if (!seen.status.activity().empty()) {
       absl::StrAppend(&message, ", ", seen.status.activity());
     }

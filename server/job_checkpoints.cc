@@ -65,7 +65,10 @@ bool NoteHeld(const std::string& worker,
   for (auto it = all.begin(); it != all.end();) {
     bool holds = false, durable = false;
     for (const v1::HeldCheckpoint& one : held) {
-      if (one.step() != it->step()) continue;
+      if (one.step() != it->step() ||
+          one.place() == v1::HeldCheckpoint::PLACE_UNSPECIFIED) {
+        continue;
+      }
       const bool shared = one.place() == v1::HeldCheckpoint::DURABLE;
       durable = durable || shared;
       holds = holds || !shared;

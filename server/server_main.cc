@@ -170,8 +170,7 @@ int Serve(const Flags& flags) {
   options.host.coordinator.hang.stall_after = ToDuration(flags.stall_after);
   std::atomic<bool> failed{false};
   auto server = ComeraServer::Start(
-      options, &clock, &ids,
-      [&failed](const absl::Status& status) {
+      options, &clock, &ids, [&failed](const absl::Status& status) {
         // Memory is ahead of the disk: only a fresh start is safe.
         LOG(ERROR) << "event=store_failed status=\"" << status << "\"";
         failed = true;

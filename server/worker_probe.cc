@@ -16,8 +16,8 @@ namespace {
 
 // Whether the connection to this one address is refused.
 bool Refused(const addrinfo& address, absl::Duration timeout) {
-  const int fd = socket(address.ai_family,
-                        SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd =
+      socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   int error = 0;
   if (connect(fd, address.ai_addr, address.ai_addrlen) != 0) {
@@ -25,8 +25,8 @@ bool Refused(const addrinfo& address, absl::Duration timeout) {
     if (error == EINPROGRESS) {
       pollfd entry = {fd, POLLOUT, 0};
       socklen_t size = sizeof(error);
-      if (poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(
-                              timeout))) <= 0 ||
+      if (poll(&entry, 1,
+               static_cast<int>(absl::ToInt64Milliseconds(timeout))) <= 0 ||
           getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
         error = ETIMEDOUT;
       }

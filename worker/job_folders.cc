@@ -66,6 +66,25 @@ std::string JobFolders::Work(const std::string& job) const {
   return absl::StrCat(Job(job), "/work");
 }
 
+std::string JobFolders::Checkpoints(const std::string& job) const {
+  return absl::StrCat(Work(job), "/checkpoints");
+}
+
+std::string JobFolders::Temporary(const std::string& job, int64_t epoch) const {
+  return absl::StrCat(Epoch(job, epoch), "/tmp");
+}
+
+std::vector<std::string> JobFolders::Jobs() const {
+  std::vector<std::string> jobs;
+  for (const fs::path& job : Children(data_dir_ + "/jobs")) {
+    std::error_code error;
+    if (fs::is_directory(job / "work", error)) {
+      jobs.push_back("jobs/" + job.filename().string());
+    }
+  }
+  return jobs;
+}
+
 std::string JobFolders::Model(const std::string& job) const {
   return absl::StrCat(Work(job), "/model");
 }
@@ -106,6 +125,8 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_work_dir(Work(job));
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
   task.set_resume(assignment.resume());
+  task.set_snapshot_every_steps(
+      assignment.spec().checkpoint().snapshot_every_steps());
   if (SpansWorkers(assignment)) task.set_host(address);
   if (assignment.spec().has_start_from() && assignment.rank() == 0) {
     task.set_start_from(Start(job));
@@ -121,7 +142,7 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
       absl::StrCat(Epoch(job, assignment.epoch()), "/rank-", assignment.rank());
   for (const std::string& path :
        {folder, task.rendezvous_dir(), task.work_dir(), task.cache_dir(),
-        absl::StrCat(Job(job), "/logs")}) {
+        Temporary(job, assignment.epoch()), absl::StrCat(Job(job), "/logs")}) {
     RETURN_IF_ERROR(MakeDirectories(path));
   }
   const std::string file = absl::StrCat(folder, "/task.json");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,7 @@ namespace comera::worker {
 //   jobs/<id>/work/                     checkpoints and model; all epochs
 //   jobs/<id>/epoch-<n>/rank-<r>/task.json
 //   jobs/<id>/epoch-<n>/rendezvous/
+//   jobs/<id>/epoch-<n>/tmp/
 //   jobs/<id>/logs/<n>-<r>.log
 //   cache/                              vocabularies and tokenised data
 // Jobs are named `jobs/<id>`, as everywhere. Thread-safe.
@@ -24,6 +26,9 @@ class JobFolders {
   explicit JobFolders(std::string data_dir) : data_dir_(std::move(data_dir)) {}
 
   std::string Work(const std::string& job) const;
+  std::string Checkpoints(const std::string& job) const;
+  // For temporary files of the epoch's ranks; goes with the epoch.
+  std::string Temporary(const std::string& job, int64_t epoch) const;
   std::string Model(const std::string& job) const;
   std::string Targets(const std::string& job) const;
   // The checkpoint of another job that this one starts from.
@@ -38,6 +43,9 @@ class JobFolders {
       const v1::RankAssignment& assignment, int threads,
       const std::string& address,
       v1::ResourceSpec::Device device = v1::ResourceSpec::CPU) const;
+
+  // Jobs with files here beside their logs.
+  std::vector<std::string> Jobs() const;
 
   // All of an epoch but its logs.
   void RemoveEpoch(const std::string& job, int64_t epoch) const;

@@ -12,14 +12,18 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 #include "worker/child_process.h"
 #include "worker/out_of_memory.h"
+#include "worker/stray_processes.h"
 
 namespace comera::worker {
 namespace {
@@ -28,6 +32,8 @@ constexpr size_t kMaxLineBytes = size_t{1} << 20;
 constexpr size_t kTailBytes = 1024;
 // Read from one process before the next has its turn.
 constexpr size_t kReadBytes = size_t{256} << 10;
+// Between two looks for what an ended rank has left behind.
+constexpr absl::Duration kStrayInterval = absl::Milliseconds(20);
 
 }  // namespace
 
@@ -39,7 +45,9 @@ struct RankProcesses::Process {
   std::string line;  // Begun, not ended yet.
   bool cut = false;  // The rest of the line is passed over.
   std::string tail;  // Last bytes of the log.
-  absl::Time kill_time = absl::InfiniteFuture();
+  absl::Time kill_time = absl::InfiniteFuture();  // by SteadyNow
+  // Reaped; what it left behind may not be gone yet.
+  std::optional<RankExit> exit;
   int64_t oom_kills_before = 0;
 
   ~Process() {
@@ -99,15 +107,21 @@ absl::StatusOr<pid_t> RankProcesses::Launch(Id id, const RankCommand& command) {
   return result.get_future().get();
 }
 
-void RankProcesses::Stop(Id id) {
-  Call([this, id] {
+void RankProcesses::Stop(Id id) { Stop(id, options_.grace); }
+
+void RankProcesses::Stop(Id id, absl::Duration grace) {
+  Call([this, id, grace] {
     const auto it = processes_.find(id);
-    if (it == processes_.end()) return;
+    if (it == processes_.end() || it->second->exit) return;
     Process& process = *it->second;
-    if (process.kill_time != absl::InfiniteFuture()) return;
-    process.kill_time = absl::Now() + options_.grace;
-    kill(-process.child.pid, SIGTERM);
+    const bool asked = process.kill_time != absl::InfiniteFuture();
+    process.kill_time = std::min(process.kill_time, SteadyNow() + grace);
+    if (!asked) kill(-process.child.pid, SIGTERM);
   });
+}
+
+std::string RankProcesses::MarkOf(Id id) const {
+  return absl::StrCat(options_.mark, "#", id, "#");
 }
 
 void RankProcesses::Kill(Id id) {
@@ -129,8 +143,11 @@ absl::StatusOr<pid_t> RankProcesses::LaunchHere(Id id,
         absl::StrCat("open ", command.log_path, ": ", strerror(errno)));
   }
   process->oom_kills_before = OutOfMemoryKills();
-  ASSIGN_OR_RETURN(process->child,
-                   StartChild(command.arguments, command.environment));
+  std::vector<std::string> environment = command.environment;
+  if (!options_.mark.empty()) {
+    environment.push_back(absl::StrCat(kRankMark, "=", MarkOf(id)));
+  }
+  ASSIGN_OR_RETURN(process->child, StartChild(command.arguments, environment));
   const pid_t pid = process->child.pid;
   processes_[id] = std::move(process);
   return pid;
@@ -150,9 +167,11 @@ void RankProcesses::RunTasks() {
 // Kills the groups whose grace is over; returns milliseconds to the next, -1
 // if there is none.
 int RankProcesses::KillOverdue() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   absl::Time next = absl::InfiniteFuture();
+  if (FinishEnded()) next = now + kStrayInterval;
   for (auto& [id, process] : processes_) {
+    if (process->exit) continue;
     if (process->kill_time <= now) {
       kill(-process->child.pid, SIGKILL);
       // Again in a while, for what was forked meanwhile.
@@ -165,8 +184,40 @@ int RankProcesses::KillOverdue() {
       std::clamp<int64_t>(absl::ToInt64Milliseconds(next - now) + 1, 1, 60000));
 }
 
+bool RankProcesses::FinishEnded() {
+  std::vector<Id> ended;
+  std::set<pid_t> known;
+  for (const auto& [id, process] : processes_) {
+    if (process->exit) {
+      ended.push_back(id);
+    } else {
+      known.insert(process->child.pid);
+    }
+  }
+  bool any_left = false;
+  for (Id id : ended) {
+    std::vector<pid_t> strays;
+    if (!options_.mark.empty()) strays = MarkedProcesses(MarkOf(id));
+    if (options_.adopts_orphans) {
+      const std::vector<pid_t> adopted = UnknownChildren(known);
+      strays.insert(strays.end(), adopted.begin(), adopted.end());
+    }
+    if (!strays.empty()) {
+      KillAndReap(strays);
+      any_left = true;
+      continue;
+    }
+    const RankExit exit = *processes_[id]->exit;
+    processes_.erase(id);
+    observer_->OnExit(id, exit);
+  }
+  return any_left;
+}
+
 void RankProcesses::Loop() {
   while (!ending_ || !processes_.empty()) {
+    const int timeout = KillOverdue();
+    if (ending_ && processes_.empty()) return;
     std::vector<pollfd> fds = {{wake_, POLLIN, 0}};
     std::vector<Process*> owners;
     for (auto& [id, process] : processes_) {
@@ -176,7 +227,7 @@ void RankProcesses::Loop() {
       fds.push_back({process->child.err, POLLIN, 0});
       fds.push_back({process->child.pidfd, POLLIN, 0});
     }
-    if (poll(fds.data(), fds.size(), KillOverdue()) < 0) continue;
+    if (poll(fds.data(), fds.size(), timeout) < 0) continue;
     for (size_t i = 0; i < owners.size(); ++i) {
       if (fds[3 * i + 1].revents != 0) ReadLines(*owners[i]);
       if (fds[3 * i + 2].revents != 0) ReadLog(*owners[i]);
@@ -258,6 +309,7 @@ void RankProcesses::AppendLog(Process& process, std::string_view text) {
 void RankProcesses::Reap(Process& process) {
   // What it started may still run and hold the pipes: it ends with the rank.
   // While the process is not reaped, its group's number is not another's.
+  if (process.exit) return;
   kill(-process.child.pid, SIGKILL);
   int status = 0;
   struct rusage usage = {};
@@ -280,9 +332,12 @@ void RankProcesses::Reap(Process& process) {
   exit.out_of_memory_kill =
       exit.signal == SIGKILL && OutOfMemoryKills() > process.oom_kills_before;
   exit.log_tail = process.tail;
-  const Id id = process.id;
-  processes_.erase(id);
-  observer_->OnExit(id, exit);
+  process.exit = std::move(exit);
+  for (int* fd :
+       {&process.child.pidfd, &process.child.out, &process.child.err}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
 }
 
 }  // namespace comera::worker

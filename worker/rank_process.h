@@ -61,7 +61,8 @@ class RankProcesses {
     // ones are cut). False: it is no event and belongs in the log.
     virtual bool OnLine(Id id, std::string_view line) = 0;
     virtual void OnLogGrown(Id id) = 0;
-    // The process is gone and reaped, and all its output was seen.
+    // The process is gone and reaped, with all that it started, and all its
+    // output was seen.
     virtual void OnExit(Id id, const RankExit& exit) = 0;
   };
 
@@ -70,6 +71,12 @@ class RankProcesses {
     absl::Duration grace = absl::Seconds(30);
     // The log of a process ends here.
     int64_t max_log_bytes = int64_t{256} << 20;
+    // Begins the mark (stray_processes.h) of all that ranks start; empty: none,
+    // and what leaves a rank's process group outlives it.
+    std::string mark;
+    // This process adopts orphans, so that also those of them without a mark
+    // are found. It must have no children but ranks.
+    bool adopts_orphans = false;
   };
 
   static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(
@@ -84,6 +91,8 @@ class RankProcesses {
   // SIGTERM now, SIGKILL to the whole process group after the grace period.
   // A process that is gone is ignored.
   void Stop(Id id);
+  // The same with another grace period; a shorter one goes before a longer.
+  void Stop(Id id, absl::Duration grace);
   // SIGKILL to the whole process group.
   void Kill(Id id);
 
@@ -96,6 +105,10 @@ class RankProcesses {
   void RunTasks() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<pid_t> LaunchHere(Id id, const RankCommand& command);
   int KillOverdue();
+  std::string MarkOf(Id id) const;
+  // Kills what ended processes have left behind, and tells the ends of those
+  // of which nothing is left. True: something still is.
+  bool FinishEnded();
   void ReadLog(Process& process);
   void ReadLines(Process& process);
   void TakeLine(Process& process, std::string_view line);

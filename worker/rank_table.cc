@@ -16,8 +16,13 @@ constexpr size_t kMaxReports = 500;
 constexpr size_t kMaxReportBytes = size_t{4} << 20;
 // Of a failure's texts: every status is told again with every call.
 constexpr size_t kMaxTextBytes = 4096;
+constexpr size_t kMaxActivityBytes = 200;
 // Jobs whose last epoch is remembered.
 constexpr size_t kMaxBegun = 100000;
+// From a rank's result to its end; then it is killed, and has succeeded.
+constexpr absl::Duration kEndAfterResult = absl::Seconds(30);
+// Looks are at most this far apart while all is well.
+constexpr absl::Duration kLongestLook = absl::Seconds(6);
 
 template <typename Message>
 RankTable::Key KeyOf(const Message& message) {
@@ -32,9 +37,20 @@ v1::RankKey ToProto(const RankTable::Key& key) {
   return proto;
 }
 
-v1::Failure ShutDownFailure(const RankTable::Key& key, absl::Time now) {
-  return MakeFailure(v1::NODE_LOST, "the worker was shut down", ToProto(key),
-                     now);
+google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
+  google::protobuf::Duration result;
+  absl::Duration rest;
+  result.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
+  result.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return result;
+}
+
+// `saved`: it had the time to write a checkpoint, so nothing is lost.
+v1::Failure ShutDownFailure(const RankTable::Key& key, bool saved,
+                            const std::string& why, absl::Time now) {
+  return MakeFailure(saved ? v1::PREEMPTED : v1::NODE_LOST,
+                     why.empty() ? "the worker was shut down" : why,
+                     ToProto(key), now);
 }
 
 // Why a rank could not be started. The slot's or the machine's fault is not the
@@ -53,7 +69,9 @@ v1::FailureClass ClassOfStart(const absl::Status& status) {
 
 }  // namespace
 
-RankTable::RankTable(const std::vector<v1::Slot>& slots) {
+RankTable::RankTable(const std::vector<v1::Slot>& slots,
+                     std::function<absl::Time()> steady)
+    : steady_(std::move(steady)) {
   for (const v1::Slot& slot : slots) slots_.insert(slot.index());
 }
 
@@ -66,7 +84,10 @@ void RankTable::SetDesired(
 }
 
 bool RankTable::MayStart(const v1::RankAssignment& assignment) const {
-  if (shutting_down_ || slots_.count(assignment.slot()) == 0) return false;
+  if (shutting_down_ || !gave_up_.empty() ||
+      slots_.count(assignment.slot()) == 0) {
+    return false;
+  }
   const auto begun = begun_.find({assignment.job(), assignment.rank()});
   if (begun != begun_.end() && begun->second >= assignment.epoch()) {
     return false;
@@ -84,18 +105,34 @@ bool RankTable::MayStart(const v1::RankAssignment& assignment) const {
 RankTable::Actions RankTable::Reconcile(absl::Time now) {
   Actions actions;
   for (auto& [key, rank] : ranks_) {
-    if (desired_.count(key) > 0 && !shutting_down_) continue;
+    if (upload_again_.count(key) > 0)
+      actions.upload_again.push_back(ToProto(key));
+    const bool late = steady_() - rank.result_time > kEndAfterResult;
+    if (rank.process && !rank.kill_told && (late || kill_.count(key) > 0)) {
+      rank.kill_told = true;
+      rank.forced = late;
+      rank.stopping = true;
+      actions.kill.push_back(rank.id);
+    }
+    const bool wanted =
+        desired_.count(key) > 0 && (gave_up_.empty() || !rank.process);
+    if (wanted && !shutting_down_) continue;
     if (rank.process && !rank.stopping) {
       rank.stopping = true;
+      if (!gave_up_.empty()) rank.stop_why = gave_up_;
+      if (shutting_down_) rank.stop_why = "the worker was shut down";
       actions.stop.push_back(rank.id);
     }
     if (rank.uploading) {
       actions.abandon.push_back(ToProto(key));
       rank.uploading = false;
-      if (shutting_down_) rank.failure = ShutDownFailure(key, now);
+      if (shutting_down_) {
+        rank.failure = ShutDownFailure(key, false, "", now);
+      }
       End(rank);
     }
   }
+  upload_again_.clear();
   for (const auto& [key, assignment] : desired_) {
     if (ranks_.count(key) > 0 || !MayStart(assignment)) continue;
     if (begun_.size() >= kMaxBegun) begun_.erase(begun_.begin());
@@ -105,6 +142,7 @@ RankTable::Actions RankTable::Reconcile(absl::Time now) {
     Rank& rank = ranks_[key];
     rank.id = next_id_++;
     rank.assignment = assignment;
+    rank.progress_time = rank.heard_time = steady_();
     rank.status.set_job(assignment.job());
     rank.status.set_epoch(assignment.epoch());
     rank.status.set_rank(assignment.rank());
@@ -141,8 +179,10 @@ void RankTable::FetchFailed(RankProcesses::Id id, const absl::Status& status,
   if (rank == nullptr) return;
   rank->process = false;
   const v1::RankKey key = ToProto(KeyOf(rank->assignment));
-  if (shutting_down_) {
-    rank->failure = ShutDownFailure(KeyOf(rank->assignment), now);
+  if (shutting_down_ || !rank->stop_why.empty()) {
+    // It had not begun, so nothing is lost.
+    rank->failure =
+        ShutDownFailure(KeyOf(rank->assignment), true, rank->stop_why, now);
   } else if (!rank->stopping) {
     v1::FailureClass failure_class = v1::RANK_LOST;
     if (absl::IsNotFound(status) || absl::IsDataLoss(status) ||
@@ -174,9 +214,22 @@ bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
   if (rank->status.phase() == v1::RankStatus::STARTING) {
     rank->status.set_phase(v1::RankStatus::RUNNING);
   }
+  rank->heard_time = steady_();
   if (event.has_heartbeat()) {
-    rank->status.set_step(event.heartbeat().step());
-    rank->status.set_collectives(event.heartbeat().collectives());
+    const v1::Heartbeat& beat = event.heartbeat();
+    v1::RankStatus& status = rank->status;
+    if (beat.step() != status.step() || beat.stage() != status.stage() ||
+        beat.collectives() != status.collectives() ||
+        beat.collectives_begun() != status.collectives_begun() ||
+        beat.work() != rank->work || beat.activity() != status.activity()) {
+      rank->progress_time = rank->heard_time;
+    }
+    rank->work = beat.work();
+    status.set_step(beat.step());
+    status.set_stage(beat.stage());
+    status.set_collectives(beat.collectives());
+    status.set_collectives_begun(beat.collectives_begun());
+    status.set_activity(TruncateUtf8(beat.activity(), kMaxActivityBytes));
   } else if (event.has_metrics()) {
     rank->status.set_step(event.metrics().step());
   }
@@ -196,7 +249,12 @@ bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
     if (event.heartbeat().stage() == rank->told_stage) return true;
     rank->told_stage = event.heartbeat().stage();
   }
-  if (event.has_result()) rank->result = event.result();
+  if (event.has_result()) {
+    rank->result = event.result();
+    rank->result_time = steady_();
+  }
+  // Those are for this worker.
+  if (event.has_checkpoint() && event.checkpoint().snapshot()) return true;
   if (event.event_case() != v1::TrainerEvent::EVENT_NOT_SET) {
     reports_[{rank->assignment.job(), rank->assignment.epoch()}].Add(event);
   }
@@ -209,8 +267,11 @@ std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
   Rank* rank = FindById(id);
   if (rank == nullptr) return std::nullopt;
   const v1::RankKey key = ToProto(KeyOf(rank->assignment));
-  const bool succeeded = exit.signal == 0 && exit.code == 0;
+  const bool ended_well = exit.signal == 0 && exit.code == 0;
+  // The model was written before the result was told.
+  const bool succeeded = ended_well || (rank->forced && rank->result);
   rank->process = false;
+  rank->status.set_log_tail(TruncateUtf8(ToUtf8(exit.log_tail), kMaxTextBytes));
   rank->status.set_peak_memory_bytes(exit.peak_memory_bytes);
   if (succeeded && rank->result && !shutting_down_) {
     rank->failure.reset();
@@ -221,8 +282,9 @@ std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
     if (rank->failure->log_tail().empty()) {
       rank->failure->set_log_tail(ToUtf8(exit.log_tail));
     }
-  } else if (shutting_down_) {
-    rank->failure = ShutDownFailure(KeyOf(rank->assignment), now);
+  } else if (shutting_down_ || !rank->stop_why.empty()) {
+    rank->failure = ShutDownFailure(KeyOf(rank->assignment), ended_well,
+                                    rank->stop_why, now);
   } else if (!rank->stopping && (!succeeded || key.rank() == 0)) {
     rank->failure = FailureOfExit(exit, key, now);
   }
@@ -268,7 +330,19 @@ void RankTable::End(Rank& rank) {
   if (rank.failure) *rank.status.mutable_failure() = *rank.failure;
 }
 
+void RankTable::ForgiveOwnPause() {
+  const absl::Time now = steady_();
+  const absl::Duration pause = now - last_look_;
+  last_look_ = now;
+  if (pause <= kLongestLook) return;
+  for (auto& [key, rank] : ranks_) {
+    rank.progress_time = std::min(rank.progress_time + pause, now);
+    rank.heard_time = std::min(rank.heard_time + pause, now);
+  }
+}
+
 bool RankTable::Fill(v1::SynchronizeRequest* request) {
+  ForgiveOwnPause();
   bool news = false;
   size_t bytes = kMaxReportBytes;
   std::set<std::pair<std::string, int64_t>> unfinished;
@@ -292,6 +366,11 @@ bool RankTable::Fill(v1::SynchronizeRequest* request) {
     }
     // Steps and collectives may wait for the next occasion.
     news = news || status.phase() != rank.told.phase();
+    if (rank.process && !rank.result) {
+      *status.mutable_stalled() =
+          ToProtoDuration(last_look_ - rank.progress_time);
+      *status.mutable_silent() = ToProtoDuration(last_look_ - rank.heard_time);
+    }
     *request->add_ranks() = status;
     sent_[key] = std::move(status);
   }
@@ -314,7 +393,6 @@ void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
         it->second.told.phase() != v1::RankStatus::EXITED) {
       continue;
     }
-    if (it->second.status.has_model()) finished_jobs_.insert(key.job());
     if (key.rank() == 0) reports_.erase({key.job(), key.epoch()});
     ranks_.erase(it);
     const auto next = ranks_.lower_bound({key.job(), key.epoch(), 0});
@@ -323,7 +401,45 @@ void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
       finished_epochs_.push_back({key.job(), key.epoch()});
     }
   }
+  for (const v1::RankKey& key : response.missing_models()) {
+    const auto it = ranks_.find(KeyOf(key));
+    if (it == ranks_.end() || it->second.process || it->second.uploading ||
+        !it->second.result || !it->second.status.has_model()) {
+      continue;
+    }
+    Rank& rank = it->second;
+    rank.uploading = true;
+    rank.status.set_phase(v1::RankStatus::RUNNING);
+    rank.status.clear_result();
+    rank.status.clear_model();
+    rank.status.clear_target_models();
+    upload_again_.insert(KeyOf(key));
+  }
+  kill_.clear();
+  for (const v1::RankKey& key : response.kill()) kill_.insert(KeyOf(key));
+  for (const std::string& job : response.ended_jobs()) {
+    finished_jobs_.insert(job);
+  }
+  gave_up_.clear();
   SetDesired(response.desired());
+}
+
+std::vector<std::string> RankTable::Replicas(const v1::RankKey& rank) const {
+  std::vector<std::string> addresses;
+  const auto it = desired_.find(KeyOf(rank));
+  if (it == desired_.end()) return addresses;
+  for (const v1::Peer& peer : it->second.replicas()) {
+    addresses.push_back(peer.address());
+  }
+  return addresses;
+}
+
+std::optional<v1::RankAssignment> RankTable::Assignment(
+    RankProcesses::Id id) const {
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.id == id) return rank.assignment;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> RankTable::TakeFinishedJobs() {
@@ -357,16 +473,22 @@ std::set<std::string> RankTable::Jobs() const {
   return jobs;
 }
 
-std::set<std::pair<std::string, int64_t>> RankTable::MeetingGangs() const {
+std::set<std::pair<std::string, int64_t>> RankTable::SpanningGangs() const {
   std::set<std::pair<std::string, int64_t>> gangs;
   for (const auto& [key, rank] : ranks_) {
-    // A step needs all ranks.
-    if (rank.process && rank.status.step() == 0 &&
-        SpansWorkers(rank.assignment)) {
+    if (rank.process && SpansWorkers(rank.assignment)) {
       gangs.insert({std::get<0>(key), std::get<1>(key)});
     }
   }
   return gangs;
+}
+
+bool RankTable::AnyMeeting() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+    // A step needs all ranks.
+    return entry.second.process && entry.second.status.step() == 0 &&
+           SpansWorkers(entry.second.assignment);
+  });
 }
 
 bool RankTable::HasProcesses() const { return !Processes().empty(); }

@@ -2,6 +2,7 @@
 #define COMERA_WORKER_RANK_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "common/steady_time.h"
 #include "worker/rank_process.h"
 #include "worker/report_queue.h"
 
@@ -36,11 +38,17 @@ class RankTable {
     };
     std::vector<Start> start;
     std::vector<RankProcesses::Id> stop;
+    // Those that hang, or do not end although they are done.
+    std::vector<RankProcesses::Id> kill;
+    // Models of ended ranks, to be sent once more.
+    std::vector<v1::RankKey> upload_again;
     // Models no longer wanted.
     std::vector<v1::RankKey> abandon;
   };
 
-  explicit RankTable(const std::vector<v1::Slot>& slots);
+  // `steady` is monotonic: how long ranks stand still is measured with it.
+  explicit RankTable(const std::vector<v1::Slot>& slots,
+                     std::function<absl::Time()> steady = SteadyNow);
 
   // All that is to run here from now on.
   void SetDesired(
@@ -78,17 +86,26 @@ class RankTable {
 
   // The ranks were not wanted by this worker itself: it is ending.
   void ShutDown() { shutting_down_ = true; }
+  // The coordinator was not heard for too long: the ranks are to save what they
+  // have and end; none is started before it is heard again.
+  void GiveUpCoordinator(const std::string& why) { gave_up_ = why; }
 
-  // Jobs without a rank here whose result the coordinator has stored, since the
-  // last call.
+  // Addresses of the workers that keep copies of the rank's checkpoints.
+  std::vector<std::string> Replicas(const v1::RankKey& rank) const;
+  std::optional<v1::RankAssignment> Assignment(RankProcesses::Id id) const;
+
+  // Jobs without a rank here that have ended, since the last call.
   std::vector<std::string> TakeFinishedJobs();
   // Epochs without a rank here, since the last call.
   std::vector<std::pair<std::string, int64_t>> TakeFinishedEpochs();
 
   std::optional<v1::RankKey> Find(RankProcesses::Id id) const;
   std::set<std::string> Jobs() const;
-  // Gangs with ranks on other workers too that are not known to have met.
-  std::set<std::pair<std::string, int64_t>> MeetingGangs() const;
+  // Gangs with ranks on other workers too. Also once they have met: an entry
+  // may tell the others that a rank has ended.
+  std::set<std::pair<std::string, int64_t>> SpanningGangs() const;
+  // Some of them are not known to have met.
+  bool AnyMeeting() const;
   bool HasProcesses() const;
   std::vector<RankProcesses::Id> Processes() const;
 
@@ -99,6 +116,17 @@ class RankTable {
     bool process = true;  // Not verified gone.
     bool uploading = false;
     bool stopping = false;
+    // Killed although its training had ended well.
+    bool forced = false;
+    bool kill_told = false;
+    // Why this worker itself stopped it; empty: it did not.
+    std::string stop_why;
+    // By steady_: since when its Heartbeat is as it is, its last sign of life,
+    // and its result.
+    absl::Time progress_time;
+    absl::Time heard_time;
+    absl::Time result_time = absl::InfiniteFuture();
+    int64_t work = 0;
     v1::RankStatus status;  // As told, but for what waits for the upload.
     std::optional<v1::TrainingResult> result;
     std::optional<v1::Failure> failure;
@@ -111,6 +139,15 @@ class RankTable {
   bool MayStart(const v1::RankAssignment& assignment) const;
   void End(Rank& rank);
 
+  // Time in which this daemon did not look is no rank's silence.
+  void ForgiveOwnPause();
+
+  const std::function<absl::Time()> steady_;
+  absl::Time last_look_ = absl::InfiniteFuture();
+  // Why the coordinator was given up; empty: it was not.
+  std::string gave_up_;
+  std::set<Key> kill_;
+  std::set<Key> upload_again_;
   std::set<int32_t> slots_;
   bool shutting_down_ = false;
   RankProcesses::Id next_id_ = 1;

@@ -16,6 +16,7 @@ bool MayGiveWay(const v1::TrainerEvent& event) {
 void ReportQueue::Add(v1::TrainerEvent event) {
   waiting_.push_back(std::move(event));
   if (waiting_.size() > capacity_) Thin();
+  if (waiting_.size() > 10 * capacity_) waiting_.pop_front();
 }
 
 void ReportQueue::Thin() {

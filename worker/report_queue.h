@@ -13,7 +13,8 @@ namespace comera::worker {
 // The events of one job's epoch that the coordinator has not acknowledged.
 // An event gets its number when it is first sent, so that until then metrics
 // may give way: with more than `capacity` waiting, every second sample of
-// metrics is left out. All other events are kept. Not thread-safe.
+// metrics is left out. All other events are kept, up to ten times as many; then
+// the oldest goes. Not thread-safe.
 class ReportQueue {
  public:
   explicit ReportQueue(size_t capacity = 2000) : capacity_(capacity) {}

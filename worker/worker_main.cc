@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/coordinator_address.h"
@@ -32,6 +33,7 @@
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
 #include "worker/slot_inventory.h"
+#include "worker/stray_processes.h"
 #include "worker/worker_session.h"
 
 namespace comera::worker {
@@ -47,6 +49,9 @@ struct Flags {
   std::string trainer;
   int64_t cache_bytes = DatasetCache::Options().max_bytes;
   double grace = 30;
+  std::string orphan_after = "10m";
+  std::string checkpoint_store;
+  int replica_memory_mib = 512;
   bool print_config = false;
 };
 
@@ -135,7 +140,24 @@ void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
             << "\ncores=" << options.cores << "\ndata_dir=" << options.data_dir
             << "\ntrainer=" << options.trainer
             << "\ncache_bytes=" << flags.cache_bytes
-            << "\ngrace=" << flags.grace << "\n";
+            << "\ngrace=" << flags.grace
+            << "\norphan_after=" << flags.orphan_after
+            << "\ncheckpoint_store=" << options.checkpoint_store
+            << "\nreplica_memory=" << (options.replica_memory >> 20) << "\n";
+}
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") ||
+         absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]");
+}
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration()) {
+    return "";
+  }
+  return "\"" + text + "\" is not a positive duration, e.g. 90s or 10m";
 }
 
 int Fail(const absl::Status& status) {
@@ -177,6 +199,18 @@ int Main(const Flags& flags) {
                                           : flags.trainer;
   options.processes.grace = absl::Seconds(flags.grace);
   options.cache.max_bytes = flags.cache_bytes;
+  options.processes.adopts_orphans = true;
+  absl::ParseDuration(flags.orphan_after, &options.orphan_after);
+  if (!flags.checkpoint_store.empty()) {
+    options.checkpoint_store = std::filesystem::absolute(flags.checkpoint_store)
+                                   .lexically_normal()
+                                   .string();
+  }
+  // Without an address only this machine's workers could ask.
+  const bool reachable = !flags.address.empty() || IsLoopback(flags.server);
+  if (!flags.address.empty()) options.peers.host = flags.address;
+  options.replica_memory =
+      reachable ? static_cast<size_t>(flags.replica_memory_mib) << 20 : 0;
   if (flags.print_config) {
     PrintConfig(flags, options);
     return 0;
@@ -185,6 +219,7 @@ int Main(const Flags& flags) {
     return Fail(absl::NotFoundError(
         absl::StrCat("--trainer=", options.trainer, ": ", strerror(errno))));
   }
+  AdoptOrphans();
   const absl::Status locked = LockFolder(options.data_dir);
   if (!locked.ok()) return Fail(locked);
 
@@ -272,6 +307,19 @@ int main(int argc, char** argv) {
   app.add_option("--grace", flags.grace,
                  "Seconds from SIGTERM to SIGKILL when a rank is stopped")
       ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--orphan_after", flags.orphan_after,
+                 "Ranks train on for this long without the coordinator, then "
+                 "save what they have and end")
+      ->check(comera::worker::CheckDuration)
+      ->capture_default_str();
+  app.add_option("--checkpoint_store", flags.checkpoint_store,
+                 "Folder of a file system that all workers share, for durable "
+                 "checkpoints (default: none)");
+  app.add_option("--replica_memory", flags.replica_memory_mib,
+                 "MiB of memory for copies of other workers' checkpoints; 0: "
+                 "none are kept")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration that would be used, and exit");

@@ -8,13 +8,16 @@
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 #include "common/version.h"
 #include "glog/logging.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
+#include "worker/checkpoint_fetcher.h"
 #include "worker/gang.h"
 #include "worker/slot_inventory.h"
+#include "worker/stray_processes.h"
 
 namespace comera::worker {
 namespace {
@@ -46,7 +49,11 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   std::unique_ptr<WorkerSession> session(
       new WorkerSession(options, std::move(channel)));
   RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
+  // What they had started in groups of its own.
+  RETURN_IF_ERROR(
+      KillMarked(absl::StrCat(options.data_dir, "#"), absl::Seconds(10)));
   RETURN_IF_ERROR(session->OpenCache());
+  session->StartPeers();
   WorkerSession* self = session.get();
   session->uploader_ = std::make_unique<ModelUploader>(
       options.upload, session->channel_,
@@ -58,8 +65,9 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
     const std::lock_guard<std::mutex> lock(self->mutex_);
     self->Notify();
   });
-  ASSIGN_OR_RETURN(session->processes_,
-                   RankProcesses::Start(options.processes, self));
+  RankProcesses::Options processes = options.processes;
+  processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
+  ASSIGN_OR_RETURN(session->processes_, RankProcesses::Start(processes, self));
   if (gpus != nullptr) {
     // So that the first call tells of healthy GPUs.
     gpus->Look();
@@ -79,16 +87,48 @@ WorkerSession::WorkerSession(const Options& options,
       folders_(options.data_dir),
       records_(options.data_dir + "/ranks"),
       rendezvous_(&folders_),
+      heard_(SteadyNow()),
+      replicas_(options.replica_memory),
+      store_(options.checkpoint_store.empty()
+                 ? nullptr
+                 : OpenDirectoryStore(options.checkpoint_store)),
+      peers_(options.peer_credentials, &peer_keys_),
+      shelf_(&folders_, &replicas_),
       table_(options.slots) {}
 
-// Order: processes_ first, because its thread gives models to uploader_ and
-// GPUs back to gpus_, data to fetcher_.
+// Order: processes_ first, because its thread gives models to uploader_,
+// checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
 WorkerSession::~WorkerSession() {
   preparer_.reset();
   processes_.reset();
   fetcher_.reset();
+  copier_.reset();
   uploader_.reset();
   gpus_.reset();
+  peer_server_.reset();
+}
+
+void WorkerSession::StartPeers() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.LookAtAll();
+  }
+  copier_ = std::make_unique<CheckpointCopier>(
+      CheckpointCopier::Options(), &peers_, store_.get(),
+      [this](const CheckpointCopier::Task& task) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        shelf_.Durable(task.job, task.name.step, task.keep);
+        Notify();
+      });
+  if (options_.replica_memory == 0) return;
+  absl::StatusOr<std::unique_ptr<PeerServer>> server =
+      PeerServer::Start(options_.peers, &replicas_, &folders_, &peer_keys_);
+  if (server.ok()) {
+    peer_server_ = *std::move(server);
+  } else {
+    LOG(WARNING) << "no copies of checkpoints are kept here "
+                 << server.status();
+  }
 }
 
 void WorkerSession::Notify() {
@@ -109,8 +149,37 @@ bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
     return false;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (event.has_checkpoint()) CopyCheckpoint(id, event.checkpoint());
   if (table_.OnEvent(id, event)) Notify();
   return true;
+}
+
+void WorkerSession::CopyCheckpoint(RankProcesses::Id id,
+                                   const v1::CheckpointSaved& saved) {
+  const std::optional<v1::RankAssignment> rank = table_.Assignment(id);
+  if (!rank || rank->rank() != 0 || saved.step() < 0) return;
+  shelf_.Look(rank->job());
+  v1::RankKey key;
+  key.set_job(rank->job());
+  key.set_epoch(rank->epoch());
+  CheckpointCopier::Task task;
+  task.job = rank->job();
+  task.name = {saved.step(), saved.snapshot()};
+  task.path =
+      absl::StrCat(folders_.Checkpoints(task.job), "/", ToFileName(task.name));
+  task.replicas = table_.Replicas(key);
+  task.durable = !saved.snapshot() && rank->spec().checkpoint().durable();
+  task.keep = rank->spec().checkpoint().keep();
+  copier_->Add(std::move(task));
+}
+
+void WorkerSession::FetchCheckpoint(const v1::RankAssignment& rank) {
+  if (!rank.resume() || rank.rank() != 0) return;
+  const FetchedCheckpoint found = FetchNewestCheckpoint(
+      rank, folders_.Checkpoints(rank.job()), options_.fetch_timeout, replicas_,
+      &peers_, store_.get());
+  LOG(INFO) << "goes on job=" << rank.job() << " epoch=" << rank.epoch()
+            << " step=" << found.step << " from=\"" << found.from << "\"";
 }
 
 void WorkerSession::OnLogGrown(RankProcesses::Id) {
@@ -194,6 +263,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
                                       slot.device() == v1::ResourceSpec::GPU
                                           ? v1::ResourceSpec::GPU
                                           : v1::ResourceSpec::CPU));
+  FetchCheckpoint(rank);
   RankCommand command;
   command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
   command.environment = options_.environment;
@@ -205,6 +275,8 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
                                   {"OMP_NUM_THREADS", threads}}) {
     command.environment.push_back(absl::StrCat(name, "=", value));
   }
+  command.environment.push_back(
+      absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.epoch())));
   command.log_path = folders_.Log(key);
   RETURN_IF_ERROR(TakeGpu(start, slot, &command));
   {
@@ -236,6 +308,15 @@ void WorkerSession::Act() {
     const std::lock_guard<std::mutex> lock(mutex_);
     actions = table_.Reconcile(absl::Now());
     for (const v1::RankKey& rank : actions.abandon) uploader_->Abandon(rank);
+    for (const v1::RankKey& rank : actions.upload_again) {
+      uploader_->Upload(rank, folders_.Model(rank.job()),
+                        folders_.Targets(rank.job()));
+    }
+  }
+  for (RankProcesses::Id id : actions.kill) {
+    CancelFetch(id);
+    if (AbandonPreparation(id)) continue;
+    processes_->Stop(id, options_.hung_grace);
   }
   for (RankProcesses::Id id : actions.stop) {
     CancelFetch(id);
@@ -276,16 +357,21 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
     }
   }
   request.set_seen_version(seen_version_);
-  const auto meeting = table_.MeetingGangs();
+  if (peer_server_ != nullptr) {
+    request.set_peer_address(peer_server_->address());
+  }
+  shelf_.Fill(request.mutable_checkpoints());
+  const auto spanning = table_.SpanningGangs();
   const bool statuses = table_.Fill(&request);
   const bool logs = logs_.Fill(kMaxLogBytes, request.mutable_logs());
   const bool entries =
-      rendezvous_.Collect(meeting, request.mutable_rendezvous());
+      rendezvous_.Collect(spanning, request.mutable_rendezvous());
   *news = statuses || logs || entries || stop_;
   news_ = false;
   if (!*news) {
-    const absl::Duration hold =
-        meeting.empty() ? options_.hold : std::min(options_.hold, kMeetingHold);
+    absl::Duration hold = options_.hold;
+    if (table_.HasProcesses()) hold = std::min(hold, options_.busy_hold);
+    if (table_.AnyMeeting()) hold = std::min(hold, kMeetingHold);
     *request.mutable_hold() =
         google::protobuf::util::TimeUtil::NanosecondsToDuration(
             absl::ToInt64Nanoseconds(hold));
@@ -324,19 +410,20 @@ void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
     }
   }
   seen_version_ = response.desired_version();
+  peer_keys_.Learn(response.peer_key());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     table_.OnAnswer(sane);
     logs_.OnAnswer(sane.log_acks());
   }
   Act();
-  std::set<RendezvousExchange::Gang> meeting;
+  std::set<RendezvousExchange::Gang> spanning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    meeting = table_.MeetingGangs();
+    spanning = table_.SpanningGangs();
   }
   const absl::Status delivered =
-      rendezvous_.Deliver(meeting, sane.rendezvous());
+      rendezvous_.Deliver(spanning, sane.rendezvous());
   LOG_IF(ERROR, !delivered.ok()) << "rendezvous " << delivered;
 }
 
@@ -351,10 +438,25 @@ void WorkerSession::CleanUp() {
     active = table_.Jobs();
   }
   for (const auto& [job, epoch] : epochs) folders_.RemoveEpoch(job, epoch);
-  for (const std::string& job : jobs) folders_.RemoveAllButLogs(job);
-  if (absl::Now() < next_sweep_) return;
-  next_sweep_ = absl::Now() + kSweepInterval;
+  for (const std::string& job : jobs) {
+    copier_->Forget(job);
+    replicas_.Drop(job);
+    folders_.RemoveAllButLogs(job);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.Forget(job);
+  }
+  const absl::Time now = SteadyNow();
+  if (now < next_sweep_) return;
+  next_sweep_ = now + kSweepInterval;
   folders_.RemoveOld(active, options_.keep_stopped, options_.keep_logs);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.LookAtAll();
+  }
+  if (store_ == nullptr) return;
+  const absl::Status expired =
+      store_->Expire("checkpoints", options_.keep_durable);
+  LOG_IF(WARNING, !expired.ok()) << "checkpoint store " << expired;
 }
 
 absl::Status WorkerSession::RunOnce() {
@@ -367,6 +469,7 @@ absl::Status WorkerSession::RunOnce() {
   }
   v1::SynchronizeResponse response;
   const absl::Status status = Call(request, news, &response);
+  WatchCoordinator(status);
   if (absl::IsAborted(status)) KillAll();
   // Cut short by Notify; nobody else cancels.
   if (absl::IsCancelled(status) && !news) return absl::OkStatus();
@@ -374,6 +477,23 @@ absl::Status WorkerSession::RunOnce() {
   TakeAnswer(response);
   CleanUp();
   return absl::OkStatus();
+}
+
+void WorkerSession::WatchCoordinator(const absl::Status& call) {
+  // Cancelled: cut short by local news.
+  const absl::Time now = SteadyNow();
+  if (call.ok()) {
+    heard_ = now;
+    return;
+  }
+  if (absl::IsCancelled(call) || now - heard_ < options_.orphan_after) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!table_.HasProcesses()) return;
+  LOG(WARNING) << "coordinator given up, ranks save and end after="
+               << now - heard_;
+  table_.GiveUpCoordinator(absl::StrCat(
+      "the coordinator was not heard for ",
+      absl::FormatDuration(absl::Trunc(now - heard_, absl::Seconds(1)))));
 }
 
 absl::Status WorkerSession::Run() {
@@ -431,6 +551,10 @@ void WorkerSession::ShutDown() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, absl::ToChronoMilliseconds(patience),
                       [this] { return !table_.HasProcesses(); });
+  }
+  // What the ranks just saved, before its machine goes.
+  if (!copier_->Flush(options_.flush_timeout)) {
+    LOG(WARNING) << "not all checkpoints could be copied";
   }
   // The coordinator would find out, but later.
   const absl::Status told = RunOnce();

@@ -15,8 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "worker/artifact_store.h"
 #include "worker/backoff.h"
 #include "worker/blob_source.h"
+#include "worker/checkpoint_copier.h"
+#include "worker/checkpoint_shelf.h"
 #include "worker/data_fetcher.h"
 #include "worker/dataset_cache.h"
 #include "worker/gpu/gpu_watch.h"
@@ -24,11 +27,14 @@
 #include "worker/log_shipper.h"
 #include "worker/model_uploader.h"
 #include "worker/rank_preparer.h"
+#include "worker/peer_client.h"
+#include "worker/peer_server.h"
 #include "worker/rank_process.h"
 #include "worker/rank_records.h"
 #include "worker/rank_table.h"
 #include "worker/rendezvous_exchange.h"
 #include "worker/start_fetch.h"
+#include "worker/replica_cache.h"
 
 namespace comera::worker {
 
@@ -73,6 +79,25 @@ class WorkerSession : private RankProcesses::Observer,
     // Pauses while the coordinator cannot be reached.
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(3);
+    // While ranks run; what they do travels with each call.
+    absl::Duration busy_hold = absl::Seconds(2);
+    // After a call that found no coordinator for this long, ranks save what
+    // they have and end.
+    absl::Duration orphan_after = absl::Minutes(10);
+    // A rank that hangs has this long between being asked to end and SIGKILL.
+    absl::Duration hung_grace = absl::Seconds(2);
+    // For other workers' copies of training states; 0: no PeerService.
+    size_t replica_memory = size_t{512} << 20;
+    PeerServer::Options peers;
+    // For calls to other workers; null: in the clear.
+    std::shared_ptr<grpc::ChannelCredentials> peer_credentials;
+    // Folder of a file system that all workers share; empty: checkpoints are
+    // as durable as this machine's disk.
+    std::string checkpoint_store;
+    // Before a rank that goes on starts, and before this daemon ends.
+    absl::Duration fetch_timeout = absl::Seconds(20);
+    absl::Duration flush_timeout = absl::Seconds(10);
+    absl::Duration keep_durable = absl::Hours(24 * 7);
     // Files of jobs that have no rank here any more.
     absl::Duration keep_stopped = absl::Hours(24);
     absl::Duration keep_logs = absl::Hours(24 * 30);
@@ -97,6 +122,7 @@ class WorkerSession : private RankProcesses::Observer,
 
  private:
   WorkerSession(const Options& options, std::shared_ptr<grpc::Channel> channel);
+  void StartPeers();
 
   bool OnLine(RankProcesses::Id id, std::string_view line) override;
   void OnLogGrown(RankProcesses::Id id) override;
@@ -134,6 +160,13 @@ class WorkerSession : private RankProcesses::Observer,
   // Ends fetches for ranks that are not to be started any more.
   void CancelFetch(RankProcesses::Id id);
   void DropFetched() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings the newest training state here, if the rank is to go on with one.
+  void FetchCheckpoint(const v1::RankAssignment& rank);
+  // Rank 0 saved its state.
+  void CopyCheckpoint(RankProcesses::Id id, const v1::CheckpointSaved& saved)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives the ranks up if the coordinator was not heard for too long.
+  void WatchCoordinator(const absl::Status& call);
   // Takes the GPU of the rank's slot, if it has one, and adds to the command
   // what makes it the only one that the rank sees. FailedPrecondition: unfit.
   absl::Status TakeGpu(const RankTable::Actions::Start& start,
@@ -150,10 +183,17 @@ class WorkerSession : private RankProcesses::Observer,
   // Of the thread that calls RunOnce.
   RendezvousExchange rendezvous_;
   int64_t seen_version_ = 0;
+  absl::Time heard_;  // from the coordinator, by SteadyNow
   absl::Time next_sweep_ = absl::InfinitePast();
+
+  PeerKeys peer_keys_;
+  ReplicaCache replicas_;
+  const std::unique_ptr<ArtifactStore> store_;  // null: none
+  PeerClient peers_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  CheckpointShelf shelf_ ABSL_GUARDED_BY(mutex_);
   RankTable table_ ABSL_GUARDED_BY(mutex_);
   LogShipper logs_ ABSL_GUARDED_BY(mutex_);
   std::map<RankProcesses::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
@@ -174,10 +214,12 @@ class WorkerSession : private RankProcesses::Observer,
 
   // Destroyed first, in this order: their threads call this object.
   std::unique_ptr<RankProcesses> processes_;
+  std::unique_ptr<CheckpointCopier> copier_;
   std::unique_ptr<ModelUploader> uploader_;
   std::unique_ptr<GpuWatch> gpus_;  // Null: no GPUs.
   std::unique_ptr<DataFetcher> fetcher_;
   std::unique_ptr<RankPreparer> preparer_;
+  std::unique_ptr<PeerServer> peer_server_;  // Null: no copies.
 };
 
 }  // namespace comera::worker

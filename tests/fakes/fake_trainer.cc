@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -131,6 +132,38 @@ int Orphan(const TrainerTask& task) {
   return Succeed(task);
 }
 
+// Leaves a process behind in a session of its own, as a daemon is; its id goes
+// to the log.
+int Daemon(const TrainerTask& task) {
+  if (fork() == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    close(STDOUT_FILENO);
+    fprintf(stderr, "daemon=%d\n", getpid());
+    close(STDERR_FILENO);
+    signal(SIGTERM, SIG_IGN);
+    while (true) pause();
+  }
+  wait(nullptr);
+  TellHeartbeat(1);
+  return 0;
+}
+
+// Stands still for ever, as a process in the debugger does: answers no signal
+// but SIGKILL.
+int Freeze(const TrainerTask& task) {
+  signal(SIGTERM, SIG_IGN);  // also while it is not stopped yet
+  TellHeartbeat(1);
+  raise(SIGSTOP);
+  return 0;
+}
+
+// Tells its result and does not end.
+int Linger(const TrainerTask& task) {
+  Succeed(task);
+  while (true) pause();
+}
+
 void ShowVariable(const char* name) {
   const char* value = getenv(name);
   fprintf(stderr, "%s=%s ", name, value == nullptr ? "-" : value);
@@ -164,15 +197,12 @@ int Meet(const TrainerTask& task) {
 int Main(const std::string& what, const TrainerTask& task) {
   static const auto* const kActs =
       new std::map<std::string, int (*)(const TrainerTask&)>{
-          {"succeed", Succeed},
-          {"succeed_twice", SucceedTwice},
-          {"fail", Fail},
-          {"crash", Crash},
-          {"wait", Wait},
-          {"ignore_term", IgnoreTerm},
-          {"spam", Spam},
-          {"orphan", Orphan},
-          {"environment", ShowEnvironment},
+          {"succeed", Succeed}, {"succeed_twice", SucceedTwice},
+          {"fail", Fail},       {"crash", Crash},
+          {"wait", Wait},       {"ignore_term", IgnoreTerm},
+          {"spam", Spam},       {"orphan", Orphan},
+          {"daemon", Daemon},   {"freeze", Freeze},
+          {"linger", Linger},   {"environment", ShowEnvironment},
           {"meet", Meet}};
   const auto act = kActs->find(what);
   if (act == kActs->end()) {

@@ -72,6 +72,14 @@ void FakeWorkerService::SetUploadError(absl::Status status) {
   upload_error_ = std::move(status);
 }
 
+void FakeWorkerService::Kill(std::vector<v1::RankKey> ranks) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  desired_.clear();
+  kill_ = std::move(ranks);
+  ++version_;
+  changed_.notify_all();
+}
+
 void FakeWorkerService::Offer(const v1::RendezvousEntry& entry) {
   const std::lock_guard<std::mutex> lock(mutex_);
   offered_.push_back(entry);
@@ -160,6 +168,16 @@ grpc::Status FakeWorkerService::Synchronize(
       *response->add_desired() = assignment;
     }
   }
+  response->set_peer_key("the cluster's");
+  for (const v1::HeldCheckpoint& held : request->checkpoints()) {
+    for (const auto& [key, status] : state_.ranks) {
+      if (std::get<0>(key) == held.job() && status.has_result()) {
+        response->add_ended_jobs(held.job());
+        break;
+      }
+    }
+  }
+  for (const v1::RankKey& key : kill_) *response->add_kill() = key;
   for (const v1::RendezvousEntry& entry : offered_) {
     *response->add_rendezvous() = entry;
   }

@@ -55,6 +55,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
   void SetError(absl::Status status);
   void SetUploadError(absl::Status status);
   void Offer(const v1::RendezvousEntry& entry);
+  // Nothing is wanted any more, and these are to be killed soon.
+  void Kill(std::vector<v1::RankKey> ranks);
 
   // Waits until `done` holds; false if it does not within 20 s.
   bool WaitFor(const std::function<bool(const State&)>& done);
@@ -79,6 +81,7 @@ class FakeWorkerService : public v1::WorkerService::Service {
   State state_;
   std::vector<v1::RankAssignment> desired_;
   std::vector<v1::RendezvousEntry> offered_;
+  std::vector<v1::RankKey> kill_;
   int64_t version_ = 1;
   bool acknowledging_ = true;
   bool forgetting_ = true;

@@ -93,7 +93,8 @@ TEST_F(RecoveryTest, Complaint03_ASilentNetworkDestroysNoJob) {
   EXPECT_EQ(h_.job(name).incidents_size(), 0);
 }
 
-TEST_F(RecoveryTest, Complaint04_AResultFromAnOutageIsTakenByTheNextCoordinator) {
+TEST_F(RecoveryTest,
+       Complaint04_AResultFromAnOutageIsTakenByTheNextCoordinator) {
   const std::string name = RunningJob();
   h_.Restart();
   w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
@@ -284,7 +285,8 @@ TEST_F(RecoveryTest, CopiesOfEndedJobsMayGo) {
   EXPECT_THAT(h_.Sync(w2_)->ended_jobs(), ElementsAre(name));
 }
 
-TEST_F(RecoveryTest, WithoutAnyGoodCheckpointTheJobBeginsAnewIfTheBudgetAllows) {
+TEST_F(RecoveryTest,
+       WithoutAnyGoodCheckpointTheJobBeginsAnewIfTheBudgetAllows) {
   const std::string name = RunningJob();
   w1_.reports = {Checkpoint(name, 1, 20)};
   w1_.ranks = {Failed(name, 1, 0, v1::CHECKPOINT_DAMAGED, h_.now),

@@ -74,8 +74,9 @@ TEST_F(HangWatchTest, Complaint01_AStoppedProcessIsNamedWhateverTheOthersDo) {
   Stand(2, absl::Seconds(29), absl::Seconds(29));
   ASSERT_TRUE(Find().has_value());
   EXPECT_EQ(Find()->rank, 2);
-  EXPECT_THAT(Find()->message,
-              HasSubstr("no sign of life for 29s: at step 5, in collective 51"));
+  EXPECT_THAT(
+      Find()->message,
+      HasSubstr("no sign of life for 29s: at step 5, in collective 51"));
 }
 
 TEST_F(HangWatchTest, AGangOfWhichOneRankMovesDoesNotHang) {

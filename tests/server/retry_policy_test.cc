@@ -42,7 +42,8 @@ TEST(RetryPolicyTest, Complaint14_OutOfMemoryDoesNotRestartForEver) {
 
 TEST(RetryPolicyTest, PreemptionIsChargedToNothing) {
   JobRecord record;
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(ChargeRetry(v1::PREEMPTED, &record));
+  for (int i = 0; i < 100; ++i)
+    EXPECT_TRUE(ChargeRetry(v1::PREEMPTED, &record));
   EXPECT_EQ(record.infrastructure_losses() + record.training_losses(), 0);
 }
 
@@ -93,8 +94,7 @@ TEST(JobCheckpointsTest, NamesWhatIsKeptAndWhoHasIt) {
   EXPECT_EQ(job.checkpoints(1).name(), "jobs/a/checkpoints/30");
   EXPECT_TRUE(NoteHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
   EXPECT_FALSE(NoteHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
-  EXPECT_THAT(job.checkpoints(1).workers(),
-              ::testing::ElementsAre("w1", "w2"));
+  EXPECT_THAT(job.checkpoints(1).workers(), ::testing::ElementsAre("w1", "w2"));
   // The first worker's disk is lost; only what is elsewhere remains.
   EXPECT_TRUE(NoteHeld("w1", {}, &job));
   ASSERT_EQ(job.checkpoints_size(), 1);

@@ -12,6 +12,7 @@
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "worker/stray_processes.h"
 
 namespace comera::worker {
 namespace {
@@ -209,6 +210,34 @@ TEST_F(RankProcessTest, DestructionKillsAndReaps) {
   processes.reset();
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
+  EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
+}
+
+// What a rank starts in a session of its own holds no slot after it.
+TEST_F(RankProcessTest, Complaint16_NothingThatARankStartedOutlivesIt) {
+  for (const bool adopts : {false, true}) {
+    RankProcesses::Options options;
+    options.mark = folder_;
+    options.adopts_orphans = adopts;
+    if (adopts) AdoptOrphans();
+    const auto processes = Start(options);
+    const RankProcesses::Id id = adopts ? 2 : 1;
+    ASSERT_OK(processes->Launch(id, Do("daemon")));
+    EXPECT_EQ(recorder_.WaitForExit(id).code, 0);
+    EXPECT_THAT(MarkedProcesses(folder_), ::testing::IsEmpty());
+    const std::string log = ReadAll(Log("daemon"));
+    const int pid = atoi(log.substr(log.rfind("daemon=") + 7).c_str());
+    ASSERT_GT(pid, 1);
+    EXPECT_NE(kill(pid, 0), 0) << log;
+  }
+}
+
+TEST_F(RankProcessTest, Complaint02_AStoppedProcessIsKilledWithinItsGrace) {
+  const auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("freeze")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  // It answers no SIGTERM.
+  processes->Stop(1, absl::Milliseconds(50));
   EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
 }
 

@@ -28,7 +28,7 @@ using Models = std::vector<v1::Artifact>;
 
 class RankTableTest : public testing::Test {
  protected:
-  RankTableTest() : table_(Slots()) {}
+  RankTableTest() : table_(Slots(), [this] { return steady_; }) {}
 
   static std::vector<v1::Slot> Slots() {
     std::vector<v1::Slot> slots(2);
@@ -81,6 +81,7 @@ class RankTableTest : public testing::Test {
     return event;
   }
 
+  absl::Time steady_ = absl::FromUnixSeconds(5);
   RankTable table_;
   bool news_ = false;
 };
@@ -232,7 +233,13 @@ TEST_F(RankTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   EXPECT_EQ(status.result().outcome(), v1::TARGET_MET);
   EXPECT_EQ(status.model().name(), "jobs/a/models/final");
   EXPECT_EQ(status.model().validation_loss(), 1.25);
+  // The job's files stay until the coordinator says that the job has ended: it
+  // may have given this attempt up, and go on with the job elsewhere.
   Answer({}, {rank});
+  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  v1::SynchronizeResponse ended;
+  ended.add_ended_jobs("jobs/a");
+  table_.OnAnswer(ended);
   EXPECT_THAT(table_.TakeFinishedJobs(), ElementsAre("jobs/a"));
 }
 
@@ -429,23 +436,142 @@ TEST_F(RankTableTest, ShutDownStopsAllAndTellsThemLost) {
   table_.OnExit(2, {}, kNow);
   const v1::SynchronizeRequest request = Request();
   EXPECT_EQ(request.ranks_size(), 2);
-  for (const v1::RankStatus& status : request.ranks()) {
-    EXPECT_EQ(status.failure().failure_class(), v1::NODE_LOST);
-  }
+  // One had its result, but not its model; the other saved and ended.
+  EXPECT_EQ(request.ranks(0).failure().failure_class(), v1::NODE_LOST);
+  EXPECT_EQ(request.ranks(1).failure().failure_class(), v1::PREEMPTED);
 }
 
 TEST_F(RankTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
-  EXPECT_THAT(table_.MeetingGangs(), IsEmpty());
+  EXPECT_THAT(table_.SpanningGangs(), IsEmpty());
+  EXPECT_FALSE(table_.AnyMeeting());
   v1::RankAssignment wide = Assignment("jobs/b", 4, 0, 1);
   wide.set_local_world_size(1);
   Answer({Assignment("jobs/a", 1, 0, 0), wide});
   Starts();
-  EXPECT_THAT(table_.MeetingGangs(),
-              ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
+  EXPECT_TRUE(table_.AnyMeeting());
   table_.OnEvent(2, Heartbeat(1));
-  EXPECT_THAT(table_.MeetingGangs(), IsEmpty());
+  EXPECT_FALSE(table_.AnyMeeting());
+  // Entries travel on: a rank may tell the others that it ends.
+  EXPECT_THAT(table_.SpanningGangs(),
+              ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
+}
+
+TEST_F(RankTableTest, Complaint01_TellsForHowLongARankStandsStill) {
+  Answer({Assignment("jobs/a", 1, 1, 0)});
+  Starts();
+  table_.OnEvent(1, Heartbeat(3));
+  for (int i = 0; i < 10; ++i) {
+    steady_ += absl::Seconds(2);
+    table_.OnEvent(1, Heartbeat(3));
+    Request();
+  }
+  EXPECT_EQ(Request().ranks(0).stalled().seconds(), 20);
+  EXPECT_EQ(Request().ranks(0).silent().seconds(), 0);
+  for (int i = 0; i < 10; ++i) {
+    steady_ += absl::Seconds(2);
+    Request();
+  }
+  EXPECT_EQ(Request().ranks(0).silent().seconds(), 20);
+  // Work beside steps is progress too.
+  v1::TrainerEvent event = Heartbeat(3);
+  event.mutable_heartbeat()->set_work(1);
+  table_.OnEvent(1, event);
+  EXPECT_EQ(Request().ranks(0).stalled().seconds(), 0);
+}
+
+// This daemon was stopped for an hour, and with it what it would have read.
+TEST_F(RankTableTest, Complaint03_OwnSilenceIsNotTheRanks) {
+  Answer({Assignment("jobs/a", 1, 1, 0)});
+  Starts();
+  table_.OnEvent(1, Heartbeat(3));
+  Request();
+  steady_ += absl::Hours(1);
+  const v1::RankStatus status = Request().ranks(0);
+  EXPECT_EQ(status.silent().seconds(), 0);
+  EXPECT_EQ(status.stalled().seconds(), 0);
+}
+
+TEST_F(RankTableTest, Complaint02_WhatHangsIsKilledOnce) {
+  const auto rank = Assignment("jobs/a", 1, 0, 0);
+  Answer({rank});
+  Starts();
+  v1::SynchronizeResponse response;
+  response.add_kill()->set_job("jobs/a");
+  response.mutable_kill(0)->set_epoch(1);
+  table_.OnAnswer(response);
+  RankTable::Actions actions = table_.Reconcile(kNow);
+  EXPECT_THAT(actions.kill, ElementsAre(1));
+  EXPECT_THAT(actions.stop, IsEmpty());
+  EXPECT_THAT(table_.Reconcile(kNow).kill, IsEmpty());
+  RankExit exit;
+  exit.signal = 9;
+  exit.log_tail = "stuck";
+  table_.OnExit(1, exit, kNow);
+  EXPECT_FALSE(Request().ranks(0).has_failure());
+  EXPECT_EQ(Request().ranks(0).log_tail(), "stuck");
+}
+
+TEST_F(RankTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.OnEvent(1, Result());
+  steady_ += absl::Seconds(29);
+  EXPECT_THAT(table_.Reconcile(kNow).kill, IsEmpty());
+  steady_ += absl::Seconds(2);
+  EXPECT_THAT(table_.Reconcile(kNow).kill, ElementsAre(1));
+  RankExit exit;
+  exit.signal = 9;
+  EXPECT_TRUE(table_.OnExit(1, exit, kNow).has_value());
+}
+
+TEST_F(RankTableTest, RanksWithoutACoordinatorSaveAndEnd) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.GiveUpCoordinator("the coordinator was not heard for 10m");
+  EXPECT_THAT(table_.Reconcile(kNow).stop, ElementsAre(1));
+  // It is back before the rank has ended, and still wants it.
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  table_.OnExit(1, {}, kNow);
+  const v1::Failure failure = Request().ranks(0).failure();
+  EXPECT_EQ(failure.failure_class(), v1::PREEMPTED);
+  EXPECT_EQ(failure.message(), "the coordinator was not heard for 10m");
+}
+
+TEST_F(RankTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheRankSaved) {
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
+  Starts();
+  table_.ShutDown();
+  table_.Reconcile(kNow);
+  table_.OnExit(1, {}, kNow);
+  RankExit killed;
+  killed.signal = 9;  // at the end of its grace
+  table_.OnExit(2, killed, kNow);
+  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::PREEMPTED);
+  EXPECT_EQ(Request().ranks(1).failure().failure_class(), v1::NODE_LOST);
+}
+
+TEST_F(RankTableTest, AMissingModelIsSentAgain) {
+  const auto rank = Assignment("jobs/a", 1, 0, 0);
+  Answer({rank});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  v1::Artifact model;
+  model.set_name("jobs/a/models/final");
+  table_.OnUpload(*uploading, Models{model}, kNow);
+  Request();
+  v1::SynchronizeResponse response;
+  *response.add_desired() = rank;
+  response.add_missing_models()->set_job("jobs/a");
+  response.mutable_missing_models(0)->set_epoch(1);
+  table_.OnAnswer(response);
+  EXPECT_EQ(table_.Reconcile(kNow).upload_again.size(), 1);
+  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::RUNNING);
+  table_.OnUpload(*uploading, Models{model}, kNow);
+  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::EXITED);
+  EXPECT_TRUE(Request().ranks(0).has_result());
 }
 
 }  // namespace

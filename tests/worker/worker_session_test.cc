@@ -486,7 +486,7 @@ TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
   EXPECT_OK(run_status_);
   const v1::RankStatus rank = Told(0);
   EXPECT_EQ(rank.phase(), v1::RankStatus::EXITED);
-  EXPECT_EQ(rank.failure().failure_class(), v1::NODE_LOST);
+  EXPECT_EQ(rank.failure().failure_class(), v1::PREEMPTED);
   // Nothing new is to be placed here.
   EXPECT_EQ(service_.state().last.slots_size(), 0);
 }

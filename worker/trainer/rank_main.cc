@@ -152,7 +152,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                              const std::vector<float>& parameters,
                              const v1::TrainingResult& result) {
     return OfFiles(Export(*data, absl::StrCat(task.work_dir(), "/model"),
-                             config, parameters, result));
+                          config, parameters, result));
   };
   options.export_target = [&](int target, const ModelConfig& config,
                               const std::vector<float>& parameters,
@@ -191,13 +191,13 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
         // Also where another rank was asked: it is no mystery why this one
         // ends.
         v1::TrainerEvent event;
-        *event.mutable_failure() = ToFailure(
-            WithFailureClass(
-                absl::CancelledError(absl::StrCat(
-                    "stopped as asked, after a checkpoint at step ",
-                    (*trainer)->progress().step)),
-                v1::PREEMPTED),
-            task.epoch(), task.rank());
+        *event.mutable_failure() =
+            ToFailure(WithFailureClass(
+                          absl::CancelledError(absl::StrCat(
+                              "stopped as asked, after a checkpoint at step ",
+                              (*trainer)->progress().step)),
+                          v1::PREEMPTED),
+                      task.epoch(), task.rank());
         events(event);
       }
     }

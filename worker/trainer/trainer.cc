@@ -152,8 +152,7 @@ absl::Status Trainer::RunValidation() {
   RETURN_IF_ERROR(PlanFor(phases_.last()));
   ASSIGN_OR_RETURN(progress_.validation,
                    Validate(*options_.data, ValidationSamples(), device_state(),
-                            *plan_, options_.communicator,
-                            options_.activity));
+                            *plan_, options_.communicator, options_.activity));
   progress_.validation.step = progress_.step;
   if (!std::isfinite(progress_.validation.loss)) {
     return NotFinite(progress_.step, "validation loss",

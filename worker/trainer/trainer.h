@@ -130,8 +130,8 @@ struct RunEnd {
 // Errors carry their class (failure.h): NAN_LOSS names the step; others come
 // from the data, the backend, the communicator and the exporter. A checkpoint
 // that cannot be written is an incident, and training goes on; so is a damaged
-// one that is passed over. CHECKPOINT_DAMAGED: there are some, and none is good.
-// DATA: the samples are not those that the checkpoint was trained on.
+// one that is passed over. CHECKPOINT_DAMAGED: there are some, and none is
+// good. DATA: the samples are not those that the checkpoint was trained on.
 class Trainer {
  public:
   // InvalidArgument: spec, or initial weights that do not fit it. DataLoss:

@@ -143,10 +143,10 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
       TrainingState state = std::move((*loaded)->state);
       for (const std::string& line : (*loaded)->damaged) {
         options_.log(absl::StrCat("damaged checkpoint passed over: ", line));
-        EmitIncident(v1::CHECKPOINT_DAMAGED,
-                     absl::StrCat("damaged checkpoint passed over: ", line,
-                                  "; going on from step ",
-                                  state.progress.step));
+        EmitIncident(
+            v1::CHECKPOINT_DAMAGED,
+            absl::StrCat("damaged checkpoint passed over: ", line,
+                         "; going on from step ", state.progress.step));
       }
       RETURN_IF_ERROR(CheckData(state));
       return state;

@@ -7,8 +7,8 @@
 #include "kernels/backend.h"
 #include "worker/collective/communicator.h"
 #include "worker/trainer/data/training_data.h"
-#include "worker/trainer/model_plan.h"
 #include "worker/trainer/heartbeat.h"
+#include "worker/trainer/model_plan.h"
 #include "worker/trainer/training_state.h"
 
 namespace comera::trainer {
@@ -20,8 +20,8 @@ namespace comera::trainer {
 // On the way the ranks compare their parameters. Internal: they differ, so what
 // the gang computes is no longer training. DataLoss: no labels at all.
 // Of click logs, every rank's scores travel to all, for the AUC.
-// communicator may be null (one rank), activity, where batches are counted, too;
-// the result's step is not set.
+// communicator may be null (one rank), activity, where batches are counted,
+// too; the result's step is not set.
 absl::StatusOr<ValidationResult> Validate(
     const TrainingData& data, int64_t samples,
     const kernels::StepState* device_state, ModelPlan& plan,

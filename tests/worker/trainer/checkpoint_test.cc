@@ -125,6 +125,39 @@ TEST(CheckpointTest, KeepsAtLeastTwo) {
   EXPECT_THAT(disk.files, SizeIs(2));
 }
 
+TEST(CheckpointTest, SnapshotsAreGoneOnFromAndGiveWay) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  for (int64_t step : {13, 16, 19}) {
+    ASSERT_OK(store.SaveSnapshot(MakeState(step)));
+  }
+  // The newest two, and the checkpoint.
+  EXPECT_THAT(disk.files, SizeIs(3));
+  ASSERT_OK_AND_ASSIGN(auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 19);
+  // One that was torn by a crash of the machine is passed over.
+  disk.files["step-000000000019.snapshot"].resize(100);
+  ASSERT_OK_AND_ASSIGN(loaded, store.LoadNewest("spec-a"));
+  EXPECT_EQ(loaded->state.progress.step, 16);
+  EXPECT_THAT(loaded->damaged, SizeIs(1));
+  ASSERT_OK(store.Save(MakeState(20)));
+  EXPECT_THAT(disk.files, SizeIs(2));
+}
+
+// A run that began anew must not be outlived by what it did not go on from.
+TEST(CheckpointTest, WhatIsNewerThanTheRunGoes) {
+  FakeDisk disk;
+  disk.files["step-000000000500.checkpoint"] = "damaged";
+  disk.files["step-000000000600.checkpoint"] = "damaged";
+  disk.files["step-000000000610.snapshot"] = "damaged";
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_EQ(disk.files.size(), 1u);
+  EXPECT_EQ(disk.files.begin()->first, "step-000000000010.checkpoint");
+}
+
 TEST(CheckpointTest, LeftoversOfAKilledWriterGo) {
   FakeDisk disk;
   disk.files["step-000000000010.checkpoint.tmp.4711.0"] = "half";

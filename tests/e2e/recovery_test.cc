@@ -1,0 +1,243 @@
+// Failures of a gang across workers: what is lost, and how long it takes until
+// it trains again.
+#include <signal.h>
+
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "nlohmann/json.hpp"
+#include "tests/e2e/process.h"
+#include "tests/e2e/tiny_job.h"
+
+namespace comera::e2e {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr absl::Duration kBound = absl::Seconds(90);
+
+int64_t Number(const Json& json, const char* field) {
+  if (!json.contains(field)) return 0;
+  return json[field].is_string() ? std::stoll(json[field].get<std::string>())
+                                 : json[field].get<int64_t>();
+}
+
+// A coordinator, three workers with a slot each, and a job of two ranks.
+class RecoveryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(
+        ::testing::TempDir(), "/recovery-",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    ASSERT_OK_AND_ASSIGN(job_, WriteTinyJob(folder_));
+    StartServer("127.0.0.1:0");
+    ASSERT_TRUE(WaitForFile(folder_, "port", kBound));
+    ASSERT_OK_AND_ASSIGN(address_, ReadFile(folder_ + "/port"));
+    for (int i = 0; i < 3; ++i) workers_.push_back(StartWorker(i));
+  }
+
+  void StartServer(const std::string& listen) {
+    server_ = std::make_unique<Process>(
+        std::vector<std::string>{
+            Binary("server/comera-server"), absl::StrCat("--listen=", listen),
+            "--stall_after=10s", absl::StrCat("--data_dir=", folder_, "/s"),
+            absl::StrCat("--port_file=", folder_, "/port")},
+        folder_ + "/server.log");
+  }
+
+  std::unique_ptr<Process> StartWorker(int i) {
+    return std::make_unique<Process>(
+        std::vector<std::string>{
+            Binary("worker/comera-worker"), absl::StrCat("--server=", address_),
+            absl::StrCat("--name=w", i),
+            absl::StrCat("--address=127.0.0.", 2 + i), "--slots=1",
+            absl::StrCat("--data_dir=", folder_, "/w", i),
+            absl::StrCat("--trainer=",
+                         Binary("worker/trainer/comera-trainer"))},
+        absl::StrCat(folder_, "/w", i, ".log"));
+  }
+
+  // With so many early steps; the targets are met at once after them.
+  void Submit(int early_steps) {
+    client_ = std::make_unique<Process>(
+        std::vector<std::string>{
+            Binary("client/comera"), "submit", job_, "--watch", "-o", "json",
+            "--server", address_, "--set",
+            absl::StrCat("objective.early.steps=", early_steps), "--set",
+            "objective.late.target_loss=9", "--set",
+            "objective.late.target_ratio=1", "--set",
+            "checkpoint.every_steps=200", "--set",
+            "training.validate_every_steps=1000"},
+        folder_ + "/client.log");
+  }
+
+  // Takes one event; false: there are no more.
+  bool ReadEvent() {
+    const auto line = client_->ReadLine(kBound);
+    if (!line) return false;
+    const Json event = Json::parse(*line, nullptr, false);
+    EXPECT_TRUE(event.is_object()) << *line;
+    if (!event.is_object()) return true;
+    if (event.contains("spec")) name_ = event.value("name", name_);
+    if (event.contains("job") && event["job"].is_string()) {
+      name_ = event["job"].get<std::string>();
+    }
+    epoch_ = std::max(epoch_, Number(event, "epoch"));
+    if (event.contains("run_info")) {
+      resumed_from_ = Number(event["run_info"], "resumed_from_step");
+    }
+    if (event.contains("metrics")) {
+      step_ = Number(event["metrics"], "step");
+    }
+    if (event.contains("incident")) incident_ = event["incident"];
+    if (event.contains("state_change")) {
+      state_ = event["state_change"].value("state", "");
+      reason_ = event["state_change"].value("reason", "");
+    }
+    return true;
+  }
+
+  void ReadUntil(const std::function<bool()>& holds) {
+    while (!holds()) ASSERT_TRUE(ReadEvent()) << Logs();
+  }
+
+  // The worker with this rank, and the rank's process.
+  struct Place {
+    int worker = -1;
+    pid_t pid = 0;
+  };
+  Place Find(int rank) {
+    for (int i = 0; i < 3; ++i) {
+      for (pid_t pid : Children(workers_[i]->pid(), "comera-trainer")) {
+        const auto environment =
+            ReadFile(absl::StrCat("/proc/", pid, "/environ"));
+        if (environment.ok() &&
+            absl::StrContains(*environment,
+                              absl::StrCat(std::string(1, '\0'), "RANK=", rank,
+                                           std::string(1, '\0')))) {
+          return {i, pid};
+        }
+      }
+    }
+    ADD_FAILURE() << "no rank " << rank;
+    return {};
+  }
+
+  void Cancel() {
+    Process cancel(
+        {Binary("client/comera"), "cancel", name_, "--server", address_},
+        folder_ + "/client.log");
+    EXPECT_EQ(cancel.Wait(kBound), 0) << Logs();
+  }
+
+  std::string Logs() {
+    std::string all;
+    for (const char* name : {"server", "client", "w0", "w1", "w2"}) {
+      const auto text = ReadFile(absl::StrCat(folder_, "/", name, ".log"));
+      if (text.ok()) {
+        absl::StrAppend(
+            &all, "--- ", name, "\n",
+            text->substr(text->size() - std::min<size_t>(text->size(), 4000)));
+      }
+    }
+    return all;
+  }
+
+  std::string folder_, job_, address_, name_, state_, reason_;
+  int64_t epoch_ = 0, step_ = 0, resumed_from_ = 0;
+  Json incident_ = Json::object();
+  std::unique_ptr<Process> server_, client_;
+  std::vector<std::unique_ptr<Process>> workers_;
+};
+
+TEST_F(RecoveryTest, AKilledWorkerCostsAFewStepsAndSeconds) {
+  Submit(1000000);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= 330; }));
+  const Place first = Find(0);
+  ASSERT_GE(first.worker, 0);
+  const int64_t last = step_;
+  const absl::Time killed = absl::Now();
+  ASSERT_EQ(::kill(workers_[first.worker]->pid(), SIGKILL), 0);
+  // The other rank sees a broken collective before.
+  ASSERT_NO_FATAL_FAILURE(ReadUntil(
+      [&] { return incident_.value("failure_class", "") == "NODE_LOST"; }));
+  const absl::Time detected = absl::Now();
+  step_ = 0;
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return epoch_ == 2 && step_ > 0; }));
+  const absl::Time training = absl::Now();
+  std::cout << "detected after " << detected - killed << ", training again "
+            << training - detected << " later, last step told " << last
+            << ", resumed from " << resumed_from_ << std::endl;
+  EXPECT_LT(detected - killed, absl::Seconds(15));
+  EXPECT_LT(training - detected, absl::Seconds(10));
+  // Not from the checkpoint of step 200, which went with the worker.
+  EXPECT_GT(resumed_from_, 200);
+  ASSERT_NO_FATAL_FAILURE(Cancel());
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return state_ == "CANCELLED"; }));
+  // Complaint 16: no process is left.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Children(workers_[i]->pid(), "comera-trainer").empty());
+  }
+}
+
+TEST_F(RecoveryTest, Complaint01_AStoppedRankIsNamedAndReplaced) {
+  Submit(1000000);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= 60; }));
+  const Place stuck = Find(1);
+  ASSERT_GT(stuck.pid, 0);
+  const absl::Time stopped = absl::Now();
+  ASSERT_EQ(::kill(stuck.pid, SIGSTOP), 0);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return !incident_.empty(); }));
+  std::cout << "named " << absl::Now() - stopped << " after it was stopped ("
+            << "stall_after=10s): " << incident_.value("message", "")
+            << std::endl;
+  EXPECT_EQ(incident_.value("failure_class", ""), "COLLECTIVE_HANG");
+  EXPECT_EQ(Number(incident_, "rank"), 1);
+  EXPECT_TRUE(absl::StrContains(incident_.value("message", ""), "collective"));
+  EXPECT_TRUE(WaitUntilGone(stuck.pid, absl::Seconds(20)));
+  step_ = 0;
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return epoch_ == 2 && step_ > 0; }));
+  EXPECT_GT(resumed_from_, 0);
+  ASSERT_NO_FATAL_FAILURE(Cancel());
+}
+
+TEST_F(RecoveryTest, Complaint03_AJobFinishesWhileTheCoordinatorIsAway) {
+  Submit(600);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= 50; }));
+  const Place first = Find(0), second = Find(1);
+  ASSERT_EQ(::kill(server_->pid(), SIGKILL), 0);
+  ASSERT_TRUE(server_->Wait(kBound).has_value());
+  // Both ranks train to the end without it.
+  EXPECT_TRUE(WaitUntilGone(first.pid, kBound)) << Logs();
+  EXPECT_TRUE(WaitUntilGone(second.pid, kBound)) << Logs();
+  StartServer(address_);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return state_ == "SUCCEEDED"; }));
+  EXPECT_EQ(epoch_, 1);
+  EXPECT_TRUE(incident_.empty()) << incident_;
+}
+
+TEST_F(RecoveryTest, Complaint13_APreemptionNoticeLosesNoStep) {
+  Submit(1000000);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= 60; }));
+  const Place first = Find(0);
+  ASSERT_EQ(::kill(workers_[first.worker]->pid(), SIGTERM), 0);
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return epoch_ == 2; }));
+  const int64_t last = step_;
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return resumed_from_ > 0; }));
+  EXPECT_GE(resumed_from_, last);
+  EXPECT_EQ(incident_.value("failure_class", ""), "PREEMPTED") << incident_;
+  ASSERT_NO_FATAL_FAILURE(Cancel());
+}
+
+}  // namespace
+}  // namespace comera::e2e

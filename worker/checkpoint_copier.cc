@@ -1,0 +1,108 @@
+#include "worker/checkpoint_copier.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "glog/logging.h"
+
+namespace comera::worker {
+
+std::string DurableFolder(const std::string& job) {
+  return absl::StrCat("checkpoints/", job.substr(job.rfind('/') + 1));
+}
+
+CheckpointCopier::CheckpointCopier(const Options& options, PeerClient* peers,
+                                   ArtifactStore* store, OnDurable on_durable)
+    : options_(options),
+      peers_(peers),
+      store_(store),
+      on_durable_(std::move(on_durable)),
+      thread_([this] { Loop(); }) {}
+
+CheckpointCopier::~CheckpointCopier() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void CheckpointCopier::Add(Task task) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (task.durable && store_ != nullptr) durable_[task.job] = task;
+  if (!task.replicas.empty()) copies_[task.job] = std::move(task);
+  changed_.notify_all();
+}
+
+void CheckpointCopier::Forget(const std::string& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  durable_.erase(job);
+  copies_.erase(job);
+  changed_.notify_all();
+}
+
+bool CheckpointCopier::Flush(absl::Duration timeout) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout), [this] {
+    return !busy_ && durable_.empty() && copies_.empty();
+  });
+}
+
+void CheckpointCopier::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    busy_ = false;
+    changed_.notify_all();
+    changed_.wait(lock, [this] {
+      return ending_ || !durable_.empty() || !copies_.empty();
+    });
+    if (ending_) return;
+    busy_ = true;
+    // Memory first: it is what a lost machine asks for within seconds.
+    auto& queue = copies_.empty() ? durable_ : copies_;
+    Task task = std::move(queue.begin()->second);
+    queue.erase(queue.begin());
+    if (&queue == &copies_) {
+      task.durable = false;
+    } else {
+      task.replicas.clear();
+    }
+    lock.unlock();
+    Copy(task);
+    lock.lock();
+  }
+}
+
+void CheckpointCopier::Copy(const Task& task) {
+  const absl::StatusOr<std::string> contents = ReadFile(task.path);
+  // It may have made room for a newer one by now.
+  if (!contents.ok() || !IsWhole(*contents)) return;
+  for (const std::string& address : task.replicas) {
+    const absl::Status status =
+        peers_->Put(address, task.job, task.name, *contents, options_.timeout);
+    LOG_IF(WARNING, !status.ok())
+        << "checkpoint not copied job=" << task.job
+        << " step=" << task.name.step << " to=" << address << " " << status;
+  }
+  if (!task.durable) return;
+  const std::string folder = DurableFolder(task.job);
+  const absl::Status status =
+      store_->Put(absl::StrCat(folder, "/", ToFileName(task.name)), *contents);
+  if (!status.ok()) {
+    LOG(WARNING) << "checkpoint not durable job=" << task.job
+                 << " step=" << task.name.step << " " << status;
+    return;
+  }
+  on_durable_(task);
+  const auto names = store_->List(folder);
+  if (!names.ok()) return;
+  const size_t keep = std::max(2, task.keep);
+  for (size_t i = 0; i + keep < names->size(); ++i) {
+    (void)store_->Delete(absl::StrCat(folder, "/", (*names)[i]));
+  }
+}
+
+}  // namespace comera::worker
