@@ -155,6 +155,7 @@ absl::Status ComeraServer::Serve() {
   worker_ = std::make_unique<WorkerService>(host_.get(), access_.get());
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
                                                access_.get());
+  models_ = std::make_unique<ModelService>(host_.get(), access_.get());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -170,6 +171,7 @@ absl::Status ComeraServer::Serve() {
     sweep_service_ =
         std::make_unique<SweepService>(sweeps_.get(), access_.get());
     builder.RegisterService(sweep_service_.get());
+    builder.RegisterService(models_.get());
   } else {
     builder.RegisterCallbackGenericService(leader_only_.get());
   }

@@ -16,6 +16,7 @@
 #include "server/follower_access.h"
 #include "server/id_source.h"
 #include "server/leader_hint.h"
+#include "server/model_service.h"
 #include "server/queue_service.h"
 #include "server/sqlite_job_store.h"
 #include "server/sweep_host.h"
@@ -99,6 +100,7 @@ class ComeraServer {
   std::unique_ptr<FollowerAccess> follower_access_;
   std::unique_ptr<LeaderOnlyService> leader_only_;
   std::unique_ptr<DatasetService> datasets_;
+  std::unique_ptr<ModelService> models_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

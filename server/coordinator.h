@@ -121,6 +121,11 @@ class Coordinator {
                                  const std::string& reason, absl::Time now,
                                  Effects* effects);
 
+  // Forgets a finished job's model. NotFound; FailedPrecondition: the job has
+  // not finished.
+  absl::StatusOr<v1::Job> RemoveModel(const std::string& name, absl::Time now,
+                                      Effects* effects);
+
   // Takes a worker's report. The answer comes as a SynchronizeReply for `call`,
   // now or, while there is no news, from a later operation. `log_acks` go into
   // it as they are.

@@ -87,6 +87,14 @@ std::shared_ptr<const v1::Job> JobDirectory::Get(
   return entry != nullptr ? entry->job : nullptr;
 }
 
+void JobDirectory::ForEachNewest(
+    int64_t serial, const std::function<bool(const Entry&)>& visit) const {
+  auto it = by_serial_.upper_bound(serial);
+  while (it != by_serial_.begin()) {
+    if (!visit(*Find((--it)->second))) return;
+  }
+}
+
 absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(
     const v1::ListJobsRequest& request, const Filter& visible) const {
   if (request.page_size() < 0 || request.page_size() > kMaxPage) {

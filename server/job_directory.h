@@ -37,6 +37,9 @@ class JobDirectory {
   std::shared_ptr<const v1::Job> Get(const std::string& name) const;
 
   void ForEach(const std::function<void(const v1::Job&)>& visit) const;
+  // Newest first, from the job of this serial on, until `visit` says false.
+  void ForEachNewest(int64_t serial,
+                     const std::function<bool(const Entry&)>& visit) const;
 
   // Whether the asker may see the job.
   using Filter = std::function<bool(const v1::Job&)>;

@@ -37,6 +37,11 @@ struct Flags {
   std::string node_lost_after = "60s";
   std::string reattach_grace = "60s";
   std::string stall_after = "28s";
+  int64_t dataset_quota_bytes =
+      comera::server::BlobStore::Options().quota_bytes;
+  int64_t max_dataset_bytes = comera::server::ManifestLimits().max_bytes;
+  int64_t max_dataset_file_bytes =
+      comera::server::BlobStore::Options().max_blob_bytes;
   bool insecure_allow_remote = false;
   bool print_config = false;
 };
@@ -87,6 +92,18 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "for five steps if that is longer")
       ->capture_default_str()
       ->check(CheckDuration);
+  app.add_option("--dataset_quota_bytes", flags.dataset_quota_bytes,
+                 "Bytes of all uploaded datasets together, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max_dataset_bytes", flags.max_dataset_bytes,
+                 "Bytes of one version of a dataset, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max_dataset_file_bytes", flags.max_dataset_file_bytes,
+                 "Bytes of one file of a dataset, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_flag("--insecure_allow_remote", flags.insecure_allow_remote,
                "Listen beyond this machine although there is no TLS yet");
   app.add_flag("--print-config", flags.print_config,
@@ -102,6 +119,9 @@ void PrintConfig(const Flags& flags) {
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
             << "\nstall_after=" << flags.stall_after
+            << "\ndataset_quota_bytes=" << flags.dataset_quota_bytes
+            << "\nmax_dataset_bytes=" << flags.max_dataset_bytes
+            << "\nmax_dataset_file_bytes=" << flags.max_dataset_file_bytes
             << "\ninsecure_allow_remote="
             << (flags.insecure_allow_remote ? "true" : "false") << "\n";
 }
@@ -158,6 +178,9 @@ int Serve(const Flags& flags) {
   options.data_dir = flags.data_dir;
   options.insecure_allow_remote = flags.insecure_allow_remote;
   options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
+  options.datasets.blobs.quota_bytes = flags.dataset_quota_bytes;
+  options.datasets.blobs.max_blob_bytes = flags.max_dataset_file_bytes;
+  options.datasets.limits.max_bytes = flags.max_dataset_bytes;
   options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
   if (flags.store != "sqlite") return ServeNode(flags, options, signals);
   comera::server::RandomIdSource ids;
