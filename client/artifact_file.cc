@@ -1,6 +1,7 @@
 #include "client/artifact_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,42 +32,80 @@ absl::Status ErrnoStatus(const std::string& path, const char* what) {
 
 absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> ArtifactFileWriter::Create(
     const std::string& path, const v1::ArtifactFile& expected) {
-  // The process id keeps two downloads to one place apart.
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".part");
+  // Named by the contents: a part is only ever continued with the same bytes.
+  // What the server calls a checksum may be anything.
+  Sha256Stream name;
+  name.Add(expected.sha256());
+  const std::string temporary =
+      absl::StrCat(path, ".", name.Finish().substr(0, 16), ".part");
   const int descriptor =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+      open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor < 0) return ErrnoStatus(temporary, "cannot create");
-  return std::unique_ptr<ArtifactFileWriter>(
-      new ArtifactFileWriter(path, expected, descriptor));
+  std::unique_ptr<ArtifactFileWriter> writer(
+      new ArtifactFileWriter(path, temporary, expected, descriptor));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    writer->part_ = Part::kOfAnother;
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": another download of it is going on"));
+  }
+  if (absl::Status status = writer->ReadPart(); !status.ok()) return status;
+  return writer;
 }
 
-ArtifactFileWriter::ArtifactFileWriter(std::string path,
+ArtifactFileWriter::ArtifactFileWriter(std::string path, std::string temporary,
                                        const v1::ArtifactFile& expected,
                                        int descriptor)
     : path_(std::move(path)),
-      temporary_path_(absl::StrCat(path_, ".", getpid(), ".part")),
+      temporary_path_(std::move(temporary)),
       expected_(expected),
       descriptor_(descriptor) {}
 
 ArtifactFileWriter::~ArtifactFileWriter() {
   if (descriptor_ < 0) return;
+  if (part_ == Part::kUseless || (part_ == Part::kKept && size_ == 0)) {
+    unlink(temporary_path_.c_str());
+  }
   close(descriptor_);
-  unlink(temporary_path_.c_str());
+}
+
+absl::Status ArtifactFileWriter::ReadPart() {
+  std::string data(1 << 20, '\0');
+  while (true) {
+    const ssize_t count = read(descriptor_, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(temporary_path_, "cannot read");
+    if (count == 0) break;
+    sha256_.Add(std::string_view(data.data(), count));
+    size_ += count;
+  }
+  if (size_ <= expected_.size_bytes()) return absl::OkStatus();
+  // No part of this file.
+  size_ = 0;
+  sha256_ = Sha256Stream();
+  if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) != 0) {
+    return ErrnoStatus(temporary_path_, "cannot empty");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArtifactFileWriter::Useless(const absl::Status& why) {
+  part_ = Part::kUseless;
+  return why;
 }
 
 absl::Status ArtifactFileWriter::Append(int64_t offset,
                                         const std::string& data) {
   const int64_t count = data.size();
   if (offset < 0 || offset > size_) {
-    return absl::DataLossError(absl::StrCat(expected_.path(), ": bytes from ",
-                                            offset, " came after ", size_));
+    return Useless(absl::DataLossError(absl::StrCat(
+        expected_.path(), ": bytes from ", offset, " came after ", size_)));
   }
   const int64_t known = size_ - offset;
   if (known >= count) return absl::OkStatus();
   if (offset + count > expected_.size_bytes()) {
-    return absl::DataLossError(absl::StrCat(expected_.path(),
-                                            ": more than the announced ",
-                                            expected_.size_bytes(), " bytes"));
+    return Useless(absl::DataLossError(
+        absl::StrCat(expected_.path(), ": more than the announced ",
+                     expected_.size_bytes(), " bytes")));
   }
   const char* next = data.data() + known;
   int64_t left = count - known;
@@ -75,7 +114,9 @@ absl::Status ArtifactFileWriter::Append(int64_t offset,
   while (left > 0) {
     const ssize_t written = write(descriptor_, next, left);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(temporary_path_, "cannot write");
+    if (written < 0) {
+      return Useless(ErrnoStatus(temporary_path_, "cannot write"));
+    }
     next += written;
     left -= written;
   }
@@ -84,15 +125,15 @@ absl::Status ArtifactFileWriter::Append(int64_t offset,
 
 absl::Status ArtifactFileWriter::Finish() {
   if (size_ != expected_.size_bytes()) {
-    return absl::DataLossError(absl::StrCat(expected_.path(), ": ", size_,
-                                            " bytes in place of ",
-                                            expected_.size_bytes()));
+    return Useless(absl::DataLossError(
+        absl::StrCat(expected_.path(), ": ", size_, " bytes in place of ",
+                     expected_.size_bytes())));
   }
   const std::string sha256 = sha256_.Finish();
   if (sha256 != expected_.sha256()) {
-    return absl::DataLossError(absl::StrCat(expected_.path(), ": checksum ",
-                                            sha256, " in place of ",
-                                            expected_.sha256()));
+    return Useless(absl::DataLossError(
+        absl::StrCat(expected_.path(), ": checksum ", sha256, " in place of ",
+                     expected_.sha256())));
   }
   if (fsync(descriptor_) != 0) {
     return ErrnoStatus(temporary_path_, "cannot sync");

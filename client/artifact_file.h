@@ -14,11 +14,12 @@
 namespace comera::client {
 
 // Writes a temporary file beside `path`, checks it against what was announced,
-// and renames it. Without a successful Finish nothing is left behind. Not
-// thread-safe.
+// and renames it. What a broken download left is continued; only what turns out
+// to be of no use is removed. Not thread-safe.
 class ArtifactFileWriter {
  public:
-  // Unavailable: the file cannot be created.
+  // Unavailable: the file cannot be created. FailedPrecondition: another
+  // process downloads the same to there.
   static absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> Create(
       const std::string& path, const v1::ArtifactFile& expected);
   ~ArtifactFileWriter();
@@ -34,13 +35,19 @@ class ArtifactFileWriter {
   absl::Status Finish();
 
  private:
-  ArtifactFileWriter(std::string path, const v1::ArtifactFile& expected,
-                     int descriptor);
+  // What becomes of the temporary file without a successful Finish.
+  enum class Part { kKept, kUseless, kOfAnother };
+
+  ArtifactFileWriter(std::string path, std::string temporary,
+                     const v1::ArtifactFile& expected, int descriptor);
+  absl::Status ReadPart();
+  absl::Status Useless(const absl::Status& why);
 
   const std::string path_;
   const std::string temporary_path_;
   const v1::ArtifactFile expected_;
   int descriptor_;
+  Part part_ = Part::kKept;
   int64_t size_ = 0;
   Sha256Stream sha256_;
 };

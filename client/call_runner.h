@@ -40,6 +40,7 @@ class CallRunner {
       const std::function<StreamEnd(grpc::ClientContext*)>& stream);
 
   void Stop();
+  bool stopped() const { return stopped_.HasHappened(); }
 
  private:
   // A context that Stop() reaches, with its deadline.

@@ -49,7 +49,8 @@ void AddArgument(CLI::App* app, const Argument& argument) {
         }
       },
       argument.target);
-  if (std::holds_alternative<std::vector<std::string>*>(argument.target)) {
+  if (std::holds_alternative<std::vector<std::string>*>(argument.target) &&
+      argument.is_flag()) {
     // One value per mention, so that what follows stays an argument.
     option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
@@ -102,10 +103,11 @@ int RunCli(const std::vector<std::string>& args,
   GlobalText text;
   const std::vector<Argument> globals = GlobalArguments(&session, &text);
   std::vector<Verb> verbs = {
-      RunVerb(&session),      SubmitVerb(&session), ValidateVerb(&session),
-      DescribeVerb(&session), LsVerb(&session),     GetVerb(&session),
-      WatchVerb(&session),    LogsVerb(&session),   WaitVerb(&session),
-      CancelVerb(&session),   ModelsVerb(&session), VersionVerb(&session)};
+      RunVerb(&session),      SubmitVerb(&session),     ValidateVerb(&session),
+      DescribeVerb(&session), LsVerb(&session),         GetVerb(&session),
+      WatchVerb(&session),    LogsVerb(&session),       WaitVerb(&session),
+      CancelVerb(&session),   ModelsVerb(&session),     VersionVerb(&session),
+      DatasetsVerb(&session), CheckpointsVerb(&session)};
   verbs.push_back(CompletionVerb(&session, &verbs, &globals));
 
   CLI::App app("comera: training towards a target loss and a target size",
@@ -120,6 +122,7 @@ int RunCli(const std::vector<std::string>& args,
     for (const Argument& argument : verb.arguments) {
       AddArgument(sub, argument);
     }
+    if (!verb.examples.empty()) sub->footer("Examples:\n" + verb.examples);
   }
   const auto chosen = [&]() -> const Verb* {
     for (const Verb& verb : verbs) {

@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
   environment.err = &std::cerr;
   environment.out_is_terminal =
       isatty(STDOUT_FILENO) && Variable("TERM") != "dumb";
+  environment.err_is_terminal =
+      isatty(STDERR_FILENO) && Variable("TERM") != "dumb";
   environment.width = TerminalWidth();
   environment.server = Variable("COMERA_SERVER");
   environment.state_folder = StateFolder();

@@ -4,6 +4,8 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/message_text.h"
 #include "client/cli/text_format.h"
+#include "common/coordinator_address.h"
+#include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 
 namespace comera::client {
@@ -24,6 +26,15 @@ std::unique_ptr<TrainingClient> Session::Connect() const {
   options.attempt_timeout = timeout;
   if (verbose) Note(absl::StrCat("coordinator: ", ServerAddress()));
   return TrainingClient::Connect(ServerAddress(), options);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Session::Channel() const {
+  if (verbose) Note(absl::StrCat("coordinator: ", ServerAddress()));
+  grpc::ChannelArguments arguments;
+  const auto target = CoordinatorTarget(ServerAddress(), &arguments);
+  if (!target.ok()) return target.status();
+  return grpc::CreateCustomChannel(*target, grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 void Session::Note(const std::string& line) const {

@@ -20,6 +20,7 @@ struct Environment {
   std::ostream* err;  // notes and errors
   // Whether `out` can be updated in place, and its columns.
   bool out_is_terminal = false;
+  bool err_is_terminal = false;
   int width = 80;
   // COMERA_SERVER.
   std::string server;
@@ -39,6 +40,8 @@ class Session {
 
   // A client of the coordinator that flags and environment name.
   std::unique_ptr<TrainingClient> Connect() const;
+  // The same for other services.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Channel() const;
   std::string ServerAddress() const;
 
   // A note for people: one line on stderr.

@@ -30,6 +30,8 @@ struct Verb {
   std::vector<Argument> arguments;
   // Returns the exit code. Called after parsing, at most once.
   std::function<int()> run;
+  // Shown below the help; empty: none.
+  std::string examples = "";
 };
 
 }  // namespace comera::client

@@ -21,6 +21,8 @@ Verb LogsVerb(Session* session);
 Verb WaitVerb(Session* session);
 Verb CancelVerb(Session* session);
 Verb ModelsVerb(Session* session);
+Verb DatasetsVerb(Session* session);
+Verb CheckpointsVerb(Session* session);
 Verb VersionVerb(Session* session);
 // Knows the others by `verbs` and the global flags, which it is called with
 // once they are complete.

@@ -1,0 +1,52 @@
+// The client library's part for models and checkpoints.
+#ifndef COMERA_CLIENT_MODEL_CLIENT_H_
+#define COMERA_CLIENT_MODEL_CLIENT_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/training_client.h"
+#include "comera/v1/model_service.pb.h"
+
+namespace comera::client {
+
+// Lists, describes and deletes models. Retries, deadlines and thread safety are
+// those of TrainingClient; statuses those of model_service.proto.
+class ModelClient {
+ public:
+  ModelClient(std::shared_ptr<grpc::Channel> channel,
+              const TrainingClient::Options& options);
+  // Stops first; no call may be running.
+  ~ModelClient();
+
+  struct Filter {
+    // `jobs/{job}`; empty: all jobs.
+    std::string job;
+    // Of the job.
+    std::map<std::string, std::string> labels;
+  };
+  // Newest job first, over all pages; at most `limit` (0: all).
+  absl::StatusOr<std::vector<v1::Model>> List(const Filter& filter,
+                                              int64_t limit);
+  // With ranks per layer. `jobs/{job}/models/{model}`.
+  absl::StatusOr<v1::Model> Get(const std::string& name);
+  absl::Status Delete(const std::string& name);
+  // Of `jobs/{job}`, oldest first.
+  absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(
+      const std::string& job);
+
+  // Ends all running and later calls with Cancelled.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_MODEL_CLIENT_H_
