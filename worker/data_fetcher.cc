@@ -38,7 +38,11 @@ v1::TrainerEvent Heartbeat(const FetchProgress& progress,
 
 DataFetcher::DataFetcher(const Options& options, DatasetCache* cache,
                          BlobSource* source, Observer* observer)
-    : options_(options), cache_(cache), source_(source), observer_(observer) {}
+    : options_(options),
+      cache_(cache),
+      source_(source),
+      observer_(observer),
+      reporter_([this] { Report(); }) {}
 
 DataFetcher::~DataFetcher() {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -47,6 +51,7 @@ DataFetcher::~DataFetcher() {
   changed_.notify_all();
   lock.unlock();
   cache_->Wake();
+  reporter_.join();
   lock.lock();
   // Nobody starts one any more.
   std::vector<std::thread*> threads;
@@ -102,10 +107,11 @@ void DataFetcher::Reap() {
 }
 
 void DataFetcher::Run(Id id, Task* task) {
-  absl::StatusOr<v1::JobSpec> spec = Fetch(id, task);
+  absl::StatusOr<v1::JobSpec> spec = Fetch(task);
   bool ending = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    task->fetched = true;
     ending = ending_;
   }
   if (!ending) {
@@ -117,38 +123,47 @@ void DataFetcher::Run(Id id, Task* task) {
   task->ended = true;
 }
 
-absl::StatusOr<v1::JobSpec> DataFetcher::Fetch(Id id, Task* task) {
+// Also while nothing comes: a rank whose data are being fetched is not one that
+// is lost.
+void DataFetcher::Report() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ending_) {
+    std::vector<std::pair<Id, v1::TrainerEvent>> heartbeats;
+    for (const auto& [id, task] : tasks_) {
+      if (task->fetched) continue;
+      heartbeats.emplace_back(id, Heartbeat(task->progress, task->problem));
+    }
+    lock.unlock();
+    for (const auto& [id, event] : heartbeats) observer_->OnFetching(id, event);
+    lock.lock();
+    changed_.wait_for(lock,
+                      absl::ToChronoMilliseconds(options_.report_interval),
+                      [this] { return ending_; });
+  }
+}
+
+absl::StatusOr<v1::JobSpec> DataFetcher::Fetch(Task* task) {
   Backoff backoff(options_.min_backoff, options_.max_backoff);
-  FetchProgress progress;
   absl::Time patience = absl::Now() + options_.patience;
-  absl::Time next_report = absl::InfinitePast();
-  std::string problem;
-  const auto report = [&] {
-    if (absl::Now() < next_report) return;
-    next_report = absl::Now() + options_.report_interval;
-    observer_->OnFetching(id, Heartbeat(progress, problem));
-  };
   int64_t furthest = 0;
   while (true) {
-    report();
     absl::StatusOr<v1::JobSpec> spec = FetchDatasets(
         task->assignment.spec(), task->assignment.datasets(), cache_, source_,
         task->cancelled,
-        [&](const FetchProgress& now) {
-          progress = now;
-          if (now.done_bytes > furthest) {
-            furthest = now.done_bytes;
-            patience = absl::Now() + options_.patience;
-            problem.clear();
-          }
-          report();
+        [&](const FetchProgress& progress) {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          task->progress = progress;
+          if (progress.done_bytes <= furthest) return;
+          furthest = progress.done_bytes;
+          patience = absl::Now() + options_.patience;
+          task->problem.clear();
         },
         &task->lease);
     if (task->cancelled) return absl::CancelledError("not wanted any more");
     if (spec.ok() || !IsTransient(spec.status())) return spec;
     if (absl::Now() >= patience) return spec;
-    problem = std::string(spec.status().message());
     std::unique_lock<std::mutex> lock(mutex_);
+    task->problem = std::string(spec.status().message());
     changed_.wait_for(lock, absl::ToChronoMilliseconds(backoff.Next()),
                       [&] { return task->cancelled.load(); });
   }

@@ -17,6 +17,7 @@
 #include "comera/v1/progress.pb.h"
 #include "comera/v1/worker_service.pb.h"
 #include "worker/dataset_cache.h"
+#include "worker/dataset_view.h"
 
 namespace comera::worker {
 
@@ -33,15 +34,16 @@ class DataFetcher {
     absl::Duration patience = absl::Minutes(10);
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(5);
-    // Between two signs of progress.
+    // Between two heartbeats.
     absl::Duration report_interval = absl::Seconds(1);
   };
 
-  // Called on the fetch's thread, without a lock held.
+  // Called on threads of the fetcher, without a lock held.
   class Observer {
    public:
     virtual ~Observer() = default;
-    // A heartbeat of the rank, which is not there yet.
+    // A heartbeat of the rank, which is not there yet, in regular intervals;
+    // perhaps one more right after OnFetched.
     virtual void OnFetching(Id id, const v1::TrainerEvent& heartbeat) = 0;
     // The spec with local paths; the last call for the id. Cancelled: nobody
     // wants the rank any more. NotFound, InvalidArgument, DataLoss: the data's
@@ -65,7 +67,11 @@ class DataFetcher {
     explicit Task(DatasetCache* cache) : lease(cache) {}
     v1::RankAssignment assignment;
     std::atomic<bool> cancelled{false};
-    // Guarded by mutex_: its data are not needed; its thread does nothing more.
+    // Guarded by mutex_: how far it is, and what keeps it; its fetch is over,
+    // its data are not needed, its thread does nothing more.
+    FetchProgress progress;
+    std::string problem;
+    bool fetched = false;
     bool released = false;
     bool ended = false;
     DatasetCache::Lease lease;
@@ -73,7 +79,8 @@ class DataFetcher {
   };
 
   void Run(Id id, Task* task);
-  absl::StatusOr<v1::JobSpec> Fetch(Id id, Task* task);
+  void Report();
+  absl::StatusOr<v1::JobSpec> Fetch(Task* task);
   // Joins and forgets tasks that ended and are not needed.
   void Reap();
 
@@ -85,6 +92,7 @@ class DataFetcher {
   std::condition_variable changed_;
   std::map<Id, std::unique_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread reporter_;  // Last: starts when all else is there.
 };
 
 }  // namespace comera::worker

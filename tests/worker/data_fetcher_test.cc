@@ -31,7 +31,7 @@ class DataFetcherTest : public ::testing::Test, public DataFetcher::Observer {
     options.min_free_bytes = 0;
     cache_ = *DatasetCache::Open(folder_, options);
     options_.min_backoff = options_.max_backoff = absl::Milliseconds(1);
-    options_.report_interval = absl::ZeroDuration();
+    options_.report_interval = absl::Milliseconds(1);
     Start();
   }
   ~DataFetcherTest() override {
@@ -106,8 +106,18 @@ TEST_F(DataFetcherTest, PathsBecomeLocal) {
   EXPECT_EQ(spec.data().jsonl().validation(), "/local/file");
   // Only what is needed: the list of files and one file.
   EXPECT_EQ(source_.offsets().size(), 2);
+}
+
+TEST_F(DataFetcherTest, TellsHowFarItIsAlsoWhileNothingComes) {
+  source_.Close();
+  fetcher_->Start(1, Assignment({{"t", "data"}}, "datasets/d/t"));
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return heartbeats_.size() >= 3; });
   EXPECT_EQ(heartbeats_.back().stage(), v1::PREPARING);
   EXPECT_THAT(heartbeats_.back().activity(), HasSubstr("fetching data"));
+  lock.unlock();
+  source_.Open();
+  EXPECT_OK(Wait(1));
 }
 
 TEST_F(DataFetcherTest, AFolderBringsAllBelowIt) {
