@@ -24,24 +24,34 @@ std::string LeaderOf(const grpc::Status& status) {
     if (leader == info.metadata().end()) continue;
     // host:port and nothing that gRPC would take for another kind of target.
     const std::string& address = leader->second;
-    const bool sane =
-        address.size() <= kMaxAddress &&
-        address.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "0123456789.-_:[]") == std::string::npos;
+    const bool sane = address.size() <= kMaxAddress &&
+                      address.find_first_not_of(
+                          "abcdefghijklmnopqrstuvwxyz"
+                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                          "0123456789.-_:[]") == std::string::npos;
     return sane ? address : "";
   }
   return "";
 }
 
+LeaderStub::Leader LeaderStub::MakeLeader(
+    std::shared_ptr<grpc::Channel> channel) {
+  return {channel, v1::TrainingService::NewStub(channel)};
+}
+
 LeaderStub::LeaderStub(std::shared_ptr<grpc::Channel> channel, Connect connect)
-    : first_(v1::TrainingService::NewStub(std::move(channel))),
+    : first_(MakeLeader(std::move(channel))),
       connect_(std::move(connect)),
       current_(first_) {}
 
 std::shared_ptr<v1::TrainingService::Stub> LeaderStub::Get() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return current_;
+  return current_.stub;
+}
+
+std::shared_ptr<grpc::Channel> LeaderStub::Channel() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return current_.channel;
 }
 
 void LeaderStub::Seen(const grpc::Status& status) {
@@ -51,9 +61,7 @@ void LeaderStub::Seen(const grpc::Status& status) {
   }
   const std::string leader = LeaderOf(status);
   const std::lock_guard<std::mutex> lock(mutex_);
-  current_ = leader.empty()
-                 ? first_
-                 : v1::TrainingService::NewStub(connect_(leader));
+  current_ = leader.empty() ? first_ : MakeLeader(connect_(leader));
 }
 
 }  // namespace comera::client

@@ -23,22 +23,30 @@ std::string LeaderOf(const grpc::Status& status);
 //   leader.Seen(stub->GetJob(...));
 class LeaderStub {
  public:
-  using Connect = std::function<std::shared_ptr<grpc::Channel>(
-      const std::string& address)>;
+  using Connect =
+      std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
 
   // Without `connect` it stays with `channel`.
   LeaderStub(std::shared_ptr<grpc::Channel> channel, Connect connect);
 
   // For one call.
   std::shared_ptr<v1::TrainingService::Stub> Get() const;
+  // The same, for stubs of other services.
+  std::shared_ptr<grpc::Channel> Channel() const;
   // How that call ended.
   void Seen(const grpc::Status& status);
 
  private:
-  const std::shared_ptr<v1::TrainingService::Stub> first_;
+  struct Leader {
+    std::shared_ptr<grpc::Channel> channel;
+    std::shared_ptr<v1::TrainingService::Stub> stub;
+  };
+  static Leader MakeLeader(std::shared_ptr<grpc::Channel> channel);
+
+  const Leader first_;
   const Connect connect_;
   mutable std::mutex mutex_;
-  std::shared_ptr<v1::TrainingService::Stub> current_;  // guarded by mutex_
+  Leader current_;  // guarded by mutex_
 };
 
 }  // namespace comera::client

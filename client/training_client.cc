@@ -8,8 +8,9 @@
 #include "client/artifact_file.h"
 #include "client/call_runner.h"
 #include "client/leader_stub.h"
-#include "common/coordinator_address.h"
+#include "comera/v1/backup_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
+#include "common/coordinator_address.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
 
@@ -260,6 +261,43 @@ absl::Status TrainingClient::DownloadArtifact(const std::string& artifact,
       }));
   RETURN_IF_ERROR(write_status);
   return writer->Finish();
+}
+
+absl::Status TrainingClient::CreateBackup(const std::string& path) {
+  absl::Status write_status;
+  RETURN_IF_ERROR(impl_->runner().Stream(
+      absl::InfiniteFuture(), [&](grpc::ClientContext* context) {
+        // Each try is a copy of its own moment.
+        std::unique_ptr<ArtifactFileWriter> writer;
+        const auto stub = v1::BackupService::NewStub(impl_->stub().Channel());
+        auto reader = stub->CreateBackup(context, v1::CreateBackupRequest());
+        CallRunner::StreamEnd end;
+        v1::CreateBackupResponse response;
+        while (write_status.ok() && reader->Read(&response)) {
+          if (writer != nullptr) {
+            write_status = writer->Append(writer->size(), response.data());
+            continue;
+          }
+          v1::ArtifactFile file;
+          file.set_path(path);
+          file.set_size_bytes(response.size_bytes());
+          file.set_sha256(response.sha256());
+          auto created = ArtifactFileWriter::Create(path, file);
+          write_status = created.status();
+          if (created.ok()) writer = *std::move(created);
+        }
+        if (!write_status.ok()) context->TryCancel();
+        end.status = reader->Finish();
+        impl_->stub().Seen(end.status);
+        end.done = end.status.ok() || !write_status.ok();
+        if (end.status.ok() && write_status.ok()) {
+          write_status = writer == nullptr
+                             ? absl::DataLossError("the server sent nothing")
+                             : writer->Finish();
+        }
+        return end;
+      }));
+  return write_status;
 }
 
 void TrainingClient::Stop() { impl_->runner().Stop(); }

@@ -115,6 +115,10 @@ class TrainingClient {
                                 const v1::ArtifactFile& file,
                                 const std::string& path);
 
+  // Writes a copy of the coordinator's store to `path`, which appears whole or
+  // not at all. For administrators.
+  absl::Status CreateBackup(const std::string& path);
+
   // Ends all running and later calls with Cancelled.
   void Stop();
 

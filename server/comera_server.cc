@@ -166,12 +166,15 @@ absl::Status ComeraServer::Serve() {
   builder.RegisterService(training_.get());
   if (leads()) {
     builder.RegisterService(queues_.get());
+    backup_ =
+        std::make_unique<BackupService>(host_.get(), access, store_.get());
     builder.RegisterService(worker_.get());
     builder.RegisterService(datasets_.get());
     sweep_service_ =
         std::make_unique<SweepService>(sweeps_.get(), access_.get());
     builder.RegisterService(sweep_service_.get());
     builder.RegisterService(models_.get());
+    builder.RegisterService(backup_.get());
   } else {
     builder.RegisterCallbackGenericService(leader_only_.get());
   }
@@ -193,6 +196,8 @@ void ComeraServer::Shutdown() {
   server_.reset();
   describer_.reset();
   catalog_.reset();
+  // Its thread posts to the host.
+  backup_.reset();
   host_.reset();
 }
 

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access.h"
+#include "server/backup_service.h"
 #include "server/coordinator_host.h"
 #include "server/data_dir_lock.h"
 #include "server/dataset_service.h"
@@ -96,6 +97,7 @@ class ComeraServer {
   std::unique_ptr<QueueService> queues_;
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<SweepService> sweep_service_;
+  std::unique_ptr<BackupService> backup_;
   // Of a server that does not lead.
   std::unique_ptr<FollowerAccess> follower_access_;
   std::unique_ptr<LeaderOnlyService> leader_only_;

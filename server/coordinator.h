@@ -159,6 +159,14 @@ class Coordinator {
   // Places queued gangs on free slots.
   void Schedule(absl::Time now, Effects* effects);
 
+  // At most `limit` finished jobs that ended before then and that no unfinished
+  // job begins with.
+  std::vector<std::string> ExpiredJobs(absl::Time ended_before,
+                                       size_t limit) const;
+  // Removes those of the jobs that are finished. Their request_ids may be used
+  // again.
+  void Forget(const std::vector<std::string>& names, Effects* effects);
+
   // Answers all held calls, for a stop of the coordinator.
   void ReleaseHeldCalls(absl::Time now, Effects* effects);
 

@@ -122,6 +122,7 @@ void CoordinatorHost::Apply(Effects effects, StatusCallback done) {
   }
   batch.events = effects.events;
   batch.documents = effects.documents;
+  batch.deleted_jobs = effects.deleted_jobs;
   auto shared = std::make_shared<Effects>(std::move(effects));
   store_->Write(std::move(batch), [this, shared, done = std::move(done)](
                                       const absl::Status& status) mutable {
@@ -162,6 +163,11 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
     hub_.Publish(std::move(event));
   }
   for (const auto& [name, record] : effects.records) NotifyChange(name);
+  for (const std::string& name : effects.deleted_jobs) {
+    directory_.Remove(name);
+    NotifyChange(name);
+    changes_.erase(name);
+  }
   for (SynchronizeReply& reply : effects.replies) {
     Reply(reply.call, std::move(reply.response));
   }
@@ -204,9 +210,10 @@ void CoordinatorHost::Tick() {
   if (effects.records.empty() && effects.replies.empty() &&
       effects.documents.empty()) {
     MaybeSchedule();
-    return;
+  } else {
+    Apply(std::move(effects), [](const absl::Status&) {});
   }
-  Apply(std::move(effects), [](const absl::Status&) {});
+  MaybeSweep();
 }
 
 void CoordinatorHost::WorkerGone(const WorkerProbe& probe) {

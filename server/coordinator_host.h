@@ -37,6 +37,16 @@ namespace comera::server {
 // then the RPC server goes, then the destructor flushes the store.
 class CoordinatorHost {
  public:
+  // How long what is finished stays. Infinite: for ever.
+  struct Retention {
+    // Finished jobs, with events, models and logs.
+    absl::Duration keep_jobs = absl::InfiniteDuration();
+    // Logs of finished jobs.
+    absl::Duration keep_logs = absl::InfiniteDuration();
+    absl::Duration sweep_interval = absl::Hours(1);
+    // Only log what would go.
+    bool dry_run = false;
+  };
   struct Options {
     std::string data_dir;
     Coordinator::Options coordinator;
@@ -49,6 +59,7 @@ class CoordinatorHost {
     ChangeFeed* follow = nullptr;
     // With `follow`: the error that sends a client to the leader.
     std::function<absl::Status()> not_leader;
+    Retention retention;
   };
   template <typename T>
   using Callback = std::function<void(absl::StatusOr<T>)>;
@@ -136,6 +147,12 @@ class CoordinatorHost {
   void WorkerGone(const WorkerProbe& probe);
   void MaybeSchedule();
   void Tick();
+  // Retention (coordinator_host_retention.cc).
+  void MaybeSweep();
+  void Sweep();
+  void ForgetJobs(const std::vector<std::string>& names);
+  // On the IO thread.
+  void RemoveFiles(const std::vector<std::string>& jobs, bool logs_only);
   // Following (coordinator_host_follow.cc).
   void Follow();
   void TakeChanges(absl::StatusOr<StoreChanges> changes);
@@ -168,6 +185,7 @@ class CoordinatorHost {
   bool schedule_posted_ = false;
   // Before the next pass.
   absl::Duration schedule_pause_;
+  absl::Time next_sweep_ = absl::InfinitePast();
   // Following: the newest commit taken, and what is still being read of it.
   int64_t followed_change_ = 0;
   int pending_reads_ = 0;

@@ -43,6 +43,8 @@ struct Effects {
   std::vector<Document> documents;
   // At any time; a refused connection is told by Coordinator::WorkerGone.
   std::vector<WorkerProbe> probes;
+  // Names of finished jobs to forget.
+  std::vector<std::string> deleted_jobs;
 };
 
 }  // namespace comera::server

@@ -52,28 +52,17 @@ struct StoreBatch {
   }
 };
 
-// Durable jobs with their events, documents and the audit log. Not thread-safe;
-// calls may block on the disk.
+// What a store holds, for reading. Not thread-safe; calls may block on the
+// disk.
 //
-// Guarantees: after Commit() returned OK its batch survives a crash of process
-// or machine; after an error or a crash inside it, all of the batch is there or
-// nothing of it. Events that are not samples (event_retention.h) are kept for
-// ever; of each job's series of samples at most `max_samples` stay, always with
-// the first and the last, evenly over the job's life.
-//
-// Errors of all methods: DataLoss when the stored data are damaged,
-// ResourceExhausted when the disk is full, Unavailable for other IO errors.
-class JobStore {
+// Errors of all methods: DataLoss when the stored data are damaged, Unavailable
+// for IO errors.
+class StoreReader {
  public:
-  virtual ~JobStore() = default;
+  virtual ~StoreReader() = default;
 
   // All records in order of acceptance (serial).
   virtual absl::StatusOr<std::vector<JobRecord>> LoadJobs() = 0;
-
-  // InvalidArgument: a request_id or serial of another job is used again; the
-  // batch is not applied. Repeating an event (same job and sequence) changes
-  // nothing.
-  virtual absl::Status Commit(const StoreBatch& batch) = 0;
 
   // Events with a sequence in (after, last], ascending, at most `limit`.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(
@@ -87,6 +76,34 @@ class JobStore {
   // `limit`.
   virtual absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
                                                           int limit) = 0;
+};
+
+// Durable jobs with their events, documents and the audit log. Not thread-safe,
+// but for Backup(); calls may block on the disk.
+//
+// Guarantees: after Commit() returned OK its batch survives a crash of process
+// or machine; after an error or a crash inside it, all of the batch is there or
+// nothing of it. Events that are not samples (event_retention.h) are kept for
+// ever; of each job's series of samples at most `max_samples` stay, always with
+// the first and the last, evenly over the job's life.
+//
+// Errors of all methods: those of StoreReader, ResourceExhausted when the disk
+// is full.
+class JobStore : public StoreReader {
+ public:
+  // InvalidArgument: a request_id or serial of another job is used again; the
+  // batch is not applied. Repeating an event (same job and sequence) changes
+  // nothing.
+  virtual absl::Status Commit(const StoreBatch& batch) = 0;
+
+  // Writes all that is committed, in one consistent state, into a new SQLite
+  // file (SqliteJobStore reads it). Any thread, also while others write.
+  // AlreadyExists: there is a file at `path`.
+  virtual absl::Status Backup(const std::string& path) = 0;
+
+  // Gives the room of what was deleted back to the system, a part at a time; to
+  // be called now and then.
+  virtual absl::Status Compact() { return absl::OkStatus(); }
 };
 
 }  // namespace comera::server

@@ -37,6 +37,13 @@ JobEntry* JobTable::Add(JobRecord record) {
   return &entry;
 }
 
+void JobTable::Remove(const std::string& name) {
+  auto it = jobs_.find(name);
+  if (it == jobs_.end()) return;
+  requests_.erase(it->second.job().request_id());
+  jobs_.erase(it);
+}
+
 void JobTable::StateChanged(const JobEntry& entry) {
   const std::string& name = entry.job().name();
   const auto key = std::make_pair(-int64_t{entry.job().spec().priority()},

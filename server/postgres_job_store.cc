@@ -1,5 +1,7 @@
 #include "server/postgres_job_store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,35 +10,14 @@
 #include "server/event_retention.h"
 #include "server/postgres_arrays.h"
 #include "server/postgres_schema.h"
+#include "server/sqlite_job_store.h"
+#include "server/store_copy.h"
 
 namespace comera::server {
 namespace {
 
 // A follower that was away for longer loads everything anew.
 constexpr int64_t kRememberDeletions = 1000000;
-
-std::string Bytes(const pqxx::field& field) {
-  return pqxx::binarystring(field).str();
-}
-
-template <typename Message>
-bool ParseField(const pqxx::field& field, Message* message) {
-  const pqxx::binarystring bytes(field);
-  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
-
-absl::Status ReadRecords(const pqxx::result& rows,
-                         std::vector<JobRecord>* records) {
-  for (const pqxx::row& row : rows) {
-    JobRecord& record = records->emplace_back();
-    if (!ParseField(row[1], &record) ||
-        record.job().name() != row[0].as<std::string>()) {
-      return absl::DataLossError(absl::StrCat(
-          "the record of ", row[0].as<std::string>(), " is damaged"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -48,31 +29,89 @@ absl::StatusOr<std::unique_ptr<PostgresJobStore>> PostgresJobStore::Open(
   return store;
 }
 
-absl::StatusOr<std::vector<JobRecord>> PostgresJobStore::LoadJobs() {
-  std::vector<JobRecord> records;
-  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
-    return ReadRecords(
-        read.exec("SELECT name, record FROM jobs ORDER BY serial"), &records);
+template <typename T>
+absl::StatusOr<T> PostgresJobStore::ReadWith(
+    const std::function<absl::StatusOr<T>(PostgresReader&)>& read) {
+  absl::StatusOr<T> result;
+  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& transaction) {
+    PostgresReader reader(&transaction);
+    result = read(reader);
+    return absl::OkStatus();
   }));
-  return records;
+  return result;
+}
+
+absl::StatusOr<std::vector<JobRecord>> PostgresJobStore::LoadJobs() {
+  return ReadWith<std::vector<JobRecord>>(
+      [](PostgresReader& reader) { return reader.LoadJobs(); });
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> PostgresJobStore::ReadEvents(
+    const std::string& job, int64_t after, int64_t last, int limit) {
+  return ReadWith<std::vector<v1::JobEvent>>([&](PostgresReader& reader) {
+    return reader.ReadEvents(job, after, last, limit);
+  });
+}
+
+absl::StatusOr<std::vector<Document>> PostgresJobStore::LoadDocuments(
+    const std::string& kind) {
+  return ReadWith<std::vector<Document>>(
+      [&](PostgresReader& reader) { return reader.LoadDocuments(kind); });
+}
+
+absl::StatusOr<std::vector<AuditRow>> PostgresJobStore::ReadAudit(
+    int64_t before, int limit) {
+  return ReadWith<std::vector<AuditRow>>(
+      [&](PostgresReader& reader) { return reader.ReadAudit(before, limit); });
 }
 
 absl::StatusOr<StoreChanges> PostgresJobStore::ReadChanges(int64_t after) {
   StoreChanges changes;
-  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
-    changes.change =
-        read.exec1("SELECT change FROM coordinator")[0].as<int64_t>();
-    if (changes.change == after) return absl::OkStatus();
-    for (const pqxx::row& row : read.exec_params(
-             "SELECT name FROM deleted_jobs WHERE change > $1", after)) {
-      changes.deleted_jobs.push_back(row[0].as<std::string>());
-    }
-    return ReadRecords(
-        read.exec_params("SELECT name, record FROM jobs WHERE change > $1",
-                         after),
-        &changes.records);
-  }));
+  RETURN_IF_ERROR(
+      connection_.Read([&](pqxx::transaction_base& read) -> absl::Status {
+        changes.change =
+            read.exec1("SELECT change FROM coordinator")[0].as<int64_t>();
+        if (changes.change == after) return absl::OkStatus();
+        for (const pqxx::row& row : read.exec_params(
+                 "SELECT name FROM deleted_jobs WHERE change > $1", after)) {
+          changes.deleted_jobs.push_back(row[0].as<std::string>());
+        }
+        ASSIGN_OR_RETURN(changes.records,
+                         PostgresReader(&read).LoadChangedJobs(after));
+        return absl::OkStatus();
+      }));
   return changes;
+}
+
+absl::Status PostgresJobStore::Fill(StoreReader* from) {
+  const absl::Status status =
+      connection_.Transact([&](pqxx::work& work) -> absl::Status {
+        if (work.exec1("SELECT EXISTS (SELECT FROM jobs)")[0].as<bool>()) {
+          return absl::AlreadyExistsError("the database has jobs");
+        }
+        return CopyStore(
+            from, [&](const StoreBatch& batch) { return Apply(batch, work); });
+      });
+  counts_.clear();
+  return status;
+}
+
+absl::Status PostgresJobStore::Backup(const std::string& path) {
+  if (access(path.c_str(), F_OK) == 0) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " exists"));
+  }
+  // A session of its own, and one transaction: one state of everything.
+  PostgresConnection connection(url_, options_.connection);
+  const absl::Status status =
+      connection.Read([&](pqxx::transaction_base& read) -> absl::Status {
+        SqliteJobStore::Options options;
+        options.max_samples = options_.max_samples;
+        ASSIGN_OR_RETURN(const auto copy, SqliteJobStore::Open(path, options));
+        PostgresReader reader(&read);
+        return CopyStore(&reader, copy.get());
+      });
+  if (!status.ok()) unlink(path.c_str());
+  return status;
 }
 
 absl::Status PostgresJobStore::Commit(const StoreBatch& batch) {
@@ -265,58 +304,6 @@ void PostgresJobStore::DeleteJobs(const std::vector<std::string>& names,
       doomed.literal(), change);
   work.exec_params0("DELETE FROM deleted_jobs WHERE change < $1",
                     change - kRememberDeletions);
-}
-
-absl::StatusOr<std::vector<v1::JobEvent>> PostgresJobStore::ReadEvents(
-    const std::string& job, int64_t after, int64_t last, int limit) {
-  std::vector<v1::JobEvent> events;
-  RETURN_IF_ERROR(
-      connection_.Read([&](pqxx::transaction_base& read) -> absl::Status {
-        for (const pqxx::row& row : read.exec_params(
-                 "SELECT event FROM events WHERE job = $1 AND sequence > $2 "
-                 "AND sequence <= $3 ORDER BY sequence LIMIT $4",
-                 job, after, last, limit)) {
-          if (!ParseField(row[0], &events.emplace_back())) {
-            return absl::DataLossError(
-                absl::StrCat("an event of ", job, " is damaged"));
-          }
-        }
-        return absl::OkStatus();
-      }));
-  return events;
-}
-
-absl::StatusOr<std::vector<Document>> PostgresJobStore::LoadDocuments(
-    const std::string& kind) {
-  std::vector<Document> documents;
-  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
-    for (const pqxx::row& row : read.exec_params(
-             "SELECT kind, name, body FROM documents WHERE kind = $1 OR "
-             "$1 = '' ORDER BY kind, name",
-             kind)) {
-      documents.push_back(
-          {row[0].as<std::string>(), Bytes(row[1]), Bytes(row[2])});
-    }
-    return absl::OkStatus();
-  }));
-  return documents;
-}
-
-absl::StatusOr<std::vector<AuditRow>> PostgresJobStore::ReadAudit(
-    int64_t before, int limit) {
-  std::vector<AuditRow> rows;
-  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
-    for (const pqxx::row& row : read.exec_params(
-             "SELECT id, time_micros, entry FROM audit WHERE id < $1 OR $1 = 0 "
-             "ORDER BY id DESC LIMIT $2",
-             before, limit)) {
-      rows.push_back({row[0].as<int64_t>(),
-                      absl::FromUnixMicros(row[1].as<int64_t>()),
-                      Bytes(row[2])});
-    }
-    return absl::OkStatus();
-  }));
-  return rows;
 }
 
 }  // namespace comera::server

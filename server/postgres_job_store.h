@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_POSTGRES_JOB_STORE_H_
 #define COMERA_SERVER_POSTGRES_JOB_STORE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "server/change_feed.h"
 #include "server/job_store.h"
 #include "server/postgres_connection.h"
+#include "server/postgres_reader.h"
 
 namespace comera::server {
 
@@ -48,10 +50,22 @@ class PostgresJobStore : public JobStore, public ChangeFeed {
                                                   int limit) override;
 
   absl::StatusOr<StoreChanges> ReadChanges(int64_t after) override;
+  absl::Status Backup(const std::string& path) override;
+
+  // Copies a whole store into this one, in one transaction. AlreadyExists: it
+  // has jobs; otherwise the errors of both.
+  absl::Status Fill(StoreReader* from);
 
  private:
   PostgresJobStore(std::string url, const Options& options)
-      : options_(options), connection_(std::move(url), options.connection) {}
+      : url_(url),
+        options_(options),
+        connection_(std::move(url), options.connection) {}
+
+  // The result of `read` in one transaction.
+  template <typename T>
+  absl::StatusOr<T> ReadWith(
+      const std::function<absl::StatusOr<T>(PostgresReader&)>& read);
 
   absl::Status Apply(const StoreBatch& batch, pqxx::work& work);
   void PutRecords(const std::vector<JobRecord>& records, int64_t change,
@@ -65,6 +79,7 @@ class PostgresJobStore : public JobStore, public ChangeFeed {
   void CountSamples(const std::map<std::string, bool>& jobs, pqxx::work& work);
   void Thin(const std::string& job, int series, pqxx::work& work);
 
+  const std::string url_;
   const Options options_;
   PostgresConnection connection_;
   // Samples stored, by job and series, of jobs once counted.

@@ -10,8 +10,11 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/files.h"
@@ -19,6 +22,7 @@
 #include "common/version.h"
 #include "server/comera_server.h"
 #include "server/coordinator_node.h"
+#include "server/store_restore.h"
 
 namespace {
 
@@ -33,6 +37,8 @@ struct Flags {
   std::string data_dir;
   std::string store = "sqlite";
   std::string advertise;
+  std::string backup;
+  std::string restore;
   std::string port_file;
   std::string node_lost_after = "60s";
   std::string reattach_grace = "60s";
@@ -42,9 +48,33 @@ struct Flags {
   int64_t max_dataset_bytes = comera::server::ManifestLimits().max_bytes;
   int64_t max_dataset_file_bytes =
       comera::server::BlobStore::Options().max_blob_bytes;
+  std::string keep_jobs = "30d";
+  std::string keep_logs = "30d";
+  bool retention_dry_run = false;
   bool insecure_allow_remote = false;
   bool print_config = false;
 };
+
+// Also whole days ("30d"), and "forever".
+std::optional<absl::Duration> ParseRetention(const std::string& text) {
+  if (text == "forever") return absl::InfiniteDuration();
+  absl::Duration duration;
+  int64_t days = 0;
+  if (absl::EndsWith(text, "d") &&
+      absl::SimpleAtoi(text.substr(0, text.size() - 1), &days)) {
+    duration = absl::Hours(24) * days;
+  } else if (!absl::ParseDuration(text, &duration)) {
+    return std::nullopt;
+  }
+  if (duration <= absl::ZeroDuration()) return std::nullopt;
+  return duration;
+}
+
+std::string CheckRetention(const std::string& text) {
+  if (ParseRetention(text)) return "";
+  return "\"" + text +
+         "\" is not a time to keep things, e.g. 30d, 12h, forever";
+}
 
 std::string CheckDuration(const std::string& text) {
   absl::Duration duration;
@@ -73,6 +103,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "postgres://[user@]host[:port]/database, for several "
                  "coordinators of which one leads (password: PGPASSFILE)")
       ->capture_default_str();
+  app.add_option("--backup", flags.backup,
+                 "Write all jobs to this new file and exit; the server may run "
+                 "meanwhile (logs and models are files in the data folder)");
+  app.add_option("--restore", flags.restore,
+                 "Fill the empty store from the file of a backup and exit")
+      ->excludes("--backup");
   app.add_option("--advertise", flags.advertise,
                  "With --store=postgres://...: host:port at which clients and "
                  "workers reach this coordinator (default: --listen)");
@@ -104,6 +140,17 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Bytes of one file of a dataset, at most")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--keep_jobs", flags.keep_jobs,
+                 "Finished jobs go after this, with events, models and logs; "
+                 "e.g. 30d, 12h, forever")
+      ->capture_default_str()
+      ->check(CheckRetention);
+  app.add_option("--keep_logs", flags.keep_logs,
+                 "Logs of finished jobs go after this")
+      ->capture_default_str()
+      ->check(CheckRetention);
+  app.add_flag("--retention_dry_run", flags.retention_dry_run,
+               "Only log what --keep_jobs and --keep_logs would remove");
   app.add_flag("--insecure_allow_remote", flags.insecure_allow_remote,
                "Listen beyond this machine although there is no TLS yet");
   app.add_flag("--print-config", flags.print_config,
@@ -122,6 +169,9 @@ void PrintConfig(const Flags& flags) {
             << "\ndataset_quota_bytes=" << flags.dataset_quota_bytes
             << "\nmax_dataset_bytes=" << flags.max_dataset_bytes
             << "\nmax_dataset_file_bytes=" << flags.max_dataset_file_bytes
+            << "\nkeep_jobs=" << flags.keep_jobs
+            << "\nkeep_logs=" << flags.keep_logs << "\nretention_dry_run="
+            << (flags.retention_dry_run ? "true" : "false")
             << "\ninsecure_allow_remote="
             << (flags.insecure_allow_remote ? "true" : "false") << "\n";
 }
@@ -143,13 +193,13 @@ void AwaitStop(const sigset_t& signals) {
 
 // One of several coordinators.
 int ServeNode(const Flags& flags, const ComeraServer::Options& server,
-              const sigset_t& signals) {
+              comera::Clock* clock, const sigset_t& signals) {
   CoordinatorNode::Options options;
   options.server = server;
   options.server.store_url = flags.store;
   options.advertise = flags.advertise;
   comera::server::RandomIdSource ids;
-  auto node = CoordinatorNode::Start(options, comera::Clock::Real(), &ids);
+  auto node = CoordinatorNode::Start(options, clock, &ids);
   if (!node.ok()) {
     std::cerr << "comera-server: " << node.status().message() << "\n";
     return kFailed;
@@ -162,6 +212,30 @@ int ServeNode(const Flags& flags, const ComeraServer::Options& server,
   node->reset();
   LOG(INFO) << "event=stopped";
   return EXIT_SUCCESS;
+}
+
+// --backup and --restore.
+int CopyJobs(const Flags& flags) {
+  comera::server::StorePlace place;
+  place.data_dir = flags.data_dir;
+  if (flags.store != "sqlite") place.store_url = flags.store;
+  absl::Status status = flags.store == "sqlite"
+                            ? absl::OkStatus()
+                            : comera::server::CheckPostgresUrl(flags.store);
+  if (status.ok() && !flags.backup.empty()) {
+    status = comera::server::BackupStore(place, flags.backup);
+    if (status.ok()) std::cerr << "wrote " << flags.backup << "\n";
+  } else if (status.ok()) {
+    const auto jobs = comera::server::RestoreStore(place, flags.restore);
+    status = jobs.status();
+    if (jobs.ok()) {
+      std::cerr << "restored " << *jobs << " jobs from " << flags.restore
+                << "\n";
+    }
+  }
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << "comera-server: " << status.message() << "\n";
+  return kFailed;
 }
 
 int Serve(const Flags& flags) {
@@ -182,7 +256,9 @@ int Serve(const Flags& flags) {
   options.datasets.blobs.max_blob_bytes = flags.max_dataset_file_bytes;
   options.datasets.limits.max_bytes = flags.max_dataset_bytes;
   options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
-  if (flags.store != "sqlite") return ServeNode(flags, options, signals);
+  options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
+  options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);
+  options.host.retention.dry_run = flags.retention_dry_run;
   comera::server::RandomIdSource ids;
   comera::SlewedClock clock({}, comera::Clock::Real());
   // Jobs that were lost together do not all come back together.
@@ -191,6 +267,9 @@ int Serve(const Flags& flags) {
     return std::uniform_real_distribution<double>(0, 1)(*random);
   };
   options.host.coordinator.hang.stall_after = ToDuration(flags.stall_after);
+  if (flags.store != "sqlite") {
+    return ServeNode(flags, options, &clock, signals);
+  }
   std::atomic<bool> failed{false};
   auto server = ComeraServer::Start(
       options, &clock, &ids, [&failed](const absl::Status& status) {
@@ -231,5 +310,6 @@ int main(int argc, char** argv) {
     PrintConfig(flags);
     return EXIT_SUCCESS;
   }
+  if (!flags.backup.empty() || !flags.restore.empty()) return CopyJobs(flags);
   return Serve(flags);
 }

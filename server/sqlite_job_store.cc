@@ -4,6 +4,7 @@
 #include "common/status_macros.h"
 #include "proto/job_state.h"
 #include "server/event_retention.h"
+#include "server/sqlite_backup.h"
 #include "server/sqlite_schema.h"
 
 namespace comera::server {
@@ -49,11 +50,24 @@ absl::Status QuickCheck(sqlite3* db) {
   return absl::OkStatus();
 }
 
+// Lets Compact() give free pages back. A file from before that was so is
+// written anew, once; a crash on the way leaves it as it was.
+absl::Status FreePagesOnDemand(sqlite3* db) {
+  ASSIGN_OR_RETURN(const int64_t mode, SqliteNumber(db, "PRAGMA auto_vacuum"));
+  constexpr int64_t kIncremental = 2;
+  if (mode == kIncremental) return absl::OkStatus();
+  RETURN_IF_ERROR(SqliteExec(db, "PRAGMA auto_vacuum=INCREMENTAL"));
+  return SqliteExec(db, "VACUUM");
+}
+
 absl::Status SetUp(sqlite3* db) {
   sqlite3_busy_timeout(db, 5000);
   RETURN_IF_ERROR(SqliteExec(db, "PRAGMA journal_mode=WAL"));
   RETURN_IF_ERROR(SqliteExec(db, "PRAGMA synchronous=FULL"));
+  // The log shrinks to this after a checkpoint.
+  RETURN_IF_ERROR(SqliteExec(db, "PRAGMA journal_size_limit=16777216"));
   RETURN_IF_ERROR(QuickCheck(db));
+  RETURN_IF_ERROR(FreePagesOnDemand(db));
   return MigrateSchema(db, NewestSchemaVersion());
 }
 
@@ -69,7 +83,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(
   absl::Status status =
       code == SQLITE_OK ? SetUp(db) : SqliteError(db, code, "open");
   // Owns db from here on.
-  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(db, options));
+  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(path, db, options));
   if (status.ok()) status = store->PrepareAll();
   if (!status.ok()) {
     return absl::Status(status.code(),
@@ -353,6 +367,16 @@ absl::StatusOr<std::vector<AuditRow>> SqliteJobStore::ReadAudit(int64_t before,
   }
   if (code != SQLITE_DONE) return SqliteError(db_, code, "read the audit log");
   return rows;
+}
+
+absl::Status SqliteJobStore::Backup(const std::string& path) {
+  return BackupSqlite(path_, path);
+}
+
+absl::Status SqliteJobStore::Compact() {
+  // About 40 MB at a time, so that commits do not wait for long.
+  RETURN_IF_ERROR(SqliteExec(db_, "PRAGMA incremental_vacuum(10000)"));
+  return SqliteExec(db_, "PRAGMA wal_checkpoint(PASSIVE)");
 }
 
 }  // namespace comera::server

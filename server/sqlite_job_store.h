@@ -24,6 +24,7 @@ class SqliteJobStore : public JobStore {
 
   // Opens or creates `path` and brings its schema up to date. DataLoss: the
   // file is damaged; FailedPrecondition: a newer program wrote it.
+  // The folder's other file, PATH-wal, belongs to it.
   static absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(
       const std::string& path, const Options& options);
   ~SqliteJobStore() override;
@@ -38,6 +39,8 @@ class SqliteJobStore : public JobStore {
       const std::string& kind) override;
   absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
                                                   int limit) override;
+  absl::Status Backup(const std::string& path) override;
+  absl::Status Compact() override;
 
  private:
   struct Finalize {
@@ -47,8 +50,8 @@ class SqliteJobStore : public JobStore {
   };
   using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 
-  SqliteJobStore(sqlite3* db, const Options& options)
-      : options_(options), db_(db) {}
+  SqliteJobStore(std::string path, sqlite3* db, const Options& options)
+      : path_(std::move(path)), options_(options), db_(db) {}
 
   absl::Status Prepare(const char* sql, Statement* statement);
   absl::Status PrepareAll();
@@ -64,6 +67,7 @@ class SqliteJobStore : public JobStore {
   absl::StatusOr<std::vector<int64_t>> ReadSeries(const std::string& job,
                                                   int series);
 
+  const std::string path_;
   const Options options_;
   sqlite3* const db_;
   Statement put_record_;

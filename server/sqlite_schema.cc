@@ -45,18 +45,6 @@ constexpr const char* kSteps[] = {
     )sql",
 };
 
-absl::Status ReadVersion(sqlite3* db, int* version) {
-  sqlite3_stmt* statement = nullptr;
-  int code = sqlite3_prepare_v2(db, "SELECT max(version) FROM schema_version",
-                                -1, &statement, nullptr);
-  if (code != SQLITE_OK) return SqliteError(db, code, "read schema_version");
-  code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) *version = sqlite3_column_int(statement, 0);
-  sqlite3_finalize(statement);
-  if (code != SQLITE_ROW) return SqliteError(db, code, "read schema_version");
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 int NewestSchemaVersion() { return std::size(kSteps); }
@@ -77,6 +65,18 @@ absl::Status SqliteError(sqlite3* db, int code, const std::string& what) {
   }
 }
 
+absl::StatusOr<int64_t> SqliteNumber(sqlite3* db, const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  int code = sqlite3_prepare_v2(db, sql, -1, &statement, nullptr);
+  if (code != SQLITE_OK) return SqliteError(db, code, sql);
+  code = sqlite3_step(statement);
+  const int64_t number =
+      code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+  sqlite3_finalize(statement);
+  if (code != SQLITE_ROW) return SqliteError(db, code, sql);
+  return number;
+}
+
 absl::Status SqliteExec(sqlite3* db, const char* sql) {
   const int code = sqlite3_exec(db, sql, nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) return SqliteError(db, code, sql);
@@ -87,8 +87,8 @@ absl::Status MigrateSchema(sqlite3* db, int version) {
   RETURN_IF_ERROR(SqliteExec(
       db,
       "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"));
-  int current = 0;
-  RETURN_IF_ERROR(ReadVersion(db, &current));
+  ASSIGN_OR_RETURN(int64_t current,
+                   SqliteNumber(db, "SELECT max(version) FROM schema_version"));
   if (current > NewestSchemaVersion()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the database has schema version ", current,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace comera::server {
 
@@ -21,7 +22,10 @@ absl::Status MigrateSchema(sqlite3* db, int version);
 // InvalidArgument (constraint) or Unavailable.
 absl::Status SqliteError(sqlite3* db, int code, const std::string& what);
 
-// Runs statements that return nothing.
+// The first number that `sql` returns.
+absl::StatusOr<int64_t> SqliteNumber(sqlite3* db, const char* sql);
+
+// Runs statements whose rows nobody wants.
 absl::Status SqliteExec(sqlite3* db, const char* sql);
 
 }  // namespace comera::server

@@ -103,11 +103,11 @@ int RunCli(const std::vector<std::string>& args,
   GlobalText text;
   const std::vector<Argument> globals = GlobalArguments(&session, &text);
   std::vector<Verb> verbs = {
-      RunVerb(&session),      SubmitVerb(&session),     ValidateVerb(&session),
-      DescribeVerb(&session), LsVerb(&session),         GetVerb(&session),
-      WatchVerb(&session),    LogsVerb(&session),       WaitVerb(&session),
-      CancelVerb(&session),   ModelsVerb(&session),     VersionVerb(&session),
-      DatasetsVerb(&session), CheckpointsVerb(&session)};
+      RunVerb(&session),      SubmitVerb(&session),      ValidateVerb(&session),
+      DescribeVerb(&session), LsVerb(&session),          GetVerb(&session),
+      WatchVerb(&session),    LogsVerb(&session),        WaitVerb(&session),
+      CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
+      DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session)};
   verbs.push_back(CompletionVerb(&session, &verbs, &globals));
 
   CLI::App app("comera: training towards a target loss and a target size",

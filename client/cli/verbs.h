@@ -23,6 +23,7 @@ Verb CancelVerb(Session* session);
 Verb ModelsVerb(Session* session);
 Verb DatasetsVerb(Session* session);
 Verb CheckpointsVerb(Session* session);
+Verb BackupVerb(Session* session);
 Verb VersionVerb(Session* session);
 // Knows the others by `verbs` and the global flags, which it is called with
 // once they are complete.

@@ -111,8 +111,7 @@ TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
     v1::CreateJobRequest request;
     *request.mutable_spec() = TestSpec(1);
     v1::Job unused;
-    ExpectNotLeader(stub->CreateJob(&context, request, &unused),
-                    addresses_[0]);
+    ExpectNotLeader(stub->CreateJob(&context, request, &unused), addresses_[0]);
   }
   {
     grpc::ClientContext context;
@@ -123,8 +122,8 @@ TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
     // A service that followers do not have at all.
     grpc::ClientContext context;
     v1::SynchronizeResponse unused;
-    auto worker = v1::WorkerService::NewStub(grpc::CreateChannel(
-        addresses_[1], grpc::InsecureChannelCredentials()));
+    auto worker = v1::WorkerService::NewStub(
+        grpc::CreateChannel(addresses_[1], grpc::InsecureChannelCredentials()));
     ExpectNotLeader(worker->Synchronize(&context, {}, &unused), addresses_[0]);
   }
 
@@ -156,7 +155,8 @@ TEST_F(CoordinatorNodeTest, ClientOfAFollowerIsLedToTheLeader) {
 
 // A submission whose answer was lost is repeated at the coordinator that took
 // over, and stays one job.
-TEST_F(CoordinatorNodeTest, Complaint19_RepeatedSubmissionIsOneJobAfterFailOver) {
+TEST_F(CoordinatorNodeTest,
+       Complaint19_RepeatedSubmissionIsOneJobAfterFailOver) {
   const auto client = Client(Both());
   client::TrainingClient::SubmitOptions options;
   options.request_id = "only-once";
@@ -190,17 +190,17 @@ TEST_F(CoordinatorNodeTest, AddressesAreChecked) {
   options.server.data_dir = folder_.path();
   options.server.listen = "0.0.0.0:0";
   options.server.insecure_allow_remote = true;
-  EXPECT_THAT(CoordinatorNode::Start(options, Clock::Real(), &ids_),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("advertise")));
+  EXPECT_THAT(
+      CoordinatorNode::Start(options, Clock::Real(), &ids_),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("advertise")));
   options.advertise = "node1";
-  EXPECT_THAT(CoordinatorNode::Start(options, Clock::Real(), &ids_),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("advertise")));
+  EXPECT_THAT(
+      CoordinatorNode::Start(options, Clock::Real(), &ids_),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("advertise")));
   options.server.store_url = "postgres://me:secret@db/comera";
-  EXPECT_THAT(CoordinatorNode::Start(options, Clock::Real(), &ids_),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("PGPASSFILE")));
+  EXPECT_THAT(
+      CoordinatorNode::Start(options, Clock::Real(), &ids_),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("PGPASSFILE")));
 }
 
 TEST(CoordinatorTargetTest, ListsBecomeOneTarget) {

@@ -1,8 +1,11 @@
 #include "tests/server/fake_job_store.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "server/event_retention.h"
+#include "server/sqlite_job_store.h"
+#include "server/store_copy.h"
 
 namespace comera::server {
 
@@ -104,6 +107,15 @@ absl::StatusOr<std::vector<AuditRow>> FakeJobStore::ReadAudit(int64_t before,
     if (before == 0 || row->id < before) rows.push_back(*row);
   }
   return rows;
+}
+
+absl::Status FakeJobStore::Backup(const std::string& path) {
+  if (std::filesystem::exists(path)) {
+    return absl::AlreadyExistsError(path);
+  }
+  auto copy = SqliteJobStore::Open(path, {});
+  if (!copy.ok()) return copy.status();
+  return CopyStore(this, copy->get());
 }
 
 void FakeJobStore::FailCommits(absl::Status status) {

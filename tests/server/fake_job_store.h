@@ -27,6 +27,7 @@ class FakeJobStore : public JobStore {
       const std::string& kind) override;
   absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
                                                   int limit) override;
+  absl::Status Backup(const std::string& path) override;
 
   // Every later commit fails with `status`.
   void FailCommits(absl::Status status);

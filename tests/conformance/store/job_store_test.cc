@@ -49,6 +49,9 @@ class FakeView : public JobStore {
                                                   int limit) override {
     return fake_->ReadAudit(before, limit);
   }
+  absl::Status Backup(const std::string& path) override {
+    return fake_->Backup(path);
+  }
 
  private:
   std::shared_ptr<FakeJobStore> fake_;
@@ -309,6 +312,36 @@ TEST_P(JobStoreTest, AuditLogIsReadNewestFirst) {
   const auto rest = *store_->ReadAudit(newest[1].id, 10);
   ASSERT_THAT(rest, SizeIs(1));
   EXPECT_EQ(rest[0].entry, "a");
+}
+
+TEST_P(JobStoreTest, BackupIsAStoreWithAllOfIt) {
+  const TempDir folder;
+  const std::string path = folder.path() + "/backup.sqlite";
+  StoreBatch batch;
+  batch.records = {Record("jobs/a", 1, "r"), Record("jobs/b", 2)};
+  batch.events = {Event("jobs/a", 1), Sample("jobs/a", 2), Event("jobs/b", 1)};
+  batch.documents = {{"queue", "q", "1"}, {"token", "t", "2"}};
+  batch.audit = {{0, absl::FromUnixMicros(1), "x"},
+                 {0, absl::FromUnixMicros(2), "y"}};
+  ASSERT_OK(store_->Commit(batch));
+  ASSERT_OK(store_->Backup(path));
+  // What comes later is not in it, and it is not written over.
+  StoreBatch later;
+  later.records = {Record("jobs/c", 3)};
+  ASSERT_OK(store_->Commit(later));
+  EXPECT_THAT(store_->Backup(path), StatusIs(absl::StatusCode::kAlreadyExists));
+  ASSERT_OK_AND_ASSIGN(store_, SqliteJobStore::Open(path, {}));
+  const auto records = *store_->LoadJobs();
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[0].SerializeAsString(),
+            batch.records[0].SerializeAsString());
+  EXPECT_THAT(Sequences("jobs/a"), ElementsAre(1, 2));
+  EXPECT_THAT(Sequences("jobs/b"), ElementsAre(1));
+  EXPECT_THAT(*store_->LoadDocuments(""), SizeIs(2));
+  const auto audit = *store_->ReadAudit(0, 10);
+  ASSERT_THAT(audit, SizeIs(2));
+  EXPECT_EQ(audit[0].entry, "y");
+  EXPECT_OK(store_->Compact());
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest,

@@ -1,0 +1,24 @@
+#ifndef COMERA_CLIENT_BACKUP_FILE_H_
+#define COMERA_CLIENT_BACKUP_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace comera::client {
+
+struct BackupContents {
+  // Of the store's tables, when the backup was made.
+  int64_t schema_version = 0;
+  int64_t jobs = 0;
+  int64_t events = 0;
+};
+
+// Reads all of a backup's file (SQLite) and checks its structure; changes
+// nothing. NotFound; DataLoss: damaged, or no backup.
+absl::StatusOr<BackupContents> VerifyBackup(const std::string& path);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_BACKUP_FILE_H_

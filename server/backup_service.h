@@ -1,0 +1,35 @@
+#ifndef COMERA_SERVER_BACKUP_SERVICE_H_
+#define COMERA_SERVER_BACKUP_SERVICE_H_
+
+#include "comera/v1/backup_service.grpc.pb.h"
+#include "server/access.h"
+#include "server/coordinator_host.h"
+#include "server/event_loop.h"
+#include "server/job_store.h"
+
+namespace comera::server {
+
+// Online backups of the store, one at a time, on a thread of their own.
+// Thread-safe. Errors: backup_service.proto.
+class BackupService : public v1::BackupService::CallbackService {
+ public:
+  // All must outlive the RPC server.
+  BackupService(CoordinatorHost* host, AccessControl* access, JobStore* store);
+
+  grpc::ServerWriteReactor<v1::CreateBackupResponse>* CreateBackup(
+      grpc::CallbackServerContext* context,
+      const v1::CreateBackupRequest* request) override;
+
+ private:
+  CoordinatorHost* const host_;
+  AccessControl* const access_;
+  JobStore* const store_;
+  // Blocks for as long as a copy takes.
+  EventLoop thread_;
+  // A stream has not ended; only the host's loop touches it.
+  bool busy_ = false;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_BACKUP_SERVICE_H_

@@ -1,0 +1,149 @@
+// What a running server forgets, and what a backup of it holds.
+#include <filesystem>
+#include <fstream>
+
+#include "client/backup_file.h"
+#include "client/training_client.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "server/store_restore.h"
+#include "tests/server/server_fixture.h"
+
+namespace comera::server {
+namespace {
+
+class RetentionTest : public ServerFixture {
+ protected:
+  RetentionTest() {
+    options_.host.retention.keep_jobs = absl::Hours(48);
+    options_.host.retention.keep_logs = absl::Hours(24);
+    RestartServer();
+  }
+
+  // A finished job with a log and a model's file on the disk.
+  std::string Finished(const std::string& request_id) {
+    const std::string name = Create(TestSpec(1), request_id).name();
+    Cancel(name);
+    for (const std::string& path : {Log(name), Model(name)}) {
+      EXPECT_OK(MakeDirectories(path.substr(0, path.rfind('/'))));
+      std::ofstream(path) << "x";
+    }
+    return name;
+  }
+  std::string Path(const char* kind, const std::string& name) const {
+    return options_.data_dir + "/" + kind + "/" + name.substr(5);
+  }
+  std::string Log(const std::string& name) const {
+    return Path("logs", name) + "/1-0.log";
+  }
+  std::string Model(const std::string& name) const {
+    return Path("artifacts", name) + "/final/model.safetensors";
+  }
+  static bool Exists(const std::string& path) {
+    return std::filesystem::exists(path);
+  }
+
+  bool Known(const std::string& name) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    v1::Job job;
+    return training_->GetJob(Context().get(), request, &job).ok();
+  }
+
+  // Time passes, a sweep happens, and all that follows from it is done.
+  void Pass(absl::Duration duration) {
+    clock_.Advance(duration);
+    server_->host().TickNow();
+    // What it commits, shows and then removes, one after the other.
+    for (int i = 0; i < 3; ++i) {
+      Create(TestSpec(1));
+      server_->host().io().Run([] {});
+    }
+  }
+};
+
+TEST_F(RetentionTest, FinishedJobsGoAfterTheirTimeUnfinishedOnesNever) {
+  Pass(absl::Minutes(2));
+  const std::string waiting = Create(TestSpec(1)).name();
+  const std::string done = Finished("r");
+  Pass(absl::Hours(2));
+  EXPECT_TRUE(Exists(Log(done)));
+  Pass(absl::Hours(23));
+  EXPECT_FALSE(Exists(Log(done)));
+  EXPECT_TRUE(Exists(Model(done)));
+  EXPECT_TRUE(Known(done));
+  Pass(absl::Hours(24));
+  EXPECT_FALSE(Known(done));
+  EXPECT_FALSE(Exists(Path("artifacts", done)));
+  EXPECT_FALSE(Exists(Path("logs", done)));
+  EXPECT_TRUE(Known(waiting));
+  // Forgotten for good, and its request_id is free.
+  RestartServer();
+  EXPECT_FALSE(Known(done));
+  EXPECT_TRUE(Known(waiting));
+  EXPECT_NE(Create(TestSpec(1), "r").name(), done);
+}
+
+TEST_F(RetentionTest, DryRunRemovesNothing) {
+  options_.host.retention.dry_run = true;
+  RestartServer();
+  Pass(absl::Minutes(2));
+  const std::string done = Finished("r");
+  Pass(absl::Hours(100));
+  EXPECT_TRUE(Known(done));
+  EXPECT_TRUE(Exists(Log(done)));
+}
+
+TEST_F(RetentionTest, WhatAnUnfinishedJobBeginsWithStays) {
+  Pass(absl::Minutes(2));
+  const std::string done = Finished("r");
+  v1::JobSpec spec = TestSpec(1);
+  spec.mutable_start_from()->set_checkpoint(done + "/checkpoints/5");
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = spec;
+  v1::Job next;
+  const grpc::Status status =
+      training_->CreateJob(Context().get(), request, &next);
+  if (!status.ok()) GTEST_SKIP() << status.error_message();
+  Pass(absl::Hours(100));
+  EXPECT_TRUE(Known(done));
+  Cancel(next.name());
+  Pass(absl::Hours(2));
+  EXPECT_FALSE(Known(done));
+}
+
+TEST_F(RetentionTest, OnlineBackupRestoresToAServerWithAllJobs) {
+  const std::string done = Finished("r");
+  const std::string waiting = Create(TestSpec(1), "w").name();
+  const std::string backup = folder_.path() + "/jobs.backup";
+  {
+    const auto client = client::TrainingClient::Connect(server_->address(), {});
+    ASSERT_OK(client->CreateBackup(backup));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto contents, client::VerifyBackup(backup));
+  EXPECT_EQ(contents.jobs, 2);
+  EXPECT_EQ(contents.events, 3);
+  EXPECT_FALSE(Exists(options_.data_dir + "/backups/online.sqlite"));
+  StopServer();
+  options_.data_dir = folder_.path() + "/second";
+  StorePlace place;
+  place.data_dir = options_.data_dir;
+  ASSERT_OK_AND_ASSIGN(const int64_t jobs, RestoreStore(place, backup));
+  EXPECT_EQ(jobs, 2);
+  StartServer();
+  EXPECT_EQ(Get(done).state(), v1::CANCELLED);
+  EXPECT_EQ(Create(TestSpec(1), "w").name(), waiting);
+  EXPECT_EQ(Cancel(waiting).state(), v1::CANCELLED);
+}
+
+TEST_F(RetentionTest, DamagedBackupIsSeen) {
+  const std::string path = folder_.path() + "/junk";
+  std::ofstream(path) << std::string(10000, 'x');
+  EXPECT_THAT(client::VerifyBackup(path),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(client::VerifyBackup(path + "2"),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace comera::server
