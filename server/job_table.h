@@ -60,8 +60,6 @@ class JobTable {
   JobEntry* Add(JobRecord record);
   // The job must not be active or queued.
   void Remove(const std::string& name);
-  // In order of names.
-  const std::map<std::string, JobEntry>& jobs() const { return jobs_; }
   // Tells the indexes that the job's state is another one.
   void StateChanged(const JobEntry& entry);
 

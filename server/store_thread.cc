@@ -1,5 +1,8 @@
 #include "server/store_thread.h"
 
+#include <algorithm>
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 namespace comera::server {
@@ -8,6 +11,20 @@ namespace {
 template <typename T>
 void Append(std::vector<T> from, std::vector<T>* to) {
   std::move(from.begin(), from.end(), std::back_inserter(*to));
+}
+
+// Of each job the last record, which is all that the store would keep.
+template <typename Requests>
+void AppendRecords(Requests* group, std::vector<JobRecord>* records) {
+  std::unordered_set<std::string> seen;
+  for (auto request = group->rbegin(); request != group->rend(); ++request) {
+    std::vector<JobRecord>& some = request->batch.records;
+    for (auto record = some.rbegin(); record != some.rend(); ++record) {
+      if (!seen.insert(record->job().name()).second) continue;
+      records->push_back(std::move(*record));
+    }
+  }
+  std::reverse(records->begin(), records->end());
 }
 
 }  // namespace
@@ -59,12 +76,12 @@ void StoreThread::CommitGroup(std::vector<Request> group) {
   if (group.empty()) return;
   StoreBatch all;
   for (Request& request : group) {
-    Append(std::move(request.batch.records), &all.records);
     Append(std::move(request.batch.events), &all.events);
     Append(std::move(request.batch.deleted_jobs), &all.deleted_jobs);
     Append(std::move(request.batch.documents), &all.documents);
     Append(std::move(request.batch.audit), &all.audit);
   }
+  AppendRecords(&group, &all.records);
   if (failure_.ok()) {
     failure_ = store_->Commit(all);
     if (!failure_.ok()) on_failure_(failure_);

@@ -71,6 +71,21 @@ TEST(EventLoop, ClosuresMayPost) {
   EXPECT_EQ(depth, 10);
 }
 
+TEST(EventLoop, TimersRunByTheirTimeAndWakeTheLoop) {
+  std::vector<int> order;
+  std::promise<void> done;
+  EventLoop loop;
+  loop.PostAfter(absl::Hours(1), [&] { order.push_back(9); });
+  loop.PostAfter(absl::Milliseconds(20), [&] {
+    order.push_back(2);
+    done.set_value();
+  });
+  loop.PostAfter(absl::Milliseconds(1), [&] { order.push_back(1); });
+  done.get_future().wait();
+  loop.Run([] {});
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
 TEST(EventLoop, Ticks) {
   std::promise<void> ticked;
   int ticks = 0;
