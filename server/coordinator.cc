@@ -71,7 +71,8 @@ absl::StatusOr<v1::Job> Coordinator::FindSubmitted(
     return absl::InvalidArgumentError(absl::StrCat(
         "request_id \"", request.request_id(), "\" was used by somebody else"));
   }
-  if (Deterministic(same->job().spec()) ==
+  // An older version stored the job without the defaults that came since.
+  if (Deterministic(WithDefaults(same->job().spec())) ==
       Deterministic(WithDefaults(request.spec()))) {
     return same->job();
   }

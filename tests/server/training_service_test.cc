@@ -376,5 +376,17 @@ TEST_F(TrainingServiceTest, HealthAndReflectionAreOn) {
   EXPECT_THAT(response, HasSubstr("comera.v1.WorkerService"));
 }
 
+TEST_F(TrainingServiceTest, Complaint19_RepeatedSubmissionIsOneJobAlsoLater) {
+  const std::string name = Create(TestSpec(), "once").name();
+  EXPECT_EQ(Create(TestSpec(), "once").name(), name);
+  RestartServer();
+  EXPECT_EQ(Create(TestSpec(), "once").name(), name);
+  Cancel(name);
+  EXPECT_EQ(Create(TestSpec(), "once").name(), name);
+  v1::ListJobsResponse list;
+  ASSERT_TRUE(training_->ListJobs(Context().get(), {}, &list).ok());
+  EXPECT_EQ(list.jobs_size(), 1);
+}
+
 }  // namespace
 }  // namespace comera::server
