@@ -107,7 +107,8 @@ int RunCli(const std::vector<std::string>& args,
       DescribeVerb(&session), LsVerb(&session),          GetVerb(&session),
       WatchVerb(&session),    LogsVerb(&session),        WaitVerb(&session),
       CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
-      DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session)};
+      DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
+      SweepVerb(&session),    ParetoVerb(&session)};
   verbs.push_back(CompletionVerb(&session, &verbs, &globals));
 
   CLI::App app("comera: training towards a target loss and a target size",

@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   environment.err_is_terminal =
       isatty(STDERR_FILENO) && Variable("TERM") != "dumb";
   environment.width = TerminalWidth();
+  environment.no_color = !Variable("NO_COLOR").empty();
   environment.server = Variable("COMERA_SERVER");
   environment.state_folder = StateFolder();
   std::error_code error;

@@ -22,6 +22,8 @@ struct Environment {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   int width = 80;
+  // NO_COLOR.
+  bool no_color = false;
   // COMERA_SERVER.
   std::string server;
   std::string working_folder = "/";

@@ -24,6 +24,8 @@ Verb ModelsVerb(Session* session);
 Verb DatasetsVerb(Session* session);
 Verb CheckpointsVerb(Session* session);
 Verb BackupVerb(Session* session);
+Verb SweepVerb(Session* session);
+Verb ParetoVerb(Session* session);
 Verb VersionVerb(Session* session);
 // Knows the others by `verbs` and the global flags, which it is called with
 // once they are complete.

@@ -1,0 +1,101 @@
+#include "client/cli/sweep_connection.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/text_format.h"
+#include "common/coordinator_address.h"
+#include "common/status_macros.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/resource_names.h"
+
+namespace comera::client {
+namespace {
+
+constexpr int kMaxMessageBytes = 64 << 20;
+
+std::string RunLabel(const v1::Sweep* sweep, int run) {
+  if (run < 0) return sweep == nullptr ? "-" : "early stage";
+  if (sweep == nullptr || run >= sweep->runs_size()) return absl::StrCat(run);
+  const std::string& label = sweep->runs(run).label();
+  return label.empty() ? absl::StrCat("run ", run) : label;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SweepClient>> ConnectSweeps(
+    const Session& session) {
+  TrainingClient::Options options;
+  options.timeout = session.timeout;
+  options.attempt_timeout = session.timeout;
+  if (session.verbose) {
+    session.Note(absl::StrCat("coordinator: ", session.ServerAddress()));
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  ASSIGN_OR_RETURN(const std::string target,
+                   CoordinatorTarget(session.ServerAddress(), &arguments));
+  return std::make_unique<SweepClient>(
+      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                arguments),
+      options);
+}
+
+absl::StatusOr<std::string> SweepNameFrom(const std::string& argument) {
+  const std::string name =
+      argument.rfind("sweeps/", 0) == 0 ? argument : SweepName(argument);
+  if (!ParseSweepName(name)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", Printable(argument), "` is no sweep id ([a-z0-9-], at most 63)"));
+  }
+  return name;
+}
+
+std::vector<PlotPoint> PlotPoints(const v1::Sweep& sweep) {
+  std::set<std::pair<double, int64_t>> front;
+  for (const v1::FrontPoint& point : sweep.front().points()) {
+    front.insert(
+        {point.point().validation_loss(), point.point().size_parameters()});
+  }
+  std::vector<PlotPoint> points;
+  const auto add = [&](const v1::ParetoPoint& point, int run) {
+    points.push_back(
+        {point.validation_loss(), static_cast<double>(point.size_parameters()),
+         front.count({point.validation_loss(), point.size_parameters()}) > 0,
+         RunLabel(&sweep, run)});
+  };
+  for (const v1::SweepStage& stage : sweep.stages()) {
+    for (const v1::ParetoPoint& point : stage.points()) add(point, -1);
+  }
+  for (const v1::SweepRun& run : sweep.runs()) {
+    for (const v1::ParetoPoint& point : run.points()) add(point, run.index());
+  }
+  return points;
+}
+
+std::string FrontTable(const v1::SweepFront& front, const v1::Sweep* sweep) {
+  std::vector<std::vector<std::string>> rows = {
+      {"PARAMETERS", "BYTES", "LOSS", "STEP", "RUN", "JOB"}};
+  for (const v1::FrontPoint& point : front.points()) {
+    const v1::ParetoPoint& p = point.point();
+    rows.push_back({FormatCount(p.size_parameters()),
+                    FormatBytes(4.0 * static_cast<double>(p.size_parameters())),
+                    FormatFigure(p.validation_loss()), absl::StrCat(p.step()),
+                    Printable(RunLabel(sweep, point.run())),
+                    point.job().empty() ? "-" : LastSegment(point.job())});
+  }
+  return FormatTable(rows);
+}
+
+std::string HypervolumeLine(const v1::SweepFront& front) {
+  if (!front.has_reference()) return "";
+  return absl::StrFormat(
+      "hyper-volume %s of the area below loss %s and %s parameters",
+      FormatFigure(front.hypervolume_ratio()),
+      FormatFigure(front.reference().validation_loss()),
+      FormatCount(front.reference().size_parameters()));
+}
+
+}  // namespace comera::client

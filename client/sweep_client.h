@@ -1,0 +1,66 @@
+// The client library's part for sweeps.
+#ifndef COMERA_CLIENT_SWEEP_CLIENT_H_
+#define COMERA_CLIENT_SWEEP_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/training_client.h"
+#include "comera/v1/sweep_service.pb.h"
+
+namespace comera::client {
+
+// Submits sweeps and follows them. Retries, deadlines and thread safety are
+// those of TrainingClient; statuses those of sweep_service.proto.
+class SweepClient {
+ public:
+  SweepClient(std::shared_ptr<grpc::Channel> channel,
+              const TrainingClient::Options& options);
+  // Stops first; no call may be running.
+  ~SweepClient();
+
+  struct SubmitOptions {
+    // Empty: a random one.
+    std::string request_id;
+    bool validate_only = false;
+  };
+  absl::StatusOr<v1::Sweep> Submit(const v1::SweepSpec& spec,
+                                   const SubmitOptions& options);
+  // `sweeps/{sweep}`.
+  absl::StatusOr<v1::Sweep> Get(const std::string& name);
+  // Newest first, over all pages; at most `limit` (0: all).
+  absl::StatusOr<std::vector<v1::Sweep>> List(int64_t limit);
+  absl::StatusOr<v1::Sweep> Cancel(const std::string& name,
+                                   const std::string& reason);
+  absl::Status Delete(const std::string& name);
+  // Over `sweeps/{sweep}` and `jobs/{job}`.
+  absl::StatusOr<v1::SweepFront> ComputeFront(
+      const v1::ComputeFrontRequest& request);
+
+  // Follows the sweep to its end and returns it. `on_sweep` gets it as it is
+  // whenever a stream begins or events were missed, `on_event` every event
+  // once, in order. Both run on the calling thread and may be empty.
+  absl::StatusOr<v1::Sweep> Watch(
+      const std::string& name,
+      const std::function<void(const v1::Sweep&)>& on_sweep,
+      const std::function<void(const v1::SweepEvent&)>& on_event);
+
+  // Ends all running and later calls with Cancelled.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Applies an event to what is known of the sweep.
+void ApplySweepEvent(const v1::SweepEvent& event, v1::Sweep* sweep);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_SWEEP_CLIENT_H_

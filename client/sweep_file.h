@@ -1,0 +1,35 @@
+// Sweep files: a job file with a `sweep` section.
+#ifndef COMERA_CLIENT_SWEEP_FILE_H_
+#define COMERA_CLIENT_SWEEP_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/sweep_service.pb.h"
+
+namespace comera::client {
+
+// Reads a sweep file (.yaml, .yml or .json): the base job, and beside it
+//
+//   sweep:
+//     grid:
+//       seeds: [1, 2]
+//       targets:
+//         - {target_loss: 2.9, target_ratio: 0.5}
+//       fields:
+//         optimizer.learning_rate_cores: [0.001, 0.01]
+//     stop_dominated: true
+//
+// with the fields of SweepSpec; `fields` may be written as a list of path and
+// values too. Relative data paths become absolute below the file's folder.
+// NotFound, PermissionDenied: the file; InvalidArgument: `file:line: field:
+// what is wrong`.
+absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path);
+
+// The same from memory, data paths untouched. `name` stands in errors.
+absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
+                                             const std::string& name);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_SWEEP_FILE_H_
