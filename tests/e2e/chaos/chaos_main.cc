@@ -34,7 +34,7 @@ constexpr int kBroken = 1, kFailed = 3;
 struct Flags {
   double minutes = 5, interval = 3, settle_minutes = 5;
   uint64_t seed = 1;
-  int jobs = 20, steps = 300, workers = 3, slots = 8;
+  int jobs = 20, steps = 300, workers = 3, slots = 8, clock_jump_s = 20;
   std::string folder, faketime;
   bool keep = false;
 };
@@ -104,6 +104,7 @@ class Chaos {
     Faults::Options chaos;
     chaos.seed = flags_.seed;
     chaos.interval = absl::Seconds(1) * flags_.interval;
+    chaos.clock_jump_s = flags_.clock_jump_s;
     if (!flags_.faketime.empty()) {
       chaos.clock_file = folder_ + "/clock";
       RETURN_IF_ERROR(WriteFileAtomically(chaos.clock_file, "+0\n"));
@@ -284,6 +285,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--folder", flags.folder,
                  "for all files; default: a new one, removed on success");
+  app.add_option("--clock_jump_s", flags.clock_jump_s,
+                 "by how many seconds clocks are off at most; gRPC's timers "
+                 "stand still for as long as a clock is set back")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86400));
   app.add_option("--faketime", flags.faketime,
                  "libfaketimeMT.so.1, to move clocks; empty: they are left "
                  "alone")

@@ -166,7 +166,8 @@ void Faults::FillDisk(absl::Time now) {
 }
 
 void Faults::MoveClock(absl::Time now) {
-  const int seconds = DrawInt(2) == 0 ? DrawInt(7200) - 3600 : DrawInt(40) - 20;
+  const int seconds =
+      DrawInt(2 * options_.clock_jump_s + 1) - options_.clock_jump_s;
   const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(20));
   if (options_.clock_file.empty()) return;
   const auto set = [file = options_.clock_file](int offset) {

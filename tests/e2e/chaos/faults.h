@@ -25,6 +25,8 @@ class Faults {
     // File that shifts the clocks of the coordinator and the workers; empty:
     // their clocks are left alone.
     std::string clock_file;
+    // Clocks are off by at most so many seconds.
+    int clock_jump_s = 20;
   };
 
   // `note` gets a line per fault.
