@@ -80,7 +80,7 @@ class WorkerSession : private RankProcesses::Observer,
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(3);
     // While ranks run; what they do travels with each call.
-    absl::Duration busy_hold = absl::Seconds(2);
+    absl::Duration busy_hold = absl::Seconds(1);
     // After a call that found no coordinator for this long, ranks save what
     // they have and end.
     absl::Duration orphan_after = absl::Minutes(10);
