@@ -231,18 +231,21 @@ class Reader {
         return absl::OkStatus();
       case FieldDescriptor::CPPTYPE_BOOL: {
         ASSIGN_OR_RETURN(const bool value, ParseBool(node.text, node.quoted));
-        r.SetBool(message, &field, value);
+        add ? r.AddBool(message, &field, value)
+            : r.SetBool(message, &field, value);
         return absl::OkStatus();
       }
       case FieldDescriptor::CPPTYPE_DOUBLE: {
         ASSIGN_OR_RETURN(const double value,
                          ParseDouble(node.text, node.quoted));
-        r.SetDouble(message, &field, value);
+        add ? r.AddDouble(message, &field, value)
+            : r.SetDouble(message, &field, value);
         return absl::OkStatus();
       }
       case FieldDescriptor::CPPTYPE_UINT64: {
         ASSIGN_OR_RETURN(const uint64_t value, ParseUint64(node.text));
-        r.SetUInt64(message, &field, value);
+        add ? r.AddUInt64(message, &field, value)
+            : r.SetUInt64(message, &field, value);
         return absl::OkStatus();
       }
       case FieldDescriptor::CPPTYPE_INT32: {
@@ -252,7 +255,8 @@ class Reader {
           return absl::InvalidArgumentError(
               absl::StrCat(value, " is out of range"));
         }
-        r.SetInt32(message, &field, static_cast<int32_t>(value));
+        add ? r.AddInt32(message, &field, static_cast<int32_t>(value))
+            : r.SetInt32(message, &field, static_cast<int32_t>(value));
         return absl::OkStatus();
       }
       case FieldDescriptor::CPPTYPE_INT64: {
@@ -281,7 +285,9 @@ class Reader {
       return !absl::EndsWith(choice.name(), "_UNSPECIFIED");
     };
     if (value != nullptr && is_choice(*value)) {
-      message->GetReflection()->SetEnum(message, &field, value);
+      const Reflection& r = *message->GetReflection();
+      field.is_repeated() ? r.AddEnum(message, &field, value)
+                          : r.SetEnum(message, &field, value);
       return absl::OkStatus();
     }
     std::vector<std::string> names;
