@@ -68,6 +68,15 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
   check.Range("training.validation_samples", training.validation_samples(), -1,
               kMaxSteps);
   check.Range("resources.ranks", resources.ranks(), 1, 1024);
+  if (resources.min_ranks() != 0) {
+    check.Range("resources.min_ranks", resources.min_ranks(), 1,
+                std::max(1, resources.ranks()));
+    CheckBatch("training.batch_size", training.batch_size(),
+               resources.min_ranks(), check);
+    check.That(spec.compression().method() != v1::CompressionSpec::LTE,
+               "resources.min_ranks",
+               "is not for LTE: its heads share out the batch by ranks");
+  }
   check.Range("resources.threads_per_rank", resources.threads_per_rank(), 0,
               1024);
   check.Range("resources.memory_bytes", resources.memory_bytes(), 0, kMaxBytes);

@@ -135,6 +135,7 @@ absl::StatusOr<v1::Job> Coordinator::Cancel(const std::string& name,
                                           : absl::StrCat("cancelled: ", reason);
   switch (entry->job().state()) {
     case v1::QUEUED:
+    case v1::PAUSED:
       *entry->job().mutable_end_time() = ToTimestamp(now);
       SetState(*entry, v1::CANCELLED, text, now, effects);
       break;
@@ -185,91 +186,8 @@ void Coordinator::Tick(absl::Time now, Effects* effects) {
     TickAttempt(*jobs_.Find(name), now, effects);
   }
   Finish(now, effects);
-  // Workers become suspect without a word.
-  if (jobs_.queued_count() > 0) needs_schedule_ = true;
-}
-
-void Coordinator::Schedule(absl::Time now, Effects* effects) {
-  needs_schedule_ = false;
-  if (jobs_.queued_count() == 0) return;
-  ClusterSnapshot snapshot;
-  for (const auto& [id, worker] : workers_.workers()) {
-    if (!worker.attached || worker.lost) continue;
-    if (!worker.held && now - worker.last_seen > options_.suspect_after) {
-      continue;
-    }
-    std::set<int32_t> busy = worker.occupied;
-    for (const std::string& name : worker.jobs) {
-      for (const AttemptRank& rank :
-           jobs_.Find(name)->record.attempt().ranks()) {
-        if (rank.worker() == id && !Ended(rank)) busy.insert(rank.slot());
-      }
-    }
-    WorkerRoom room;
-    room.worker = id;
-    for (const v1::Slot& slot : worker.slots) {
-      const bool gpu = slot.device() == v1::ResourceSpec::GPU;
-      ++(gpu ? room.total_gpu : room.total_cpu);
-      if (busy.count(slot.index()) > 0) continue;
-      if (!slot.unfit().empty()) {
-        ++(gpu ? room.unfit_gpu : room.unfit_cpu);
-        continue;
-      }
-      (gpu ? room.free_gpu : room.free_cpu).push_back(slot.index());
-    }
-    snapshot.workers.push_back(std::move(room));
-  }
-  for (const std::string& name : jobs_.Queued()) {
-    const JobEntry& entry = *jobs_.Find(name);
-    if (now < entry.retry_at) continue;
-    PendingJob job;
-    job.job = name;
-    job.priority = entry.job().spec().priority();
-    job.serial = entry.record.serial();
-    job.device = entry.job().spec().resources().device();
-    job.ranks = std::max(1, entry.job().spec().resources().ranks());
-    job.last_workers.assign(entry.record.last_workers().begin(),
-                            entry.record.last_workers().end());
-    snapshot.jobs.push_back(std::move(job));
-  }
-  const Decision decision = Scheduler::Decide(snapshot);
-  for (const Placement& placement : decision.placements) {
-    Place(placement, now, effects);
-  }
-  for (const WaitingJob& waiting : decision.waiting) {
-    JobEntry& entry = *jobs_.Find(waiting.job);
-    if (entry.job().reason() == waiting.reason) continue;
-    entry.job().set_reason(waiting.reason);
-    effects->views[waiting.job] = entry.job();
-  }
-  Finish(now, effects);
-}
-
-std::vector<v1::WorkerSummary> Coordinator::Workers(absl::Time now) const {
-  std::vector<v1::WorkerSummary> summaries;
-  for (const auto& [id, worker] : workers_.workers()) {
-    v1::WorkerSummary summary;
-    summary.set_name(absl::StrCat("workers/", id));
-    summary.set_host(worker.host);
-    summary.set_slots(static_cast<int32_t>(worker.slots.size()));
-    summary.set_busy_slots(static_cast<int32_t>(worker.occupied.size()));
-    summary.set_connected(
-        worker.attached && !worker.lost &&
-        (worker.held || now - worker.last_seen <= options_.suspect_after));
-    summary.set_version(worker.version);
-    for (const v1::Slot& slot : worker.slots) {
-      if (slot.has_gpu()) summary.add_gpus(slot.gpu().name());
-      if (slot.unfit().empty()) continue;
-      summary.add_unfit_slots(absl::StrCat(
-          "slot ", slot.index(),
-          slot.has_gpu() ? absl::StrCat(" (", slot.gpu().name(), " ",
-                                        slot.gpu().uuid(), ")")
-                         : "",
-          ": ", slot.unfit()));
-    }
-    summaries.push_back(std::move(summary));
-  }
-  return summaries;
+  // Workers become suspect without a word, and jobs end their minimum run time.
+  if (jobs_.queued_count() > 0 || may_grow_) needs_schedule_ = true;
 }
 
 void Coordinator::Change(JobEntry& entry) {

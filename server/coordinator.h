@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -81,6 +82,13 @@ class Coordinator {
     absl::Duration probe_after = absl::Seconds(3);
     // What workers show each other.
     std::string peer_key;
+    SchedulerOptions scheduler;
+    // A gang need not wait for slots that are unfit for longer.
+    absl::Duration unfit_grace = absl::Minutes(2);
+    // A worker that had so many hardware failures within this time takes no
+    // more ranks until an operator resumes it; 0: never.
+    int32_t exclude_after_failures = 3;
+    absl::Duration failure_window = absl::Hours(1);
   };
 
   // `ids` must outlive the coordinator.
@@ -103,6 +111,23 @@ class Coordinator {
   absl::StatusOr<v1::Queue> GetQueue(const std::string& name) const;
   absl::StatusOr<v1::ListQueuesResponse> ListQueues(
       const v1::ListQueuesRequest& request) const;
+
+  // Errors of these: training_service.proto.
+  absl::StatusOr<v1::Job> Pause(const v1::PauseJobRequest& request,
+                                absl::Time now, Effects* effects);
+  absl::StatusOr<v1::Job> Resume(const v1::ResumeJobRequest& request,
+                                 absl::Time now, Effects* effects);
+  absl::StatusOr<v1::JobExplanation> Explain(const std::string& name,
+                                             absl::Time now) const;
+  // What would become of a job that is submitted now.
+  v1::Forecast Foresee(const v1::JobSpec& spec, const std::string& user,
+                       absl::Time now) const;
+  absl::StatusOr<v1::WorkerSummary> GetWorker(const std::string& name,
+                                              absl::Time now) const;
+  absl::StatusOr<v1::WorkerSummary> Drain(const v1::DrainWorkerRequest& request,
+                                          absl::Time now, Effects* effects);
+  absl::StatusOr<v1::WorkerSummary> ResumeWorker(
+      const v1::ResumeWorkerRequest& request, absl::Time now, Effects* effects);
 
   // InvalidArgument: the request_id belongs to another spec or another user, or
   // there is no such queue. ResourceExhausted: too many jobs wait. The spec
@@ -156,7 +181,7 @@ class Coordinator {
   bool NeedsSchedule() const { return needs_schedule_; }
   // Jobs that wait.
   size_t queued_count() const { return jobs_.queued_count(); }
-  // Places queued gangs on free slots.
+  // Places queued gangs on free slots, and has running ones make room.
   void Schedule(absl::Time now, Effects* effects);
 
   // At most `limit` finished jobs that ended before then and that no unfinished
@@ -174,7 +199,16 @@ class Coordinator {
 
  private:
   // Attempts (coordinator_attempts.cc).
-  void Place(const Placement& placement, absl::Time now, Effects* effects);
+  struct GangRank {
+    std::string worker;
+    int32_t slot = 0;
+  };
+  // A placement, by rank.
+  struct Gang {
+    std::string job;
+    std::vector<GangRank> ranks;
+  };
+  void Place(const Gang& placement, absl::Time now, Effects* effects);
   void Advance(JobEntry& entry, absl::Time now, Effects* effects);
   void StopAttempt(JobEntry& entry);
   void AddFailure(JobEntry& entry, v1::FailureClass failure_class, int32_t rank,
@@ -212,6 +246,47 @@ class Coordinator {
                  v1::RankAssignment* assignment);
   // Tells running jobs' workers who their peers are, if that has changed.
   void TouchPeers(absl::Time now);
+  // Scheduling (coordinator_schedule.cc, coordinator_snapshot.cc).
+  // A snapshot, and what its indices stand for.
+  struct View {
+    ClusterSnapshot cluster;
+    std::vector<const WorkerState*> workers;
+    std::vector<JobEntry*> jobs;
+    std::vector<JobEntry*> running;
+    absl::flat_hash_map<std::string, int32_t> positions;
+    absl::flat_hash_map<std::string, int32_t> queues;
+    absl::flat_hash_map<std::string, int32_t> users;
+
+    int32_t UserNumber(const std::string& user);
+    int32_t QueueNumber(const std::string& queue);
+  };
+  View Look(absl::Time now) const;
+  void LookAtWorkers(absl::Time now, View* view) const;
+  void LookAtRunning(absl::Time now, View* view) const;
+  PendingJob ToPending(const JobEntry& entry, absl::Time now, View* view) const;
+  bool IsUsable(const WorkerState& worker, absl::Time now) const;
+  void Start(const View& view, const Placement& placement, absl::Time now,
+             Effects* effects);
+  void TakeOrder(const View& view, const StopOrder& order, absl::Time now);
+  void TellReasons(const View& view, const Decision& decision,
+                   Effects* effects);
+  // Has the gang save a checkpoint and end; nothing is charged to the job.
+  void StopGang(JobEntry& entry, Attempt::StopCause cause,
+                const std::string& reason, absl::Time now);
+  // All ranks of such a gang have ended.
+  void EndStopped(JobEntry& entry, absl::Time now, Effects* effects);
+  // Asks for more time than usual for the worker's ranks of such gangs.
+  void FillStops(const WorkerState& worker,
+                 v1::SynchronizeResponse* response) const;
+  v1::JobExplanation ExplainQueued(const JobEntry& entry, absl::Time now) const;
+
+  // Workers (coordinator_workers.cc).
+  v1::WorkerSummary Summarize(const WorkerState& worker, absl::Time now) const;
+  void SetPolicy(WorkerState& worker, WorkerPolicy policy, Effects* effects);
+  void NoteUnfit(WorkerState& worker, const v1::SynchronizeRequest& request,
+                 absl::Time now);
+  void CountHardwareFailure(const JobEntry& entry, const v1::Failure& failure,
+                            absl::Time now, Effects* effects);
 
   // Synchronize (coordinator_synchronize.cc).
   WorkerState* Admit(const v1::SynchronizeRequest& request, int64_t call,
@@ -250,6 +325,10 @@ class Coordinator {
   // Workers came or went since TouchPeers() last told.
   bool peers_changed_ = false;
   absl::Time next_touch_peers_ = absl::InfinitePast();
+  // Some elastic job has fewer ranks than it wants.
+  bool may_grow_ = false;
+  absl::Time cpu_spare_since_ = absl::InfiniteFuture();
+  absl::Time gpu_spare_since_ = absl::InfiniteFuture();
   std::set<std::string> changed_;
   std::set<std::string> touched_;
 };

@@ -22,7 +22,7 @@ constexpr int kMaxUploads = 256;
 
 }  // namespace
 
-void Coordinator::Place(const Placement& placement, absl::Time now,
+void Coordinator::Place(const Gang& placement, absl::Time now,
                         Effects* effects) {
   JobEntry& entry = *jobs_.Find(placement.job);
   entry.job().set_epoch(entry.job().epoch() + 1);
@@ -36,7 +36,7 @@ void Coordinator::Place(const Placement& placement, absl::Time now,
   entry.result_time = absl::InfiniteFuture();
   entry.record.clear_last_workers();
   std::vector<std::string> names;
-  for (const RankPlace& place : placement.ranks) {
+  for (const GangRank& place : placement.ranks) {
     WorkerState& worker = *workers_.Find(place.worker);
     AttemptRank& rank = *attempt.add_ranks();
     rank.set_worker(place.worker);
@@ -103,6 +103,7 @@ void Coordinator::RecordFailure(JobEntry& entry, v1::Failure failure,
   failure.set_log_tail(TruncateUtf8(failure.log_tail(), kMaxMessageBytes));
   *attempt.add_failures() = failure;
   Change(entry);
+  CountHardwareFailure(entry, failure, now, effects);
   if (entry.job().state() == v1::CANCELLING) return;
   v1::JobEvent event;
   *event.mutable_incident() = std::move(failure);
@@ -160,6 +161,9 @@ void Coordinator::Advance(JobEntry& entry, absl::Time now, Effects* effects) {
   if (HasResult(attempt)) {
     if (ModelsAreStored(attempt)) return Succeed(entry, now, effects);
     if (!attempt.ranks(0).lost()) return;
+  }
+  if (attempt.stop_cause() != Attempt::NOT_ASKED) {
+    return EndStopped(entry, now, effects);
   }
   if (attempt.failures_size() == 0) {
     AddFailure(entry, v1::INTERNAL, 0, "rank 0 ended without a result", now,

@@ -230,6 +230,7 @@ void CoordinatorHost::Ask(
     if (stopping_) {
       return done(absl::UnavailableError("the coordinator is stopping"));
     }
+    if (options_.follow != nullptr) return done(options_.not_leader());
     done(question(coordinator_, clock_->Now()));
   });
 }

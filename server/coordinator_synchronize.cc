@@ -89,6 +89,8 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
   worker->lost = false;
   worker->last_seen = now;
   worker->host = request.host();
+  worker->rack = request.rack();
+  NoteUnfit(*worker, request, now);
   worker->version = request.version();
   worker->slots.assign(request.slots().begin(), request.slots().end());
 
@@ -369,6 +371,7 @@ void Coordinator::FillDesired(WorkerState& worker,
                                    response->mutable_rendezvous());
   }
   response->set_peer_key(options_.peer_key);
+  FillStops(worker, response);
   response->set_desired_version(worker.desired_version);
   *response->mutable_next_sync() = ToProtoDuration(options_.sync_interval);
 }

@@ -33,6 +33,7 @@ JobEntry* JobTable::Add(JobRecord record) {
     requests_[entry.job().request_id()] = name;
   }
   last_serial_ = std::max(last_serial_, entry.record.serial());
+  entry.demand = DemandOf(entry.job().spec());
   StateChanged(entry);
   return &entry;
 }
@@ -44,7 +45,8 @@ void JobTable::Remove(const std::string& name) {
   jobs_.erase(it);
 }
 
-void JobTable::StateChanged(const JobEntry& entry) {
+void JobTable::StateChanged(JobEntry& entry) {
+  entry.wait = WaitReason();
   const std::string& name = entry.job().name();
   const auto key = std::make_pair(-int64_t{entry.job().spec().priority()},
                                   entry.record.serial());
@@ -55,8 +57,10 @@ void JobTable::StateChanged(const JobEntry& entry) {
   }
   if (IsActive(entry.job().state())) {
     active_.insert(name);
+    active_entries_[entry.record.serial()] = &entry;
   } else {
     active_.erase(name);
+    active_entries_.erase(entry.record.serial());
   }
 }
 
@@ -67,8 +71,8 @@ std::vector<std::string> JobTable::Queued() const {
   return names;
 }
 
-std::vector<const JobEntry*> JobTable::QueuedEntries() const {
-  std::vector<const JobEntry*> entries;
+std::vector<JobEntry*> JobTable::QueuedEntries() const {
+  std::vector<JobEntry*> entries;
   entries.reserve(queued_.size());
   for (const auto& [key, entry] : queued_) entries.push_back(entry);
   return entries;

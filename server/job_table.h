@@ -11,8 +11,10 @@
 #include "absl/time/time.h"
 #include "proto/job_state.h"
 #include "server/hang_watch.h"
+#include "server/job_demand.h"
 #include "server/job_record.pb.h"
 #include "server/rendezvous_mirror.h"
+#include "server/wait_reason.h"
 
 namespace comera::server {
 
@@ -42,6 +44,11 @@ struct JobEntry {
   // When rank 0 ended with a result; InfiniteFuture before.
   absl::Time result_time = absl::InfiniteFuture();
 
+  // Of the specification.
+  JobDemand demand;
+  // What `reason` last told of a queued job; kNone: something else.
+  WaitReason wait;
+
   v1::Job& job() { return *record.mutable_job(); }
   const v1::Job& job() const { return record.job(); }
 
@@ -61,12 +68,16 @@ class JobTable {
   // The job must not be active or queued.
   void Remove(const std::string& name);
   // Tells the indexes that the job's state is another one.
-  void StateChanged(const JobEntry& entry);
+  void StateChanged(JobEntry& entry);
 
   // Names in serving order: priority, then order of acceptance.
   std::vector<std::string> Queued() const;
   // The same as entries.
-  std::vector<const JobEntry*> QueuedEntries() const;
+  std::vector<JobEntry*> QueuedEntries() const;
+  // The active ones by order of acceptance.
+  const std::map<int64_t, JobEntry*>& active_entries() const {
+    return active_entries_;
+  }
   const std::set<std::string>& active() const { return active_; }
   const std::map<std::string, JobEntry>& jobs() const { return jobs_; }
   size_t queued_count() const { return queued_.size(); }
@@ -76,8 +87,9 @@ class JobTable {
   std::map<std::string, JobEntry> jobs_;
   std::map<std::string, std::string> requests_;
   // (-priority, serial)
-  std::map<std::pair<int64_t, int64_t>, const JobEntry*> queued_;
+  std::map<std::pair<int64_t, int64_t>, JobEntry*> queued_;
   std::set<std::string> active_;
+  std::map<int64_t, JobEntry*> active_entries_;
   int64_t last_serial_ = 0;
 };
 

@@ -59,6 +59,7 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
     return Bad("incarnation", "must have 1 to 256 bytes");
   }
   if (request.host().size() > kMaxNameBytes) return Bad("host", "too long");
+  if (request.rack().size() > kMaxNameBytes) return Bad("rack", "too long");
   if (request.version().size() > kMaxNameBytes) {
     return Bad("version", "too long");
   }

@@ -70,10 +70,21 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
     return Refuse(reactor, status);
   }
   if (request->validate_only()) {
-    host_->CheckDatasets(spec, [=](const absl::Status& status) {
-      if (status.ok()) *response->mutable_spec() = spec;
-      reactor->Finish(ToRpcStatus(status));
-    });
+    host_->CheckDatasets(
+        spec, [=, user = caller->user()](const absl::Status& status) {
+          if (!status.ok()) return reactor->Finish(ToRpcStatus(status));
+          *response->mutable_spec() = spec;
+          host_->Ask<v1::Forecast>(
+              [spec, user](const Coordinator& coordinator, absl::Time now) {
+                return coordinator.Foresee(spec, user, now);
+              },
+              [=](absl::StatusOr<v1::Forecast> forecast) {
+                if (forecast.ok()) {
+                  *response->mutable_forecast() = *std::move(forecast);
+                }
+                reactor->Finish(ToRpcStatus(forecast.status()));
+              });
+        });
     return reactor;
   }
   Submitter submitter;

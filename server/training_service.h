@@ -31,6 +31,24 @@ class TrainingService : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
                                       const v1::CancelJobRequest* request,
                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* PauseJob(grpc::CallbackServerContext* context,
+                                     const v1::PauseJobRequest* request,
+                                     v1::Job* response) override;
+  grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext* context,
+                                      const v1::ResumeJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext* context,
+                                       const v1::ExplainJobRequest* request,
+                                       v1::JobExplanation* response) override;
+  grpc::ServerUnaryReactor* GetWorker(grpc::CallbackServerContext* context,
+                                      const v1::GetWorkerRequest* request,
+                                      v1::WorkerSummary* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        v1::WorkerSummary* response) override;
+  grpc::ServerUnaryReactor* ResumeWorker(grpc::CallbackServerContext* context,
+                                         const v1::ResumeWorkerRequest* request,
+                                         v1::WorkerSummary* response) override;
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
       grpc::CallbackServerContext* context,
       const v1::WatchJobRequest* request) override;

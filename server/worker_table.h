@@ -49,6 +49,10 @@ struct WorkerState {
   int64_t desired_version = 0;
   std::optional<HeldCall> held;
   std::string rack;
+  // Since when slots are unfit, by index.
+  std::map<int32_t, absl::Time> unfit_since;
+  // Failures that count towards an exclusion: when, and of which job.
+  std::deque<std::pair<absl::Time, std::string>> failures;
   // As stored.
   WorkerPolicy policy;
 };

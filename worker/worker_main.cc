@@ -46,6 +46,7 @@ struct Flags {
   int slots = 0;
   std::string gpus = "auto";
   std::string data_dir = "/var/lib/comera-worker";
+  std::string rack;
   std::string trainer;
   int64_t cache_bytes = DatasetCache::Options().max_bytes;
   double grace = 30;
@@ -135,7 +136,7 @@ int64_t Gpus(const WorkerSession::Options& options) {
 
 void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
   std::cout << "server=" << flags.server << "\nname=" << options.worker
-            << "\naddress=" << options.address
+            << "\naddress=" << options.address << "\nrack=" << options.rack
             << "\nslots=" << options.slots.size() << "\ngpus=" << Gpus(options)
             << "\ncores=" << options.cores << "\ndata_dir=" << options.data_dir
             << "\ntrainer=" << options.trainer
@@ -174,6 +175,7 @@ int Main(const Flags& flags) {
         "--name=", options.worker, " must match [a-z0-9-]{1,63}")));
   }
   options.address = flags.address;
+  options.rack = flags.rack;
   options.incarnation = RandomId();
   options.cores = UsableCores();
   std::vector<v1::Gpu> chosen;
@@ -302,6 +304,8 @@ int main(int argc, char** argv) {
                  "longest go first")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--rack", flags.rack,
+                 "Label of the rack or switch: gangs are packed by it");
   app.add_option("--trainer", flags.trainer,
                  "Path of comera-trainer (default: beside this program)");
   app.add_option("--grace", flags.grace,

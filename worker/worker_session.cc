@@ -25,6 +25,8 @@ namespace {
 constexpr size_t kMaxLogBytes = size_t{256} << 10;
 // While gangs with ranks elsewhere meet, their entries are looked for.
 constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
+// However long a coordinator asks ranks to be given for their last checkpoint.
+constexpr absl::Duration kMaxGrace = absl::Minutes(30);
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
 std::string Describe(const v1::RankKey& rank) {
@@ -302,6 +304,20 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   return absl::OkStatus();
 }
 
+absl::Duration WorkerSession::GraceOf(RankProcesses::Id id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto rank = table_.Find(id);
+  for (const v1::RankStop& stop : stopping_) {
+    if (rank && stop.rank().job() == rank->job() &&
+        stop.rank().epoch() == rank->epoch() &&
+        stop.rank().rank() == rank->rank()) {
+      return std::min(kMaxGrace, absl::Seconds(std::max<int64_t>(
+                                     0, stop.grace().seconds())));
+    }
+  }
+  return options_.processes.grace;
+}
+
 void WorkerSession::Act() {
   RankTable::Actions actions;
   {
@@ -320,7 +336,7 @@ void WorkerSession::Act() {
   }
   for (RankProcesses::Id id : actions.stop) {
     CancelFetch(id);
-    if (!AbandonPreparation(id)) processes_->Stop(id);
+    if (!AbandonPreparation(id)) processes_->Stop(id, GraceOf(id));
   }
   for (const RankTable::Actions::Start& start : FetchData(actions.start)) {
     if (!Prepare(start)) StartOrFail(start);
@@ -345,6 +361,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   request.set_worker(options_.worker);
   request.set_incarnation(options_.incarnation);
   request.set_host(options_.host);
+  request.set_rack(options_.rack);
   request.set_version(kVersion);
   // A worker that is ending has no room for new ranks.
   if (!stop_) {
@@ -411,6 +428,7 @@ void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
   }
   seen_version_ = response.desired_version();
   peer_keys_.Learn(response.peer_key());
+  stopping_.assign(response.stopping().begin(), response.stopping().end());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     table_.OnAnswer(sane);

@@ -50,6 +50,8 @@ class WorkerSession : private RankProcesses::Observer,
                       private DataFetcher::Observer {
  public:
   struct Options {
+    // Label of the rack or switch; empty: unknown.
+    std::string rack;
     // [a-z0-9-]{1,63}.
     std::string worker;
     // Random per start.
@@ -140,6 +142,8 @@ class WorkerSession : private RankProcesses::Observer,
   absl::Status Call(const v1::SynchronizeRequest& request, bool news,
                     v1::SynchronizeResponse* response);
   void TakeAnswer(const v1::SynchronizeResponse& response);
+  // From SIGTERM to SIGKILL: what the coordinator wants, at least the usual.
+  absl::Duration GraceOf(RankProcesses::Id id);
   // Starts and stops what is to be.
   void Act();
   // What must come before a rank whose data are here (worker_session_start.cc);
@@ -184,6 +188,8 @@ class WorkerSession : private RankProcesses::Observer,
   RendezvousExchange rendezvous_;
   int64_t seen_version_ = 0;
   absl::Time heard_;  // from the coordinator, by SteadyNow
+  // Of the last answer.
+  std::vector<v1::RankStop> stopping_;
   absl::Time next_sweep_ = absl::InfinitePast();
 
   PeerKeys peer_keys_;

@@ -163,6 +163,13 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
          s.mutable_training()->set_precision(
              static_cast<v1::TrainingSpec::Precision>(4));
        }},
+      {"resources.min_ranks",
+       [](Spec& s) { s.mutable_resources()->set_min_ranks(-1); }},
+      {"resources.min_ranks",
+       [](Spec& s) {
+         s.mutable_resources()->set_ranks(2);
+         s.mutable_resources()->set_min_ranks(4);
+       }},
       {"resources.ranks",
        [](Spec& s) { s.mutable_resources()->set_ranks(-1); }},
       {"resources.ranks",

@@ -15,6 +15,9 @@ void CoordinatorHarness::Take(Effects effects) {
     events.push_back(std::move(event));
   }
   for (WorkerProbe& probe : effects.probes) probes.push_back(std::move(probe));
+  for (Document& document : effects.documents) {
+    documents.push_back(std::move(document));
+  }
   for (SynchronizeReply& reply : effects.replies) {
     replies.emplace(reply.call, std::move(reply.response));
   }

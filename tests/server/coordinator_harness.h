@@ -62,13 +62,14 @@ class CoordinatorHarness {
   std::map<std::string, std::string> reasons;
   std::vector<v1::JobEvent> events;
   std::vector<WorkerProbe> probes;
+  std::vector<Document> documents;
   std::map<int64_t, absl::StatusOr<v1::SynchronizeResponse>> replies;
   int64_t last_call = 0;
 
- private:
   void Take(Effects effects);
   void Schedule();
 
+ private:
   const Coordinator::Options options_;
   SequentialIds ids_;
 };

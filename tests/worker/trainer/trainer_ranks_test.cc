@@ -63,6 +63,41 @@ TEST_P(TrainerRanksTest, CompactTogetherAndStopTogether) {
   EXPECT_EQ(again.end->result.outcome(), v1::COMPLETED);
 }
 
+// What an elastic job does: it goes on from its checkpoint with other ranks and
+// repeats the losses of the run that was never stopped.
+TEST(TrainerElasticTest, LossesDoNotDependOnTheRanksOfEachAttempt) {
+  TestRun whole;
+  whole.spec.mutable_objective()->mutable_early()->set_steps(60);
+  whole.Run(4);
+  ASSERT_OK(whole.end);
+  const auto want = whole.Losses();
+  FakeDisk disk;
+  int64_t last = 0;
+  bool first = true;
+  for (const auto& [ranks, until] :
+       {std::make_pair(4, 20), std::make_pair(2, 35), std::make_pair(1, 45),
+        std::make_pair(4, 0)}) {
+    SCOPED_TRACE(ranks);
+    TestRun part;
+    part.spec = whole.spec;
+    part.disk = &disk;
+    part.resume = !first;
+    if (until > 0) part.stop_after_step = until;
+    part.Run(ranks);
+    for (const absl::Status& status : part.statuses) ASSERT_OK(status);
+    EXPECT_EQ(part.events.front().run_info().resumed_from_step(), last);
+    for (const auto& [step, loss] : part.Losses()) {
+      EXPECT_NEAR(loss, want.at(step), 1e-5 * loss) << "step " << step;
+    }
+    last = part.last_steps[0];
+    first = false;
+    if (until == 0) {
+      EXPECT_NEAR(part.end->result.validation_loss(),
+                  whole.end->result.validation_loss(), 1e-4);
+    }
+  }
+}
+
 // Only the products of oneDNN may add in another order on more threads.
 TEST(TrainerThreadsTest, LossesAreThoseOfOneThread) {
   std::map<int64_t, double> want;
