@@ -9,6 +9,7 @@
 #include "client/call_runner.h"
 #include "client/leader_stub.h"
 #include "comera/v1/backup_service.grpc.pb.h"
+#include "comera/v1/queue_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "common/coordinator_address.h"
 #include "common/status_macros.h"
@@ -55,6 +56,23 @@ class TrainingClient::Impl {
       response.Clear();
       const grpc::Status status =
           (stub_.Get().get()->*method)(context, request, &response);
+      stub_.Seen(status);
+      return status;
+    }));
+    return response;
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(
+      grpc::Status (v1::QueueService::Stub::*method)(grpc::ClientContext*,
+                                                     const Request&, Response*),
+      const Request& request) {
+    Response response;
+    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
+      response.Clear();
+      const auto stub = v1::QueueService::NewStub(stub_.Channel());
+      const grpc::Status status =
+          (stub.get()->*method)(context, request, &response);
       stub_.Seen(status);
       return status;
     }));
@@ -133,6 +151,93 @@ absl::StatusOr<v1::Job> TrainingClient::Cancel(const std::string& name,
   request.set_name(name);
   request.set_reason(reason);
   return impl_->Call(&v1::TrainingService::Stub::CancelJob, request);
+}
+
+absl::StatusOr<v1::Job> TrainingClient::Pause(const std::string& name,
+                                              const std::string& reason) {
+  v1::PauseJobRequest request;
+  request.set_name(name);
+  request.set_reason(reason);
+  return impl_->Call(&v1::TrainingService::Stub::PauseJob, request);
+}
+
+absl::StatusOr<v1::Job> TrainingClient::Resume(const std::string& name) {
+  v1::ResumeJobRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::TrainingService::Stub::ResumeJob, request);
+}
+
+absl::StatusOr<v1::JobExplanation> TrainingClient::Explain(
+    const std::string& name) {
+  v1::ExplainJobRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::TrainingService::Stub::ExplainJob, request);
+}
+
+absl::StatusOr<v1::WorkerSummary> TrainingClient::GetWorker(
+    const std::string& name) {
+  v1::GetWorkerRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::TrainingService::Stub::GetWorker, request);
+}
+
+absl::StatusOr<v1::WorkerSummary> TrainingClient::DrainWorker(
+    const std::string& name, const std::string& reason, bool wait) {
+  v1::DrainWorkerRequest request;
+  request.set_name(name);
+  request.set_reason(reason);
+  request.set_wait(wait);
+  return impl_->Call(&v1::TrainingService::Stub::DrainWorker, request);
+}
+
+absl::StatusOr<v1::WorkerSummary> TrainingClient::ResumeWorker(
+    const std::string& name) {
+  v1::ResumeWorkerRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::TrainingService::Stub::ResumeWorker, request);
+}
+
+absl::StatusOr<std::vector<v1::Queue>> TrainingClient::ListQueues() {
+  std::vector<v1::Queue> queues;
+  v1::ListQueuesRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    ASSIGN_OR_RETURN(v1::ListQueuesResponse page,
+                     impl_->Call(&v1::QueueService::Stub::ListQueues, request));
+    for (v1::Queue& queue : *page.mutable_queues()) {
+      queues.push_back(std::move(queue));
+    }
+    if (!page.next_page_token().empty() &&
+        page.next_page_token() == request.page_token()) {
+      return absl::InternalError("the server repeats a page token");
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return queues;
+}
+
+absl::StatusOr<v1::Queue> TrainingClient::CreateQueue(const std::string& id,
+                                                      const v1::Queue& queue) {
+  v1::CreateQueueRequest request;
+  request.set_queue_id(id);
+  *request.mutable_queue() = queue;
+  return impl_->Call(&v1::QueueService::Stub::CreateQueue, request);
+}
+
+absl::StatusOr<v1::Queue> TrainingClient::UpdateQueue(
+    const v1::Queue& queue, const std::vector<std::string>& fields) {
+  v1::UpdateQueueRequest request;
+  *request.mutable_queue() = queue;
+  for (const std::string& field : fields) {
+    request.mutable_update_mask()->add_paths(field);
+  }
+  return impl_->Call(&v1::QueueService::Stub::UpdateQueue, request);
+}
+
+absl::Status TrainingClient::DeleteQueue(const std::string& name) {
+  v1::DeleteQueueRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::QueueService::Stub::DeleteQueue, request).status();
 }
 
 absl::StatusOr<std::vector<v1::WorkerSummary>> TrainingClient::ListWorkers() {

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
+#include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "proto/job_state.h"
 
@@ -79,7 +80,29 @@ class TrainingClient {
       const std::vector<v1::JobState>& states, int64_t limit);
   absl::StatusOr<v1::Job> Cancel(const std::string& name,
                                  const std::string& reason);
+  absl::StatusOr<v1::Job> Pause(const std::string& name,
+                                const std::string& reason);
+  absl::StatusOr<v1::Job> Resume(const std::string& name);
+  // Why it waits, who is ahead, when it may start.
+  absl::StatusOr<v1::JobExplanation> Explain(const std::string& name);
+
+  // `name`s are resource names: `workers/{worker}`.
   absl::StatusOr<std::vector<v1::WorkerSummary>> ListWorkers();
+  absl::StatusOr<v1::WorkerSummary> GetWorker(const std::string& name);
+  // No more ranks for it; those there move, or finish with `wait`.
+  absl::StatusOr<v1::WorkerSummary> DrainWorker(const std::string& name,
+                                                const std::string& reason,
+                                                bool wait);
+  absl::StatusOr<v1::WorkerSummary> ResumeWorker(const std::string& name);
+
+  // `name`s are resource names: `queues/{queue}`. Errors: queue_service.proto.
+  absl::StatusOr<std::vector<v1::Queue>> ListQueues();
+  absl::StatusOr<v1::Queue> CreateQueue(const std::string& id,
+                                        const v1::Queue& queue);
+  // Changes the named fields.
+  absl::StatusOr<v1::Queue> UpdateQueue(const v1::Queue& queue,
+                                        const std::vector<std::string>& fields);
+  absl::Status DeleteQueue(const std::string& name);
   // The coordinator's version.
   absl::StatusOr<std::string> ServerVersion();
 

@@ -311,8 +311,8 @@ absl::Duration WorkerSession::GraceOf(RankProcesses::Id id) {
     if (rank && stop.rank().job() == rank->job() &&
         stop.rank().epoch() == rank->epoch() &&
         stop.rank().rank() == rank->rank()) {
-      return std::min(kMaxGrace, absl::Seconds(std::max<int64_t>(
-                                     0, stop.grace().seconds())));
+      const absl::Duration asked = absl::Seconds(stop.grace().seconds());
+      return std::max(options_.processes.grace, std::min(asked, kMaxGrace));
     }
   }
   return options_.processes.grace;

@@ -109,6 +109,10 @@ int RunCli(const std::vector<std::string>& args,
       CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
       DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
       SweepVerb(&session),    ParetoVerb(&session)};
+  for (auto verb : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
+                    DrainVerb, ResumeWorkerVerb, QueuesVerb}) {
+    verbs.push_back(verb(&session));
+  }
   verbs.push_back(CompletionVerb(&session, &verbs, &globals));
 
   CLI::App app("comera: training towards a target loss and a target size",

@@ -1,0 +1,49 @@
+// comera workers: the machines, or one of them.
+#include <memory>
+
+#include "client/cli/exit_codes.h"
+#include "client/cli/text_format.h"
+#include "client/cli/verbs.h"
+#include "client/cli/worker_rows.h"
+
+namespace comera::client {
+namespace {
+
+int Workers(const std::string& worker, const Session& session) {
+  const auto client = session.Connect();
+  if (!worker.empty()) {
+    const absl::StatusOr<std::string> name = WorkerNameFrom(worker);
+    if (!name.ok()) {
+      return session.Fail(std::string(name.status().message()), kExitUsage);
+    }
+    const auto summary = client->GetWorker(*name);
+    if (!summary.ok()) return session.FailRpc(summary.status());
+    PrintWorker(*summary, session);
+    return kExitOk;
+  }
+  const auto workers = client->ListWorkers();
+  if (!workers.ok()) return session.FailRpc(workers.status());
+  if (session.output != OutputFormat::kTable) {
+    v1::ListWorkersResponse response;
+    for (const v1::WorkerSummary& one : *workers) *response.add_workers() = one;
+    session.Print(response, /*one_line=*/false);
+    return kExitOk;
+  }
+  *session.env.out << FormatTable(WorkerRows(*workers)) << std::flush;
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb WorkersVerb(Session* session) {
+  auto worker = std::make_shared<std::string>();
+  Verb verb = {"workers",
+               "List workers, or show one, e.g. `comera workers node-17`",
+               {},
+               nullptr};
+  verb.arguments = {{"worker", "Only this one", worker.get(), false, {}}};
+  verb.run = [=] { return Workers(*worker, *session); };
+  return verb;
+}
+
+}  // namespace comera::client
