@@ -66,8 +66,9 @@ Coordinator::View Coordinator::Look(absl::Time now) const {
   }
   LookAtWorkers(now, &view);
   LookAtRunning(now, &view);
-  for (JobEntry* entry : jobs_.QueuedEntries()) {
-    view.jobs.push_back(entry);
+  view.jobs = jobs_.QueuedEntries();
+  view.cluster.jobs.reserve(view.jobs.size() + 1);
+  for (const JobEntry* entry : view.jobs) {
     view.cluster.jobs.push_back(ToPending(*entry, now, &view));
   }
   return view;
