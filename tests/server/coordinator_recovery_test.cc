@@ -193,9 +193,12 @@ TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
   EXPECT_EQ(h_.job(name).epoch(), 2);  // at once
   lose(2);
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
-  // A small job may use the room meanwhile; the place in the queue stays.
+  // A job that ends in time may use the room meanwhile; the place in the queue
+  // stays.
   const int64_t serial = h_.stored[name].serial();
-  const std::string later = h_.Submit(2);
+  v1::JobSpec brief = TestSpec(2);
+  brief.mutable_time_limit()->set_seconds(1);
+  const std::string later = h_.Submit(brief);
   EXPECT_EQ(h_.job(later).state(), v1::STARTING);
   const std::string last = h_.Submit(2);
   h_.Advance(absl::Seconds(2));
