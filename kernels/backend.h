@@ -165,6 +165,8 @@ class Backend {
   virtual absl::Status Synchronize() = 0;
   // Bytes that Allocate could still give.
   virtual absl::StatusOr<int64_t> FreeBytes() = 0;
+  // Whether the host may use its memory too, after Synchronize.
+  virtual bool in_host_memory() const { return true; }
 
   // Host memory that a device can write while the host goes on; as Allocate.
   virtual absl::StatusOr<void*> AllocateHost(int64_t bytes);
@@ -188,6 +190,14 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<StepGraph>> EndCapture();
   // Enqueues what was recorded, on the same memory. The graph outlives it.
   virtual absl::Status Replay(const StepGraph& graph);
+
+  // --- many small operations ------------------------------------------------
+  // Between the two (which may be nested), only Gemm, Copy, Fill, Axpy, FoldCore
+  // and FoldCoreBackward may be called; they may be held back until the last
+  // EndTogether, and run beside each other where neither needs the other's
+  // result. See RunTogether in together.h.
+  virtual absl::Status BeginTogether() { return absl::OkStatus(); }
+  virtual absl::Status EndTogether() { return absl::OkStatus(); }
 
   // --- linear algebra -----------------------------------------------------
   // c = alpha * op(a) op(b) + beta * c; op transposes if asked. With beta = 0

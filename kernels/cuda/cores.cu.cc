@@ -117,6 +117,10 @@ absl::Status CudaBackend::FoldCore(ConstMatrix g, ConstVector d,
   RETURN_IF_ERROR(CheckMatrix("FoldCore", "g", g));
   RETURN_IF_ERROR(CheckVector("FoldCore", "d", d, g.cols));
   RETURN_IF_ERROR(CheckMatrix("FoldCore", "h", h, g.rows, g.cols));
+  if (together_depth_ > 0) {
+    together_.AddFold(g, d, threshold, h);
+    return absl::OkStatus();
+  }
   return Map<1>("FoldCore", stream_, {{g}}, h, FoldOp{d.data, threshold});
 }
 
@@ -129,6 +133,10 @@ absl::Status CudaBackend::FoldCoreBackward(ConstMatrix g, ConstVector d,
   RETURN_IF_ERROR(CheckMatrix(kOp, "grad_h", grad_h, g.rows, g.cols));
   RETURN_IF_ERROR(CheckMatrix(kOp, "grad_g", grad_g, g.rows, g.cols));
   RETURN_IF_ERROR(CheckVector(kOp, "grad_d", grad_d, g.cols));
+  if (together_depth_ > 0) {
+    together_.AddUnfold(g, d, threshold, grad_h, grad_g, grad_d);
+    return absl::OkStatus();
+  }
   return AddColumnSums(kOp, stream_, g.rows, g.cols,
                        UnfoldElement{g, grad_h, d.data, threshold, grad_g},
                        Scratch<float>(), kScratchBytes, grad_d.data);

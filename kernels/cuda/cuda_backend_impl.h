@@ -18,6 +18,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/small_tasks.h"
 
 namespace comera::kernels {
 
@@ -40,6 +41,7 @@ class CudaBackend final : public Backend {
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::Status Synchronize() override;
   absl::StatusOr<int64_t> FreeBytes() override;
+  bool in_host_memory() const override { return false; }
   absl::StatusOr<void*> AllocateHost(int64_t bytes) override;
   void FreeHost(void* memory) override;
   absl::Status CopyToHostLater(void* to, const void* from,
@@ -52,6 +54,10 @@ class CudaBackend final : public Backend {
   absl::Status BeginCapture() override;
   absl::StatusOr<std::unique_ptr<StepGraph>> EndCapture() override;
   absl::Status Replay(const StepGraph& graph) override;
+
+  // small_tasks.cc
+  absl::Status BeginTogether() override;
+  absl::Status EndTogether() override;
 
   // gemm.cc
   absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
@@ -239,6 +245,9 @@ class CudaBackend final : public Backend {
   // Room for `bytes` (at most kStagingBytes) of page-locked memory that the
   // device has read.
   absl::StatusOr<char*> Stage(int64_t bytes);
+  // gemm.cc; of checked operands, none of them empty.
+  absl::Status Multiply(bool transpose_a, bool transpose_b, float alpha,
+                        ConstMatrix a, ConstMatrix b, float beta, Matrix c);
 
   const CudaOptions options_;
   cudaStream_t stream_ = nullptr;
@@ -248,6 +257,8 @@ class CudaBackend final : public Backend {
   using ProductShape =
       std::tuple<bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
   std::map<ProductShape, cublasLtMatmulAlgo_t> algorithms_;
+  SmallTasks together_;
+  int together_depth_ = 0;  // of nested BeginTogether
   void* scratch_ = nullptr;
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves

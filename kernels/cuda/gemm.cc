@@ -42,6 +42,24 @@ absl::Status CudaBackend::Gemm(bool transpose_a, bool transpose_b, float alpha,
   RETURN_IF_ERROR(
       CheckMatrix("Gemm", "b", b, transpose_b ? n : k, transpose_b ? k : n));
   if (m == 0 || n == 0) return absl::OkStatus();
+  if (together_depth_ > 0) {
+    if (SmallTasks::Takes(m, n, k)) {
+      together_.AddGemm(transpose_a, transpose_b, alpha, a, b, beta, c);
+    } else {
+      together_.AddCall({a, b}, {c}, [=] {
+        return Multiply(transpose_a, transpose_b, alpha, a, b, beta, c);
+      });
+    }
+    return absl::OkStatus();
+  }
+  return Multiply(transpose_a, transpose_b, alpha, a, b, beta, c);
+}
+
+absl::Status CudaBackend::Multiply(bool transpose_a, bool transpose_b,
+                                   float alpha, ConstMatrix a, ConstMatrix b,
+                                   float beta, Matrix c) {
+  const int64_t m = c.rows, n = c.cols;
+  const int64_t k = transpose_a ? a.rows : a.cols;
   if (k == 0 || alpha == 0) return ScaleMatrix(stream_, beta, c);
   // cuBLAS reads matrices by columns: c transposed is op(b)^T op(a)^T.
   RETURN_IF_CUBLAS_ERROR(cublasGemmEx_64(

@@ -109,12 +109,20 @@ absl::Status ScaleMatrix(cudaStream_t stream, float factor, Matrix c) {
 
 absl::Status CudaBackend::Fill(Vector x, float value) {
   RETURN_IF_ERROR(CheckMemory("Fill", "x", x.data, x.size));
+  if (together_depth_ > 0) {
+    together_.AddFill(x, value);
+    return absl::OkStatus();
+  }
   return Map<0>("Fill", stream_, {}, AsMatrix(x), FillOp{value});
 }
 
 absl::Status CudaBackend::Axpy(float alpha, ConstVector x, Vector y) {
   RETURN_IF_ERROR(CheckVector("Axpy", "x", x, y.size));
   RETURN_IF_ERROR(CheckMemory("Axpy", "y", y.data, y.size));
+  if (together_depth_ > 0) {
+    together_.AddAxpy(alpha, x, y);
+    return absl::OkStatus();
+  }
   return Map<2>("Axpy", stream_, {{AsMatrix(x), AsMatrix(y)}}, AsMatrix(y),
                 AxpyOp{alpha});
 }

@@ -121,6 +121,10 @@ absl::Status CudaBackend::CopyToHost(void* to, const void* from,
 absl::Status CudaBackend::Copy(void* to, const void* from, int64_t bytes) {
   RETURN_IF_ERROR(CheckCopy(to, from, bytes));
   if (bytes == 0) return absl::OkStatus();
+  if (together_depth_ > 0) {
+    together_.AddCopy(to, from, bytes, stream_);
+    return absl::OkStatus();
+  }
   RETURN_IF_CUDA_ERROR(
       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
   return absl::OkStatus();

@@ -29,6 +29,9 @@ class ForwardingBackend : public Backend {
   absl::Status Unseal() override { return backend_->Unseal(); }
   absl::Status Synchronize() override { return backend_->Synchronize(); }
   absl::StatusOr<int64_t> FreeBytes() override { return backend_->FreeBytes(); }
+  bool in_host_memory() const override { return backend_->in_host_memory(); }
+  absl::Status BeginTogether() override { return backend_->BeginTogether(); }
+  absl::Status EndTogether() override { return backend_->EndTogether(); }
   absl::Status CopyToDevice(void* to, const void* from,
                             int64_t bytes) override {
     return Call("CopyToDevice",

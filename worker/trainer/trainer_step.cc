@@ -109,10 +109,19 @@ absl::Status Trainer::ReduceGradients() {
   collective::Communicator& gang = *options_.communicator;
   const kernels::Vector reduced = plan_->reduced();
   const auto values = absl::MakeSpan(reduced.data, reduced.size);
-  if (!gang.on_device()) RETURN_IF_ERROR(options_.backend->Synchronize());
-  return WithFailureClass(
-      gang.on_device() ? gang.EnqueueAllReduce(values) : gang.AllReduce(values),
-      v1::COLLECTIVE_HANG);
+  if (gang.on_device()) {
+    return WithFailureClass(gang.EnqueueAllReduce(values), v1::COLLECTIVE_HANG);
+  }
+  kernels::Backend& backend = *options_.backend;
+  if (backend.in_host_memory()) {
+    RETURN_IF_ERROR(backend.Synchronize());
+    return WithFailureClass(gang.AllReduce(values), v1::COLLECTIVE_HANG);
+  }
+  // A communicator of the host cannot reach the device's memory.
+  ASSIGN_OR_RETURN(std::vector<float> sums, plan_->Download(reduced));
+  RETURN_IF_ERROR(WithFailureClass(gang.AllReduce(absl::MakeSpan(sums)),
+                                   v1::COLLECTIVE_HANG));
+  return plan_->Upload(sums, reduced);
 }
 
 absl::Status Trainer::EnqueueUpdate() {

@@ -243,6 +243,7 @@ void RegisterBackendConformance(const std::string& name,
     RegisterCases(name, factory, cases);
   }
   RegisterRefusals(name, factory);
+  RegisterTogether(name, factory);
 }
 
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,

@@ -33,6 +33,8 @@ void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
 
 // Part of the first: refused operands and memory (refusals.cc).
 void RegisterRefusals(const std::string& name, BackendFactory factory);
+// Likewise: operations between BeginTogether and EndTogether (together.cc).
+void RegisterTogether(const std::string& name, BackendFactory factory);
 
 }  // namespace comera::kernels
 

@@ -38,7 +38,7 @@ std::unique_ptr<AttentionBranch> MakeAttentionBranch(const Plan& plan,
   // Their backward passes do not overlap, so they share memory.
   const auto linear = [&](const char* part) {
     return MakeLinear(plan, absl::StrCat("layers.", layer, ".", part),
-                      plan.max_rows, "linear");
+                      plan.max_rows, absl::StrCat("attention.", part));
   };
   const std::string output_key = absl::StrCat("layers.", layer, ".output");
   if (IsGone(plan.config->layers_by_name.at(output_key))) {

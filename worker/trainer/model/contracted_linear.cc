@@ -20,7 +20,7 @@ ContractedLinear::ContractedLinear(const Plan& plan,
                                    int64_t max_rows, const std::string& scratch)
     : plan_(plan),
       bias_(plan.At(layer.name + ".bias")),
-      cores_(plan, layer.name),
+      cores_(plan, layer.name, scratch),
       // Shapes were checked with the configuration, groups by the planner.
       contraction_(*kernels::TtContraction::Create(
           {f.input_modes, f.output_modes, f.ranks}, ends, layer.outputs)) {

@@ -13,7 +13,8 @@ constexpr int64_t kLineFloats = 16;  // cores begin on cache lines
 
 }  // namespace
 
-FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name)
+FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
+                         const std::string& scratch)
     : plan_(plan) {
   int64_t floats = 0;
   for (const TensorisedLayer& layer : plan.layout->layers) {
@@ -31,7 +32,7 @@ FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name)
   grad_cores_.resize(parts_.size());
   const int64_t bytes = floats * int64_t{sizeof(float)};
   folded_ = plan.saved->Reserve(layer_name + ".folded", bytes);
-  grad_ = plan.workspace->Reserve("linear.grad_cores", bytes);
+  grad_ = plan.workspace->Reserve(scratch + ".grad_cores", bytes);
 }
 
 absl::Status FoldedCores::Fold(const Step& step) {

@@ -15,7 +15,9 @@ namespace comera::trainer {
 // it lies among the parameters.
 class FoldedCores {
  public:
-  FoldedCores(const Plan& plan, const std::string& layer_name);
+  // What lies in the workspace is named after `scratch`.
+  FoldedCores(const Plan& plan, const std::string& layer_name,
+              const std::string& scratch);
 
   absl::Status Fold(const Step& step);
   // Since the last Fold, which must have seen the same parameters.

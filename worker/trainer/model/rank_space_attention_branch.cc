@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/together.h"
 #include "worker/trainer/model/dropout_sites.h"
 
 namespace comera::trainer {
@@ -106,12 +107,16 @@ absl::Status RankSpaceAttentionBranch::Forward(const Step& step, ConstMatrix x,
 absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
                                                           ConstMatrix x) {
   const int64_t rows = step.rows();
+  RETURN_IF_ERROR(kernels::RunTogether(
+      plan_.backend, [&]() -> absl::Status {
+        for (TtLinear* each : {&query_, &key_, &value_, &output_}) {
+          RETURN_IF_ERROR(each->Prepare(step));
+        }
+        return FormFactors();
+      }));
   for (TtLinear* projection : {&query_, &key_, &value_}) {
-    RETURN_IF_ERROR(projection->Prepare(step));
     RETURN_IF_ERROR(projection->Project(0, x));
   }
-  RETURN_IF_ERROR(output_.Prepare(step));
-  RETURN_IF_ERROR(FormFactors());
   const SavedMemory& saved = *plan_.saved;
   return plan_.backend->RankSpaceAttention(
       Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
@@ -145,18 +150,22 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
       E(saved.Floats(e_)), saved.Floats(log_sum_), grad_t, grad_q, grad_k,
       grad_v, grad_c, grad_e, workspace.Floats(attention_)));
 
-  // One projection after the other: their sums share memory.
-  RETURN_IF_ERROR(OutputGradients(grad_e));
-  RETURN_IF_ERROR(output_.FinishBackward(step));
-  RETURN_IF_ERROR(ValueGradients(grad_e));
+  RETURN_IF_ERROR(kernels::RunTogether(
+      plan_.backend, [&]() -> absl::Status {
+        RETURN_IF_ERROR(OutputGradients(grad_e));
+        RETURN_IF_ERROR(ValueGradients(grad_e));
+        RETURN_IF_ERROR(QueryGradients(grad_c));
+        return KeyGradients(grad_c);
+      }));
   RETURN_IF_ERROR(value_.BackwardProject(x, grad_v, grad_x));
-  RETURN_IF_ERROR(value_.FinishBackward(step));
-  RETURN_IF_ERROR(QueryGradients(grad_c));
   RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x));
-  RETURN_IF_ERROR(query_.FinishBackward(step));
-  RETURN_IF_ERROR(KeyGradients(grad_c));
   RETURN_IF_ERROR(key_.BackwardProject(x, grad_k, grad_x));
-  return key_.FinishBackward(step);
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (TtLinear* each : {&output_, &value_, &query_, &key_}) {
+      RETURN_IF_ERROR(each->FinishBackward(step));
+    }
+    return absl::OkStatus();
+  });
 }
 
 // gA_h += B~v_h^T gE_h.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "kernels/together.h"
 #include "worker/trainer/model/tt_linear.h"
 
 namespace comera::trainer {
@@ -34,8 +35,11 @@ absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
 
 absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
                                                     ConstMatrix x) {
-  RETURN_IF_ERROR(up_->Prepare(step));
-  RETURN_IF_ERROR(down_->Prepare(step));
+  RETURN_IF_ERROR(kernels::RunTogether(
+      plan_.backend, [&]() -> absl::Status {
+        RETURN_IF_ERROR(up_->Prepare(step));
+        return down_->Prepare(step);
+      }));
   RETURN_IF_ERROR(up_->Project(0, x));
   return plan_.backend->RankSpaceFfn(
       up_->TWithOnes(0, x.rows), up_->BWithBias(), down_->A(),
@@ -62,8 +66,10 @@ absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
       up_->TWithOnes(0, rows), up_->BWithBias(), down_->A(), grad_t, grad_t1,
       up_->grad_b(), down_->grad_a(), plan_.workspace->Floats(workspace_)));
   RETURN_IF_ERROR(up_->BackwardProject(x, grad_t1, grad_x));
-  RETURN_IF_ERROR(down_->FinishBackward(step));
-  return up_->FinishBackward(step);
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(down_->FinishBackward(step));
+    return up_->FinishBackward(step);
+  });
 }
 
 }  // namespace comera::trainer

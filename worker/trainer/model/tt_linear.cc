@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/status_macros.h"
+#include "kernels/together.h"
 
 namespace comera::trainer {
 
@@ -31,7 +32,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       all_outputs_(Product(factorisation.output_modes)),
       max_rows_(max_rows),
       bias_(plan.At(layer.name + ".bias")),
-      cores_(plan, layer.name) {
+      cores_(plan, layer.name, scratch) {
   SavedMemory& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
   b_ = saved.Reserve(layer.name + ".suffix", (rank_ + 1) * outputs_ * kFloat);
@@ -46,13 +47,13 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
   u_ = workspace.Reserve("linear.u", max_rows * rank_ * kFloat);
   grad_a_ = workspace.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
   all_grad_b_ = workspace.Reserve(
-      "linear.all_grad_b",
+      scratch + ".all_grad_b",
       all_outputs_ == outputs_ ? 0 : rank_ * all_outputs_ * kFloat);
   tiles_ = workspace.Reserve(
       "linear.tiles",
       plan.backend->RankSpaceStreamWorkspaceBytes(max_rows, rank_, inputs_));
   chain_scratch_ =
-      workspace.Reserve("linear.chain", chain_->workspace_size() * kFloat);
+      workspace.Reserve(scratch + ".chain", chain_->workspace_size() * kFloat);
 }
 
 ConstMatrix TtLinear::A() const {
@@ -89,6 +90,10 @@ Matrix TtLinear::grad_b() const {
 }
 
 absl::Status TtLinear::Prepare(const Step& step) {
+  return kernels::RunTogether(plan_.backend, [&] { return Contract(step); });
+}
+
+absl::Status TtLinear::Contract(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
   accumulating_ = false;
   // The last column of T~; products write the others only.
@@ -135,8 +140,10 @@ absl::Status TtLinear::BeginBackward() {
   if (accumulating_) return absl::OkStatus();
   accumulating_ = true;
   kernels::Backend& backend = *plan_.backend;
-  RETURN_IF_ERROR(backend.Fill({grad_b().data, (rank_ + 1) * outputs_}, 0));
-  return backend.Fill({grad_a().data, inputs_ * rank_}, 0);
+  return kernels::RunTogether(&backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(backend.Fill({grad_b().data, (rank_ + 1) * outputs_}, 0));
+    return backend.Fill({grad_a().data, inputs_ * rank_}, 0);
+  });
 }
 
 absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
@@ -176,6 +183,11 @@ absl::Status TtLinear::Backward(const Step&, int64_t first_row, ConstMatrix x,
 absl::Status TtLinear::FinishBackward(const Step& step) {
   if (!accumulating_) return absl::OkStatus();  // there were no rows
   accumulating_ = false;
+  return kernels::RunTogether(plan_.backend,
+                              [&] { return BackwardToCores(step); });
+}
+
+absl::Status TtLinear::BackwardToCores(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
   const float* grad_b = this->grad_b().data;
   RETURN_IF_ERROR(backend.Axpy(1, {grad_b + rank_ * outputs_, outputs_},

@@ -88,6 +88,10 @@ class TtLinear : public Linear {
   kernels::Matrix U(int64_t rows) const;
 
  private:
+  // From the cores to A and B~, and from gA and gB~ to the cores.
+  absl::Status Contract(const Step& step);
+  absl::Status BackwardToCores(const Step& step);
+
   const Plan plan_;
   const int64_t inputs_, outputs_;
   const int64_t rank_;         // of the bond between inputs and outputs

@@ -23,8 +23,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                Arguments&&... arguments) {
   static_assert((std::is_trivially_copyable_v<Parameters> && ...),
                 "parameters of a kernel are copied as bytes");
-  static_assert((sizeof(Parameters) + ... + 0) <= 4096,
-                "a kernel takes 4 KiB of parameters");
+  static_assert((sizeof(Parameters) + ... + 0) <= 32764,
+                "a kernel takes 32764 bytes of parameters");
   return [&](Parameters... values) {
     return comera::fake_cuda::EnqueueKernel(
         *config, reinterpret_cast<const void*>(kernel),

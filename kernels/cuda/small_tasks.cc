@@ -1,0 +1,232 @@
+#include "kernels/cuda/small_tasks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace comera::kernels {
+namespace {
+
+// Multiply-adds up to which a product is left to a few blocks.
+constexpr int64_t kMostWork = int64_t{2} << 20;
+// Elements of one task.
+constexpr int64_t kMostSize = int64_t{1} << 30;
+
+ConstMatrix AsRow(const float* data, int64_t size) {
+  return ConstMatrix(data, 1, size);
+}
+
+int32_t Narrow(int64_t size) { return static_cast<int32_t>(size); }
+
+const float* End(const ConstMatrix& m) {
+  return m.data + (m.rows - 1) * m.stride + m.cols;
+}
+
+// Whether two views share an element. Columns of one matrix, as the heads of an
+// attention take them, do not.
+bool Overlap(const ConstMatrix& a, const ConstMatrix& b) {
+  if (a.rows == 0 || a.cols == 0 || b.rows == 0 || b.cols == 0) return false;
+  if (End(a) <= b.data || End(b) <= a.data) return false;
+  if (a.stride != b.stride || a.rows == 1 || b.rows == 1) return true;
+  const int64_t stride = a.stride;
+  const int64_t column =
+      ((a.data - b.data) % stride + stride) % stride;  // of a, from b's first
+  return column < b.cols || column + a.cols > stride;
+}
+
+bool AnyOverlap(const std::vector<ConstMatrix>& a,
+                const std::vector<ConstMatrix>& b) {
+  for (const ConstMatrix& x : a) {
+    for (const ConstMatrix& y : b) {
+      if (Overlap(x, y)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool SmallTasks::Takes(int64_t m, int64_t n, int64_t k) {
+  return m <= kMostWork && n <= kMostWork && k <= kMostWork &&
+         m * n <= kMostWork && m * n * k <= kMostWork;
+}
+
+void SmallTasks::Add(Entry entry) {
+  for (const Entry& earlier : entries_) {
+    if (earlier.level < entry.level) continue;
+    if (AnyOverlap(entry.writes, earlier.writes) ||
+        AnyOverlap(entry.writes, earlier.reads) ||
+        AnyOverlap(entry.reads, earlier.writes)) {
+      entry.level = earlier.level + 1;
+    }
+  }
+  entries_.push_back(std::move(entry));
+}
+
+void SmallTasks::AddGemm(bool transpose_a, bool transpose_b, float alpha,
+                         ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kGemm;
+  task.transpose_a = transpose_a;
+  task.transpose_b = transpose_b;
+  task.alpha = alpha;
+  task.beta = beta;
+  task.a = a.data;
+  task.b = b.data;
+  task.c = c.data;
+  task.rows = Narrow(c.rows);
+  task.cols = Narrow(c.cols);
+  // With alpha 0 neither factor is read.
+  task.inner = alpha == 0 ? 0 : Narrow(transpose_a ? a.rows : a.cols);
+  task.a_stride = Narrow(a.stride);
+  task.b_stride = Narrow(b.stride);
+  task.c_stride = Narrow(c.stride);
+  entry.reads = {a, b};
+  entry.writes = {c};
+  Add(std::move(entry));
+}
+
+void SmallTasks::AddFold(ConstMatrix g, ConstVector d, float threshold,
+                         Matrix h) {
+  if (h.rows == 0 || h.cols == 0) return;
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kFold;
+  task.alpha = threshold;
+  task.a = g.data;
+  task.b = d.data;
+  task.c = h.data;
+  task.rows = Narrow(h.rows);
+  task.cols = Narrow(h.cols);
+  task.a_stride = Narrow(g.stride);
+  task.c_stride = Narrow(h.stride);
+  entry.reads = {g, AsRow(d.data, d.size)};
+  entry.writes = {h};
+  Add(std::move(entry));
+}
+
+void SmallTasks::AddUnfold(ConstMatrix g, ConstVector d, float threshold,
+                           ConstMatrix grad_h, Matrix grad_g, Vector grad_d) {
+  if (g.rows == 0 || g.cols == 0) return;
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kUnfold;
+  task.alpha = threshold;
+  task.a = g.data;
+  task.b = d.data;
+  task.x = grad_h.data;
+  task.c = grad_g.data;
+  task.y = grad_d.data;
+  task.rows = Narrow(g.rows);
+  task.cols = Narrow(g.cols);
+  task.a_stride = Narrow(g.stride);
+  task.b_stride = Narrow(grad_h.stride);
+  task.c_stride = Narrow(grad_g.stride);
+  entry.reads = {g, AsRow(d.data, d.size), grad_h};
+  entry.writes = {grad_g, AsRow(grad_d.data, grad_d.size)};
+  Add(std::move(entry));
+}
+
+void SmallTasks::AddCopy(void* to, const void* from, int64_t bytes,
+                         cudaStream_t stream) {
+  const int64_t floats = (bytes + 3) / 4;
+  Entry entry;
+  entry.reads = {AsRow(static_cast<const float*>(from), floats)};
+  entry.writes = {AsRow(static_cast<const float*>(to), floats)};
+  if (bytes % 4 != 0 || floats > kMostSize ||
+      (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) %
+              4 !=
+          0) {
+    entry.call = [=] {
+      return CudaStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                                        cudaMemcpyDeviceToDevice, stream),
+                        "cudaMemcpyAsync");
+    };
+  } else {
+    entry.task.kind = SmallTask::kCopy;
+    entry.task.a = static_cast<const float*>(from);
+    entry.task.c = static_cast<float*>(to);
+    entry.task.rows = Narrow(floats);
+  }
+  Add(std::move(entry));
+}
+
+void SmallTasks::AddFill(Vector x, float value) {
+  for (int64_t at = 0; at < x.size; at += kMostSize) {
+    const Vector part(x.data + at, std::min(kMostSize, x.size - at));
+    Entry entry;
+    entry.task.kind = SmallTask::kFill;
+    entry.task.alpha = value;
+    entry.task.c = part.data;
+    entry.task.rows = Narrow(part.size);
+    entry.writes = {AsRow(part.data, part.size)};
+    Add(std::move(entry));
+  }
+}
+
+void SmallTasks::AddAxpy(float alpha, ConstVector x, Vector y) {
+  for (int64_t at = 0; at < y.size; at += kMostSize) {
+    const int64_t size = std::min(kMostSize, y.size - at);
+    Entry entry;
+    entry.task.kind = SmallTask::kAxpy;
+    entry.task.alpha = alpha;
+    entry.task.a = x.data + at;
+    entry.task.c = y.data + at;
+    entry.task.rows = Narrow(size);
+    entry.reads = {AsRow(x.data + at, size)};
+    entry.writes = {AsRow(y.data + at, size)};
+    Add(std::move(entry));
+  }
+}
+
+void SmallTasks::AddCall(std::initializer_list<ConstMatrix> reads,
+                         std::initializer_list<ConstMatrix> writes,
+                         std::function<absl::Status()> call) {
+  Entry entry;
+  entry.reads = reads;
+  entry.writes = writes;
+  entry.call = std::move(call);
+  Add(std::move(entry));
+}
+
+absl::Status SmallTasks::Run(cudaStream_t stream) {
+  std::vector<Entry> entries;
+  entries.swap(entries_);
+  std::stable_sort(
+      entries.begin(), entries.end(),
+      [](const Entry& a, const Entry& b) { return a.level < b.level; });
+  std::vector<SmallTask> tasks;
+  for (size_t first = 0; first < entries.size();) {
+    const int level = entries[first].level;
+    tasks.clear();
+    for (; first < entries.size() && entries[first].level == level; ++first) {
+      if (entries[first].call) {
+        RETURN_IF_ERROR(entries[first].call());
+      } else {
+        tasks.push_back(entries[first].task);
+      }
+    }
+    RETURN_IF_ERROR(LaunchSmallTasks(stream, tasks));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::BeginTogether() {
+  ++together_depth_;
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::EndTogether() {
+  if (together_depth_ == 0) {
+    return absl::FailedPreconditionError("EndTogether without BeginTogether");
+  }
+  // What is enqueued below is for the device at once.
+  if (--together_depth_ > 0) return absl::OkStatus();
+  return together_.Run(stream_);
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,84 @@
+// Small operations that run beside each other in few launches: what lies
+// between BeginTogether and EndTogether.
+#ifndef COMERA_KERNELS_CUDA_SMALL_TASKS_H_
+#define COMERA_KERNELS_CUDA_SMALL_TASKS_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/tensor.h"
+
+namespace comera::kernels {
+
+// One operation, as the kernel takes it. Matrices are (rows, cols) with their
+// strides; vectors have `rows` elements.
+struct SmallTask {
+  enum Kind : int32_t {
+    kGemm,    // c = alpha op(a) op(b) + beta c; op(a) is (rows, inner)
+    kFold,    // c = a * (b > alpha ? b : 0), b a vector of cols
+    kUnfold,  // FoldCoreBackward: g a, d b, grad_h x, grad_g c, grad_d y
+    kCopy,    // c = a
+    kFill,    // c = alpha
+    kAxpy,    // c += alpha a
+  };
+  const float *a = nullptr, *b = nullptr, *x = nullptr;
+  float *c = nullptr, *y = nullptr;
+  int32_t rows = 0, cols = 1, inner = 0;
+  int32_t a_stride = 0, b_stride = 0, c_stride = 0;
+  float alpha = 0, beta = 0;
+  int16_t kind = kGemm;
+  bool transpose_a = false, transpose_b = false;
+  int32_t first_block = 0;  // of the launch
+};
+
+// Collects operations and finds out which need which: an operation's level is
+// one above those of all earlier ones that write what it touches, or touch what
+// it writes. A level is a launch. Operands must have been checked.
+class SmallTasks {
+ public:
+  // Whether a product is small: larger ones fill the device by themselves.
+  static bool Takes(int64_t m, int64_t n, int64_t k);
+
+  void AddGemm(bool transpose_a, bool transpose_b, float alpha, ConstMatrix a,
+               ConstMatrix b, float beta, Matrix c);
+  void AddFold(ConstMatrix g, ConstVector d, float threshold, Matrix h);
+  void AddUnfold(ConstMatrix g, ConstVector d, float threshold,
+                 ConstMatrix grad_h, Matrix grad_g, Vector grad_d);
+  void AddCopy(void* to, const void* from, int64_t bytes, cudaStream_t stream);
+  void AddFill(Vector x, float value);
+  void AddAxpy(float alpha, ConstVector x, Vector y);
+  // Any other: `call` enqueues it.
+  void AddCall(std::initializer_list<ConstMatrix> reads,
+               std::initializer_list<ConstMatrix> writes,
+               std::function<absl::Status()> call);
+
+  // Enqueues all, level by level, and forgets them, also after an error.
+  absl::Status Run(cudaStream_t stream);
+
+ private:
+  struct Entry {
+    int level = 0;
+    SmallTask task;
+    std::function<absl::Status()> call;  // in place of `task`
+    std::vector<ConstMatrix> reads, writes;
+  };
+
+  void Add(Entry entry);
+
+  std::vector<Entry> entries_;
+};
+
+// small_tasks.cu.cc. Of one level.
+absl::Status LaunchSmallTasks(cudaStream_t stream,
+                              absl::Span<const SmallTask> tasks);
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_CUDA_SMALL_TASKS_H_
