@@ -192,10 +192,10 @@ class Backend {
   virtual absl::Status Replay(const StepGraph& graph);
 
   // --- many small operations ------------------------------------------------
-  // Between the two (which may be nested), only Gemm, Copy, Fill, Axpy, FoldCore
-  // and FoldCoreBackward may be called; they may be held back until the last
-  // EndTogether, and run beside each other where neither needs the other's
-  // result. See RunTogether in together.h.
+  // Between the two (which may be nested), only Gemm, Copy, Fill, Axpy,
+  // FoldCore and FoldCoreBackward may be called; they may be held back until
+  // the last EndTogether, and run beside each other where neither needs the
+  // other's result. See RunTogether in together.h.
   virtual absl::Status BeginTogether() { return absl::OkStatus(); }
   virtual absl::Status EndTogether() { return absl::OkStatus(); }
 

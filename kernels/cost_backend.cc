@@ -205,6 +205,7 @@ class CostBackend final : public Backend {
     return Tiles("RankSpaceFfnBackward", shape, 1, 3 * t1.cols + 2 * a2.cols,
                  RankSpaceFfnSeconds(shape, speed_).backward);
   }
+  bool in_host_memory() const override { return sizes_->in_host_memory(); }
   int64_t RankSpaceFfnWorkspaceBytes(const RankSpaceFfnShape& shape) override {
     return sizes_->RankSpaceFfnWorkspaceBytes(shape);
   }

@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/scale_matrix.h"
+#include "kernels/cuda/tall_product.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -61,6 +62,10 @@ absl::Status CudaBackend::Multiply(bool transpose_a, bool transpose_b,
   const int64_t m = c.rows, n = c.cols;
   const int64_t k = transpose_a ? a.rows : a.cols;
   if (k == 0 || alpha == 0) return ScaleMatrix(stream_, beta, c);
+  if (!transpose_a && !transpose_b && alpha == 1 && beta == 0 &&
+      IsTallProduct(options_.precision, options_.device, a, b)) {
+    return TallProduct(stream_, options_.precision, a, b, c);
+  }
   // cuBLAS reads matrices by columns: c transposed is op(b)^T op(a)^T.
   RETURN_IF_CUBLAS_ERROR(cublasGemmEx_64(
       cublas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,

@@ -23,8 +23,9 @@ int64_t GroupsFor(int64_t heads, int64_t blocks) {
   return each == 0 ? 1 : CeilDivide(heads, each);
 }
 
-// Parts of the gradients of C and E: so many that they stay modest.
-int64_t MostChunks(int64_t width) { return width <= 32 ? 64 : 2048 / width; }
+// Parts of the gradients of C and E: so many that they stay modest, and that a
+// batch of 128 sequences needs no block twice.
+int64_t MostChunks(int64_t width) { return width <= 32 ? 136 : 2048 / width; }
 
 }  // namespace
 

@@ -127,7 +127,12 @@ void SmallTasks::AddUnfold(ConstMatrix g, ConstVector d, float threshold,
   task.b_stride = Narrow(grad_h.stride);
   task.c_stride = Narrow(grad_g.stride);
   entry.reads = {g, AsRow(d.data, d.size), grad_h};
-  entry.writes = {grad_g, AsRow(grad_d.data, grad_d.size)};
+  // Two tasks: sums must wait for nothing that is written.
+  Entry sums = entry;
+  sums.task.inner = 1;
+  sums.writes = {AsRow(grad_d.data, grad_d.size)};
+  Add(std::move(sums));
+  entry.writes = {grad_g};
   Add(std::move(entry));
 }
 

@@ -7,16 +7,19 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/launch.h"
 
 namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kEdge = 32;          // of a tile of a product, and of its steps
-constexpr int kPerThread = 8;      // elements of what goes element by element
+constexpr int kEdge = 32;      // of a tile of a product, and of its steps
+constexpr int kPerThread = 8;  // elements of what goes element by element
 constexpr int kTilePart = kEdge * kEdge / kThreads;
 constexpr int kRowLanes = kThreads / kEdge;
+constexpr int kSumCols = 8;  // of a block that sums up columns
+constexpr int kSumLanes = kThreads / kSumCols;
 
 template <int kMost>
 struct TaskList {
@@ -36,10 +39,12 @@ int64_t BlocksOf(const SmallTask& task) {
     case SmallTask::kGemm:
       return parts(task.rows, kEdge) * parts(task.cols, kEdge);
     case SmallTask::kUnfold:
-      return parts(task.cols, kEdge);
+      if (task.inner == 1) return parts(task.cols, kSumCols);
+      break;
     default:
-      return parts(int64_t{task.rows} * task.cols, kThreads * kPerThread);
+      break;
   }
+  return parts(int64_t{task.rows} * task.cols, kThreads * kPerThread);
 }
 
 // The part of a tile that a thread brings from memory: element (i, k) of op(m)
@@ -115,64 +120,75 @@ __device__ __forceinline__ void Product(const SmallTask& task, int block,
     for (int j = 0; j < 2; ++j) {
       const int row = first_row + ty + 16 * i, col = first_col + tx + 16 * j;
       if (row >= task.rows || col >= task.cols) continue;
-      float* const to = task.c + static_cast<int64_t>(row) * task.c_stride + col;
+      float* const to =
+          task.c + static_cast<int64_t>(row) * task.c_stride + col;
       const float value = task.alpha * sum[i][j];
       *to = task.beta == 0 ? value : value + task.beta * *to;
     }
   }
 }
 
-// Columns of FoldCoreBackward, of which a warp adds up every eighth row.
-__device__ __forceinline__ void Unfold(const SmallTask& task, int block,
-                                       float (*sums)[kEdge + 1]) {
-  const int lane = threadIdx.x % kEdge, first = threadIdx.x / kEdge;
-  const int col = block * kEdge + lane;
-  const float rank = col < task.cols ? task.b[col] : 0.0f;
-  const bool alive = col < task.cols && rank > task.alpha;
+// The gradient of d in FoldCoreBackward (a kUnfold task whose `inner` is 1):
+// columns, of which a thread adds up every 32nd row.
+__device__ __forceinline__ void ColumnSums(const SmallTask& task, int block,
+                                           float (*sums)[kEdge + 1]) {
+  const int lane = threadIdx.x % kSumCols, first = threadIdx.x / kSumCols;
+  const int col = block * kSumCols + lane;
+  const bool alive = col < task.cols && task.b[col] > task.alpha;
   float sum = 0;
   if (alive) {
-#pragma unroll 4
-    for (int row = first; row < task.rows; row += kRowLanes) {
-      const float grad =
-          task.x[static_cast<int64_t>(row) * task.b_stride + col];
-      task.c[static_cast<int64_t>(row) * task.c_stride + col] += grad * rank;
-      sum += grad * task.a[static_cast<int64_t>(row) * task.a_stride + col];
+#pragma unroll 8
+    for (int row = first; row < task.rows; row += kSumLanes) {
+      sum += task.x[static_cast<int64_t>(row) * task.b_stride + col] *
+             task.a[static_cast<int64_t>(row) * task.a_stride + col];
     }
   }
-  sums[first][lane] = sum;
+  sums[lane][first] = sum;
   __syncthreads();
   if (first != 0 || !alive) return;
-#pragma unroll
-  for (int i = 1; i < kRowLanes; ++i) sum += sums[i][lane];
+#pragma unroll 8
+  for (int i = 1; i < kSumLanes; ++i) sum += sums[lane][i];
   task.y[col] += sum;
 }
 
+// What goes element by element. All is read before anything is written, so that
+// a thread waits once.
 __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
   const int64_t size = static_cast<int64_t>(task.rows) * task.cols;
   const int64_t first =
       static_cast<int64_t>(block) * kThreads * kPerThread + threadIdx.x;
-#pragma unroll 4
+  const bool matrix =
+      task.kind == SmallTask::kFold || task.kind == SmallTask::kUnfold;
+  float value[kPerThread];
+  int64_t to[kPerThread];
+#pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     const int64_t at = first + i * kThreads;
-    if (at >= size) return;
-    switch (task.kind) {
-      case SmallTask::kFold: {
-        const int64_t row = at / task.cols, col = at - row * task.cols;
-        const float rank = task.b[col];
-        task.c[row * task.c_stride + col] =
-            task.a[row * task.a_stride + col] *
-            (rank > task.alpha ? rank : 0.0f);
-        break;
+    to[i] = -1;
+    if (at >= size) continue;
+    to[i] = at;
+    if (matrix) {
+      const int64_t row = Divide(at, task.cols), col = at - row * task.cols;
+      to[i] = row * task.c_stride + col;
+      const float d = task.b[col], rank = d > task.alpha ? d : 0.0f;
+      if (task.kind == SmallTask::kFold) {
+        value[i] = task.a[row * task.a_stride + col] * rank;
+      } else if (d > task.alpha) {
+        value[i] = task.c[to[i]] + task.x[row * task.b_stride + col] * rank;
+      } else {
+        to[i] = -1;
       }
-      case SmallTask::kCopy:
-        task.c[at] = task.a[at];
-        break;
-      case SmallTask::kFill:
-        task.c[at] = task.alpha;
-        break;
-      default:  // kAxpy
-        task.c[at] += task.alpha * task.a[at];
+    } else if (task.kind == SmallTask::kCopy) {
+      value[i] = task.a[at];
+    } else if (task.kind == SmallTask::kFill) {
+      value[i] = task.alpha;
+    } else {  // kAxpy
+      value[i] = task.c[at] + task.alpha * task.a[at];
     }
+  }
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    if (to[i] >= 0) task.c[to[i]] = value[i];
   }
 }
 
@@ -194,8 +210,8 @@ __global__ void __launch_bounds__(kThreads)
   const int own = block - task.first_block;
   if (task.kind == SmallTask::kGemm) {
     Product(task, own, left, right);
-  } else if (task.kind == SmallTask::kUnfold) {
-    Unfold(task, own, left);
+  } else if (task.kind == SmallTask::kUnfold && task.inner == 1) {
+    ColumnSums(task, own, left);
   } else {
     Elements(task, own);
   }
@@ -214,9 +230,10 @@ absl::Status LaunchList(cudaStream_t stream,
   if (blocks > (int64_t{1} << 30)) {
     return absl::InvalidArgumentError("small operations of too many blocks");
   }
-  return Launch("small operations",
-                {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, stream},
-                SmallTasksKernel<kMost>, list);
+  return Launch(
+      "small operations",
+      {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, stream},
+      SmallTasksKernel<kMost>, list);
 }
 
 }  // namespace

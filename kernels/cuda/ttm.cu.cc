@@ -1,6 +1,6 @@
-// Products of pairs of blocks, and their backward. A pair costs few
-// multiply-adds, so these are plain products whose operands come from the
-// caches; sums of many pairs have one owner and one order.
+// Products of pairs of blocks, and their backward: tiles of products in
+// float32, whose operands come step by step through shared memory. Sums of many
+// pairs are cut into shares where there are few blocks, and have one order.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace comera::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-// Rows of a block of L that a thread takes at once.
-constexpr int kRows = 4;
+constexpr int kThreads = 128;
+// Blocks that fill a device, of kThreads each.
+constexpr int64_t kManyBlocks = 2112;
 
 // Where the parts of the tables lie.
 struct Layout {
@@ -64,59 +64,200 @@ __device__ __forceinline__ int64_t RightOf(const Pairs& pairs, int64_t blocks,
   return s;
 }
 
-// A block to a pair and a tile of its product; four rows of a column to a
-// thread.
-__global__ void __launch_bounds__(kThreads)
-    LookupKernel(Layout t, const float* left, const float* right, Pairs pairs,
-                 Matrix out) {
-  const int32_t q = static_cast<int32_t>(blockIdx.x);
-  if (q >= pairs.start[t.right_rows]) return;
-  const int64_t tile = static_cast<int64_t>(blockIdx.y) * kThreads;
-  const int64_t at = tile + threadIdx.x;
-  const int64_t row_group = Divide(at, t.right_cols);
-  const int64_t e = at - row_group * t.right_cols, first = row_group * kRows;
-  if (first >= t.left_cols) return;
-  const int64_t l = pairs.left[q];
-  const float* const b =
-      right + RightOf(pairs, t.right_rows, q) * t.right_distance + e;
-  const float* rows[kRows];
+// One tile of a sum of products, four elements to a thread: sums[i][j] belongs
+// to row Row(i) and column Col(j) of the tile.
+constexpr int kTileRows = 16, kTileCols = 32, kStep = 16;
+struct Shared {
+  float left[kStep][kTileRows + 1], right[kStep][kTileCols + 1];
+};
+__device__ __forceinline__ int Row(int i) {
+  return static_cast<int>(threadIdx.x) / 16 + 8 * i;
+}
+__device__ __forceinline__ int Col(int j) {
+  return static_cast<int>(threadIdx.x) % 16 + 16 * j;
+}
+
+// Adds up the steps of `walk`, whose Left(row, k) and Right(col, k) are the
+// operands of the step it is at (0 beyond their edges), and whose Next() goes
+// to the next one, if there is one. What of an operand lies together in memory,
+// its inner index (kLeftInner, kRightInner) or the other, neighbours read.
+template <bool kLeftInner, bool kRightInner, typename Walk>
+__device__ __forceinline__ void AddSteps(Walk& walk, Shared& shared,
+                                         float (&sums)[2][2]) {
+  constexpr int kLeftEach = kTileRows * kStep / kThreads;
+  constexpr int kRightEach = kTileCols * kStep / kThreads;
+  const int t = static_cast<int>(threadIdx.x);
+  float left[kLeftEach], right[kRightEach];
+  const auto left_row = [t](int i) {
+    return kLeftInner ? t / kStep + i * (kThreads / kStep) : t % kTileRows;
+  };
+  const auto left_inner = [t](int i) {
+    return kLeftInner ? t % kStep : t / kTileRows + i * (kThreads / kTileRows);
+  };
+  const auto right_col = [t](int i) {
+    return kRightInner ? t / kStep + i * (kThreads / kStep) : t % kTileCols;
+  };
+  const auto right_inner = [t](int i) {
+    return kRightInner ? t % kStep : t / kTileCols + i * (kThreads / kTileCols);
+  };
+  const auto fetch = [&] {
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    rows[i] = left + t.LeftRow(l, first + i < t.left_cols ? first + i : first);
-  }
-  float sum[kRows] = {};
-  for (int64_t k = 0; k < t.rank; ++k) {
-    const float x = b[k * t.right_stride];
+    for (int i = 0; i < kLeftEach; ++i) {
+      left[i] = walk.Left(left_row(i), left_inner(i));
+    }
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) sum[i] += rows[i][k] * x;
-  }
-  float* const to =
-      out.data + pairs.out[q] * out.stride + first * t.right_cols + e;
+    for (int i = 0; i < kRightEach; ++i) {
+      right[i] = walk.Right(right_col(i), right_inner(i));
+    }
+  };
+  fetch();
+  for (bool more = true; more;) {
+    __syncthreads();  // the step before is used
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    if (first + i < t.left_cols) to[i * t.right_cols] = sum[i];
+    for (int i = 0; i < kLeftEach; ++i) {
+      shared.left[left_inner(i)][left_row(i)] = left[i];
+    }
+#pragma unroll
+    for (int i = 0; i < kRightEach; ++i) {
+      shared.right[right_inner(i)][right_col(i)] = right[i];
+    }
+    __syncthreads();
+    more = walk.Next();
+    if (more) fetch();
+#pragma unroll
+    for (int k = 0; k < kStep; ++k) {
+      const float x0 = shared.left[k][Row(0)], x1 = shared.left[k][Row(1)];
+      const float y0 = shared.right[k][Col(0)], y1 = shared.right[k][Col(1)];
+      sums[0][0] += x0 * y0;
+      sums[0][1] += x0 * y1;
+      sums[1][0] += x1 * y0;
+      sums[1][1] += x1 * y1;
+    }
   }
 }
 
-// A block to a block of L and a tile of its gradient, an element to a thread:
-// sum over its pairs of grad_out R^T. The pairs are found chunk by chunk of the
-// blocks of R, a thread to each.
+// The tile of a block: blockIdx.y of those of a matrix with `cols` columns.
+struct TilePlace {
+  int row, col;
+};
+__device__ __forceinline__ TilePlace PlaceOf(int64_t cols) {
+  const int across = static_cast<int>((cols + kTileCols - 1) / kTileCols);
+  const int tile = static_cast<int>(blockIdx.y);
+  return {tile / across * kTileRows, tile % across * kTileCols};
+}
+
+// The product of one pair.
+struct ProductWalk {
+  const Layout& t;
+  const float *left, *right;  // the table, and the block
+  int64_t l;
+  TilePlace place;
+  int at = 0;  // of the rank
+
+  __device__ __forceinline__ float Left(int row, int k) const {
+    row += place.row;
+    k += at;
+    return row < t.left_cols && k < t.rank ? left[t.LeftRow(l, row) + k] : 0.0f;
+  }
+  __device__ __forceinline__ float Right(int col, int k) const {
+    col += place.col;
+    k += at;
+    return col < t.right_cols && k < t.rank ? right[k * t.right_stride + col]
+                                            : 0.0f;
+  }
+  __device__ __forceinline__ bool Next() {
+    at += kStep;
+    return at < t.rank;
+  }
+};
+
+// A block to a pair and a tile of its product.
+__global__ void __launch_bounds__(kThreads)
+    LookupKernel(Layout t, const float* left, const float* right, Pairs pairs,
+                 Matrix out) {
+  __shared__ Shared shared;
+  const int32_t q = static_cast<int32_t>(blockIdx.x);
+  if (q >= pairs.start[t.right_rows]) return;
+  const TilePlace place = PlaceOf(t.right_cols);
+  ProductWalk walk = {
+      t, left, right + RightOf(pairs, t.right_rows, q) * t.right_distance,
+      pairs.left[q], place};
+  float sums[2][2] = {};
+  AddSteps<true, false>(walk, shared, sums);
+  float* const to = out.data + pairs.out[q] * out.stride;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int64_t row = place.row + Row(i), col = place.col + Col(j);
+      if (row < t.left_cols && col < t.right_cols) {
+        to[row * t.right_cols + col] = sums[i][j];
+      }
+    }
+  }
+}
+
+// grad_out R^T over pairs of one block of L: found[i] is the pair with block
+// blocks[i] of R.
+struct GradLeftWalk {
+  const Layout& t;
+  const float* right;
+  ConstMatrix grad_out;
+  const int32_t *found_out, *blocks;
+  int count;
+  TilePlace place;
+  int pair = 0, at = 0;
+  const float *g = nullptr, *r = nullptr;  // of the pair
+
+  __device__ __forceinline__ void Begin() {
+    g = grad_out.data + found_out[pair] * grad_out.stride;
+    r = right + blocks[pair] * t.right_distance;
+  }
+  __device__ __forceinline__ float Left(int row, int k) const {
+    row += place.row;
+    k += at;
+    return row < t.left_cols && k < t.right_cols ? g[row * t.right_cols + k]
+                                                 : 0.0f;
+  }
+  __device__ __forceinline__ float Right(int col, int k) const {
+    col += place.col;
+    k += at;
+    return col < t.rank && k < t.right_cols ? r[col * t.right_stride + k]
+                                            : 0.0f;
+  }
+  __device__ __forceinline__ bool Next() {
+    at += kStep;
+    if (at < t.right_cols) return true;
+    at = 0;
+    if (++pair >= count) return false;
+    Begin();
+    return true;
+  }
+};
+
+// A block to a block of L, a share of the blocks of R and a tile of the
+// gradient. The pairs are found chunk by chunk of the blocks of R, a thread to
+// each. parts (shares, size of L), in the layout of L.
 __global__ void __launch_bounds__(kThreads)
     GradLeftKernel(Layout t, const float* right, Pairs pairs,
-                   ConstMatrix grad_out, float* grad_left) {
-  __shared__ int32_t found[kThreads];  // the pair with block s of R, or -1
+                   ConstMatrix grad_out, int64_t left_size, float* parts) {
+  __shared__ Shared shared;
+  __shared__ int32_t outs[kThreads], blocks[kThreads];
+  __shared__ int counts[kThreads / 32];
   const int32_t l = static_cast<int32_t>(blockIdx.x);
-  const int64_t at = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
-  const int64_t row = Divide(at, t.rank), k = at - row * t.rank;
-  const bool element = row < t.left_cols;
-  float sum = 0;
-  for (int64_t chunk = 0; chunk < t.right_rows; chunk += kThreads) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int64_t first = t.right_rows * blockIdx.z / gridDim.z;
+  const int64_t last = t.right_rows * (blockIdx.z + 1) / gridDim.z;
+  const TilePlace place = PlaceOf(t.rank);
+  float sums[2][2] = {};
+  for (int64_t chunk = first; chunk < last; chunk += kThreads) {
     const int64_t own = chunk + threadIdx.x;
     int32_t pair = -1;
-    if (own < t.right_rows) {
+    if (own < last) {
       int32_t begin = pairs.start[own];
-      const int32_t last = pairs.start[own + 1];
-      int32_t end = last;
+      const int32_t behind = pairs.start[own + 1];
+      int32_t end = behind;
       while (begin < end) {  // the first that is not below l
         const int32_t middle = begin + (end - begin) / 2;
         if (pairs.left[middle] < l) {
@@ -125,57 +266,107 @@ __global__ void __launch_bounds__(kThreads)
           end = middle;
         }
       }
-      if (begin < last && pairs.left[begin] == l) pair = begin;
+      if (begin < behind && pairs.left[begin] == l) pair = begin;
     }
+    // In their order, without gaps.
+    const unsigned mask = __ballot_sync(0xffffffffu, pair >= 0);
     __syncthreads();  // the chunk before is used
-    found[threadIdx.x] = pair;
+    if (lane == 0) counts[warp] = __popc(mask);
     __syncthreads();
-    if (!element) continue;
-    const int64_t count =
-        t.right_rows - chunk < kThreads ? t.right_rows - chunk : kThreads;
-    for (int64_t i = 0; i < count; ++i) {
-      if (found[i] < 0) continue;
-      const float* const g = grad_out.data +
-                             pairs.out[found[i]] * grad_out.stride +
-                             row * t.right_cols;
-      const float* const b =
-          right + (chunk + i) * t.right_distance + k * t.right_stride;
-#pragma unroll 4
-      for (int64_t e = 0; e < t.right_cols; ++e) sum += g[e] * b[e];
+    int at = __popc(mask & ((1u << lane) - 1)), count = 0;
+#pragma unroll
+    for (int w = 0; w < kThreads / 32; ++w) {
+      if (w < warp) at += counts[w];
+      count += counts[w];
+    }
+    if (pair >= 0) {
+      outs[at] = pairs.out[pair];
+      blocks[at] = static_cast<int32_t>(own);
+    }
+    __syncthreads();
+    if (count == 0) continue;
+    GradLeftWalk walk = {t, right, grad_out, outs, blocks, count, place};
+    walk.Begin();
+    AddSteps<true, true>(walk, shared, sums);
+  }
+  float* const to = parts + blockIdx.z * left_size;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int64_t row = place.row + Row(i);
+    if (row >= t.left_cols) continue;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int64_t k = place.col + Col(j);
+      if (k < t.rank) to[t.LeftRow(l, row) + k] = sums[i][j];
     }
   }
-  if (element) grad_left[t.LeftRow(l, row) + k] = sum;
 }
 
-// A block to a block of R and a share of its pairs: sum of L^T grad_out, an
-// element to a thread. parts (shares, size of R), in the layout of R.
+// L^T grad_out over the pairs [pair, last) of one block of R.
+struct GradRightWalk {
+  const Layout& t;
+  const float* left;
+  Pairs pairs;
+  ConstMatrix grad_out;
+  int64_t pair, last;
+  TilePlace place;
+  int at = 0;
+  const float* g = nullptr;
+  int64_t l = 0;
+
+  __device__ __forceinline__ void Begin() {
+    g = grad_out.data + pairs.out[pair] * grad_out.stride;
+    l = pairs.left[pair];
+  }
+  __device__ __forceinline__ float Left(int row, int k) const {
+    row += place.row;  // of R's block: the rank
+    k += at;
+    return row < t.rank && k < t.left_cols ? left[t.LeftRow(l, k) + row] : 0.0f;
+  }
+  __device__ __forceinline__ float Right(int col, int k) const {
+    col += place.col;
+    k += at;
+    return col < t.right_cols && k < t.left_cols ? g[k * t.right_cols + col]
+                                                 : 0.0f;
+  }
+  __device__ __forceinline__ bool Next() {
+    at += kStep;
+    if (at < t.left_cols) return true;
+    at = 0;
+    if (++pair >= last) return false;
+    Begin();
+    return true;
+  }
+};
+
+// A block to a block of R, a share of its pairs and a tile of the gradient.
+// parts (shares, size of R), in the layout of R.
 __global__ void __launch_bounds__(kThreads)
     GradRightKernel(Layout t, const float* left, Pairs pairs,
                     ConstMatrix grad_out, int64_t right_size, float* parts) {
+  __shared__ Shared shared;
   const int64_t s = blockIdx.x;
-  const int64_t at = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
-  const int64_t k = Divide(at, t.right_cols), e = at - k * t.right_cols;
-  if (k >= t.rank) return;
   const int64_t begin = pairs.start[s], count = pairs.start[s + 1] - begin;
   const int64_t first = begin + count * blockIdx.z / gridDim.z;
   const int64_t last = begin + count * (blockIdx.z + 1) / gridDim.z;
-  float sum = 0;
-  for (int64_t q = first; q < last; ++q) {
-    const float* const g = grad_out.data + pairs.out[q] * grad_out.stride + e;
-    const int64_t l = pairs.left[q];
-    int64_t row = 0;
-    while (row < t.left_cols) {  // the rows of one outer index lie together
-      const float* const a = left + t.LeftRow(l, row) + k;
-      const float* const grad_row = g + row * t.right_cols;
-#pragma unroll 4
-      for (int64_t i = 0; i < t.left_inner; ++i) {
-        sum += a[i * t.rank] * grad_row[i * t.right_cols];
-      }
-      row += t.left_inner;
+  const TilePlace place = PlaceOf(t.right_cols);
+  float sums[2][2] = {};
+  if (first < last) {
+    GradRightWalk walk = {t, left, pairs, grad_out, first, last, place};
+    walk.Begin();
+    AddSteps<false, false>(walk, shared, sums);
+  }
+  float* const to = parts + blockIdx.z * right_size + s * t.right_distance;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int64_t k = place.row + Row(i);
+    if (k >= t.rank) continue;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int64_t e = place.col + Col(j);
+      if (e < t.right_cols) to[k * t.right_stride + e] = sums[i][j];
     }
   }
-  parts[blockIdx.z * right_size + s * t.right_distance + k * t.right_stride +
-        e] = sum;
 }
 
 // to = sum of parts, in their order.
@@ -217,15 +408,26 @@ absl::Status CheckLookup(const char* op, const TtmTables& t, const float* left,
   return CheckMemory(op, "pairs.start", pairs.start.data, pairs.start.size);
 }
 
-// Tiles of `size` elements in grid.y.
-absl::Status Tiles(const char* op, int64_t size, unsigned* tiles) {
-  const int64_t count = (size + kThreads - 1) / kThreads;
+// Tiles of a matrix, in grid.y.
+absl::Status Tiles(const char* op, int64_t rows, int64_t cols,
+                   unsigned* tiles) {
+  const int64_t count =
+      (rows + kTileRows - 1) / kTileRows * ((cols + kTileCols - 1) / kTileCols);
   if (count > 65535) {
     return absl::InvalidArgumentError(
-        absl::StrCat(op, ": blocks of ", size, " elements are too large"));
+        absl::StrCat(op, ": blocks of ", rows, "x", cols, " are too large"));
   }
   *tiles = static_cast<unsigned>(count);
   return absl::OkStatus();
+}
+
+// Into how many shares the sums of `blocks` blocks are cut: enough for the
+// device, at most `most`, and what the scratch memory holds.
+int64_t Shares(int64_t blocks, int64_t most, int64_t size, int64_t room_bytes) {
+  const int64_t room = room_bytes / (size * int64_t{sizeof(float)});
+  return std::max<int64_t>(
+      1, std::min({kManyBlocks / std::max<int64_t>(blocks, 1), most, room,
+                   int64_t{65535}}));
 }
 
 }  // namespace
@@ -237,8 +439,7 @@ absl::Status CudaBackend::TtmLookup(const TtmTables& t, const float* left,
   RETURN_IF_ERROR(CheckLookup(kOp, t, left, right, pairs, out));
   const Layout layout = MakeLayout(t);
   unsigned tiles = 0;
-  RETURN_IF_ERROR(Tiles(
-      kOp, (layout.left_cols + kRows - 1) / kRows * t.right_cols, &tiles));
+  RETURN_IF_ERROR(Tiles(kOp, layout.left_cols, t.right_cols, &tiles));
   const dim3 grid(Blocks(out.rows, 1), tiles);
   return Launch(kOp, Shape(grid, kThreads), LookupKernel, layout, left, right,
                 Pairs{pairs.left.data, pairs.out.data, pairs.start.data}, out);
@@ -254,29 +455,38 @@ absl::Status CudaBackend::TtmLookupBackward(
   RETURN_IF_ERROR(CheckMemory(kOp, "grad_right", grad_right, RightSize(t)));
   const Layout layout = MakeLayout(t);
   const Pairs lists = {pairs.left.data, pairs.out.data, pairs.start.data};
+  const auto add_parts = [&](int64_t shares, int64_t size, float* to) {
+    return Launch(kOp, Shape(Blocks(size, kThreads), kThreads), AddPartsKernel,
+                  Scratch<float>(), shares, size, to);
+  };
   unsigned tiles = 0;
-  if (LeftSize(t) > 0) {
-    RETURN_IF_ERROR(Tiles(kOp, layout.left_cols * t.rank, &tiles));
-    RETURN_IF_ERROR(
-        Launch(kOp, Shape(dim3(Blocks(t.left_rows, 1), tiles), kThreads),
-               GradLeftKernel, layout, right, lists, grad_out, grad_left));
+  if (const int64_t size = LeftSize(t); size > 0) {
+    RETURN_IF_ERROR(Tiles(kOp, layout.left_cols, t.rank, &tiles));
+    const int64_t shares =
+        Shares(t.left_rows * tiles, t.right_rows, size, kScratchBytes);
+    float* const parts = shares == 1 ? grad_left : Scratch<float>();
+    RETURN_IF_ERROR(Launch(
+        kOp,
+        Shape(
+            dim3(Blocks(t.left_rows, 1), tiles, static_cast<unsigned>(shares)),
+            kThreads),
+        GradLeftKernel, layout, right, lists, grad_out, size, parts));
+    if (shares > 1) RETURN_IF_ERROR(add_parts(shares, size, grad_left));
   }
   const int64_t size = RightSize(t);
   if (size == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(Tiles(kOp, t.rank * t.right_cols, &tiles));
-  // Enough blocks for the device, of at least four pairs on average.
-  const int64_t room = kScratchBytes / (size * int64_t{sizeof(float)});
-  const int64_t shares = std::max<int64_t>(
-      1, std::min({1056 / (t.right_rows * tiles),
-                   pairs.out.size / (4 * t.right_rows), room}));
-  const dim3 grid(Blocks(t.right_rows, 1), tiles,
-                  static_cast<unsigned>(shares));
+  RETURN_IF_ERROR(Tiles(kOp, t.rank, t.right_cols, &tiles));
+  // Of at least two pairs on average.
+  const int64_t shares =
+      Shares(t.right_rows * tiles, pairs.out.size / (2 * t.right_rows), size,
+             kScratchBytes);
   float* const parts = shares == 1 ? grad_right : Scratch<float>();
-  RETURN_IF_ERROR(Launch(kOp, Shape(grid, kThreads), GradRightKernel, layout,
-                         left, lists, grad_out, size, parts));
-  if (shares == 1) return absl::OkStatus();
-  return Launch(kOp, Shape(Blocks(size, kThreads), kThreads), AddPartsKernel,
-                parts, shares, size, grad_right);
+  RETURN_IF_ERROR(Launch(
+      kOp,
+      Shape(dim3(Blocks(t.right_rows, 1), tiles, static_cast<unsigned>(shares)),
+            kThreads),
+      GradRightKernel, layout, left, lists, grad_out, size, parts));
+  return shares > 1 ? add_parts(shares, size, grad_right) : absl::OkStatus();
 }
 
 }  // namespace comera::kernels

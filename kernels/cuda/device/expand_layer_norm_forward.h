@@ -94,9 +94,21 @@ __device__ __forceinline__ void NormaliseRows(const ExpandForward& p, int first,
   }
 }
 
+// Blocks for which a multiprocessor has registers and shared memory.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <CudaPrecision kPrecision>
+inline constexpr int kExpandForwardResident = 2;
+#else
+template <CudaPrecision kPrecision>
+inline constexpr int kExpandForwardResident =
+    kPrecision == CudaPrecision::kFp32 ? 2 : 3;
+#endif
+
 template <CudaPrecision kPrecision, bool kAligned>
-__global__ __launch_bounds__(kStreamThreads,
-                             2) void ExpandForwardKernel(ExpandForward p) {
+__global__ __launch_bounds__(
+    kStreamThreads,
+    (kExpandForwardResident<kPrecision>)) void ExpandForwardKernel(ExpandForward
+                                                                       p) {
   const int cols = p.b.cols, rows = p.t.rows;
   const int stride = StreamStride(cols), groups = StreamGroups(cols);
   const int rank_tiles = (p.t.cols + 15) / 16;

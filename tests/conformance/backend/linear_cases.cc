@@ -141,6 +141,7 @@ std::vector<OpCase> LinearCases() {
       cases.push_back(GemmCase(ta, tb, 129, 1, 70, 1, 0));
       cases.push_back(GemmCase(ta, tb, 131, 67, 45, 1, 0));
       cases.push_back(GemmCase(ta, tb, 256, 30, 96, -2, 0.5f));
+      cases.push_back(GemmCase(ta, tb, 293, 30, 112, 1, 0));
     }
   }
   for (bool transpose : {false, true}) {

@@ -1,5 +1,7 @@
 // Random operations on few matrices, one by one and between BeginTogether and
 // EndTogether: who needs whose result must not be forgotten.
+#include "kernels/together.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,7 +13,6 @@
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
-#include "kernels/together.h"
 #include "tests/conformance/backend/harness.h"
 
 namespace comera::kernels {
@@ -124,11 +125,10 @@ class TogetherTest : public ::testing::Test {
 }  // namespace
 
 void RegisterTogether(const std::string& name, BackendFactory factory) {
-  ::testing::RegisterTest((name + "BackendTest").c_str(), "Together", nullptr,
-                          nullptr, __FILE__, __LINE__,
-                          [factory]() -> ::testing::Test* {
-                            return new TogetherTest(factory);
-                          });
+  ::testing::RegisterTest(
+      (name + "BackendTest").c_str(), "Together", nullptr, nullptr, __FILE__,
+      __LINE__,
+      [factory]() -> ::testing::Test* { return new TogetherTest(factory); });
 }
 
 }  // namespace comera::kernels

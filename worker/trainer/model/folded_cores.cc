@@ -1,6 +1,7 @@
 #include "worker/trainer/model/folded_cores.h"
 
 #include "common/status_macros.h"
+#include "kernels/together.h"
 
 namespace comera::trainer {
 
@@ -36,6 +37,10 @@ FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
 }
 
 absl::Status FoldedCores::Fold(const Step& step) {
+  return kernels::RunTogether(plan_.backend, [&] { return FoldEach(step); });
+}
+
+absl::Status FoldedCores::FoldEach(const Step& step) {
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Core& core = parts_[i];
     const float* g = step.parameters + core.g->offset;
@@ -60,6 +65,11 @@ absl::Span<float* const> FoldedCores::grad_cores() {
 }
 
 absl::Status FoldedCores::Backward(const Step& step) {
+  return kernels::RunTogether(plan_.backend,
+                              [&] { return BackwardOfEach(step); });
+}
+
+absl::Status FoldedCores::BackwardOfEach(const Step& step) {
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Core& core = parts_[i];
     if (core.d == nullptr) {

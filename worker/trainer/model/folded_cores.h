@@ -37,6 +37,9 @@ class FoldedCores {
     int64_t cols() const { return d == nullptr ? g->size : d->size; }
   };
 
+  absl::Status FoldEach(const Step& step);
+  absl::Status BackwardOfEach(const Step& step);
+
   const Plan plan_;
   std::vector<Core> parts_;
   std::vector<const float*> cores_;

@@ -38,7 +38,9 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
       query_(*projections_.query->rank_space()),
       key_(*projections_.key->rank_space()),
       value_(*projections_.value->rank_space()),
-      output_(*projections_.output->rank_space()) {
+      output_(*projections_.output->rank_space()),
+      ranks_(query_.rank() + key_.rank() + value_.rank()),
+      together_(!plan.backend->in_host_memory()) {
   const auto name = [&](const char* what) {
     return absl::StrCat("layers.", layer, ".attention.", what);
   };
@@ -59,6 +61,14 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
       "attention.scratch",
       plan.backend->RankSpaceAttentionWorkspaceBytes(
           Shape(plan.max_sequences, plan.max_rows, plan.config->length)));
+  if (!together_) return;
+  const int64_t a_bytes = plan.config->hidden * ranks_ * kFloat;
+  all_a_ = plan.workspace->Reserve("attention.all_a", a_bytes);
+  all_grad_a_ = plan.workspace->Reserve("attention.all_grad_a", a_bytes);
+  ones_ = plan.workspace->Reserve("attention.ones", ranks_ * kFloat);
+  tiles_ = plan.workspace->Reserve(
+      "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
+                          plan.max_rows, ranks_, plan.config->hidden));
 }
 
 RankSpaceAttentionShape RankSpaceAttentionBranch::Shape(
@@ -107,13 +117,12 @@ absl::Status RankSpaceAttentionBranch::Forward(const Step& step, ConstMatrix x,
 absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
                                                           ConstMatrix x) {
   const int64_t rows = step.rows();
-  RETURN_IF_ERROR(kernels::RunTogether(
-      plan_.backend, [&]() -> absl::Status {
-        for (TtLinear* each : {&query_, &key_, &value_, &output_}) {
-          RETURN_IF_ERROR(each->Prepare(step));
-        }
-        return FormFactors();
-      }));
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (TtLinear* each : {&query_, &key_, &value_, &output_}) {
+      RETURN_IF_ERROR(each->Prepare(step));
+    }
+    return FormFactors();
+  }));
   for (TtLinear* projection : {&query_, &key_, &value_}) {
     RETURN_IF_ERROR(projection->Project(0, x));
   }
@@ -141,22 +150,31 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
   const Workspace& workspace = *plan_.workspace;
   const Matrix grad_c = C(workspace.Floats(grad_c_));
   const Matrix grad_e = E(workspace.Floats(grad_e_));
-  const Matrix grad_q(workspace.Floats(grad_t_), rows, query_.rank());
-  const Matrix grad_k(grad_q.data + rows * grad_q.cols, rows, key_.rank());
-  const Matrix grad_v(grad_k.data + rows * grad_k.cols, rows, value_.rank());
+  // Side by side, or one behind the other.
+  const Matrix all(workspace.Floats(grad_t_), rows, ranks_);
+  const int64_t next = together_ ? 1 : rows;
+  const auto part = [&](float* data, int64_t rank) {
+    return Matrix(data, rows, rank, together_ ? ranks_ : rank);
+  };
+  const Matrix grad_q = part(all.data, query_.rank());
+  const Matrix grad_k = part(grad_q.data + next * grad_q.cols, key_.rank());
+  const Matrix grad_v = part(grad_k.data + next * grad_k.cols, value_.rank());
   RETURN_IF_ERROR(plan_.backend->RankSpaceAttentionBackward(
       Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
       key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
       E(saved.Floats(e_)), saved.Floats(log_sum_), grad_t, grad_q, grad_k,
       grad_v, grad_c, grad_e, workspace.Floats(attention_)));
 
-  RETURN_IF_ERROR(kernels::RunTogether(
-      plan_.backend, [&]() -> absl::Status {
-        RETURN_IF_ERROR(OutputGradients(grad_e));
-        RETURN_IF_ERROR(ValueGradients(grad_e));
-        RETURN_IF_ERROR(QueryGradients(grad_c));
-        return KeyGradients(grad_c);
-      }));
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(OutputGradients(grad_e));
+    RETURN_IF_ERROR(ValueGradients(grad_e));
+    RETURN_IF_ERROR(QueryGradients(grad_c));
+    return KeyGradients(grad_c);
+  }));
+  if (together_) {
+    RETURN_IF_ERROR(ProjectTogether(x, all, grad_x));
+    return FinishTogether(step);
+  }
   RETURN_IF_ERROR(value_.BackwardProject(x, grad_v, grad_x));
   RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x));
   RETURN_IF_ERROR(key_.BackwardProject(x, grad_k, grad_x));
@@ -165,6 +183,48 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
       RETURN_IF_ERROR(each->FinishBackward(step));
     }
     return absl::OkStatus();
+  });
+}
+
+absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,
+                                                       ConstMatrix grad_t,
+                                                       Matrix grad_x) {
+  kernels::Backend& backend = *plan_.backend;
+  const int64_t hidden = plan_.config->hidden;
+  const Matrix a(plan_.workspace->Floats(all_a_), hidden, ranks_);
+  const Matrix grad_a(plan_.workspace->Floats(all_grad_a_), hidden, ranks_);
+  const kernels::Vector ones = {plan_.workspace->Floats(ones_), ranks_};
+  RETURN_IF_ERROR(kernels::RunTogether(&backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(backend.Fill(ones, 1));
+    RETURN_IF_ERROR(backend.Fill({grad_a.data, hidden * ranks_}, 0));
+    int64_t first = 0;
+    for (TtLinear* each : {&query_, &key_, &value_}) {
+      // Times one: a copy from rows of one length to rows of another.
+      RETURN_IF_ERROR(backend.FoldCore(each->A(), {ones.data, each->rank()}, 0,
+                                       Columns(a, first, each->rank())));
+      first += each->rank();
+    }
+    return absl::OkStatus();
+  }));
+  return backend.ProjectBackward(x.rows, x.gamma, x.beta, grad_t, a, grad_a,
+                                 grad_x, plan_.workspace->Floats(tiles_));
+}
+
+absl::Status RankSpaceAttentionBranch::FinishTogether(const Step& step) {
+  kernels::Backend& backend = *plan_.backend;
+  const Matrix grad_a(plan_.workspace->Floats(all_grad_a_),
+                      plan_.config->hidden, ranks_);
+  const float* const ones = plan_.workspace->Floats(ones_);
+  return kernels::RunTogether(&backend, [&]() -> absl::Status {
+    int64_t first = 0;
+    for (TtLinear* each : {&query_, &key_, &value_}) {
+      RETURN_IF_ERROR(
+          backend.FoldCore(Columns(ConstMatrix(grad_a), first, each->rank()),
+                           {ones, each->rank()}, 0, each->grad_a()));
+      RETURN_IF_ERROR(each->FinishBackward(step));
+      first += each->rank();
+    }
+    return output_.FinishBackward(step);
   });
 }
 

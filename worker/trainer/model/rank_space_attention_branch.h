@@ -53,6 +53,12 @@ class RankSpaceAttentionBranch : public AttentionBranch {
   absl::Status ValueGradients(kernels::ConstMatrix grad_e);
   absl::Status QueryGradients(kernels::ConstMatrix grad_c);
   absl::Status KeyGradients(kernels::ConstMatrix grad_c);
+  // BackwardProject of queries, keys and values with one reading of x: their
+  // ranks side by side, grad_t likewise.
+  absl::Status ProjectTogether(const StreamInput& x,
+                               kernels::ConstMatrix grad_t,
+                               kernels::Matrix grad_x);
+  absl::Status FinishTogether(const Step& step);
 
   const Plan plan_;
   const int64_t layer_;
@@ -60,8 +66,12 @@ class RankSpaceAttentionBranch : public AttentionBranch {
   const AttentionProjections projections_;
   // Of those.
   TtLinear &query_, &key_, &value_, &output_;
+  const int64_t ranks_;  // of queries, keys and values
+  // A device waits for memory and for launches, not for products.
+  const bool together_;
   SavedMemory::Piece log_sum_, c_, e_;
   Workspace::Piece grad_c_, grad_e_, grad_t_, attention_;
+  Workspace::Piece all_a_ = 0, all_grad_a_ = 0, ones_ = 0, tiles_ = 0;
 };
 
 }  // namespace comera::trainer

@@ -35,11 +35,10 @@ absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
 
 absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
                                                     ConstMatrix x) {
-  RETURN_IF_ERROR(kernels::RunTogether(
-      plan_.backend, [&]() -> absl::Status {
-        RETURN_IF_ERROR(up_->Prepare(step));
-        return down_->Prepare(step);
-      }));
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(up_->Prepare(step));
+    return down_->Prepare(step);
+  }));
   RETURN_IF_ERROR(up_->Project(0, x));
   return plan_.backend->RankSpaceFfn(
       up_->TWithOnes(0, x.rows), up_->BWithBias(), down_->A(),

@@ -14,7 +14,7 @@ constexpr int64_t kFloat = sizeof(float);
 TtmEmbedding::TtmEmbedding(const Plan& plan, const std::string& name,
                            const Factorisation& factorisation, int64_t max_ids,
                            int64_t sets)
-    : plan_(plan), cores_(plan, name), max_ids_(max_ids) {
+    : plan_(plan), cores_(plan, name, "linear"), max_ids_(max_ids) {
   for (int64_t mode : factorisation.input_modes) rows_ *= mode;
   if (factorisation.ranks[0] == 0) return;
   // Shapes were checked with the configuration.
