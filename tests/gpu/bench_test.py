@@ -97,8 +97,8 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(status, 0)
         ours = [row for row in results["steps"]
                 if not row["method"].startswith("PyTorch")]
-        # 4 batches, 3 methods, 3 precisions, and the modes.
-        self.assertEqual(len(ours), 4 * 3 * 3 * len(bench.MODES.split(",")))
+        # Four batches, two methods, three precisions; GaLore twice, replayed.
+        self.assertEqual(len(ours), 4 * 2 * 3 * len(bench.MODES.split(",")) + 2)
         self.assertIn("| six_encoder | 32 | bf16 | comera | graph | 0.500 | "
                       "1,000 | 1 | 6.00x | 6.00x | 1000.00x |", report)
         self.assertIn("| batch 32, against PyTorch dense eager | 3x | 6.00x | "
