@@ -4,14 +4,38 @@
 #include <random>
 
 #include "absl/time/clock.h"
+#include "comera/rpc/error_details.pb.h"
 #include "common/grpc_status.h"
+#include "common/status_macros.h"
 
 namespace comera::client {
 namespace {
 
+constexpr absl::Duration kMaxRetryDelay = absl::Minutes(1);
+
 bool IsTransient(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+// How long the server asks to wait before the same call may succeed; zero: it
+// says nothing, or the call was not refused for its rate.
+absl::Duration RetryDelay(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
+    return absl::ZeroDuration();
+  }
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) {
+    return absl::ZeroDuration();
+  }
+  google::rpc::RetryInfo retry;
+  for (const auto& detail : details.details()) {
+    if (!detail.UnpackTo(&retry)) continue;
+    return std::clamp(absl::Seconds(retry.retry_delay().seconds()) +
+                          absl::Nanoseconds(retry.retry_delay().nanos()),
+                      absl::ZeroDuration(), kMaxRetryDelay);
+  }
+  return absl::ZeroDuration();
 }
 
 absl::Status Stopped() { return absl::CancelledError("the client stopped"); }
@@ -44,6 +68,7 @@ CallRunner::CallRunner(const TrainingClient::Options& options)
 
 absl::Status CallRunner::Unary(
     const std::function<grpc::Status(grpc::ClientContext*)>& call) {
+  RETURN_IF_ERROR(options_.unusable);
   const absl::Time deadline = absl::Now() + options_.timeout;
   for (int attempt = 1;; ++attempt) {
     if (stopped_.HasHappened()) return Stopped();
@@ -53,9 +78,12 @@ absl::Status CallRunner::Unary(
                std::min(deadline, absl::Now() + options_.attempt_timeout));
       status = call(one.context());
     }
-    if (!IsTransient(status)) return FromGrpcStatus(status);
-    if (absl::Now() >= deadline) return FromGrpcStatus(status);
-    if (!Pause(attempt, deadline)) return Stopped();
+    const absl::Duration asked = RetryDelay(status);
+    if (!IsTransient(status) && asked == absl::ZeroDuration()) {
+      return FromGrpcStatus(status);
+    }
+    if (absl::Now() + asked >= deadline) return FromGrpcStatus(status);
+    if (!Pause(attempt, asked, deadline)) return Stopped();
     if (absl::Now() >= deadline) return FromGrpcStatus(status);
   }
 }
@@ -63,6 +91,7 @@ absl::Status CallRunner::Unary(
 absl::Status CallRunner::Stream(
     absl::Time deadline,
     const std::function<StreamEnd(grpc::ClientContext*)>& stream) {
+  RETURN_IF_ERROR(options_.unusable);
   absl::Time patience = absl::Now() + options_.reconnect_timeout;
   int attempt = 0;
   while (true) {
@@ -80,7 +109,9 @@ absl::Status CallRunner::Stream(
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError("the time to wait is over");
     }
-    if (!end.status.ok() && !IsTransient(end.status)) {
+    const absl::Duration asked = RetryDelay(end.status);
+    if (!end.status.ok() && !IsTransient(end.status) &&
+        asked == absl::ZeroDuration()) {
       return FromGrpcStatus(end.status);
     }
     if (end.progressed) {
@@ -95,7 +126,9 @@ absl::Status CallRunner::Stream(
                  ? absl::UnavailableError("the stream keeps ending early")
                  : FromGrpcStatus(end.status);
     }
-    if (!Pause(++attempt, std::min(deadline, patience))) return Stopped();
+    if (!Pause(++attempt, asked, std::min(deadline, patience))) {
+      return Stopped();
+    }
   }
 }
 
@@ -105,14 +138,15 @@ void CallRunner::Stop() {
   for (grpc::ClientContext* context : running_) context->TryCancel();
 }
 
-bool CallRunner::Pause(int attempt, absl::Time no_later_than) {
+bool CallRunner::Pause(int attempt, absl::Duration at_least,
+                       absl::Time no_later_than) {
   absl::Duration pause = options_.initial_backoff;
   for (int i = 1; i < attempt && pause < options_.max_backoff; ++i) pause *= 2;
   pause = std::min(pause, options_.max_backoff);
   // Clients that lost the same coordinator do not come back together.
   thread_local std::minstd_rand random{std::random_device{}()};
   pause *= std::uniform_real_distribution<double>(0.5, 1.0)(random);
-  pause = std::min(pause, no_later_than - absl::Now());
+  pause = std::min(std::max(pause, at_least), no_later_than - absl::Now());
   return !stopped_.WaitFor(pause);
 }
 

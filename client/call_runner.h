@@ -20,7 +20,8 @@ class CallRunner {
   explicit CallRunner(const TrainingClient::Options& options);
 
   // `call` makes one try with the context it is given. Repeated on UNAVAILABLE
-  // and DEADLINE_EXCEEDED until options.timeout is over.
+  // and DEADLINE_EXCEEDED, and on RESOURCE_EXHAUSTED when the server says after
+  // what time, until options.timeout is over.
   absl::Status Unary(
       const std::function<grpc::Status(grpc::ClientContext*)>& call);
 
@@ -46,8 +47,9 @@ class CallRunner {
   // A context that Stop() reaches, with its deadline.
   class Call;
 
-  // Waits before try `attempt` (from 1). False once stopped.
-  bool Pause(int attempt, absl::Time no_later_than);
+  // Waits before try `attempt` (from 1), as long as the server asks for. False
+  // once stopped.
+  bool Pause(int attempt, absl::Duration at_least, absl::Time no_later_than);
 
   const TrainingClient::Options options_;
   Event stopped_;

@@ -21,8 +21,12 @@ absl::Status ErrnoStatus(int error, const std::string& what) {
   return absl::UnavailableError(message);
 }
 
+// What this program is told of a coordinator elsewhere, tokens among it, is not
+// for the private one.
+constexpr char kOwn[] = "COMERA_";
+
 // In the child: only async-signal-safe calls. Returns errno if exec failed.
-int Become(char* const* argv, int log, pid_t parent) {
+int Become(char* const* argv, char* const* environment, int log, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   // The parent may have gone before the line above.
@@ -35,7 +39,7 @@ int Become(char* const* argv, int log, pid_t parent) {
       dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0) {
     return errno;
   }
-  execv(argv[0], argv);
+  execve(argv[0], argv, environment);
   return errno;
 }
 
@@ -58,10 +62,17 @@ absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& arguments,
     argv.push_back(const_cast<char*>(argument.c_str()));
   }
   argv.push_back(nullptr);
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (strncmp(*entry, kOwn, sizeof(kOwn) - 1) != 0) {
+      environment.push_back(*entry);
+    }
+  }
+  environment.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    const int error = Become(argv.data(), log, parent);
+    const int error = Become(argv.data(), environment.data(), log, parent);
     if (write(failure[1], &error, sizeof(error)) < 0) _exit(126);
     _exit(127);
   }

@@ -21,19 +21,23 @@ namespace {
 constexpr int kPageSize = 500;
 constexpr int kMaxMessageBytes = 64 << 20;
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+}  // namespace
+
+grpc::ChannelArguments ClientChannelArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // A restarted coordinator is found again within seconds.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
-  // A name that nobody knows is an error of the first call.
-  const absl::StatusOr<std::string> target =
-      CoordinatorTarget(address, &arguments);
-  return grpc::CreateCustomChannel(target.ok() ? *target : address,
-                                   grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return arguments;
+}
+
+namespace {
+
+// Its calls fail.
+std::shared_ptr<grpc::Channel> NoChannel() {
+  return grpc::CreateChannel("none:1", grpc::InsecureChannelCredentials());
 }
 
 }  // namespace
@@ -89,8 +93,21 @@ class TrainingClient::Impl {
 
 std::unique_ptr<TrainingClient> TrainingClient::Connect(
     const std::string& address, const Options& options) {
-  return std::unique_ptr<TrainingClient>(new TrainingClient(
-      std::make_unique<Impl>(MakeChannel(address), MakeChannel, options)));
+  const ChannelSecurity security = options.security;
+  const auto open = [security](const std::string& target) {
+    return OpenChannel(target, security, ClientChannelArguments());
+  };
+  Options used = options;
+  const auto first = open(address);
+  used.unusable.Update(first.status());
+  // Where the coordinator sends the client, it shows itself in the same way.
+  const auto connect = [open](const std::string& leader) {
+    const auto channel = open(leader);
+    return channel.ok() ? *channel : NoChannel();
+  };
+  return std::unique_ptr<TrainingClient>(
+      new TrainingClient(std::make_unique<Impl>(
+          first.ok() ? *first : NoChannel(), connect, used)));
 }
 
 TrainingClient::TrainingClient(std::unique_ptr<Impl> impl)

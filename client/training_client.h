@@ -15,10 +15,12 @@
 #include "comera/v1/progress.pb.h"
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
+#include "common/rpc_channel.h"
 #include "proto/job_state.h"
 
 namespace grpc {
 class Channel;
+class ChannelArguments;
 }  // namespace grpc
 
 namespace comera::client {
@@ -52,6 +54,11 @@ class TrainingClient {
     // A stream that lives this long is replaced by a new one at the same
     // place, so that a dead connection does not go unseen.
     absl::Duration stream_lifetime = absl::Minutes(2);
+    // Not OK: no call is made, each returns this; for a client that could not
+    // be set up.
+    absl::Status unusable;
+    // For Connect: how this side shows who it is.
+    ChannelSecurity security;
   };
 
   // `address`: host:port, or any gRPC target; of several coordinators, all with
@@ -151,6 +158,9 @@ class TrainingClient {
 
   std::unique_ptr<Impl> impl_;
 };
+
+// What channels to a coordinator are set to: large answers, quick reconnects.
+grpc::ChannelArguments ClientChannelArguments();
 
 // 128 random bits in hexadecimal: a request_id.
 std::string RandomId();

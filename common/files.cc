@@ -37,9 +37,10 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-absl::Status WriteAndSync(const std::string& path, std::string_view contents) {
+absl::Status WriteAndSync(const std::string& path, std::string_view contents,
+                          int mode) {
   FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (file.get() < 0) return ErrnoStatus(errno, "create " + path);
   while (!contents.empty()) {
     const ssize_t n = ::write(file.get(), contents.data(), contents.size());
@@ -91,11 +92,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::Status WriteFileAtomically(const std::string& path,
-                                 std::string_view contents) {
+                                 std::string_view contents, int mode) {
   static std::atomic<int> counter{0};
   const std::string temporary =
       absl::StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
-  absl::Status status = WriteAndSync(temporary, contents);
+  absl::Status status = WriteAndSync(temporary, contents, mode);
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoStatus(errno, "rename to " + path);
   }

@@ -19,9 +19,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Writes a temporary file beside `path`, fsyncs, renames over `path`, fsyncs
 // the folder: after a crash `path` holds the old or the new contents.
-// ResourceExhausted: disk full.
+// ResourceExhausted: disk full. `mode`: who may read it, from its first byte
+// on.
 absl::Status WriteFileAtomically(const std::string& path,
-                                 std::string_view contents);
+                                 std::string_view contents, int mode = 0644);
 
 // mkdir -p.
 absl::Status MakeDirectories(const std::string& path);

@@ -16,6 +16,7 @@
 #include "proto/resource_names.h"
 #include "proto/spec_checker.h"
 #include "proto/training_validation.h"
+#include "proto/secret_words.h"
 
 namespace comera {
 namespace {
@@ -184,10 +185,18 @@ bool IsLabelKey(std::string_view key) {
 void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
   check.That(spec.display_name().size() <= 256, "display_name",
              "is longer than 256 bytes");
+  check.That(!LooksLikeSecret(spec.display_name()), "display_name",
+             "looks like a secret, and everybody who may see the job sees it");
   check.Range("labels", spec.labels_size(), 0, kMaxLabels, "entries");
   if (spec.labels_size() <= kMaxLabels) {
     for (const auto& [key, value] : spec.labels()) {
       const std::string field = absl::StrCat("labels[", key, "]");
+      // Never with its text.
+      check.That(!NamesSecret(key) && !LooksLikeSecret(key) &&
+                     !LooksLikeSecret(value),
+                 LooksLikeSecret(key) ? "labels" : field,
+                 "looks like a secret, and everybody who may see the job sees "
+                 "its labels: keep secrets in files that the workers can read");
       check.That(IsLabelKey(key), field,
                  "has a key other than 1 to 63 of [A-Za-z0-9._/-]");
       check.That(value.size() <= 255, field, "is longer than 255 bytes");

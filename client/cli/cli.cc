@@ -25,6 +25,28 @@ std::vector<Argument> GlobalArguments(Session* session, GlobalText* text) {
        &session->server,
        false,
        {}},
+      {"--ca",
+       "Authority of the coordinator's certificate: PEM file, or system (else "
+       "COMERA_CA); turns TLS on",
+       &session->ca,
+       false,
+       {}},
+      {"--cert",
+       "Own certificate, PEM file (else COMERA_CERT)",
+       &session->certificate,
+       false,
+       {}},
+      {"--key", "Its key (else COMERA_KEY)", &session->key, false, {}},
+      {"--token-file",
+       "File with the token (else COMERA_TOKEN, COMERA_TOKEN_FILE)",
+       &session->token_file,
+       false,
+       {}},
+      {"--insecure-token",
+       "Send the token unencrypted beyond this machine",
+       &session->insecure_token,
+       false,
+       {}},
       {"--timeout",
        "Limit of a call, e.g. 30s (wait: of the whole wait)",
        &text->timeout,
@@ -109,9 +131,11 @@ int RunCli(const std::vector<std::string>& args,
       CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
       DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
       SweepVerb(&session),    ParetoVerb(&session)};
-  for (auto verb : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
-                    DrainVerb, ResumeWorkerVerb, QueuesVerb}) {
-    verbs.push_back(verb(&session));
+  for (auto make :
+       {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb, DrainVerb,
+        ResumeWorkerVerb, QueuesVerb, LoginVerb, WhoAmIVerb, TokenVerb,
+        AuditVerb}) {
+    verbs.push_back(make(&session));
   }
   verbs.push_back(CompletionVerb(&session, &verbs, &globals));
 

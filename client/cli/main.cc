@@ -24,6 +24,14 @@ std::string StateFolder() {
   return (home.empty() ? "/tmp" : home) + "/.local/state/comera";
 }
 
+// ${XDG_CONFIG_HOME:-~/.config}/comera/login.json.
+std::string ConfigFile() {
+  const std::string config = Variable("XDG_CONFIG_HOME");
+  if (!config.empty() && config[0] == '/') return config + "/comera/login.json";
+  const std::string home = Variable("HOME");
+  return home.empty() ? "" : home + "/.config/comera/login.json";
+}
+
 int TerminalWidth() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
@@ -45,6 +53,12 @@ int main(int argc, char** argv) {
   environment.width = TerminalWidth();
   environment.no_color = !Variable("NO_COLOR").empty();
   environment.server = Variable("COMERA_SERVER");
+  environment.token = Variable("COMERA_TOKEN");
+  environment.token_file = Variable("COMERA_TOKEN_FILE");
+  environment.ca = Variable("COMERA_CA");
+  environment.certificate = Variable("COMERA_CERT");
+  environment.key = Variable("COMERA_KEY");
+  environment.config_file = ConfigFile();
   environment.state_folder = StateFolder();
   std::error_code error;
   environment.working_folder = std::filesystem::current_path(error).string();

@@ -4,7 +4,6 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/message_text.h"
 #include "client/cli/text_format.h"
-#include "common/coordinator_address.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 
@@ -17,24 +16,53 @@ constexpr char kDefaultServer[] = "127.0.0.1:7400";
 
 std::string Session::ServerAddress() const {
   if (!server.empty()) return server;
-  return env.server.empty() ? kDefaultServer : env.server;
+  if (!env.server.empty()) return env.server;
+  const Login login = ReadLogin(env.config_file);
+  return login.server.empty() ? kDefaultServer : login.server;
 }
 
-std::unique_ptr<TrainingClient> Session::Connect() const {
-  TrainingClient::Options options;
-  options.timeout = timeout;
-  options.attempt_timeout = timeout;
-  if (verbose) Note(absl::StrCat("coordinator: ", ServerAddress()));
-  return TrainingClient::Connect(ServerAddress(), options);
+ChannelSecurity Session::Security() const {
+  const Login stored = ReadLogin(env.config_file);
+  const Login login = stored.server == ServerAddress() ? stored : Login();
+  const auto first = [](const std::string& a, const std::string& b,
+                        const std::string& c) {
+    return !a.empty() ? a : !b.empty() ? b : c;
+  };
+  ChannelSecurity security;
+  security.ca_file = first(ca, env.ca, login.ca_file);
+  security.certificate_file =
+      first(certificate, env.certificate, login.certificate_file);
+  security.key_file = first(key, env.key, login.key_file);
+  security.insecure_token = insecure_token || login.insecure_token;
+  if (!token_file.empty()) {
+    security.token_file = token_file;
+  } else if (!env.token.empty()) {
+    security.token = env.token;
+  } else if (!env.token_file.empty()) {
+    security.token_file = env.token_file;
+  } else {
+    security.token = login.token;
+  }
+  return security;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Session::Channel() const {
   if (verbose) Note(absl::StrCat("coordinator: ", ServerAddress()));
-  grpc::ChannelArguments arguments;
-  const auto target = CoordinatorTarget(ServerAddress(), &arguments);
-  if (!target.ok()) return target.status();
-  return grpc::CreateCustomChannel(*target, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return OpenChannel(ServerAddress(), Security(), ClientChannelArguments());
+}
+
+TrainingClient::Options Session::ClientOptions() const {
+  TrainingClient::Options options;
+  options.timeout = timeout;
+  options.attempt_timeout = timeout;
+  return options;
+}
+
+std::unique_ptr<TrainingClient> Session::Connect() const {
+  if (verbose) Note(absl::StrCat("coordinator: ", ServerAddress()));
+  TrainingClient::Options options = ClientOptions();
+  options.security = Security();
+  return TrainingClient::Connect(ServerAddress(), options);
 }
 
 void Session::Note(const std::string& line) const {

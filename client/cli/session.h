@@ -9,7 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cli/login_file.h"
 #include "client/training_client.h"
+#include "common/rpc_channel.h"
 #include "google/protobuf/message.h"
 
 namespace comera::client {
@@ -24,8 +26,16 @@ struct Environment {
   int width = 80;
   // NO_COLOR.
   bool no_color = false;
-  // COMERA_SERVER.
+  // COMERA_SERVER, COMERA_TOKEN, COMERA_TOKEN_FILE, COMERA_CA, COMERA_CERT,
+  // COMERA_KEY.
   std::string server;
+  std::string token;
+  std::string token_file;
+  std::string ca;
+  std::string certificate;
+  std::string key;
+  // Where `comera login` keeps what it was told; empty: nowhere.
+  std::string config_file;
   std::string working_folder = "/";
   // Folder of the running binary, for finding the others.
   std::string binary_folder;
@@ -40,11 +50,16 @@ class Session {
  public:
   explicit Session(const Environment& environment) : env(environment) {}
 
-  // A client of the coordinator that flags and environment name.
+  // A client of the coordinator that flags, environment or `comera login` name.
   std::unique_ptr<TrainingClient> Connect() const;
-  // The same for other services.
+  // The same for other services. Errors of OpenChannel.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Channel() const;
+  // With the global flags' deadline.
+  TrainingClient::Options ClientOptions() const;
   std::string ServerAddress() const;
+  // How this side shows who it is. What `comera login` stored goes to the
+  // server it was stored for and to no other.
+  ChannelSecurity Security() const;
 
   // A note for people: one line on stderr.
   void Note(const std::string& line) const;
@@ -62,6 +77,11 @@ class Session {
   const Environment& env;
   // Global flags.
   std::string server;
+  std::string ca;
+  std::string certificate;
+  std::string key;
+  std::string token_file;
+  bool insecure_token = false;
   std::string timeout_text;
   absl::Duration timeout = absl::Seconds(15);
   OutputFormat output = OutputFormat::kTable;

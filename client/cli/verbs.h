@@ -35,6 +35,10 @@ Verb BackupVerb(Session* session);
 Verb SweepVerb(Session* session);
 Verb ParetoVerb(Session* session);
 Verb VersionVerb(Session* session);
+Verb LoginVerb(Session* session);
+Verb WhoAmIVerb(Session* session);
+Verb TokenVerb(Session* session);
+Verb AuditVerb(Session* session);
 // Knows the others by `verbs` and the global flags, which it is called with
 // once they are complete.
 Verb CompletionVerb(Session* session, const std::vector<Verb>* verbs,

@@ -326,6 +326,37 @@ TEST(JobValidationTest, LabelsThatAreNoTextAreRefused) {
   EXPECT_EQ(violations[0].field, "labels[0].key");
 }
 
+TEST(JobValidationTest, LabelsThatLookLikeSecretsAreRefused) {
+  const auto violations = [](const std::string& key, const std::string& value) {
+    v1::JobSpec spec = MaskedLmSpec();
+    (*spec.mutable_labels())[key] = value;
+    return ValidateJobSpec(spec);
+  };
+  const std::string token = "comera_abcdefghijkl_" + std::string(64, 'a');
+  for (const char* key :
+       {"password", "DB_PASSWORD", "api-token", "token", "token_2", "Secret",
+        "aws.secret.key", "apikey", "ssh-private-key", "credentials"}) {
+    const auto found = violations(key, "hunter2");
+    ASSERT_EQ(found.size(), 1u) << key;
+    EXPECT_EQ(found[0].field, std::string("labels[") + key + "]");
+    EXPECT_EQ(found[0].description.find("hunter2"), std::string::npos);
+  }
+  for (const std::string& value :
+       {token, "x " + token, std::string("-----BEGIN PRIVATE KEY-----")}) {
+    const auto found = violations("note", value);
+    ASSERT_EQ(found.size(), 1u) << value;
+    EXPECT_EQ(found[0].description.find("aaaa"), std::string::npos);
+  }
+  for (const char* key : {"tokenizer", "tokens_per_batch", "team", "passage"}) {
+    EXPECT_TRUE(violations(key, "comera_v2").empty()) << key;
+  }
+  v1::JobSpec spec = MaskedLmSpec();
+  spec.set_display_name(token);
+  const auto found = ValidateJobSpec(spec);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].field, "display_name");
+}
+
 TEST(JobValidationTest, AcceptsSoundSpecsBeforeAndAfterDefaults) {
   for (const Spec& spec : {MaskedLmSpec(), ClassifierSpec()}) {
     EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");

@@ -1,0 +1,108 @@
+#include "client/access_client.h"
+
+#include <utility>
+
+#include "client/call_runner.h"
+#include "comera/v1/access_service.grpc.pb.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::client {
+namespace {
+
+constexpr int kPageSize = 500;
+
+}  // namespace
+
+class AccessClient::Impl {
+ public:
+  Impl(std::shared_ptr<grpc::Channel> channel,
+       const TrainingClient::Options& options)
+      : stub_(v1::AccessService::NewStub(std::move(channel))),
+        runner_(options),
+        timeout_(options.timeout) {}
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (v1::AccessService::Stub::*method)(
+                                    grpc::ClientContext*, const Request&,
+                                    Response*),
+                                const Request& request) {
+    Response response;
+    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
+      response.Clear();
+      return (stub_.get()->*method)(context, request, &response);
+    }));
+    return response;
+  }
+
+  // A lost answer may have made a token: the user is to look, not the client.
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(
+      const v1::CreateTokenRequest& request) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
+    v1::CreateTokenResponse response;
+    RETURN_IF_ERROR(
+        FromGrpcStatus(stub_->CreateToken(&context, request, &response)));
+    return response;
+  }
+
+ private:
+  std::unique_ptr<v1::AccessService::Stub> stub_;
+  CallRunner runner_;
+  const absl::Duration timeout_;
+};
+
+AccessClient::AccessClient(std::shared_ptr<grpc::Channel> channel,
+                           const TrainingClient::Options& options)
+    : impl_(std::make_unique<Impl>(std::move(channel), options)) {}
+
+AccessClient::~AccessClient() = default;
+
+absl::StatusOr<v1::CreateTokenResponse> AccessClient::CreateToken(
+    const v1::CreateTokenRequest& request) {
+  return impl_->CreateToken(request);
+}
+
+absl::StatusOr<std::vector<v1::Token>> AccessClient::ListTokens() {
+  ASSIGN_OR_RETURN(v1::ListTokensResponse response,
+                   impl_->Call(&v1::AccessService::Stub::ListTokens,
+                               v1::ListTokensRequest()));
+  return std::vector<v1::Token>(response.tokens().begin(),
+                                response.tokens().end());
+}
+
+absl::StatusOr<v1::Token> AccessClient::RevokeToken(const std::string& name) {
+  v1::RevokeTokenRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::AccessService::Stub::RevokeToken, request);
+}
+
+absl::StatusOr<v1::WhoAmIResponse> AccessClient::WhoAmI() {
+  return impl_->Call(&v1::AccessService::Stub::WhoAmI, v1::WhoAmIRequest());
+}
+
+absl::StatusOr<std::vector<v1::AuditEntry>> AccessClient::ListAuditEntries(
+    v1::ListAuditEntriesRequest request, int64_t limit) {
+  std::vector<v1::AuditEntry> entries;
+  request.set_page_size(kPageSize);
+  do {
+    ASSIGN_OR_RETURN(
+        v1::ListAuditEntriesResponse page,
+        impl_->Call(&v1::AccessService::Stub::ListAuditEntries, request));
+    for (v1::AuditEntry& entry : *page.mutable_entries()) {
+      if (limit > 0 && static_cast<int64_t>(entries.size()) == limit) {
+        return entries;
+      }
+      entries.push_back(std::move(entry));
+    }
+    if (!page.next_page_token().empty() &&
+        page.next_page_token() == request.page_token()) {
+      return absl::InternalError("the server repeats a page token");
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return entries;
+}
+
+}  // namespace comera::client
