@@ -2,6 +2,8 @@
 #ifndef COMERA_SERVER_ACCESS_H_
 #define COMERA_SERVER_ACCESS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -31,6 +33,22 @@ class Caller {
   // PermissionDenied: not on this queue (empty: on the server as a whole).
   virtual absl::Status Check(Permission permission,
                              const std::string& queue) const = 0;
+  // `tokens/{token}`; empty where the server asks for no token.
+  virtual std::string token() const { return ""; }
+
+  // Limits of the user; none by default.
+  //
+  // ResourceExhausted with RetryInfo: too many jobs of late.
+  virtual absl::Status ChargeSubmission() const { return absl::OkStatus(); }
+  // Counts a stream as open until this object goes. ResourceExhausted.
+  virtual absl::Status ChargeStream() { return absl::OkStatus(); }
+  // ResourceExhausted: the request is too large.
+  virtual absl::Status CheckSize(size_t bytes) const {
+    return absl::OkStatus();
+  }
+  // Jobs that may wait at once; 0: any number.
+  virtual int64_t max_queued_jobs() const { return 0; }
+
   // Check(kUse) for what `owner` created, Check(kAdminister) for others'.
   absl::Status CheckOwner(const std::string& owner,
                           const std::string& queue) const {

@@ -22,19 +22,6 @@ constexpr size_t kMaxMemoryBytes = size_t{1} << 30;
 // How far a coordinator that does not lead may lag behind, nearly.
 constexpr absl::Duration kFollowInterval = absl::Milliseconds(300);
 
-absl::Status CheckListen(const ComeraServer::Options& options) {
-  ASSIGN_OR_RETURN(const auto address, ParseListenAddress(options.listen));
-  if (IsLoopback(address.first) || options.insecure_allow_remote) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "listen: ", options.listen,
-      " can be reached from other machines, and this version has neither TLS "
-      "nor tokens: listen on 127.0.0.1 (e.g. behind an SSH tunnel), or accept "
-      "that anybody who reaches the port can run jobs with "
-      "--insecure_allow_remote"));
-}
-
 void SetLimits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(-1);
@@ -66,23 +53,10 @@ absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
   return std::make_pair(listen.substr(0, colon), port);
 }
 
-bool IsLoopback(const std::string& host) {
-  if (host == "localhost" || host == "[::1]") return true;
-  const std::vector<std::string> parts = absl::StrSplit(host, '.');
-  if (parts.size() != 4 || parts[0] != "127") return false;
-  for (const std::string& part : parts) {
-    int number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number < 0 || number > 255) {
-      return false;
-    }
-  }
-  return true;
-}
-
 absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     const Options& options, Clock* clock, IdSource* ids,
     CoordinatorHost::StatusCallback on_failure) {
-  RETURN_IF_ERROR(CheckListen(options));
+  RETURN_IF_ERROR(ParseListenAddress(options.listen).status());
   if (options.data_dir.empty()) {
     return absl::InvalidArgumentError("data_dir: missing");
   }
@@ -96,11 +70,17 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
       new ComeraServer(options, std::move(lock)));
   if (server->leads()) RETURN_IF_ERROR(CleanUploads(options.data_dir));
   RETURN_IF_ERROR(server->OpenStore());
+  ASSIGN_OR_RETURN(const std::vector<Document> tokens,
+                   server->store_->LoadDocuments(TokenStore::kKind));
   CoordinatorHost::Options host_options = options.host;
   host_options.data_dir = options.data_dir;
   if (server->feed_ != nullptr) {
     host_options.follow = server->feed_;
     host_options.tick_interval = kFollowInterval;
+    host_options.on_follow = [raw = server.get()](JobStore* store) {
+      ServerSecurity* security = raw->following_security_;
+      if (security != nullptr) security->Refresh(store);
+    };
     host_options.not_leader = [raw = server.get()] {
       return raw->leader_.NotLeader();
     };
@@ -115,10 +95,15 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     server->host_->SetDatasetPinner(server->catalog_.get());
     server->describer_ = std::make_unique<DatasetDescriber>(
         options.describer, options.data_dir, server->catalog_.get());
-    ASSIGN_OR_RETURN(server->sweeps_,
-                     SweepHost::Start(options.sweeps, server->host_.get(), ids,
-                                      clock));
+    ASSIGN_OR_RETURN(
+        server->sweeps_,
+        SweepHost::Start(options.sweeps, server->host_.get(), ids, clock));
   }
+  ASSIGN_OR_RETURN(
+      server->security_,
+      ServerSecurity::Create(options.security, options.listen, tokens,
+                             server->leads(), clock, server->host_.get()));
+  if (!server->leads()) server->following_security_ = server->security_.get();
   RETURN_IF_ERROR(server->Serve());
   return server;
 }
@@ -142,26 +127,24 @@ absl::Status ComeraServer::OpenStore() {
 }
 
 absl::Status ComeraServer::Serve() {
-  access_ = std::make_unique<OpenAccess>();
-  AccessControl* access = access_.get();
+  AccessControl* access = security_->access();
   if (!leads()) {
     follower_access_ =
-        std::make_unique<FollowerAccess>(access_.get(), &leader_);
+        std::make_unique<FollowerAccess>(security_->access(), &leader_);
     access = follower_access_.get();
     leader_only_ = std::make_unique<LeaderOnlyService>(&leader_);
   }
   training_ = std::make_unique<TrainingService>(host_.get(), access);
   queues_ = std::make_unique<QueueService>(host_.get(), access);
-  worker_ = std::make_unique<WorkerService>(host_.get(), access_.get());
+  worker_ = std::make_unique<WorkerService>(host_.get(), security_->access());
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
-                                               access_.get());
-  models_ = std::make_unique<ModelService>(host_.get(), access_.get());
+                                               security_->access());
+  models_ = std::make_unique<ModelService>(host_.get(), security_->access());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(),
-                           &port);
+  security_->AddTo(&builder, options_.listen, &port);
   SetLimits(builder);
   builder.RegisterService(training_.get());
   if (leads()) {
@@ -171,7 +154,7 @@ absl::Status ComeraServer::Serve() {
     builder.RegisterService(worker_.get());
     builder.RegisterService(datasets_.get());
     sweep_service_ =
-        std::make_unique<SweepService>(sweeps_.get(), access_.get());
+        std::make_unique<SweepService>(sweeps_.get(), security_->access());
     builder.RegisterService(sweep_service_.get());
     builder.RegisterService(models_.get());
     builder.RegisterService(backup_.get());
@@ -204,6 +187,10 @@ void ComeraServer::Shutdown() {
 ComeraServer::~ComeraServer() {
   Shutdown();
   server_.reset();
+  // Also of a server that never served: its threads use what goes next.
+  describer_.reset();
+  catalog_.reset();
+  host_.reset();
 }
 
 }  // namespace comera::server

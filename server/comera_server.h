@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_COMERA_SERVER_H_
 #define COMERA_SERVER_COMERA_SERVER_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "grpcpp/grpcpp.h"
-#include "server/access.h"
 #include "server/backup_service.h"
 #include "server/coordinator_host.h"
 #include "server/data_dir_lock.h"
@@ -19,6 +19,7 @@
 #include "server/leader_hint.h"
 #include "server/model_service.h"
 #include "server/queue_service.h"
+#include "server/server_security.h"
 #include "server/sqlite_job_store.h"
 #include "server/sweep_host.h"
 #include "server/sweep_service.h"
@@ -36,8 +37,7 @@ class ComeraServer {
     // host:port; port 0 lets the system choose.
     std::string listen = "127.0.0.1:0";
     std::string data_dir;
-    // Without it only loopback addresses are taken: there is no TLS yet.
-    bool insecure_allow_remote = false;
+    ServerSecurity::Options security;
     // Calls that do not end by themselves are cut after this.
     absl::Duration shutdown_grace = absl::Seconds(5);
     SqliteJobStore::Options store;
@@ -54,7 +54,8 @@ class ComeraServer {
     SweepEngine::Options sweeps;
   };
 
-  // InvalidArgument: the listen address; FailedPrecondition: data_dir is in use
+  // InvalidArgument: the listen address, certificates, or an address beyond
+  // this machine without TLS and tokens; FailedPrecondition: data_dir is in use
   // or newer than this program; DataLoss: the store is damaged; Unavailable:
   // the address cannot be bound. `on_failure` as in CoordinatorHost::Start.
   static absl::StatusOr<std::unique_ptr<ComeraServer>> Start(
@@ -80,7 +81,7 @@ class ComeraServer {
   absl::Status Serve();
 
   const Options options_;
-  // Destroyed last to first: server, services, access, datasets, host, store,
+  // Destroyed last to first: server, services, security, datasets, host, store,
   // lock.
   DataDirLock lock_;
   LeaderHint leader_;
@@ -92,7 +93,9 @@ class ComeraServer {
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<DatasetCatalog> catalog_;
   std::unique_ptr<DatasetDescriber> describer_;
-  std::unique_ptr<AccessControl> access_;
+  std::unique_ptr<ServerSecurity> security_;
+  // The same, of a server that does not lead, for the store's thread.
+  std::atomic<ServerSecurity*> following_security_{nullptr};
   std::unique_ptr<TrainingService> training_;
   std::unique_ptr<QueueService> queues_;
   std::unique_ptr<WorkerService> worker_;
@@ -110,8 +113,6 @@ class ComeraServer {
 // Splits host:port. InvalidArgument: malformed.
 absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
     const std::string& listen);
-// 127.0.0.0/8, ::1 and localhost.
-bool IsLoopback(const std::string& host);
 
 }  // namespace comera::server
 

@@ -115,8 +115,10 @@ void CoordinatorHost::Stop() {
   });
 }
 
-void CoordinatorHost::Apply(Effects effects, StatusCallback done) {
+void CoordinatorHost::Apply(Effects effects, StatusCallback done,
+                            std::vector<AuditRow> audit) {
   StoreBatch batch;
+  batch.audit = std::move(audit);
   for (const auto& [name, record] : effects.records) {
     batch.records.push_back(record);
   }
@@ -235,49 +237,76 @@ void CoordinatorHost::TickNow() {
 void CoordinatorHost::Submit(const v1::CreateJobRequest& request,
                              const Submitter& submitter,
                              const PinnedDatasets& datasets,
-                             Callback<v1::Job> done) {
+                             const JobAudit& audit, Callback<v1::Job> done) {
   if (stopping_) return done(Stopping());
   Effects effects;
   absl::StatusOr<v1::Job> job = coordinator_.Submit(
       request, clock_->Now(), &effects, submitter, datasets.pins);
   // Also an answer that changes nothing waits for what it tells of.
-  Apply(std::move(effects),
-        [job, done, hold = datasets.hold](const absl::Status& status) {
-          done(status.ok() ? job : absl::UnavailableError(status.message()));
-        });
+  Apply(
+      std::move(effects),
+      [job, done, hold = datasets.hold](const absl::Status& status) {
+        done(status.ok() ? job : absl::UnavailableError(status.message()));
+      },
+      Rows(audit, job));
 }
 
 void CoordinatorHost::CreateJob(v1::CreateJobRequest request,
-                                Callback<v1::Job> done, Submitter submitter) {
+                                Callback<v1::Job> done, Submitter submitter,
+                                JobAudit audit, int64_t max_queued) {
   loop_->Post([this, request = std::move(request), done = std::move(done),
-               submitter = std::move(submitter)] {
+               submitter = std::move(submitter), audit = std::move(audit),
+               max_queued] {
     if (stopping_) return done(Stopping());
     // A repeated request has its job, whatever became of the datasets.
     if (!absl::IsNotFound(
             coordinator_.FindSubmitted(request, submitter).status())) {
-      return Submit(request, submitter, PinnedDatasets(), done);
+      return Submit(request, submitter, PinnedDatasets(), audit, done);
+    }
+    const int64_t queued = directory_.queued(submitter.user);
+    if (max_queued > 0 && queued >= max_queued) {
+      return done(absl::ResourceExhaustedError(
+          absl::StrCat(queued, " jobs of ", submitter.user,
+                       " are waiting, which is the limit")));
     }
     PinDatasets(request.spec(),
-                [this, request, submitter,
+                [this, request, submitter, audit,
                  done](const absl::StatusOr<PinnedDatasets>& datasets) {
                   if (!datasets.ok()) return done(datasets.status());
-                  Submit(request, submitter, *datasets, done);
+                  Submit(request, submitter, *datasets, audit, done);
                 });
   });
 }
 
 void CoordinatorHost::CancelJob(std::string name, std::string reason,
-                                Callback<v1::Job> done) {
+                                Callback<v1::Job> done, JobAudit audit) {
   loop_->Post([this, name = std::move(name), reason = std::move(reason),
-               done = std::move(done)] {
+               done = std::move(done), audit = std::move(audit)] {
     if (stopping_) return done(Stopping());
     Effects effects;
     absl::StatusOr<v1::Job> job =
         coordinator_.Cancel(name, reason, clock_->Now(), &effects);
-    Apply(std::move(effects), [job, done](const absl::Status& status) {
-      done(status.ok() ? job : absl::UnavailableError(status.message()));
-    });
+    Apply(
+        std::move(effects),
+        [job, done](const absl::Status& status) {
+          done(status.ok() ? job : absl::UnavailableError(status.message()));
+        },
+        Rows(audit, job));
   });
+}
+
+std::vector<AuditRow> CoordinatorHost::Rows(
+    const JobAudit& audit, const absl::StatusOr<v1::Job>& job) const {
+  if (audit == nullptr || !job.ok()) return {};
+  return {audit(*job, clock_->Now())};
+}
+
+void CoordinatorHost::Write(StoreBatch batch, StatusCallback done) {
+  store_->Write(std::move(batch), std::move(done));
+}
+
+void CoordinatorHost::Read(std::function<void(JobStore*)> read) {
+  store_->Read(std::move(read));
 }
 
 void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {

@@ -26,6 +26,9 @@
 
 namespace comera::server {
 
+// Entry of the audit log for a job that a call changed.
+using JobAudit = std::function<AuditRow(const v1::Job&, absl::Time)>;
+
 // Runs a Coordinator: its event loop, its store, the view that clients see and
 // the thread for files. Knows nothing of gRPC.
 //
@@ -57,6 +60,8 @@ class CoordinatorHost {
     // Set: another coordinator leads. This one shows, a tick later, what the
     // leader writes into the store, and changes nothing.
     ChangeFeed* follow = nullptr;
+    // With `follow`: called on the store's thread after each look at the store.
+    std::function<void(JobStore*)> on_follow;
     // With `follow`: the error that sends a client to the leader.
     std::function<absl::Status()> not_leader;
     Retention retention;
@@ -75,14 +80,19 @@ class CoordinatorHost {
   ~CoordinatorHost();
 
   // Any thread.
+  // `audit`, if set, makes an entry of the audit log, which becomes durable
+  // together with the change. ResourceExhausted: the user has `max_queued` jobs
+  // waiting already (0: any number may).
   void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done,
-                 Submitter submitter = Submitter());
+                 Submitter submitter = Submitter(), JobAudit audit = nullptr,
+                 int64_t max_queued = 0);
   // Calls back at once, on the calling thread.
   void GetJob(std::string name, Callback<v1::Job> done);
   // Only jobs that are `visible`.
   void ListJobs(v1::ListJobsRequest request, JobDirectory::Filter visible,
                 Callback<v1::ListJobsResponse> done);
-  void CancelJob(std::string name, std::string reason, Callback<v1::Job> done);
+  void CancelJob(std::string name, std::string reason, Callback<v1::Job> done,
+                 JobAudit audit = nullptr);
   void ListWorkers(Callback<v1::ListWorkersResponse> done);
   // Runs an operation of the coordinator on the loop, and answers with its
   // value once its effects are durable.
@@ -107,6 +117,10 @@ class CoordinatorHost {
   void CheckDatasets(v1::JobSpec spec, StatusCallback done);
   void CheckUpload(v1::UploadArtifactHeader header, StatusCallback done);
   void ArtifactStored(v1::UploadArtifactHeader header, StatusCallback done);
+  // A batch of others, in order with the coordinator's; `done` and `read` run
+  // on the store's thread.
+  void Write(StoreBatch batch, StatusCallback done);
+  void Read(std::function<void(JobStore*)> read);
   // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
   void TickNow();
   void Stop();
@@ -138,11 +152,15 @@ class CoordinatorHost {
 
   // Loop only. `datasets.hold` lives until `done` was called.
   void Submit(const v1::CreateJobRequest& request, const Submitter& submitter,
-              const PinnedDatasets& datasets, Callback<v1::Job> done);
+              const PinnedDatasets& datasets, const JobAudit& audit,
+              Callback<v1::Job> done);
   void PinDatasets(v1::JobSpec spec, Callback<PinnedDatasets> done);
 
   // Makes the effects durable, then shows and releases them, then `done`.
-  void Apply(Effects effects, StatusCallback done);
+  void Apply(Effects effects, StatusCallback done,
+             std::vector<AuditRow> audit = {});
+  std::vector<AuditRow> Rows(const JobAudit& audit,
+                             const absl::StatusOr<v1::Job>& job) const;
   void Release(const absl::Status& status, Effects effects);
   void WorkerGone(const WorkerProbe& probe);
   void MaybeSchedule();

@@ -17,8 +17,9 @@ void CoordinatorHost::Follow() {
   // One round at a time.
   if (pending_reads_ > 0) return;
   ++pending_reads_;
-  store_->Read([this, after = followed_change_](JobStore*) {
+  store_->Read([this, after = followed_change_](JobStore* store) {
     auto changes = options_.follow->ReadChanges(after);
+    if (options_.on_follow) options_.on_follow(store);
     loop_->Post([this, changes = std::move(changes)]() mutable {
       --pending_reads_;
       TakeChanges(std::move(changes));

@@ -48,6 +48,8 @@ void JobDirectory::Put(int64_t serial, int64_t last_sequence, v1::Job job) {
   auto shown = std::make_shared<const v1::Job>(std::move(job));
   std::lock_guard<std::mutex> lock(mutex_);
   Entry& entry = entries_[shown->name()];
+  if (entry.job != nullptr) Count(*entry.job, -1);
+  Count(*shown, 1);
   entry.serial = serial;
   entry.last_sequence = last_sequence;
   // What was shown before is freed without the lock.
@@ -66,8 +68,19 @@ void JobDirectory::Refresh(v1::Job job) {
   auto it = entries_.find(job.name());
   if (it == entries_.end()) return;
   auto shown = std::make_shared<const v1::Job>(std::move(job));
+  Count(*it->second.job, -1);
+  Count(*shown, 1);
   std::lock_guard<std::mutex> lock(mutex_);
   it->second.job.swap(shown);
+}
+
+void JobDirectory::Count(const v1::Job& job, int by) {
+  if (job.state() == v1::QUEUED) queued_[job.user()] += by;
+}
+
+int64_t JobDirectory::queued(const std::string& user) const {
+  const auto it = queued_.find(user);
+  return it == queued_.end() ? 0 : it->second;
 }
 
 const JobDirectory::Entry* JobDirectory::Find(const std::string& name) const {

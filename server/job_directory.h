@@ -31,6 +31,9 @@ class JobDirectory {
   // Replaces what is shown of a known job.
   void Refresh(v1::Job job);
 
+  // Jobs of the user that wait. On the loop.
+  int64_t queued(const std::string& user) const;
+
   // Null if unknown. On the loop.
   const Entry* Find(const std::string& name) const;
   // Null if unknown. On any thread.
@@ -51,9 +54,13 @@ class JobDirectory {
                                             const Filter& visible) const;
 
  private:
+  // `by`: 1 for a job that is now shown, -1 for one that no longer is.
+  void Count(const v1::Job& job, int by);
+
   // Held by who changes entries_, and by Get().
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
+  std::map<std::string, int64_t> queued_;
   std::map<int64_t, std::string> by_serial_;
 };
 

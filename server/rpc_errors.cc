@@ -19,7 +19,8 @@ void AddErrorInfo(const absl::Status& status, google::rpc::Status* out) {
 }
 
 absl::Status WithDetails(const absl::Status& status,
-                         const google::rpc::BadRequest& bad_request) {
+                         const google::rpc::BadRequest& bad_request,
+                         absl::Duration retry_delay = absl::ZeroDuration()) {
   google::rpc::Status proto;
   proto.set_code(static_cast<int>(status.code()));
   proto.set_message(std::string(status.message()));
@@ -27,9 +28,14 @@ absl::Status WithDetails(const absl::Status& status,
   if (bad_request.field_violations_size() > 0) {
     proto.add_details()->PackFrom(bad_request);
   }
-  if (absl::IsUnavailable(status)) {
+  if (absl::IsUnavailable(status)) retry_delay = absl::Seconds(1);
+  if (retry_delay > absl::ZeroDuration()) {
     google::rpc::RetryInfo retry;
-    retry.mutable_retry_delay()->set_seconds(1);
+    absl::Duration rest;
+    retry.mutable_retry_delay()->set_seconds(
+        absl::IDivDuration(retry_delay, absl::Seconds(1), &rest));
+    retry.mutable_retry_delay()->set_nanos(
+        static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
     proto.add_details()->PackFrom(retry);
   }
   absl::Status result = status;
@@ -70,11 +76,17 @@ absl::Status InvalidField(const std::string& field,
       bad_request);
 }
 
+absl::Status TryAgainAfter(absl::Duration delay, const std::string& message) {
+  return WithDetails(absl::ResourceExhaustedError(message),
+                     google::rpc::BadRequest(),
+                     std::max(delay, absl::Milliseconds(1)));
+}
+
 absl::Status NotLeader(const std::string& leader) {
   const absl::Status status = absl::UnavailableError(
-      leader.empty() ? "this coordinator does not lead, and nobody does yet"
-                     : absl::StrCat("this coordinator does not lead: call ",
-                                    leader));
+      leader.empty()
+          ? "this coordinator does not lead, and nobody does yet"
+          : absl::StrCat("this coordinator does not lead: call ", leader));
   google::rpc::ErrorInfo info;
   info.set_domain("comera");
   info.set_reason("NOT_LEADER");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/job_validation.h"
 
@@ -22,6 +23,8 @@ absl::Status InvalidField(const std::string& field,
 // NOT_LEADER, and its metadata has `leader`, the address to call instead, if
 // that is known.
 absl::Status NotLeader(const std::string& leader);
+// ResourceExhausted with RetryInfo: the same call may succeed after `delay`.
+absl::Status TryAgainAfter(absl::Duration delay, const std::string& message);
 
 // With ErrorInfo always, with RetryInfo for UNAVAILABLE, and with BadRequest
 // for an InvalidArgument of the form "field: description".

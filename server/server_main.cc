@@ -51,7 +51,7 @@ struct Flags {
   std::string keep_jobs = "30d";
   std::string keep_logs = "30d";
   bool retention_dry_run = false;
-  bool insecure_allow_remote = false;
+  comera::server::ServerSecurity::Options security;
   bool print_config = false;
 };
 
@@ -89,6 +89,37 @@ absl::Duration ToDuration(const std::string& text) {
   absl::Duration duration;
   absl::ParseDuration(text, &duration);
   return duration;
+}
+
+void AddSecurityFlags(CLI::App& app,
+                      comera::server::ServerSecurity::Options& security) {
+  app.add_option("--tls_cert", security.tls.certificate,
+                 "Certificate chain, PEM; read again when it changes");
+  app.add_option("--tls_key", security.tls.key, "Its key, PEM");
+  app.add_option("--tls_client_ca", security.tls.client_ca,
+                 "Authorities of clients' and workers' certificates, PEM: each "
+                 "then needs one");
+  app.add_option("--init_admin_token_file", security.init_admin_token_file,
+                 "While no admin token works: make one and write it there, "
+                 "readable by its owner only");
+  app.add_flag("--insecure_allow_remote", security.insecure_allow_remote,
+               "Listen beyond this machine without TLS or without tokens");
+  comera::server::UserLimits::Options& limits = security.limits;
+  app.add_option("--user_requests_per_second", limits.requests_per_second,
+                 "Calls per user, in the long run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--user_submissions_per_second", limits.submissions_per_second,
+                 "New jobs per user, in the long run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--user_queued_jobs", limits.max_queued_jobs,
+                 "Waiting jobs per user")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--user_streams", limits.max_streams, "Open streams per user")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -151,8 +182,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CheckRetention);
   app.add_flag("--retention_dry_run", flags.retention_dry_run,
                "Only log what --keep_jobs and --keep_logs would remove");
-  app.add_flag("--insecure_allow_remote", flags.insecure_allow_remote,
-               "Listen beyond this machine although there is no TLS yet");
+  AddSecurityFlags(app, flags.security);
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration and exit");
   app.set_version_flag("--version",
@@ -173,7 +203,12 @@ void PrintConfig(const Flags& flags) {
             << "\nkeep_logs=" << flags.keep_logs << "\nretention_dry_run="
             << (flags.retention_dry_run ? "true" : "false")
             << "\ninsecure_allow_remote="
-            << (flags.insecure_allow_remote ? "true" : "false") << "\n";
+            << (flags.security.insecure_allow_remote ? "true" : "false")
+            << "\ntls_cert=" << flags.security.tls.certificate
+            << "\ntls_key=" << flags.security.tls.key
+            << "\ntls_client_ca=" << flags.security.tls.client_ca
+            << "\ninit_admin_token_file="
+            << flags.security.init_admin_token_file << "\n";
 }
 
 // Writes the file of --port_file, if asked for.
@@ -250,7 +285,7 @@ int Serve(const Flags& flags) {
   ComeraServer::Options options;
   options.listen = flags.listen;
   options.data_dir = flags.data_dir;
-  options.insecure_allow_remote = flags.insecure_allow_remote;
+  options.security = flags.security;
   options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
   options.datasets.blobs.quota_bytes = flags.dataset_quota_bytes;
   options.datasets.blobs.max_blob_bytes = flags.max_dataset_file_bytes;

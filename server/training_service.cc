@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "common/version.h"
 #include "proto/job_defaults.h"
 #include "proto/job_validation.h"
 #include "proto/resource_names.h"
+#include "server/audited_call.h"
 #include "server/refused_stream.h"
 #include "server/rpc_errors.h"
 #include "server/training_streams.h"
@@ -61,6 +63,10 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto caller = Admit(access_, *context, reactor);
   if (caller == nullptr) return reactor;
+  if (absl::Status status = caller->CheckSize(request->ByteSizeLong());
+      !status.ok()) {
+    return Refuse(reactor, status);
+  }
   if (absl::Status status = CheckCreate(*request); !status.ok()) {
     return Refuse(reactor, status);
   }
@@ -87,9 +93,15 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
         });
     return reactor;
   }
+  if (absl::Status status = caller->ChargeSubmission(); !status.ok()) {
+    return Refuse(reactor, status);
+  }
   Submitter submitter;
   submitter.user = caller->user();
-  host_->CreateJob(*request, Finisher(reactor, response), submitter);
+  host_->CreateJob(
+      *request, Finisher(reactor, response), submitter,
+      AuditJobChange(*caller, *context, "TrainingService.CreateJob"),
+      caller->max_queued_jobs());
   return reactor;
 }
 
@@ -141,10 +153,18 @@ grpc::ServerUnaryReactor* TrainingService::CancelJob(
     return Refuse(reactor, InvalidField("reason", "at most 1024 bytes"));
   }
   WithOwnJob(request->name(), caller, reactor, [=] {
-    host_->CancelJob(request->name(), request->reason(),
-                     Finisher(reactor, response));
+    host_->CancelJob(
+        request->name(), request->reason(), Finisher(reactor, response),
+        AuditJobChange(*caller, *context, "TrainingService.CancelJob"));
   });
   return reactor;
+}
+
+absl::StatusOr<std::shared_ptr<const Caller>> TrainingService::OpenStream(
+    const grpc::CallbackServerContext& context) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Caller> caller, access_->Identify(context));
+  RETURN_IF_ERROR(caller->ChargeStream());
+  return std::shared_ptr<const Caller>(std::move(caller));
 }
 
 void TrainingService::WithOwnJob(const std::string& name,
@@ -163,14 +183,14 @@ void TrainingService::WithOwnJob(const std::string& name,
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* TrainingService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
-  auto caller = access_->Identify(*context);
+  auto caller = OpenStream(*context);
   if (!caller.ok()) return RefuseStream<v1::WatchJobResponse>(caller.status());
   return StartWatch(host_, *std::move(caller), *request);
 }
 
 grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
     grpc::CallbackServerContext* context, const v1::ReadLogRequest* request) {
-  auto caller = access_->Identify(*context);
+  auto caller = OpenStream(*context);
   if (!caller.ok()) return RefuseStream<v1::ReadLogResponse>(caller.status());
   return StartReadLog(host_, *std::move(caller), *request);
 }
@@ -178,7 +198,7 @@ grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>*
 TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
                                   const v1::DownloadArtifactRequest* request) {
-  auto caller = access_->Identify(*context);
+  auto caller = OpenStream(*context);
   if (!caller.ok()) {
     return RefuseStream<v1::DownloadArtifactResponse>(caller.status());
   }

@@ -68,6 +68,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
       v1::ServerInfo* response) override;
 
  private:
+  // The caller of a stream, which counts as open while it is held.
+  absl::StatusOr<std::shared_ptr<const Caller>> OpenStream(
+      const grpc::CallbackServerContext& context);
   // `then` runs if the job is the caller's, or he administers its queue; else
   // `reactor` is finished with the refusal.
   void WithOwnJob(const std::string& name, std::shared_ptr<const Caller> caller,

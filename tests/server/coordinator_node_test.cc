@@ -189,7 +189,7 @@ TEST_F(CoordinatorNodeTest, AddressesAreChecked) {
   options.server.store_url = url_;
   options.server.data_dir = folder_.path();
   options.server.listen = "0.0.0.0:0";
-  options.server.insecure_allow_remote = true;
+  options.server.security.insecure_allow_remote = true;
   EXPECT_THAT(
       CoordinatorNode::Start(options, Clock::Real(), &ids_),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("advertise")));

@@ -312,7 +312,7 @@ TEST_F(WorkerServiceTest, ListensBeyondLoopbackOnlyWhenTold) {
         << listen;
   }
   options.listen = "0.0.0.0:0";
-  options.insecure_allow_remote = true;
+  options.security.insecure_allow_remote = true;
   EXPECT_OK(
       ComeraServer::Start(options, &clock_, &ids_, [](const absl::Status&) {}));
   // The other server's port is taken.

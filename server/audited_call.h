@@ -1,0 +1,36 @@
+// Watches every call from outside of its handler: for the audit log, and for
+// services that know nothing of tokens.
+#ifndef COMERA_SERVER_AUDITED_CALL_H_
+#define COMERA_SERVER_AUDITED_CALL_H_
+
+#include <memory>
+#include <string>
+
+#include "comera/v1/access_service.pb.h"
+#include "grpcpp/support/server_interceptor.h"
+#include "server/access.h"
+#include "server/audit_log.h"
+#include "server/coordinator_host.h"
+#include "server/token_access.h"
+
+namespace comera::server {
+
+// An interceptor that writes to `log`:
+//  - calls that change something, before their answer leaves; not those of
+//    workers, whose reports are the jobs' own events;
+//  - calls of any kind that were refused;
+//  - calls that should have changed something and failed.
+// It ends calls of server reflection that show no valid token where one is
+// needed. Both must outlive the server.
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+MakeCallAuditor(TokenAccess* access, AuditLog* log);
+
+// The entry of a successful call that changes a job, for the very batch that
+// makes the change durable. Methods that use it are known to the interceptor.
+JobAudit AuditJobChange(const Caller& caller,
+                        const grpc::CallbackServerContext& context,
+                        const std::string& method);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_AUDITED_CALL_H_
