@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -9,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/rank_environment.h"
 
 namespace comera::worker {
 namespace {
@@ -64,21 +65,6 @@ absl::Status MakePipe(Descriptor& read_end, Descriptor& write_end) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> MergeEnvironment(
-    const std::vector<std::string>& added) {
-  std::vector<std::string> merged = added;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string existing = *entry;
-    const std::string key = existing.substr(0, existing.find('=') + 1);
-    bool replaced = false;
-    for (const std::string& one : added) {
-      replaced = replaced || absl::StartsWith(one, key);
-    }
-    if (!replaced) merged.push_back(existing);
-  }
-  return merged;
-}
-
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& string : strings) pointers.push_back(string.data());
@@ -86,11 +72,30 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
+// The child's rights become the user's, for good; errno if they cannot. The
+// system's own calls: the library's would tell other threads, which a forked
+// child does not have.
+bool BecomeUser(const RankUser& user) {
+  return syscall(SYS_setgroups, user.groups.size(), user.groups.data()) == 0 &&
+         syscall(SYS_setresgid, user.gid, user.gid, user.gid) == 0 &&
+         syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
+}
+
 // Between fork and exec: async-signal-safe calls only.
 [[noreturn]] void BecomeChild(pid_t parent, int in, int out, int err,
                               int failure, char* const* arguments,
-                              char* const* environment) {
+                              char* const* environment,
+                              const ChildConfinement& confinement) {
   setpgid(0, 0);
+  bool good = true;
+  // Before it may start anything, and while it may.
+  if (confinement.cgroup_procs >= 0) {
+    good = write(confinement.cgroup_procs, "0", 1) == 1;
+  }
+  if (good && confinement.user != nullptr) good = BecomeUser(*confinement.user);
+  // No program that it starts gets more rights than it has.
+  good = good && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  // After the change of user, which clears it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have gone before prctl.
   if (getppid() != parent) _exit(127);
@@ -102,7 +107,9 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+  // What some library opened without O_CLOEXEC stays here too.
+  syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (good && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
       dup2(err, STDERR_FILENO) >= 0) {
     execve(arguments[0], arguments, environment);
   }
@@ -115,10 +122,12 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 
 absl::StatusOr<ChildProcess> StartChild(
     const std::vector<std::string>& arguments,
-    const std::vector<std::string>& environment) {
+    const std::vector<std::string>& environment,
+    const ChildConfinement& confinement) {
   if (arguments.empty()) return absl::InvalidArgumentError("no program");
   std::vector<std::string> argument_strings = arguments;
-  std::vector<std::string> environment_strings = MergeEnvironment(environment);
+  std::vector<std::string> environment_strings =
+      RankEnvironment(environ, environment);
   const std::vector<char*> argv = Pointers(argument_strings);
   const std::vector<char*> envp = Pointers(environment_strings);
 
@@ -134,7 +143,7 @@ absl::StatusOr<ChildProcess> StartChild(
   if (pid < 0) return Errno(errno, "fork");
   if (pid == 0) {
     BecomeChild(parent, in.get(), out_write.get(), err_write.get(),
-                fail_write.get(), argv.data(), envp.data());
+                fail_write.get(), argv.data(), envp.data(), confinement);
   }
   // Also here, so that the group is there whoever comes first.
   setpgid(pid, pid);

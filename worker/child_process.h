@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/rank_user.h"
 
 namespace comera::worker {
 
@@ -20,16 +21,26 @@ struct ChildProcess {
   int err = -1;
 };
 
+// What a child is kept in.
+struct ChildConfinement {
+  // Null: this process's own user.
+  const RankUser* user = nullptr;
+  // Descriptor of a control group's cgroup.procs; -1: none.
+  int cgroup_procs = -1;
+};
+
 // Starts `arguments[0]` in a process group of its own with nothing on standard
-// input; `environment` (KEY=VALUE) is added to this process's, and replaces
-// what has the same keys. The kernel kills the child when the thread that calls
+// input, and no way to gain rights by the programs that it starts. Its
+// environment is RankEnvironment() of this process's and `environment`
+// (KEY=VALUE). The kernel kills the child when the thread that calls
 // this ends: call it from one that lives as long as the process.
 //
 // Errors: NotFound, PermissionDenied or Unavailable with the text of exec's
 // errno.
 absl::StatusOr<ChildProcess> StartChild(
     const std::vector<std::string>& arguments,
-    const std::vector<std::string>& environment);
+    const std::vector<std::string>& environment,
+    const ChildConfinement& confinement = ChildConfinement());
 
 }  // namespace comera::worker
 

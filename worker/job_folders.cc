@@ -107,6 +107,11 @@ std::string JobFolders::Log(const v1::RankKey& rank) const {
                       ".log");
 }
 
+std::vector<std::string> JobFolders::OfRank(const std::string& job,
+                                            int64_t epoch) const {
+  return {Work(job), Rendezvous(job, epoch), absl::StrCat(data_dir_, "/cache")};
+}
+
 absl::StatusOr<std::string> JobFolders::WriteTask(
     const v1::RankAssignment& assignment, int threads,
     const std::string& address, v1::ResourceSpec::Device device) const {

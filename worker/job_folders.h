@@ -46,6 +46,8 @@ class JobFolders {
 
   // Jobs with files here beside their logs.
   std::vector<std::string> Jobs() const;
+  // What a rank of the attempt must be able to write.
+  std::vector<std::string> OfRank(const std::string& job, int64_t epoch) const;
 
   // All of an epoch but its logs.
   void RemoveEpoch(const std::string& job, int64_t epoch) const;

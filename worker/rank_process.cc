@@ -30,6 +30,8 @@ namespace {
 
 constexpr size_t kMaxLineBytes = size_t{1} << 20;
 constexpr size_t kTailBytes = 1024;
+// For processes of a control group to be gone once they are killed.
+constexpr absl::Duration kCgroupPatience = absl::Seconds(2);
 // Read from one process before the next has its turn.
 constexpr size_t kReadBytes = size_t{256} << 10;
 // Between two looks for what an ended rank has left behind.
@@ -49,6 +51,7 @@ struct RankProcesses::Process {
   // Reaped; what it left behind may not be gone yet.
   std::optional<RankExit> exit;
   int64_t oom_kills_before = 0;
+  std::shared_ptr<RankCgroup> cgroup;
 
   ~Process() {
     for (int fd : {child.pidfd, child.out, child.err, log}) {
@@ -147,7 +150,12 @@ absl::StatusOr<pid_t> RankProcesses::LaunchHere(Id id,
   if (!options_.mark.empty()) {
     environment.push_back(absl::StrCat(kRankMark, "=", MarkOf(id)));
   }
-  ASSIGN_OR_RETURN(process->child, StartChild(command.arguments, environment));
+  ChildConfinement confinement;
+  if (command.user) confinement.user = &*command.user;
+  if (command.cgroup) confinement.cgroup_procs = command.cgroup->procs();
+  process->cgroup = command.cgroup;
+  ASSIGN_OR_RETURN(process->child,
+                   StartChild(command.arguments, environment, confinement));
   const pid_t pid = process->child.pid;
   processes_[id] = std::move(process);
   return pid;
@@ -174,6 +182,7 @@ int RankProcesses::KillOverdue() {
     if (process->exit) continue;
     if (process->kill_time <= now) {
       kill(-process->child.pid, SIGKILL);
+      if (process->cgroup) process->cgroup->KillAll(absl::ZeroDuration());
       // Again in a while, for what was forked meanwhile.
       process->kill_time = now + absl::Seconds(1);
     }
@@ -318,6 +327,8 @@ void RankProcesses::Reap(Process& process) {
     reaped = wait4(process.child.pid, &status, WNOHANG, &usage);
   } while (reaped < 0 && errno == EINTR);
   if (reaped != process.child.pid) return;
+  // Also what left the group of processes.
+  if (process.cgroup) process.cgroup->KillAll(kCgroupPatience);
   // Pipes hold at most 1 MiB, and no writer is left.
   for (size_t done = 0; done <= size_t{1} << 20; done += kReadBytes) {
     ReadLines(process);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,6 +17,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/rank_cgroup.h"
+#include "worker/rank_user.h"
 
 namespace comera::worker {
 
@@ -26,6 +29,10 @@ struct RankCommand {
   // Standard error, and lines of standard output that are no events, are
   // appended here. The folder must exist.
   std::string log_path;
+  // Whom it runs as; unset: this process's user.
+  std::optional<RankUser> user;
+  // Control group of its own; null: none.
+  std::shared_ptr<RankCgroup> cgroup;
 };
 
 // How a process ended.

@@ -62,6 +62,9 @@ v1::FailureClass ClassOfStart(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnavailable:
       return v1::RANK_LOST;
+    // It asks for what it may not have.
+    case absl::StatusCode::kInvalidArgument:
+      return v1::USER;
     default:
       return v1::INTERNAL;
   }

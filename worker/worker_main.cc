@@ -23,8 +23,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/coordinator_address.h"
+#include "absl/strings/str_join.h"
 #include "common/files.h"
+#include "common/rpc_channel.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "glog/logging.h"
@@ -49,6 +50,10 @@ struct Flags {
   std::string rack;
   std::string trainer;
   int64_t cache_bytes = DatasetCache::Options().max_bytes;
+  ChannelSecurity security;
+  std::string rank_user;
+  bool rank_cgroups = false;
+  std::vector<std::string> data_roots;
   double grace = 30;
   std::string orphan_after = "10m";
   std::string checkpoint_store;
@@ -144,7 +149,14 @@ void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
             << "\ngrace=" << flags.grace
             << "\norphan_after=" << flags.orphan_after
             << "\ncheckpoint_store=" << options.checkpoint_store
-            << "\nreplica_memory=" << (options.replica_memory >> 20) << "\n";
+            << "\nreplica_memory=" << (options.replica_memory >> 20)
+            << "\nca=" << flags.security.ca_file
+            << "\ncert=" << flags.security.certificate_file
+            << "\nkey=" << flags.security.key_file
+            << "\ntoken_file=" << flags.security.token_file
+            << "\nrank_user=" << flags.rank_user
+            << "\nrank_cgroups=" << (flags.rank_cgroups ? "true" : "false")
+            << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",") << "\n";
 }
 
 bool IsLoopback(const std::string& address) {
@@ -213,6 +225,11 @@ int Main(const Flags& flags) {
   if (!flags.address.empty()) options.peers.host = flags.address;
   options.replica_memory =
       reachable ? static_cast<size_t>(flags.replica_memory_mib) << 20 : 0;
+  if (!flags.rank_user.empty()) {
+    absl::StatusOr<RankUser> user = FindRankUser(flags.rank_user);
+    if (!user.ok()) return Fail(user.status());
+    options.rank_user = *std::move(user);
+  }
   if (flags.print_config) {
     PrintConfig(flags, options);
     return 0;
@@ -224,6 +241,28 @@ int Main(const Flags& flags) {
   AdoptOrphans();
   const absl::Status locked = LockFolder(options.data_dir);
   if (!locked.ok()) return Fail(locked);
+  if (!flags.data_roots.empty()) {
+    std::vector<std::string> folders = flags.data_roots;
+    // Uploaded datasets are for every job.
+    folders.push_back(options.data_dir + "/datasets");
+    const absl::Status made = MakeDirectories(folders.back());
+    if (!made.ok()) return Fail(made);
+    absl::StatusOr<DataRoots> roots = DataRoots::Create(folders);
+    if (!roots.ok()) return Fail(roots.status());
+    options.data_roots = *std::move(roots);
+  }
+  std::unique_ptr<RankCgroups> cgroups;
+  if (flags.rank_cgroups) {
+    absl::StatusOr<std::unique_ptr<RankCgroups>> made = RankCgroups::Create();
+    if (made.ok()) {
+      cgroups = *std::move(made);
+      options.cgroups = cgroups.get();
+      LOG(INFO) << "cgroups for ranks, limits=\"" << cgroups->controllers()
+                << "\"";
+    } else {
+      LOG(WARNING) << "ranks run without cgroups " << made.status();
+    }
+  }
 
   // Blocked before any thread starts, so that only the waiting one gets them.
   sigset_t signals;
@@ -238,14 +277,14 @@ int Main(const Flags& flags) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // An answer brings the entries and specs of many ranks.
   arguments.SetMaxReceiveMessageSize(64 << 20);
-  const absl::StatusOr<std::string> target =
-      CoordinatorTarget(flags.server, &arguments);
-  if (!target.ok()) return Fail(target.status());
-  auto session = WorkerSession::Create(
-      options,
-      grpc::CreateCustomChannel(*target, grpc::InsecureChannelCredentials(),
-                                arguments),
-      *std::move(gpus));
+  ChannelSecurity security = flags.security;
+  if (const char* token = getenv("COMERA_TOKEN");
+      token != nullptr && security.token_file.empty()) {
+    security.token = token;
+  }
+  const auto channel = OpenChannel(flags.server, security, arguments);
+  if (!channel.ok()) return Fail(channel.status());
+  auto session = WorkerSession::Create(options, *channel, *std::move(gpus));
   if (!session.ok()) return Fail(session.status());
   LOG(INFO) << "worker started name=" << options.worker
             << " incarnation=" << options.incarnation
@@ -308,6 +347,27 @@ int main(int argc, char** argv) {
                  "Label of the rack or switch: gangs are packed by it");
   app.add_option("--trainer", flags.trainer,
                  "Path of comera-trainer (default: beside this program)");
+  app.add_option("--ca", flags.security.ca_file,
+                 "Authority of the coordinator's certificate: PEM file, or "
+                 "system; turns TLS on")
+      ->envname("COMERA_CA");
+  app.add_option("--cert", flags.security.certificate_file,
+                 "This worker's certificate, PEM file");
+  app.add_option("--key", flags.security.key_file, "Its key, PEM file");
+  app.add_option("--token_file", flags.security.token_file,
+                 "File with a token for workers; read again when it changes")
+      ->envname("COMERA_TOKEN_FILE");
+  app.add_flag("--insecure_token", flags.security.insecure_token,
+               "Send the token unencrypted beyond this machine");
+  app.add_option("--rank_user", flags.rank_user,
+                 "Run ranks as this user (needs root; default: the daemon's)");
+  app.add_flag("--rank_cgroups", flags.rank_cgroups,
+               "Give each rank a control group (cgroup v2) below the daemon's, "
+               "with limits for memory, processes and CPU where they can be "
+               "set");
+  app.add_option("--data_root", flags.data_roots,
+                 "Folder below which jobs may read data; repeatable (default: "
+                 "anywhere)");
   app.add_option("--grace", flags.grace,
                  "Seconds from SIGTERM to SIGKILL when a rank is stopped")
       ->check(CLI::Range(0.0, 86400.0))

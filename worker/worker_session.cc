@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "comera/v1/worker_service.grpc.pb.h"
+#include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
@@ -27,6 +28,8 @@ constexpr size_t kMaxLogBytes = size_t{256} << 10;
 constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
 // However long a coordinator asks ranks to be given for their last checkpoint.
 constexpr absl::Duration kMaxGrace = absl::Minutes(30);
+// Threads too.
+constexpr int64_t kMaxRankProcesses = 2048;
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
 std::string Describe(const v1::RankKey& rank) {
@@ -238,6 +241,31 @@ absl::Status WorkerSession::TakeGpu(const RankTable::Actions::Start& start,
   return absl::OkStatus();
 }
 
+absl::Status WorkerSession::Confine(const RankTable::Actions::Start& start,
+                                    int threads, RankCommand* command) {
+  const v1::RankAssignment& rank = start.assignment;
+  if (options_.rank_user) {
+    command->user = options_.rank_user;
+    for (const std::string& folder :
+         folders_.OfRank(rank.job(), rank.epoch())) {
+      RETURN_IF_ERROR(MakeDirectories(folder));
+      RETURN_IF_ERROR(GiveTo(*options_.rank_user, folder));
+    }
+  }
+  if (options_.cgroups == nullptr) return absl::OkStatus();
+  RankCgroups::Limits limits;
+  limits.memory_bytes = rank.spec().resources().memory_bytes();
+  limits.processes = kMaxRankProcesses;
+  // And one for what is not computing.
+  limits.cores = threads + 1;
+  auto cgroup = options_.cgroups->Make(
+      absl::StrCat(options_.incarnation, "-", start.id), limits);
+  // A rank without is better than none.
+  LOG_IF(ERROR, !cgroup.ok()) << "rank without cgroup " << cgroup.status();
+  if (cgroup.ok()) command->cgroup = *std::move(cgroup);
+  return absl::OkStatus();
+}
+
 void WorkerSession::GiveGpuBack(RankProcesses::Id id) {
   const auto found = gpu_of_.find(id);
   if (found == gpu_of_.end()) return;
@@ -260,6 +288,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   for (const v1::Slot& one : options_.slots) {
     if (one.index() == rank.slot()) slot = one;
   }
+  RETURN_IF_ERROR(options_.data_roots.Check(rank.spec()));
   ASSIGN_OR_RETURN(const std::string task,
                    folders_.WriteTask(rank, threads, options_.address,
                                       slot.device() == v1::ResourceSpec::GPU
@@ -280,6 +309,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   command.environment.push_back(
       absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.epoch())));
   command.log_path = folders_.Log(key);
+  RETURN_IF_ERROR(Confine(start, threads, &command));
   RETURN_IF_ERROR(TakeGpu(start, slot, &command));
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "worker/checkpoint_copier.h"
 #include "worker/checkpoint_shelf.h"
 #include "worker/data_fetcher.h"
+#include "worker/data_roots.h"
 #include "worker/dataset_cache.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/job_folders.h"
@@ -67,6 +69,13 @@ class WorkerSession : private RankProcesses::Observer,
     std::string trainer;
     // Added to each rank's environment: KEY=VALUE.
     std::vector<std::string> environment;
+    // Whom ranks run as; unset: this process's user. Their folders are given to
+    // him.
+    std::optional<RankUser> rank_user;
+    // Control groups for ranks; null: none. Must outlive the session.
+    const RankCgroups* cgroups = nullptr;
+    // Where jobs may read data.
+    DataRoots data_roots;
     RankProcesses::Options processes;
     ModelUploader::Options upload;
     DatasetCache::Options cache;
@@ -175,6 +184,9 @@ class WorkerSession : private RankProcesses::Observer,
   // what makes it the only one that the rank sees. FailedPrecondition: unfit.
   absl::Status TakeGpu(const RankTable::Actions::Start& start,
                        const v1::Slot& slot, RankCommand* command);
+  // Whom the rank runs as, and its control group.
+  absl::Status Confine(const RankTable::Actions::Start& start, int threads,
+                       RankCommand* command);
   void GiveGpuBack(RankProcesses::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CleanUp();
   void KillAll();

@@ -10,9 +10,11 @@
 #include <future>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
@@ -89,6 +91,37 @@ TEST(EventWriterTest, MetricsGiveWayFirstAndWritingNeverWaits) {
     EXPECT_TRUE(absl::StrContains(reader.lines[i], "checkpoint"));
     EXPECT_TRUE(absl::StrContains(reader.lines[i], std::to_string(i)));
   }
+}
+
+// The same through a real pipe that is full.
+TEST(EventWriterTest, Complaint17_AFullPipeDoesNotHoldUpTheStep) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  fcntl(ends[1], F_SETPIPE_SZ, 1);
+  constexpr int kSteps = 20000;
+  constexpr size_t kCapacity = 100;
+  std::string text;
+  std::thread reader;
+  {
+    EventWriter writer(EventWriter::ToDescriptor(ends[1]), kCapacity);
+    // Comes back from each though nobody reads: else the test hangs.
+    for (int i = 1; i <= kSteps; ++i) writer.Write(Metrics(i));
+    writer.Write(Checkpoint(kSteps));
+    // What a page holds, what is being written and what waits; no more.
+    EXPECT_GT(writer.dropped(), kSteps - 1000);
+    reader = std::thread([&] {
+      char buffer[4096];
+      for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+        text.append(buffer, n);
+      }
+    });
+  }
+  close(ends[1]);
+  reader.join();
+  close(ends[0]);
+  EXPECT_TRUE(absl::StrContains(text, "checkpoint"));
+  // The newest samples are those that stay.
+  EXPECT_TRUE(absl::StrContains(text, absl::StrCat("\"", kSteps, "\"")));
 }
 
 TEST(EventWriterTest, FlushWaitsForTheReader) {

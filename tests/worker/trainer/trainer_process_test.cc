@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "comera/v1/progress.pb.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
@@ -63,6 +64,10 @@ class Process {
     }
     return false;
   }
+  // What the system keeps for the reader: as little as it can, a page.
+  void NarrowPipe() { fcntl(fileno(output_), F_SETPIPE_SZ, 1); }
+  // What the system keeps for the reader; least is a page.
+  void NarrowPipe() { fcntl(fileno(output_), F_SETPIPE_SZ, 1); }
   bool NextEvent(v1::TrainerEvent* event) {
     std::string line;
     if (!NextLine(&line)) return false;
@@ -157,6 +162,30 @@ TEST_F(TrainerProcessTest, AloneFromATaskWithSpecAndWorkDir) {
        {"model.safetensors", "config.json", "vocab.json", "merges.txt"}) {
     EXPECT_TRUE(fs::exists(dir_ + "/w/model/" + file)) << file;
   }
+}
+
+// Nobody reads what the trainer tells: all steps are trained nevertheless, the
+// model is there, and what must be told is told once somebody reads.
+TEST_F(TrainerProcessTest, Complaint17_TelemetryIsNeverOnTheStepPath) {
+  constexpr int kSteps = 3000;
+  Process process({"--task=" + TaskFile("blocked", kSteps)});
+  process.NarrowPipe();
+  const std::string model = dir_ + "/blocked/model/model.safetensors";
+  const absl::Time limit = absl::Now() + absl::Seconds(50);
+  while (!fs::exists(model) && absl::Now() < limit) {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  ASSERT_TRUE(fs::exists(model)) << "training waits for its reader";
+  int64_t metrics = 0;
+  bool result = false;
+  for (const v1::TrainerEvent& event : process.RestOfEvents()) {
+    if (event.has_metrics()) ++metrics;
+    result = result || event.has_result();
+  }
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_TRUE(result);
+  // Samples gave way.
+  EXPECT_LT(metrics, kSteps);
 }
 
 TEST_F(TrainerProcessTest, TwoRanksMeetThroughAFolder) {
