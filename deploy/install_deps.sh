@@ -21,7 +21,7 @@ packages=(
   # Store, checksums, text, compression.
   libsqlite3-dev libpqxx-dev libssl-dev libicu-dev zlib1g-dev
   # Tests and benchmarks.
-  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
+  openssl libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # Networks and clocks that the end-to-end tests break.
   iproute2 libfaketime
   # A PostgreSQL that the store's tests start by themselves.

@@ -10,9 +10,26 @@ constexpr std::string_view kNames[] = {
     "TERM", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "TZ",   "USER",
 };
 constexpr std::string_view kPrefixes[] = {
-    "LC_",   "CUDA_", "NVIDIA_", "NCCL_",   "CUBLAS",  "OMP_",
-    "GOMP_", "KMP_",  "DNNL_",   "ONEDNN_", "MALLOC_", "GLIBC_",
-    "GLOO_", "ASAN_", "LSAN_",   "UBSAN_",  "TSAN_",   "MSAN_",
+    "LC_",
+    "CUDA_",
+    "NVIDIA_",
+    "NCCL_",
+    "CUBLAS",
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "DNNL_",
+    "ONEDNN_",
+    "MALLOC_",
+    "GLIBC_",
+    "GLOO_",
+    "ASAN_",
+    "LSAN_",
+    "UBSAN_",
+    "TSAN_",
+    "MSAN_",
+    // libfaketime's.
+    "FAKETIME",
 };
 
 bool StartsWith(std::string_view text, std::string_view prefix) {
