@@ -1,20 +1,18 @@
 #include "client/cli/sweep_connection.h"
 
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/text_format.h"
-#include "common/coordinator_address.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 
 namespace comera::client {
 namespace {
-
-constexpr int kMaxMessageBytes = 64 << 20;
 
 std::string RunLabel(const v1::Sweep* sweep, int run) {
   if (run < 0) return sweep == nullptr ? "-" : "early stage";
@@ -27,20 +25,9 @@ std::string RunLabel(const v1::Sweep* sweep, int run) {
 
 absl::StatusOr<std::unique_ptr<SweepClient>> ConnectSweeps(
     const Session& session) {
-  TrainingClient::Options options;
-  options.timeout = session.timeout;
-  options.attempt_timeout = session.timeout;
-  if (session.verbose) {
-    session.Note(absl::StrCat("coordinator: ", session.ServerAddress()));
-  }
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  ASSIGN_OR_RETURN(const std::string target,
-                   CoordinatorTarget(session.ServerAddress(), &arguments));
-  return std::make_unique<SweepClient>(
-      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
-                                arguments),
-      options);
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, session.Channel());
+  return std::make_unique<SweepClient>(std::move(channel),
+                                       session.ClientOptions());
 }
 
 absl::StatusOr<std::string> SweepNameFrom(const std::string& argument) {
