@@ -33,6 +33,7 @@
 #include "proto/resource_names.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
+#include "worker/peer_tls.h"
 #include "worker/slot_inventory.h"
 #include "worker/stray_processes.h"
 #include "worker/worker_session.h"
@@ -284,6 +285,10 @@ int Main(const Flags& flags) {
   }
   const auto channel = OpenChannel(flags.server, security, arguments);
   if (!channel.ok()) return Fail(channel.status());
+  const absl::StatusOr<PeerTls> peer_tls = MakePeerTls(security);
+  if (!peer_tls.ok()) return Fail(peer_tls.status());
+  options.peers.credentials = peer_tls->server;
+  options.peer_credentials = peer_tls->client;
   auto session = WorkerSession::Create(options, *channel, *std::move(gpus));
   if (!session.ok()) return Fail(session.status());
   LOG(INFO) << "worker started name=" << options.worker
