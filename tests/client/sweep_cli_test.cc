@@ -22,7 +22,7 @@ struct Outcome {
   std::string err;
 };
 
-Outcome Run(const std::string& args) {
+Outcome RunComera(const std::string& args) {
   std::ostringstream out, err;
   Environment environment;
   environment.out = &out;
@@ -55,7 +55,7 @@ TEST(SweepCliTest, UsageErrorsAre2) {
            {"pareto jobs/a_b", "is no job id"},
            {"pareto a --reference 6", "--reference must be"},
            {"pareto a --reference 6,-1", "--reference must be"}}) {
-    const Outcome outcome = Run(args);
+    const Outcome outcome = RunComera(args);
     EXPECT_EQ(outcome.code, 2) << args << "\n" << outcome.err;
     EXPECT_EQ(outcome.out, "") << args;
     EXPECT_THAT(outcome.err, HasSubstr(said)) << args;
@@ -71,27 +71,27 @@ TEST(SweepCliTest, BadFilesAreNamedBeforeAnythingIsSent) {
             "job.model.family: "},
            {"sweep: {}\nmodel: {layers: 2}\n",
             "grid: exactly one of grid and list"}}) {
-    const Outcome outcome = Run(absl::StrCat("sweep ", Write(contents)));
+    const Outcome outcome = RunComera(absl::StrCat("sweep ", Write(contents)));
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr(said)) << outcome.err;
   }
-  EXPECT_EQ(Run("sweep /nonexistent.yaml").code, 1);
+  EXPECT_EQ(RunComera("sweep /nonexistent.yaml").code, 1);
 }
 
 TEST(SweepCliTest, AServerThatIsNotThereIs3) {
   for (const char* args :
        {"sweep ls --timeout 100ms", "sweep get a --timeout 100ms",
         "sweep cancel a --timeout 100ms", "pareto a --timeout 100ms"}) {
-    const Outcome outcome = Run(args);
+    const Outcome outcome = RunComera(args);
     EXPECT_EQ(outcome.code, 3) << args << outcome.err;
     EXPECT_EQ(outcome.out, "") << args;
   }
 }
 
 TEST(SweepCliTest, HelpShowsExamples) {
-  EXPECT_THAT(Run("sweep --help").out, HasSubstr("comera sweep FILE.yaml"));
-  EXPECT_THAT(Run("pareto --help").out, HasSubstr("--svg front.svg"));
+  EXPECT_THAT(RunComera("sweep --help").out, HasSubstr("comera sweep FILE.yaml"));
+  EXPECT_THAT(RunComera("pareto --help").out, HasSubstr("--svg front.svg"));
 }
 
 }  // namespace

@@ -84,13 +84,15 @@ TEST(TrainerPhasesTest, EveryStepHasTheShapeOfItsPhase) {
   const Lengths data;
   const TestRun run = RunPhased(nullptr, 0, &data);
   ASSERT_OK(run.end);
-  ASSERT_EQ(data.shapes.size(), 50);
+  // Before, some batches were taken for the digest of the data.
+  ASSERT_GE(data.shapes.size(), 50);
+  const auto shapes = data.shapes.end() - 50;
   for (size_t i = 0; i < 50; ++i) {
     const std::pair<int64_t, int64_t> expected =
         i < 15   ? std::make_pair(int64_t{8}, int64_t{8})
         : i < 24 ? std::make_pair(int64_t{4}, int64_t{12})
                  : std::make_pair(int64_t{6}, int64_t{20});
-    EXPECT_EQ(data.shapes[i], expected) << i;
+    EXPECT_EQ(shapes[i], expected) << i;
   }
   // Validation at steps 10 and 20 took the last phase's samples meanwhile.
   EXPECT_EQ(run.exported_config.length, 20);

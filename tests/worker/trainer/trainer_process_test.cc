@@ -64,8 +64,6 @@ class Process {
     }
     return false;
   }
-  // What the system keeps for the reader: as little as it can, a page.
-  void NarrowPipe() { fcntl(fileno(output_), F_SETPIPE_SZ, 1); }
   // What the system keeps for the reader; least is a page.
   void NarrowPipe() { fcntl(fileno(output_), F_SETPIPE_SZ, 1); }
   bool NextEvent(v1::TrainerEvent* event) {
