@@ -30,8 +30,10 @@ using google::protobuf::ServiceDescriptor;
 
 // All that ComeraServer registers.
 constexpr const char* kServices[] = {
-    "comera.v1.TrainingService",
-    "comera.v1.WorkerService",
+    "comera.v1.AccessService",   "comera.v1.BackupService",
+    "comera.v1.DatasetService",  "comera.v1.ModelService",
+    "comera.v1.QueueService",    "comera.v1.SweepService",
+    "comera.v1.TrainingService", "comera.v1.WorkerService",
 };
 
 class SilentText : public google::protobuf::io::ErrorCollector {
