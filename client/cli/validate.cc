@@ -28,12 +28,14 @@ int Validate(const Arguments& arguments, const Session& session) {
         session.Connect()->Submit(*spec, options);
     if (!job.ok()) return session.FailRpc(job.status());
   }
-  if (arguments.print) {
+  // Programs that ask for JSON or YAML get the job, too.
+  if (arguments.print || session.output != OutputFormat::kTable) {
     const v1::JobSpec filled = WithDefaults(*spec);
     *session.env.out << (session.output == OutputFormat::kJson
                              ? ToJson(filled, /*one_line=*/false)
                              : ToYaml(filled));
-  } else {
+  }
+  if (!arguments.print) {
     session.Note(absl::StrCat(arguments.spec.file, ": valid"));
   }
   return kExitOk;

@@ -11,6 +11,7 @@ namespace comera::trainer {
 namespace {
 
 constexpr int64_t kBatches = 16;
+constexpr int64_t kMaxBatchSamples = 64;
 constexpr int64_t kValidationSamples = 64;
 
 template <typename T>
@@ -37,6 +38,8 @@ absl::StatusOr<std::string> DataDigest(const TrainingData& data,
          &bytes);
   Append(std::vector<double>{data.baseline_loss()}, &bytes);
   Batch batch;
+  // The digest comes before it is known whether a batch of the job fits.
+  batch_size = std::min(batch_size, kMaxBatchSamples);
   const int64_t steps = std::max<int64_t>(1, data.train_samples() / batch_size);
   const int64_t batches = std::min(kBatches, steps);
   for (int64_t i = 0; i < batches; ++i) {
