@@ -35,7 +35,7 @@ bool RankSpacePays(const Plan& plan, const AttentionProjections& p) {
 
 std::unique_ptr<AttentionBranch> MakeAttentionBranch(const Plan& plan,
                                                      int64_t layer) {
-  // Their backward passes do not overlap, so they share memory.
+  // In rank space their backward passes run beside each other.
   const auto linear = [&](const char* part) {
     return MakeLinear(plan, absl::StrCat("layers.", layer, ".", part),
                       plan.max_rows, absl::StrCat("attention.", part));

@@ -43,7 +43,7 @@ class BranchUnderTest {
     plan_.max_rows = kMaxSamples * config_.length;
     const auto linear = [&](const char* part) {
       return MakeLinear(plan_, std::string("layers.0.") + part, plan_.max_rows,
-                        "linear");
+                        std::string("attention.") + part);
     };
     if (kind == Kind::kPlanned) {
       branch = MakeAttentionBranch(plan_, 0);
