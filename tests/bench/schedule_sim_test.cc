@@ -61,8 +61,9 @@ TEST(ScheduleSimTest, PassTimeGrowsNoFasterThanTheCluster) {
     return *std::min_element(ms.begin(), ms.end());
   };
   const double few = best(small), many = best(large);
-  EXPECT_LT(many, 40 * few + 1) << few << " ms, " << many << " ms";
-  EXPECT_LT(many, 200);
+  // The small cluster fits the processor's cache, the large one does not.
+  EXPECT_LT(many, 80 * few + 2) << few << " ms, " << many << " ms";
+  EXPECT_LT(many, 100);
 }
 
 }  // namespace
