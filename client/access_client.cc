@@ -19,8 +19,8 @@ class AccessClient::Impl {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel,
        const TrainingClient::Options& options)
-      : stub_(v1::AccessService::NewStub(std::move(channel))),
-        runner_(options),
+      : stub_(v1::AccessService::NewStub(channel)),
+        runner_(options, [channel] { return channel; }),
         timeout_(options.timeout) {}
 
   template <typename Request, typename Response>

@@ -12,6 +12,8 @@ namespace comera::client {
 namespace {
 
 constexpr absl::Duration kMaxRetryDelay = absl::Minutes(1);
+// Within this a wait for a connection sees that the client stops.
+constexpr absl::Duration kStopInterval = absl::Milliseconds(100);
 
 bool IsTransient(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -63,8 +65,8 @@ class CallRunner::Call {
   grpc::ClientContext context_;
 };
 
-CallRunner::CallRunner(const TrainingClient::Options& options)
-    : options_(options) {}
+CallRunner::CallRunner(const TrainingClient::Options& options, Channel channel)
+    : options_(options), channel_(std::move(channel)) {}
 
 absl::Status CallRunner::Unary(
     const std::function<grpc::Status(grpc::ClientContext*)>& call) {
@@ -147,7 +149,21 @@ bool CallRunner::Pause(int attempt, absl::Duration at_least,
   thread_local std::minstd_rand random{std::random_device{}()};
   pause *= std::uniform_real_distribution<double>(0.5, 1.0)(random);
   pause = std::min(std::max(pause, at_least), no_later_than - absl::Now());
-  return !stopped_.WaitFor(pause);
+  const std::shared_ptr<grpc::Channel> channel = channel_();
+  if (at_least > absl::ZeroDuration() ||
+      channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+    return !stopped_.WaitFor(pause);
+  }
+  // With no call under way, gRPC looks after its connections every 5 s only,
+  // unless somebody waits for one.
+  const absl::Time end = absl::Now() + pause;
+  while (!stopped_.HasHappened() && absl::Now() < end) {
+    if (channel->WaitForConnected(
+            absl::ToChronoTime(std::min(end, absl::Now() + kStopInterval)))) {
+      break;
+    }
+  }
+  return !stopped_.HasHappened();
 }
 
 }  // namespace comera::client

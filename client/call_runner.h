@@ -17,7 +17,10 @@ namespace comera::client {
 // safe.
 class CallRunner {
  public:
-  explicit CallRunner(const TrainingClient::Options& options);
+  // The channel of the next call.
+  using Channel = std::function<std::shared_ptr<grpc::Channel>()>;
+
+  CallRunner(const TrainingClient::Options& options, Channel channel);
 
   // `call` makes one try with the context it is given. Repeated on UNAVAILABLE
   // and DEADLINE_EXCEEDED, and on RESOURCE_EXHAUSTED when the server says after
@@ -47,11 +50,12 @@ class CallRunner {
   // A context that Stop() reaches, with its deadline.
   class Call;
 
-  // Waits before try `attempt` (from 1), as long as the server asks for. False
-  // once stopped.
+  // Waits before try `attempt` (from 1), as long as the server asks for, or
+  // until a connection that was lost is there again. False once stopped.
   bool Pause(int attempt, absl::Duration at_least, absl::Time no_later_than);
 
   const TrainingClient::Options options_;
+  const Channel channel_;
   Event stopped_;
   std::mutex mutex_;
   std::set<grpc::ClientContext*> running_;  // guarded by mutex_

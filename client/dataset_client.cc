@@ -32,8 +32,8 @@ class DatasetClient::Impl {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel,
        const TrainingClient::Options& options)
-      : stub_(v1::DatasetService::NewStub(std::move(channel))),
-        runner_(options) {}
+      : stub_(v1::DatasetService::NewStub(channel)),
+        runner_(options, [channel] { return channel; }) {}
 
   // A unary call of `method`.
   template <typename Request, typename Response>

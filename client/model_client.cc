@@ -25,8 +25,8 @@ class ModelClient::Impl {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel,
        const TrainingClient::Options& options)
-      : stub_(v1::ModelService::NewStub(std::move(channel))),
-        runner_(options) {}
+      : stub_(v1::ModelService::NewStub(channel)),
+        runner_(options, [channel] { return channel; }) {}
 
   // A unary call of `method`.
   template <typename Request, typename Response>

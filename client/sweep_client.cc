@@ -23,8 +23,8 @@ class SweepClient::Impl {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel,
        const TrainingClient::Options& options)
-      : stub_(v1::SweepService::NewStub(std::move(channel))),
-        runner_(options) {}
+      : stub_(v1::SweepService::NewStub(channel)),
+        runner_(options, [channel] { return channel; }) {}
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(

@@ -46,7 +46,8 @@ class TrainingClient::Impl {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel, LeaderStub::Connect connect,
        const Options& options)
-      : stub_(std::move(channel), std::move(connect)), runner_(options) {}
+      : stub_(std::move(channel), std::move(connect)),
+        runner_(options, [this] { return stub_.Channel(); }) {}
 
   // A unary call of `method`.
   template <typename Request, typename Response>

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
@@ -83,6 +85,11 @@ absl::Status CleanUploads(const std::string& data_dir) {
 absl::StatusOr<std::unique_ptr<ArtifactUpload>> ArtifactUpload::Begin(
     const std::string& data_dir, const v1::UploadArtifactHeader& header) {
   static std::atomic<int64_t> counter{0};
+  // A coordinator that was deposed may still write here, too.
+  static const uint64_t process = [] {
+    std::random_device random;
+    return (uint64_t{random()} << 32) | random();
+  }();
   RETURN_IF_ERROR(ValidateUpload(header));
   std::unique_ptr<ArtifactUpload> upload(new ArtifactUpload);
   upload->header_ = header;
@@ -91,11 +98,11 @@ absl::StatusOr<std::unique_ptr<ArtifactUpload>> ArtifactUpload::Begin(
   RETURN_IF_ERROR(MakeDirectories(UploadsDir(data_dir)));
   RETURN_IF_ERROR(
       MakeDirectories(upload->path_.substr(0, upload->path_.rfind('/'))));
-  upload->temporary_ =
-      absl::StrCat(UploadsDir(data_dir), "/", counter.fetch_add(1));
+  upload->temporary_ = absl::StrCat(
+      UploadsDir(data_dir), "/", absl::Hex(process), "-", counter.fetch_add(1));
   ASSIGN_OR_RETURN(
       upload->file_,
-      FileHandle::Open(upload->temporary_, O_WRONLY | O_CREAT | O_TRUNC));
+      FileHandle::Open(upload->temporary_, O_WRONLY | O_CREAT | O_EXCL));
   return upload;
 }
 

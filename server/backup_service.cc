@@ -74,12 +74,12 @@ class BackupFile {
 class BackupStream : public LoopStream<v1::CreateBackupResponse> {
  public:
   BackupStream(CoordinatorHost* host, std::string user, JobStore* store,
-               EventLoop* thread, bool* busy)
+               EventLoop* thread, std::shared_ptr<bool> busy)
       : LoopStream(host),
         user_(std::move(user)),
         store_(store),
         thread_(*thread),
-        busy_(*busy) {}
+        busy_(std::move(busy)) {}
 
  private:
   std::shared_ptr<BackupStream> Self() {
@@ -87,11 +87,11 @@ class BackupStream : public LoopStream<v1::CreateBackupResponse> {
   }
 
   void Begin() override {
-    if (busy_) {
+    if (*busy_) {
       return End(
           absl::ResourceExhaustedError("another backup is under way: wait"));
     }
-    mine_ = busy_ = true;
+    mine_ = *busy_ = true;
     listener_ = host().AddListener("", [weak = std::weak_ptr(Self())] {
       if (auto self = weak.lock()) self->Wake();
     });
@@ -139,14 +139,14 @@ class BackupStream : public LoopStream<v1::CreateBackupResponse> {
   // Lets the next one begin, once the thread is done with this one's file.
   void Free() {
     file_.reset();
-    if (mine_) busy_ = false;
+    if (mine_) *busy_ = false;
     mine_ = false;
   }
 
   const std::string user_;
   JobStore* const store_;
   EventLoop& thread_;
-  bool& busy_;
+  const std::shared_ptr<bool> busy_;
   bool mine_ = false;
   std::unique_ptr<BackupFile> file_;
   int64_t listener_ = 0;
@@ -167,7 +167,7 @@ grpc::ServerWriteReactor<v1::CreateBackupResponse>* BackupService::CreateBackup(
   if (status.ok()) status = (*caller)->Check(Permission::kAdminister, "");
   if (!status.ok()) return RefuseStream<v1::CreateBackupResponse>(status);
   return BackupStream::Start(std::make_shared<BackupStream>(
-      host_, (*caller)->user(), store_, &thread_, &busy_));
+      host_, (*caller)->user(), store_, &thread_, busy_));
 }
 
 }  // namespace comera::server

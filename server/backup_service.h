@@ -1,6 +1,8 @@
 #ifndef COMERA_SERVER_BACKUP_SERVICE_H_
 #define COMERA_SERVER_BACKUP_SERVICE_H_
 
+#include <memory>
+
 #include "comera/v1/backup_service.grpc.pb.h"
 #include "server/access.h"
 #include "server/coordinator_host.h"
@@ -27,7 +29,8 @@ class BackupService : public v1::BackupService::CallbackService {
   // Blocks for as long as a copy takes.
   EventLoop thread_;
   // A stream has not ended; only the host's loop touches it.
-  bool busy_ = false;
+  // Shared with streams, which may end after the service.
+  const std::shared_ptr<bool> busy_ = std::make_shared<bool>(false);
 };
 
 }  // namespace comera::server

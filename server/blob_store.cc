@@ -149,8 +149,9 @@ absl::StatusOr<std::unique_ptr<BlobUpload>> BlobStore::BeginUpload(
                                               "; ", there, " bytes are there"));
   }
   RETURN_IF_ERROR(CheckRoom(size - there));
+  ASSIGN_OR_RETURN(FileHandle file, FileHandle::Open(path, O_RDWR | O_CREAT));
   std::unique_ptr<BlobUpload> upload(new BlobUpload(this, sha256, size));
-  ASSIGN_OR_RETURN(upload->file_, FileHandle::Open(path, O_RDWR | O_CREAT));
+  upload->file_ = std::move(file);
   upload->received_ = there;
   upload->last_activity_ = now;
   used_bytes_ += size - there;

@@ -132,7 +132,7 @@ absl::Status ComeraServer::Serve() {
     follower_access_ =
         std::make_unique<FollowerAccess>(security_->access(), &leader_);
     access = follower_access_.get();
-    leader_only_ = std::make_unique<LeaderOnlyService>(&leader_);
+    leader_only_ = std::make_unique<LeaderOnlyService>(access, &leader_);
   }
   training_ = std::make_unique<TrainingService>(host_.get(), access);
   queues_ = std::make_unique<QueueService>(host_.get(), access);
@@ -175,6 +175,7 @@ absl::Status ComeraServer::Serve() {
 void ComeraServer::Shutdown() {
   if (server_ == nullptr) return;
   host_->Stop();
+  if (describer_ != nullptr) describer_->Stop();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
   server_.reset();
   describer_.reset();

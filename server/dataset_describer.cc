@@ -17,6 +17,7 @@ namespace {
 constexpr int kVersion = 1;
 constexpr int kMaxEndings = 50;
 constexpr int64_t kMaxKeptColumn = 255;
+constexpr int kMaxPending = 16;
 
 std::string EndingOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -79,9 +80,19 @@ void DatasetDescriber::Describe(v1::DescribeDatasetRequest request, Done done) {
               absl::StrCat(version->name(), " has no file ", request.path())));
         }
         AddEndings(*manifest, &description);
+        if (pending_.fetch_add(1) >= kMaxPending) {
+          --pending_;
+          return done(absl::UnavailableError(
+              "many datasets are being described: try again in some seconds"));
+        }
         thread_->Post([this, request, description, files, done]() mutable {
           for (const File& file : files) {
+            if (stopping_) break;
             *description.add_files() = DescribeOne(request, file);
+          }
+          --pending_;
+          if (stopping_) {
+            return done(absl::UnavailableError("the coordinator is stopping"));
           }
           done(std::move(description));
         });

@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_DATASET_DESCRIBER_H_
 #define COMERA_SERVER_DATASET_DESCRIBER_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,9 @@ class DatasetDescriber {
   // `done` is called on some thread. Errors of DatasetService.
   void Describe(v1::DescribeDatasetRequest request, Done done);
 
+  // Ends what is being described, and waits for nothing.
+  void Stop() { stopping_ = true; }
+
  private:
   struct File {
     v1::DatasetFile file;
@@ -42,6 +46,9 @@ class DatasetDescriber {
   const Options options_;
   const std::string folder_;
   DatasetCatalog* const catalog_;
+  std::atomic<bool> stopping_{false};
+  // Calls that wait or run.
+  std::atomic<int> pending_{0};
   std::unique_ptr<EventLoop> thread_;
 };
 

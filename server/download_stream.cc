@@ -37,8 +37,11 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     }
     const absl::Status viewer =
         caller_->Check(Permission::kView, entry->job->spec().queue());
-    if (!viewer.ok() && !caller_->Check(Permission::kWork, "").ok()) {
-      return viewer;
+    if (!viewer.ok()) {
+      const absl::Status worker = caller_->Check(Permission::kWork, "");
+      // Another coordinator leads.
+      if (absl::IsUnavailable(worker)) return worker;
+      if (!worker.ok()) return viewer;
     }
     for (const v1::Checkpoint& checkpoint : entry->job->checkpoints()) {
       if (checkpoint.name() == request_.name() && checkpoint.has_file() &&

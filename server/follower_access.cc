@@ -15,6 +15,11 @@ class FollowersCaller : public Caller {
       : caller_(std::move(caller)), not_leader_(std::move(not_leader)) {}
 
   const std::string& user() const override { return caller_->user(); }
+  std::string token() const override { return caller_->token(); }
+  absl::Status ChargeStream() override { return caller_->ChargeStream(); }
+  absl::Status CheckSize(size_t bytes) const override {
+    return caller_->CheckSize(bytes);
+  }
   absl::Status Check(Permission permission,
                      const std::string& queue) const override {
     // Nobody learns where the leader is who may not do it there.
@@ -37,9 +42,10 @@ absl::StatusOr<std::unique_ptr<Caller>> FollowerAccess::Identify(
 }
 
 grpc::ServerGenericBidiReactor* LeaderOnlyService::CreateReactor(
-    grpc::GenericCallbackServerContext*) {
+    grpc::GenericCallbackServerContext* context) {
+  const absl::Status known = access_->Identify(*context).status();
   return new RefusedStream<grpc::ServerGenericBidiReactor>(
-      leader_->NotLeader());
+      known.ok() ? leader_->NotLeader() : known);
 }
 
 }  // namespace comera::server

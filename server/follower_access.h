@@ -29,13 +29,15 @@ class FollowerAccess : public AccessControl {
 // Answers the calls of services that only the leader has.
 class LeaderOnlyService : public grpc::CallbackGenericService {
  public:
-  // `leader` must outlive the server.
-  explicit LeaderOnlyService(const LeaderHint* leader) : leader_(leader) {}
+  // Both must outlive the server.
+  LeaderOnlyService(AccessControl* access, const LeaderHint* leader)
+      : access_(access), leader_(leader) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
 
  private:
+  AccessControl* const access_;
   const LeaderHint* const leader_;
 };
 

@@ -71,8 +71,7 @@ grpc::ServerUnaryReactor* QueueService::UpdateQueue(
     grpc::CallbackServerContext* context, const v1::UpdateQueueRequest* request,
     v1::Queue* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kAdminister,
-            IdIn(request->queue().name()), reactor) == nullptr)
+  if (Admit(access_, *context, Permission::kAdminister, "", reactor) == nullptr)
     return reactor;
   host_->Operate<v1::Queue>(
       [copy = *request](Coordinator* coordinator, absl::Time,
@@ -87,8 +86,7 @@ grpc::ServerUnaryReactor* QueueService::DeleteQueue(
     grpc::CallbackServerContext* context, const v1::DeleteQueueRequest* request,
     v1::DeleteQueueResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kAdminister, IdIn(request->name()),
-            reactor) == nullptr)
+  if (Admit(access_, *context, Permission::kAdminister, "", reactor) == nullptr)
     return reactor;
   host_->Operate<v1::DeleteQueueResponse>(
       [copy = *request](Coordinator* coordinator, absl::Time,

@@ -55,7 +55,12 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
 
   void Next() override {
     if (reading_) return;
-    const v1::Job& job = *host().directory().Find(request_.name())->job;
+    const JobDirectory::Entry* entry = host().directory().Find(request_.name());
+    if (entry == nullptr) {
+      return End(absl::NotFoundError(
+          absl::StrCat(request_.name(), " is not kept any more")));
+    }
+    const v1::Job& job = *entry->job;
     // The newest attempt, once there is one.
     if (epoch_ == 0) epoch_ = job.epoch();
     const bool final = IsFinal(job.state());

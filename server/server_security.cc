@@ -40,6 +40,10 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
       !security->tokens_->HasAdmin()) {
     RETURN_IF_ERROR(security->MakeFirstToken(options.init_admin_token_file));
   }
+  // The leader is about to make one.
+  if (!leads && !options.init_admin_token_file.empty()) {
+    security->tokens_->RequireAlways();
+  }
   RETURN_IF_ERROR(security->CheckExposure(options, listen));
   return security;
 }

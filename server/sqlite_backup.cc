@@ -30,9 +30,11 @@ absl::Status Copy(sqlite3* from, sqlite3* to) {
   sqlite3_backup* backup = sqlite3_backup_init(to, "main", from, "main");
   if (backup == nullptr) return SqliteError(to, sqlite3_errcode(to), "backup");
   // All pages in one step: one read transaction, beside which others write.
-  sqlite3_backup_step(backup, -1);
+  const int step = sqlite3_backup_step(backup, -1);
   const int code = sqlite3_backup_finish(backup);
   if (code != SQLITE_OK) return SqliteError(to, code, "backup");
+  // A database that was busy is no error of the end.
+  if (step != SQLITE_DONE) return SqliteError(to, step, "backup");
   // A single file, whole by itself.
   return SqliteExec(to, "PRAGMA journal_mode=DELETE");
 }

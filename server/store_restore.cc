@@ -84,9 +84,15 @@ absl::StatusOr<int64_t> RestoreStore(const StorePlace& place,
   ASSIGN_OR_RETURN(const DataDirLock lock,
                    DataDirLock::Acquire(place.data_dir));
   const std::string path = DatabasePath(place.data_dir);
-  if (sqlite && access(path.c_str(), F_OK) == 0) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        path, " exists: restore into an empty folder, or move it away first"));
+  for (const char* end : {"", "-wal", "-journal", "-shm"}) {
+    // A log left behind would be replayed into the restored database.
+    const std::string old = absl::StrCat(path, end);
+    if (!sqlite || access(old.c_str(), F_OK) != 0) continue;
+    return absl::AlreadyExistsError(
+        absl::StrCat(old,
+                     " exists: restore into an empty folder, or move all "
+                     "of ",
+                     path, "* away first"));
   }
   const std::string copy = absl::StrCat(path, ".restoring");
   int64_t jobs = 0;

@@ -120,8 +120,17 @@ grpc::ServerUnaryReactor* SweepService::CreateSweep(
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto caller = Admit(access_, *context, reactor);
   if (caller == nullptr) return reactor;
+  if (absl::Status status = caller->CheckSize(request->ByteSizeLong());
+      !status.ok()) {
+    return Refuse(reactor, status);
+  }
   if (absl::Status status = CheckCreate(*request, *caller); !status.ok()) {
     return Refuse(reactor, status);
+  }
+  if (!request->validate_only()) {
+    if (absl::Status status = caller->ChargeSubmission(); !status.ok()) {
+      return Refuse(reactor, status);
+    }
   }
   sweeps_->Create(*request, caller->user(), Finisher(reactor, response));
   return reactor;
@@ -234,6 +243,9 @@ grpc::ServerWriteReactor<v1::WatchSweepResponse>* SweepService::WatchSweep(
   absl::StatusOr<std::unique_ptr<Caller>> caller = access_->Identify(*context);
   if (!caller.ok()) {
     return RefuseStream<v1::WatchSweepResponse>(caller.status());
+  }
+  if (absl::Status status = (*caller)->ChargeStream(); !status.ok()) {
+    return RefuseStream<v1::WatchSweepResponse>(status);
   }
   return StartWatchSweep(sweeps_, *std::move(caller), *request);
 }

@@ -138,7 +138,7 @@ absl::Status TokenStore::Replace(const std::vector<Document>& documents) {
     entry.token = std::make_shared<const v1::Token>(record.token());
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  required_ = !entries.empty();
+  required_ = always_ || !entries.empty();
   entries_ = std::move(entries);
   return absl::OkStatus();
 }

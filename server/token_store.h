@@ -48,6 +48,8 @@ class TokenStore {
 
   // Whether a token was ever made: then calls need one, for good.
   bool required() const { return required_; }
+  // Calls need a token although there is none yet.
+  void RequireAlways() { required_ = always_ = true; }
   // Whether some token of an admin still works.
   bool HasAdmin() const;
 
@@ -87,6 +89,7 @@ class TokenStore {
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;  // guarded by mutex_
   std::atomic<bool> required_{false};
+  std::atomic<bool> always_{false};
 };
 
 }  // namespace comera::server

@@ -32,9 +32,15 @@ absl::StatusOr<v1::Artifact> Describe(const std::string& job,
                                       const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
+  // A rank's own user may own what is above: no link is followed.
+  if (fs::is_symlink(fs::symlink_status(folder, error))) {
+    return absl::FailedPreconditionError("the model's folder is a link");
+  }
   for (fs::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
-    if (it->is_regular_file(error)) names.push_back(it->path().filename());
+    if (it->symlink_status(error).type() == fs::file_type::regular) {
+      names.push_back(it->path().filename());
+    }
   }
   if (names.empty() || names.size() > kMaxFiles) {
     return absl::FailedPreconditionError(
