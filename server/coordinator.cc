@@ -33,9 +33,12 @@ Coordinator::Coordinator(const Options& options, IdSource* ids)
 }
 
 void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
+  loaded_ = now;
   // One change per microsecond would have to last for a version to come twice.
   const int64_t first_version = absl::ToUnixMicros(now);
   workers_.set_first_version(first_version);
+  // The first pass finds out.
+  may_grow_ = true;
   for (JobRecord& record : records) {
     JobEntry& entry = *jobs_.Add(std::move(record));
     if (entry.record.has_retry_time()) {

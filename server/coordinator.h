@@ -82,6 +82,9 @@ class Coordinator {
     absl::Duration probe_after = absl::Seconds(3);
     // What workers show each other.
     std::string peer_key;
+    // Of the coordinator's machine: a worker's loopback address means something
+    // here only if it is on the same one.
+    std::string host;
     SchedulerOptions scheduler;
     // A gang need not wait for slots that are unfit for longer.
     absl::Duration unfit_grace = absl::Minutes(2);
@@ -265,6 +268,8 @@ class Coordinator {
   void LookAtRunning(absl::Time now, View* view) const;
   PendingJob ToPending(const JobEntry& entry, absl::Time now, View* view) const;
   bool IsUsable(const WorkerState& worker, absl::Time now) const;
+  // After a restart: who holds the job's newest checkpoint is still to come.
+  bool AwaitsHolder(const JobEntry& entry, absl::Time now) const;
   void Start(const View& view, const Placement& placement, absl::Time now,
              Effects* effects);
   void TakeOrder(const View& view, const StopOrder& order, absl::Time now);
@@ -327,6 +332,8 @@ class Coordinator {
   absl::Time next_touch_peers_ = absl::InfinitePast();
   // Some elastic job has fewer ranks than it wants.
   bool may_grow_ = false;
+  // When an earlier coordinator's records were taken over.
+  absl::Time loaded_ = absl::InfinitePast();
   absl::Time cpu_spare_since_ = absl::InfiniteFuture();
   absl::Time gpu_spare_since_ = absl::InfiniteFuture();
   std::set<std::string> changed_;

@@ -1,6 +1,7 @@
 #include "server/coordinator_host.h"
 
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -25,6 +26,12 @@ absl::Status Stopping() {
 Coordinator::Options WithPeerKey(Coordinator::Options options, IdSource* ids) {
   if (options.peer_key.empty()) {
     options.peer_key = absl::StrCat(ids->NewId(), ids->NewId(), ids->NewId());
+  }
+  if (options.host.empty()) {
+    // As workers name theirs.
+    char name[256] = {};
+    gethostname(name, sizeof(name) - 1);
+    options.host = name[0] != '\0' ? name : "localhost";
   }
   return options;
 }

@@ -126,6 +126,7 @@ void Coordinator::ProbeSilent(WorkerState& worker, absl::Time now,
                               Effects* effects) {
   if (!worker.attached || worker.lost || worker.held || worker.jobs.empty() ||
       worker.peer_address.empty() ||
+      (IsLoopback(worker.peer_address) && worker.host != options_.host) ||
       now - worker.last_seen < options_.probe_after ||
       now - worker.last_probe < options_.probe_after) {
     return;

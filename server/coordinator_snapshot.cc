@@ -180,6 +180,22 @@ void Coordinator::LookAtRunning(absl::Time now, View* view) const {
   }
 }
 
+bool Coordinator::AwaitsHolder(const JobEntry& entry, absl::Time now) const {
+  const auto& all = entry.job().checkpoints();
+  if (now >= loaded_ + options_.suspect_after || all.empty() ||
+      entry.record.start_over()) {
+    return false;
+  }
+  const v1::Checkpoint& newest = all.Get(all.size() - 1);
+  return !newest.durable() &&
+         std::none_of(newest.workers().begin(), newest.workers().end(),
+                      [&](const std::string& id) {
+                        const auto it = workers_.workers().find(id);
+                        return it != workers_.workers().end() &&
+                               it->second.attached && !it->second.lost;
+                      });
+}
+
 PendingJob Coordinator::ToPending(const JobEntry& entry, absl::Time now,
                                   View* view) const {
   PendingJob job;
@@ -204,6 +220,9 @@ PendingJob Coordinator::ToPending(const JobEntry& entry, absl::Time now,
   job.waiting_since = FromTimestamp(entry.job().create_time());
   job.duration = Remaining(entry, absl::ZeroDuration());
   job.not_before = entry.retry_at;
+  if (AwaitsHolder(entry, now)) {
+    job.not_before = std::max(job.not_before, loaded_ + options_.suspect_after);
+  }
   job.resizing = entry.record.resizing();
   return job;
 }

@@ -209,10 +209,13 @@ void Coordinator::TakeMissingRanks(const v1::SynchronizeRequest& request,
                                    JobEntry& entry, absl::Time now,
                                    Effects* effects) {
   std::set<int32_t> listed;
+  bool older_lives = false;
   for (const v1::RankStatus& status : request.ranks()) {
-    if (status.job() == entry.job().name() &&
-        status.epoch() == entry.job().epoch()) {
+    if (status.job() != entry.job().name()) continue;
+    if (status.epoch() == entry.job().epoch()) {
       listed.insert(status.rank());
+    } else if (status.phase() != v1::RankStatus::EXITED) {
+      older_lives = true;
     }
   }
   Attempt& attempt = *entry.record.mutable_attempt();
@@ -222,7 +225,10 @@ void Coordinator::TakeMissingRanks(const v1::SynchronizeRequest& request,
         listed.count(i) > 0) {
       continue;
     }
-    const RankWatch& watch = entry.ranks[i];
+    RankWatch& watch = entry.ranks[i];
+    // The worker starts none before a given-up one's process is gone, which
+    // takes up to its grace period; start_deadline bounds the wait.
+    if (older_lives) watch.last_listed = now;
     if (attempt.stopping()) {
       // The worker has seen that the rank is not wanted, and has none: it
       // never started.
@@ -244,7 +250,9 @@ void Coordinator::TakeReports(const v1::SynchronizeRequest& request,
                               v1::SynchronizeResponse* response) {
   std::map<std::pair<std::string, int64_t>, int64_t> acks;
   for (const v1::ProgressReport& report : request.reports()) {
-    int64_t& ack = acks[{report.job(), report.epoch()}];
+    const auto [own, first] =
+        acks.emplace(std::make_pair(report.job(), report.epoch()), 0);
+    int64_t& ack = own->second;
     JobEntry* entry = FindAttempt(report.job(), report.epoch());
     const AttemptRank* rank0 =
         entry != nullptr ? &entry->record.attempt().ranks(0) : nullptr;
@@ -255,7 +263,10 @@ void Coordinator::TakeReports(const v1::SynchronizeRequest& request,
       continue;
     }
     Attempt& attempt = *entry->record.mutable_attempt();
-    if (report.number() == attempt.last_report() + 1) {
+    // Workers begin with the first that was not acknowledged. If that is too
+    // late, this is the record of a backup: what is between is gone for good.
+    const bool missed = first && report.number() > attempt.last_report();
+    if (missed || report.number() == attempt.last_report() + 1) {
       attempt.set_last_report(report.number());
       if (report.event().has_checkpoint() &&
           !report.event().checkpoint().snapshot()) {

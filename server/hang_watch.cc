@@ -112,9 +112,13 @@ std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
   const Seen& stuck = **least;
   const absl::Duration limit = Limit(options, stuck);
   for (const Seen* seen : live) {
-    if (seen->stalled < std::min(limit, options.stall_after)) {
-      return std::nullopt;
-    }
+    // Of several that are equally far behind, the others may wait for the one
+    // that still has time.
+    const absl::Duration least_stall =
+        progress(seen) == progress(&stuck)
+            ? Limit(options, *seen)
+            : std::min(limit, options.stall_after);
+    if (seen->stalled < least_stall) return std::nullopt;
   }
   if (stuck.stalled < limit) return std::nullopt;
   const std::string what =

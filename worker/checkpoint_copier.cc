@@ -53,6 +53,9 @@ bool CheckpointCopier::Flush(absl::Duration timeout) {
 
 void CheckpointCopier::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
+  // Of the task before.
+  bool was_copy = false;
+  std::string last;
   while (true) {
     busy_ = false;
     changed_.notify_all();
@@ -61,10 +64,16 @@ void CheckpointCopier::Loop() {
     });
     if (ending_) return;
     busy_ = true;
-    // Memory first: it is what a lost machine asks for within seconds.
-    auto& queue = copies_.empty() ? durable_ : copies_;
-    Task task = std::move(queue.begin()->second);
-    queue.erase(queue.begin());
+    // Memory first: it is what a lost machine asks for within seconds. But in
+    // turns, by job too: where a peer cannot be reached, copies always wait.
+    auto& queue =
+        copies_.empty() || (was_copy && !durable_.empty()) ? durable_ : copies_;
+    was_copy = &queue == &copies_;
+    auto next = queue.upper_bound(last);
+    if (next == queue.end()) next = queue.begin();
+    Task task = std::move(next->second);
+    queue.erase(next);
+    last = task.job;
     if (&queue == &copies_) {
       task.durable = false;
     } else {

@@ -211,6 +211,17 @@ bool RankTable::IsAwaited(RankProcesses::Id id) const {
   return false;
 }
 
+void RankTable::Preparing(RankProcesses::Id id) {
+  if (Rank* rank = FindById(id)) rank->preparing = true;
+}
+
+void RankTable::Launching(RankProcesses::Id id) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return;
+  rank->preparing = false;
+  rank->progress_time = rank->heard_time = steady_();
+}
+
 bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return false;
@@ -344,8 +355,14 @@ void RankTable::ForgiveOwnPause() {
   }
 }
 
-bool RankTable::Fill(v1::SynchronizeRequest* request) {
+bool RankTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
   ForgiveOwnPause();
+  if (cut_off) {
+    // Their data, a checkpoint, or the others' addresses come through it.
+    for (auto& [key, rank] : ranks_) {
+      if (rank.status.stage() <= v1::PREPARING) rank.progress_time = last_look_;
+    }
+  }
   bool news = false;
   size_t bytes = kMaxReportBytes;
   std::set<std::pair<std::string, int64_t>> unfinished;
@@ -372,7 +389,10 @@ bool RankTable::Fill(v1::SynchronizeRequest* request) {
     if (rank.process && !rank.result) {
       *status.mutable_stalled() =
           ToProtoDuration(last_look_ - rank.progress_time);
-      *status.mutable_silent() = ToProtoDuration(last_look_ - rank.heard_time);
+      if (!rank.preparing) {
+        *status.mutable_silent() =
+            ToProtoDuration(last_look_ - rank.heard_time);
+      }
     }
     *request->add_ranks() = status;
     sent_[key] = std::move(status);

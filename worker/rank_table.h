@@ -67,6 +67,10 @@ class RankTable {
                    absl::Time now);
   // Whether the rank is to be started still: known, and not being stopped.
   bool IsAwaited(RankProcesses::Id id) const;
+  // The rank's data are here, and its process is not there yet: it gives no
+  // sign of life from Preparing() to Launching().
+  void Preparing(RankProcesses::Id id);
+  void Launching(RankProcesses::Id id);
 
   // False: the process is unknown.
   bool OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event);
@@ -79,8 +83,9 @@ class RankTable {
                 absl::Time now);
 
   // Adds statuses and reports; an end is told after the last report. Returns
-  // whether the call carries news, i.e. wants an answer at once.
-  bool Fill(v1::SynchronizeRequest* request);
+  // whether the call carries news, i.e. wants an answer at once. `cut_off`: the
+  // coordinator has been away, for which ranks that prepare had to wait.
+  bool Fill(v1::SynchronizeRequest* request, bool cut_off = false);
   // The call that Fill prepared arrived.
   void OnAnswer(const v1::SynchronizeResponse& response);
 
@@ -119,6 +124,7 @@ class RankTable {
     // Killed although its training had ended well.
     bool forced = false;
     bool kill_told = false;
+    bool preparing = false;
     // Why this worker itself stopped it; empty: it did not.
     std::string stop_why;
     // By steady_: since when its Heartbeat is as it is, its last sign of life,

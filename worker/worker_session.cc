@@ -31,6 +31,9 @@ constexpr absl::Duration kMaxGrace = absl::Minutes(30);
 // Threads too.
 constexpr int64_t kMaxRankProcesses = 2048;
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
+// Without an answer for longer than calls usually take: the coordinator is
+// away.
+constexpr absl::Duration kCutOff = absl::Seconds(15);
 
 std::string Describe(const v1::RankKey& rank) {
   return absl::StrCat("job=", rank.job(), " epoch=", rank.epoch(),
@@ -294,7 +297,6 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
                                       slot.device() == v1::ResourceSpec::GPU
                                           ? v1::ResourceSpec::GPU
                                           : v1::ResourceSpec::CPU));
-  FetchCheckpoint(rank);
   RankCommand command;
   command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
   command.environment = options_.environment;
@@ -314,6 +316,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     logs_.Begin(key, command.log_path);
+    table_.Launching(start.id);
   }
   const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -409,7 +412,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   }
   shelf_.Fill(request.mutable_checkpoints());
   const auto spanning = table_.SpanningGangs();
-  const bool statuses = table_.Fill(&request);
+  const bool statuses = table_.Fill(&request, SteadyNow() - heard_ > kCutOff);
   const bool logs = logs_.Fill(kMaxLogBytes, request.mutable_logs());
   const bool entries =
       rendezvous_.Collect(spanning, request.mutable_rendezvous());

@@ -28,15 +28,15 @@
 #include "worker/job_folders.h"
 #include "worker/log_shipper.h"
 #include "worker/model_uploader.h"
-#include "worker/rank_preparer.h"
 #include "worker/peer_client.h"
 #include "worker/peer_server.h"
+#include "worker/rank_preparer.h"
 #include "worker/rank_process.h"
 #include "worker/rank_records.h"
 #include "worker/rank_table.h"
 #include "worker/rendezvous_exchange.h"
-#include "worker/start_fetch.h"
 #include "worker/replica_cache.h"
+#include "worker/start_fetch.h"
 
 namespace comera::worker {
 
@@ -108,9 +108,10 @@ class WorkerSession : private RankProcesses::Observer,
     // Before a rank that goes on starts, and before this daemon ends.
     absl::Duration fetch_timeout = absl::Seconds(20);
     absl::Duration flush_timeout = absl::Seconds(10);
-    absl::Duration keep_durable = absl::Hours(24 * 7);
-    // Files of jobs that have no rank here any more.
-    absl::Duration keep_stopped = absl::Hours(24);
+    absl::Duration keep_durable = absl::Hours(24 * 30);
+    // Files of jobs that have no rank here any more: also the checkpoints of
+    // jobs that are paused or wait. Those of ended jobs go at once.
+    absl::Duration keep_stopped = absl::Hours(24 * 30);
     absl::Duration keep_logs = absl::Hours(24 * 30);
   };
 

@@ -63,6 +63,7 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
     RankTable::Actions::Start start{id, std::move(it->second)};
     *start.assignment.mutable_spec() = *std::move(spec);
     fetched_.push_back(std::move(start));
+    table_.Preparing(id);
   } else {
     LOG_IF(ERROR, !absl::IsCancelled(spec.status()))
         << "rank not started job=" << it->second.job()

@@ -1,6 +1,7 @@
 // What a rank needs besides its data before it starts: the checkpoint that its
 // job begins with.
 #include "absl/time/clock.h"
+#include "common/status_macros.h"
 #include "glog/logging.h"
 #include "worker/worker_session.h"
 
@@ -9,14 +10,20 @@ namespace comera::worker {
 bool WorkerSession::Prepare(const RankTable::Actions::Start& start) {
   const v1::RankAssignment& rank = start.assignment;
   // Rank 0 shares the training state with the others.
-  if (!rank.spec().has_start_from() || rank.rank() != 0) return false;
-  preparer_->Begin(
-      start,
-      [this, checkpoint = rank.spec().start_from().checkpoint(),
-       path = folders_.Start(rank.job())](const std::atomic<bool>& abandoned) {
-        return FetchStart(options_.start_fetch, channel_, checkpoint, path,
-                          abandoned);
-      });
+  if (rank.rank() != 0 || !(rank.resume() || rank.spec().has_start_from())) {
+    return false;
+  }
+  // Not on the session's thread: peers that do not answer must not make this
+  // worker silent.
+  preparer_->Begin(start, [this, rank](const std::atomic<bool>& abandoned) {
+    if (rank.spec().has_start_from()) {
+      RETURN_IF_ERROR(FetchStart(options_.start_fetch, channel_,
+                                 rank.spec().start_from().checkpoint(),
+                                 folders_.Start(rank.job()), abandoned));
+    }
+    if (rank.resume() && !abandoned) FetchCheckpoint(rank);
+    return absl::OkStatus();
+  });
   return true;
 }
 

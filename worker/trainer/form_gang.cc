@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "worker/collective/gloo_communicator.h"
 #include "worker/collective/rendezvous.h"
@@ -13,6 +15,23 @@
 namespace comera::trainer {
 namespace {
 
+// Ranks come when their data are open, some of them many minutes after others.
+// Who never comes, and who hangs in a collective while rank 0 loads weights or
+// exports, is for the coordinator's watch to see; these are for when it is
+// away.
+constexpr absl::Duration kArrival = absl::Hours(12);
+constexpr absl::Duration kCollective = absl::Minutes(15);
+
+absl::Status AwaitAll(const TrainerTask& task,
+                      collective::FileRendezvous* rendezvous) {
+  RETURN_IF_ERROR(rendezvous->Set(absl::StrCat("here-", task.rank()), "1"));
+  for (int rank = 0; rank < task.world_size(); ++rank) {
+    RETURN_IF_ERROR(
+        rendezvous->Get(absl::StrCat("here-", rank), kArrival).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
     const TrainerTask& task, const kernels::Backend& backend,
     collective::FileRendezvous rendezvous) {
@@ -20,6 +39,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
   collective::NcclOptions options;
   options.rank = task.rank();
   options.world_size = task.world_size();
+  options.timeout = kCollective;
   options.api = collective::CreateLinkedNcclApi(/*device=*/0);
   options.backend_stream = kernels::CudaStreamOf(backend);
   return collective::CreateNcclCommunicator(
@@ -41,12 +61,14 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
   }
   ASSIGN_OR_RETURN(collective::FileRendezvous rendezvous,
                    collective::FileRendezvous::Open(task.rendezvous_dir()));
+  RETURN_IF_ERROR(AwaitAll(task, &rendezvous));
   if (task.device() == v1::ResourceSpec::GPU) {
     return FormOnGpus(task, backend, std::move(rendezvous));
   }
   collective::GlooOptions options;
   options.rank = task.rank();
   options.world_size = task.world_size();
+  options.timeout = kCollective;
   if (!task.host().empty()) options.host = task.host();
   return collective::CreateGlooCommunicator(options, &rendezvous);
 }

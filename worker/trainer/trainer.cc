@@ -63,7 +63,9 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
     }
     RETURN_IF_ERROR(TrainStep(stop.load()));
     RETURN_IF_ERROR(AfterStep());
-    if (last_.stop && !Finished()) {
+    // What all ranks know by now, also where one looked ahead for a snapshot.
+    const int64_t known = progress_.step - (figures_known_ ? 0 : 1);
+    if (stop_step_ >= 0 && stop_step_ <= known && !Finished()) {
       RETURN_IF_ERROR(CatchUp());
       SaveCheckpoint();
       RunEnd end;
@@ -76,7 +78,8 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
 }
 
 absl::Status Trainer::AfterStep() {
-  if (!FiguresNeeded()) return TakeSnapshotIfDue();
+  figures_known_ = FiguresNeeded();
+  if (!figures_known_) return TakeSnapshotIfDue();
   // Those of this step; earlier ones were taken.
   while (!pending_.empty()) RETURN_IF_ERROR(TakeStep());
   if (rank_controller_->Due(progress_.own_step())) RETURN_IF_ERROR(Compact());

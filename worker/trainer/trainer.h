@@ -333,7 +333,12 @@ class Trainer {
   std::unique_ptr<LateNumbers> late_numbers_;
   std::deque<StepFigures> pending_;  // enqueued, and not looked at
   StepFigures last_;
+  int64_t stop_step_ = -1;     // the first in which a rank was asked to stop
+  bool figures_known_ = true;  // those of the last step, to all ranks
   int64_t first_step_ = 0;     // of this attempt
+  // Of the last step.
+  const TrainingPhase* stepped_phase_ = nullptr;
+  v1::Stage stepped_stage_ = v1::STAGE_UNSPECIFIED;
   int64_t reported_step_ = 0;  // throughput is measured from here
   absl::Time reported_time_;
   double step_seconds_ = 0;

@@ -403,6 +403,9 @@ void Trainer::SaveCheckpoint() {
 }
 
 void Trainer::SaveSnapshot() {
+  if (options_.activity != nullptr) {
+    options_.activity->Describe("saving a snapshot");
+  }
   absl::StatusOr<TrainingState> state = Capture();
   absl::StatusOr<int64_t> bytes =
       state.ok() ? checkpoints_->SaveSnapshot(*state) : state.status();

@@ -13,6 +13,13 @@ namespace comera::trainer {
 absl::Status Trainer::TrainStep(bool stop) {
   const int64_t own_step = progress_.own_step();
   const TrainingPhase& phase = phases_.At(own_step);
+  if (options_.activity != nullptr &&
+      (&phase != stepped_phase_ || progress_.stage != stepped_stage_)) {
+    // It may take many times as long as those before it.
+    options_.activity->Describe("the first step of its kind");
+  }
+  stepped_phase_ = &phase;
+  stepped_stage_ = progress_.stage;
   RETURN_IF_ERROR(PlanFor(phase));
   RETURN_IF_ERROR(options_.data->TrainBatch(own_step, phase.batch_size, rank(),
                                             world_size(), &batch_));
@@ -167,6 +174,7 @@ absl::Status Trainer::TakeTail(const float* tail, StepFigures* figures) {
   figures->loss = static_cast<double>(tail[0]) /
                   std::max(1.0, static_cast<double>(tail[1]));
   figures->stop = tail[3] > 0;
+  if (figures->stop && stop_step_ < 0) stop_step_ = figures->step;
   if (!std::isfinite(figures->loss)) {
     return NotFinite(figures->step, "training loss", figures->loss);
   }

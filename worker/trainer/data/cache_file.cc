@@ -81,10 +81,14 @@ absl::Status FileCache::GetOrBuild(
   // Closing releases the lock, and so does the end of the process.
   const auto closer = absl::MakeCleanup([lock] { close(lock); });
   bool waited = false;
+  int64_t polls = 0;
   while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;
     waited = true;
-    Report(absl::StrCat("waiting for another process to build the ", kind));
+    // The text changes: a rank that waits here for long does not hang, and the
+    // one that builds is watched itself.
+    Report(absl::StrCat("waiting for another process to build the ", kind, ", ",
+                        10 * (polls++ / 100), " s"));
     absl::SleepFor(kLockPoll);
   }
   // Another process may have built it before this one had the lock.
