@@ -6,11 +6,17 @@
 #include "client/training_client.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "server/coordinator.h"
+#include "server/proto_time.h"
 #include "server/store_restore.h"
 #include "tests/server/server_fixture.h"
 
 namespace comera::server {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 class RetentionTest : public ServerFixture {
  protected:
@@ -94,22 +100,36 @@ TEST_F(RetentionTest, DryRunRemovesNothing) {
   EXPECT_TRUE(Exists(Log(done)));
 }
 
-TEST_F(RetentionTest, WhatAnUnfinishedJobBeginsWithStays) {
-  Pass(absl::Minutes(2));
-  const std::string done = Finished("r");
-  v1::JobSpec spec = TestSpec(1);
-  spec.mutable_start_from()->set_checkpoint(done + "/checkpoints/5");
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = spec;
-  v1::Job next;
-  const grpc::Status status =
-      training_->CreateJob(Context().get(), request, &next);
-  if (!status.ok()) GTEST_SKIP() << status.error_message();
-  Pass(absl::Hours(100));
-  EXPECT_TRUE(Known(done));
-  Cancel(next.name());
-  Pass(absl::Hours(2));
-  EXPECT_FALSE(Known(done));
+TEST(ExpiredJobsTest, WhatAnUnfinishedJobBeginsWithStays) {
+  const absl::Time now = absl::FromUnixSeconds(1000000);
+  const auto record = [](const std::string& name, int64_t serial,
+                         v1::JobState state) {
+    JobRecord record;
+    record.set_serial(serial);
+    record.mutable_job()->set_name(name);
+    record.mutable_job()->set_state(state);
+    *record.mutable_job()->mutable_spec() = TestSpec(1);
+    return record;
+  };
+  JobRecord done = record("jobs/done", 1, v1::SUCCEEDED);
+  JobRecord other = record("jobs/other", 2, v1::SUCCEEDED);
+  for (JobRecord* each : {&done, &other}) {
+    *each->mutable_job()->mutable_end_time() =
+        ToTimestamp(now - absl::Hours(1));
+  }
+  JobRecord next = record("jobs/next", 3, v1::PAUSED);
+  next.mutable_job()->mutable_spec()->mutable_start_from()->set_checkpoint(
+      "jobs/done/checkpoints/5");
+  const auto expired = [&](const JobRecord& third, absl::Time ended_before) {
+    RandomIdSource ids;
+    Coordinator coordinator(Coordinator::Options(), &ids);
+    coordinator.Load({done, other, third}, now);
+    return coordinator.ExpiredJobs(ended_before, 10);
+  };
+  EXPECT_THAT(expired(next, now), ElementsAre("jobs/other"));
+  EXPECT_THAT(expired(next, now - absl::Hours(2)), IsEmpty());
+  next.mutable_job()->set_state(v1::CANCELLED);
+  EXPECT_THAT(expired(next, now), ElementsAre("jobs/done", "jobs/other"));
 }
 
 TEST_F(RetentionTest, OnlineBackupRestoresToAServerWithAllJobs) {
