@@ -116,10 +116,10 @@ void DatasetCatalog::AddVersion(const v1::CreateDatasetRequest& request,
   const std::string& id = request.dataset_id();
   const auto found = records_.find(id);
   DatasetRecord record;
+  if (found != records_.end()) record = found->second;
+  // Only now: the assignment may replace the message inside.
   v1::Dataset& dataset = *record.mutable_dataset();
-  if (found != records_.end()) {
-    record = found->second;
-  } else {
+  if (found == records_.end()) {
     dataset.set_name(DatasetName(id));
     dataset.set_user(user);
     *dataset.mutable_create_time() = ToTimestamp(clock_->Now());
