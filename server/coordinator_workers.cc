@@ -55,6 +55,7 @@ v1::WorkerSummary Coordinator::Summarize(const WorkerState& worker,
       (worker.held || now - worker.last_seen <= options_.suspect_after));
   summary.set_version(worker.version);
   summary.set_rack(worker.rack);
+  summary.set_peer_address(worker.peer_address);
   AddUnfitSlots(worker, &summary);
   const WorkerPolicy& policy = worker.policy;
   if (policy.excluded()) {
