@@ -4,16 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/text.h"
-#include "worker/gang.h"
 #include "worker/rank_failure.h"
 
 namespace comera::worker {
 namespace {
 
-// Reports in one call.
-constexpr size_t kMaxReports = 500;
-// And in bytes: a coordinator takes 16 MiB at once, logs and statuses included.
-constexpr size_t kMaxReportBytes = size_t{4} << 20;
 // Of a failure's texts: every status is told again with every call.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxActivityBytes = 200;
@@ -24,33 +19,11 @@ constexpr absl::Duration kEndAfterResult = absl::Seconds(30);
 // Looks are at most this far apart while all is well.
 constexpr absl::Duration kLongestLook = absl::Seconds(6);
 
-template <typename Message>
-RankTable::Key KeyOf(const Message& message) {
-  return {message.job(), message.epoch(), message.rank()};
-}
-
-v1::RankKey ToProto(const RankTable::Key& key) {
-  v1::RankKey proto;
-  proto.set_job(std::get<0>(key));
-  proto.set_epoch(std::get<1>(key));
-  proto.set_rank(std::get<2>(key));
-  return proto;
-}
-
-google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
-  google::protobuf::Duration result;
-  absl::Duration rest;
-  result.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
-  result.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-  return result;
-}
-
 // `saved`: it had the time to write a checkpoint, so nothing is lost.
-v1::Failure ShutDownFailure(const RankTable::Key& key, bool saved,
+v1::Failure ShutDownFailure(const v1::RankKey& rank, bool saved,
                             const std::string& why, absl::Time now) {
   return MakeFailure(saved ? v1::PREEMPTED : v1::NODE_LOST,
-                     why.empty() ? "the worker was shut down" : why,
-                     ToProto(key), now);
+                     why.empty() ? "the worker was shut down" : why, rank, now);
 }
 
 // Why a rank could not be started. The slot's or the machine's fault is not the
@@ -130,7 +103,7 @@ RankTable::Actions RankTable::Reconcile(absl::Time now) {
       actions.abandon.push_back(ToProto(key));
       rank.uploading = false;
       if (shutting_down_) {
-        rank.failure = ShutDownFailure(key, false, "", now);
+        rank.failure = ShutDownFailure(ToProto(key), false, "", now);
       }
       End(rank);
     }
@@ -184,8 +157,8 @@ void RankTable::FetchFailed(RankProcesses::Id id, const absl::Status& status,
   const v1::RankKey key = ToProto(KeyOf(rank->assignment));
   if (shutting_down_ || !rank->stop_why.empty()) {
     // It had not begun, so nothing is lost.
-    rank->failure =
-        ShutDownFailure(KeyOf(rank->assignment), true, rank->stop_why, now);
+    rank->failure = ShutDownFailure(ToProto(KeyOf(rank->assignment)), true,
+                                    rank->stop_why, now);
   } else if (!rank->stopping) {
     v1::FailureClass failure_class = v1::RANK_LOST;
     if (absl::IsNotFound(status) || absl::IsDataLoss(status) ||
@@ -297,8 +270,8 @@ std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
       rank->failure->set_log_tail(ToUtf8(exit.log_tail));
     }
   } else if (shutting_down_ || !rank->stop_why.empty()) {
-    rank->failure = ShutDownFailure(KeyOf(rank->assignment), ended_well,
-                                    rank->stop_why, now);
+    rank->failure = ShutDownFailure(ToProto(KeyOf(rank->assignment)),
+                                    ended_well, rank->stop_why, now);
   } else if (!rank->stopping && (!succeeded || key.rank() == 0)) {
     rank->failure = FailureOfExit(exit, key, now);
   }
@@ -353,175 +326,6 @@ void RankTable::ForgiveOwnPause() {
     rank.progress_time = std::min(rank.progress_time + pause, now);
     rank.heard_time = std::min(rank.heard_time + pause, now);
   }
-}
-
-bool RankTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
-  ForgiveOwnPause();
-  if (cut_off) {
-    // Their data, a checkpoint, or the others' addresses come through it.
-    for (auto& [key, rank] : ranks_) {
-      if (rank.status.stage() <= v1::PREPARING) rank.progress_time = last_look_;
-    }
-  }
-  bool news = false;
-  size_t bytes = kMaxReportBytes;
-  std::set<std::pair<std::string, int64_t>> unfinished;
-  for (auto& [key, queue] : reports_) {
-    if (!queue.Fill(key.first, key.second, kMaxReports, &bytes,
-                    request->mutable_reports())) {
-      unfinished.insert(key);
-    }
-    news = news || queue.size() > 0;
-  }
-  sent_.clear();
-  for (const auto& [key, rank] : ranks_) {
-    v1::RankStatus status = rank.status;
-    if (status.phase() == v1::RankStatus::EXITED && status.rank() == 0 &&
-        unfinished.count({status.job(), status.epoch()}) > 0) {
-      status.set_phase(v1::RankStatus::RUNNING);
-      status.clear_failure();
-      status.clear_result();
-      status.clear_model();
-      status.clear_target_models();
-    }
-    // Steps and collectives may wait for the next occasion.
-    news = news || status.phase() != rank.told.phase();
-    if (rank.process && !rank.result) {
-      *status.mutable_stalled() =
-          ToProtoDuration(last_look_ - rank.progress_time);
-      if (!rank.preparing) {
-        *status.mutable_silent() =
-            ToProtoDuration(last_look_ - rank.heard_time);
-      }
-    }
-    *request->add_ranks() = status;
-    sent_[key] = std::move(status);
-  }
-  return news;
-}
-
-void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
-  for (auto& [key, status] : sent_) {
-    const auto it = ranks_.find(key);
-    if (it != ranks_.end()) it->second.told = std::move(status);
-  }
-  sent_.clear();
-  for (const v1::ReportAck& ack : response.report_acks()) {
-    const auto it = reports_.find({ack.job(), ack.epoch()});
-    if (it != reports_.end()) it->second.Acknowledge(ack.number());
-  }
-  for (const v1::RankKey& key : response.forget()) {
-    const auto it = ranks_.find(KeyOf(key));
-    if (it == ranks_.end() ||
-        it->second.told.phase() != v1::RankStatus::EXITED) {
-      continue;
-    }
-    if (key.rank() == 0) reports_.erase({key.job(), key.epoch()});
-    ranks_.erase(it);
-    const auto next = ranks_.lower_bound({key.job(), key.epoch(), 0});
-    if (next == ranks_.end() || std::get<0>(next->first) != key.job() ||
-        std::get<1>(next->first) != key.epoch()) {
-      finished_epochs_.push_back({key.job(), key.epoch()});
-    }
-  }
-  for (const v1::RankKey& key : response.missing_models()) {
-    const auto it = ranks_.find(KeyOf(key));
-    if (it == ranks_.end() || it->second.process || it->second.uploading ||
-        !it->second.result || !it->second.status.has_model()) {
-      continue;
-    }
-    Rank& rank = it->second;
-    rank.uploading = true;
-    rank.status.set_phase(v1::RankStatus::RUNNING);
-    rank.status.clear_result();
-    rank.status.clear_model();
-    rank.status.clear_target_models();
-    upload_again_.insert(KeyOf(key));
-  }
-  kill_.clear();
-  for (const v1::RankKey& key : response.kill()) kill_.insert(KeyOf(key));
-  for (const std::string& job : response.ended_jobs()) {
-    finished_jobs_.insert(job);
-  }
-  gave_up_.clear();
-  SetDesired(response.desired());
-}
-
-std::vector<std::string> RankTable::Replicas(const v1::RankKey& rank) const {
-  std::vector<std::string> addresses;
-  const auto it = desired_.find(KeyOf(rank));
-  if (it == desired_.end()) return addresses;
-  for (const v1::Peer& peer : it->second.replicas()) {
-    addresses.push_back(peer.address());
-  }
-  return addresses;
-}
-
-std::optional<v1::RankAssignment> RankTable::Assignment(
-    RankProcesses::Id id) const {
-  for (const auto& [key, rank] : ranks_) {
-    if (rank.id == id) return rank.assignment;
-  }
-  return std::nullopt;
-}
-
-std::vector<std::string> RankTable::TakeFinishedJobs() {
-  const std::set<std::string> present = Jobs();
-  std::vector<std::string> finished;
-  for (auto it = finished_jobs_.begin(); it != finished_jobs_.end();) {
-    if (present.count(*it) > 0) {
-      ++it;
-    } else {
-      finished.push_back(*it);
-      it = finished_jobs_.erase(it);
-    }
-  }
-  return finished;
-}
-
-std::vector<std::pair<std::string, int64_t>> RankTable::TakeFinishedEpochs() {
-  return std::exchange(finished_epochs_, {});
-}
-
-std::optional<v1::RankKey> RankTable::Find(RankProcesses::Id id) const {
-  for (const auto& [key, rank] : ranks_) {
-    if (rank.id == id) return ToProto(key);
-  }
-  return std::nullopt;
-}
-
-std::set<std::string> RankTable::Jobs() const {
-  std::set<std::string> jobs;
-  for (const auto& [key, rank] : ranks_) jobs.insert(std::get<0>(key));
-  return jobs;
-}
-
-std::set<std::pair<std::string, int64_t>> RankTable::SpanningGangs() const {
-  std::set<std::pair<std::string, int64_t>> gangs;
-  for (const auto& [key, rank] : ranks_) {
-    if (rank.process && SpansWorkers(rank.assignment)) {
-      gangs.insert({std::get<0>(key), std::get<1>(key)});
-    }
-  }
-  return gangs;
-}
-
-bool RankTable::AnyMeeting() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
-    // A step needs all ranks.
-    return entry.second.process && entry.second.status.step() == 0 &&
-           SpansWorkers(entry.second.assignment);
-  });
-}
-
-bool RankTable::HasProcesses() const { return !Processes().empty(); }
-
-std::vector<RankProcesses::Id> RankTable::Processes() const {
-  std::vector<RankProcesses::Id> ids;
-  for (const auto& [key, rank] : ranks_) {
-    if (rank.process) ids.push_back(rank.id);
-  }
-  return ids;
 }
 
 }  // namespace comera::worker

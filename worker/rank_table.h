@@ -141,6 +141,11 @@ class RankTable {
     v1::RankStatus told;
   };
 
+  template <typename Message>
+  static Key KeyOf(const Message& message) {
+    return {message.job(), message.epoch(), message.rank()};
+  }
+  static v1::RankKey ToProto(const Key& key);
   Rank* FindById(RankProcesses::Id id);
   bool MayStart(const v1::RankAssignment& assignment) const;
   void End(Rank& rank);

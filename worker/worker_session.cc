@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "comera/v1/worker_service.grpc.pb.h"
-#include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
@@ -15,9 +14,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
-#include "worker/checkpoint_fetcher.h"
 #include "worker/gang.h"
-#include "worker/slot_inventory.h"
 #include "worker/stray_processes.h"
 
 namespace comera::worker {
@@ -28,17 +25,10 @@ constexpr size_t kMaxLogBytes = size_t{256} << 10;
 constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
 // However long a coordinator asks ranks to be given for their last checkpoint.
 constexpr absl::Duration kMaxGrace = absl::Minutes(30);
-// Threads too.
-constexpr int64_t kMaxRankProcesses = 2048;
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
 // Without an answer for longer than calls usually take: the coordinator is
 // away.
 constexpr absl::Duration kCutOff = absl::Seconds(15);
-
-std::string Describe(const v1::RankKey& rank) {
-  return absl::StrCat("job=", rank.job(), " epoch=", rank.epoch(),
-                      " rank=", rank.rank());
-}
 
 // Names become paths and command lines: nothing else may pass.
 bool IsSane(const v1::RankAssignment& assignment) {
@@ -116,29 +106,6 @@ WorkerSession::~WorkerSession() {
   peer_server_.reset();
 }
 
-void WorkerSession::StartPeers() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.LookAtAll();
-  }
-  copier_ = std::make_unique<CheckpointCopier>(
-      CheckpointCopier::Options(), &peers_, store_.get(),
-      [this](const CheckpointCopier::Task& task) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        shelf_.Durable(task.job, task.name.step, task.keep);
-        Notify();
-      });
-  if (options_.replica_memory == 0) return;
-  absl::StatusOr<std::unique_ptr<PeerServer>> server =
-      PeerServer::Start(options_.peers, &replicas_, &folders_, &peer_keys_);
-  if (server.ok()) {
-    peer_server_ = *std::move(server);
-  } else {
-    LOG(WARNING) << "no copies of checkpoints are kept here "
-                 << server.status();
-  }
-}
-
 void WorkerSession::Notify() {
   news_ = true;
   if (held_call_ != nullptr) held_call_->TryCancel();
@@ -162,34 +129,6 @@ bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
   return true;
 }
 
-void WorkerSession::CopyCheckpoint(RankProcesses::Id id,
-                                   const v1::CheckpointSaved& saved) {
-  const std::optional<v1::RankAssignment> rank = table_.Assignment(id);
-  if (!rank || rank->rank() != 0 || saved.step() < 0) return;
-  shelf_.Look(rank->job());
-  v1::RankKey key;
-  key.set_job(rank->job());
-  key.set_epoch(rank->epoch());
-  CheckpointCopier::Task task;
-  task.job = rank->job();
-  task.name = {saved.step(), saved.snapshot()};
-  task.path =
-      absl::StrCat(folders_.Checkpoints(task.job), "/", ToFileName(task.name));
-  task.replicas = table_.Replicas(key);
-  task.durable = !saved.snapshot() && rank->spec().checkpoint().durable();
-  task.keep = rank->spec().checkpoint().keep();
-  copier_->Add(std::move(task));
-}
-
-void WorkerSession::FetchCheckpoint(const v1::RankAssignment& rank) {
-  if (!rank.resume() || rank.rank() != 0) return;
-  const FetchedCheckpoint found = FetchNewestCheckpoint(
-      rank, folders_.Checkpoints(rank.job()), options_.fetch_timeout, replicas_,
-      &peers_, store_.get());
-  LOG(INFO) << "goes on job=" << rank.job() << " epoch=" << rank.epoch()
-            << " step=" << found.step << " from=\"" << found.from << "\"";
-}
-
 void WorkerSession::OnLogGrown(RankProcesses::Id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Notify();
@@ -205,7 +144,7 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
   GiveGpuBack(id);
   fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
-    LOG(INFO) << "rank ended " << Describe(*rank) << " code=" << exit.code
+    LOG(INFO) << "rank ended " << DescribeRank(*rank) << " code=" << exit.code
               << " signal=" << exit.signal
               << " peak_memory_bytes=" << exit.peak_memory_bytes;
     logs_.End(*rank);
@@ -219,122 +158,11 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
 
 void WorkerSession::OnUpload(const v1::RankKey& rank,
                              const absl::StatusOr<ModelUploader::Models>& m) {
-  LOG(INFO) << "model upload " << Describe(rank) << " status=" << m.status();
+  LOG(INFO) << "model upload " << DescribeRank(rank)
+            << " status=" << m.status();
   const std::lock_guard<std::mutex> lock(mutex_);
   table_.OnUpload(rank, m, absl::Now());
   Notify();
-}
-
-absl::Status WorkerSession::TakeGpu(const RankTable::Actions::Start& start,
-                                    const v1::Slot& slot,
-                                    RankCommand* command) {
-  if (gpus_ == nullptr) return absl::OkStatus();
-  const std::string& uuid = slot.gpu().uuid();
-  // None for ranks on the CPU.
-  command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
-  if (uuid.empty()) return absl::OkStatus();
-  const std::string unfit = gpus_->Unfit(uuid);
-  if (!unfit.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("slot ", slot.index(), ", GPU ", uuid, ": ", unfit));
-  }
-  gpus_->Begin(uuid);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  gpu_of_[start.id] = uuid;
-  return absl::OkStatus();
-}
-
-absl::Status WorkerSession::Confine(const RankTable::Actions::Start& start,
-                                    int threads, RankCommand* command) {
-  const v1::RankAssignment& rank = start.assignment;
-  if (options_.rank_user) {
-    command->user = options_.rank_user;
-    for (const std::string& folder :
-         folders_.OfRank(rank.job(), rank.epoch())) {
-      RETURN_IF_ERROR(MakeDirectories(folder));
-      RETURN_IF_ERROR(GiveTo(*options_.rank_user, folder));
-    }
-  }
-  if (options_.cgroups == nullptr) return absl::OkStatus();
-  RankCgroups::Limits limits;
-  limits.memory_bytes = rank.spec().resources().memory_bytes();
-  limits.processes = kMaxRankProcesses;
-  // And one for what is not computing.
-  limits.cores = threads + 1;
-  auto cgroup = options_.cgroups->Make(
-      absl::StrCat(options_.incarnation, "-", start.id), limits);
-  // A rank without is better than none.
-  LOG_IF(ERROR, !cgroup.ok()) << "rank without cgroup " << cgroup.status();
-  if (cgroup.ok()) command->cgroup = *std::move(cgroup);
-  return absl::OkStatus();
-}
-
-void WorkerSession::GiveGpuBack(RankProcesses::Id id) {
-  const auto found = gpu_of_.find(id);
-  if (found == gpu_of_.end()) return;
-  gpus_->End(found->second);
-  gpu_of_.erase(found);
-}
-
-absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
-  const v1::RankAssignment& rank = start.assignment;
-  v1::RankKey key;
-  key.set_job(rank.job());
-  key.set_epoch(rank.epoch());
-  key.set_rank(rank.rank());
-  const int threads = ThreadsPerRank(rank.spec(), options_.cores,
-                                     static_cast<int>(options_.slots.size()));
-  LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
-      << "no --address, so only ranks on this machine can join "
-      << Describe(key);
-  v1::Slot slot;
-  for (const v1::Slot& one : options_.slots) {
-    if (one.index() == rank.slot()) slot = one;
-  }
-  RETURN_IF_ERROR(options_.data_roots.Check(rank.spec()));
-  ASSIGN_OR_RETURN(const std::string task,
-                   folders_.WriteTask(rank, threads, options_.address,
-                                      slot.device() == v1::ResourceSpec::GPU
-                                          ? v1::ResourceSpec::GPU
-                                          : v1::ResourceSpec::CPU));
-  RankCommand command;
-  command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
-  command.environment = options_.environment;
-  for (const auto& [name, value] :
-       std::map<std::string, int>{{"RANK", rank.rank()},
-                                  {"WORLD_SIZE", rank.world_size()},
-                                  {"LOCAL_RANK", rank.local_rank()},
-                                  {"LOCAL_WORLD_SIZE", rank.local_world_size()},
-                                  {"OMP_NUM_THREADS", threads}}) {
-    command.environment.push_back(absl::StrCat(name, "=", value));
-  }
-  command.environment.push_back(
-      absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.epoch())));
-  command.log_path = folders_.Log(key);
-  RETURN_IF_ERROR(Confine(start, threads, &command));
-  RETURN_IF_ERROR(TakeGpu(start, slot, &command));
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    logs_.Begin(key, command.log_path);
-    table_.Launching(start.id);
-  }
-  const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!pid.ok()) {
-    GiveGpuBack(start.id);
-    logs_.End(key);
-    return pid.status();
-  }
-  LOG(INFO) << "rank started " << Describe(key) << " slot=" << rank.slot()
-            << " pid=" << *pid << " threads=" << threads;
-  // It may have ended already.
-  const std::vector<RankProcesses::Id> running = table_.Processes();
-  if (std::find(running.begin(), running.end(), start.id) != running.end()) {
-    pids_[start.id] = *pid;
-    const absl::Status recorded = records_.Add(*pid);
-    LOG_IF(ERROR, !recorded.ok()) << "record pid=" << *pid << " " << recorded;
-  }
-  return absl::OkStatus();
 }
 
 absl::Duration WorkerSession::GraceOf(RankProcesses::Id id) {
