@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "client/call_runner.h"
+#include "absl/time/clock.h"
+#include "client/service_calls.h"
 #include "comera/v1/access_service.grpc.pb.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
@@ -15,26 +16,11 @@ constexpr int kPageSize = 500;
 
 }  // namespace
 
-class AccessClient::Impl {
+class AccessClient::Impl : public ServiceCalls<v1::AccessService> {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel,
        const TrainingClient::Options& options)
-      : stub_(v1::AccessService::NewStub(channel)),
-        runner_(options, [channel] { return channel; }),
-        timeout_(options.timeout) {}
-
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(grpc::Status (v1::AccessService::Stub::*method)(
-                                    grpc::ClientContext*, const Request&,
-                                    Response*),
-                                const Request& request) {
-    Response response;
-    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
-      response.Clear();
-      return (stub_.get()->*method)(context, request, &response);
-    }));
-    return response;
-  }
+      : ServiceCalls(std::move(channel), options), timeout_(options.timeout) {}
 
   // A lost answer may have made a token: the user is to look, not the client.
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(
@@ -43,13 +29,11 @@ class AccessClient::Impl {
     context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
     v1::CreateTokenResponse response;
     RETURN_IF_ERROR(
-        FromGrpcStatus(stub_->CreateToken(&context, request, &response)));
+        FromGrpcStatus(stub().CreateToken(&context, request, &response)));
     return response;
   }
 
  private:
-  std::unique_ptr<v1::AccessService::Stub> stub_;
-  CallRunner runner_;
   const absl::Duration timeout_;
 };
 
@@ -96,10 +80,8 @@ absl::StatusOr<std::vector<v1::AuditEntry>> AccessClient::ListAuditEntries(
       }
       entries.push_back(std::move(entry));
     }
-    if (!page.next_page_token().empty() &&
-        page.next_page_token() == request.page_token()) {
-      return absl::InternalError("the server repeats a page token");
-    }
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return entries;

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/artifact_file.h"
 #include "client/blob_sender.h"
-#include "client/call_runner.h"
+#include "client/service_calls.h"
 #include "comera/v1/dataset_service.grpc.pb.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
@@ -18,44 +18,11 @@ constexpr int kPageSize = 500;
 // How often a dataset's blobs may vanish between upload and creation.
 constexpr int kMaxRounds = 3;
 
-// A page token that comes twice would never end.
-absl::Status CheckToken(const std::string& next, const std::string& asked) {
-  if (!next.empty() && next == asked) {
-    return absl::InternalError("the server repeats a page token");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-class DatasetClient::Impl {
+class DatasetClient::Impl : public ServiceCalls<v1::DatasetService> {
  public:
-  Impl(std::shared_ptr<grpc::Channel> channel,
-       const TrainingClient::Options& options)
-      : stub_(v1::DatasetService::NewStub(channel)),
-        runner_(options, [channel] { return channel; }) {}
-
-  // A unary call of `method`.
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(
-      grpc::Status (v1::DatasetService::Stub::*method)(grpc::ClientContext*,
-                                                       const Request&,
-                                                       Response*),
-      const Request& request) {
-    Response response;
-    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
-      response.Clear();
-      return (stub_.get()->*method)(context, request, &response);
-    }));
-    return response;
-  }
-
-  v1::DatasetService::Stub& stub() { return *stub_; }
-  CallRunner& runner() { return runner_; }
-
- private:
-  std::unique_ptr<v1::DatasetService::Stub> stub_;
-  CallRunner runner_;
+  using ServiceCalls::ServiceCalls;
 };
 
 DatasetClient::DatasetClient(std::shared_ptr<grpc::Channel> channel,
@@ -103,7 +70,8 @@ absl::StatusOr<std::vector<v1::Dataset>> DatasetClient::List(
     for (v1::Dataset& dataset : *page.mutable_datasets()) {
       datasets.push_back(std::move(dataset));
     }
-    RETURN_IF_ERROR(CheckToken(page.next_page_token(), request.page_token()));
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return datasets;
@@ -122,7 +90,8 @@ absl::StatusOr<std::vector<v1::DatasetFile>> DatasetClient::ListFiles(
     for (v1::DatasetFile& file : *page.mutable_files()) {
       files.push_back(std::move(file));
     }
-    RETURN_IF_ERROR(CheckToken(page.next_page_token(), request.page_token()));
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     // A version that becomes the newest meanwhile is another list.
     request.set_name(page.version());
     request.set_page_token(page.next_page_token());

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "client/call_runner.h"
+#include "client/service_calls.h"
 #include "comera/v1/model_service.grpc.pb.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
@@ -12,41 +12,11 @@ namespace {
 
 constexpr int kPageSize = 500;
 
-absl::Status CheckToken(const std::string& next, const std::string& asked) {
-  if (!next.empty() && next == asked) {
-    return absl::InternalError("the server repeats a page token");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-class ModelClient::Impl {
+class ModelClient::Impl : public ServiceCalls<v1::ModelService> {
  public:
-  Impl(std::shared_ptr<grpc::Channel> channel,
-       const TrainingClient::Options& options)
-      : stub_(v1::ModelService::NewStub(channel)),
-        runner_(options, [channel] { return channel; }) {}
-
-  // A unary call of `method`.
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(
-      grpc::Status (v1::ModelService::Stub::*method)(grpc::ClientContext*,
-                                                     const Request&, Response*),
-      const Request& request) {
-    Response response;
-    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
-      response.Clear();
-      return (stub_.get()->*method)(context, request, &response);
-    }));
-    return response;
-  }
-
-  CallRunner& runner() { return runner_; }
-
- private:
-  std::unique_ptr<v1::ModelService::Stub> stub_;
-  CallRunner runner_;
+  using ServiceCalls::ServiceCalls;
 };
 
 ModelClient::ModelClient(std::shared_ptr<grpc::Channel> channel,
@@ -71,7 +41,8 @@ absl::StatusOr<std::vector<v1::Model>> ModelClient::List(const Filter& filter,
       }
       models.push_back(std::move(model));
     }
-    RETURN_IF_ERROR(CheckToken(page.next_page_token(), request.page_token()));
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return models;
@@ -102,7 +73,8 @@ absl::StatusOr<std::vector<v1::Checkpoint>> ModelClient::ListCheckpoints(
     for (v1::Checkpoint& checkpoint : *page.mutable_checkpoints()) {
       checkpoints.push_back(std::move(checkpoint));
     }
-    RETURN_IF_ERROR(CheckToken(page.next_page_token(), request.page_token()));
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return checkpoints;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "client/call_runner.h"
+#include "client/service_calls.h"
 #include "comera/v1/sweep_service.grpc.pb.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
@@ -19,32 +19,9 @@ bool IsFinal(v1::Sweep::State state) {
 
 }  // namespace
 
-class SweepClient::Impl {
+class SweepClient::Impl : public ServiceCalls<v1::SweepService> {
  public:
-  Impl(std::shared_ptr<grpc::Channel> channel,
-       const TrainingClient::Options& options)
-      : stub_(v1::SweepService::NewStub(channel)),
-        runner_(options, [channel] { return channel; }) {}
-
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(
-      grpc::Status (v1::SweepService::Stub::*method)(grpc::ClientContext*,
-                                                     const Request&, Response*),
-      const Request& request) {
-    Response response;
-    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
-      response.Clear();
-      return (stub_.get()->*method)(context, request, &response);
-    }));
-    return response;
-  }
-
-  v1::SweepService::Stub& stub() { return *stub_; }
-  CallRunner& runner() { return runner_; }
-
- private:
-  std::unique_ptr<v1::SweepService::Stub> stub_;
-  CallRunner runner_;
+  using ServiceCalls::ServiceCalls;
 };
 
 SweepClient::SweepClient(std::shared_ptr<grpc::Channel> channel,
@@ -82,10 +59,8 @@ absl::StatusOr<std::vector<v1::Sweep>> SweepClient::List(int64_t limit) {
       }
       sweeps.push_back(std::move(sweep));
     }
-    if (!page.next_page_token().empty() &&
-        page.next_page_token() == request.page_token()) {
-      return absl::InternalError("the server repeats a page token");
-    }
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return sweeps;

@@ -5,12 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/artifact_file.h"
-#include "client/call_runner.h"
-#include "client/leader_stub.h"
-#include "comera/v1/backup_service.grpc.pb.h"
-#include "comera/v1/queue_service.grpc.pb.h"
-#include "comera/v1/training_service.grpc.pb.h"
+#include "client/training_client_impl.h"
 #include "common/coordinator_address.h"
 #include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
@@ -41,56 +36,6 @@ std::shared_ptr<grpc::Channel> NoChannel() {
 }
 
 }  // namespace
-
-class TrainingClient::Impl {
- public:
-  Impl(std::shared_ptr<grpc::Channel> channel, LeaderStub::Connect connect,
-       const Options& options)
-      : stub_(std::move(channel), std::move(connect)),
-        runner_(options, [this] { return stub_.Channel(); }) {}
-
-  // A unary call of `method`.
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(
-      grpc::Status (v1::TrainingService::Stub::*method)(grpc::ClientContext*,
-                                                        const Request&,
-                                                        Response*),
-      const Request& request) {
-    Response response;
-    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
-      response.Clear();
-      const grpc::Status status =
-          (stub_.Get().get()->*method)(context, request, &response);
-      stub_.Seen(status);
-      return status;
-    }));
-    return response;
-  }
-
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(
-      grpc::Status (v1::QueueService::Stub::*method)(grpc::ClientContext*,
-                                                     const Request&, Response*),
-      const Request& request) {
-    Response response;
-    RETURN_IF_ERROR(runner_.Unary([&](grpc::ClientContext* context) {
-      response.Clear();
-      const auto stub = v1::QueueService::NewStub(stub_.Channel());
-      const grpc::Status status =
-          (stub.get()->*method)(context, request, &response);
-      stub_.Seen(status);
-      return status;
-    }));
-    return response;
-  }
-
-  LeaderStub& stub() { return stub_; }
-  CallRunner& runner() { return runner_; }
-
- private:
-  LeaderStub stub_;
-  CallRunner runner_;
-};
 
 std::unique_ptr<TrainingClient> TrainingClient::Connect(
     const std::string& address, const Options& options) {
@@ -154,10 +99,8 @@ absl::StatusOr<std::vector<v1::Job>> TrainingClient::List(
       if (limit > 0 && static_cast<int64_t>(jobs.size()) == limit) return jobs;
       jobs.push_back(std::move(job));
     }
-    if (!page.next_page_token().empty() &&
-        page.next_page_token() == request.page_token()) {
-      return absl::InternalError("the server repeats a page token");
-    }
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return jobs;
@@ -225,10 +168,8 @@ absl::StatusOr<std::vector<v1::Queue>> TrainingClient::ListQueues() {
     for (v1::Queue& queue : *page.mutable_queues()) {
       queues.push_back(std::move(queue));
     }
-    if (!page.next_page_token().empty() &&
-        page.next_page_token() == request.page_token()) {
-      return absl::InternalError("the server repeats a page token");
-    }
+    RETURN_IF_ERROR(
+        CheckPageToken(page.next_page_token(), request.page_token()));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return queues;
@@ -271,156 +212,6 @@ absl::StatusOr<std::string> TrainingClient::ServerVersion() {
                    impl_->Call(&v1::TrainingService::Stub::GetServerInfo,
                                v1::GetServerInfoRequest()));
   return info.version();
-}
-
-absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
-                                              const WatchOptions& options,
-                                              const JobCallback& on_job,
-                                              const EventCallback& on_event) {
-  int64_t last = options.after_sequence;
-  bool final = false;
-  const auto handle = [&](const v1::WatchJobResponse& response) {
-    if (response.has_job()) {
-      final = final || IsFinal(response.job().state());
-      if (on_job) on_job(response.job());
-      return;
-    }
-    const v1::JobEvent& event = response.event();
-    // A notice of lost events has no number of its own.
-    const bool numbered = event.sequence() > 0;
-    if (numbered && event.sequence() <= last) return;
-    if (numbered) last = event.sequence();
-    if (event.has_state_change()) {
-      final = final || IsFinal(event.state_change().state());
-    }
-    if (on_event) on_event(event);
-  };
-  RETURN_IF_ERROR(impl_->runner().Stream(
-      options.deadline, [&](grpc::ClientContext* context) {
-        v1::WatchJobRequest request;
-        request.set_name(name);
-        request.set_after_sequence(last);
-        const auto stub = impl_->stub().Get();
-        auto reader = stub->WatchJob(context, request);
-        CallRunner::StreamEnd end;
-        v1::WatchJobResponse response;
-        while (reader->Read(&response)) {
-          end.progressed = true;
-          handle(response);
-        }
-        end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
-        // Only a stream that the server ended has told everything.
-        end.done = end.status.ok() && final;
-        return end;
-      }));
-  return Get(name);
-}
-
-absl::Status TrainingClient::ReadLog(
-    const std::string& name, const LogOptions& options,
-    const std::function<void(const std::string&)>& sink) {
-  v1::ReadLogRequest request;
-  request.set_name(name);
-  request.set_rank(options.rank);
-  request.set_epoch(options.epoch);
-  request.set_offset(options.offset);
-  request.set_follow(options.follow);
-  return impl_->runner().Stream(
-      absl::InfiniteFuture(), [&](grpc::ClientContext* context) {
-        const auto stub = impl_->stub().Get();
-        auto reader = stub->ReadLog(context, request);
-        CallRunner::StreamEnd end;
-        v1::ReadLogResponse response;
-        while (reader->Read(&response)) {
-          end.progressed = true;
-          // Not the log of a newer attempt from this one's offset.
-          if (response.epoch() > 0) request.set_epoch(response.epoch());
-          // What came before a disconnect is not told twice.
-          const int64_t known = request.offset() - response.offset();
-          const int64_t size = response.data().size();
-          if (known >= size) continue;
-          sink(known > 0 ? response.data().substr(known) : response.data());
-          request.set_offset(response.offset() + size);
-        }
-        end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
-        // A quiet log may live out a whole stream.
-        end.progressed |=
-            end.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-        end.done = end.status.ok();
-        return end;
-      });
-}
-
-absl::Status TrainingClient::DownloadArtifact(const std::string& artifact,
-                                              const v1::ArtifactFile& file,
-                                              const std::string& path) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ArtifactFileWriter> writer,
-                   ArtifactFileWriter::Create(path, file));
-  absl::Status write_status;
-  RETURN_IF_ERROR(impl_->runner().Stream(
-      absl::InfiniteFuture(), [&](grpc::ClientContext* context) {
-        v1::DownloadArtifactRequest request;
-        request.set_name(artifact);
-        request.set_path(file.path());
-        request.set_offset(writer->size());
-        const auto stub = impl_->stub().Get();
-        auto reader = stub->DownloadArtifact(context, request);
-        CallRunner::StreamEnd end;
-        v1::DownloadArtifactResponse response;
-        while (write_status.ok() && reader->Read(&response)) {
-          end.progressed = !response.data().empty();
-          write_status = writer->Append(response.offset(), response.data());
-        }
-        if (!write_status.ok()) {
-          context->TryCancel();
-          end.done = true;
-        }
-        end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
-        end.done |= end.status.ok();
-        return end;
-      }));
-  RETURN_IF_ERROR(write_status);
-  return writer->Finish();
-}
-
-absl::Status TrainingClient::CreateBackup(const std::string& path) {
-  absl::Status write_status;
-  RETURN_IF_ERROR(impl_->runner().Stream(
-      absl::InfiniteFuture(), [&](grpc::ClientContext* context) {
-        // Each try is a copy of its own moment.
-        std::unique_ptr<ArtifactFileWriter> writer;
-        const auto stub = v1::BackupService::NewStub(impl_->stub().Channel());
-        auto reader = stub->CreateBackup(context, v1::CreateBackupRequest());
-        CallRunner::StreamEnd end;
-        v1::CreateBackupResponse response;
-        while (write_status.ok() && reader->Read(&response)) {
-          if (writer != nullptr) {
-            write_status = writer->Append(writer->size(), response.data());
-            continue;
-          }
-          v1::ArtifactFile file;
-          file.set_path(path);
-          file.set_size_bytes(response.size_bytes());
-          file.set_sha256(response.sha256());
-          auto created = ArtifactFileWriter::Create(path, file);
-          write_status = created.status();
-          if (created.ok()) writer = *std::move(created);
-        }
-        if (!write_status.ok()) context->TryCancel();
-        end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
-        end.done = end.status.ok() || !write_status.ok();
-        if (end.status.ok() && write_status.ok()) {
-          write_status = writer == nullptr
-                             ? absl::DataLossError("the server sent nothing")
-                             : writer->Finish();
-        }
-        return end;
-      }));
-  return write_status;
 }
 
 void TrainingClient::Stop() { impl_->runner().Stop(); }

@@ -1,0 +1,75 @@
+// Unary calls of one service, repeated as CallRunner does.
+#ifndef COMERA_CLIENT_SERVICE_CALLS_H_
+#define COMERA_CLIENT_SERVICE_CALLS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/call_runner.h"
+#include "client/training_client.h"
+#include "common/status_macros.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::client {
+
+// For lists: a page token that comes twice would never end.
+inline absl::Status CheckPageToken(const std::string& next,
+                                   const std::string& asked) {
+  if (!next.empty() && next == asked) {
+    return absl::InternalError("the server repeats a page token");
+  }
+  return absl::OkStatus();
+}
+
+// The answer of `one_try`, a fresh response for each try so that nothing of a
+// broken one is left in it.
+template <typename Response, typename OneTry>
+absl::StatusOr<Response> CallUntilAnswered(CallRunner& runner,
+                                           const OneTry& one_try) {
+  Response response;
+  RETURN_IF_ERROR(runner.Unary([&](grpc::ClientContext* context) {
+    response.Clear();
+    return one_try(context, &response);
+  }));
+  return response;
+}
+
+// A stub of `Service` over one channel. Thread-safe.
+//
+//   ServiceCalls<v1::ModelService> calls(channel, options);
+//   calls.Call(&v1::ModelService::Stub::GetModel, request);
+template <typename Service>
+class ServiceCalls {
+ public:
+  using Stub = typename Service::Stub;
+
+  ServiceCalls(std::shared_ptr<grpc::Channel> channel,
+               const TrainingClient::Options& options)
+      : stub_(Service::NewStub(channel)),
+        runner_(options, [channel] { return channel; }) {}
+
+  // A unary call of `method`.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(
+      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                   Response*),
+      const Request& request) {
+    return CallUntilAnswered<Response>(
+        runner_, [&](grpc::ClientContext* context, Response* response) {
+          return (stub_.get()->*method)(context, request, response);
+        });
+  }
+
+  Stub& stub() { return *stub_; }
+  CallRunner& runner() { return runner_; }
+
+ private:
+  std::unique_ptr<Stub> stub_;
+  CallRunner runner_;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_SERVICE_CALLS_H_
