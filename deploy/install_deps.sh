@@ -30,7 +30,13 @@ packages=(
   libc6-dev libstdc++-12-dev linux-libc-dev python3
   # deploy/gpu_bundle.sh.
   xz-utils
+  # tests/deploy: scripts, packages, units, Kubernetes files, and a Slurm that
+  # its test starts by itself.
+  shellcheck dpkg-dev lintian systemd python3-jsonschema python3-yaml
+  slurmctld slurmd slurm-client munge
 )
+# kubectl, for its kustomize; other packages than Debian's have it too.
+command -v kubectl >/dev/null || packages+=(kubernetes-client)
 
 case "${1:-}" in
   "") ;;
@@ -64,6 +70,18 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "Installing: ${missing[*]}" >&2
+# None of these packages is to start its daemon here, now or at the next boot.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+fi
 "${as_root[@]}" apt-get update -q >&2
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
+for daemon in postgresql munge slurmctld slurmd; do
+  case " ${missing[*]} " in
+    *" $daemon "*) "${as_root[@]}" systemctl --quiet disable "$daemon" >&2 ;;
+  esac
+done
