@@ -28,6 +28,8 @@ packages=(
   postgresql
   # The quickstart trains on C/C++ headers and Python's standard library.
   libc6-dev libstdc++-12-dev linux-libc-dev python3
+  # docs/reference is generated from the protos.
+  python3-protobuf
   # deploy/gpu_bundle.sh.
   xz-utils
   # tests/deploy: scripts, packages, units, Kubernetes files, and a Slurm that
