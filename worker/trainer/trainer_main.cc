@@ -23,6 +23,9 @@
 #include "worker/trainer/failure.h"
 #include "worker/trainer/heartbeat.h"
 #include "worker/trainer/make_backend.h"
+#include "worker/trainer/predict/evaluate.h"
+#include "worker/trainer/predict/predictor.h"
+#include "worker/trainer/predict/serve.h"
 #include "worker/trainer/rank_main.h"
 #include "worker/trainer/stop_signals.h"
 #include "worker/trainer/task_file.h"
@@ -119,6 +122,49 @@ int Calibrate(const std::string& cache_dir, const BackendOptions& options) {
   return 1;
 }
 
+// Answers rows with the model in `directory` until its input ends.
+int ServeModel(const std::string& directory,
+               const Predictor::Options& options) {
+  signal(SIGPIPE, SIG_IGN);
+  const auto serve = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto predictor, Predictor::Open(directory, options));
+    return Serve(predictor.get(), STDIN_FILENO, STDOUT_FILENO);
+  };
+  absl::Status status;
+  try {
+    status = serve();
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
+// Prints how good the model in `directory` is on the validation set of the
+// task's job, as a line of JSON.
+int EvaluateModel(const std::string& directory, const std::string& task_file,
+                  const EvaluateOptions& options) {
+  const auto evaluate = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const TrainerTask task, ReadTaskFile(task_file));
+    EvaluateOptions own = options;
+    if (own.predict.cache_dir.empty()) own.predict.cache_dir = task.cache_dir();
+    ASSIGN_OR_RETURN(const v1::Evaluation evaluation,
+                     Evaluate(directory, task.spec(), own));
+    std::cout << PredictLine(evaluation) << std::flush;
+    return absl::OkStatus();
+  };
+  absl::Status status;
+  try {
+    status = evaluate();
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
 }  // namespace
 }  // namespace comera::trainer
 
@@ -126,8 +172,10 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Trains one rank of a job and tells its progress as JSON lines "
       "(comera.v1.TrainerEvent) on standard output."};
-  std::string task_file, cache_dir;
+  std::string task_file, cache_dir, model;
   bool describe = false, calibrate = false;
+  bool serve = false, evaluate = false;
+  comera::trainer::EvaluateOptions predict;
   int64_t vocabulary = 0;
   comera::trainer::BackendOptions machine;
   app.add_option(
@@ -142,16 +190,32 @@ int main(int argc, char** argv) {
                "Measure this machine for the planner, print JSON");
   app.add_option("--cache-dir", cache_dir,
                  "Where --calibrate keeps its numbers: cache_dir of the tasks");
+  app.add_flag("--serve", serve,
+               "Answer lines of comera.v1.PredictRequest (protobuf JSON) on "
+               "standard input with the model of --model, a line each");
+  app.add_option("--model", model,
+                 "Folder of an exported model, for --serve and --evaluate");
+  app.add_flag("--evaluate", evaluate,
+               "Tell how good the model of --model is on the validation set of "
+               "the task's job, as JSON; train nothing");
+  app.add_option("--samples", predict.samples,
+                 "Of the validation set, for --evaluate; default all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--batch", predict.predict.batch_size,
+                 "Rows that go through the model together, for --serve")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--threads", machine.threads,
-                 "Threads of a rank, for --calibrate; default all");
+                 "Threads of a rank, for --calibrate and --serve; default all");
   app.add_option("--device", machine.device,
-                 "What --calibrate measures: cpu or gpu; default cpu")
+                 "What --calibrate measures and --serve uses: cpu or gpu; "
+                 "default cpu")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, comera::v1::ResourceSpec::Device>{
               {"cpu", comera::v1::ResourceSpec::CPU},
               {"gpu", comera::v1::ResourceSpec::GPU}}));
   app.add_option("--precision", machine.precision,
-                 "Of a GPU's products, for --calibrate; default fp32")
+                 "Of a GPU's products, for --calibrate and --serve; default "
+                 "fp32")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, comera::v1::TrainingSpec::Precision>{
               {"fp32", comera::v1::TrainingSpec::FP32},
@@ -168,10 +232,21 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
   if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
+  predict.predict.backend = machine;
+  predict.predict.cache_dir = cache_dir;
+  if ((serve || evaluate) && model.empty()) {
+    std::cerr << "comera-trainer: --serve and --evaluate need --model"
+              << std::endl;
+    return 106;
+  }
+  if (serve) return comera::trainer::ServeModel(model, predict.predict);
   if (task_file.empty()) {
-    std::cerr << "comera-trainer: --task or --calibrate is required"
+    std::cerr << "comera-trainer: --task, --serve or --calibrate is required"
               << std::endl;
     return 106;  // CLI11's code for a required option
+  }
+  if (evaluate) {
+    return comera::trainer::EvaluateModel(model, task_file, predict);
   }
   if (describe) {
     return comera::trainer::PrintDescription(task_file, vocabulary);

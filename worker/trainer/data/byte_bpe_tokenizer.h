@@ -35,7 +35,10 @@ class ByteBpeTokenizer : public Tokenizer {
     return static_cast<int32_t>(vocabulary_.tokens.size());
   }
   bool has_segments() const override { return false; }
-  // vocab.json and merges.txt.
+  const std::string& Token(int32_t id) const override {
+    return vocabulary_.tokens[id];
+  }
+  // vocab.json, merges.txt, tokenizer_config.json.
   absl::Status Save(const std::string& directory) const override;
 
  private:

@@ -24,8 +24,13 @@ class CategoryDictionary {
   // many values, the most frequent ones keep a row of their own, in order of
   // frequency; the last quarter of the rows is shared by the others, by hash.
   std::vector<int32_t> RowsOfNumbers(int64_t max_rows) const;
+  // The values that have a row of their own, in the order of their rows.
+  std::vector<uint64_t> OwnValues(int64_t max_rows) const;
 
  private:
+  // Numbers of the most frequent values first, of equal ones the earlier.
+  std::vector<int32_t> ByFrequency() const;
+
   absl::flat_hash_map<uint64_t, int32_t> numbers_;
   std::vector<uint64_t> values_;  // by number
   std::vector<int32_t> counts_;

@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "common/status_macros.h"
 #include "worker/trainer/data/area_under_curve.h"
+#include "worker/trainer/data/category_tables.h"
+#include "worker/trainer/data/input_format.h"
 #include "worker/trainer/data/permutation.h"
 
 namespace comera::trainer {
@@ -67,8 +71,14 @@ absl::Status ClickData::ValidationBatch(int64_t first, int64_t count,
   return absl::OkStatus();
 }
 
-absl::Status ClickData::SaveTokenizer(const std::string&) const {
-  return absl::OkStatus();
+absl::Status ClickData::SaveTokenizer(const std::string& directory) const {
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  ASSIGN_OR_RETURN(const std::optional<CategoryTables> categories,
+                   source_->categories());
+  InputFormat format;
+  format.clicks = categories ? "criteo" : "rows";
+  if (categories) RETURN_IF_ERROR(categories->Save(directory));
+  return SaveInputFormat(format, directory);
 }
 
 std::optional<double> ClickData::ideal_auc(int64_t samples) const {

@@ -2,7 +2,10 @@
 #define COMERA_WORKER_TRAINER_DATA_CLICK_SOURCE_H_
 
 #include <cstdint>
+#include <optional>
 
+#include "absl/status/statusor.h"
+#include "worker/trainer/data/category_tables.h"
 #include "worker/trainer/data/click_shape.h"
 
 namespace comera::trainer {
@@ -23,6 +26,12 @@ class ClickSource {
   // categories[t * stride]; returns the label, 0 or 1. `row` is in range.
   virtual int32_t Read(Part part, int64_t row, float* dense,
                        int32_t* categories, int64_t stride) const = 0;
+
+  // Which rows the values of its categories have; nothing where they are rows
+  // themselves. InvalidArgument: they contradict each other.
+  virtual absl::StatusOr<std::optional<CategoryTables>> categories() const {
+    return std::optional<CategoryTables>();
+  }
 
   // Whether the log was made from known probabilities.
   virtual bool knows_truth() const { return false; }

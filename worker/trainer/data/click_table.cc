@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/status_macros.h"
 #include "worker/trainer/data/vector_bytes.h"
@@ -11,6 +12,7 @@ namespace comera::trainer {
 ClickTable::ClickTable(int64_t dense_features, int64_t tables) {
   shape_.dense_features = dense_features;
   shape_.table_rows.assign(tables, 0);
+  own_values_.resize(tables);
 }
 
 void ClickTable::Add(int32_t label, const float* dense,
@@ -57,6 +59,17 @@ void ClickTable::Serialize(std::string* bytes) const {
   AppendVector(dense_, bytes);
   AppendVector(categories_, bytes);
   AppendVector(labels_, bytes);
+  for (const std::vector<uint64_t>& values : own_values_) {
+    AppendVector(values, bytes);
+  }
+}
+
+absl::StatusOr<std::optional<CategoryTables>> ClickTable::categories() const {
+  std::vector<CategoryTables::Table> tables;
+  for (int64_t t = 0; t < shape_.tables(); ++t) {
+    tables.push_back({own_values_[t], shape_.table_rows[t]});
+  }
+  return CategoryTables::Create(std::move(tables));
 }
 
 absl::StatusOr<ClickTable> ClickTable::Parse(absl::string_view bytes) {
@@ -67,6 +80,9 @@ absl::StatusOr<ClickTable> ClickTable::Parse(absl::string_view bytes) {
   RETURN_IF_ERROR(TakeVector(&bytes, &table.dense_));
   RETURN_IF_ERROR(TakeVector(&bytes, &table.categories_));
   RETURN_IF_ERROR(TakeVector(&bytes, &table.labels_));
+  for (size_t t = 0; t < table.shape_.table_rows.size(); ++t) {
+    RETURN_IF_ERROR(TakeVector(&bytes, &table.own_values_.emplace_back()));
+  }
   if (numbers.size() != 3 || !bytes.empty()) {
     return absl::DataLossError("too short or too long");
   }

@@ -2,7 +2,9 @@
 #define COMERA_WORKER_TRAINER_DATA_CLICK_TABLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +31,11 @@ class ClickTable : public ClickSource {
   // row_of_number[number], or the number itself if that is empty.
   void SetTable(int64_t table, int64_t rows,
                 const std::vector<int32_t>& row_of_number);
+  // The values behind the first rows of that table, kept for who uses the
+  // model.
+  void SetOwnValues(int64_t table, std::vector<uint64_t> values) {
+    own_values_[table] = std::move(values);
+  }
   // `parts` equal parts: all but the last train, the second half of the last
   // validates. False: some part would be empty.
   bool Split(int64_t parts);
@@ -39,6 +46,8 @@ class ClickTable : public ClickSource {
   }
   int32_t Read(Part part, int64_t row, float* dense, int32_t* categories,
                int64_t stride) const override;
+
+  absl::StatusOr<std::optional<CategoryTables>> categories() const override;
 
   // Bytes for the cache, and back. DataLoss: not what Serialize wrote.
   void Serialize(std::string* bytes) const;
@@ -51,6 +60,7 @@ class ClickTable : public ClickSource {
   std::vector<float> dense_;         // (rows, dense features)
   std::vector<int32_t> categories_;  // (rows, tables)
   std::vector<uint8_t> labels_;
+  std::vector<std::vector<uint64_t>> own_values_;  // by table
   int64_t train_end_ = 0;
   int64_t validation_begin_ = 0;
 };

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "worker/trainer/data/input_format.h"
 
 namespace comera::trainer {
 
@@ -38,6 +39,9 @@ class Corpus {
 
   // Number of classes; 0 where texts have no label.
   virtual int32_t classes() const { return 0; }
+
+  // How its rows lie in its files.
+  virtual InputFormat format() const { return {}; }
 };
 
 }  // namespace comera::trainer

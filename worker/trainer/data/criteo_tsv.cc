@@ -1,7 +1,6 @@
 #include "worker/trainer/data/criteo_tsv.h"
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/category_dictionary.h"
+#include "worker/trainer/data/criteo_cells.h"
 #include "worker/trainer/data/line_reader.h"
 #include "worker/trainer/data/text.h"
 
@@ -21,7 +21,6 @@ constexpr size_t kMaxLineBytes = 4096;
 constexpr int64_t kMaxRows = int64_t{1} << 28;
 constexpr int64_t kMaxTableRows = int64_t{1} << 24;
 constexpr int64_t kMaxValues = int64_t{1} << 28;  // of one column, any limit
-constexpr size_t kMaxDigits = 15;
 constexpr int64_t kReportRows = 500000;
 
 using Cells = std::array<absl::string_view, kColumns>;
@@ -46,41 +45,6 @@ absl::Status SplitLine(const LineReader& reader, absl::string_view line,
   return reader.Error(absl::StrCat(
       columns, " columns, not ", kColumns, ": a label, ", kCriteoIntegers,
       " integers and ", kCriteoCategories, " categories, separated by tabs"));
-}
-
-// Up to 18 digits, perhaps after a minus sign; nothing is 0.
-bool ParseInteger(absl::string_view text, int64_t* value) {
-  *value = 0;
-  const bool negative = !text.empty() && text[0] == '-';
-  if (negative) text.remove_prefix(1);
-  if (text.size() > 18 || (negative && text.empty())) return false;
-  for (char c : text) {
-    if (c < '0' || c > '9') return false;
-    *value = 10 * *value + (c - '0');
-  }
-  if (negative) *value = -*value;
-  return true;
-}
-
-// Hexadecimal digits, packed with their number so that "0a" is not "a".
-bool ParseCategory(absl::string_view text, uint64_t* value) {
-  if (text.size() > kMaxDigits) return false;
-  *value = 0;
-  for (char c : text) {
-    int digit = 0;
-    if (c >= '0' && c <= '9') {
-      digit = c - '0';
-    } else if (c >= 'a' && c <= 'f') {
-      digit = c - 'a' + 10;
-    } else if (c >= 'A' && c <= 'F') {
-      digit = c - 'A' + 10;
-    } else {
-      return false;
-    }
-    *value = 16 * *value + static_cast<uint64_t>(digit);
-  }
-  *value |= static_cast<uint64_t>(text.size()) << 60;
-  return true;
 }
 
 // Reads files one after the other into one table.
@@ -119,6 +83,7 @@ class CriteoReader {
             " values, above ", kMaxTableRows, "; max_table_rows limits them"));
       }
       table_.SetTable(c, rows, dictionary.RowsOfNumbers(max_table_rows));
+      table_.SetOwnValues(c, dictionary.OwnValues(max_table_rows));
     }
     if (!table_.Split(parts)) {
       return absl::DataLossError(
@@ -138,22 +103,19 @@ class CriteoReader {
     std::array<float, kCriteoIntegers> dense;
     for (int i = 0; i < kCriteoIntegers; ++i) {
       int64_t value = 0;
-      if (!ParseInteger(cells[1 + i], &value)) {
+      if (!ParseCriteoInteger(cells[1 + i], &value)) {
         return CellError(reader, cells, 1 + i, "is no integer");
       }
-      dense[i] =
-          value <= 0
-              ? 0.0f
-              : static_cast<float>(std::log1p(static_cast<double>(value)));
+      dense[i] = CriteoNumber(static_cast<double>(value));
     }
     std::array<int32_t, kCriteoCategories> categories;
     for (int c = 0; c < kCriteoCategories; ++c) {
       const int column = 1 + kCriteoIntegers + c;
       uint64_t value = 0;
-      if (!ParseCategory(cells[column], &value)) {
-        return CellError(
-            reader, cells, column,
-            absl::StrCat("is not at most ", kMaxDigits, " hexadecimal digits"));
+      if (!ParseCriteoCategory(cells[column], &value)) {
+        return CellError(reader, cells, column,
+                         absl::StrCat("is not at most ", kCriteoDigits,
+                                      " hexadecimal digits"));
       }
       if (dictionaries_[c].size() == kMaxValues) {
         return absl::ResourceExhaustedError(

@@ -33,6 +33,31 @@ absl::StatusOr<size_t> Column(const char* field, int32_t column, size_t columns,
   return static_cast<size_t>(index);
 }
 
+struct Columns {
+  size_t sentence1, sentence2, label;
+};
+
+absl::StatusOr<Columns> FindColumns(const v1::GlueTsv& spec, size_t width,
+                                    const std::string& path) {
+  Columns columns;
+  ASSIGN_OR_RETURN(
+      columns.sentence1,
+      Column("sentence1_column",
+             spec.has_sentence1_column() ? spec.sentence1_column() : kSentence1,
+             width, path));
+  ASSIGN_OR_RETURN(
+      columns.sentence2,
+      Column("sentence2_column",
+             spec.has_sentence2_column() ? spec.sentence2_column() : kSentence2,
+             width, path));
+  ASSIGN_OR_RETURN(
+      columns.label,
+      Column("label_column",
+             spec.has_label_column() ? spec.label_column() : kLabel, width,
+             path));
+  return columns;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GlueTsvCorpus>> GlueTsvCorpus::Open(
@@ -53,6 +78,7 @@ absl::StatusOr<std::unique_ptr<GlueTsvCorpus>> GlueTsvCorpus::Open(
                   spec.has_sentence2_column(), spec.has_label_column(), "\n");
   RETURN_IF_ERROR(
       corpus->FindLabels(max_classes > 0 ? max_classes : kMaxClasses));
+  RETURN_IF_ERROR(corpus->ReadHeader());
   return corpus;
 }
 
@@ -90,6 +116,23 @@ absl::Status GlueTsvCorpus::FindLabels(int32_t max_classes) {
   return absl::OkStatus();
 }
 
+// The names of the columns, and the classes, for whoever uses the model.
+absl::Status GlueTsvCorpus::ReadHeader() {
+  ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> reader,
+                   LineReader::Open(spec_.train()));
+  absl::string_view line;
+  ASSIGN_OR_RETURN(const bool more, reader->Next(&line));
+  if (!more) return reader->Error("empty file, a header line is needed");
+  const std::vector<std::string> cells = absl::StrSplit(line, '\t');
+  ASSIGN_OR_RETURN(const Columns columns,
+                   FindColumns(spec_, cells.size(), spec_.train()));
+  format_.fields = {cells[columns.sentence1], cells[columns.sentence2]};
+  format_.label_field = cells[columns.label];
+  format_.labels.resize(classes_.size());
+  for (const auto& [label, index] : classes_) format_.labels[index] = label;
+  return absl::OkStatus();
+}
+
 absl::Status GlueTsvCorpus::ReadRows(
     const std::string& path,
     const std::function<absl::Status(const Row&)>& visit) const {
@@ -101,34 +144,20 @@ absl::Status GlueTsvCorpus::ReadRows(
   ASSIGN_OR_RETURN(bool more, reader->Next(&line));
   if (!more) return reader->Error("empty file, a header line is needed");
   std::vector<absl::string_view> cells = absl::StrSplit(line, '\t');
-  const size_t columns = cells.size();
-  ASSIGN_OR_RETURN(const size_t sentence1, Column("sentence1_column",
-                                                  spec_.has_sentence1_column()
-                                                      ? spec_.sentence1_column()
-                                                      : kSentence1,
-                                                  columns, path));
-  ASSIGN_OR_RETURN(const size_t sentence2, Column("sentence2_column",
-                                                  spec_.has_sentence2_column()
-                                                      ? spec_.sentence2_column()
-                                                      : kSentence2,
-                                                  columns, path));
-  ASSIGN_OR_RETURN(
-      const size_t label,
-      Column("label_column",
-             spec_.has_label_column() ? spec_.label_column() : kLabel, columns,
-             path));
+  const size_t width = cells.size();
+  ASSIGN_OR_RETURN(const Columns columns, FindColumns(spec_, width, path));
   while (true) {
     ASSIGN_OR_RETURN(more, reader->Next(&line));
     if (!more) return absl::OkStatus();
     cells = absl::StrSplit(line, '\t');
-    if (cells.size() != columns) {
+    if (cells.size() != width) {
       return reader->Error(
-          absl::StrCat(cells.size(), " columns, but the header has ", columns));
+          absl::StrCat(cells.size(), " columns, but the header has ", width));
     }
     Row row;
-    row.sentence1 = cells[sentence1];
-    row.sentence2 = cells[sentence2];
-    row.label = cells[label];
+    row.sentence1 = cells[columns.sentence1];
+    row.sentence2 = cells[columns.sentence2];
+    row.label = cells[columns.label];
     row.error = &error;
     RETURN_IF_ERROR(visit(row));
   }

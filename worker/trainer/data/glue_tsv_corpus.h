@@ -34,6 +34,7 @@ class GlueTsvCorpus : public Corpus {
   int32_t classes() const override {
     return static_cast<int32_t>(classes_.size());
   }
+  InputFormat format() const override { return format_; }
 
  private:
   struct Row {
@@ -49,9 +50,11 @@ class GlueTsvCorpus : public Corpus {
       const std::string& path,
       const std::function<absl::Status(const Row&)>& visit) const;
   absl::Status FindLabels(int32_t max_classes);
+  absl::Status ReadHeader();
 
   const v1::GlueTsv spec_;
   absl::flat_hash_map<std::string, int32_t> classes_;
+  InputFormat format_;
   std::string fingerprint_;
 };
 

@@ -76,6 +76,7 @@ absl::Status InMemoryData::ValidationBatch(int64_t first, int64_t count,
 
 absl::Status InMemoryData::SaveTokenizer(const std::string& directory) const {
   RETURN_IF_ERROR(MakeDirectories(directory));
+  RETURN_IF_ERROR(SaveInputFormat(options_.format, directory));
   return tokenizer_->Save(directory);
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/input_format.h"
 #include "worker/trainer/data/masking.h"
 #include "worker/trainer/data/sample_set.h"
 #include "worker/trainer/data/tokenizer.h"
@@ -29,6 +30,8 @@ class InMemoryData : public TrainingData {
     bool use_segments = false;
     // Classifier: number of classes.
     int32_t classes = 0;
+    // Exported beside the model.
+    InputFormat format;
   };
 
   // Both parts of `samples` hold at least one.

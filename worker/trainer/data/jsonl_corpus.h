@@ -27,6 +27,12 @@ class JsonlCorpus : public Corpus {
                     const std::function<absl::Status(const CorpusText&)>& visit)
       const override;
   const std::string& fingerprint() const override { return fingerprint_; }
+  InputFormat format() const override {
+    InputFormat format;
+    format.fields = fields_;
+    format.fields_joined = true;
+    return format;
+  }
 
  private:
   JsonlCorpus() = default;

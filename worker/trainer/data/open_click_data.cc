@@ -18,7 +18,7 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<ClickSource>> OpenCriteo(
     const v1::CriteoTsv& spec, const TrainingData::Options& options) {
-  std::string key = absl::StrCat("criteo tsv 1\n", spec.parts(), " ",
+  std::string key = absl::StrCat("criteo tsv 2\n", spec.parts(), " ",
                                  spec.max_table_rows(), "\n");
   for (const std::string& path : spec.files()) {
     ASSIGN_OR_RETURN(const std::string stamp, FileStamp(path));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/data/pair_tokens.h"
 
 namespace comera::trainer {
 namespace {
@@ -55,25 +56,10 @@ class SampleBuilder {
         !HasOrdinary(second_.begin(), second_.end())) {
       return absl::OkStatus();
     }
-    const bool double_sep = !tokenizer_.has_segments();
-    const size_t room = static_cast<size_t>(max_length_ - (double_sep ? 4 : 3));
-    while (first_.size() + second_.size() > room) {
-      // One token at a time from the longer side, of equal sides from the
-      // second, as in BERT's own code; the first cuts are taken together.
-      std::vector<int32_t>& longer =
-          first_.size() > second_.size() ? first_ : second_;
-      const size_t shorter = std::min(first_.size(), second_.size());
-      const size_t excess = first_.size() + second_.size() - room;
-      const size_t cut = std::clamp<size_t>(longer.size() - shorter, 1, excess);
-      longer.resize(longer.size() - cut);
-    }
-    sample_.assign(1, special_.cls);
-    sample_.insert(sample_.end(), first_.begin(), first_.end());
-    sample_.push_back(special_.sep);
-    const int32_t second_start = static_cast<int32_t>(sample_.size());
-    if (double_sep) sample_.push_back(special_.sep);
-    sample_.insert(sample_.end(), second_.begin(), second_.end());
-    sample_.push_back(special_.sep);
+    const bool segments = tokenizer_.has_segments();
+    CutPair(max_length_, segments, &first_, &second_);
+    const int32_t second_start =
+        JoinPair(special_, segments, first_, second_, &sample_);
     return set->Add(sample_, second_start, text.label);
   }
 

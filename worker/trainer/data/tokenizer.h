@@ -39,7 +39,11 @@ class Tokenizer {
   // <s> a </s></s> b </s>, one segment.
   virtual bool has_segments() const = 0;
 
-  // Writes the vocabulary's files into an existing folder.
+  // A token as the vocabulary's file has it; `id` in [0, vocabulary_size()).
+  virtual const std::string& Token(int32_t id) const = 0;
+
+  // Writes the vocabulary's files into an existing folder, and a
+  // tokenizer_config.json as the transformers library has it.
   virtual absl::Status Save(const std::string& directory) const = 0;
 };
 

@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
                    OpenCorpus(spec, options.on_activity));
   ASSIGN_OR_RETURN(InMemoryData::Options batch_options,
                    BatchOptions(spec, corpus->classes()));
+  batch_options.format = corpus->format();
   FileCache cache(options.cache_dir, options.on_activity);
   ASSIGN_OR_RETURN(OpenedTokenizer opened,
                    OpenTokenizer(spec.data().tokenizer(), *corpus, &cache,

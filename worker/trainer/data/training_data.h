@@ -70,8 +70,9 @@ class TrainingData {
   virtual absl::Status ValidationBatch(int64_t first, int64_t count,
                                        Batch* batch) const = 0;
 
-  // Writes the tokenizer's files (vocab.txt, or vocab.json and merges.txt) for
-  // export beside a model.
+  // Writes what is exported beside a model for those who use it: the
+  // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows are
+  // read (input_format.h).
   virtual absl::Status SaveTokenizer(const std::string& directory) const = 0;
 };
 

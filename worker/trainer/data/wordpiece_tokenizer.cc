@@ -133,8 +133,13 @@ void WordpieceTokenizer::Encode(absl::string_view text,
 }
 
 absl::Status WordpieceTokenizer::Save(const std::string& directory) const {
-  return WriteFileAtomically(directory + "/vocab.txt",
-                             absl::StrJoin(tokens_, "\n") + "\n");
+  RETURN_IF_ERROR(WriteFileAtomically(directory + "/vocab.txt",
+                                      absl::StrJoin(tokens_, "\n") + "\n"));
+  return WriteFileAtomically(
+      directory + "/tokenizer_config.json",
+      absl::StrCat("{\"tokenizer_class\": \"BertTokenizer\", "
+                   "\"do_lower_case\": ",
+                   lowercase_ ? "true" : "false", "}\n"));
 }
 
 }  // namespace comera::trainer

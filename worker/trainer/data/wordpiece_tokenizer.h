@@ -37,7 +37,8 @@ class WordpieceTokenizer : public Tokenizer {
     return static_cast<int32_t>(tokens_.size());
   }
   bool has_segments() const override { return true; }
-  // vocab.txt.
+  const std::string& Token(int32_t id) const override { return tokens_[id]; }
+  // vocab.txt, tokenizer_config.json.
   absl::Status Save(const std::string& directory) const override;
 
  private:

@@ -23,6 +23,7 @@ class CharacterTokenizer : public Tokenizer {
   const SpecialTokens& special_tokens() const override { return special_; }
   int32_t vocabulary_size() const override { return 128; }
   bool has_segments() const override { return segments_; }
+  const std::string& Token(int32_t) const override { return token_; }
   absl::Status Save(const std::string&) const override {
     return absl::OkStatus();
   }
@@ -30,6 +31,7 @@ class CharacterTokenizer : public Tokenizer {
  private:
   const bool segments_;
   const SpecialTokens special_ = {0, 1, 2, 4, 3};
+  const std::string token_;
 };
 
 // The same texts in both parts; a text with "|" is a pair of class 7.

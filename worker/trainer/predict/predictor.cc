@@ -1,0 +1,108 @@
+#include "worker/trainer/predict/predictor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/data/input_format.h"
+#include "worker/trainer/data/saved_tokenizer.h"
+#include "worker/trainer/model/export.h"
+#include "worker/trainer/predict/click_predictor.h"
+#include "worker/trainer/predict/predictor_parts.h"
+#include "worker/trainer/predict/text_predictor.h"
+
+namespace comera::trainer {
+namespace {
+
+const char* FamilyName(v1::ModelSpec::Family family) {
+  switch (family) {
+    case v1::ModelSpec::ENCODER_CLASSIFIER:
+      return "encoder_classifier";
+    case v1::ModelSpec::MASKED_LM:
+      return "masked_lm";
+    default:
+      return "dlrm";
+  }
+}
+
+v1::ServedModel Describe(const ModelConfig& config, const InputFormat& format) {
+  v1::ServedModel served;
+  served.set_family(FamilyName(config.family));
+  for (const std::string& label : format.labels) served.add_labels(label);
+  for (const std::string& field : format.fields) served.add_fields(field);
+  served.set_fields_joined(format.fields_joined);
+  served.set_label_field(format.label_field);
+  served.set_max_rows(kMaxPredictRows);
+  if (config.family == v1::ModelSpec::DLRM) {
+    served.set_classes(2);
+    served.set_numbers(static_cast<int32_t>(config.clicks.dense_features));
+    served.set_categories(static_cast<int32_t>(config.clicks.tables()));
+    served.set_criteo(format.clicks == "criteo");
+    return served;
+  }
+  served.set_max_length(static_cast<int32_t>(config.length));
+  if (config.family == v1::ModelSpec::ENCODER_CLASSIFIER) {
+    served.set_classes(static_cast<int32_t>(config.classes));
+  }
+  return served;
+}
+
+}  // namespace
+
+absl::StatusOr<PredictorParts> OpenModel(const std::string& directory,
+                                         const PredictOptions& options) {
+  ASSIGN_OR_RETURN(ImportedModel model, ImportModel(directory));
+  ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(directory));
+  const bool classifier =
+      model.config.family == v1::ModelSpec::ENCODER_CLASSIFIER;
+  if (classifier &&
+      static_cast<int64_t>(format.labels.size()) > model.config.classes) {
+    return absl::DataLossError(absl::StrCat(
+        directory, ": ", format.labels.size(), " labels for a model of ",
+        model.config.classes, " classes"));
+  }
+  PredictorParts parts;
+  parts.served = Describe(model.config, format);
+  ASSIGN_OR_RETURN(parts.backend, MakeBackend(options.backend));
+  std::string why;
+  model.config.room = false;
+  model.config.machine =
+      LoadCalibration(options.cache_dir, MachineOf(options.backend), &why);
+  ASSIGN_OR_RETURN(parts.scorer,
+                   Scorer::Create(model.config, model.parameters,
+                                  options.batch_size, parts.backend.get()));
+  parts.config = std::move(model.config);
+  return parts;
+}
+
+absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Open(
+    const std::string& directory, const Options& options) {
+  ASSIGN_OR_RETURN(PredictorParts parts, OpenModel(directory, options));
+  if (parts.config.family == v1::ModelSpec::DLRM) {
+    return ClickPredictor::Create(directory, std::move(parts));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
+                   LoadSavedTokenizer(directory));
+  return TextPredictor::Create(std::move(parts), std::move(tokenizer));
+}
+
+absl::StatusOr<v1::PredictResponse> Predictor::Predict(
+    const v1::PredictRequest& request) {
+  if (request.rows_size() > kMaxPredictRows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rows: ", request.rows_size(), ", more than ", kMaxPredictRows));
+  }
+  if (request.top_k() < 0 || request.top_k() > kMaxTopK) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("top_k: ", request.top_k(), " is not in 0 to ", kMaxTopK));
+  }
+  if (request.pseudo_loss() && served_.family() != "masked_lm") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pseudo_loss: for masked_lm, not ", served_.family()));
+  }
+  v1::PredictResponse response;
+  RETURN_IF_ERROR(Answer(request, &response));
+  return response;
+}
+
+}  // namespace comera::trainer

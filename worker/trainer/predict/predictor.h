@@ -1,0 +1,63 @@
+#ifndef COMERA_WORKER_TRAINER_PREDICT_PREDICTOR_H_
+#define COMERA_WORKER_TRAINER_PREDICT_PREDICTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/predict_service.pb.h"
+#include "worker/trainer/make_backend.h"
+
+namespace comera::trainer {
+
+// Rows of one request at most.
+inline constexpr int kMaxPredictRows = 1024;
+inline constexpr int kMaxTopK = 100;
+
+struct PredictOptions {
+  BackendOptions backend;
+  // Where measured numbers of this machine are kept; empty: nowhere.
+  std::string cache_dir;
+  // Rows that go through the model together.
+  int64_t batch_size = 32;
+};
+
+// An exported model that answers rows of raw data.
+//
+//   ASSIGN_OR_RETURN(auto predictor, Predictor::Open(directory, options));
+//   ASSIGN_OR_RETURN(v1::PredictResponse response,
+//                    predictor->Predict(request));
+//
+// Not thread-safe.
+class Predictor {
+ public:
+  using Options = PredictOptions;
+
+  // Reads what training exported: the model, its tokenizer, how rows are read.
+  // NotFound: a file is missing; DataLoss: files are malformed or belong to
+  // different models; FailedPrecondition: no such device; ResourceExhausted:
+  // does not fit.
+  static absl::StatusOr<std::unique_ptr<Predictor>> Open(
+      const std::string& directory, const Options& options);
+  virtual ~Predictor() = default;
+
+  const v1::ServedModel& served() const { return served_; }
+
+  // Everything that is wrong with a row is told in its prediction.
+  // InvalidArgument: the request.
+  absl::StatusOr<v1::PredictResponse> Predict(
+      const v1::PredictRequest& request);
+
+ protected:
+  // Fills in as many predictions as there are rows.
+  virtual absl::Status Answer(const v1::PredictRequest& request,
+                              v1::PredictResponse* response) = 0;
+
+  v1::ServedModel served_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_PREDICT_PREDICTOR_H_

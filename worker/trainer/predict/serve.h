@@ -1,0 +1,33 @@
+#ifndef COMERA_WORKER_TRAINER_PREDICT_SERVE_H_
+#define COMERA_WORKER_TRAINER_PREDICT_SERVE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/predict_service.pb.h"
+#include "worker/trainer/predict/predictor.h"
+
+namespace comera::trainer {
+
+// Of one request as a line.
+inline constexpr size_t kMaxRequestLine = size_t{32} << 20;
+
+// A request from one line of protobuf JSON. InvalidArgument: malformed, or
+// nested deeper than requests are.
+absl::StatusOr<v1::PredictRequest> ParsePredictRequest(const std::string& line);
+
+// The answer as a line, with its end.
+std::string PredictLine(const google::protobuf::Message& message);
+
+// Answers requests: writes a line with the ServedModel, then, for each line
+// with a PredictRequest that it reads, one with its PredictResponse. Ends at
+// the end of its input, or when nobody reads any more. ResourceExhausted: a
+// line above kMaxRequestLine; Unavailable: a stream is broken; errors of the
+// engine.
+absl::Status Serve(Predictor* predictor, int input, int output);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_PREDICT_SERVE_H_
