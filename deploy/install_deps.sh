@@ -30,6 +30,8 @@ packages=(
   libc6-dev libstdc++-12-dev linux-libc-dev python3
   # docs/reference is generated from the protos.
   python3-protobuf
+  # The dashboard's tests.
+  chromium
   # deploy/gpu_bundle.sh.
   xz-utils
   # tests/deploy: scripts, packages, units, Kubernetes files, and a Slurm that
@@ -49,6 +51,9 @@ case "${1:-}" in
     exit 2
     ;;
 esac
+
+# The dashboard is built with npm, of whatever Node there is.
+command -v npm >/dev/null || packages+=(nodejs npm)
 
 missing=()
 for package in "${packages[@]}"; do
