@@ -323,14 +323,6 @@ void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {
   done(*job);
 }
 
-void CoordinatorHost::ListJobs(v1::ListJobsRequest request,
-                               JobDirectory::Filter visible,
-                               Callback<v1::ListJobsResponse> done) {
-  loop_->Post(
-      [this, request = std::move(request), visible = std::move(visible),
-       done = std::move(done)] { done(directory_.List(request, visible)); });
-}
-
 void CoordinatorHost::ListWorkers(Callback<v1::ListWorkersResponse> done) {
   loop_->Post([this, done = std::move(done)] {
     // Workers speak to the leader alone.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,9 +89,17 @@ class CoordinatorHost {
                  int64_t max_queued = 0);
   // Calls back at once, on the calling thread.
   void GetJob(std::string name, Callback<v1::Job> done);
-  // Only jobs that are `visible`.
-  void ListJobs(v1::ListJobsRequest request, JobDirectory::Filter visible,
-                Callback<v1::ListJobsResponse> done);
+  // The same, with what the directory knows of it; nothing if there is no such
+  // job.
+  std::optional<JobDirectory::Entry> FindJob(const std::string& name) const {
+    return directory_.GetEntry(name);
+  }
+  // JobDirectory::List, on the calling thread: some milliseconds of work.
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(
+      const v1::ListJobsRequest& request,
+      const JobDirectory::QueueFilter& visible) const {
+    return directory_.List(request, visible);
+  }
   void CancelJob(std::string name, std::string reason, Callback<v1::Job> done,
                  JobAudit audit = nullptr);
   void ListWorkers(Callback<v1::ListWorkersResponse> done);

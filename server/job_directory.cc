@@ -1,54 +1,36 @@
 #include "server/job_directory.h"
 
 #include <limits>
-#include <set>
 #include <utility>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "common/status_macros.h"
+#include "server/job_filter.h"
+#include "server/job_view.h"
 
 namespace comera::server {
 namespace {
 
-constexpr int32_t kDefaultPage = 50;
-constexpr int32_t kMaxPage = 1000;
 // Pages stay below the 4 MiB that gRPC clients take by default.
 constexpr size_t kMaxPageBytes = 2 << 20;
-
-std::string Token(int64_t before_serial, uint64_t states) {
-  return absl::WebSafeBase64Escape(
-      absl::StrCat("1:", before_serial, ":", states));
-}
-
-absl::StatusOr<int64_t> ParseToken(const std::string& token, uint64_t states) {
-  std::string text;
-  int64_t serial = 0;
-  uint64_t token_states = 0;
-  const bool decoded =
-      token.size() < 200 && absl::WebSafeBase64Unescape(token, &text);
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
-  if (!decoded || parts.size() != 3 || parts[0] != "1" ||
-      !absl::SimpleAtoi(parts[1], &serial) || serial < 1 ||
-      !absl::SimpleAtoi(parts[2], &token_states)) {
-    return absl::InvalidArgumentError("page_token: not one of this server's");
-  }
-  if (token_states != states) {
-    return absl::InvalidArgumentError(
-        "page_token: belongs to a list with other states");
-  }
-  return serial;
-}
+// Jobs looked at while the mutex is held: the loop waits no longer than for
+// some tens of microseconds.
+constexpr int kScan = 500;
 
 }  // namespace
 
 void JobDirectory::Put(int64_t serial, int64_t last_sequence, v1::Job job) {
-  by_serial_[serial] = job.name();
   auto shown = std::make_shared<const v1::Job>(std::move(job));
+  const bool known = Find(shown->name()) != nullptr;
+  auto text =
+      known ? nullptr : std::make_shared<const std::string>(SearchText(*shown));
   std::lock_guard<std::mutex> lock(mutex_);
   Entry& entry = entries_[shown->name()];
-  if (entry.job != nullptr) Count(*entry.job, -1);
+  if (known) {
+    Count(*entry.job, -1);
+  } else {
+    entry.text = std::move(text);
+  }
+  by_serial_[serial] = &entry;
   Count(*shown, 1);
   entry.serial = serial;
   entry.last_sequence = last_sequence;
@@ -59,8 +41,8 @@ void JobDirectory::Put(int64_t serial, int64_t last_sequence, v1::Job job) {
 void JobDirectory::Remove(const std::string& name) {
   auto it = entries_.find(name);
   if (it == entries_.end()) return;
-  by_serial_.erase(it->second.serial);
   std::lock_guard<std::mutex> lock(mutex_);
+  by_serial_.erase(it->second.serial);
   entries_.erase(it);
 }
 
@@ -100,52 +82,65 @@ std::shared_ptr<const v1::Job> JobDirectory::Get(
   return entry != nullptr ? entry->job : nullptr;
 }
 
+std::optional<JobDirectory::Entry> JobDirectory::GetEntry(
+    const std::string& name) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Entry* entry = Find(name);
+  if (entry == nullptr) return std::nullopt;
+  return *entry;
+}
+
 void JobDirectory::ForEachNewest(
     int64_t serial, const std::function<bool(const Entry&)>& visit) const {
   auto it = by_serial_.upper_bound(serial);
   while (it != by_serial_.begin()) {
-    if (!visit(*Find((--it)->second))) return;
+    if (!visit(*(--it)->second)) return;
   }
 }
 
 absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(
-    const v1::ListJobsRequest& request, const Filter& visible) const {
-  if (request.page_size() < 0 || request.page_size() > kMaxPage) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("page_size: must be 0 to ", kMaxPage));
-  }
-  const int32_t size =
-      request.page_size() == 0 ? kDefaultPage : request.page_size();
-  uint64_t states = 0;
-  for (int state : request.states()) {
-    if (!v1::JobState_IsValid(state) || state == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("states: unknown state ", state));
+    const v1::ListJobsRequest& request, const QueueFilter& visible) const {
+  ASSIGN_OR_RETURN(JobFilter filter, JobFilter::Create(request, visible));
+  ASSIGN_OR_RETURN(const int64_t before, filter.ParseToken());
+  std::vector<std::pair<int64_t, std::shared_ptr<const v1::Job>>> page;
+  bool more = false;
+  int32_t total = 0;
+  // All of them, for their number.
+  int64_t next = std::numeric_limits<int64_t>::max();
+  while (next > 0) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto it = by_serial_.lower_bound(next);
+    next = 0;
+    for (int i = 0; i < kScan && it != by_serial_.begin(); ++i) {
+      --it;
+      next = it->first;
+      const Entry& entry = *it->second;
+      if (!filter.Matches(*entry.job, *entry.text)) continue;
+      ++total;
+      if (it->first >= before) continue;
+      if (static_cast<int32_t>(page.size()) < filter.page_size()) {
+        page.emplace_back(it->first, entry.job);
+      } else {
+        more = true;
+      }
     }
-    states |= uint64_t{1} << state;
-  }
-  int64_t before = std::numeric_limits<int64_t>::max();
-  if (!request.page_token().empty()) {
-    absl::StatusOr<int64_t> serial = ParseToken(request.page_token(), states);
-    if (!serial.ok()) return serial.status();
-    before = *serial;
   }
   v1::ListJobsResponse response;
-  auto it = by_serial_.lower_bound(before);
-  int64_t last = 0;
+  response.set_total_size(total);
   size_t bytes = 0;
-  while (it != by_serial_.begin()) {
-    --it;
-    const v1::Job& job = *Find(it->second)->job;
-    if (states != 0 && (states >> job.state() & 1) == 0) continue;
-    if (!visible(job)) continue;
-    if (response.jobs_size() == size || bytes > kMaxPageBytes) {
-      response.set_next_page_token(Token(last, states));
+  for (size_t i = 0; i < page.size(); ++i) {
+    v1::Job* job = response.add_jobs();
+    if (request.view() == v1::JOB_VIEW_BASIC) {
+      ViewBasic(*page[i].second, job);
+    } else {
+      *job = *page[i].second;
+    }
+    bytes += job->ByteSizeLong();
+    const bool last = i + 1 == page.size();
+    if (last ? more : bytes > kMaxPageBytes) {
+      response.set_next_page_token(filter.Token(page[i].first));
       break;
     }
-    last = it->first;
-    bytes += job.ByteSizeLong();
-    *response.add_jobs() = job;
   }
   return response;
 }

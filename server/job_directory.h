@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@
 namespace comera::server {
 
 // The jobs as the store has them: all that clients are shown. Never ahead of
-// the disk. The event loop owns it and alone changes it; Get() may be called
-// from any thread, so that those who ask for a job's state wait for nobody.
+// the disk. The event loop owns it and alone changes it; Get(), GetEntry() and
+// List() may be called from any thread, so that those who ask for jobs wait for
+// nobody.
 class JobDirectory {
  public:
   struct Entry {
@@ -24,6 +26,9 @@ class JobDirectory {
     // Of the newest event that is stored.
     int64_t last_sequence = 0;
     std::shared_ptr<const v1::Job> job;
+    // What a search looks through, in lower case; of the job's fields that
+    // never change.
+    std::shared_ptr<const std::string> text;
   };
 
   void Put(int64_t serial, int64_t last_sequence, v1::Job job);
@@ -38,30 +43,36 @@ class JobDirectory {
   const Entry* Find(const std::string& name) const;
   // Null if unknown. On any thread.
   std::shared_ptr<const v1::Job> Get(const std::string& name) const;
+  // Nothing if unknown. On any thread.
+  std::optional<Entry> GetEntry(const std::string& name) const;
 
   void ForEach(const std::function<void(const v1::Job&)>& visit) const;
   // Newest first, from the job of this serial on, until `visit` says false.
   void ForEachNewest(int64_t serial,
                      const std::function<bool(const Entry&)>& visit) const;
 
-  // Whether the asker may see the job.
+  // Whether the asker may see the job; the jobs of this queue.
   using Filter = std::function<bool(const v1::Job&)>;
+  using QueueFilter = std::function<bool(const std::string& queue)>;
 
   // Newest first, without those that are not `visible`; a page may hold fewer
-  // jobs than asked for when they are large. InvalidArgument: page_size,
-  // page_token or states; a token belongs to the states that it was made with.
+  // jobs than asked for when they are large. InvalidArgument: a field of the
+  // request; a token belongs to the filter that it was made with. On any
+  // thread; jobs that change meanwhile may be counted as they were.
   absl::StatusOr<v1::ListJobsResponse> List(const v1::ListJobsRequest& request,
-                                            const Filter& visible) const;
+                                            const QueueFilter& visible) const;
 
  private:
   // `by`: 1 for a job that is now shown, -1 for one that no longer is.
   void Count(const v1::Job& job, int by);
 
-  // Held by who changes entries_, and by Get().
+  // Held by who changes entries_ or by_serial_, and by who reads them on
+  // another thread than the loop.
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, int64_t> queued_;
-  std::map<int64_t, std::string> by_serial_;
+  // Into entries_.
+  std::map<int64_t, const Entry*> by_serial_;
 };
 
 }  // namespace comera::server

@@ -1,9 +1,12 @@
 #include "server/training_service.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "proto/job_defaults.h"
@@ -56,6 +59,14 @@ absl::Status CheckCreate(const v1::CreateJobRequest& request) {
 }
 
 }  // namespace
+
+TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access)
+    : host_(host),
+      access_(access),
+      series_(SeriesReader::Options(),
+              [host](std::function<void(JobStore*)> read) {
+                host->Read(std::move(read));
+              }) {}
 
 grpc::ServerUnaryReactor* TrainingService::CreateJob(
     grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
@@ -131,12 +142,33 @@ grpc::ServerUnaryReactor* TrainingService::ListJobs(
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto caller = Admit(access_, *context, reactor);
   if (caller == nullptr) return reactor;
-  host_->ListJobs(
-      *request,
-      [caller](const v1::Job& job) {
-        return caller->Check(Permission::kView, job.spec().queue()).ok();
-      },
-      Finisher(reactor, response));
+  lists_.Post([=] {
+    Finisher(reactor, response)(
+        host_->ListJobs(*request, [&caller](const std::string& queue) {
+          return caller->Check(Permission::kView, queue).ok();
+        }));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TrainingService::ReadSeries(
+    grpc::CallbackServerContext* context, const v1::ReadSeriesRequest* request,
+    v1::JobSeries* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto caller = Admit(access_, *context, reactor);
+  if (caller == nullptr) return reactor;
+  absl::Status status = CheckName(request->name());
+  if (status.ok()) status = CheckSeriesRequest(*request);
+  if (!status.ok()) return Refuse(reactor, status);
+  const std::optional<JobDirectory::Entry> entry =
+      host_->FindJob(request->name());
+  if (!entry) {
+    return Refuse(
+        reactor, absl::NotFoundError(absl::StrCat("no job ", request->name())));
+  }
+  status = caller->Check(Permission::kView, entry->job->spec().queue());
+  if (!status.ok()) return Refuse(reactor, status);
+  series_.Read(*request, entry->last_sequence, Finisher(reactor, response));
   return reactor;
 }
 

@@ -8,6 +8,8 @@
 #include "comera/v1/training_service.grpc.pb.h"
 #include "server/access.h"
 #include "server/coordinator_host.h"
+#include "server/event_loop.h"
+#include "server/series_reader.h"
 
 namespace comera::server {
 
@@ -16,8 +18,7 @@ namespace comera::server {
 class TrainingService : public v1::TrainingService::CallbackService {
  public:
   // Both must outlive the server.
-  TrainingService(CoordinatorHost* host, AccessControl* access)
-      : host_(host), access_(access) {}
+  TrainingService(CoordinatorHost* host, AccessControl* access);
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
                                       const v1::CreateJobRequest* request,
@@ -52,6 +53,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
       grpc::CallbackServerContext* context,
       const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* ReadSeries(grpc::CallbackServerContext* context,
+                                       const v1::ReadSeriesRequest* request,
+                                       v1::JobSeries* response) override;
   grpc::ServerWriteReactor<v1::ReadLogResponse>* ReadLog(
       grpc::CallbackServerContext* context,
       const v1::ReadLogRequest* request) override;
@@ -79,6 +83,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
 
   CoordinatorHost* const host_;
   AccessControl* const access_;
+  SeriesReader series_;
+  // For lists, which take some milliseconds each.
+  EventLoop lists_;
 };
 
 }  // namespace comera::server

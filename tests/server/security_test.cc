@@ -90,6 +90,15 @@ class SecurityTest : public ServerFixture {
     return training_->GetJob(As(secret).get(), request, &job).error_code();
   }
 
+  Code SeriesAs(const std::string& secret, const std::string& name) {
+    v1::ReadSeriesRequest request;
+    request.set_name(name);
+    request.set_max_points(10);
+    v1::JobSeries series;
+    return training_->ReadSeries(As(secret).get(), request, &series)
+        .error_code();
+  }
+
   size_t CountAs(const std::string& secret) {
     v1::ListJobsResponse response;
     EXPECT_TRUE(training_->ListJobs(As(secret).get(), {}, &response).ok());
@@ -187,6 +196,10 @@ TEST_F(SecurityTest, RolesHoldPerQueue) {
   EXPECT_EQ(GetAs(bob, slow), Code::PERMISSION_DENIED);
   EXPECT_EQ(GetAs(bob, fast), Code::OK);
   EXPECT_EQ(GetAs(eve, slow), Code::OK);
+  EXPECT_EQ(SeriesAs(bob, slow), Code::PERMISSION_DENIED);
+  EXPECT_EQ(SeriesAs(bob, fast), Code::OK);
+  EXPECT_EQ(SeriesAs(eve, slow), Code::OK);
+  EXPECT_EQ(SeriesAs("", slow), Code::UNAUTHENTICATED);
   EXPECT_EQ(CountAs(bob), 2u);
   EXPECT_EQ(CountAs(eve), 3u);
 

@@ -229,6 +229,48 @@ TEST_F(TrainingServiceTest, WatchFollowsResumesAndEnds) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(TrainingServiceTest, SeriesAreReadWhereAWatchGoesOn) {
+  const std::string name = Create(TestSpec(2)).name();
+  RunAll(w1_);
+  w1_.reports = {Report(name, 1), Report(name, 2)};
+  Sync(w1_);
+  w1_.reports.clear();
+  v1::ReadSeriesRequest request;
+  request.set_name(name);
+  request.set_max_points(100);
+  request.add_metrics("smoothed_loss");
+  v1::JobSeries series;
+  ASSERT_TRUE(training_->ReadSeries(Context().get(), request, &series).ok());
+  ASSERT_THAT(series.series(), SizeIs(1));
+  EXPECT_THAT(series.series(0).steps(), ElementsAre(10, 20));
+  EXPECT_THAT(series.series(0).values(), ElementsAre(4.5, 4.5));
+  End(w1_);
+  // What comes after is the watch's, also of a job that has ended, also after
+  // a restart.
+  RestartServer();
+  grpc::Status status;
+  EXPECT_THAT(Kinds(Watch(name, series.last_sequence(), &status)),
+              ElementsAre("job", "SUCCEEDED"));
+  request.set_after_sequence(series.last_sequence() - 1);
+  ASSERT_TRUE(training_->ReadSeries(Context().get(), request, &series).ok());
+  EXPECT_THAT(series.series(0).steps(), ElementsAre(20));
+
+  request.set_max_points(0);
+  EXPECT_THAT(BadFields(Call(&v1::TrainingService::Stub::ReadSeries, request)),
+              ElementsAre("max_points"));
+  request.set_max_points(1);
+  request.add_metrics("nothing");
+  EXPECT_THAT(BadFields(Call(&v1::TrainingService::Stub::ReadSeries, request)),
+              ElementsAre("metrics[1]"));
+  request.clear_metrics();
+  request.set_name("nonsense");
+  EXPECT_THAT(BadFields(Call(&v1::TrainingService::Stub::ReadSeries, request)),
+              ElementsAre("name"));
+  request.set_name("jobs/none");
+  EXPECT_EQ(Call(&v1::TrainingService::Stub::ReadSeries, request).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(TrainingServiceTest, WatcherThatHangsUpIsForgotten) {
   const std::string name = Create(TestSpec(2)).name();
   auto context = Context();
