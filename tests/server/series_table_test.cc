@@ -142,7 +142,8 @@ TEST(SeriesTable, FieldsAreColumns) {
   EXPECT_EQ(table.rows(), 2u);
 
   std::map<std::string, v1::MetricSeries> all;
-  for (const v1::MetricSeries& one : table.Read(Request(100)).series()) {
+  const v1::JobSeries read = table.Read(Request(100));
+  for (const v1::MetricSeries& one : read.series()) {
     all[one.metric()] = one;
   }
   // Neither what was never set, nor the step, which is the other axis.
