@@ -89,6 +89,7 @@ fi
   apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
 for daemon in postgresql munge slurmctld slurmd; do
   case " ${missing[*]} " in
-    *" $daemon "*) "${as_root[@]}" systemctl --quiet disable "$daemon" >&2 ;;
+    *" $daemon "*) "${as_root[@]}" systemctl --quiet disable "$daemon" >&2 ||
+      true ;;
   esac
 done

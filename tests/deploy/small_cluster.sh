@@ -6,11 +6,10 @@ test_root=$PWD  # where Bazel starts tests
 
 # Waits for a condition, for N seconds at most: wait_for N COMMAND...
 wait_for() {
-  local tenths=$(($1 * 10))
+  local end=$((SECONDS + $1))
   shift
   until "$@" >/dev/null 2>&1; do
-    tenths=$((tenths - 1))
-    [ "$tenths" -gt 0 ] || return 1
+    [ "$SECONDS" -le "$end" ] || return 1
     sleep 0.1
   done
 }
