@@ -1,5 +1,7 @@
 #include "client/training_client.h"
 
+#include <algorithm>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -87,23 +89,36 @@ absl::StatusOr<v1::Job> TrainingClient::Get(const std::string& name) {
 
 absl::StatusOr<std::vector<v1::Job>> TrainingClient::List(
     const std::vector<v1::JobState>& states, int64_t limit) {
-  std::vector<v1::Job> jobs;
-  v1::ListJobsRequest request;
-  request.set_page_size(kPageSize);
-  for (v1::JobState state : states) request.add_states(state);
+  v1::ListJobsRequest filter;
+  for (v1::JobState state : states) filter.add_states(state);
+  ASSIGN_OR_RETURN(v1::ListJobsResponse list,
+                   ListMatching(std::move(filter), limit));
+  return std::vector<v1::Job>(
+      std::make_move_iterator(list.mutable_jobs()->begin()),
+      std::make_move_iterator(list.mutable_jobs()->end()));
+}
+
+absl::StatusOr<v1::ListJobsResponse> TrainingClient::ListMatching(
+    v1::ListJobsRequest filter, int64_t limit) {
+  v1::ListJobsResponse all;
+  filter.clear_page_token();
   do {
-    ASSIGN_OR_RETURN(
-        v1::ListJobsResponse page,
-        impl_->Call(&v1::TrainingService::Stub::ListJobs, request));
+    const int64_t missing = limit > 0 ? limit - all.jobs_size() : kPageSize;
+    filter.set_page_size(
+        static_cast<int32_t>(std::min<int64_t>(missing, kPageSize)));
+    ASSIGN_OR_RETURN(v1::ListJobsResponse page,
+                     impl_->Call(&v1::TrainingService::Stub::ListJobs, filter));
+    all.set_total_size(page.total_size());
     for (v1::Job& job : *page.mutable_jobs()) {
-      if (limit > 0 && static_cast<int64_t>(jobs.size()) == limit) return jobs;
-      jobs.push_back(std::move(job));
+      if (limit > 0 && all.jobs_size() == limit) return all;
+      *all.add_jobs() = std::move(job);
     }
     RETURN_IF_ERROR(
-        CheckPageToken(page.next_page_token(), request.page_token()));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  return jobs;
+        CheckPageToken(page.next_page_token(), filter.page_token()));
+    filter.set_page_token(page.next_page_token());
+  } while (!filter.page_token().empty() &&
+           (limit <= 0 || all.jobs_size() < limit));
+  return all;
 }
 
 absl::StatusOr<v1::Job> TrainingClient::Cancel(const std::string& name,

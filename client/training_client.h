@@ -85,6 +85,10 @@ class TrainingClient {
   // `states` (empty: all).
   absl::StatusOr<std::vector<v1::Job>> List(
       const std::vector<v1::JobState>& states, int64_t limit);
+  // The same for what `filter` asks for, whose page size and token do not
+  // count; with the number of all jobs that match.
+  absl::StatusOr<v1::ListJobsResponse> ListMatching(v1::ListJobsRequest filter,
+                                                    int64_t limit);
   absl::StatusOr<v1::Job> Cancel(const std::string& name,
                                  const std::string& reason);
   absl::StatusOr<v1::Job> Pause(const std::string& name,

@@ -6,14 +6,23 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/label_filter.h"
 #include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
 
 namespace comera::client {
 namespace {
 
+constexpr char kExamples[] = R"(  comera ls --state running --state queued
+  comera ls --queue fast --user alice --label team=nlp
+  comera ls --search mnli --limit 0 -o json)";
+
 struct Arguments {
   std::vector<std::string> states;
+  std::string queue;
+  std::string user;
+  std::vector<std::string> labels;
+  std::string search;
   int64_t limit = 50;
 };
 
@@ -87,19 +96,33 @@ int Ls(const Arguments& arguments, const Session& session) {
   if (arguments.limit < 0) {
     return session.Fail("--limit must not be negative", kExitUsage);
   }
-  const auto jobs = session.Connect()->List(*states, arguments.limit);
-  if (!jobs.ok()) return session.FailRpc(jobs.status());
-  if (session.output != OutputFormat::kTable) {
-    v1::ListJobsResponse response;
-    for (const v1::Job& job : *jobs) *response.add_jobs() = job;
-    session.Print(response, /*one_line=*/false);
+  const auto labels = ParseLabels(arguments.labels);
+  if (!labels.ok()) {
+    return session.Fail(std::string(labels.status().message()), kExitUsage);
+  }
+  v1::ListJobsRequest filter;
+  for (v1::JobState state : *states) filter.add_states(state);
+  filter.set_queue(arguments.queue);
+  filter.set_user(arguments.user);
+  filter.mutable_labels()->insert(labels->begin(), labels->end());
+  filter.set_text(arguments.search);
+  const bool table = session.output == OutputFormat::kTable;
+  if (table) filter.set_view(v1::JOB_VIEW_BASIC);
+  const auto list = session.Connect()->ListMatching(filter, arguments.limit);
+  if (!list.ok()) return session.FailRpc(list.status());
+  if (!table) {
+    session.Print(*list, /*one_line=*/false);
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows = {
       {"ID", "NAME", "STATE", "PRIO", "RANKS", "STEP/%", "LOSS→TARGET",
        "SIZE→TARGET", "ETA", "AGE", "REASON"}};
-  for (const v1::Job& job : *jobs) rows.push_back(Row(job, absl::Now()));
+  for (const v1::Job& job : list->jobs()) rows.push_back(Row(job, absl::Now()));
   *session.env.out << FormatTable(rows) << std::flush;
+  if (list->jobs_size() < list->total_size()) {
+    session.Note(absl::StrCat(list->jobs_size(), " of ", list->total_size(),
+                              " jobs; --limit shows more"));
+  }
   return kExitOk;
 }
 
@@ -114,8 +137,21 @@ Verb LsVerb(Session* session) {
        &arguments->states,
        false,
        {}},
+      {"--queue", "Only of this queue", &arguments->queue, false, {}},
+      {"--user", "Only of this user", &arguments->user, false, {}},
+      {"--label",
+       "Only with this label, KEY=VALUE; repeatable",
+       &arguments->labels,
+       false,
+       {}},
+      {"--search",
+       "Only with this text in id, name or labels",
+       &arguments->search,
+       false,
+       {}},
       {"--limit", "At most so many (50; 0: all)", &arguments->limit, false, {}},
   };
+  verb.examples = kExamples;
   verb.run = [=] { return Ls(*arguments, *session); };
   return verb;
 }

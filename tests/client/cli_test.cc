@@ -299,6 +299,38 @@ TEST_F(CliTest, LsShowsAlignedColumnsOrJson) {
   EXPECT_EQ(jobs[0]["create_time"], "2023-11-14T22:13:20Z");
 }
 
+TEST_F(CliTest, ListFiltersOnTheServer) {
+  v1::ListJobsRequest asked;
+  service_.list_jobs = [&](const v1::ListJobsRequest& request,
+                           v1::ListJobsResponse* response) {
+    asked = request;
+    Fill("jobs/abc", v1::RUNNING, v1::OUTCOME_UNSPECIFIED,
+         response->add_jobs());
+    response->set_next_page_token("more");
+    response->set_total_size(7);
+    return grpc::Status::OK;
+  };
+  Serve();
+  const Outcome table = Run(
+      "ls --queue fast --user alice --label team=nlp --label a=b --search Mnli "
+      "--limit 1");
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.err, HasSubstr("1 of 7 jobs"));
+  EXPECT_EQ(asked.queue(), "fast");
+  EXPECT_EQ(asked.user(), "alice");
+  EXPECT_EQ(asked.labels().at("team"), "nlp");
+  EXPECT_EQ(asked.labels().at("a"), "b");
+  EXPECT_EQ(asked.text(), "Mnli");
+  EXPECT_EQ(asked.page_size(), 1);
+  EXPECT_EQ(asked.view(), v1::JOB_VIEW_BASIC);
+  // Programs get all of each job.
+  const Outcome json = Run("ls --limit 1 -o json");
+  EXPECT_EQ(asked.view(), v1::JOB_VIEW_UNSPECIFIED);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["total_size"], 7);
+  EXPECT_EQ(json.err, "");
+  EXPECT_EQ(Run("ls --label nonsense").code, 2);
+}
+
 TEST_F(CliTest, GetCancelAndLogs) {
   service_.cancel_job = [](const v1::CancelJobRequest& request, v1::Job* job) {
     EXPECT_EQ(request.reason(), "why");
