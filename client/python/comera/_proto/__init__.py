@@ -1,0 +1,1 @@
+"""The API's messages and stubs, written by generate_stubs.sh."""

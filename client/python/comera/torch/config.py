@@ -1,0 +1,257 @@
+"""config.json of an exported model: its shape, complete and explicit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from comera.errors import IntegrityError
+
+FORMAT = "comera-model"
+VERSION = 1
+
+_MAX_BYTES = 64 << 20
+_MAX_EXTENT = 1 << 24
+_MAX_PARAMETERS = 1 << 38
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """How a layer without cores is trained by LoRA, LTE or CoLA."""
+
+    kind: str  # "lora", "lte", "cola"
+    rank: int
+    heads: int
+    scale: float
+
+
+@dataclass(frozen=True)
+class Factorisation:
+    """How one layer is factorised. No modes: dense."""
+
+    input_modes: Tuple[int, ...] = ()
+    output_modes: Tuple[int, ...] = ()
+    # Of the inner bonds; all 0: only the layer's bias remains.
+    ranks: Tuple[int, ...] = ()
+    low_rank: Optional[LowRank] = None
+
+    @property
+    def has_cores(self) -> bool:
+        return bool(self.input_modes)
+
+    def bonds(self) -> List[int]:
+        """r_0 to r_order."""
+        return [1, *self.ranks, 1]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything about a model but its weights."""
+
+    family: str  # "encoder_classifier", "masked_lm", "dlrm"
+    factorisation: Dict[str, Factorisation]
+    # Encoders.
+    vocabulary: int = 0
+    layers: int = 0
+    hidden: int = 0
+    ffn: int = 0
+    heads: int = 1
+    max_positions: int = 0
+    segments: int = 0
+    classes: int = 0
+    length: int = 1
+    tie_output: bool = False
+    dropout: float = 0.0
+    layer_norm_epsilon: float = 1e-9
+    # DLRM.
+    dense_features: int = 0
+    table_rows: Tuple[int, ...] = ()
+    bottom_mlp: Tuple[int, ...] = ()
+    top_mlp: Tuple[int, ...] = ()
+    rank_threshold: float = 1e-2
+    # Noted at the export: validation_loss, step, ...
+    figures: Dict[str, float] = field(default_factory=dict)
+
+    def with_layers(self, factorisation: Dict[str, Factorisation]) -> "ModelConfig":
+        return replace(self, factorisation=factorisation)
+
+
+class _Fields:
+    """Reads members of a JSON object, with bounds."""
+
+    def __init__(self, data: Any, where: str) -> None:
+        if not isinstance(data, dict):
+            raise IntegrityError(f"{where}: expected an object")
+        self._data = data
+        self._where = where
+
+    def fail(self, key: str, what: str) -> IntegrityError:
+        return IntegrityError(f"{self._where}: {key}: {what}")
+
+    def integer(self, key: str, low: int = 1, high: int = _MAX_EXTENT) -> int:
+        value = self._data.get(key)
+        if type(value) is not int or not low <= value <= high:
+            raise self.fail(key, f"expected an integer from {low} to {high}")
+        return value
+
+    def number(self, key: str, low: float, high: float) -> float:
+        value = self._data.get(key)
+        if type(value) not in (int, float) or not low <= float(value or 0) <= high:
+            raise self.fail(key, f"expected a number from {low} to {high}")
+        return float(value or 0)
+
+    def integers(self, key: str, most: int, low: int = 1) -> Tuple[int, ...]:
+        value = self._data.get(key)
+        if (
+            not isinstance(value, list)
+            or len(value) > most
+            or any(type(v) is not int or not low <= v <= _MAX_EXTENT for v in value)
+        ):
+            raise self.fail(key, "expected a short list of integers in range")
+        return tuple(value)
+
+    def boolean(self, key: str) -> bool:
+        value = self._data.get(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(key, "expected true or false")
+        return value
+
+    def get(self, key: str) -> Any:
+        return self._data.get(key)
+
+
+def _factorisation(data: Any, where: str) -> Factorisation:
+    fields = _Fields(data, where)
+    low_rank = None
+    if fields.get("low_rank") is not None:
+        low = _Fields(fields.get("low_rank"), f"{where}: low_rank")
+        kind = low.get("kind")
+        if kind not in ("lora", "lte", "cola"):
+            raise low.fail("kind", "unknown")
+        low_rank = LowRank(
+            kind,
+            low.integer("rank"),
+            low.integer("heads", 1, 1024),
+            low.number("scale", 0.0, 1e9),
+        )
+    result = Factorisation(
+        fields.integers("input_modes", 16),
+        fields.integers("output_modes", 16),
+        fields.integers("ranks", 31, low=0),
+        low_rank,
+    )
+    if bool(result.input_modes) != bool(result.output_modes) or (
+        result.has_cores and low_rank is not None
+    ):
+        raise fields.fail("input_modes", "inconsistent with the other fields")
+    if any(r == 0 for r in result.ranks) and any(result.ranks):
+        raise fields.fail("ranks", "one is 0, so all must be")
+    return result
+
+
+def config_from_json(document: Any, where: str = "config.json") -> ModelConfig:
+    """IntegrityError: not an exported model's, or inconsistent."""
+    top = _Fields(document, where)
+    if top.get("format") != FORMAT or top.get("version") != VERSION:
+        raise IntegrityError(f"{where}: not a {FORMAT} of version {VERSION}")
+    model = _Fields(top.get("model"), f"{where}: model")
+    layers = model.get("factorisation")
+    if not isinstance(layers, dict) or len(layers) > 1 << 14:
+        raise model.fail("factorisation", "expected an object")
+    factorisation = {
+        name: _factorisation(data, f"{where}: factorisation of {str(name)[:80]}")
+        for name, data in layers.items()
+    }
+    figures = top.get("training")
+    common: Dict[str, Any] = {
+        "family": model.get("family"),
+        "factorisation": factorisation,
+        "rank_threshold": model.number("rank_threshold", 0.0, 1.0),
+        "figures": {
+            str(k): float(v)
+            for k, v in (figures if isinstance(figures, dict) else {}).items()
+            if type(v) in (int, float)
+        },
+    }
+    if common["family"] == "dlrm":
+        config = ModelConfig(
+            **common,
+            dense_features=model.integer("dense_features", 1, 1024),
+            table_rows=model.integers("table_rows", 1024),
+            bottom_mlp=model.integers("bottom_mlp", 64),
+            top_mlp=model.integers("top_mlp", 64),
+        )
+        if not config.bottom_mlp or config.top_mlp[-1:] != (1,):
+            raise model.fail("top_mlp", "must end in 1, and bottom_mlp be there")
+        return config
+    if common["family"] not in ("encoder_classifier", "masked_lm"):
+        raise model.fail("family", "unknown")
+    classifier = common["family"] == "encoder_classifier"
+    config = ModelConfig(
+        **common,
+        vocabulary=model.integer("vocabulary"),
+        layers=model.integer("layers", 1, 1024),
+        hidden=model.integer("hidden"),
+        ffn=model.integer("ffn"),
+        heads=model.integer("heads"),
+        max_positions=model.integer("max_positions"),
+        segments=model.integer("segments", 1, 1024),
+        classes=model.integer("classes", 1 if classifier else 0),
+        length=model.integer("length"),
+        tie_output=model.boolean("tie_output"),
+        dropout=model.number("dropout", 0.0, 0.999999),
+        layer_norm_epsilon=model.number("layer_norm_epsilon", 0.0, 1.0),
+    )
+    if config.hidden % config.heads:
+        raise model.fail("hidden", "is not a multiple of heads")
+    return config
+
+
+def read_config(directory: Path) -> ModelConfig:
+    """FileNotFoundError, IntegrityError."""
+    path = directory / "config.json"
+    with open(path, encoding="utf-8") as file:
+        try:
+            text = file.read(_MAX_BYTES)
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise IntegrityError(f"{path}: {error}") from None
+    return config_from_json(document, str(path))
+
+
+def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
+    """As the trainer writes it, so that its programs read it too."""
+    layers: Dict[str, Any] = {}
+    for name, f in config.factorisation.items():
+        layers[name] = {
+            "input_modes": list(f.input_modes),
+            "output_modes": list(f.output_modes),
+            "ranks": list(f.ranks),
+        }
+        if f.low_rank is not None:
+            layers[name]["low_rank"] = dict(vars(f.low_rank))
+    names = (
+        ("dense_features", "table_rows", "bottom_mlp", "top_mlp")
+        if config.family == "dlrm"
+        else (
+            "vocabulary", "layers", "hidden", "ffn", "heads", "max_positions",
+            "segments", "classes", "length", "tie_output", "dropout",
+            "layer_norm_epsilon",
+        )
+    )
+    model: Dict[str, Any] = {"family": config.family}
+    for name in names:
+        value = getattr(config, name)
+        model[name] = list(value) if isinstance(value, tuple) else value
+    model["rank_threshold"] = config.rank_threshold
+    model["factorisation"] = layers
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model,
+        "size_parameters": size_parameters,
+        "size_bytes": 4 * size_parameters,
+        "training": config.figures,
+    }

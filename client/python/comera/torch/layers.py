@@ -1,0 +1,311 @@
+"""Linear layers and tables in the forms that models are exported in.
+
+A layer's parameters have the names of the exported tensors below the layer's
+own, so that a module's state dict is the file.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, List, Sequence, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from comera.errors import IntegrityError
+from comera.torch.config import Factorisation, LowRank
+
+# Rows of a table at a time where all of them are needed.
+_BLOCK_ROWS = 4096
+
+
+def new_parameter(*shape: int, frozen: bool = False) -> nn.Parameter:
+    """Without memory: whatever a file claims, none is taken before it is checked.
+    Module.to_empty gives it some."""
+    return nn.Parameter(torch.empty(shape, device="meta"), requires_grad=not frozen)
+
+
+def _check_modes(modes: Sequence[int], width: int, may_exceed: bool, what: str) -> None:
+    product = math.prod(modes)
+    if product < width or (product > width and not may_exceed):
+        raise IntegrityError(f"{what}: modes {list(modes)} for a width of {width}")
+
+
+def left_product(cores: Sequence[Tensor]) -> Tensor:
+    """(product of modes, last bond) of cores (left, mode, right), the first left
+    bond being 1."""
+    product = cores[0].reshape(cores[0].shape[1], cores[0].shape[2])
+    for core in cores[1:]:
+        left, mode, right = core.shape
+        rows = product.shape[0] * mode
+        product = (product @ core.reshape(left, mode * right)).reshape(rows, right)
+    return product
+
+
+def right_product(cores: Sequence[Tensor]) -> Tensor:
+    """(first bond, product of modes), the last right bond being 1."""
+    product = cores[-1].reshape(cores[-1].shape[0], cores[-1].shape[1])
+    for core in reversed(cores[:-1]):
+        left, mode, right = core.shape
+        columns = mode * product.shape[1]
+        product = (core.reshape(left * mode, right) @ product).reshape(left, columns)
+    return product
+
+
+class TTLinear(nn.Module):
+    """Y = X W + bias, W (inputs, outputs) a tensor train that is never formed:
+    Y = (X A) B with A the product of the input cores and B of the output cores.
+
+    `core`: the cores (left, mode, right). With all ranks 0 the layer is its bias.
+    """
+
+    def __init__(self, inputs: int, outputs: int, form: Factorisation, name: str = "") -> None:
+        super().__init__()
+        modes = [*form.input_modes, *form.output_modes]
+        bonds = form.bonds()
+        if len(bonds) != len(modes) + 1:
+            raise IntegrityError(f"{name}: {len(form.ranks)} ranks, {len(modes)} cores")
+        _check_modes(form.input_modes, inputs, False, name)
+        # A vocabulary may have been rounded up to have factors.
+        _check_modes(form.output_modes, outputs, True, name)
+        self.inputs, self.outputs = inputs, outputs
+        self.split = len(form.input_modes)
+        self.core = nn.ParameterList(
+            [new_parameter(bonds[i], mode, bonds[i + 1]) for i, mode in enumerate(modes)]
+        )
+        self.bias = new_parameter(outputs)
+
+    def factors(self) -> Tuple[Tensor, Tensor]:
+        """A (inputs, rank) and B (rank, outputs)."""
+        cores = list(self.core)
+        b = right_product(cores[self.split :])
+        return left_product(cores[: self.split]), b[:, : self.outputs]
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.factors()
+        return (x @ a) @ b + self.bias
+
+    def dense_weight(self) -> Tensor:
+        a, b = self.factors()
+        return a @ b
+
+    def extra_repr(self) -> str:
+        ranks = [int(c.shape[2]) for c in self.core][:-1]
+        return f"{self.inputs}, {self.outputs}, ranks={ranks}"
+
+
+class DenseLinear(nn.Module):
+    """Y = X W + bias, `weight` (inputs, outputs)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = new_parameter(inputs, outputs)
+        self.bias = new_parameter(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+    def dense_weight(self) -> Tensor:
+        return self.weight
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
+
+
+class AdapterLinear(nn.Module):
+    """LoRA and LTE: a frozen W and the mean of the heads' products of thin
+    matrices, Y = X W + scale / heads (X a) b + bias."""
+
+    def __init__(self, inputs: int, outputs: int, form: LowRank) -> None:
+        super().__init__()
+        width = form.heads * form.rank
+        self.factor = form.scale / form.heads
+        self.weight = new_parameter(inputs, outputs, frozen=True)
+        self.a = new_parameter(inputs, width)
+        self.b = new_parameter(width, outputs)
+        self.bias = new_parameter(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias + self.factor * ((x @ self.a) @ self.b)
+
+    def dense_weight(self) -> Tensor:
+        return self.weight + self.factor * (self.a @ self.b)
+
+
+class ColaLinear(nn.Module):
+    """CoLA: Y = silu(X a) b + bias. Has no dense form."""
+
+    def __init__(self, inputs: int, outputs: int, form: LowRank) -> None:
+        super().__init__()
+        self.a = new_parameter(inputs, form.rank)
+        self.b = new_parameter(form.rank, outputs)
+        self.bias = new_parameter(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.silu(x @ self.a) @ self.b + self.bias
+
+
+def make_linear(inputs: int, outputs: int, form: Factorisation, name: str = "") -> nn.Module:
+    """The layer in the form of its factorisation."""
+    if form.has_cores:
+        return TTLinear(inputs, outputs, form, name)
+    if form.low_rank is None:
+        return DenseLinear(inputs, outputs)
+    if form.low_rank.kind == "cola":
+        return ColaLinear(inputs, outputs, form.low_rank)
+    return AdapterLinear(inputs, outputs, form.low_rank)
+
+
+class Table(nn.Module):
+    """Rows of a matrix (rows, width) by their numbers."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.rows, self.width = rows, width
+
+    def forward(self, ids: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def project(self, x: Tensor) -> Tensor:
+        """X times the transposed table."""
+        raise NotImplementedError
+
+    def dense_weight(self) -> Tensor:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return f"{self.rows}, {self.width}"
+
+
+class DenseEmbedding(Table):
+    """`weight` (rows, width)."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__(rows, width)
+        self.weight = new_parameter(rows, width)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return nn.functional.embedding(ids, self.weight)
+
+    def project(self, x: Tensor) -> Tensor:
+        return x @ self.weight.t()
+
+    def dense_weight(self) -> Tensor:
+        return self.weight
+
+
+def _digits(numbers: Tensor, modes: Sequence[int]) -> List[Tensor]:
+    """Mixed radix, the first mode the most significant."""
+    digits = []
+    for mode in reversed(modes):
+        digits.append(numbers % mode)
+        numbers = torch.div(numbers, mode, rounding_mode="floor")
+    return digits[::-1]
+
+
+class TTMEmbedding(Table):
+    """A tensor-train matrix whose rows are computed when they are looked up.
+
+    `core`: the cores (left, row mode, column mode, right). What rows have in
+    common is contracted once: distinct first halves of their digits, distinct
+    second halves, then one product for each distinct row.
+    """
+
+    def __init__(self, rows: int, width: int, form: Factorisation, name: str = "") -> None:
+        super().__init__(rows, width)
+        modes = list(zip(form.input_modes, form.output_modes))
+        bonds = form.bonds()
+        if len(form.input_modes) != len(form.output_modes) or len(bonds) != len(modes) + 1:
+            raise IntegrityError(f"{name}: modes and ranks do not belong together")
+        if len(modes) < 2:
+            raise IntegrityError(f"{name}: a table has two cores at least")
+        _check_modes(form.input_modes, rows, True, name)
+        _check_modes(form.output_modes, width, False, name)
+        self.row_modes = list(form.input_modes)
+        self.split = len(modes) // 2
+        self.core = nn.ParameterList(
+            [new_parameter(bonds[i], m, n, bonds[i + 1]) for i, (m, n) in enumerate(modes)]
+        )
+
+    def _chain(self, first: int, end: int, numbers: Tensor) -> Tensor:
+        """(numbers, left bond * columns, right bond) of some cores."""
+        digits = _digits(numbers, self.row_modes[first:end])
+        product = None
+        for core, digit in zip(list(self.core)[first:end], digits):
+            left, _, columns, right = core.shape
+            # (numbers, left, columns * right)
+            picked = core.index_select(1, digit).transpose(0, 1)
+            picked = picked.reshape(len(numbers), left, columns * right)
+            if product is None:
+                product = picked.reshape(len(numbers), left * columns, right)
+            else:
+                rows = product.shape[1] * columns
+                product = torch.bmm(product, picked).reshape(len(numbers), rows, right)
+        assert product is not None
+        return product
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.rows:
+            raise IndexError(f"an id is outside 0 to {self.rows - 1}")
+        unique, inverse = torch.unique(ids, return_inverse=True)
+        tail = math.prod(self.row_modes[self.split :])
+        heads, head_of = torch.unique(
+            torch.div(unique, tail, rounding_mode="floor"), return_inverse=True
+        )
+        tails, tail_of = torch.unique(unique % tail, return_inverse=True)
+        left = self._chain(0, self.split, heads)
+        right = self._chain(self.split, len(self.core), tails)
+        bond = left.shape[2]
+        columns = right.shape[1] // bond if bond else self.width // max(1, left.shape[1])
+        right = right.reshape(len(tails), bond, columns)
+        rows = torch.bmm(left[head_of], right[tail_of]).reshape(len(unique), self.width)
+        return rows[inverse]
+
+    def _blocks(self) -> List[Tensor]:
+        device = self.core[0].device
+        return [
+            torch.arange(start, min(start + _BLOCK_ROWS, self.rows), device=device)
+            for start in range(0, self.rows, _BLOCK_ROWS)
+        ]
+
+    def project(self, x: Tensor) -> Tensor:
+        # Block by block, computed again going back: the table is never there as
+        # a whole.
+        def product(x: Tensor, ids: Tensor) -> Tensor:
+            return x @ self.forward(ids).t()
+
+        blocks = self._blocks()
+        if not torch.is_grad_enabled():
+            return torch.cat([product(x, ids) for ids in blocks], dim=-1)
+        parts = [checkpoint(product, x, ids, use_reentrant=False) for ids in blocks]
+        return torch.cat(parts, dim=-1)
+
+    def dense_weight(self) -> Tensor:
+        return torch.cat([self.forward(ids) for ids in self._blocks()])
+
+    def extra_repr(self) -> str:
+        ranks = [int(c.shape[3]) for c in self.core][:-1]
+        return f"{self.rows}, {self.width}, ranks={ranks}"
+
+
+def make_table(rows: int, width: int, form: Factorisation, name: str = "") -> Table:
+    if form.low_rank is not None:
+        raise IntegrityError(f"{name}: a table in the form of a linear layer")
+    if form.has_cores:
+        return TTMEmbedding(rows, width, form, name)
+    return DenseEmbedding(rows, width)
+
+
+class LayerNorm(nn.Module):
+    """`gamma` and `beta` over the last dimension."""
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.gamma = new_parameter(width)
+        self.beta = new_parameter(width)
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape: Any = self.gamma.shape
+        return nn.functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)

@@ -1,0 +1,158 @@
+"""Exported folders to modules and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Dict, Optional, Union
+
+import torch
+from torch import Tensor, nn
+
+from comera import safetensors, tokenizers
+from comera.errors import IntegrityError
+from comera.models import Model
+from comera.torch.config import config_to_json, read_config
+from comera.torch.layers import ColaLinear
+from comera.torch.models import AnyModel, build, dense_form, expected_layers
+
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
+_TOKENIZER_FILES = ("vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
+
+
+def _cache_folder(model: Model) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+    return root.joinpath("comera", *model.name.split("/"))
+
+
+def _to_torch(tensor: safetensors.Tensor, name: str) -> Tensor:
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None:
+        raise IntegrityError(f"{name}: {tensor.dtype} is no type of weights")
+    if len(tensor.data) == 0:
+        return torch.zeros(tensor.shape, dtype=dtype)
+    return torch.frombuffer(tensor.data, dtype=dtype).reshape(tensor.shape)
+
+
+def load(
+    source: Union[str, "os.PathLike[str]", Model],
+    device: Union[str, torch.device] = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> AnyModel:
+    """An exported model as a module, in eval mode.
+
+    `source`: its folder, or a Model of the client, which is downloaded to
+    ${XDG_CACHE_HOME:-~/.cache}/comera. The module's parameters are the cores and
+    whatever else was exported: train them like any others. FileNotFoundError;
+    IntegrityError: the files are malformed or do not belong together.
+    """
+    if isinstance(source, Model):
+        folder = source.download(_cache_folder(source))
+    else:
+        folder = Path(source)
+    module = build(read_config(folder))
+    path = folder / "model.safetensors"
+    tensors = safetensors.read(path)
+    names = {name for name, _ in module.named_parameters()}
+    if names != set(tensors):
+        odd = sorted(names.symmetric_difference(tensors))
+        raise IntegrityError(f"{path}: {odd[0]}: missing, or not of this model")
+    for owner_name, owner in module.named_modules():
+        for key, parameter in list(owner.named_parameters(recurse=False)):
+            name = f"{owner_name}.{key}" if owner_name else key
+            if tuple(parameter.shape) != tensors[name].shape:
+                raise IntegrityError(
+                    f"{path}: {name} is {tensors[name].shape}, by config.json "
+                    f"{tuple(parameter.shape)}"
+                )
+            values = _to_torch(tensors[name], name).to(device=device, dtype=dtype)
+            if not bool(torch.isfinite(values).all()):
+                raise IntegrityError(f"{path}: {name}: values that are not finite")
+            frozen = not parameter.requires_grad
+            owner.register_parameter(
+                key, nn.Parameter(values.clone(), requires_grad=not frozen)
+            )
+    if any((folder / name).exists() for name in ("vocab.txt", "vocab.json")):
+        module.tokenizer = tokenizers.load(folder)
+    return module.eval()
+
+
+def save(
+    module: AnyModel,
+    directory: Union[str, "os.PathLike[str]"],
+    tokenizer_from: Optional[Union[str, "os.PathLike[str]"]] = None,
+) -> Path:
+    """Writes the module as the trainer exports models: load reads it, and so do
+    the service's programs. `tokenizer_from`: a model's folder whose tokenizer's
+    files are copied."""
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors: Dict[str, safetensors.Tensor] = {}
+    for name, parameter in module.named_parameters():
+        values = parameter.detach().to("cpu", torch.float32).contiguous()
+        if not bool(torch.isfinite(values).all()):
+            raise ValueError(f"{name}: holds values that are not finite")
+        data = bytes(values.numpy().tobytes())
+        tensors[name] = safetensors.Tensor("F32", tuple(values.shape), data)
+    safetensors.write(folder / "model.safetensors", tensors, {"format": "comera-model"})
+    document = config_to_json(module.config, module.num_parameters())
+    (folder / "config.json").write_text(json.dumps(document, indent=2) + "\n")
+    for name in _TOKENIZER_FILES:
+        if tokenizer_from is not None and (Path(tokenizer_from) / name).exists():
+            if Path(tokenizer_from).resolve() != folder.resolve():
+                shutil.copyfile(Path(tokenizer_from) / name, folder / name)
+    return folder
+
+
+def _layer_module(module: AnyModel, key: str) -> nn.Module:
+    """The layer of a key of config.factorisation."""
+    if module.config.family == "dlrm":
+        path = f"dlrm.{key}"
+    elif key == "embedding":
+        path = "encoder.embedding.word"
+    elif key == "head":
+        classifier = module.config.family == "encoder_classifier"
+        path = "head.fc1" if classifier else "head.transform"
+    elif key == "output":
+        path = "head.output"
+    else:
+        _, index, part = key.split(".")
+        block = part.replace("_", ".") if part.startswith("ffn") else f"attention.{part}"
+        path = f"encoder.layers.{index}.{block}"
+    return module.get_submodule(path)
+
+
+@torch.no_grad()
+def to_dense(module: AnyModel) -> AnyModel:
+    """A new module of the same family that computes the same with dense weights;
+    CoLA's layers stay as they are."""
+    config = module.config
+    forms = {key: dense_form(config.factorisation[key]) for key in expected_layers(config)}
+    dense = build(config.with_layers(forms))
+    example = next(module.parameters())
+    dense = dense.to_empty(device=example.device).to(example.dtype)
+    replaced = set()
+    for key in forms:
+        source, target = _layer_module(module, key), _layer_module(dense, key)
+        if isinstance(source, ColaLinear):
+            continue
+        target.weight.copy_(source.dense_weight())
+        replaced.add(target)
+        if hasattr(target, "bias"):
+            target.bias.copy_(source.bias)
+    kept = dict(module.named_parameters())
+    for owner_name, owner in dense.named_modules():
+        if owner in replaced:
+            continue
+        for key, parameter in owner.named_parameters(recurse=False):
+            parameter.copy_(kept[f"{owner_name}.{key}"])
+    dense.tokenizer = module.tokenizer
+    return dense.train(module.training)
