@@ -30,6 +30,10 @@ packages=(
   libc6-dev libstdc++-12-dev linux-libc-dev python3
   # docs/reference is generated from the protos.
   python3-protobuf
+  # client/python and its tests: the client, types, data frames, plots, a wheel,
+  # exported models in PyTorch.
+  python3-grpcio mypy python3-pandas python3-matplotlib python3-torch
+  python3-pip python3-setuptools python3-wheel python3-venv
   # The dashboard's tests.
   chromium
   # deploy/gpu_bundle.sh.

@@ -13,8 +13,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 protos=${COMERA_PROTO_DIR:-$here/../../proto}
 out=${1:-$here/comera/_proto}
-services=(access_service dataset_service model_service queue_service
-  sweep_service training_service)
+services=(access_service dataset_service model_service predict_service
+  queue_service sweep_service training_service)
 messages=(job progress)
 
 work=$(mktemp -d)

@@ -301,7 +301,7 @@ class WatchJobResponse(_message.Message):
     def __init__(self, job: _Optional[_Union[_job_pb2.Job, _Mapping]] = ..., event: _Optional[_Union[_progress_pb2.JobEvent, _Mapping]] = ...) -> None: ...
 
 class WorkerSummary(_message.Message):
-    __slots__ = ["busy_slots", "connected", "gpus", "hardware_failures", "host", "jobs", "last_seen", "name", "rack", "service", "service_reason", "service_since", "slots", "unfit_count", "unfit_slots", "version"]
+    __slots__ = ["busy_slots", "connected", "gpus", "hardware_failures", "host", "jobs", "last_seen", "name", "peer_address", "rack", "service", "service_reason", "service_since", "slots", "unfit_count", "unfit_slots", "version"]
     class Service(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     BUSY_SLOTS_FIELD_NUMBER: _ClassVar[int]
@@ -316,6 +316,7 @@ class WorkerSummary(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     SERVICE_REASON_FIELD_NUMBER: _ClassVar[int]
@@ -332,6 +333,7 @@ class WorkerSummary(_message.Message):
     jobs: _containers.RepeatedScalarFieldContainer[str]
     last_seen: _timestamp_pb2.Timestamp
     name: str
+    peer_address: str
     rack: str
     service: WorkerSummary.Service
     service_reason: str
@@ -340,7 +342,7 @@ class WorkerSummary(_message.Message):
     unfit_count: int
     unfit_slots: _containers.RepeatedScalarFieldContainer[str]
     version: str
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., busy_slots: _Optional[int] = ..., connected: bool = ..., version: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., unfit_slots: _Optional[_Iterable[str]] = ..., rack: _Optional[str] = ..., service: _Optional[_Union[WorkerSummary.Service, str]] = ..., service_reason: _Optional[str] = ..., service_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., hardware_failures: _Optional[int] = ..., jobs: _Optional[_Iterable[str]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., unfit_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., busy_slots: _Optional[int] = ..., connected: bool = ..., version: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., unfit_slots: _Optional[_Iterable[str]] = ..., rack: _Optional[str] = ..., service: _Optional[_Union[WorkerSummary.Service, str]] = ..., service_reason: _Optional[str] = ..., service_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., hardware_failures: _Optional[int] = ..., jobs: _Optional[_Iterable[str]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., unfit_count: _Optional[int] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
 class JobView(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
