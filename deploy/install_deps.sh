@@ -40,7 +40,7 @@ packages=(
   xz-utils
   # tests/deploy: scripts, packages, units, Kubernetes files, and a Slurm that
   # its test starts by itself.
-  shellcheck dpkg-dev lintian systemd python3-jsonschema python3-yaml
+  shellcheck debhelper lintian systemd python3-jsonschema python3-yaml
   slurmctld slurmd slurm-client munge
 )
 # kubectl, for its kustomize; other packages than Debian's have it too.
