@@ -4,13 +4,19 @@
 # an embedded coordinator and two CPU ranks. Arguments go to `comera run`.
 #
 #   deploy/quickstart.sh [-o json] [--data-dir DIR] ...
+#
+# COMERA_PROGRAMS names a folder that has the programs, e.g. /usr/bin after their
+# packages were installed: nothing is then installed or built.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
+job=$root/docs/examples/quickstart_code_mlm.yaml
+if [ -n "${COMERA_PROGRAMS:-}" ]; then
+  exec "$COMERA_PROGRAMS/comera" run "$job" "$@"
+fi
 "$root/deploy/install_deps.sh"
 echo "Building (first time: several minutes) ..." >&2
 (cd "$root" && bazel build --color=no --curses=no --show_progress_rate_limit=20 \
   //client:comera //server:comera-server //worker:comera-worker \
   //worker/trainer:comera-trainer) >&2
-exec "$root/bazel-bin/client/comera" run \
-  "$root/docs/examples/quickstart_code_mlm.yaml" "$@"
+exec "$root/bazel-bin/client/comera" run "$job" "$@"

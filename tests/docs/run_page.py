@@ -112,8 +112,8 @@ def copy_programs(programs, source):
 def run(name, root, source, work):
     """The exit status; what was printed goes to standard output."""
     items = page_module.read_page(root / name, name)
-    if not any(b.language in page_module.RUNNABLE
-               for b in page_module.blocks(items)):
+    if not any(i.language in page_module.RUNNABLE if isinstance(
+            i, page_module.Block) else i.kind == 'run' for i in items):
         print(f'{name} has no commands')
         return 0
     check_syntax(name, items)
