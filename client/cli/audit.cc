@@ -75,19 +75,15 @@ int Audit(const Arguments& arguments, const Session& session) {
                                        " refused calls before it left out)")
                         : or_dash(entry.message())});
   }
-  *session.env.out << FormatTable(rows) << std::flush;
-  return kExitOk;
+  return session.PrintTable(rows, {"PEER", "RESULT"});
 }
 
 }  // namespace
 
 Verb AuditVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {"audit",
-               "Show who changed what, newest first (admins), e.g. comera "
-               "audit --since 7d --user alice -o json",
-               {},
-               nullptr};
+  Verb verb = {
+      "audit", "Show who changed what, newest first (admins)", {}, nullptr};
   verb.arguments = {
       {"--since",
        "From this time on, or how long ago, e.g. 12h or 7d",
@@ -106,6 +102,9 @@ Verb AuditVerb(Session* session) {
        false,
        {}},
   };
+  verb.examples =
+      R"(  comera audit --since 7d --user alice
+  comera audit --resource jobs/4f2x7k3m5q6a -o json)";
   verb.run = [=] { return Audit(*arguments, *session); };
   return verb;
 }

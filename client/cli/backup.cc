@@ -53,10 +53,7 @@ int Backup(const Arguments& arguments, const Session& session) {
 Verb BackupVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
   Verb verb = {"backup",
-               "Copy the coordinator's store to a file, or check such a file.\n"
-               "  comera backup create jobs.backup\n"
-               "  comera backup verify jobs.backup\n"
-               "comera-server --restore=FILE reads it",
+               "Copy the coordinator's store to a file, or check such a file",
                {},
                nullptr};
   verb.arguments = {
@@ -67,6 +64,11 @@ Verb BackupVerb(Session* session) {
        {"create", "verify"}},
       {"file", "The backup", &arguments->file, true, {}},
   };
+  verb.examples =
+      R"(  comera backup create jobs.backup
+  comera backup verify jobs.backup
+
+comera-server --restore=FILE reads it.)";
   verb.run = [=] { return Backup(*arguments, *session); };
   return verb;
 }

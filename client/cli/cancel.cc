@@ -39,6 +39,9 @@ Verb CancelVerb(Session* session) {
       {"job", "Job id", &arguments->job, true, {}},
       {"--reason", "Kept with the job", &arguments->reason, false, {}},
   };
+  verb.examples =
+      R"(  comera cancel 4f2x7k3m5q6a
+  comera cancel 4f2x7k3m5q6a --reason "wrong data")";
   verb.run = [=] { return Cancel(*arguments, *session); };
   return verb;
 }

@@ -52,8 +52,7 @@ int Checkpoints(const std::string& job, const Session& session) {
              ? "-"
              : Printable(absl::StrJoin(checkpoint.workers(), ", "))});
   }
-  *session.env.out << FormatTable(rows) << std::flush;
-  return kExitOk;
+  return session.PrintTable(rows, {"AGE"});
 }
 
 }  // namespace

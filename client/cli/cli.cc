@@ -2,6 +2,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/verb.h"
 #include "client/cli/verbs.h"
@@ -15,6 +16,7 @@ namespace {
 struct GlobalText {
   std::string output = "table";
   std::string timeout;
+  std::string columns;
 };
 
 std::vector<Argument> GlobalArguments(Session* session, GlobalText* text) {
@@ -53,10 +55,25 @@ std::vector<Argument> GlobalArguments(Session* session, GlobalText* text) {
        false,
        {}},
       {"-o,--output",
-       "Format of results",
+       "Format of results; wide: a table that does not fit the terminal",
        &text->output,
        false,
-       {"table", "json", "yaml"}},
+       {"table", "wide", "json", "yaml"}},
+      {"--columns",
+       "Of tables, only these, in this order, e.g. id,state",
+       &text->columns,
+       false,
+       {}},
+      {"--no-headers",
+       "Tables without their first line",
+       &session->no_headers,
+       false,
+       {}},
+      {"--color",
+       "Colours (auto: on a terminal, unless NO_COLOR is set)",
+       &session->color,
+       false,
+       {"auto", "always", "never"}},
       {"-v,--verbose", "More notes on stderr", &session->verbose, false, {}},
   };
 }
@@ -112,6 +129,8 @@ bool ApplyGlobals(const GlobalText& text, Session* session) {
   session->timeout_text = text.timeout;
   if (text.output == "json") session->output = OutputFormat::kJson;
   if (text.output == "yaml") session->output = OutputFormat::kYaml;
+  session->wide = text.output == "wide";
+  session->columns = absl::StrSplit(text.columns, ',', absl::SkipEmpty());
   if (text.timeout.empty()) return true;
   return absl::ParseDuration(text.timeout, &session->timeout) &&
          session->timeout > absl::ZeroDuration();
@@ -131,16 +150,25 @@ int RunCli(const std::vector<std::string>& args,
       CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
       DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
       SweepVerb(&session),    ParetoVerb(&session)};
-  for (auto make :
-       {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb, DrainVerb,
-        ResumeWorkerVerb, QueuesVerb, LoginVerb, WhoAmIVerb, TokenVerb,
-        AuditVerb}) {
+  for (auto make : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
+                    DrainVerb, ResumeWorkerVerb, QueuesVerb, LoginVerb,
+                    WhoAmIVerb, TokenVerb, AuditVerb}) {
     verbs.push_back(make(&session));
   }
-  verbs.push_back(CompletionVerb(&session, &verbs, &globals));
-
+  verbs.push_back(CompletionVerb(&session));
   CLI::App app("comera: training towards a target loss and a target size",
                "comera");
+  std::string help_of_all;
+  verbs.push_back(
+      HelpVerb(&session, &verbs, &globals, [&](const std::string& verb) {
+        return verb.empty() ? help_of_all
+                            : app.get_subcommand(verb)->help("comera");
+      }));
+  if (!args.empty() && args[0] == "__complete") {
+    return CompleteLine(&session, verbs, globals,
+                        {args.begin() + 1, args.end()});
+  }
+
   app.require_subcommand(1);
   app.set_version_flag("--version", absl::StrCat("comera ", kVersion));
   for (const Argument& argument : globals) AddArgument(&app, argument);
@@ -153,6 +181,8 @@ int RunCli(const std::vector<std::string>& args,
     }
     if (!verb.examples.empty()) sub->footer("Examples:\n" + verb.examples);
   }
+  // Once a verb is parsed, help() is that verb's.
+  help_of_all = app.help();
   const auto chosen = [&]() -> const Verb* {
     for (const Verb& verb : verbs) {
       if (app.got_subcommand(verb.name)) return &verb;
@@ -161,7 +191,7 @@ int RunCli(const std::vector<std::string>& args,
   };
 
   if (args.empty()) {
-    *environment.err << app.help();
+    *environment.err << help_of_all;
     return kExitUsage;
   }
   try {

@@ -1,115 +1,142 @@
-// comera completion: scripts that complete verbs and flags in shells.
+// comera completion: scripts for shells; and what they ask.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "client/cli/complete.h"
+#include "client/cli/completion_scripts.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/sweep_connection.h"
+#include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
+#include "client/cli/worker_rows.h"
+#include "client/dataset_client.h"
+#include "client/model_client.h"
 
 namespace comera::client {
 namespace {
 
-using Verbs = std::vector<Verb>;
-using Arguments = std::vector<Argument>;
+constexpr char kExamples[] =
+    R"(  source <(comera completion bash)     # in ~/.bashrc
+  source <(comera completion zsh)      # in ~/.zshrc, after compinit
+  comera completion fish | source      # in ~/.config/fish/config.fish)";
 
-// "--rank --epoch -f --follow".
-std::string Flags(const Arguments& arguments) {
-  std::vector<std::string> flags;
-  for (const Argument& argument : arguments) {
-    if (!argument.is_flag()) continue;
-    std::string name = argument.name;
-    for (char& c : name) c = c == ',' ? ' ' : c;
-    flags.push_back(name);
+// A key was pressed: a coordinator that does not answer must not hold it up.
+constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr int64_t kMostNames = 200;
+
+// In what states a verb can do something with a job; empty: in all.
+std::vector<v1::JobState> StatesFor(const std::string& verb) {
+  if (verb == "resume") return {v1::PAUSED};
+  if (verb == "cancel" || verb == "wait" || verb == "explain") {
+    return {v1::QUEUED, v1::STARTING, v1::RUNNING, v1::CANCELLING, v1::PAUSED};
   }
-  return absl::StrJoin(flags, " ");
+  if (verb == "pause") return {v1::QUEUED, v1::STARTING, v1::RUNNING};
+  return {};
 }
 
-std::string Names(const Verbs& verbs) {
-  std::vector<std::string> names;
-  for (const Verb& verb : verbs) names.push_back(verb.name);
-  return absl::StrJoin(names, " ");
-}
-
-bool TakesFile(const Verb& verb) {
-  return !verb.arguments.empty() && verb.arguments[0].name == "file";
-}
-
-std::string Bash(const Verbs& verbs, const Arguments& globals) {
-  std::string script = absl::StrCat(
-      "_comera() {\n"
-      "  local word=\"${COMP_WORDS[COMP_CWORD]}\" verb= flags= w\n"
-      "  for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-      "    [[ \" ",
-      Names(verbs),
-      " \" == *\" $w \"* ]] && { verb=\"$w\"; break; }\n"
-      "  done\n"
-      "  case \"$verb\" in\n"
-      "    '') COMPREPLY=($(compgen -W '",
-      Names(verbs), " ", Flags(globals), "' -- \"$word\")); return;;\n");
-  for (const Verb& verb : verbs) {
-    absl::StrAppend(&script, "    ", verb.name, ") flags='",
-                    Flags(verb.arguments), "';;\n");
+void Jobs(const Session& session, const std::string& verb,
+          std::vector<Candidate>* names) {
+  v1::ListJobsRequest request;
+  for (v1::JobState state : StatesFor(verb)) request.add_states(state);
+  request.set_view(v1::JOB_VIEW_BASIC);
+  const auto jobs = session.Connect()->ListMatching(request, kMostNames);
+  if (!jobs.ok()) return;
+  for (const v1::Job& job : jobs->jobs()) {
+    names->push_back({job.name(), absl::StrCat(StateText(job), " ",
+                                               job.spec().display_name())});
   }
-  absl::StrAppend(&script,
-                  "  esac\n"
-                  "  if [[ $word == -* ]]; then\n"
-                  "    COMPREPLY=($(compgen -W \"$flags ",
-                  Flags(globals),
-                  " --help\" -- \"$word\"))\n"
-                  "  else\n"
-                  "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
-                  "  fi\n"
-                  "}\n"
-                  "complete -o filenames -F _comera comera\n");
-  return script;
 }
 
-std::string Zsh(const Verbs& verbs, const Arguments& globals) {
-  return absl::StrCat("#compdef comera\nautoload -U +X bashcompinit\n",
-                      "bashcompinit\n", Bash(verbs, globals));
-}
-
-std::string FishFlags(const Arguments& arguments,
-                      const std::string& condition) {
-  std::string script;
-  for (const Argument& argument : arguments) {
-    if (!argument.is_flag()) continue;
-    const size_t comma = argument.name.find(',');
-    const size_t dashes = argument.name.find("--");
-    absl::StrAppend(&script, "complete -c comera ", condition, "-l ",
-                    argument.name.substr(dashes + 2));
-    if (comma != std::string::npos) {
-      absl::StrAppend(&script, " -s ", argument.name.substr(1, comma - 1));
-    }
-    if (!argument.choices.empty()) {
-      absl::StrAppend(&script, " -xa '", absl::StrJoin(argument.choices, " "),
-                      "'");
-    }
-    absl::StrAppend(&script, " -d \"", argument.help, "\"\n");
+void Sweeps(const Session& session, std::vector<Candidate>* names) {
+  const auto client = ConnectSweeps(session);
+  if (!client.ok()) return;
+  const auto sweeps = (*client)->List(kMostNames);
+  if (!sweeps.ok()) return;
+  for (const v1::Sweep& sweep : *sweeps) {
+    names->push_back({sweep.name(), sweep.spec().display_name()});
   }
-  return script;
 }
 
-std::string Fish(const Verbs& verbs, const Arguments& globals) {
-  std::string script = "complete -c comera -f\n";
-  absl::StrAppend(&script, FishFlags(globals, ""));
-  for (const Verb& verb : verbs) {
-    absl::StrAppend(&script, "complete -c comera -n __fish_use_subcommand -a ",
-                    verb.name, " -d \"", verb.help, "\"\n");
-    const std::string condition =
-        absl::StrCat("-n '__fish_seen_subcommand_from ", verb.name, "' ");
-    if (TakesFile(verb)) {
-      absl::StrAppend(&script, "complete -c comera ", condition, "-F\n");
-    }
-    absl::StrAppend(&script, FishFlags(verb.arguments, condition));
+void Models(const Session& session, std::vector<Candidate>* names) {
+  const auto channel = session.Channel();
+  if (!channel.ok()) return;
+  const auto models =
+      ModelClient(*channel, session.ClientOptions()).List({}, kMostNames);
+  if (!models.ok()) return;
+  for (const v1::Model& model : *models) {
+    names->push_back({model.name(), model.job_display_name()});
   }
-  return script;
+}
+
+void Datasets(const Session& session, std::vector<Candidate>* names) {
+  const auto channel = session.Channel();
+  if (!channel.ok()) return;
+  const auto datasets =
+      DatasetClient(*channel, session.ClientOptions()).List({});
+  if (!datasets.ok()) return;
+  for (const v1::Dataset& dataset : *datasets) {
+    names->push_back(
+        {dataset.name(), absl::StrCat(dataset.versions_size(), " versions")});
+  }
+}
+
+// Errors leave the list short: there is nowhere to tell them.
+std::vector<Candidate> AskNames(const Session& session, Names kind,
+                                const std::string& verb) {
+  std::vector<Candidate> names;
+  switch (kind) {
+    case Names::kJob:
+      Jobs(session, verb, &names);
+      break;
+    case Names::kSweep:
+      Sweeps(session, &names);
+      break;
+    case Names::kJobOrSweep:
+      Sweeps(session, &names);
+      Jobs(session, verb, &names);
+      break;
+    case Names::kModel:
+      Models(session, &names);
+      break;
+    case Names::kDataset:
+      Datasets(session, &names);
+      break;
+    case Names::kWorker:
+      if (const auto workers = session.Connect()->ListWorkers(); workers.ok()) {
+        for (const v1::WorkerSummary& worker : *workers) {
+          names.push_back({worker.name(), ServiceText(worker)});
+        }
+      }
+      break;
+    case Names::kQueue:
+      if (const auto queues = session.Connect()->ListQueues(); queues.ok()) {
+        for (const v1::Queue& queue : *queues) {
+          names.push_back(
+              {queue.name(), absl::StrCat(queue.queued_jobs(), " queued")});
+        }
+      }
+      break;
+    default:
+      break;
+  }
+  return names;
 }
 
 }  // namespace
 
-Verb CompletionVerb(Session* session, const std::vector<Verb>* verbs,
-                    const std::vector<Argument>* globals) {
+int CompleteLine(Session* session, const std::vector<Verb>& verbs,
+                 const std::vector<Argument>& globals,
+                 const std::vector<std::string>& words) {
+  session->timeout = kPatience;
+  const Completion completion = Complete(
+      verbs, globals, words, [&](Names names, const std::string& verb) {
+        return AskNames(*session, names, verb);
+      });
+  *session->env.out << CompletionText(completion) << std::flush;
+  return kExitOk;
+}
+
+Verb CompletionVerb(Session* session) {
   auto shell = std::make_shared<std::string>();
   Verb verb = {
       "completion", "Print a completion script for a shell", {}, nullptr};
@@ -118,11 +145,9 @@ Verb CompletionVerb(Session* session, const std::vector<Verb>* verbs,
                             shell.get(),
                             true,
                             {"bash", "zsh", "fish"}});
+  verb.examples = kExamples;
   verb.run = [=]() -> int {
-    *session->env.out << (*shell == "bash"  ? Bash(*verbs, *globals)
-                          : *shell == "zsh" ? Zsh(*verbs, *globals)
-                                            : Fish(*verbs, *globals))
-                      << std::flush;
+    *session->env.out << CompletionScript(*shell) << std::flush;
     return kExitOk;
   };
   return verb;

@@ -117,8 +117,7 @@ class Command {
            dataset.user().empty() ? "-" : Printable(dataset.user()),
            Printable(absl::StrJoin(labels, ","))});
     }
-    *session_.env.out << FormatTable(rows) << std::flush;
-    return kExitOk;
+    return session_.PrintTable(rows);
   }
 
   int Upload(const DatasetReference& reference) {
@@ -184,8 +183,7 @@ class Command {
                       version.user().empty() ? "-" : Printable(version.user()),
                       version.digest().substr(0, 12)});
     }
-    *session_.env.out << FormatTable(rows) << std::flush;
-    return kExitOk;
+    return session_.PrintTable(rows);
   }
 
   int Files() {
@@ -202,8 +200,7 @@ class Command {
       rows.push_back({Printable(file.path()), FormatBytes(file.size_bytes()),
                       file.sha256().substr(0, 12)});
     }
-    *session_.env.out << FormatTable(rows) << std::flush;
-    return kExitOk;
+    return session_.PrintTable(rows);
   }
 
   int Describe() {
@@ -220,16 +217,16 @@ class Command {
         {"FILE", "FORMAT", "BYTES", "ROWS", "WORDS (MEDIAN, MOST)", "LABELS",
          "NOTES"}};
     for (const auto& file : description->files()) rows.push_back(Row(file));
-    *session_.env.out << FormatTable(rows) << std::flush;
+    *session_.env.out << session_.TableText(rows, {"NOTES"}) << std::flush;
     if (description->endings_size() > 1) {
       std::vector<std::vector<std::string>> endings = {
-          {"\nENDING", "FILES", "BYTES"}};
+          {"ENDING", "FILES", "BYTES"}};
       for (const v1::EndingDescription& ending : description->endings()) {
         endings.push_back(
             {ending.ending().empty() ? "-" : Printable(ending.ending()),
              FormatCount(ending.files()), FormatBytes(ending.size_bytes())});
       }
-      *session_.env.out << FormatTable(endings) << std::flush;
+      *session_.env.out << "\n" << session_.TableText(endings) << std::flush;
     }
     return kExitOk;
   }
@@ -330,7 +327,8 @@ Verb DatasetsVerb(Session* session) {
        "folder",
        &arguments->words,
        false,
-       {}},
+       {},
+       Names::kDataset},
       {"--label",
        "upload: KEY=VALUE to set; list: only datasets with it; repeatable",
        &arguments->labels,

@@ -220,6 +220,9 @@ Verb DescribeVerb(Session* session) {
        {}},
   };
   verb.arguments.insert(verb.arguments.end(), std::begin(more), std::end(more));
+  verb.examples =
+      R"(  comera describe job.yaml
+  comera describe job.yaml --set model.layers=12 -o json)";
   verb.run = [=] { return Describe(*arguments, *session); };
   return verb;
 }

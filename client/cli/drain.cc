@@ -40,8 +40,7 @@ int Drain(const Arguments& arguments, const Session& session) {
 Verb DrainVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
   Verb verb = {"drain",
-               "Give a worker no more ranks and move those that it has, e.g. "
-               "`comera drain node-17 --reason \"new disks\"`",
+               "Give a worker no more ranks and move those that it has",
                {},
                nullptr};
   verb.arguments = {
@@ -50,6 +49,10 @@ Verb DrainVerb(Session* session) {
       {"--undo", "Take it back into service", &arguments->undo, false, {}},
       {"--reason", "Shown with the worker", &arguments->reason, false, {}},
   };
+  verb.examples =
+      R"(  comera drain node-17 --reason "new disks"
+  comera drain node-17 --wait          # its ranks finish
+  comera drain node-17 --undo)";
   verb.run = [=] { return Drain(*arguments, *session); };
   return verb;
 }
@@ -62,6 +65,7 @@ Verb ResumeWorkerVerb(Session* session) {
                {},
                nullptr};
   verb.arguments = {{"worker", "Worker's name", &arguments->worker, true, {}}};
+  verb.examples = R"(  comera resume-worker node-17)";
   verb.run = [=] { return Drain(*arguments, *session); };
   return verb;
 }

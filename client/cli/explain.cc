@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/style.h"
 #include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
 
@@ -18,7 +19,8 @@ std::string When(bool known, const google::protobuf::Timestamp& time) {
                                  : absl::StrCat("in ", DurationText(left));
 }
 
-void PrintWaiting(const v1::JobExplanation& e, std::ostream& out) {
+void PrintWaiting(const v1::JobExplanation& e, const Session& session) {
+  std::ostream& out = *session.env.out;
   out << "position: " << e.position() << "\n"
       << "blocked by: "
       << (e.blocked_by().empty() ? "nothing" : Printable(e.blocked_by()))
@@ -34,7 +36,7 @@ void PrintWaiting(const v1::JobExplanation& e, std::ostream& out) {
                       Printable(ahead.queue()), absl::StrCat(ahead.priority()),
                       absl::StrCat(ahead.ranks()), Printable(ahead.why())});
     }
-    out << "\n" << FormatTable(rows);
+    out << "\n" << session.TableText(rows);
     const int more = e.position() - 1 - e.ahead_size();
     if (more > 0) out << "and " << more << " more\n";
   }
@@ -46,13 +48,15 @@ void PrintWaiting(const v1::JobExplanation& e, std::ostream& out) {
                                     : When(smaller.has_expected_start(),
                                            smaller.expected_start())});
     }
-    out << "\n" << FormatTable(rows);
+    out << "\n" << session.TableText(rows);
   }
 }
 
-void PrintTable(const v1::JobExplanation& e, std::ostream& out) {
-  out << e.name() << " " << v1::JobState_Name(e.state()) << ": "
-      << Printable(e.reason()) << "\n";
+void PrintExplanation(const v1::JobExplanation& e, const Session& session) {
+  std::ostream& out = *session.env.out;
+  const std::string& state = v1::JobState_Name(e.state());
+  out << e.name() << " " << Paint(ToneOfState(state), state, session.Color())
+      << ": " << Printable(e.reason()) << "\n";
   out << "ranks: " << e.ranks() << " now, asks for "
       << (e.min_ranks() < e.max_ranks() ? absl::StrCat(e.min_ranks(), " to ")
                                         : "")
@@ -70,7 +74,7 @@ void PrintTable(const v1::JobExplanation& e, std::ostream& out) {
   if (e.workers_size() > 0) {
     out << "workers: " << absl::StrJoin(e.workers(), ", ") << "\n";
   }
-  if (e.state() == v1::QUEUED) PrintWaiting(e, out);
+  if (e.state() == v1::QUEUED) PrintWaiting(e, session);
   out << std::flush;
 }
 
@@ -82,7 +86,7 @@ int Explain(const std::string& job, const Session& session) {
   const auto explanation = session.Connect()->Explain(*name);
   if (!explanation.ok()) return session.FailRpc(explanation.status());
   if (session.output == OutputFormat::kTable) {
-    PrintTable(*explanation, *session.env.out);
+    PrintExplanation(*explanation, session);
   } else {
     session.Print(*explanation, /*one_line=*/false);
   }
@@ -95,10 +99,11 @@ Verb ExplainVerb(Session* session) {
   auto job = std::make_shared<std::string>();
   Verb verb = {"explain",
                "Tell why a job waits, who is ahead, when it may start and what "
-               "fewer ranks would get, e.g. `comera explain 3kqv`",
+               "fewer ranks would get",
                {},
                nullptr};
   verb.arguments = {{"job", "Job id", job.get(), true, {}}};
+  verb.examples = R"(  comera explain 4f2x7k3m5q6a)";
   verb.run = [=] { return Explain(*job, *session); };
   return verb;
 }

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/style.h"
 #include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
 
@@ -14,12 +15,13 @@ std::string TimeText(const google::protobuf::Timestamp& timestamp) {
                           absl::UTCTimeZone());
 }
 
-std::vector<std::vector<std::string>> Rows(const v1::Job& job) {
+std::vector<std::vector<std::string>> Rows(const v1::Job& job, bool color) {
   std::vector<std::vector<std::string>> rows = {{"name", job.name()}};
   if (!job.spec().display_name().empty()) {
     rows.push_back({"display name", Printable(job.spec().display_name())});
   }
-  rows.push_back({"state", StateText(job)});
+  const std::string state = StateText(job);
+  rows.push_back({"state", Paint(ToneOfState(state), state, color)});
   if (!job.reason().empty()) {
     rows.push_back({"reason", Printable(job.reason())});
   }
@@ -70,7 +72,7 @@ int Get(const std::string& argument, const Session& session) {
   const absl::StatusOr<v1::Job> job = session.Connect()->Get(*name);
   if (!job.ok()) return session.FailRpc(job.status());
   if (session.output == OutputFormat::kTable) {
-    *session.env.out << FormatTable(Rows(*job)) << std::flush;
+    *session.env.out << FormatTable(Rows(*job, session.Color())) << std::flush;
   } else {
     session.Print(*job, /*one_line=*/false);
   }
@@ -83,6 +85,9 @@ Verb GetVerb(Session* session) {
   auto job = std::make_shared<std::string>();
   Verb verb = {"get", "Show a job", {}, nullptr};
   verb.arguments.push_back({"job", "Job id", job.get(), true, {}});
+  verb.examples =
+      R"(  comera get 4f2x7k3m5q6a
+  comera get 4f2x7k3m5q6a -o yaml)";
   verb.run = [=] { return Get(*job, *session); };
   return verb;
 }

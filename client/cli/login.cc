@@ -110,17 +110,20 @@ int LogIn(const Session& session) {
 
 Verb LoginVerb(Session* session) {
   Verb verb = {"login",
-               "Store server, token and authority for later calls, e.g. comera "
-               "login --server train.example.com:7400 --ca ca.pem --token-file "
-               "alice.token",
+               "Store server, token and authority for later calls",
                {},
                nullptr};
+  verb.examples =
+      R"(  comera login --server train.example.com:7400 --ca ca.pem --token-file alice.token)";
   verb.run = [=] { return LogIn(*session); };
   return verb;
 }
 
 Verb WhoAmIVerb(Session* session) {
   Verb verb = {"whoami", "Show who the server takes you for", {}, nullptr};
+  verb.examples =
+      R"(  comera whoami
+  comera whoami -o json)";
   verb.run = [=] { return WhoAmI(*session); };
   return verb;
 }

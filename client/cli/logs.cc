@@ -52,6 +52,9 @@ Verb LogsVerb(Session* session) {
       {"--epoch", "Which attempt (the newest)", &arguments->epoch, false, {}},
       {"-f,--follow", "Until the job ends", &arguments->follow, false, {}},
   };
+  verb.examples =
+      R"(  comera logs 4f2x7k3m5q6a -f
+  comera logs 4f2x7k3m5q6a --rank 1 --epoch 2)";
   verb.run = [=] { return Logs(*arguments, *session); };
   return verb;
 }

@@ -118,12 +118,14 @@ int Ls(const Arguments& arguments, const Session& session) {
       {"ID", "NAME", "STATE", "PRIO", "RANKS", "STEP/%", "LOSS→TARGET",
        "SIZE→TARGET", "ETA", "AGE", "REASON"}};
   for (const v1::Job& job : list->jobs()) rows.push_back(Row(job, absl::Now()));
-  *session.env.out << FormatTable(rows) << std::flush;
-  if (list->jobs_size() < list->total_size()) {
+  const int code = session.PrintTable(
+      rows, {"PRIO", "RANKS", "REASON", "AGE", "STEP/%", "ETA", "NAME",
+             "SIZE→TARGET"});
+  if (code == kExitOk && list->jobs_size() < list->total_size()) {
     session.Note(absl::StrCat(list->jobs_size(), " of ", list->total_size(),
                               " jobs; --limit shows more"));
   }
-  return kExitOk;
+  return code;
 }
 
 }  // namespace
@@ -136,7 +138,10 @@ Verb LsVerb(Session* session) {
        "Only jobs in this state; repeatable",
        &arguments->states,
        false,
-       {}},
+       {},
+       Names::kNothing,
+       {"queued", "starting", "running", "cancelling", "paused", "succeeded",
+        "failed", "cancelled"}},
       {"--queue", "Only of this queue", &arguments->queue, false, {}},
       {"--user", "Only of this user", &arguments->user, false, {}},
       {"--label",

@@ -51,7 +51,10 @@ int main(int argc, char** argv) {
   environment.err_is_terminal =
       isatty(STDERR_FILENO) && Variable("TERM") != "dumb";
   environment.width = TerminalWidth();
+  environment.in_is_terminal = isatty(STDIN_FILENO);
   environment.no_color = !Variable("NO_COLOR").empty();
+  const std::string force_color = Variable("CLICOLOR_FORCE");
+  environment.force_color = !force_color.empty() && force_color != "0";
   environment.server = Variable("COMERA_SERVER");
   environment.token = Variable("COMERA_TOKEN");
   environment.token_file = Variable("COMERA_TOKEN_FILE");

@@ -53,7 +53,7 @@ void PrintModels(const v1::Job& job, const Session& session) {
                     FormatBytes(bytes), FormatCount(model.size_parameters()),
                     FormatFigure(model.validation_loss())});
   }
-  *session.env.out << FormatTable(rows) << std::flush;
+  session.PrintTable(rows);
 }
 
 int Download(TrainingClient& client, const v1::Artifact& model,
@@ -106,8 +106,7 @@ int ListAll(const Arguments& arguments, const Session& session,
          model.pareto_optimal() ? "yes" : "no",
          DurationText(absl::Now() - ToTime(artifact.create_time()))});
   }
-  *session.env.out << FormatTable(rows) << std::flush;
-  return kExitOk;
+  return session.PrintTable(rows, {"AGE", "JOB NAME", "BYTES"});
 }
 
 int Describe(const std::string& name, const Session& session,
@@ -148,8 +147,8 @@ int Describe(const std::string& name, const Session& session,
                      FormatBytes(static_cast<double>(file.size_bytes())),
                      file.sha256()});
   }
-  *session.env.out << FormatTable(layers) << "\n"
-                   << FormatTable(files) << std::flush;
+  *session.env.out << session.TableText(layers) << "\n"
+                   << session.TableText(files, {"SHA256"}) << std::flush;
   return kExitOk;
 }
 

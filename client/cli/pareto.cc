@@ -114,12 +114,12 @@ int Pareto(const Arguments& arguments, const Session& session) {
     return kExitOk;
   }
   std::ostream& out = *session.env.out;
-  out << FrontTable(*front, single ? &*single : nullptr);
+  out << FrontTable(*front, single ? &*single : nullptr, session.Layout());
   if (const std::string line = HypervolumeLine(*front); !line.empty()) {
     out << line << "\n";
   }
   const int width = std::min(session.env.width - 1, kMaxPlotWidth);
-  const bool color = session.env.out_is_terminal && !session.env.no_color;
+  const bool color = session.Color();
   for (const std::string& line : Scatter(points, width, kPlotHeight, color)) {
     out << line << "\n";
   }
@@ -132,12 +132,17 @@ int Pareto(const Arguments& arguments, const Session& session) {
 Verb ParetoVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
   Verb verb = {"pareto",
-               "Show the Pareto front (validation loss against size) of sweeps "
-               "and jobs, e.g. comera pareto SWEEP --svg front.svg",
+               "Show the Pareto front, validation loss against size, of sweeps "
+               "and jobs",
                {},
                nullptr};
   verb.arguments = {
-      {"names", "Ids of sweeps or jobs", &arguments->names, true, {}},
+      {"names",
+       "Ids of sweeps or jobs",
+       &arguments->names,
+       true,
+       {},
+       Names::kJobOrSweep},
       {"--svg", "Also draw it into this file", &arguments->svg, false, {}},
       {"--reference",
        "Corner of the hyper-volume, LOSS,PARAMETERS (default: of a model that "
@@ -146,6 +151,9 @@ Verb ParetoVerb(Session* session) {
        false,
        {}},
   };
+  verb.examples =
+      R"(  comera pareto 4f2x7k3m5q6a --svg front.svg
+  comera pareto sweeps/4f2x7k3m5q6a jobs/9s1d0p8w6e2r --reference 6.0,1200000)";
   verb.run = [=] { return Pareto(*arguments, *session); };
   return verb;
 }

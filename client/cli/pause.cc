@@ -39,15 +39,13 @@ int Run(const Arguments& arguments, bool pause, const Session& session) {
 
 Verb PauseVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {"pause",
-               "Have a job save a checkpoint and leave its slots, e.g. `comera "
-               "pause 3kqv --reason \"needs new data\"`",
-               {},
-               nullptr};
+  Verb verb = {
+      "pause", "Have a job save a checkpoint and leave its slots", {}, nullptr};
   verb.arguments = {
       {"job", "Job id", &arguments->job, true, {}},
       {"--reason", "Kept with the job", &arguments->reason, false, {}},
   };
+  verb.examples = R"(  comera pause 4f2x7k3m5q6a --reason "needs new data")";
   verb.run = [=] { return Run(*arguments, /*pause=*/true, *session); };
   return verb;
 }
@@ -57,6 +55,7 @@ Verb ResumeVerb(Session* session) {
   Verb verb = {
       "resume", "Queue a paused job again, at its old place", {}, nullptr};
   verb.arguments = {{"job", "Job id", &arguments->job, true, {}}};
+  verb.examples = R"(  comera resume 4f2x7k3m5q6a)";
   verb.run = [=] { return Run(*arguments, /*pause=*/false, *session); };
   return verb;
 }

@@ -20,7 +20,7 @@ struct Arguments {
   std::string borrowing;
 };
 
-void PrintTable(const std::vector<v1::Queue>& queues, std::ostream& out) {
+int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
   double weights = 0;
   int64_t ranks = 0;
   for (const v1::Queue& queue : queues) {
@@ -47,15 +47,14 @@ void PrintTable(const std::vector<v1::Queue>& queues, std::ostream& out) {
          absl::StrCat(queue.queued_jobs(), " (", queue.queued_ranks(),
                       " ranks)")});
   }
-  out << FormatTable(rows) << std::flush;
+  return session.PrintTable(rows, {"SHARE", "BORROWS", "WEIGHT", "USED"});
 }
 
 int List(const Session& session) {
   const auto queues = session.Connect()->ListQueues();
   if (!queues.ok()) return session.FailRpc(queues.status());
   if (session.output == OutputFormat::kTable) {
-    PrintTable(*queues, *session.env.out);
-    return kExitOk;
+    return PrintQueues(*queues, session);
   }
   v1::ListQueuesResponse response;
   for (const v1::Queue& queue : *queues) *response.add_queues() = queue;
@@ -129,10 +128,9 @@ int Queues(const Arguments& arguments, const Session& session) {
                         : client->UpdateQueue(queue, *fields);
   if (!made.ok()) return session.FailRpc(made.status());
   if (session.output == OutputFormat::kTable) {
-    PrintTable({*made}, *session.env.out);
-  } else {
-    session.Print(*made, /*one_line=*/false);
+    return PrintQueues({*made}, session);
   }
+  session.Print(*made, /*one_line=*/false);
   return kExitOk;
 }
 
@@ -140,11 +138,7 @@ int Queues(const Arguments& arguments, const Session& session) {
 
 Verb QueuesVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {"queues",
-               "List, create, update or delete queues, e.g. `comera queues "
-               "create vision --guaranteed 16 --max 64`",
-               {},
-               nullptr};
+  Verb verb = {"queues", "List, create, update or delete queues", {}, nullptr};
   verb.arguments = {
       {"action",
        "What to do (list)",
@@ -169,6 +163,11 @@ Verb QueuesVerb(Session* session) {
        false,
        {"yes", "no"}},
   };
+  verb.examples =
+      R"(  comera queues
+  comera queues create vision --guaranteed 16 --max 64
+  comera queues update vision --weight 2 --borrowing no
+  comera queues delete vision)";
   verb.run = [=] { return Queues(*arguments, *session); };
   return verb;
 }

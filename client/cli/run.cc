@@ -225,6 +225,10 @@ Verb RunVerb(Session* session) {
        {}},
   };
   verb.arguments.insert(verb.arguments.end(), std::begin(more), std::end(more));
+  verb.examples =
+      R"(  comera run docs/examples/quickstart_code_mlm.yaml
+  comera run job.yaml --set resources.ranks=1 --model-dir ./model
+  comera run job.yaml -o json          # events as JSON lines)";
   verb.run = [=] { return Run(*arguments, *session); };
   return verb;
 }

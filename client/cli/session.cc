@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/message_text.h"
+#include "client/cli/style.h"
 #include "client/cli/text_format.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
@@ -93,6 +94,39 @@ void Session::Print(const google::protobuf::Message& message,
   *env.out << (output == OutputFormat::kYaml ? ToYaml(message)
                                              : ToJson(message, one_line))
            << std::flush;
+}
+
+bool Session::Color() const {
+  ColorChoice choice;
+  choice.flag = color;
+  choice.no_color = env.no_color;
+  choice.force_color = env.force_color;
+  choice.terminal = env.out_is_terminal;
+  return UseColor(choice);
+}
+
+TableLayout Session::Layout() const {
+  TableLayout layout;
+  layout.width = env.out_is_terminal && !wide ? env.width : 0;
+  layout.headers = !no_headers;
+  layout.color = Color();
+  return layout;
+}
+
+int Session::PrintTable(const TableRows& rows,
+                        const std::vector<std::string>& dispensable) const {
+  TableLayout layout = Layout();
+  layout.columns = columns;
+  const auto text = FormatTable(rows, layout, dispensable);
+  if (!text.ok()) return Fail(std::string(text.status().message()), kExitUsage);
+  *env.out << *text << std::flush;
+  return kExitOk;
+}
+
+std::string Session::TableText(
+    const TableRows& rows, const std::vector<std::string>& dispensable) const {
+  // Only an unknown column is an error, and none is named.
+  return FormatTable(rows, Layout(), dispensable).value_or("");
 }
 
 absl::StatusOr<std::string> Session::JobNameFrom(const std::string& argument) {

@@ -5,11 +5,13 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cli/login_file.h"
+#include "client/cli/table.h"
 #include "client/training_client.h"
 #include "common/rpc_channel.h"
 #include "google/protobuf/message.h"
@@ -23,9 +25,12 @@ struct Environment {
   // Whether `out` can be updated in place, and its columns.
   bool out_is_terminal = false;
   bool err_is_terminal = false;
+  // Whether keys can be read.
+  bool in_is_terminal = false;
   int width = 80;
-  // NO_COLOR.
+  // NO_COLOR, CLICOLOR_FORCE.
   bool no_color = false;
+  bool force_color = false;
   // COMERA_SERVER, COMERA_TOKEN, COMERA_TOKEN_FILE, COMERA_CA, COMERA_CERT,
   // COMERA_KEY.
   std::string server;
@@ -71,6 +76,17 @@ class Session {
   // A message as JSON (one line, or indented) or YAML on stdout.
   void Print(const google::protobuf::Message& message, bool one_line) const;
 
+  // Whether results on stdout have colours.
+  bool Color() const;
+  // A table on stdout as the global flags and the terminal ask for it; returns
+  // the exit code. `dispensable`: as for FormatTable.
+  int PrintTable(const TableRows& rows,
+                 const std::vector<std::string>& dispensable = {}) const;
+  // For pages of several tables: all columns, whatever --columns says.
+  TableLayout Layout() const;
+  std::string TableText(const TableRows& rows,
+                        const std::vector<std::string>& dispensable = {}) const;
+
   // `jobs/{job}` from that or the bare id. InvalidArgument.
   static absl::StatusOr<std::string> JobNameFrom(const std::string& argument);
 
@@ -86,6 +102,13 @@ class Session {
   absl::Duration timeout = absl::Seconds(15);
   OutputFormat output = OutputFormat::kTable;
   bool verbose = false;
+  // -o wide: tables are as wide as they are.
+  bool wide = false;
+  bool no_headers = false;
+  // --color; empty: auto.
+  std::string color;
+  // --columns, split.
+  std::vector<std::string> columns;
 };
 
 }  // namespace comera::client

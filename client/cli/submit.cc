@@ -53,6 +53,10 @@ Verb SubmitVerb(Session* session) {
                             {}});
   verb.arguments.push_back(
       {"--watch", "Follow the job", &arguments->watch, false, {}});
+  verb.examples =
+      R"(  comera submit job.yaml
+  comera submit job.yaml --watch
+  comera submit job.yaml --set objective.late.target_loss=4.5 --request-id night-17)";
   verb.run = [=] { return Submit(*arguments, *session); };
   return verb;
 }

@@ -84,7 +84,7 @@ int Submit(const Arguments& arguments, const Session& session) {
   if (session.output != OutputFormat::kTable) {
     session.Print(*sweep, /*one_line=*/false);
   } else if (arguments.dry_run) {
-    *session.env.out << RunTable(*sweep) << std::flush;
+    *session.env.out << RunTable(*sweep, session.Layout()) << std::flush;
     session.Note(absl::StrCat(sweep->runs_size(), " runs, ",
                               sweep->stages_size(),
                               " shared early stages; nothing was submitted"));
@@ -128,8 +128,7 @@ int List(const Arguments& arguments, const Session& session) {
          DurationText(absl::Now() - ToTime(sweep.create_time())),
          Printable(sweep.reason())});
   }
-  *session.env.out << FormatTable(rows) << std::flush;
-  return kExitOk;
+  return session.PrintTable(rows, {"REASON", "AGE", "HYPERVOLUME"});
 }
 
 int Get(const Session& session, const std::string& name) {
@@ -141,7 +140,7 @@ int Get(const Session& session, const std::string& name) {
     session.Print(*sweep, /*one_line=*/false);
     return kExitOk;
   }
-  *session.env.out << SweepText(*sweep) << std::flush;
+  *session.env.out << SweepText(*sweep, session.Layout()) << std::flush;
   return kExitOk;
 }
 
@@ -195,20 +194,19 @@ int Sweep(const Arguments& arguments, const Session& session) {
 
 Verb SweepVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {
-      "sweep",
-      "Train many runs of one job towards a Pareto front: comera sweep "
-      "FILE.yaml --watch | ls | get SWEEP | watch SWEEP | cancel SWEEP "
-      "| delete SWEEP",
-      {},
-      nullptr};
+  Verb verb = {"sweep",
+               "Train many runs of one job towards a Pareto front",
+               {},
+               nullptr};
   verb.arguments = {
       {"what",
        "Sweep file (a job file with a `sweep` section), or: ls, get, watch, "
        "cancel, delete",
        &arguments->what,
        true,
-       {}},
+       {},
+       Names::kFile,
+       {"ls", "get", "watch", "cancel", "delete"}},
       {"sweep", "Sweep id", &arguments->name, false, {}},
       {"--set",
        "Sets a field of the base job: FIELD=VALUE; repeatable",
@@ -233,6 +231,12 @@ Verb SweepVerb(Session* session) {
        false,
        {}},
   };
+  verb.examples =
+      R"(  comera sweep sweep.yaml --dry-run
+  comera sweep sweep.yaml --watch
+  comera sweep ls
+  comera sweep get 4f2x7k3m5q6a
+  comera sweep cancel 4f2x7k3m5q6a --reason "wrong grid")";
   verb.run = [=] { return Sweep(*arguments, *session); };
   return verb;
 }

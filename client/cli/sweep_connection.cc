@@ -62,7 +62,8 @@ std::vector<PlotPoint> PlotPoints(const v1::Sweep& sweep) {
   return points;
 }
 
-std::string FrontTable(const v1::SweepFront& front, const v1::Sweep* sweep) {
+std::string FrontTable(const v1::SweepFront& front, const v1::Sweep* sweep,
+                       const TableLayout& layout) {
   std::vector<std::vector<std::string>> rows = {
       {"PARAMETERS", "BYTES", "LOSS", "STEP", "RUN", "JOB"}};
   for (const v1::FrontPoint& point : front.points()) {
@@ -73,7 +74,7 @@ std::string FrontTable(const v1::SweepFront& front, const v1::Sweep* sweep) {
                     Printable(RunLabel(sweep, point.run())),
                     point.job().empty() ? "-" : LastSegment(point.job())});
   }
-  return FormatTable(rows);
+  return FormatTable(rows, layout, {"STEP", "BYTES"}).value_or("");
 }
 
 std::string HypervolumeLine(const v1::SweepFront& front) {

@@ -24,7 +24,8 @@ absl::StatusOr<std::string> SweepNameFrom(const std::string& argument);
 std::vector<PlotPoint> PlotPoints(const v1::Sweep& sweep);
 
 // The front as a table: size, bytes, loss, and whose it is.
-std::string FrontTable(const v1::SweepFront& front, const v1::Sweep* sweep);
+std::string FrontTable(const v1::SweepFront& front, const v1::Sweep* sweep,
+                       const TableLayout& layout);
 // "hyper-volume 0.431 of (loss 5.99, 1.2M parameters)"; "" without a reference.
 std::string HypervolumeLine(const v1::SweepFront& front);
 

@@ -71,7 +71,7 @@ std::string SweepStateText(const v1::Sweep& sweep) {
              : absl::StrCat(state, " ", v1::Outcome_Name(sweep.outcome()));
 }
 
-std::string RunTable(const v1::Sweep& sweep) {
+std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout) {
   std::vector<std::vector<std::string>> rows = {
       {"RUN", "WHAT", "STATE", "STEP/%", "LOSS", "SIZE", "JOB", "REASON"}};
   for (const v1::SweepStage& stage : sweep.stages()) {
@@ -88,15 +88,15 @@ std::string RunTable(const v1::Sweep& sweep) {
                        StateName(run.state(), run.job_state()) + Outcome(run),
                        run.job(), run.progress(), run.reason()));
   }
-  return FormatTable(rows);
+  return FormatTable(rows, layout, {"JOB", "REASON", "STEP/%"}).value_or("");
 }
 
-std::string SweepText(const v1::Sweep& sweep) {
+std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout) {
   std::string text =
       absl::StrCat(sweep.name(), "  ", SweepStateText(sweep), "  ",
-                   Printable(sweep.reason()), "\n\n", RunTable(sweep));
+                   Printable(sweep.reason()), "\n\n", RunTable(sweep, layout));
   if (sweep.front().points_size() > 0) {
-    absl::StrAppend(&text, "\n", FrontTable(sweep.front(), &sweep));
+    absl::StrAppend(&text, "\n", FrontTable(sweep.front(), &sweep, layout));
   }
   const std::string line = HypervolumeLine(sweep.front());
   if (!line.empty()) absl::StrAppend(&text, line, "\n");
@@ -170,12 +170,15 @@ void SweepPrinter::Line(const v1::SweepEvent& event) {
 }
 
 void SweepPrinter::Draw() {
+  TableLayout layout = session_.Layout();
+  // One column is left free: a full line would wrap.
+  layout.width = session_.env.width - 1;
   std::vector<std::string> lines = {
       absl::StrCat(sweep_.name(), "  ", SweepStateText(sweep_), "  ",
                    sweep_.front().points_size(), " points on the front  ",
                    HypervolumeLine(sweep_.front()))};
   for (absl::string_view line :
-       absl::StrSplit(RunTable(sweep_), '\n', absl::SkipEmpty())) {
+       absl::StrSplit(RunTable(sweep_, layout), '\n', absl::SkipEmpty())) {
     lines.push_back(std::string(line));
   }
   if (lines.size() > kMaxBlockLines) {
@@ -187,10 +190,8 @@ void SweepPrinter::Draw() {
   if (block_lines_ > 0) {
     text = absl::StrCat("\x1b[", block_lines_, "A\x1b[J");
   }
-  // One column is left free: a full line would wrap.
-  for (const std::string& line : lines) {
-    absl::StrAppend(&text, CutToWidth(line, session_.env.width - 1), "\n");
-  }
+  lines[0] = Shortened(lines[0], layout.width);
+  for (const std::string& line : lines) absl::StrAppend(&text, line, "\n");
   *session_.env.out << text << std::flush;
   block_lines_ = static_cast<int>(lines.size());
 }
@@ -201,11 +202,12 @@ void SweepPrinter::Finish(const v1::Sweep& sweep) {
   if (is_live()) {
     Draw();
     block_lines_ = 0;
-    *session_.env.out << "\n" << FrontTable(sweep.front(), &sweep);
+    *session_.env.out << "\n"
+                      << FrontTable(sweep.front(), &sweep, session_.Layout());
     const std::string line = HypervolumeLine(sweep.front());
     if (!line.empty()) *session_.env.out << line << "\n";
   } else {
-    *session_.env.out << "\n" << SweepText(sweep);
+    *session_.env.out << "\n" << SweepText(sweep, session_.Layout());
   }
   *session_.env.out << std::flush;
 }

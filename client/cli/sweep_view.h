@@ -14,9 +14,9 @@ namespace comera::client {
 // "SUCCEEDED TARGET_MET", "ACTIVE".
 std::string SweepStateText(const v1::Sweep& sweep);
 // Early stages and runs, a line each.
-std::string RunTable(const v1::Sweep& sweep);
+std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout);
 // All of it: state, runs, front.
-std::string SweepText(const v1::Sweep& sweep);
+std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout);
 int ExitCodeOfSweep(const v1::Sweep& sweep);
 
 // Shows a sweep's events: the runs updated in place on a terminal, lines

@@ -5,8 +5,32 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "unicode/uchar.h"
+#include "unicode/utf8.h"
 
 namespace comera::client {
+namespace {
+
+// Columns of the character at `*i`, which moves behind it. A byte that is no
+// UTF-8 takes one.
+int CharacterWidth(std::string_view text, int32_t* i) {
+  UChar32 character = 0;
+  const int32_t size = static_cast<int32_t>(text.size());
+  U8_NEXT(text.data(), *i, size, character);
+  if (character < 0x300) return 1;
+  const uint32_t category = U_MASK(u_charType(character));
+  if ((category & (U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CF_MASK)) != 0) return 0;
+  const int width = u_getIntPropertyValue(character, UCHAR_EAST_ASIAN_WIDTH);
+  return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
+}
+
+// U+202A to U+202E and U+2066 to U+2069, as their last two bytes.
+bool TurnsDirection(unsigned char second, unsigned char third) {
+  return (second == 0x80 && third >= 0xAA && third <= 0xAE) ||
+         (second == 0x81 && third >= 0xA6 && third <= 0xA9);
+}
+
+}  // namespace
 
 std::string DurationText(absl::Duration duration) {
   int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration));
@@ -89,22 +113,37 @@ std::string Printable(std::string_view text) {
         static_cast<unsigned char>(result[i + 1]) < 0xA0) {
       result[i] = result[i + 1] = ' ';
     }
+    if (c == 0xE2 && i + 2 < result.size() &&
+        TurnsDirection(result[i + 1], result[i + 2])) {
+      result[i] = result[i + 1] = result[i + 2] = ' ';
+    }
   }
   return result;
 }
 
 size_t DisplayWidth(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (c & 0xC0) != 0x80; });
+  size_t columns = 0;
+  int32_t i = 0;
+  const int32_t size = static_cast<int32_t>(text.size());
+  while (i < size) columns += CharacterWidth(text, &i);
+  return columns;
 }
 
 std::string CutToWidth(const std::string& text, size_t width) {
   size_t columns = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if ((text[i] & 0xC0) == 0x80) continue;
-    if (columns++ == width) return text.substr(0, i);
+  int32_t i = 0;
+  const int32_t size = static_cast<int32_t>(text.size());
+  while (i < size) {
+    const int32_t begin = i;
+    columns += CharacterWidth(text, &i);
+    if (columns > width) return text.substr(0, begin);
   }
   return text;
+}
+
+std::string Shortened(const std::string& text, size_t width) {
+  if (DisplayWidth(text) <= width) return text;
+  return width == 0 ? "" : absl::StrCat(CutToWidth(text, width - 1), "…");
 }
 
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {

@@ -35,16 +35,19 @@ std::string LastSegment(const std::string& name);
 std::string StateText(const v1::Job& job);
 
 // Text of a server or a job made safe for a terminal: control characters
-// become spaces.
+// become spaces, and so do those that turn the direction of writing.
 std::string Printable(std::string_view text);
 
 // Rows under a header, columns as wide as they need, two spaces between.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 
-// Columns that `text` (UTF-8) takes on a terminal, one per character.
+// Columns that `text` (UTF-8) takes on a terminal: two for East Asian wide
+// characters and emoji, none for marks that combine.
 size_t DisplayWidth(std::string_view text);
 // `text` cut to `width` columns.
 std::string CutToWidth(const std::string& text, size_t width);
+// The same; what was cut ends with "…".
+std::string Shortened(const std::string& text, size_t width);
 
 }  // namespace comera::client
 

@@ -131,8 +131,7 @@ int List(const Session& session, AccessClient& client) {
   std::vector<std::vector<std::string>> rows = {
       {"ID", "NAME", "ROLES", "CREATED", "EXPIRES", "LAST USED", "CREATOR"}};
   for (const v1::Token& token : *tokens) rows.push_back(Row(token));
-  *session.env.out << FormatTable(rows) << std::flush;
-  return kExitOk;
+  return session.PrintTable(rows, {"CREATOR", "LAST USED", "CREATED"});
 }
 
 int Revoke(const Arguments& arguments, const Session& session,
@@ -171,11 +170,7 @@ int Token(const Arguments& arguments, const Session& session) {
 
 Verb TokenVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {"token",
-               "Make, list and revoke tokens (admins), e.g. comera token "
-               "create --name alice --role user --expires 30d > alice.token",
-               {},
-               nullptr};
+  Verb verb = {"token", "Make, list and revoke tokens (admins)", {}, nullptr};
   verb.arguments = {
       {"action",
        "create, list or revoke",
@@ -205,6 +200,11 @@ Verb TokenVerb(Session* session) {
        false,
        {}},
   };
+  verb.examples =
+      R"(  comera token create --name alice --role user --expires 30d > alice.token
+  comera token create --name node-17 --worker > worker.token
+  comera token list
+  comera token revoke 7c3e9a)";
   verb.run = [=] { return Token(*arguments, *session); };
   return verb;
 }

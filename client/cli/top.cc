@@ -142,6 +142,9 @@ Verb TopVerb(Session* session) {
        false,
        {}},
   };
+  verb.examples =
+      "  comera top\n"
+      "  comera top --once";
   verb.run = [=] { return Top(*arguments, *session); };
   return verb;
 }

@@ -54,6 +54,10 @@ Verb ValidateVerb(Session* session) {
                             &arguments->print,
                             false,
                             {}});
+  verb.examples =
+      R"(  comera validate job.yaml
+  comera validate job.yaml --set model.heads=8 --print
+  comera validate job.yaml --remote    # and when it would start)";
   verb.run = [=] { return Validate(*arguments, *session); };
   return verb;
 }

@@ -10,6 +10,23 @@
 
 namespace comera::client {
 
+// What a value names, for completion in shells.
+enum class Names {
+  // As the argument is called: a "job" is a job (client/cli/complete.cc).
+  kByName,
+  kNothing,
+  kFile,
+  kFolder,
+  kJob,
+  kSweep,
+  kJobOrSweep,
+  kModel,
+  kDataset,
+  kWorker,
+  kQueue,
+  kVerb,
+};
+
 // One flag or positional argument; the parser writes through `target`.
 struct Argument {
   // "file" (positional), "--rank", or "-f,--follow".
@@ -19,7 +36,10 @@ struct Argument {
   std::variant<bool*, int64_t*, std::string*, std::vector<std::string>*> target;
   bool required = false;
   // If not empty, the only values.
-  std::vector<std::string> choices;
+  std::vector<std::string> choices = {};
+  Names names = Names::kByName;
+  // Words that completion offers beside what `names` says.
+  std::vector<std::string> suggestions = {};
 
   bool is_flag() const { return name[0] == '-'; }
 };

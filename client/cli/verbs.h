@@ -2,6 +2,8 @@
 #ifndef COMERA_CLIENT_CLI_VERBS_H_
 #define COMERA_CLIENT_CLI_VERBS_H_
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "client/cli/session.h"
@@ -39,10 +41,18 @@ Verb LoginVerb(Session* session);
 Verb WhoAmIVerb(Session* session);
 Verb TokenVerb(Session* session);
 Verb AuditVerb(Session* session);
-// Knows the others by `verbs` and the global flags, which it is called with
-// once they are complete.
-Verb CompletionVerb(Session* session, const std::vector<Verb>* verbs,
-                    const std::vector<Argument>* globals);
+Verb CompletionVerb(Session* session);
+// Knows the others by `verbs` and the global flags, which are complete when it
+// runs; `text_of`: the help of a verb, "": of all.
+Verb HelpVerb(Session* session, const std::vector<Verb>* verbs,
+              const std::vector<Argument>* globals,
+              std::function<std::string(const std::string& verb)> text_of);
+
+// comera __complete: answers completion scripts (complete.h). Returns the exit
+// code.
+int CompleteLine(Session* session, const std::vector<Verb>& verbs,
+                 const std::vector<Argument>& globals,
+                 const std::vector<std::string>& words);
 
 }  // namespace comera::client
 

@@ -42,7 +42,12 @@ int Version(const Session& session) {
 }  // namespace
 
 Verb VersionVerb(Session* session) {
-  return {"version", "Print versions", {}, [=] { return Version(*session); }};
+  return {"version",
+          "Print versions",
+          {},
+          [=] { return Version(*session); },
+          "  comera version\n"
+          "  comera version --server train.example.com:7400 -o json"};
 }
 
 }  // namespace comera::client

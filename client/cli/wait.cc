@@ -54,6 +54,9 @@ Verb WaitVerb(Session* session) {
   auto job = std::make_shared<std::string>();
   Verb verb = {"wait", "Wait for a job's end (at most --timeout)", {}, nullptr};
   verb.arguments.push_back({"job", "Job id", job.get(), true, {}});
+  verb.examples =
+      R"(  comera wait 4f2x7k3m5q6a && comera models 4f2x7k3m5q6a --download ./model
+  comera wait 4f2x7k3m5q6a --timeout 1h)";
   verb.run = [=] { return Wait(*job, *session); };
   return verb;
 }

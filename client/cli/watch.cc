@@ -11,6 +11,9 @@ Verb WatchVerb(Session* session) {
   auto job = std::make_shared<std::string>();
   Verb verb = {"watch", "Follow a job; Ctrl-C detaches", {}, nullptr};
   verb.arguments.push_back({"job", "Job id", job.get(), true, {}});
+  verb.examples =
+      "  comera watch 4f2x7k3m5q6a\n"
+      "  comera watch 4f2x7k3m5q6a -o json | jq .metrics.loss";
   verb.run = [=] {
     const absl::StatusOr<std::string> name = Session::JobNameFrom(*job);
     if (!name.ok()) {

@@ -60,6 +60,10 @@ std::vector<std::vector<std::string>> WorkerRows(
   return rows;
 }
 
+std::vector<std::string> WorkerDispensable() {
+  return {"RACK", "UNFIT", "JOBS", "HOST", "GPUS", "REASON"};
+}
+
 absl::StatusOr<std::string> WorkerNameFrom(const std::string& argument) {
   const std::string name =
       argument.rfind("workers/", 0) == 0 ? argument : WorkerName(argument);

@@ -15,6 +15,9 @@ namespace comera::client {
 std::vector<std::vector<std::string>> WorkerRows(
     const std::vector<v1::WorkerSummary>& workers);
 
+// Those of its columns that a narrow terminal does without.
+std::vector<std::string> WorkerDispensable();
+
 // "in service", "away", "draining", ...
 std::string ServiceText(const v1::WorkerSummary& worker);
 

@@ -29,19 +29,18 @@ int Workers(const std::string& worker, const Session& session) {
     session.Print(response, /*one_line=*/false);
     return kExitOk;
   }
-  *session.env.out << FormatTable(WorkerRows(*workers)) << std::flush;
-  return kExitOk;
+  return session.PrintTable(WorkerRows(*workers), WorkerDispensable());
 }
 
 }  // namespace
 
 Verb WorkersVerb(Session* session) {
   auto worker = std::make_shared<std::string>();
-  Verb verb = {"workers",
-               "List workers, or show one, e.g. `comera workers node-17`",
-               {},
-               nullptr};
+  Verb verb = {"workers", "List workers, or show one", {}, nullptr};
   verb.arguments = {{"worker", "Only this one", worker.get(), false, {}}};
+  verb.examples =
+      R"(  comera workers
+  comera workers node-17 -o json)";
   verb.run = [=] { return Workers(*worker, *session); };
   return verb;
 }

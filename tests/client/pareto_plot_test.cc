@@ -99,7 +99,7 @@ TEST(SweepViewTest, EventsBringTheSweepUpToDate) {
   event.mutable_state_change()->set_state(v1::Sweep::SUCCEEDED);
   event.mutable_state_change()->set_outcome(v1::TARGET_MISSED);
   ApplySweepEvent(event, &sweep);
-  const std::string text = SweepText(sweep);
+  const std::string text = SweepText(sweep, TableLayout());
   EXPECT_THAT(text, HasSubstr("SUCCEEDED TARGET_MISSED"));
   EXPECT_THAT(text, HasSubstr("seed=1"));
   EXPECT_THAT(text, HasSubstr("5/50%"));
