@@ -16,7 +16,8 @@ namespace comera::client {
 namespace {
 
 constexpr char kExamples[] =
-    R"(  source <(comera completion bash)     # in ~/.bashrc
+    R"(  comera completion bash               # look at it
+  source <(comera completion bash)     # in ~/.bashrc
   source <(comera completion zsh)      # in ~/.zshrc, after compinit
   comera completion fish | source      # in ~/.config/fish/config.fish)";
 

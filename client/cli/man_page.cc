@@ -280,8 +280,9 @@ ManPage PageFromHelp(const std::string& name, int section,
                                                         : std::string()))});
     } else if (!page.options.empty()) {
       std::string& text = page.options.back().text;
-      absl::StrAppend(&text, text.empty() ? "" : "\n",
-                      absl::StripAsciiWhitespace(line));
+      const absl::string_view more = absl::StripAsciiWhitespace(line);
+      if (more.empty()) continue;
+      absl::StrAppend(&text, text.empty() ? "" : "\n", more);
     }
   }
   page.description = std::string(absl::StripAsciiWhitespace(page.description));

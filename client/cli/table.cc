@@ -45,24 +45,37 @@ class Fitting {
       Drop(header);
     }
     while (Total(/*cut=*/false) > width) {
-      size_t* widest = nullptr;
-      for (size_t& column : shown_) {
-        if (widths_[column] <= Least(column)) continue;
-        if (widest == nullptr || widths_[column] > widths_[*widest]) {
-          widest = &column;
-        }
-      }
+      int* widest = Widest(/*state=*/false);
+      if (widest == nullptr) widest = Widest(/*state=*/true);
       if (widest == nullptr) break;
-      --widths_[*widest];
+      --*widest;
     }
   }
 
   const std::vector<size_t>& shown() const { return shown_; }
   int width(size_t column) const { return widths_[column]; }
+  bool IsState(size_t column) const {
+    const std::string& header = rows_.front()[column];
+    return header == "STATE" || header == "SERVICE";
+  }
 
  private:
+  // The width of the widest column that can be cut; null: none. States are cut
+  // only when nothing else is left.
+  int* Widest(bool state) {
+    int* widest = nullptr;
+    for (size_t column : shown_) {
+      const int least = state && IsState(column) ? kLeastCut : Least(column);
+      if (widths_[column] <= least) continue;
+      if (widest == nullptr || widths_[column] > *widest) {
+        widest = &widths_[column];
+      }
+    }
+    return widest;
+  }
+
   int Least(size_t column) const {
-    if (column == 0) return widths_[0];
+    if (column == 0 || IsState(column)) return widths_[column];
     return std::min(widths_[column],
                     std::max(kLeastCut, Width(rows_.front()[column])));
   }
@@ -76,10 +89,9 @@ class Fitting {
   }
 
   void Drop(const std::string& header) {
-    if (header == "STATE") return;
     shown_.erase(std::remove_if(shown_.begin(), shown_.end(),
                                 [&](size_t column) {
-                                  return column != 0 &&
+                                  return column != 0 && !IsState(column) &&
                                          rows_.front()[column] == header;
                                 }),
                  shown_.end());
@@ -111,10 +123,6 @@ absl::StatusOr<std::vector<size_t>> Chosen(
   return chosen;
 }
 
-bool IsState(const std::string& header) {
-  return header == "STATE" || header == "SERVICE";
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> FormatTable(
@@ -136,9 +144,9 @@ absl::StatusOr<std::string> FormatTable(
           column < rows[r].size() ? rows[r][column] : std::string();
       const std::string cell = Shortened(whole, fitting.width(column));
       if (!cell.empty()) line.append(pending, ' ');
-      const Tone tone = r == 0                          ? Tone::kStrong
-                        : IsState(rows.front()[column]) ? ToneOfState(whole)
-                                                        : Tone::kPlain;
+      const Tone tone = r == 0                    ? Tone::kStrong
+                        : fitting.IsState(column) ? ToneOfState(whole)
+                                                  : Tone::kPlain;
       line += Paint(tone, cell, layout.color);
       const int left = fitting.width(column) - Width(cell) + kGap;
       pending = cell.empty() ? pending + left : left;

@@ -19,6 +19,7 @@ namespace comera::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Outcome {
@@ -42,8 +43,10 @@ class CliTest : public ::testing::Test {
     environment.working_folder = Folder();
     environment.state_folder = absl::StrCat(Folder(), "/state");
     environment.binary_folder = "/nonexistent";
-    const std::vector<std::string> split =
+    std::vector<std::string> split =
         absl::StrSplit(args, ' ', absl::SkipEmpty());
+    // A word that is being typed may be empty.
+    if (!args.empty() && args.back() == ' ') split.push_back("");
     service_.Settle();
     const int code = RunCli(split, environment);
     service_.Settle();
@@ -143,14 +146,74 @@ TEST_F(CliTest, HelpAndVersionAreResults) {
   }
 }
 
-TEST_F(CliTest, CompletionKnowsVerbsAndFlags) {
+TEST_F(CliTest, CompletionScriptsAskTheProgram) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome outcome = Run(absl::StrCat("completion ", shell));
     EXPECT_EQ(outcome.code, 0);
-    for (const char* word : {"submit", "completion", "follow", "output"}) {
-      EXPECT_THAT(outcome.out, HasSubstr(word)) << shell;
-    }
+    EXPECT_THAT(outcome.out, HasSubstr("__complete")) << shell;
   }
+}
+
+TEST_F(CliTest, CompletesNamesThatTheCoordinatorKnows) {
+  service_.list_jobs = [](const v1::ListJobsRequest& request,
+                          v1::ListJobsResponse* response) {
+    EXPECT_EQ(request.view(), v1::JOB_VIEW_BASIC);
+    EXPECT_EQ(request.states_size(), 1);
+    EXPECT_EQ(request.states(0), v1::PAUSED);
+    Fill("jobs/abc", v1::PAUSED, v1::OUTCOME_UNSPECIFIED, response->add_jobs());
+    response->mutable_jobs(0)->mutable_spec()->set_display_name("a\nb");
+    Fill("jobs/xyz", v1::PAUSED, v1::OUTCOME_UNSPECIFIED, response->add_jobs());
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_EQ(Run("__complete resume a").out, "words\nabc\tPAUSED a b\n");
+  EXPECT_EQ(Run("__complete resume jobs/x").out, "words\njobs/xyz\tPAUSED \n");
+  // The server that the line names is asked, and nobody is there.
+  EXPECT_EQ(Run("__complete --server 127.0.0.1:1 resume a").out, "words\n");
+}
+
+TEST_F(CliTest, EveryVerbHasExamplesAndAPage) {
+  const Outcome all = Run("help");
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.out, Run("--help").out);
+  const std::string folder = absl::StrCat(Folder(), "/man");
+  EXPECT_EQ(Run("help --man " + folder).code, 0);
+  int verbs = 0;
+  for (const std::string& line : std::vector<std::string>(
+           absl::StrSplit(Run("__complete ").out, '\n', absl::SkipEmpty()))) {
+    const std::string verb = line.substr(0, line.find('\t'));
+    if (verb == "words") continue;
+    ++verbs;
+    const std::string help = Run("help " + verb).out;
+    EXPECT_EQ(help, Run(verb + " --help").out);
+    EXPECT_THAT(help, HasSubstr("Usage: comera " + verb));
+    EXPECT_THAT(help, HasSubstr("Examples:\n  comera " + verb))
+        << verb << ": its examples begin with it";
+    ASSERT_OK_AND_ASSIGN(
+        const std::string page,
+        ReadFile(absl::StrCat(folder, "/comera-", verb, ".1")));
+    EXPECT_THAT(page, HasSubstr(".SH EXAMPLES")) << verb;
+  }
+  EXPECT_GT(verbs, 30);
+  EXPECT_EQ(Run("help wath").code, 2);
+  EXPECT_THAT(Run("help wath").err, HasSubstr("did you mean `watch`"));
+}
+
+TEST_F(CliTest, ColoursAndColumnsAsAskedFor) {
+  service_.list_jobs = [](const v1::ListJobsRequest&,
+                          v1::ListJobsResponse* response) {
+    Fill("jobs/abc", v1::FAILED, v1::OUTCOME_UNSPECIFIED, response->add_jobs());
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_EQ(Run("ls --columns state,id --no-headers").out,
+            "FAILED (FAILURE_CLASS_UNSPECIFIED)  abc\n");
+  EXPECT_THAT(Run("ls --color always").out, HasSubstr("\x1b[31mFAILED"));
+  EXPECT_THAT(Run("ls --color never").out, Not(HasSubstr("\x1b")));
+  const Outcome unknown = Run("ls --columns id,lost");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("no column `lost`; there are: ID, NAME"));
+  EXPECT_EQ(unknown.out, "");
 }
 
 TEST_F(CliTest, RpcErrorsHaveTheirCodes) {
