@@ -15,7 +15,9 @@ namespace {
 
 constexpr char kExamples[] = R"(  comera ls --state running --state queued
   comera ls --queue fast --user alice --label team=nlp
-  comera ls --search mnli --limit 0 -o json)";
+  comera ls --search mnli --limit 0 -o json
+  comera ls -o wide
+  comera ls --columns id,state,eta --no-headers)";
 
 struct Arguments {
   std::vector<std::string> states;
