@@ -22,7 +22,7 @@ import page as page_module
 import run_page
 
 # Folders whose pages have a test each (page_tests.bzl).
-_TESTED = ('', 'deploy', 'docs')
+_TESTED = ('', 'client/python', 'deploy', 'docs')
 _LANGUAGES = ('sh', 'python', 'console', 'text', 'yaml', 'json', 'proto',
               'ini', 'cpp', 'diff', 'toml', 'typescript', 'promql', 'textproto')
 _SKIPPED_FOLDERS = ('node_modules', 'shared', 'corpus')
@@ -117,7 +117,7 @@ class Lint:
             if (item.language in page_module.RUNNABLE and not item.skip and
                     not tested):
                 self.problem(name, item.line, 'no test runs this block: move '
-                             'it to docs/, deploy/ or README.md, or skip it')
+                             'it to a folder with page_tests, or skip it')
             runner = re.search(r'\brun by (\S+)', item.skip)
             if runner and not self.exists(runner.group(1).rstrip('.,;')):
                 self.problem(name, item.line,
