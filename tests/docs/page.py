@@ -9,7 +9,7 @@ import re
 
 _FENCE = re.compile(r'^(\s*)(`{3,}|~{3,})\s*([^`]*?)\s*$')
 _DIRECTIVE = re.compile(r'^\s*<!--\s*docs-test:\s*(.*?)\s*-->\s*$')
-_KINDS = ('setup', 'skip', 'needs', 'replace', 'run', 'wait', 'expect')
+_KINDS = ('setup', 'skip', 'needs', 'job', 'replace', 'run', 'wait', 'expect')
 # Blocks that are run.
 RUNNABLE = ('sh', 'python')
 
@@ -27,6 +27,11 @@ class Block:
     text: list  # of lines, without the fence's indentation
     skip: str = ''  # why it is not run
     needs: str = ''  # a command that must work for the block to be run
+    job: str = ''  # a part of a job file over this one, and arguments
+
+    @property
+    def runs(self):
+        return self.language in RUNNABLE or bool(self.job)
 
 
 @dataclasses.dataclass
@@ -71,8 +76,8 @@ def parse_page(text, name):
                 if not argument.startswith('because '):
                     raise PageError(f'{where}: skip because REASON')
                 pending['skip'] = (number, argument[len('because '):])
-            elif kind == 'needs':
-                pending['needs'] = (number, argument)
+            elif kind in ('needs', 'job'):
+                pending[kind] = (number, argument)
             else:
                 items.append(Directive(number, kind, argument))
             continue
@@ -98,7 +103,9 @@ def parse_page(text, name):
             text_lines.append(line)
         block = Block(start, number, language, text_lines)
         for kind, (line_number, argument) in pending.items():
-            if language not in RUNNABLE:
+            if kind == 'job' and language != 'yaml':
+                raise PageError(f'{name}:{line_number}: "job" is for yaml')
+            if kind != 'job' and language not in RUNNABLE:
                 raise PageError(f'{name}:{line_number}: "{kind}" before a '
                                 'block that is never run')
             setattr(block, kind, argument)

@@ -57,11 +57,17 @@ def session_script(name, items):
                 'expect': 'docs_expect %s' % shlex.quote(item.argument),
             }[item.kind]
             continue
-        if item.language not in page_module.RUNNABLE:
+        if not item.runs:
             continue
         if item.skip:
             shell[item.line] = 'docs_skip %d %s' % (item.line,
                                                     shlex.quote(item.skip))
+            continue
+        if item.job:
+            shell[item.line] = 'docs_job %d %s <<\'DOCS_JOB\'' % (item.line,
+                                                                item.job)
+            shell[item.line + 1:item.end] = item.text
+            shell[item.end] = 'DOCS_JOB'
             continue
         begin, end = 'docs_block %d' % item.line, ''
         if item.needs:
@@ -112,8 +118,8 @@ def copy_programs(programs, source):
 def run(name, root, source, work):
     """The exit status; what was printed goes to standard output."""
     items = page_module.read_page(root / name, name)
-    if not any(i.language in page_module.RUNNABLE if isinstance(
-            i, page_module.Block) else i.kind == 'run' for i in items):
+    if not any(i.runs if isinstance(i, page_module.Block) else
+               i.kind == 'run' for i in items):
         print(f'{name} has no commands')
         return 0
     check_syntax(name, items)

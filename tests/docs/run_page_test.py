@@ -44,6 +44,8 @@ class PageTest(unittest.TestCase):
                  'p.md:1: "needs" before a block that is never run'),
                 ('<!-- docs-test: replace a => b -->\n' + block,
                  'p.md:1: no block below holds "a"'),
+                ('<!-- docs-test: job a.yaml -->\n' + block,
+                 'p.md:1: "job" is for yaml'),
                 ('x <!-- docs-test: run ls -->\n', 'p.md:1: a directive is')):
             with self.subTest(text=text):
                 with self.assertRaises(page.PageError) as raised:
@@ -128,6 +130,23 @@ class RunTest(unittest.TestCase):
         self.assertIn('docs/p.md:2: SKIPPED: it needs a GPU', output)
         self.assertIn('docs/p.md:6: SKIPPED: needs: ls /nowhere', output)
         self.assertIn('came here', output)
+
+    def test_parts_of_job_files(self):
+        base = ('```sh\necho "{data: {a: 1}, model: {b: 2, c: 3}}" > base.yaml'
+                '\n```\n')
+        status, output = self.run_page(
+            base + '<!-- docs-test: job base.yaml --set x=1 -->\n```yaml\n'
+            'data: {d: 4}\nmodel:\n  b: 5\n```\n'
+            '<!-- docs-test: expect comera validate .*job.yaml --set x=1 -->\n'
+            '```sh\ncat "$DOCS_WORK/job.yaml"\n```\n'
+            '<!-- docs-test: expect ^  b: 5$ -->\n'
+            '<!-- docs-test: expect ^  c: 3$ -->\n'
+            '<!-- docs-test: expect ^  d: 4$ -->\n')
+        self.assertEqual(status, 0, output)
+        self.assertNotIn('  a: 1', output)
+        self.assert_fails(
+            base + '<!-- docs-test: job base.yaml -->\n```yaml\na: [\n```\n',
+            'docs/p.md:')
 
     def test_nothing_outlives_the_page(self):
         status, output = self.run_page(

@@ -54,6 +54,13 @@ docs_python() {
   return "$status"
 }
 
+# docs_job LINE BASE ARGUMENT...: the part of a job file on standard input.
+docs_job() {
+  docs_block "$1"
+  "$DOCS_TESTS/overlay_job.py" "$2" >"$DOCS_WORK/job.yaml"
+  comera validate "$DOCS_WORK/job.yaml" "${@:3}"
+}
+
 # docs_wait COMMAND: until it works, for a minute.
 docs_wait() {
   local deadline=$((SECONDS + 60))
