@@ -123,6 +123,12 @@ def run(name, root, source, work):
         print(f'{name} has no commands')
         return 0
     check_syntax(name, items)
+    if all(i.skip for i in page_module.blocks(items) if i.runs) and all(
+            isinstance(i, page_module.Block) for i in items):
+        for block in page_module.blocks(items):
+            if block.runs:
+                print(f'{name}:{block.line}: SKIPPED: {block.skip}')
+        return 0
     copy_programs(work / 'bin', source)
     make_clone(root, work / 'comera', work / 'bin')
     (work / 'home').mkdir()
