@@ -152,7 +152,8 @@ int RunCli(const std::vector<std::string>& args,
       SweepVerb(&session),    ParetoVerb(&session)};
   for (auto make : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
                     DrainVerb, ResumeWorkerVerb, QueuesVerb, LoginVerb,
-                    WhoAmIVerb, TokenVerb, AuditVerb}) {
+                    WhoAmIVerb, TokenVerb, EvaluateVerb, PredictVerb,
+                    AuditVerb}) {
     verbs.push_back(make(&session));
   }
   verbs.push_back(CompletionVerb(&session));

@@ -1,8 +1,5 @@
 // comera describe: what a job will do and take on this machine, before it runs.
-#include <stdlib.h>
-
-#include <cstdio>
-#include <filesystem>
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -11,11 +8,11 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/message_text.h"
 #include "client/cli/spec_input.h"
+#include "client/cli/temporary_file.h"
 #include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
 #include "client/embedded_cluster.h"
 #include "client/program_output.h"
-#include "common/files.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -29,29 +26,6 @@ struct Arguments {
   int64_t vocabulary = 0;
   std::string data_dir;
   std::string trainer;
-};
-
-// A file that goes with its owner.
-class TemporaryFile {
- public:
-  static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(
-      const std::string& contents) {
-    std::error_code error;
-    std::string path = std::filesystem::temp_directory_path(error).string() +
-                       "/comera-task-XXXXXX";
-    const int file = mkstemp(path.data());
-    if (file < 0) return ErrnoStatus(errno, path);
-    close(file);
-    std::unique_ptr<TemporaryFile> made(new TemporaryFile(path));
-    RETURN_IF_ERROR(WriteFileAtomically(path, contents));
-    return made;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
 };
 
 // The trainer's word on the job.

@@ -36,6 +36,8 @@ Verb CheckpointsVerb(Session* session);
 Verb BackupVerb(Session* session);
 Verb SweepVerb(Session* session);
 Verb ParetoVerb(Session* session);
+Verb EvaluateVerb(Session* session);
+Verb PredictVerb(Session* session);
 Verb VersionVerb(Session* session);
 Verb LoginVerb(Session* session);
 Verb WhoAmIVerb(Session* session);

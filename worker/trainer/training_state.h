@@ -26,7 +26,7 @@ RankTable RanksOf(const ModelConfig& config);
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
                                       const RankTable& ranks);
 
-// How well clicks are told from non-clicks (data/area_under_curve.h).
+// How well clicks are told from non-clicks (common/area_under_curve.h).
 struct ClickMetrics {
   double auc = 0;
   double normalized_entropy = 0;

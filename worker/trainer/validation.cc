@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/area_under_curve.h"
+#include "common/area_under_curve.h"
 #include "worker/trainer/failure.h"
 
 namespace comera::trainer {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/area_under_curve.h"
+#include "common/area_under_curve.h"
 #include "worker/trainer/data/category_tables.h"
 #include "worker/trainer/data/input_format.h"
 #include "worker/trainer/data/permutation.h"

@@ -8,7 +8,7 @@
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
-#include "worker/trainer/data/area_under_curve.h"
+#include "common/area_under_curve.h"
 #include "worker/trainer/data/synthetic_clicks.h"
 #include "worker/trainer/data/training_data.h"
 

@@ -1,4 +1,4 @@
-#include "worker/trainer/data/area_under_curve.h"
+#include "common/area_under_curve.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace comera::trainer {
+namespace comera {
 namespace {
 
 int64_t Clicks(const std::vector<float>& labels) {
@@ -50,4 +50,4 @@ std::optional<double> NormalizedEntropy(double loss,
   return loss / -(p * std::log(p) + (1 - p) * std::log1p(-p));
 }
 
-}  // namespace comera::trainer
+}  // namespace comera

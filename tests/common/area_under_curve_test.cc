@@ -1,4 +1,4 @@
-#include "worker/trainer/data/area_under_curve.h"
+#include "common/area_under_curve.h"
 
 #include <cmath>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace comera::trainer {
+namespace comera {
 namespace {
 
 // By the definition: all pairs.
@@ -62,4 +62,4 @@ TEST(NormalizedEntropyTest, ConstantPredictionOfTheRateIsOne) {
 }
 
 }  // namespace
-}  // namespace comera::trainer
+}  // namespace comera

@@ -1,10 +1,10 @@
-#ifndef COMERA_WORKER_TRAINER_DATA_AREA_UNDER_CURVE_H_
-#define COMERA_WORKER_TRAINER_DATA_AREA_UNDER_CURVE_H_
+#ifndef COMERA_COMMON_AREA_UNDER_CURVE_H_
+#define COMERA_COMMON_AREA_UNDER_CURVE_H_
 
 #include <optional>
 #include <vector>
 
-namespace comera::trainer {
+namespace comera {
 
 // The area under the ROC curve: the share of pairs of one click and one
 // non-click in which the click has the larger score, ties counting half. Exact
@@ -19,6 +19,6 @@ std::optional<double> AreaUnderCurve(const std::vector<float>& scores,
 std::optional<double> NormalizedEntropy(double loss,
                                         const std::vector<float>& labels);
 
-}  // namespace comera::trainer
+}  // namespace comera
 
-#endif  // COMERA_WORKER_TRAINER_DATA_AREA_UNDER_CURVE_H_
+#endif  // COMERA_COMMON_AREA_UNDER_CURVE_H_

@@ -1,0 +1,26 @@
+#ifndef COMERA_CLIENT_PREDICT_ROW_PREDICTOR_H_
+#define COMERA_CLIENT_PREDICT_ROW_PREDICTOR_H_
+
+#include "absl/status/statusor.h"
+#include "comera/v1/predict_service.pb.h"
+
+namespace comera::client {
+
+// A model that answers: a program on this machine, or a worker.
+//
+// Predict from one thread; Stop from any.
+class RowPredictor {
+ public:
+  virtual ~RowPredictor() = default;
+
+  virtual const v1::ServedModel& model() const = 0;
+  // As many predictions as rows. Cancelled after Stop.
+  virtual absl::StatusOr<v1::PredictResponse> Predict(
+      const v1::PredictRequest& request) = 0;
+  // Ends a running call and all later ones.
+  virtual void Stop() = 0;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_PREDICT_ROW_PREDICTOR_H_
