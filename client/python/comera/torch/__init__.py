@@ -6,7 +6,7 @@
     model.num_parameters()
     logits = model(**model.batch(["some text"]))
     optimizer = torch.optim.Adam(model.parameters())   # the cores themselves
-    comera.torch.save(model, "my-model-tuned", tokenizer_from="my-model")
+    comera.torch.save(model, "my-model-tuned")
     dense = comera.torch.to_dense(model)
 
 Tensor-train layers compute with their cores; no dense matrix is formed. Outputs

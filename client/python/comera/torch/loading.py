@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Dict, Optional, Union
+from typing import Dict, List, Union
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,8 @@ _DTYPES = {
     "F16": torch.float16,
     "BF16": torch.bfloat16,
 }
-_TOKENIZER_FILES = ("vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
+_WEIGHTS = "model.safetensors"
+_CONFIG = "config.json"
 
 
 def _cache_folder(model: Model) -> Path:
@@ -59,7 +60,7 @@ def load(
     else:
         folder = Path(source)
     module = build(read_config(folder))
-    path = folder / "model.safetensors"
+    path = folder / _WEIGHTS
     tensors = safetensors.read(path)
     names = {name for name, _ in module.named_parameters()}
     if names != set(tensors):
@@ -80,19 +81,37 @@ def load(
             owner.register_parameter(
                 key, nn.Parameter(values.clone(), requires_grad=not frozen)
             )
+    module.folder = folder
+    module.labels = _labels(folder / "inputs.json")
     if any((folder / name).exists() for name in ("vocab.txt", "vocab.json")):
         module.tokenizer = tokenizers.load(folder)
+        words = module.tokenizer.vocabulary_size
+        if words != module.config.vocabulary:
+            raise IntegrityError(
+                f"{folder}: the vocabulary has {words} tokens, the model "
+                f"{module.config.vocabulary}"
+            )
     return module.eval()
 
 
-def save(
-    module: AnyModel,
-    directory: Union[str, "os.PathLike[str]"],
-    tokenizer_from: Optional[Union[str, "os.PathLike[str]"]] = None,
-) -> Path:
+def _labels(path: Path) -> List[str]:
+    """Of the classes, from what is kept about the training files' rows."""
+    if not path.exists():
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            labels = json.loads(file.read(1 << 20)).get("labels", [])
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise IntegrityError(f"{path}: {error}") from None
+    if not isinstance(labels, list) or any(type(x) is not str for x in labels):
+        raise IntegrityError(f"{path}: labels: expected a list of texts")
+    return labels
+
+
+def save(module: AnyModel, directory: Union[str, "os.PathLike[str]"]) -> Path:
     """Writes the module as the trainer exports models: load reads it, and so do
-    the service's programs. `tokenizer_from`: a model's folder whose tokenizer's
-    files are copied."""
+    the service's programs. The other files of the folder it was loaded from, such
+    as the vocabulary, are copied."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     tensors: Dict[str, safetensors.Tensor] = {}
@@ -102,13 +121,14 @@ def save(
             raise ValueError(f"{name}: holds values that are not finite")
         data = bytes(values.numpy().tobytes())
         tensors[name] = safetensors.Tensor("F32", tuple(values.shape), data)
-    safetensors.write(folder / "model.safetensors", tensors, {"format": "comera-model"})
+    safetensors.write(folder / _WEIGHTS, tensors, {"format": "comera-model"})
     document = config_to_json(module.config, module.num_parameters())
-    (folder / "config.json").write_text(json.dumps(document, indent=2) + "\n")
-    for name in _TOKENIZER_FILES:
-        if tokenizer_from is not None and (Path(tokenizer_from) / name).exists():
-            if Path(tokenizer_from).resolve() != folder.resolve():
-                shutil.copyfile(Path(tokenizer_from) / name, folder / name)
+    (folder / _CONFIG).write_text(json.dumps(document, indent=2) + "\n")
+    source = module.folder
+    if source is not None and source.resolve() != folder.resolve():
+        for path in source.iterdir():
+            if path.is_file() and path.name not in (_WEIGHTS, _CONFIG):
+                shutil.copyfile(path, folder / path.name)
     return folder
 
 
@@ -154,5 +174,6 @@ def to_dense(module: AnyModel) -> AnyModel:
             continue
         for key, parameter in owner.named_parameters(recurse=False):
             parameter.copy_(kept[f"{owner_name}.{key}"])
-    dense.tokenizer = module.tokenizer
+    dense.tokenizer, dense.labels = module.tokenizer, module.labels
+    dense.folder = module.folder
     return dense.train(module.training)

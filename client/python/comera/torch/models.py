@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional, Sequence, Union
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from comera.torch.layers import (
 
 # Labels that count for nothing, as torch's cross_entropy has it.
 IGNORED = -100
+_ASCII_SPACE = " \t\n\v\f\r"
 
 
 class Embedding(nn.Module):
@@ -128,8 +130,12 @@ class ComeraModule(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        # Of the model's folder, if it has one.
+        # Where it was loaded from.
+        self.folder: Optional[Path] = None
+        # Of that folder, if it has one.
         self.tokenizer: Optional[Tokenizer] = None
+        # Names of class 0, 1, ..., if they are known.
+        self.labels: List[str] = []
 
     def num_parameters(self, trainable_only: bool = False) -> int:
         """As the service counts them: cores, and what is never compressed."""
@@ -215,7 +221,7 @@ class EncoderClassifier(ComeraModule):
 
     @torch.no_grad()
     def classify(self, texts: Sequence[Any], pairs: Optional[Sequence[Any]] = None) -> Tensor:
-        """Probabilities (texts, classes)."""
+        """Probabilities (texts, classes); `labels` names the classes."""
         return self(**self.batch(texts, pairs)).softmax(-1)
 
 
@@ -309,17 +315,21 @@ class MaskedLm(ComeraModule):
         return {**inputs, "ids": ids, "labels": labels}
 
     @torch.no_grad()
-    def fill_mask(self, text: str, top: int = 5, marker: str = "[MASK]") -> List[Any]:
-        """For each marker in the text the `top` tokens and their probabilities:
-        [[("def", 0.8), ...], ...]."""
+    def fill_mask(self, text: str, top: int = 5) -> List[List[Tuple[str, float]]]:
+        """For each mask token of the vocabulary ("<mask>", "[MASK]") in the text
+        the most probable tokens: [[("def", 0.8), ...], ...]."""
         tokenizer = self._need_tokenizer()
         special = tokenizer.special
+        parts = text.split(tokenizer.token(special.mask))
         ids: List[int] = []
-        for i, part in enumerate(text.split(marker)):
-            ids += ([special.mask] if i else []) + tokenizer.encode(part)
-        ids = [special.cls, *ids[: self.config.max_positions - 2], special.sep]
-        device = next(self.parameters()).device
-        tokens = torch.tensor([ids], device=device)
+        for part in parts[:-1]:
+            # A token of byte-level BPE holds the space before its word; so does
+            # the mask, which stands for one.
+            part = part if tokenizer.has_segments else part.rstrip(_ASCII_SPACE)
+            ids += [*tokenizer.encode(part), special.mask]
+        ids += tokenizer.encode(parts[-1])
+        ids = [special.cls, *ids[: self.config.length - 2], special.sep]
+        tokens = torch.tensor([ids], device=next(self.parameters()).device)
         places = torch.nonzero(tokens[0] == special.mask).squeeze(1)
         found = self(tokens, places=places).softmax(-1).topk(top)
         return [
