@@ -53,99 +53,110 @@ class ModelsTest(unittest.TestCase):
     def each(self, *parts):
         for name in self.names:
             if any(part in name for part in parts or ("",)):
-                with self.subTest(name):
-                    folder = self.folder / name
-                    reference = tensors_of(folder / "reference.safetensors")
-                    yield comera.torch.load(folder), reference, folder
+                folder = self.folder / name
+                reference = tensors_of(folder / "reference.safetensors")
+                yield comera.torch.load(folder), reference, folder
 
     def test_all_are_there(self):
         self.assertEqual(len(self.names), 15)
 
     def test_logits_equal_the_engines(self):
-        for model, reference, _ in self.each():
-            with torch.no_grad():
-                actual = model(**inputs_of(model, reference))
-            expected = reference["logits"].reshape(actual.shape)
-            self.assertGreater(float(expected.abs().max()), 0.01)
-            error = (actual - expected).abs() / (1 + expected.abs())
-            self.assertLess(float(error.max()), TOLERANCE)
+        for model, reference, folder in self.each():
+            with self.subTest(folder.name):
+                with torch.no_grad():
+                    actual = model(**inputs_of(model, reference))
+                expected = reference["logits"].reshape(actual.shape)
+                self.assertGreater(float(expected.abs().max()), 0.01)
+                error = (actual - expected).abs() / (1 + expected.abs())
+                self.assertLess(float(error.max()), TOLERANCE)
 
     def test_loss_equals_the_engines(self):
-        for model, reference, _ in self.each():
-            inputs = inputs_of(model, reference)
-            labels = reference["labels"]
-            places = inputs.pop("places", None)
-            if places is not None:
-                flat = torch.full(inputs["ids"].shape, comera.torch.IGNORED).reshape(-1)
-                flat[places] = labels
-                labels = flat.reshape(inputs["ids"].shape)
-            with torch.no_grad():
-                loss = float(model.loss(labels, **inputs))
-            count = len(reference["labels"])
-            expected = model.config.figures["loss"] / count
-            self.assertAlmostEqual(loss, expected, delta=TOLERANCE * (1 + expected))
+        for model, reference, folder in self.each():
+            with self.subTest(folder.name):
+                inputs = inputs_of(model, reference)
+                labels = reference["labels"]
+                places = inputs.pop("places", None)
+                if places is not None:
+                    flat = torch.full(inputs["ids"].shape, comera.torch.IGNORED).reshape(-1)
+                    flat[places] = labels
+                    labels = flat.reshape(inputs["ids"].shape)
+                with torch.no_grad():
+                    loss = float(model.loss(labels, **inputs))
+                count = len(reference["labels"])
+                expected = model.config.figures["loss"] / count
+                self.assertAlmostEqual(loss, expected, delta=TOLERANCE * (1 + expected))
+
+    def test_layers_that_are_gone_are_their_bias(self):
+        for model, reference, folder in self.each("gone"):
+            with self.subTest(folder.name):
+                self.assertIn(0, [sum(ranks) for ranks in model.ranks().values()])
 
     def test_parameters_are_counted_as_the_service_does(self):
         for model, _, folder in self.each():
-            config = json.loads((folder / "config.json").read_text())
-            self.assertEqual(model.num_parameters(), config["size_parameters"])
+            with self.subTest(folder.name):
+                config = json.loads((folder / "config.json").read_text())
+                self.assertEqual(model.num_parameters(), config["size_parameters"])
 
     def test_dense_models_compute_the_same(self):
-        for model, reference, _ in self.each():
-            dense = comera.torch.to_dense(model)
-            self.assertEqual(dense.ranks(), {})
-            with torch.no_grad():
-                inputs = inputs_of(model, reference)
-                error = (dense(**inputs) - model(**inputs)).abs().max()
-            self.assertLess(float(error), TOLERANCE)
+        for model, reference, folder in self.each():
+            with self.subTest(folder.name):
+                dense = comera.torch.to_dense(model)
+                self.assertEqual(dense.ranks(), {})
+                with torch.no_grad():
+                    inputs = inputs_of(model, reference)
+                    error = (dense(**inputs) - model(**inputs)).abs().max()
+                self.assertLess(float(error), TOLERANCE)
 
     def test_saved_models_are_the_same_and_the_engines_format(self):
         for model, reference, folder in self.each():
-            saved = self.folder.parent / (self.folder.name + "_saved")
-            self.addCleanup(shutil.rmtree, saved, ignore_errors=True)
-            comera.torch.save(model, saved)
-            again = comera.torch.load(saved)
-            before = safetensors.read(folder / "model.safetensors")
-            after = safetensors.read(saved / "model.safetensors")
-            self.assertEqual(
-                {n: (t.dtype, t.shape, bytes(t.data)) for n, t in before.items()},
-                {n: (t.dtype, t.shape, bytes(t.data)) for n, t in after.items()},
-            )
-            self.assertEqual(again.config, model.config)
-            self.assertEqual(
-                json.loads((saved / "config.json").read_text()),
-                json.loads((folder / "config.json").read_text()),
-            )
+            with self.subTest(folder.name):
+                saved = self.folder.parent / (self.folder.name + "_saved")
+                self.addCleanup(shutil.rmtree, saved, ignore_errors=True)
+                comera.torch.save(model, saved)
+                again = comera.torch.load(saved)
+                before = safetensors.read(folder / "model.safetensors")
+                after = safetensors.read(saved / "model.safetensors")
+                self.assertEqual(
+                    {n: (t.dtype, t.shape, bytes(t.data)) for n, t in before.items()},
+                    {n: (t.dtype, t.shape, bytes(t.data)) for n, t in after.items()},
+                )
+                self.assertEqual(again.config, model.config)
+                self.assertEqual(
+                    json.loads((saved / "config.json").read_text()),
+                    json.loads((folder / "config.json").read_text()),
+                )
 
     def test_a_few_steps_lower_the_loss(self):
-        for model, reference, _ in self.each():
-            inputs = inputs_of(model, reference)
-            labels = reference["labels"]
-            places = inputs.pop("places", None)
-            if places is not None:
-                flat = torch.full((inputs["ids"].numel(),), comera.torch.IGNORED)
-                flat[places] = labels
-                labels = flat.reshape(inputs["ids"].shape)
-            trained = [p for p in model.parameters() if p.requires_grad]
-            self.assertEqual(
-                sum(p.numel() for p in trained), model.num_parameters(trainable_only=True)
-            )
-            model.train()
-            optimizer = torch.optim.Adam(trained, lr=3e-3)
-            losses = []
-            for _ in range(15):
-                optimizer.zero_grad()
-                loss = model.loss(labels, **inputs)
-                loss.backward()
-                optimizer.step()
-                losses.append(float(loss))
-            self.assertLess(losses[-1], losses[0] - 0.01)
+        for model, reference, folder in self.each():
+            with self.subTest(folder.name):
+                inputs = inputs_of(model, reference)
+                labels = reference["labels"]
+                places = inputs.pop("places", None)
+                if places is not None:
+                    flat = torch.full((inputs["ids"].numel(),), comera.torch.IGNORED)
+                    flat[places] = labels
+                    labels = flat.reshape(inputs["ids"].shape)
+                trained = [p for p in model.parameters() if p.requires_grad]
+                self.assertEqual(
+                    sum(p.numel() for p in trained), model.num_parameters(trainable_only=True)
+                )
+                model.train()
+                optimizer = torch.optim.Adam(trained, lr=3e-3)
+                losses = []
+                for _ in range(15):
+                    optimizer.zero_grad()
+                    loss = model.loss(labels, **inputs)
+                    loss.backward()
+                    optimizer.step()
+                    losses.append(float(loss))
+                self.assertLess(losses[-1], losses[0] - 0.01)
 
     def test_frozen_weights_stay(self):
-        for model, _, _ in self.each("lora", "lte"):
-            weight = model.get_parameter("encoder.layers.0.ffn.up.weight")
-            self.assertFalse(weight.requires_grad)
-            self.assertLess(model.num_parameters(True), model.num_parameters())
+        for model, _, folder in self.each("lora", "lte"):
+            with self.subTest(folder.name):
+                weight = model.get_parameter("encoder.layers.0.ffn.up.weight")
+                self.assertFalse(weight.requires_grad)
+                self.assertLess(model.num_parameters(True), model.num_parameters())
 
     def test_no_dense_matrix_is_formed(self):
         # Of a layer whose matrix would have 2^24 entries no tensor comes near.
@@ -172,14 +183,15 @@ class ModelsTest(unittest.TestCase):
         self.assertTrue(torch.allclose(layer(x), expected, atol=1e-3))
 
     def test_padding_changes_nothing(self):
-        for model, reference, _ in self.each("classifier"):
-            ids, mask = reference["ids"].clone(), reference["mask"]
-            changed = torch.where(mask == 0, (ids + 1) % 30, ids)
-            self.assertFalse(torch.equal(ids, changed))
-            with torch.no_grad():
-                first = model(ids, reference["segments"], mask)
-                second = model(changed, reference["segments"], mask)
-            self.assertLess(float((first - second).abs().max()), 1e-6)
+        for model, reference, folder in self.each("classifier"):
+            with self.subTest(folder.name):
+                ids, mask = reference["ids"].clone(), reference["mask"]
+                changed = torch.where(mask == 0, (ids + 1) % 30, ids)
+                self.assertFalse(torch.equal(ids, changed))
+                with torch.no_grad():
+                    first = model(ids, reference["segments"], mask)
+                    second = model(changed, reference["segments"], mask)
+                self.assertLess(float((first - second).abs().max()), 1e-6)
 
     def test_damaged_files_are_refused(self):
         source = self.folder / "classifier"
@@ -228,9 +240,10 @@ class ModelsTest(unittest.TestCase):
             comera.torch.load(damaged)
 
     def test_an_id_outside_the_vocabulary_is_an_error(self):
-        for model, _, _ in self.each("classifier_dense", "masked_lm_tied"):
-            with self.assertRaises((IndexError, RuntimeError)):
-                model(torch.tensor([[31]]))
+        for model, _, folder in self.each("classifier_dense", "masked_lm_tied"):
+            with self.subTest(folder.name):
+                with self.assertRaises((IndexError, RuntimeError)):
+                    model(torch.tensor([[31]]))
 
 
 if __name__ == "__main__":

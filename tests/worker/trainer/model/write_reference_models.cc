@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
@@ -23,6 +24,7 @@ namespace comera::trainer {
 namespace {
 
 constexpr int64_t kBatch = 4;
+constexpr float kSpread = 1.5f;
 
 struct Case {
   std::string name;
@@ -83,7 +85,13 @@ absl::Status Write(const Case& one, const std::string& folder) {
       // goes.
       const bool gone = !one.gone.empty() && p.name.rfind(one.gone, 0) == 0;
       std::fill_n(values, gone ? p.size : 1, 0.0f);
-    } else if (p.shape.size() == 1 || p.name.find(".b") + 2 == p.name.size()) {
+      continue;
+    }
+    if (p.shape.size() > 1) {
+      // Far enough from zero for every non-linearity to bend.
+      for (int64_t i = 0; i < p.size; ++i) values[i] *= kSpread;
+    }
+    if (p.shape.size() == 1 || absl::EndsWith(p.name, ".b")) {
       // Biases, norms and the second factors of adapters begin as constants.
       for (int64_t i = 0; i < p.size; ++i) {
         values[i] += 0.01f * static_cast<float>((i * 37) % 19 - 9);
