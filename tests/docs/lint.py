@@ -7,7 +7,8 @@ Of every Markdown page in the tree: links and anchors lead somewhere; fenced
 blocks name their language, so that no command hides from the tests; blocks of
 shell commands lie in pages that tests run, and parse; what a skipped block says
 it is `run by` exists; Bazel labels, files and folders that are named exist;
-verbs and flags of our programs are those that --help knows.
+verbs and flags of our programs are those that --help knows; every page of docs/
+and deploy/ is reached by links from the README.
 """
 
 import argparse
@@ -68,6 +69,7 @@ class Lint:
         self.root = root
         self.programs = programs
         self.problems = []
+        self.links = {}  # page -> pages that it leads to
         self.tops = {p.name for p in root.iterdir() if p.is_dir() and
                      not p.name.startswith(('.', 'bazel-'))}
 
@@ -197,9 +199,26 @@ class Lint:
                         self.root / name)
                 if not file.exists():
                     self.problem(name, number, f'{target} leads nowhere')
-                elif anchor and (not file.is_file() or
+                    continue
+                self.links.setdefault(str(name), set()).add(
+                    os.path.relpath(file.resolve(), self.root))
+                if anchor and (not file.is_file() or
                                  anchor not in anchors(file)):
                     self.problem(name, number, f'no heading for #{anchor}')
+
+    def check_orphans(self):
+        """Every page of docs/ and deploy/ can be found from the README."""
+        found, queue = {'README.md'}, ['README.md']
+        while queue:
+            for page in self.links.get(queue.pop(), ()):
+                if page not in found:
+                    found.add(page)
+                    queue.append(page)
+        for name in pages(self.root):
+            if (str(name.parent) in ('docs', 'deploy') and
+                    str(name) not in found):
+                self.problem(name, 1, 'no page leads here: add it to '
+                             'docs/README.md')
 
     @functools.lru_cache(maxsize=None)
     def help(self, program, verb=None):
@@ -267,6 +286,7 @@ def main():
     for name in pages(lint.root):
         lint.check(name)
         count += 1
+    lint.check_orphans()
     for problem in lint.problems:
         print(problem)
     print(f'{count} pages, {len(lint.problems)} problems')

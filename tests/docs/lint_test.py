@@ -93,6 +93,17 @@ class LintTest(unittest.TestCase):
                 self.assertEqual(len(problems), 1, problems)
                 self.assertIn(problem, problems[0])
 
+    def test_pages_that_nobody_finds(self):
+        self.assertEqual(self.problems('[o](other.md)\n'), [])
+        self.assertEqual(self.problems('[d](docs/page.md)\n', 'README.md'), [])
+        self.lint.check_orphans()
+        self.assertEqual(self.lint.problems, [])
+        (self.root / 'docs/lost.md').write_text('x\n')
+        self.lint.check_orphans()
+        self.assertEqual(len(self.lint.problems), 1)
+        self.assertIn('docs/lost.md:1: no page leads here',
+                      self.lint.problems[0])
+
     def test_commands_where_no_test_runs_them(self):
         text = '```sh\nls\n```\n'
         self.assertIn('no test runs', self.problems(text, 'worker/a.md')[0])
