@@ -28,6 +28,8 @@ packages=(
   postgresql
   # The quickstart trains on C/C++ headers and Python's standard library.
   libc6-dev libstdc++-12-dev linux-libc-dev python3
+  # Metrics, and a Prometheus that their test starts by itself.
+  prometheus-cpp-dev prometheus
   # docs/reference is generated from the protos.
   python3-protobuf
   # client/python and its tests: the client, types, data frames, plots, a wheel,
@@ -93,7 +95,7 @@ fi
 "${as_root[@]}" apt-get update -q >&2
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
-for daemon in postgresql munge slurmctld slurmd; do
+for daemon in postgresql prometheus munge slurmctld slurmd; do
   case " ${missing[*]} " in
     *" $daemon "*) "${as_root[@]}" systemctl --quiet disable "$daemon" >&2 ||
       true ;;

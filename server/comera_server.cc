@@ -7,11 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/coordinator_address.h"
+#include "common/metrics/process_metrics.h"
 #include "common/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "server/artifact_files.h"
+#include "server/metrics/rpc_metrics.h"
+#include "server/metrics/state_families.h"
 #include "server/postgres_job_store.h"
 
 namespace comera::server {
@@ -74,6 +77,8 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
                    server->store_->LoadDocuments(TokenStore::kKind));
   CoordinatorHost::Options host_options = options.host;
   host_options.data_dir = options.data_dir;
+  host_options.metrics = server->metrics_.get();
+  server->metrics_->SetLeader(server->leads(), options.epoch);
   if (server->feed_ != nullptr) {
     host_options.follow = server->feed_;
     host_options.tick_interval = kFollowInterval;
@@ -104,6 +109,7 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
       ServerSecurity::Create(options.security, options.listen, tokens,
                              server->leads(), clock, server->host_.get()));
   if (!server->leads()) server->following_security_ = server->security_.get();
+  server->AddCollectors();
   RETURN_IF_ERROR(server->Serve());
   return server;
 }
@@ -144,7 +150,9 @@ absl::Status ComeraServer::Serve() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   int port = 0;
-  security_->AddTo(&builder, options_.listen, &port);
+  ServerSecurity::Interceptors observers;
+  observers.push_back(MakeRpcMetrics(&metrics_->registry()));
+  security_->AddTo(&builder, options_.listen, &port, std::move(observers));
   SetLimits(builder);
   builder.RegisterService(training_.get());
   if (leads()) {
@@ -172,6 +180,22 @@ absl::Status ComeraServer::Serve() {
   return absl::OkStatus();
 }
 
+void ComeraServer::AddCollectors() {
+  metrics_->AddCollector([host = host_.get()] {
+    return std::vector<prometheus::MetricFamily>{
+        JobsFamily(host->CountJobs()),
+        MakeCounter("comera_dropped_samples_total",
+                    "Progress samples that slow readers of watches missed.",
+                    static_cast<double>(host->dropped_samples()))};
+  });
+  metrics_->AddCollector([security = security_.get()] {
+    return std::vector<prometheus::MetricFamily>{
+        RefusalsFamily(security->refusals())};
+  });
+  metrics_->AddCollector(
+      [folder = options_.data_dir] { return CollectDiskMetrics(folder); });
+}
+
 void ComeraServer::Shutdown() {
   if (server_ == nullptr) return;
   host_->Stop();
@@ -182,6 +206,7 @@ void ComeraServer::Shutdown() {
   catalog_.reset();
   // Its thread posts to the host.
   backup_.reset();
+  metrics_->ClearCollectors();
   host_.reset();
 }
 
@@ -191,6 +216,7 @@ ComeraServer::~ComeraServer() {
   // Also of a server that never served: its threads use what goes next.
   describer_.reset();
   catalog_.reset();
+  metrics_->ClearCollectors();
   host_.reset();
 }
 

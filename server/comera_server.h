@@ -15,8 +15,10 @@
 #include "server/data_dir_lock.h"
 #include "server/dataset_service.h"
 #include "server/follower_access.h"
+#include "server/http/metrics_source.h"
 #include "server/id_source.h"
 #include "server/leader_hint.h"
+#include "server/metrics/coordinator_metrics.h"
 #include "server/model_service.h"
 #include "server/queue_service.h"
 #include "server/server_security.h"
@@ -66,6 +68,11 @@ class ComeraServer {
   // With the port that was bound.
   const std::string& address() const { return address_; }
   CoordinatorHost& host() { return *host_; }
+  // For GET /metrics; works, and tells the last figures, also when the server
+  // is gone.
+  MetricsSource metrics_source() const {
+    return [metrics = metrics_] { return metrics->Text(); };
+  }
   // Of a server that does not lead: where to send callers.
   LeaderHint& leader() { return leader_; }
 
@@ -78,6 +85,7 @@ class ComeraServer {
 
   bool leads() const { return options_.store_url.empty() || options_.epoch; }
   absl::Status OpenStore();
+  void AddCollectors();
   absl::Status Serve();
 
   const Options options_;
@@ -85,6 +93,8 @@ class ComeraServer {
   // lock.
   DataDirLock lock_;
   LeaderHint leader_;
+  const std::shared_ptr<CoordinatorMetrics> metrics_ =
+      std::make_shared<CoordinatorMetrics>();
   std::unique_ptr<JobStore> store_;
   // Of a server that does not lead, the same object as store_.
   ChangeFeed* feed_ = nullptr;

@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kLongQueue = 500;
 constexpr int kSchedulePause = 4;
 constexpr absl::Duration kMaxSchedulePause = absl::Seconds(1);
+// How often the store's size is looked at.
+constexpr absl::Duration kMeasureStore = absl::Seconds(30);
 
 absl::Status Stopping() {
   return absl::UnavailableError("the coordinator is stopping");
@@ -61,6 +63,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   LOG(INFO) << "event=loaded jobs=" << records->size();
   for (const JobRecord& record : *records) {
     host->directory_.Put(record.serial(), record.last_sequence(), record.job());
+    if (options.metrics != nullptr && options.follow == nullptr) {
+      options.metrics->OnLoaded(record.job());
+    }
   }
   if (options.follow != nullptr) {
     host->followed_change_ = followed.change;
@@ -75,7 +80,15 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     if (!loaded.ok()) return loaded;
     host->coordinator_.Load(*std::move(records), clock->Now());
   }
-  host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure));
+  StoreThread::OnCommit on_commit;
+  if (options.metrics != nullptr) {
+    on_commit = [metrics = options.metrics](absl::Duration took, size_t writes,
+                                            bool ok) {
+      metrics->OnCommit(took, writes, ok);
+    };
+  }
+  host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure),
+                                               std::move(on_commit));
   host->io_ = std::make_unique<EventLoop>();
   host->hub_.Defer([raw = host.get()](std::function<void()> closure) {
     raw->loop_->Post(std::move(closure));
@@ -168,6 +181,11 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
                 << " message=\""
                 << absl::Utf8SafeCEscape(event.incident().message()) << "\"";
     }
+    if (options_.metrics != nullptr) {
+      const JobDirectory::Entry* entry = directory_.Find(event.job());
+      options_.metrics->OnEvent(event,
+                                entry != nullptr ? entry->job.get() : nullptr);
+    }
     if (observer_ != nullptr) observer_->OnJobEvent(event);
     hub_.Publish(std::move(event));
   }
@@ -192,6 +210,7 @@ void CoordinatorHost::MaybeSchedule() {
     const absl::Time begin = absl::Now();
     coordinator_.Schedule(clock_->Now(), &effects);
     const absl::Duration took = absl::Now() - begin;
+    if (options_.metrics != nullptr) options_.metrics->OnSchedulePass(took);
     // Every submission asks for a pass.
     schedule_pause_ = coordinator_.queued_count() > kLongQueue
                           ? std::min(took * kSchedulePause, kMaxSchedulePause)
@@ -209,8 +228,22 @@ void CoordinatorHost::MaybeSchedule() {
   }
 }
 
+void CoordinatorHost::TellMetrics() {
+  const absl::Time now = clock_->Now();
+  if (options_.follow == nullptr) {
+    options_.metrics->SetCluster(coordinator_.CountCluster(now));
+  }
+  if (now < next_measure_) return;
+  next_measure_ = now + kMeasureStore;
+  store_->Read([metrics = options_.metrics](JobStore* store) {
+    const absl::StatusOr<int64_t> bytes = store->SizeBytes();
+    if (bytes.ok()) metrics->SetStoreBytes(*bytes);
+  });
+}
+
 void CoordinatorHost::Tick() {
   if (stopping_) return;
+  if (options_.metrics != nullptr) TellMetrics();
   if (options_.follow != nullptr) return Follow();
   if (observer_ != nullptr) observer_->OnTick(clock_->Now());
   Effects effects;

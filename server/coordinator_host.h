@@ -21,6 +21,7 @@
 #include "server/job_observer.h"
 #include "server/job_store.h"
 #include "server/log_files.h"
+#include "server/metrics/coordinator_metrics.h"
 #include "server/progress_hub.h"
 #include "server/store_thread.h"
 #include "server/worker_probe.h"
@@ -66,6 +67,8 @@ class CoordinatorHost {
     // With `follow`: the error that sends a client to the leader.
     std::function<absl::Status()> not_leader;
     Retention retention;
+    // Told what happens; null: nobody is. Must outlive the host.
+    CoordinatorMetrics* metrics = nullptr;
   };
   template <typename T>
   using Callback = std::function<void(absl::StatusOr<T>)>;
@@ -94,6 +97,8 @@ class CoordinatorHost {
   std::optional<JobDirectory::Entry> FindJob(const std::string& name) const {
     return directory_.GetEntry(name);
   }
+  JobDirectory::Counts CountJobs() const { return directory_.counts(); }
+  int64_t dropped_samples() const { return hub_.dropped_samples(); }
   // JobDirectory::List, on the calling thread: some milliseconds of work.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(
       const v1::ListJobsRequest& request,
@@ -174,6 +179,7 @@ class CoordinatorHost {
   void WorkerGone(const WorkerProbe& probe);
   void MaybeSchedule();
   void Tick();
+  void TellMetrics();
   // Retention (coordinator_host_retention.cc).
   void MaybeSweep();
   void Sweep();
@@ -213,6 +219,7 @@ class CoordinatorHost {
   // Before the next pass.
   absl::Duration schedule_pause_;
   absl::Time next_sweep_ = absl::InfinitePast();
+  absl::Time next_measure_ = absl::InfinitePast();
   // Following: the newest commit taken, and what is still being read of it.
   int64_t followed_change_ = 0;
   int pending_reads_ = 0;

@@ -41,7 +41,46 @@ void AddUnfitSlots(const WorkerState& worker, v1::WorkerSummary* summary) {
   }
 }
 
+v1::WorkerSummary::Service ServiceOf(const WorkerState& worker) {
+  if (worker.policy.excluded()) return v1::WorkerSummary::EXCLUDED;
+  if (!worker.policy.drained()) return v1::WorkerSummary::IN_SERVICE;
+  return worker.jobs.empty() && worker.occupied.empty()
+             ? v1::WorkerSummary::DRAINED
+             : v1::WorkerSummary::DRAINING;
+}
+
 }  // namespace
+
+bool Coordinator::IsConnected(const WorkerState& worker, absl::Time now) const {
+  return worker.attached && !worker.lost &&
+         (worker.held || now - worker.last_seen <= options_.suspect_after);
+}
+
+ClusterCounts Coordinator::CountCluster(absl::Time now) const {
+  ClusterCounts counts;
+  // What is none must be told too.
+  const auto* services = v1::WorkerSummary::Service_descriptor();
+  for (int i = 0; i < services->value_count(); ++i) {
+    counts.workers[services->value(i)->name()] = 0;
+  }
+  int64_t& lost = counts.workers["LOST"];
+  ClusterCounts::Slots& cpu = counts.slots["cpu"];
+  ClusterCounts::Slots& gpu = counts.slots["gpu"];
+  for (const auto& [id, worker] : workers_.workers()) {
+    if (!IsConnected(worker, now)) {
+      ++lost;
+      continue;
+    }
+    ++counts.workers[v1::WorkerSummary::Service_Name(ServiceOf(worker))];
+    for (const v1::Slot& slot : worker.slots) {
+      ClusterCounts::Slots& slots = slot.has_gpu() ? gpu : cpu;
+      ++slots.total;
+      if (worker.occupied.count(slot.index()) > 0) ++slots.busy;
+      if (!slot.unfit().empty()) ++slots.unfit;
+    }
+  }
+  return counts;
+}
 
 v1::WorkerSummary Coordinator::Summarize(const WorkerState& worker,
                                          absl::Time now) const {
@@ -50,21 +89,13 @@ v1::WorkerSummary Coordinator::Summarize(const WorkerState& worker,
   summary.set_host(worker.host);
   summary.set_slots(static_cast<int32_t>(worker.slots.size()));
   summary.set_busy_slots(static_cast<int32_t>(worker.occupied.size()));
-  summary.set_connected(
-      worker.attached && !worker.lost &&
-      (worker.held || now - worker.last_seen <= options_.suspect_after));
+  summary.set_connected(IsConnected(worker, now));
   summary.set_version(worker.version);
   summary.set_rack(worker.rack);
   summary.set_peer_address(worker.peer_address);
   AddUnfitSlots(worker, &summary);
   const WorkerPolicy& policy = worker.policy;
-  if (policy.excluded()) {
-    summary.set_service(v1::WorkerSummary::EXCLUDED);
-  } else if (policy.drained()) {
-    summary.set_service(worker.jobs.empty() && worker.occupied.empty()
-                            ? v1::WorkerSummary::DRAINED
-                            : v1::WorkerSummary::DRAINING);
-  }
+  summary.set_service(ServiceOf(worker));
   summary.set_service_reason(policy.reason());
   if (policy.has_since()) *summary.mutable_service_since() = policy.since();
   summary.set_hardware_failures(static_cast<int32_t>(std::count_if(

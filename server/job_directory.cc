@@ -42,6 +42,7 @@ void JobDirectory::Remove(const std::string& name) {
   auto it = entries_.find(name);
   if (it == entries_.end()) return;
   std::lock_guard<std::mutex> lock(mutex_);
+  Count(*it->second.job, -1);
   by_serial_.erase(it->second.serial);
   entries_.erase(it);
 }
@@ -50,14 +51,23 @@ void JobDirectory::Refresh(v1::Job job) {
   auto it = entries_.find(job.name());
   if (it == entries_.end()) return;
   auto shown = std::make_shared<const v1::Job>(std::move(job));
+  std::lock_guard<std::mutex> lock(mutex_);
   Count(*it->second.job, -1);
   Count(*shown, 1);
-  std::lock_guard<std::mutex> lock(mutex_);
   it->second.job.swap(shown);
 }
 
 void JobDirectory::Count(const v1::Job& job, int by) {
   if (job.state() == v1::QUEUED) queued_[job.user()] += by;
+  const auto count =
+      counts_.try_emplace({job.spec().queue(), job.state()}).first;
+  count->second += by;
+  if (count->second == 0) counts_.erase(count);
+}
+
+JobDirectory::Counts JobDirectory::counts() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return counts_;
 }
 
 int64_t JobDirectory::queued(const std::string& user) const {

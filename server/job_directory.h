@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,6 +37,10 @@ class JobDirectory {
   // Replaces what is shown of a known job.
   void Refresh(v1::Job job);
 
+  // How many there are, by queue and state. On any thread.
+  using Counts = std::map<std::pair<std::string, v1::JobState>, int64_t>;
+  Counts counts() const;
+
   // Jobs of the user that wait. On the loop.
   int64_t queued(const std::string& user) const;
 
@@ -63,7 +68,8 @@ class JobDirectory {
                                             const QueueFilter& visible) const;
 
  private:
-  // `by`: 1 for a job that is now shown, -1 for one that no longer is.
+  // `by`: 1 for a job that is now shown, -1 for one that no longer is. With
+  // mutex_ held.
   void Count(const v1::Job& job, int by);
 
   // Held by who changes entries_ or by_serial_, and by who reads them on
@@ -71,6 +77,7 @@ class JobDirectory {
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, int64_t> queued_;
+  Counts counts_;  // guarded by mutex_
   // Into entries_.
   std::map<int64_t, const Entry*> by_serial_;
 };

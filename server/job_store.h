@@ -101,6 +101,11 @@ class JobStore : public StoreReader {
   // AlreadyExists: there is a file at `path`.
   virtual absl::Status Backup(const std::string& path) = 0;
 
+  // Room that it takes. Unimplemented: nobody knows.
+  virtual absl::StatusOr<int64_t> SizeBytes() {
+    return absl::UnimplementedError("no size");
+  }
+
   // Gives the room of what was deleted back to the system, a part at a time; to
   // be called now and then.
   virtual absl::Status Compact() { return absl::OkStatus(); }

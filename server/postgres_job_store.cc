@@ -114,6 +114,16 @@ absl::Status PostgresJobStore::Backup(const std::string& path) {
   return status;
 }
 
+absl::StatusOr<int64_t> PostgresJobStore::SizeBytes() {
+  int64_t bytes = 0;
+  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
+    bytes = read.exec1("SELECT pg_database_size(current_database())")[0]
+                .as<int64_t>();
+    return absl::OkStatus();
+  }));
+  return bytes;
+}
+
 absl::Status PostgresJobStore::Commit(const StoreBatch& batch) {
   if (batch.empty()) return absl::OkStatus();
   if (options_.epoch == 0) {

@@ -51,6 +51,7 @@ class PostgresJobStore : public JobStore, public ChangeFeed {
 
   absl::StatusOr<StoreChanges> ReadChanges(int64_t after) override;
   absl::Status Backup(const std::string& path) override;
+  absl::StatusOr<int64_t> SizeBytes() override;
 
   // Copies a whole store into this one, in one transaction. AlreadyExists: it
   // has jobs; otherwise the errors of both.

@@ -73,6 +73,7 @@ void Subscription::DropOldestSample() {
                              [](const Waiting& w) { return w.sample; });
   if (oldest == live_.end()) return;
   --samples_;
+  if (hub_ != nullptr) ++hub_->dropped_samples_;
   // The note of this reader alone; it takes the event's number and place.
   auto note = std::make_shared<v1::JobEvent>();
   note->set_job(oldest->event->job());

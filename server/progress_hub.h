@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_PROGRESS_HUB_H_
 #define COMERA_SERVER_PROGRESS_HUB_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -104,6 +105,8 @@ class ProgressHub {
                                           std::function<void()> on_ready);
 
   void Publish(v1::JobEvent event);
+  // Samples that slow readers missed. On any thread.
+  int64_t dropped_samples() const { return dropped_samples_; }
   bool HasReaders(const std::string& job) const {
     return readers_.count(job) > 0;
   }
@@ -115,6 +118,7 @@ class ProgressHub {
   void WakeBurst();
 
   const Options options_;
+  std::atomic<int64_t> dropped_samples_{0};
   std::function<void(std::function<void()>)> post_;
   // In the order in which their events came, each once.
   std::list<Subscription*> ready_;

@@ -31,6 +31,7 @@ absl::Status UserLimits::TakeRequest(const std::string& user) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     wait = Find(user).requests.Take(now);
+    if (wait > absl::ZeroDuration()) ++refusals_.requests;
   }
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   return TryAgainAfter(wait,
@@ -44,6 +45,7 @@ absl::Status UserLimits::TakeSubmission(const std::string& user) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     wait = Find(user).submissions.Take(now);
+    if (wait > absl::ZeroDuration()) ++refusals_.submissions;
   }
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   return TryAgainAfter(
@@ -55,12 +57,18 @@ absl::Status UserLimits::OpenStream(const std::string& user) {
   std::lock_guard<std::mutex> lock(mutex_);
   User& one = Find(user);
   if (one.streams >= options_.max_streams) {
+    ++refusals_.streams;
     return TryAgainAfter(absl::Seconds(5),
                          absl::StrCat(user, " has ", one.streams,
                                       " streams open, which is the limit"));
   }
   ++one.streams;
   return absl::OkStatus();
+}
+
+UserLimits::Refusals UserLimits::refusals() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return refusals_;
 }
 
 void UserLimits::CloseStream(const std::string& user) {

@@ -62,6 +62,14 @@ class UserLimits {
 
   const Options& options() const { return options_; }
 
+  // How often each said no.
+  struct Refusals {
+    int64_t requests = 0;
+    int64_t submissions = 0;
+    int64_t streams = 0;
+  };
+  Refusals refusals();
+
  private:
   struct User {
     explicit User(const Options& options)
@@ -78,6 +86,7 @@ class UserLimits {
   const Options options_;
   Clock* const clock_;
   std::mutex mutex_;
+  Refusals refusals_;  // guarded by mutex_
   // As many as there are tokens' names: only admins add to them.
   std::map<std::string, User> users_;  // guarded by mutex_
 };

@@ -110,12 +110,10 @@ absl::Status ServerSecurity::CheckExposure(const Options& options,
 }
 
 void ServerSecurity::AddTo(grpc::ServerBuilder* builder,
-                           const std::string& listen, int* port) {
+                           const std::string& listen, int* port,
+                           Interceptors interceptors) {
   builder->AddListeningPort(listen, credentials_, port);
   if (leads_) builder->RegisterService(service_.get());
-  std::vector<
-      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-      interceptors;
   interceptors.push_back(MakeCallAuditor(access_.get(), audit_log_.get()));
   builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }

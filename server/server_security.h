@@ -49,10 +49,14 @@ class ServerSecurity {
   AccessControl* access() { return access_.get(); }
   AuditLog* audit_log() { return audit_log_.get(); }
 
-  // Adds the port, the service and what watches the calls. The object must
-  // outlive the server.
-  void AddTo(grpc::ServerBuilder* builder, const std::string& listen,
-             int* port);
+  UserLimits::Refusals refusals() { return limits_->refusals(); }
+
+  // Adds the port, the service and what watches the calls, `more` before the
+  // audit log. The object must outlive the server.
+  using Interceptors = std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
+  void AddTo(grpc::ServerBuilder* builder, const std::string& listen, int* port,
+             Interceptors more = Interceptors());
 
  private:
   ServerSecurity() = default;

@@ -1,5 +1,7 @@
 #include "server/sqlite_job_store.h"
 
+#include <sys/stat.h>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "proto/job_state.h"
@@ -371,6 +373,15 @@ absl::StatusOr<std::vector<AuditRow>> SqliteJobStore::ReadAudit(int64_t before,
 
 absl::Status SqliteJobStore::Backup(const std::string& path) {
   return BackupSqlite(path_, path);
+}
+
+absl::StatusOr<int64_t> SqliteJobStore::SizeBytes() {
+  ASSIGN_OR_RETURN(const int64_t pages, SqliteNumber(db_, "PRAGMA page_count"));
+  ASSIGN_OR_RETURN(const int64_t page, SqliteNumber(db_, "PRAGMA page_size"));
+  struct stat log = {};
+  // Without one there is nothing in it.
+  if (stat((path_ + "-wal").c_str(), &log) != 0) log.st_size = 0;
+  return pages * page + log.st_size;
 }
 
 absl::Status SqliteJobStore::Compact() {

@@ -40,6 +40,7 @@ class SqliteJobStore : public JobStore {
   absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
                                                   int limit) override;
   absl::Status Backup(const std::string& path) override;
+  absl::StatusOr<int64_t> SizeBytes() override;
   absl::Status Compact() override;
 
  private:

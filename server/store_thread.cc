@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace comera::server {
 namespace {
 
@@ -29,8 +31,10 @@ void AppendRecords(Requests* group, std::vector<JobRecord>* records) {
 
 }  // namespace
 
-StoreThread::StoreThread(JobStore* store, Done on_failure)
-    : store_(store), on_failure_(std::move(on_failure)) {
+StoreThread::StoreThread(JobStore* store, Done on_failure, OnCommit on_commit)
+    : store_(store),
+      on_failure_(std::move(on_failure)),
+      on_commit_(std::move(on_commit)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -83,7 +87,12 @@ void StoreThread::CommitGroup(std::vector<Request> group) {
   }
   AppendRecords(&group, &all.records);
   if (failure_.ok()) {
+    const absl::Time begin = absl::Now();
     failure_ = store_->Commit(all);
+    // One without content costs nothing, and tells nothing.
+    if (on_commit_ && !all.empty()) {
+      on_commit_(absl::Now() - begin, group.size(), failure_.ok());
+    }
     if (!failure_.ok()) on_failure_(failure_);
   }
   for (Request& request : group) request.done(failure_);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "server/job_store.h"
 
 namespace comera::server {
@@ -28,8 +29,13 @@ class StoreThread {
   using EventsDone =
       std::function<void(absl::StatusOr<std::vector<v1::JobEvent>>)>;
 
+  // How long a commit took, how many writes it held, whether it succeeded; on
+  // the store's thread.
+  using OnCommit =
+      std::function<void(absl::Duration took, size_t writes, bool ok)>;
+
   // `store` must outlive the thread.
-  StoreThread(JobStore* store, Done on_failure);
+  StoreThread(JobStore* store, Done on_failure, OnCommit on_commit = nullptr);
   ~StoreThread();
 
   void Write(StoreBatch batch, Done done);
@@ -51,6 +57,7 @@ class StoreThread {
 
   JobStore* const store_;
   const Done on_failure_;
+  const OnCommit on_commit_;
   // First failed commit; only the store's thread touches it.
   absl::Status failure_;
   std::mutex mutex_;

@@ -1,0 +1,164 @@
+#include "server/metrics/rpc_metrics.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "google/protobuf/descriptor.h"
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "server/metrics/buckets.h"
+
+namespace comera::server {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::InterceptorBatchMethods;
+using Clock = std::chrono::steady_clock;
+
+constexpr char kPackage[] = "/comera.v1.";
+constexpr char kUnknown[] = "unknown";
+// OK to UNAUTHENTICATED.
+constexpr size_t kCodes = 17;
+
+std::string CodeName(size_t code) {
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
+struct Families {
+  explicit Families(prometheus::Registry* registry)
+      : seconds(prometheus::BuildHistogram()
+                    .Name("comera_rpc_seconds")
+                    .Help("Duration of unary calls, by method and status code.")
+                    .Register(*registry)),
+        streams(prometheus::BuildCounter()
+                    .Name("comera_rpc_streams_total")
+                    .Help("Streams that ended, by method and status code.")
+                    .Register(*registry)),
+        open(prometheus::BuildGauge()
+                 .Name("comera_rpc_streams_open")
+                 .Help("Streams that are open, by method.")
+                 .Register(*registry)) {}
+
+  prometheus::Family<prometheus::Histogram>& seconds;
+  prometheus::Family<prometheus::Counter>& streams;
+  prometheus::Family<prometheus::Gauge>& open;
+};
+
+// One method's; metrics are made when they are first needed.
+class Method {
+ public:
+  Method(Families* families, std::string name)
+      : families_(families),
+        name_(std::move(name)),
+        open_(families->open.Add({{"method", name_}})) {}
+
+  void End(size_t code, bool stream, Clock::duration took) {
+    if (code >= kCodes) code = static_cast<size_t>(grpc::StatusCode::UNKNOWN);
+    if (stream) {
+      families_->streams.Add({{"method", name_}, {"code", CodeName(code)}})
+          .Increment();
+      return;
+    }
+    prometheus::Histogram* seconds = seconds_[code];
+    if (seconds == nullptr) {
+      seconds = &families_->seconds.Add(
+          {{"method", name_}, {"code", CodeName(code)}}, CallBuckets());
+      seconds_[code] = seconds;
+    }
+    seconds->Observe(std::chrono::duration<double>(took).count());
+  }
+  prometheus::Gauge& open() { return open_; }
+
+ private:
+  Families* const families_;
+  const std::string name_;
+  prometheus::Gauge& open_;
+  std::array<std::atomic<prometheus::Histogram*>, kCodes> seconds_ = {};
+};
+
+class Observer : public grpc::experimental::Interceptor {
+ public:
+  Observer(Method* method, bool stream) : method_(method), stream_(stream) {
+    if (stream_) method_->open().Increment();
+  }
+  ~Observer() override {
+    if (stream_) method_->open().Decrement();
+    method_->End(code_, stream_, Clock::now() - begin_);
+  }
+
+  void Intercept(InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_STATUS)) {
+      code_ = static_cast<size_t>(methods->GetSendStatus().error_code());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  Method* const method_;
+  const bool stream_;
+  const Clock::time_point begin_ = Clock::now();
+  // Of a call that ends without a status.
+  size_t code_ = static_cast<size_t>(grpc::StatusCode::CANCELLED);
+};
+
+class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit Factory(prometheus::Registry* registry) : families_(registry) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    if (!absl::StartsWith(info->method(), kPackage)) return nullptr;
+    return new Observer(
+        Find(info->method()),
+        info->type() != grpc::experimental::ServerRpcInfo::Type::UNARY);
+  }
+
+ private:
+  Method* Find(const std::string& path) {
+    {
+      std::shared_lock<std::shared_mutex> lock(mutex_);
+      const auto it = methods_.find(path);
+      if (it != methods_.end()) return it->second.get();
+    }
+    // "TrainingService.CancelJob". Only names that exist are kept: others can
+    // be invented without end.
+    std::string key = path;
+    std::string name = absl::StrReplaceAll(
+        std::string_view(path).substr(sizeof(kPackage) - 1).data(),
+        {{"/", "."}});
+    if (google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+            "comera.v1." + name) == nullptr) {
+      key = name = kUnknown;
+    }
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    std::unique_ptr<Method>& method = methods_[key];
+    if (method == nullptr) method = std::make_unique<Method>(&families_, name);
+    return method.get();
+  }
+
+  Families families_;
+  std::shared_mutex mutex_;
+  std::unordered_map<std::string, std::unique_ptr<Method>>
+      methods_;  // guarded by mutex_
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+MakeRpcMetrics(prometheus::Registry* registry) {
+  return std::make_unique<Factory>(registry);
+}
+
+}  // namespace comera::server
