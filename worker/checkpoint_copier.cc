@@ -85,6 +85,12 @@ void CheckpointCopier::Loop() {
   }
 }
 
+void CheckpointCopier::Tell(bool to_store, size_t bytes,
+                            const absl::Status& status) {
+  if (options_.on_copy == nullptr) return;
+  options_.on_copy(to_store, static_cast<int64_t>(bytes), status.ok());
+}
+
 void CheckpointCopier::Copy(const Task& task) {
   const absl::StatusOr<std::string> contents = ReadFile(task.path);
   // It may have made room for a newer one by now.
@@ -92,6 +98,7 @@ void CheckpointCopier::Copy(const Task& task) {
   for (const std::string& address : task.replicas) {
     const absl::Status status =
         peers_->Put(address, task.job, task.name, *contents, options_.timeout);
+    Tell(/*to_store=*/false, contents->size(), status);
     LOG_IF(WARNING, !status.ok())
         << "checkpoint not copied job=" << task.job
         << " step=" << task.name.step << " to=" << address << " " << status;
@@ -100,6 +107,7 @@ void CheckpointCopier::Copy(const Task& task) {
   const std::string folder = DurableFolder(task.job);
   const absl::Status status =
       store_->Put(absl::StrCat(folder, "/", ToFileName(task.name)), *contents);
+  Tell(/*to_store=*/true, contents->size(), status);
   if (!status.ok()) {
     LOG(WARNING) << "checkpoint not durable job=" << task.job
                  << " step=" << task.name.step << " " << status;

@@ -41,6 +41,9 @@ class CheckpointCopier {
   };
   struct Options {
     absl::Duration timeout = absl::Seconds(20);
+    // A copy's size and whether it arrived, in the store or at a worker; on the
+    // thread. Empty: nobody wants to know.
+    std::function<void(bool to_store, int64_t bytes, bool ok)> on_copy;
   };
   // The checkpoint lies in the store.
   using OnDurable = std::function<void(const Task&)>;
@@ -60,6 +63,7 @@ class CheckpointCopier {
  private:
   void Loop();
   void Copy(const Task& task);
+  void Tell(bool to_store, size_t bytes, const absl::Status& status);
 
   const Options options_;
   PeerClient* const peers_;

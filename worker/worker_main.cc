@@ -33,6 +33,8 @@
 #include "proto/resource_names.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
+#include "worker/metrics/metrics_port.h"
+#include "worker/metrics/worker_metrics.h"
 #include "worker/peer_tls.h"
 #include "worker/slot_inventory.h"
 #include "worker/stray_processes.h"
@@ -59,6 +61,7 @@ struct Flags {
   std::string orphan_after = "10m";
   std::string checkpoint_store;
   int replica_memory_mib = 512;
+  std::string metrics_listen;
   bool print_config = false;
 };
 
@@ -156,6 +159,7 @@ void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
             << "\nkey=" << flags.security.key_file
             << "\ntoken_file=" << flags.security.token_file
             << "\nrank_user=" << flags.rank_user
+            << "\nmetrics_listen=" << flags.metrics_listen
             << "\nrank_cgroups=" << (flags.rank_cgroups ? "true" : "false")
             << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",") << "\n";
 }
@@ -289,6 +293,15 @@ int Main(const Flags& flags) {
   if (!peer_tls.ok()) return Fail(peer_tls.status());
   options.peers.credentials = peer_tls->server;
   options.peer_credentials = peer_tls->client;
+  const auto metrics = std::make_shared<WorkerMetrics>();
+  std::unique_ptr<MetricsPort> metrics_port;
+  if (!flags.metrics_listen.empty()) {
+    options.metrics = metrics.get();
+    auto port = MetricsPort::Start(flags.metrics_listen, metrics);
+    if (!port.ok()) return Fail(port.status());
+    metrics_port = *std::move(port);
+    LOG(INFO) << "metrics served address=" << metrics_port->address();
+  }
   auto session = WorkerSession::Create(options, *channel, *std::move(gpus));
   if (!session.ok()) return Fail(session.status());
   LOG(INFO) << "worker started name=" << options.worker
@@ -390,6 +403,9 @@ int main(int argc, char** argv) {
                  "none are kept")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  app.add_option("--metrics_listen", flags.metrics_listen,
+                 "Serve metrics for Prometheus at this address:port, in the "
+                 "clear and to everybody who reaches it (default: nowhere)");
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration that would be used, and exit");
   app.set_version_flag("--version",

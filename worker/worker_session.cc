@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/grpc_status.h"
+#include "common/metrics/process_metrics.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "common/version.h"
@@ -75,7 +76,28 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
       self->Notify();
     });
   }
+  session->AddCollectors();
   return session;
+}
+
+void WorkerSession::AddCollectors() {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->AddCollector([this] {
+    auto families = CollectDiskMetrics(options_.data_dir);
+    families.push_back(MakeGauge("comera_worker_slots",
+                                 "Slots that this worker offers.",
+                                 static_cast<double>(options_.slots.size())));
+    families.push_back(
+        MakeGauge("comera_worker_data_cache_bytes",
+                  "Bytes of datasets' files in this worker's cache.",
+                  static_cast<double>(cache_->used_bytes())));
+    families.push_back(MakeGauge(
+        "comera_worker_data_cache_max_bytes", "Bytes that the cache may have.",
+        static_cast<double>(options_.cache.max_bytes)));
+    return families;
+  });
+  if (gpus_ == nullptr) return;
+  options_.metrics->AddCollector([this] { return GpuFamilies(gpus_->seen()); });
 }
 
 WorkerSession::WorkerSession(const Options& options,
@@ -97,6 +119,7 @@ WorkerSession::WorkerSession(const Options& options,
 // Order: processes_ first, because its thread gives models to uploader_,
 // checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
 WorkerSession::~WorkerSession() {
+  if (options_.metrics != nullptr) options_.metrics->ClearCollectors();
   preparer_.reset();
   processes_.reset();
   fetcher_.reset();
@@ -125,6 +148,11 @@ bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (event.has_checkpoint()) CopyCheckpoint(id, event.checkpoint());
+  if (event.has_metrics() && options_.metrics != nullptr) {
+    if (const auto rank = table_.Find(id)) {
+      options_.metrics->OnStep(rank->job(), event.metrics());
+    }
+  }
   if (table_.OnEvent(id, event)) Notify();
   return true;
 }
@@ -148,6 +176,10 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
               << " signal=" << exit.signal
               << " peak_memory_bytes=" << exit.peak_memory_bytes;
     logs_.End(*rank);
+    if (options_.metrics != nullptr) {
+      options_.metrics->OnRankEnded(rank->job(),
+                                    exit.code != 0 || exit.signal != 0);
+    }
   }
   if (const auto rank = table_.OnExit(id, exit, absl::Now())) {
     uploader_->Upload(*rank, folders_.Model(rank->job()),
@@ -361,6 +393,9 @@ absl::Status WorkerSession::RunOnce() {
 void WorkerSession::WatchCoordinator(const absl::Status& call) {
   // Cancelled: cut short by local news.
   const absl::Time now = SteadyNow();
+  if (options_.metrics != nullptr && !absl::IsCancelled(call)) {
+    options_.metrics->OnSynchronize(call.ok());
+  }
   if (call.ok()) {
     heard_ = now;
     return;

@@ -27,6 +27,7 @@
 #include "worker/gpu/gpu_watch.h"
 #include "worker/job_folders.h"
 #include "worker/log_shipper.h"
+#include "worker/metrics/worker_metrics.h"
 #include "worker/model_uploader.h"
 #include "worker/peer_client.h"
 #include "worker/peer_server.h"
@@ -113,6 +114,8 @@ class WorkerSession : private RankProcesses::Observer,
     // jobs that are paused or wait. Those of ended jobs go at once.
     absl::Duration keep_stopped = absl::Hours(24 * 30);
     absl::Duration keep_logs = absl::Hours(24 * 30);
+    // Told what happens; null: nobody is. Must outlive the session.
+    WorkerMetrics* metrics = nullptr;
   };
 
   // `gpus` watches those of the slots; null where there are none. It is started
@@ -135,6 +138,7 @@ class WorkerSession : private RankProcesses::Observer,
  private:
   WorkerSession(const Options& options, std::shared_ptr<grpc::Channel> channel);
   void StartPeers();
+  void AddCollectors();
 
   bool OnLine(RankProcesses::Id id, std::string_view line) override;
   void OnLogGrown(RankProcesses::Id id) override;

@@ -14,8 +14,17 @@ void WorkerSession::StartPeers() {
     const std::lock_guard<std::mutex> lock(mutex_);
     shelf_.LookAtAll();
   }
+  CheckpointCopier::Options copies;
+  if (options_.metrics != nullptr) {
+    copies.on_copy = [metrics = options_.metrics](bool to_store, int64_t bytes,
+                                                  bool ok) {
+      metrics->OnCheckpointCopy(to_store ? WorkerMetrics::CopyTarget::kStore
+                                         : WorkerMetrics::CopyTarget::kReplica,
+                                bytes, ok);
+    };
+  }
   copier_ = std::make_unique<CheckpointCopier>(
-      CheckpointCopier::Options(), &peers_, store_.get(),
+      copies, &peers_, store_.get(),
       [this](const CheckpointCopier::Task& task) {
         const std::lock_guard<std::mutex> lock(mutex_);
         shelf_.Durable(task.job, task.name.step, task.keep);

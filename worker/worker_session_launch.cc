@@ -113,9 +113,16 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
     logs_.Begin(key, command.log_path);
     table_.Launching(start.id);
   }
+  // Before its end can be told.
+  if (options_.metrics != nullptr) {
+    options_.metrics->OnRankStarted(rank.job(), rank.epoch());
+  }
   const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!pid.ok()) {
+    if (options_.metrics != nullptr) {
+      options_.metrics->OnRankEnded(rank.job(), /*failed=*/true);
+    }
     GiveGpuBack(start.id);
     logs_.End(key);
     return pid.status();

@@ -24,6 +24,9 @@ struct GpuReading {
   std::optional<uint64_t> uncorrected_ecc;
   // Degrees Celsius; at the second the GPU slows down.
   std::optional<int> temperature, slowdown_temperature;
+  // Share of the driver's last sample in which it computed; what it draws.
+  std::optional<int> utilization_percent;
+  std::optional<int64_t> power_milliwatts;
   // Computing on it; of this machine, in the driver's numbering.
   std::vector<Process> processes;
 };

@@ -175,6 +175,15 @@ std::string GpuWatch::Judge(const absl::StatusOr<GpuReading>& reading,
   return JudgeMemory(*reading, state);
 }
 
+std::vector<GpuWatch::Seen> GpuWatch::seen() const {
+  std::vector<Seen> all;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    all.push_back({driver_->gpus()[i], states_[i].reason, states_[i].reading});
+  }
+  return all;
+}
+
 bool GpuWatch::Look() {
   TakeXids();
   bool changed = false;
@@ -192,6 +201,8 @@ bool GpuWatch::Look() {
         driver_->Read(static_cast<int>(i));
     const std::lock_guard<std::mutex> lock(mutex_);
     State& state = states_[i];
+    state.reading.reset();
+    if (reading.ok()) state.reading = *reading;
     // A rank came or went meanwhile: what was read is not of now.
     if (idle != (state.ranks == 0) || ended != state.ended) continue;
     std::string reason = Judge(reading, state);

@@ -56,6 +56,14 @@ class GpuWatch {
   // Looks at all GPUs once. True: a reason has changed.
   bool Look();
 
+  // A GPU as it was last looked at; no reading: it could not be read.
+  struct Seen {
+    v1::Gpu gpu;
+    std::string unfit;
+    std::optional<GpuReading> reading;
+  };
+  std::vector<Seen> seen() const;
+
   // Why no rank may start on the GPU now; empty: one may.
   std::string Unfit(const std::string& uuid) const;
   // A rank of this worker starts there; has ended there, so that the GPU is
@@ -70,6 +78,7 @@ class GpuWatch {
     std::optional<absl::Time> ended;
     bool hot = false;
     std::string fatal;
+    std::optional<GpuReading> reading;
     std::string reason = "not checked yet";
   };
 

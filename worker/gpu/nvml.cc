@@ -325,6 +325,15 @@ absl::StatusOr<GpuReading> Nvml::Read(int gpu) {
   if (threshold.has_value()) {
     reading.slowdown_temperature = static_cast<int>(*threshold);
   }
+  // Only shown: a GPU that does not tell is as good as others.
+  const auto use = Ask<nvml::Utilization>("nvmlDeviceGetUtilizationRates",
+                                          call_.utilization, device);
+  if (use.ok() && use->has_value()) {
+    reading.utilization_percent = static_cast<int>((*use)->gpu);
+  }
+  const auto power =
+      Ask<unsigned>("nvmlDeviceGetPowerUsage", call_.power, device);
+  if (power.ok() && power->has_value()) reading.power_milliwatts = **power;
   return reading;
 }
 

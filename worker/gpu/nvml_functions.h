@@ -42,6 +42,11 @@ struct ProcessInfo {
 static_assert(sizeof(ProcessInfo) == 24);
 inline constexpr unsigned long long kMemoryUnknown = ~0ull;
 
+struct Utilization {
+  unsigned gpu, memory;  // percent
+};
+static_assert(sizeof(Utilization) == 8);
+
 struct EventData {
   Device device;
   unsigned long long type, data;
@@ -74,6 +79,8 @@ inline constexpr int kSameBoard = 0, kOneSwitch = 10, kSwitches = 20,
   X(ecc, nvmlDeviceGetTotalEccErrors, (Device, int, int, unsigned long long*)) \
   X(temperature, nvmlDeviceGetTemperature, (Device, int, unsigned*))           \
   X(threshold, nvmlDeviceGetTemperatureThreshold, (Device, int, unsigned*))    \
+  X(utilization, nvmlDeviceGetUtilizationRates, (Device, Utilization*))        \
+  X(power, nvmlDeviceGetPowerUsage, (Device, unsigned*))                       \
   X(processes, nvmlDeviceGetComputeRunningProcesses_v3,                        \
     (Device, unsigned*, ProcessInfo*))                                         \
   X(ancestor, nvmlDeviceGetTopologyCommonAncestor, (Device, Device, int*))     \

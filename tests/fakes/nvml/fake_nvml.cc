@@ -118,6 +118,16 @@ EXPORT int nvmlDeviceGetTemperature(Device device, int, unsigned* degrees) {
   *degrees = Of(device).temperature;
   return kSuccess;
 }
+EXPORT int nvmlDeviceGetUtilizationRates(Device device, Utilization* use) {
+  RETURN_IF_FAILS();
+  *use = {Of(device).use, 0};
+  return kSuccess;
+}
+EXPORT int nvmlDeviceGetPowerUsage(Device device, unsigned* milliwatts) {
+  RETURN_IF_FAILS();
+  *milliwatts = Of(device).milliwatts;
+  return kSuccess;
+}
 EXPORT int nvmlDeviceGetTemperatureThreshold(Device, int kind,
                                              unsigned* degrees) {
   RETURN_IF_FAILS();

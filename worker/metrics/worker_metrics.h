@@ -1,0 +1,84 @@
+#ifndef COMERA_WORKER_METRICS_WORKER_METRICS_H_
+#define COMERA_WORKER_METRICS_WORKER_METRICS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comera/v1/progress.pb.h"
+#include "prometheus/collectable.h"
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/registry.h"
+#include "worker/gpu/gpu_watch.h"
+
+namespace comera::worker {
+
+// What a worker shows Prometheus; docs/metrics.md lists it. Jobs are labels
+// only while they have a rank here, so there are never more than slots.
+//
+// Thread-safe.
+class WorkerMetrics : public prometheus::Collectable {
+ public:
+  using Collector = std::function<std::vector<prometheus::MetricFamily>()>;
+
+  WorkerMetrics();
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+  // Called by Collect() until ClearCollectors().
+  void AddCollector(Collector collector);
+  void ClearCollectors();
+
+  // A process of the job's rank; `epoch`: of its attempt.
+  void OnRankStarted(const std::string& job, int64_t epoch);
+  void OnRankEnded(const std::string& job, bool failed);
+  // What rank 0 of the job, here, tells of its steps.
+  void OnStep(const std::string& job, const v1::StepMetrics& step);
+  // A training state went to another worker's memory or to the store.
+  enum class CopyTarget { kReplica, kStore };
+  void OnCheckpointCopy(CopyTarget target, int64_t bytes, bool ok);
+  // An exchange with the coordinator.
+  void OnSynchronize(bool ok);
+
+ private:
+  struct Job {
+    int ranks = 0;
+    // Of the last report; -1: there was none.
+    int64_t step = -1;
+    prometheus::Gauge* steps = nullptr;
+    prometheus::Gauge* speed = nullptr;
+  };
+
+  prometheus::Registry registry_;
+  prometheus::Gauge& ranks_;
+  prometheus::Counter& starts_;
+  prometheus::Counter& restarts_;
+  prometheus::Counter& failed_;
+  prometheus::Family<prometheus::Gauge>& job_step_;
+  prometheus::Family<prometheus::Gauge>& job_speed_;
+  prometheus::Counter& synchronized_bytes_;
+  prometheus::Family<prometheus::Counter>& copies_;
+  prometheus::Family<prometheus::Counter>& copied_bytes_;
+  prometheus::Gauge& connected_;
+  prometheus::Gauge& last_contact_;
+  prometheus::Counter& lost_calls_;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Job> jobs_;  // guarded by mutex_
+  // Apart, as collectors take other locks.
+  mutable std::mutex collectors_mutex_;
+  std::vector<Collector> collectors_;  // guarded by collectors_mutex_
+};
+
+// comera_gpu_...{gpu, uuid}, of the last look at them.
+std::vector<prometheus::MetricFamily> GpuFamilies(
+    const std::vector<GpuWatch::Seen>& gpus);
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_METRICS_WORKER_METRICS_H_
