@@ -58,14 +58,19 @@ struct Families {
 // One method's; metrics are made when they are first needed.
 class Method {
  public:
-  Method(Families* families, std::string name)
+  Method(Families* families, std::string name, bool stream)
       : families_(families),
         name_(std::move(name)),
-        open_(families->open.Add({{"method", name_}})) {}
+        open_(stream ? &families->open.Add({{"method", name_}}) : nullptr) {}
 
-  void End(size_t code, bool stream, Clock::duration took) {
+  void Begin() {
+    if (open_ != nullptr) open_->Increment();
+  }
+
+  void End(size_t code, Clock::duration took) {
     if (code >= kCodes) code = static_cast<size_t>(grpc::StatusCode::UNKNOWN);
-    if (stream) {
+    if (open_ != nullptr) {
+      open_->Decrement();
       families_->streams.Add({{"method", name_}, {"code", CodeName(code)}})
           .Increment();
       return;
@@ -78,24 +83,18 @@ class Method {
     }
     seconds->Observe(std::chrono::duration<double>(took).count());
   }
-  prometheus::Gauge& open() { return open_; }
 
  private:
   Families* const families_;
   const std::string name_;
-  prometheus::Gauge& open_;
+  prometheus::Gauge* const open_;  // Null: unary.
   std::array<std::atomic<prometheus::Histogram*>, kCodes> seconds_ = {};
 };
 
 class Observer : public grpc::experimental::Interceptor {
  public:
-  Observer(Method* method, bool stream) : method_(method), stream_(stream) {
-    if (stream_) method_->open().Increment();
-  }
-  ~Observer() override {
-    if (stream_) method_->open().Decrement();
-    method_->End(code_, stream_, Clock::now() - begin_);
-  }
+  explicit Observer(Method* method) : method_(method) { method_->Begin(); }
+  ~Observer() override { method_->End(code_, Clock::now() - begin_); }
 
   void Intercept(InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(
@@ -107,7 +106,6 @@ class Observer : public grpc::experimental::Interceptor {
 
  private:
   Method* const method_;
-  const bool stream_;
   const Clock::time_point begin_ = Clock::now();
   // Of a call that ends without a status.
   size_t code_ = static_cast<size_t>(grpc::StatusCode::CANCELLED);
@@ -121,12 +119,12 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
       grpc::experimental::ServerRpcInfo* info) override {
     if (!absl::StartsWith(info->method(), kPackage)) return nullptr;
     return new Observer(
-        Find(info->method()),
-        info->type() != grpc::experimental::ServerRpcInfo::Type::UNARY);
+        Find(info->method(),
+             info->type() != grpc::experimental::ServerRpcInfo::Type::UNARY));
   }
 
  private:
-  Method* Find(const std::string& path) {
+  Method* Find(const std::string& path, bool stream) {
     {
       std::shared_lock<std::shared_mutex> lock(mutex_);
       const auto it = methods_.find(path);
@@ -144,7 +142,9 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
     }
     std::unique_lock<std::shared_mutex> lock(mutex_);
     std::unique_ptr<Method>& method = methods_[key];
-    if (method == nullptr) method = std::make_unique<Method>(&families_, name);
+    if (method == nullptr) {
+      method = std::make_unique<Method>(&families_, name, stream);
+    }
     return method.get();
   }
 

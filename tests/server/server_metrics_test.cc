@@ -28,7 +28,7 @@ class ServerMetricsTest : public ServerFixture {
 
 TEST_F(ServerMetricsTest, JobsCallsAndWorkersAreCounted) {
   const std::string name = Create(TestSpec(2)).name();
-  Create(TestSpec(64));
+  Create(TestSpec(8));
   clock_.Advance(absl::Seconds(7));
   RunAll(w1_);
   EXPECT_THAT(Text(), HasSubstr("comera_jobs{queue=\"default\","
@@ -87,6 +87,8 @@ TEST_F(ServerMetricsTest, JobsCallsAndWorkersAreCounted) {
   EXPECT_TRUE(
       either("comera_rpc_streams_total", "TrainingService.WatchJob", "OK"));
   EXPECT_THAT(text, Not(HasSubstr("jobs/")));
+  EXPECT_THAT(text, Not(HasSubstr("comera_rpc_streams_open{method=\"Training"
+                                  "Service.GetJob")));
 }
 
 TEST_F(ServerMetricsTest, TextOutlivesTheServer) {
