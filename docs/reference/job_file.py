@@ -19,6 +19,12 @@ All fields of a job file, from the comments of [`job.proto`](../../proto/comera/
 Whole files with comments: [`docs/examples`](../examples). What the objective's fields do: [concepts.md](../concepts.md), [late_stage.md](../late_stage.md).
 '''
 
+# The part about the files of sweeps begins so.
+_SWEEPS = '''# Sweep files
+
+A job file with a `sweep` section, from the comments of [`sweep_service.proto`](../../proto/comera/v1/sweep_service.proto); [sweeps.md](../sweeps.md) explains them. In a file, what the messages hold as `job` is the rest of the file, and `fields` is a map from paths to values: `fields: {optimizer.beta1: [0.9, 0.95]}`.
+'''
+
 
 def type_text(field, api):
     if field.type_name in api.map_entries:
@@ -52,9 +58,13 @@ def anchor(full_name):
 
 
 # Whose comment tells them in a sentence.
-_TOLD_OTHERWISE = {'report_every_steps': '10', 'validate_every_steps': '100',
-                   'validation_samples': '512', 'ranks': '30',
-                   'epsilon': '1e-8, with GaLore 1e-6'}
+_TOLD_OTHERWISE = {
+    'TrainingSpec.report_every_steps': '10',
+    'TrainingSpec.validate_every_steps': '100',
+    'TrainingSpec.validation_samples': '512',
+    'LayerCompression.ranks': '30',
+    'OptimizerSpec.epsilon': '1e-8, with GaLore 1e-6',
+}
 # Without which no job is valid; of a DLRM those of `model` are not.
 _REQUIRED = {'ModelSpec': ('family', 'layers', 'hidden', 'heads'),
              'DataSpec': ('tokenizer', 'max_length'),
@@ -71,9 +81,9 @@ def defaults(message, api):
         if values and not field.repeated and not values.parts[0].name.endswith(
                 '_UNSPECIFIED'):
             found[field.name] = f'`{values.parts[0].name.lower()}`'
-        if field.name in _TOLD_OTHERWISE and field.scalar in (
-                'int64', 'double'):
-            found[field.name] = _TOLD_OTHERWISE[field.name]
+        told = _TOLD_OTHERWISE.get(f'{message.name}.{field.name}')
+        if told:
+            found[field.name] = told
     for field in message.parts:
         if group and not field.comment:
             found.setdefault(field.name, group.pop(0))
@@ -94,9 +104,9 @@ def defaults(message, api):
     return found
 
 
-def used_at(api, start):
-    """By message: the paths from the job's root at which it stands."""
-    paths, queue = {start: ['']}, [start]
+def used_at(api, start, root=''):
+    """By message: the paths from the file's root at which it stands."""
+    paths, queue = {start: [root]}, [start]
     while queue:
         name = queue.pop(0)
         for field in api.messages[name].parts:
@@ -155,6 +165,12 @@ def message_section(api, full_name, paths):
 def generate(api):
     start = 'comera.v1.JobSpec'
     lines = [_INTRO]
-    for full_name, paths in used_at(api, start).items():
+    job = used_at(api, start)
+    for full_name, paths in job.items():
         lines += message_section(api, full_name, paths)
+    lines.append(_SWEEPS)
+    for full_name, paths in used_at(api, 'comera.v1.SweepSpec',
+                                    'sweep').items():
+        if full_name not in job:
+            lines += message_section(api, full_name, paths)
     return '\n'.join(lines).rstrip('\n') + '\n'
