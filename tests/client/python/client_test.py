@@ -411,7 +411,7 @@ class SeriesTest(ClientTestCase):
 
     def test_plot(self):
         try:
-            import matplotlib
+            import matplotlib  # noqa: F401
         except ImportError:
             self.skipTest("matplotlib is not installed")
         axes = self.series.plot()
@@ -454,7 +454,7 @@ class SweepTest(ClientTestCase):
         self.assertIsNone(points[0].run)
         self.assertIn("seed=1", submitted._repr_html_())
         try:
-            import matplotlib
+            import matplotlib  # noqa: F401
         except ImportError:
             self.skipTest("matplotlib is not installed")
         self.assertEqual(submitted.front().plot().get_xlabel(), "parameters")

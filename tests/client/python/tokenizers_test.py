@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import sys
 import tempfile
 import unicodedata
 import unittest

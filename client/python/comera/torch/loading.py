@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from comera import safetensors, tokenizers
 from comera.errors import IntegrityError
 from comera.models import Model
+from comera.torch import clicks
 from comera.torch.config import config_to_json, read_config
 from comera.torch.layers import ColaLinear
-from comera.torch.models import AnyModel, build, dense_form, expected_layers
+from comera.torch.models import AnyModel, Dlrm, build, dense_form, expected_layers
 
 _DTYPES = {
     "F64": torch.float64,
@@ -83,7 +84,12 @@ def load(
             )
     module.folder = folder
     module.labels = _labels(folder / "inputs.json")
-    if any((folder / name).exists() for name in ("vocab.txt", "vocab.json")):
+    if isinstance(module, Dlrm):
+        if (folder / clicks.FILE).exists():
+            module.categories = clicks.CategoryTables.load(folder)
+            if module.categories.rows != list(module.config.table_rows):
+                raise IntegrityError(f"{folder}/{clicks.FILE}: not this model's tables")
+    elif any((folder / name).exists() for name in ("vocab.txt", "vocab.json")):
         module.tokenizer = tokenizers.load(folder)
         words = module.tokenizer.vocabulary_size
         if words != module.config.vocabulary:
@@ -176,4 +182,6 @@ def to_dense(module: AnyModel) -> AnyModel:
             parameter.copy_(kept[f"{owner_name}.{key}"])
     dense.tokenizer, dense.labels = module.tokenizer, module.labels
     dense.folder = module.folder
+    if isinstance(dense, Dlrm) and isinstance(module, Dlrm):
+        dense.categories = module.categories
     return dense.train(module.training)

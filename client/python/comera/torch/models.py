@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from comera.errors import ComeraError, IntegrityError
 from comera.tokenizers import Sample, Tokenizer
+from comera.torch.clicks import CategoryTables, criteo_number
 from comera.torch.config import Factorisation, ModelConfig
 from comera.torch.layers import (
     DenseLinear,
@@ -151,6 +152,10 @@ class ComeraModule(nn.Module):
             if form.has_cores
         }
 
+
+class TextModule(ComeraModule):
+    """What models of text have in common."""
+
     def _need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise ComeraError("the model's folder had no tokenizer's files")
@@ -202,7 +207,7 @@ class ClassifierHead(nn.Module):
         return self.fc2(torch.tanh(self.fc1(h)))
 
 
-class EncoderClassifier(ComeraModule):
+class EncoderClassifier(TextModule):
     """Logits (batch, classes) of texts or pairs of them."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -254,7 +259,7 @@ class MaskedLmHead(nn.Module):
         return self.output(h)
 
 
-class MaskedLm(ComeraModule):
+class MaskedLm(TextModule):
     """Logits of the words at each place."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -370,6 +375,32 @@ class Dlrm(ComeraModule):
         pairs = [(i, j) for i in range(vectors) for j in range(i)]
         self._left = [i for i, _ in pairs]
         self._right = [j for _, j in pairs]
+
+        # Of the folder of a model of Criteo's files.
+        self.categories: Optional[CategoryTables] = None
+
+    def batch(
+        self, numbers: Sequence[Sequence[Any]], categories: Sequence[Sequence[Any]]
+    ) -> Dict[str, Tensor]:
+        """`dense` and `categories` of rows, as forward takes them. Of a model of
+        Criteo's files: counts and hexadecimal values as in those, "" for nothing;
+        otherwise numbers as they are and rows of the tables."""
+        tables = self.categories
+        if tables is not None:
+            numbers = [[criteo_number(n) for n in row] for row in numbers]
+            categories = [
+                [tables.row(t, str(c)) for t, c in enumerate(row)] for row in categories
+            ]
+        device = next(self.parameters()).device
+        chosen = [[int(c) for c in row] for row in categories]
+        for row in chosen:
+            for value, limit in zip(row, self.config.table_rows):
+                if not 0 <= value < limit:
+                    raise IndexError(f"{value} is no row of a table of {limit}")
+        return {
+            "dense": torch.tensor(numbers, dtype=torch.float32, device=device),
+            "categories": torch.tensor(chosen, dtype=torch.long, device=device),
+        }
 
     def forward(self, dense: Tensor, categories: Tensor) -> Tensor:
         """`dense` (batch, features), `categories` (batch, tables)."""
