@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <random>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -172,8 +172,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--keep_jobs", flags.keep_jobs,
-                 "Finished jobs go after this, with events, models and logs; "
-                 "e.g. 30d, 12h, forever")
+                 "Finished jobs and sweeps go after this, with events, models "
+                 "and logs; e.g. 30d, 12h, forever")
       ->capture_default_str()
       ->check(CheckRetention);
   app.add_option("--keep_logs", flags.keep_logs,
@@ -294,6 +294,9 @@ int Serve(const Flags& flags) {
   options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
   options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);
   options.host.retention.dry_run = flags.retention_dry_run;
+  if (!flags.retention_dry_run) {
+    options.sweeps.keep_ended = options.host.retention.keep_jobs;
+  }
   comera::server::RandomIdSource ids;
   comera::SlewedClock clock({}, comera::Clock::Real());
   // Jobs that were lost together do not all come back together.

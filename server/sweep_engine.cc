@@ -382,7 +382,25 @@ void SweepEngine::EndIfDone(Entry& entry, absl::Time now,
   AddEvent(entry, std::move(event), now, effects);
 }
 
+void SweepEngine::ForgetOldSweeps(absl::Time now, SweepEffects* effects) {
+  if (options_.keep_ended == absl::InfiniteDuration() || now < next_expiry_) {
+    return;
+  }
+  next_expiry_ = now + options_.expiry_interval;
+  std::vector<std::string> old;
+  for (const auto& [name, entry] : sweeps_) {
+    if (IsFinal(entry.sweep().state()) &&
+        absl::FromUnixSeconds(entry.sweep().end_time().seconds()) +
+                options_.keep_ended <
+            now) {
+      old.push_back(name);
+    }
+  }
+  for (const std::string& name : old) Delete(name, effects).IgnoreError();
+}
+
 void SweepEngine::Tick(absl::Time now, SweepEffects* effects) {
+  ForgetOldSweeps(now, effects);
   for (auto& [name, entry] : sweeps_) {
     if (IsFinal(entry.sweep().state())) continue;
     // Asks again for what was refused, or not answered before a restart.

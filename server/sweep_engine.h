@@ -80,6 +80,10 @@ class SweepEngine {
     // Figures that change all the time are stored this often; what is lost in a
     // crash is read again from the jobs' events.
     absl::Duration store_interval = absl::Seconds(10);
+    // Ended sweeps are forgotten after this.
+    absl::Duration keep_ended = absl::InfiniteDuration();
+    // How often those are looked for.
+    absl::Duration expiry_interval = absl::Minutes(10);
     DominanceOptions dominance;
   };
 
@@ -182,6 +186,8 @@ class SweepEngine {
   // Ends an operation that changed more than figures.
   void Store(Entry& entry, absl::Time now, SweepEffects* effects);
 
+  void ForgetOldSweeps(absl::Time now, SweepEffects* effects);
+
   Entry* FindEntry(const std::string& name);
   static SweepChild* RecordOf(Entry& entry, const SweepChildId& child);
 
@@ -192,6 +198,7 @@ class SweepEngine {
   std::map<std::string, std::string> requests_;
   // Jobs of sweeps that are under way.
   std::map<std::string, SweepChildId> jobs_;
+  absl::Time next_expiry_ = absl::InfinitePast();
 };
 
 bool IsFinal(v1::Sweep::State state);

@@ -39,7 +39,7 @@ class SweepEngineTest : public ::testing::Test {
   SweepEngineTest() { Restart(); }
 
   void Restart() {
-    engine_ = std::make_unique<SweepEngine>(SweepEngine::Options(), &ids_);
+    engine_ = std::make_unique<SweepEngine>(options_, &ids_);
     std::vector<SweepRecord> records;
     for (const auto& [name, record] : stored_) records.push_back(record);
     engine_->Load(std::move(records), now_);
@@ -130,6 +130,7 @@ class SweepEngineTest : public ::testing::Test {
 
   SequentialIds ids_;
   absl::Time now_ = absl::FromUnixSeconds(1000000);
+  SweepEngine::Options options_;
   std::unique_ptr<SweepEngine> engine_;
   std::map<std::string, SweepRecord> stored_;
   std::map<std::string, v1::Job> jobs_;
@@ -396,6 +397,24 @@ TEST_F(SweepEngineTest, OnlyEndedSweepsAreDeleted) {
   Take(std::move(effects));
   EXPECT_EQ(engine_->Find(name_), nullptr);
   EXPECT_THAT(stored_, IsEmpty());
+}
+
+TEST_F(SweepEngineTest, OldEndedSweepsAreForgotten) {
+  options_.keep_ended = absl::Hours(24);
+  Restart();
+  Create(Grid(1, 1));
+  const std::string ended = name_;
+  End("jobs/1", v1::SUCCEEDED);
+  Create(Grid(1, 1));
+  const std::string active = name_;
+  Tick(absl::Hours(23));
+  EXPECT_NE(engine_->Find(ended), nullptr);
+  Tick(absl::Hours(2));
+  EXPECT_EQ(engine_->Find(ended), nullptr);
+  EXPECT_EQ(stored_.count(ended), 0u);
+  // However old.
+  Tick(absl::Hours(1000));
+  EXPECT_NE(engine_->Find(active), nullptr);
 }
 
 TEST_F(SweepEngineTest, AJobThatIsGoneFailsItsRun) {
