@@ -68,7 +68,8 @@ for name, stage in stages.items():
                 "--no-install-recommends" not in rest or
                 "/var/lib/apt/lists" not in rest):
             problems.append(f"{name}: leaves more than it needs")
-print(*problems, sep="\n")
+for problem in problems:
+    print(problem)
 sys.exit(bool(problems))
 PYTHON
 
@@ -105,20 +106,38 @@ if ! (inside "$work/bin/comera" --version) >"$work/output" 2>&1; then
   fi
   fail "the client does not run"
 fi
+# As deploy/kubernetes has it: TLS, and tokens that the command line beside the
+# coordinator makes with the first one.
 mapfile -t ports < <(free_ports 1)
-server=127.0.0.1:${ports[0]}
+server=localhost:${ports[0]}
 home=/var/lib/comera
-(inside "$work/bin/comera-server" --listen="$server" --data_dir=$home/state \
-  --port_file=$home/port) >"$work/server.log" 2>&1 &
+deploy/tls.sh "$work/tls" --server=localhost 2>"$work/output" ||
+  fail "no certificates"
+mkdir -p "$image/etc/comera"
+cp -rL "$work/tls/localhost/current" "$image/etc/comera/tls"
+[ "$(id -u)" != 0 ] || chown -R 10001:10001 "$image/etc/comera"
+cp /etc/hosts "$image/etc/hosts"
+(inside "$work/bin/comera-server" --listen="0.0.0.0:${ports[0]}" \
+  --data_dir=$home/state --port_file=$home/port \
+  --tls_cert=/etc/comera/tls/cert.pem --tls_key=/etc/comera/tls/key.pem \
+  --init_admin_token_file=$home/admin.token) >"$work/server.log" 2>&1 &
 pids+=($!)
 wait_for 30 test -s "$image$home/port" || fail "the coordinator does not start"
+comera() {
+  (HOME=$home inside "$work/bin/comera" --server "$server" \
+    --ca /etc/comera/tls/ca.pem --token-file $home/admin.token "$@")
+}
+comera token create --name workers --worker >"$image/worker.token" \
+  2>"$work/output" || fail "no token for workers"
+[ "$(id -u)" != 0 ] || chown 10001:10001 "$image/worker.token"
 (inside "$work/bin/comera-worker" --server="$server" --slots=1 --name=inside \
-  --data_dir=$home/worker) >"$work/worker.log" 2>&1 &
+  --data_dir=$home/worker --ca=/etc/comera/tls/ca.pem \
+  --token_file=/worker.token) >"$work/worker.log" 2>&1 &
 pids+=($!)
 small_job 300 >"$image/job.yaml"
-(HOME=$home inside "$work/bin/comera" --server "$server" submit /job.yaml \
-  -o json) >"$work/job" 2>"$work/output" || fail "cannot submit"
+comera submit /job.yaml -o json >"$work/job" 2>"$work/output" ||
+  fail "cannot submit"
 job=$(sed -n 's/.*"name": "\(jobs\/[a-z0-9]*\)".*/\1/p;T;q' "$work/job")
-(HOME=$home inside "$work/bin/comera" --server "$server" wait "$job" \
-  --timeout 60s) >"$work/output" 2>&1 || fail "the job does not succeed"
+comera wait "$job" --timeout 60s >"$work/output" 2>&1 ||
+  fail "the job does not succeed"
 echo "all as wanted: $((bytes >> 20)) MiB of files, a job trained with them"
