@@ -8,14 +8,19 @@ import sys
 
 import yaml
 
-# What is given as a whole: parts of them exclude each other.
-_WHOLE = ('data', 'late')
+# Of which a job has one.
+_FORMATS = ('glue_tsv', 'code_directory', 'jsonl', 'criteo_tsv',
+            'synthetic_clicks')
 
 
 def overlay(base, part):
+    if any(key in _FORMATS and key not in base for key in part):
+        for key in _FORMATS:
+            base.pop(key, None)
     for key, value in part.items():
+        # Ways to name a target exclude each other.
         if (isinstance(value, dict) and isinstance(base.get(key), dict) and
-                key not in _WHOLE):
+                key != 'late'):
             overlay(base[key], value)
         else:
             base[key] = value

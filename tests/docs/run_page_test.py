@@ -132,11 +132,11 @@ class RunTest(unittest.TestCase):
         self.assertIn('came here', output)
 
     def test_parts_of_job_files(self):
-        base = ('```sh\necho "{data: {a: 1}, model: {b: 2, c: 3}}" > base.yaml'
-                '\n```\n')
+        base = ('```sh\necho "{data: {jsonl: {}}, late: {a: 1}, model: {b: 2, '
+                'c: 3}}" > base.yaml\n```\n')
         status, output = self.run_page(
             base + '<!-- docs-test: job base.yaml --set x=1 -->\n```yaml\n'
-            'data: {d: 4}\nmodel:\n  b: 5\n```\n'
+            'data: {glue_tsv: {}}\nlate: {d: 4}\nmodel:\n  b: 5\n```\n'
             '<!-- docs-test: expect comera validate .*job.yaml --set x=1 -->\n'
             '```sh\ncat "$DOCS_WORK/job.yaml"\n```\n'
             '<!-- docs-test: expect ^  b: 5$ -->\n'
@@ -144,6 +144,7 @@ class RunTest(unittest.TestCase):
             '<!-- docs-test: expect ^  d: 4$ -->\n')
         self.assertEqual(status, 0, output)
         self.assertNotIn('  a: 1', output)
+        self.assertNotIn('jsonl', output.split('job.yaml"')[-1])
         self.assert_fails(
             base + '<!-- docs-test: job base.yaml -->\n```yaml\na: [\n```\n',
             'docs/p.md:')
