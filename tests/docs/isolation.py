@@ -18,7 +18,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 # Where there are no namespaces, pages run one at a time.
 _LOCK = '/tmp/comera-docs-ports.%d.lock' % os.getuid()
-_PORTS = range(7400, 7420)
+_PORTS = (*range(7400, 7410), 7480)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
