@@ -1,37 +1,20 @@
-"""The client against a coordinator that fails in every way."""
+"""Calls and streams to a coordinator that fails in every way."""
 
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
 import unittest
-from pathlib import Path
 
 import grpc
 
 import comera
-from comera._proto import access_service_pb2, queue_service_pb2, sweep_service_pb2
+from client_case import ClientTestCase
 from fake_server import FakeServer, S, error, job, metrics_event, state_event
 
 Code = grpc.StatusCode
-
-QUICK = comera.RetryPolicy(
-    timeout=10, attempt_timeout=5, initial_backoff=0.01, max_backoff=0.05,
-    reconnect_timeout=5, stream_lifetime=30,
-)
-
-
-class ClientTestCase(unittest.TestCase):
-    def setUp(self):
-        self.fake = FakeServer()
-        self.addCleanup(self.fake.stop)
-        self.client = comera.Client(self.fake.address, retry=QUICK)
-        self.addCleanup(self.client.close)
-        os.environ.pop("COMERA_TOKEN", None)
 
 
 class SubmitTest(ClientTestCase):
@@ -331,215 +314,6 @@ class LogTest(ClientTestCase):
         self.fake.answers["ReadLog"] = [broken, resumed]
         lines = list(self.client.logs("a", follow=True))
         self.assertEqual(lines, ["one", "two", "three"])
-
-
-class ListTest(ClientTestCase):
-    def test_pages_come_as_they_are_read(self):
-        self.fake.answers["ListJobs"] = [
-            S.ListJobsResponse(jobs=[job("jobs/a"), job("jobs/b")], next_page_token="t"),
-            S.ListJobsResponse(jobs=[job("jobs/c")]),
-        ]
-        jobs = self.client.list("running", queue="q", labels={"k": "v"}, text="x")
-        self.assertEqual(self.fake.calls, [])
-        self.assertEqual(next(jobs).name, "jobs/a")
-        self.assertEqual(len(self.fake.calls), 1)
-        self.assertEqual([j.name for j in jobs], ["jobs/b", "jobs/c"])
-        first, second = self.fake.requests("ListJobs")
-        self.assertEqual(list(first.states), [3])
-        self.assertEqual((first.queue, first.labels["k"], first.text), ("q", "v", "x"))
-        self.assertEqual(first.view, S.JOB_VIEW_BASIC)
-        self.assertEqual(second.page_token, "t")
-
-    def test_limit_and_bad_states(self):
-        self.fake.answers["ListJobs"] = S.ListJobsResponse(
-            jobs=[job("jobs/a"), job("jobs/b")], next_page_token="t"
-        )
-        self.assertEqual(len(list(self.client.list(limit=1))), 1)
-        with self.assertRaises(comera.ConfigError):
-            list(self.client.list(states=["SLEEPING"]))
-
-    def test_a_page_token_that_repeats_ends_the_list(self):
-        self.fake.answers["ListJobs"] = S.ListJobsResponse(next_page_token="t")
-        with self.assertRaises(comera.InternalError):
-            list(self.client.list())
-
-    def test_queues_and_workers(self):
-        self.fake.answers["ListQueues"] = queue_service_pb2.ListQueuesResponse(
-            queues=[queue_service_pb2.Queue(name="queues/default")]
-        )
-        self.fake.answers["ListWorkers"] = S.ListWorkersResponse(
-            workers=[S.WorkerSummary(name="workers/w")]
-        )
-        self.assertEqual([q.name for q in self.client.list_queues()], ["queues/default"])
-        self.assertEqual([w.name for w in self.client.list_workers()], ["workers/w"])
-
-
-class SeriesTest(ClientTestCase):
-    def setUp(self):
-        super().setUp()
-        answer = S.JobSeries(last_sequence=9)
-        answer.series.add(metric="loss", steps=[1, 2, 3], values=[3, 2, 1], wall_times=[0] * 3)
-        answer.series.add(metric="validation_loss", steps=[2], values=[2.5], wall_times=[0])
-        snapshot = answer.rank_snapshots.add(step=2)
-        snapshot.layers.add(layer="head", layer_class="head", initial=[4, 5], current=[3, 2])
-        self.fake.answers["ReadSeries"] = answer
-        self.series = self.client.series("a", "loss", "validation_loss", max_points=50)
-
-    def test_columns(self):
-        (request,) = self.fake.requests("ReadSeries")
-        self.assertEqual(list(request.metrics), ["loss", "validation_loss"])
-        self.assertEqual(request.max_points, 50)
-        self.assertEqual(self.series["loss"].values, [3, 2, 1])
-        self.assertEqual(self.series["loss"].last, 1)
-        self.assertEqual(
-            self.series.columns(),
-            {"step": [1, 2, 3], "loss": [3, 2, 1], "validation_loss": [None, 2.5, None]},
-        )
-        self.assertEqual(self.series.rank_columns()["rank"], [3, 2])
-        self.assertIn("validation_loss", self.series._repr_html_())
-
-    def test_pandas(self):
-        try:
-            import pandas
-        except ImportError:
-            self.skipTest("pandas is not installed")
-        frame = self.series.to_pandas()
-        self.assertEqual(list(frame.index), [1, 2, 3])
-        self.assertEqual(frame["loss"].iloc[-1], 1)
-        self.assertTrue(pandas.isna(frame["validation_loss"].iloc[0]))
-        self.assertEqual(len(self.series.ranks_to_pandas()), 2)
-
-    def test_plot(self):
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            self.skipTest("matplotlib is not installed")
-        axes = self.series.plot()
-        self.assertEqual(len(axes.lines), 2)
-
-
-class SweepTest(ClientTestCase):
-    def test_follows_to_the_end_and_plots_the_front(self):
-        sweep = sweep_service_pb2.Sweep(name="sweeps/s", state=1)
-        sweep.runs.add(index=0, label="seed=1", state=1)
-        done = sweep_service_pb2.Sweep()
-        done.CopyFrom(sweep)
-        done.state = 3
-        front = sweep_service_pb2.SweepFront(hypervolume_ratio=0.5)
-        for size, loss in ((10, 2.0), (20, 1.0)):
-            point = front.points.add(job="jobs/a", run=-1)
-            point.point.size_parameters, point.point.validation_loss = size, loss
-
-        def watch(request, context):
-            yield sweep_service_pb2.WatchSweepResponse(sweep=sweep)
-            event = sweep_service_pb2.SweepEvent(sequence=1)
-            event.run.CopyFrom(sweep.runs[0])
-            event.run.state = 3
-            yield sweep_service_pb2.WatchSweepResponse(event=event)
-            event = sweep_service_pb2.SweepEvent(sequence=2)
-            event.state_change.state = 3
-            yield sweep_service_pb2.WatchSweepResponse(event=event)
-
-        self.fake.answers.update(
-            CreateSweep=sweep, WatchSweep=watch, GetSweep=done, ComputeFront=front
-        )
-        submitted = self.client.submit_sweep({"sweep": {"grid": {"seeds": [1]}}})
-        self.assertEqual(submitted.state, "ACTIVE")
-        seen = []
-        submitted.wait(on_event=lambda e: seen.append(submitted.runs[0].state))
-        self.assertEqual(seen, [3, 3])
-        self.assertEqual(submitted.state, "SUCCEEDED")
-        points = submitted.front().points
-        self.assertEqual([p.size_parameters for p in points], [10, 20])
-        self.assertIsNone(points[0].run)
-        self.assertIn("seed=1", submitted._repr_html_())
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            self.skipTest("matplotlib is not installed")
-        self.assertEqual(submitted.front().plot().get_xlabel(), "parameters")
-
-
-class HtmlTest(unittest.TestCase):
-    def test_names_are_escaped(self):
-        shown = job(reason="<script>alert(1)</script>")
-        html = comera.Job(None, shown)._repr_html_()
-        self.assertNotIn("<script>", html)
-        self.assertIn("&lt;script&gt;", html)
-
-
-class LoginTest(ClientTestCase):
-    def setUp(self):
-        super().setUp()
-        self.home = tempfile.TemporaryDirectory()
-        self.addCleanup(self.home.cleanup)
-        os.environ["XDG_CONFIG_HOME"] = self.home.name
-        self.addCleanup(os.environ.pop, "XDG_CONFIG_HOME", None)
-        self.fake.answers["WhoAmI"] = access_service_pb2.WhoAmIResponse(user="ann")
-
-    def _token(self):
-        return self.fake.calls[-1][2].get("authorization")
-
-    def test_what_is_stored_is_used_for_its_server_only(self):
-        answer = comera.login(self.fake.address, token="comera_secret")
-        self.assertEqual(answer.user, "ann")
-        path = Path(self.home.name) / "comera" / "login.json"
-        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
-        with comera.Client() as client:
-            self.assertEqual(client.server, self.fake.address)
-            client.whoami()
-            self.assertEqual(self._token(), "Bearer comera_secret")
-            self.assertNotIn("comera_secret", repr(client))
-        with FakeServer() as other:
-            other.answers["WhoAmI"] = access_service_pb2.WhoAmIResponse()
-            with comera.Client(other.address) as client:
-                client.whoami()
-            self.assertNotIn("authorization", other.calls[-1][2])
-
-    def test_nothing_is_stored_when_the_server_refuses(self):
-        self.fake.answers["WhoAmI"] = lambda r, c: c.abort(Code.UNAUTHENTICATED, "no")
-        with self.assertRaises(comera.UnauthenticatedError):
-            comera.login(self.fake.address, token="comera_wrong")
-        self.assertFalse((Path(self.home.name) / "comera").exists())
-
-    def test_argument_before_environment_before_login(self):
-        comera.login(self.fake.address, token="stored")
-        os.environ["COMERA_TOKEN"] = "environment"
-        self.addCleanup(os.environ.pop, "COMERA_TOKEN", None)
-        with comera.Client() as client:
-            client.whoami()
-        self.assertEqual(self._token(), "Bearer environment")
-        with comera.Client(token="argument") as client:
-            client.whoami()
-        self.assertEqual(self._token(), "Bearer argument")
-
-    def test_a_token_file_is_read_again(self):
-        path = Path(self.home.name) / "token"
-        path.write_text("first\n")
-        os.utime(path, ns=(1, 1))
-        with comera.Client(self.fake.address, token_file=path) as client:
-            client.whoami()
-            self.assertEqual(self._token(), "Bearer first")
-            path.write_text("second\n")
-            client.whoami()
-            self.assertEqual(self._token(), "Bearer second")
-            path.unlink()
-            client.whoami()
-            self.assertEqual(self._token(), "Bearer second")
-
-    def test_tokens_do_not_travel_in_the_clear(self):
-        with self.assertRaisesRegex(comera.ConfigError, "unencrypted") as caught:
-            comera.Client("example.com:7400", token="comera_secret")
-        self.assertNotIn("comera_secret", str(caught.exception))
-        comera.Client("example.com:7400", token="x", insecure_token=True).close()
-
-    def test_settings_that_do_not_belong_together(self):
-        for wrong in (
-            {"cert": "c.pem"}, {"cert": "c.pem", "key": "k.pem"}, {"ca": "/nowhere"},
-            {"token": "has space"}, {"token_file": "/nowhere"}, {"token": "x" * 600},
-        ):
-            with self.subTest(wrong), self.assertRaises(comera.ConfigError):
-                comera.Client(self.fake.address, **wrong)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """The examples and the client against real processes and a small job."""
 
-import json
 import os
-import random
 import re
 import subprocess
 import unittest
@@ -11,49 +9,13 @@ import torch
 
 import comera
 import comera.torch
-from cluster import Cluster
-from programs import TREE, program
+from e2e_case import EndToEndTestCase, small_job
+from programs import TREE
 
 EXAMPLES = TREE / "client/python/examples"
 
 
-def small_job(corpus, **early):
-    return {
-        "display_name": "e2e",
-        "labels": {"suite": "python"},
-        "model": {"family": "masked_lm", "layers": 1, "hidden": 32, "ffn": 64, "heads": 2},
-        "data": {
-            "code_directory": {"roots": [str(corpus)], "globs": ["*.py"]},
-            "tokenizer": {"kind": "byte_bpe", "train_vocabulary_size": 400},
-            "max_length": 48,
-        },
-        "compression": {
-            key: {"ranks": 8}
-            for key in ("embedding", "attention", "ffn_up", "ffn_down", "head", "output")
-        },
-        "objective": {"early": {"steps": 120, **early}},
-        "optimizer": {
-            key: 0.005
-            for key in (
-                "learning_rate_cores", "learning_rate_ranks", "learning_rate_other",
-            )
-        },
-        "training": {
-            "batch_size": 16, "seed": 1, "report_every_steps": 5,
-            "validate_every_steps": 20, "validation_samples": 32,
-        },
-        "resources": {"device": "cpu", "ranks": 1, "threads_per_rank": 1},
-    }
-
-
-class EndToEndTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = Cluster()
-        cls.addClassCleanup(cls.cluster.close)
-        cls.client = comera.Client(cls.cluster.address)
-        cls.addClassCleanup(cls.client.close)
-
+class EndToEndTest(EndToEndTestCase):
     def run_example(self, name, *arguments):
         done = subprocess.run(
             ["/usr/bin/python3", EXAMPLES / name, *map(str, arguments)],
@@ -65,18 +27,6 @@ class EndToEndTest(unittest.TestCase):
             done.returncode, 0, f"{done.stdout}\n{done.stderr}\n{self.cluster.logs()}"
         )
         return done.stdout
-
-    def served(self, folder, requests):
-        """What the engine answers for the model in a folder."""
-        lines = "".join(json.dumps(request) + "\n" for request in requests)
-        done = subprocess.run(
-            [program("worker/trainer/comera-trainer"), "--serve", f"--model={folder}",
-             "--threads=1"],
-            input=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            timeout=60,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()[1:]]
 
     def expect_equal_logits(self, folder):
         """Text in, logits out: the module and the engine."""
@@ -242,128 +192,6 @@ class EndToEndTest(unittest.TestCase):
         self.assertEqual(forecast.name, "")
         job = self.client.submit(spec).wait(timeout=120)
         self.assertEqual(job.proto.datasets[0].version, "datasets/corpus@1")
-
-
-    def write_pairs(self):
-        """Sentence pairs whose label shows in their words, and a vocabulary."""
-        folder = self.cluster.folder / "pairs"
-        folder.mkdir()
-        words = ["man", "dog", "walks", "sleeps", "nobody", "crème", "日本"]
-        (folder / "vocab.txt").write_text(
-            "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##s", "walk",
-                       "creme", "日", "本", *words[:5], ",", "."]) + "\n"
-        )
-        for name, count in (("train", 300), ("dev", 60)):
-            with open(folder / f"{name}.tsv", "w") as out:
-                out.write("first\tsecond\tlabel\n")
-                for row in range(count):
-                    label = ("yes", "no")[row % 2]
-                    verb = words[2 + row // 2 % 2]
-                    second = f"nobody {verb}" if label == "no" else f"a {words[row % 3]} {verb}"
-                    out.write(f"A {words[row % 7]} {verb}, {row}.\t{second}\t{label}\n")
-        return folder
-
-    def test_a_classifier_of_pairs(self):
-        pairs = self.write_pairs()
-        spec = small_job("unused", steps=60)
-        spec["model"].update(family="encoder_classifier", classes=2)
-        del spec["compression"]["output"]
-        spec["data"] = {
-            "glue_tsv": {
-                "train": str(pairs / "train.tsv"), "validation": str(pairs / "dev.tsv"),
-                "sentence1_column": 0, "sentence2_column": 1, "labels": ["yes", "no"],
-            },
-            "tokenizer": {"kind": "wordpiece", "vocabulary_file": str(pairs / "vocab.txt")},
-            "max_length": 16,
-        }
-        job = self.client.submit(spec).wait(timeout=120)
-        folder = job.models[-1].download(self.cluster.folder / "pairs-model")
-        model = comera.torch.load(folder)
-        self.assertEqual(model.labels, ["yes", "no"])
-        texts = ["A dog walks, 1.", "A CRÈME sleeps", "日本 walks " * 9, ""]
-        seconds = ["nobody walks", "a man sleeps", "a " * 30, "x"]
-        rows = [{"text": a, "textPair": b} for a, b in zip(texts, seconds)]
-        (answer,) = self.served(folder, [{"rows": rows, "logits": True}])
-        expected = torch.tensor([p["probabilities"] for p in answer["predictions"]])
-        actual = model.classify(texts, seconds)
-        self.assertLess(float((actual - expected).abs().max()), 1e-5)
-        self.assertEqual(
-            [model.labels[int(i)] for i in actual.argmax(1)],
-            [p["label"] for p in answer["predictions"]],
-        )
-        # It has learned what the words say.
-        self.assertEqual(answer["predictions"][0]["label"], "no")
-
-    def click_job(self, data):
-        spec = small_job("unused", steps=30)
-        spec["model"] = {
-            "family": "dlrm",
-            "dlrm": {"bottom_mlp": [16, 8], "top_mlp": [16, 1], "compressed_tables": 2,
-                     "min_compressed_width": 4},
-        }
-        spec["data"] = data
-        spec["compression"] = {"table": {"ranks": 3}, "mlp": {"ranks": 4}}
-        job = self.client.submit(spec).wait(timeout=120)
-        return job.models[-1].download(self.cluster.folder / job.id)
-
-    def expect_equal_clicks(self, folder, numbers, categories):
-        model = comera.torch.load(folder)
-        rows = [
-            {"numbers": [float(x or 0) for x in n], "categories": [str(c) for c in cs]}
-            for n, cs in zip(numbers, categories)
-        ]
-        (answer,) = self.served(folder, [{"rows": rows, "logits": True}])
-        self.assertEqual([p.get("error") for p in answer["predictions"]], [None] * len(rows))
-        expected = torch.tensor([p["logits"][0] for p in answer["predictions"]])
-        with torch.no_grad():
-            actual = model(**model.batch(numbers, categories))
-        self.assertLess(float((actual - expected).abs().max()), 1e-5)
-        self.assertGreater(float(actual.std()), 0)
-
-    def test_clicks(self):
-        tables = (1000, 400, 20, 5)
-        folder = self.click_job(
-            {"synthetic_clicks": {"train_rows": 2000, "validation_rows": 200, "seed": 7,
-                                  "table_rows": tables, "dense_features": 6}}
-        )
-        draw = random.Random(3)
-        self.expect_equal_clicks(
-            folder,
-            [[draw.random() for _ in range(6)] for _ in range(20)],
-            [[draw.randrange(n) for n in tables] for _ in range(20)],
-        )
-        with self.assertRaises(IndexError):
-            comera.torch.load(folder).batch([[0] * 6], [[0, 0, 20, 0]])
-
-    def test_clicks_of_criteos_files(self):
-        draw = random.Random(4)
-
-        def row():
-            numbers = [draw.choice(["", draw.randrange(-2, 500)]) for _ in range(13)]
-            categories = [
-                draw.choice(["", f"{draw.randrange(40):x}", f"{draw.randrange(400):08x}"])
-                for _ in range(26)
-            ]
-            return numbers, categories
-
-        log = self.cluster.folder / "clicks.tsv"
-        with open(log, "w") as out:
-            for _ in range(700):
-                numbers, categories = row()
-                cells = [draw.randrange(2), *numbers, *categories]
-                out.write("\t".join(map(str, cells)) + "\n")
-        folder = self.click_job(
-            {"criteo_tsv": {"files": [str(log)], "max_table_rows": 60}}
-        )
-        # With values that the log does not have, which share rows.
-        rows = [row() for _ in range(60)]
-        self.expect_equal_clicks(folder, [n for n, _ in rows], [c for _, c in rows])
-        model = comera.torch.load(folder)
-        with self.assertRaises(ValueError):
-            model.batch([[0] * 13], [["xyz"] * 26])
-        # The dictionaries go where the model goes.
-        saved = comera.torch.save(model, self.cluster.folder / "clicks-saved")
-        self.expect_equal_clicks(saved, [n for n, _ in rows], [c for _, c in rows])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import comera
 from comera import safetensors
 from comera._proto import dataset_service_pb2 as D
 from comera._proto import job_pb2, model_service_pb2
-from client_test import ClientTestCase
+from client_case import ClientTestCase
 from fake_server import S
 
 Code = grpc.StatusCode

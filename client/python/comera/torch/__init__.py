@@ -28,14 +28,10 @@ from comera.torch.layers import (
     TTMEmbedding,
 )
 from comera.torch.loading import load, save, to_dense
-from comera.torch.models import (
-    IGNORED,
-    ComeraModule,
-    Dlrm,
-    EncoderClassifier,
-    MaskedLm,
-    build,
-)
+from comera.torch.dlrm import Dlrm
+from comera.torch.families import build
+from comera.torch.module import ComeraModule
+from comera.torch.text_models import IGNORED, EncoderClassifier, MaskedLm
 
 __all__ = [
     "AdapterLinear",

@@ -16,8 +16,9 @@ from comera.errors import IntegrityError
 from comera.models import Model
 from comera.torch import clicks
 from comera.torch.config import config_to_json, read_config
+from comera.torch.dlrm import Dlrm
+from comera.torch.families import AnyModel, build, dense_form, expected_layers
 from comera.torch.layers import ColaLinear
-from comera.torch.models import AnyModel, Dlrm, build, dense_form, expected_layers
 
 _DTYPES = {
     "F64": torch.float64,
