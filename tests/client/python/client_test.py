@@ -17,6 +17,13 @@ from fake_server import FakeServer, S, error, job, metrics_event, state_event
 Code = grpc.StatusCode
 
 
+def until_left(context):
+    """Says nothing until the client has gone."""
+    left = threading.Event()
+    if context.add_callback(left.set):
+        left.wait(20)
+
+
 class SubmitTest(ClientTestCase):
     def test_sends_the_spec_and_a_request_id(self):
         self.fake.answers["CreateJob"] = job(state="QUEUED")
@@ -249,7 +256,7 @@ class WatchTest(ClientTestCase):
     def test_wait_has_a_limit(self):
         def quiet(request, context):
             yield S.WatchJobResponse(job=job())
-            threading.Event().wait(3)
+            until_left(context)
 
         self.fake.answers["WatchJob"] = quiet
         start = time.monotonic()
@@ -270,7 +277,7 @@ class WatchTest(ClientTestCase):
         def quiet(request, context):
             yield S.WatchJobResponse(job=job())
             yield metrics_event(1, 1)
-            threading.Event().wait(20)
+            until_left(context)
 
         self.fake.answers["WatchJob"] = quiet
         program = textwrap.dedent(
