@@ -1,71 +1,18 @@
 #include "client/job_file.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/field_reader.h"
-#include "client/yaml_tree.h"
 #include "common/files.h"
 #include "common/status_macros.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
-#include "nlohmann/json.hpp"
 #include "proto/data_paths.h"
 #include "proto/dataset_names.h"
+#include "proto/field_reader.h"
+#include "proto/yaml_tree.h"
 
 namespace comera::client {
 namespace {
-
-constexpr size_t kMaxBytes = 1 << 20;
-
-// Keeps the first error of a textproto.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int /*column*/, const std::string& message) override {
-    if (line_ < 0) {
-      line_ = line + 1;
-      message_ = message;
-    }
-  }
-  std::string Text() const { return absl::StrCat(line_, ": ", message_); }
-
- private:
-  int line_ = -1;
-  std::string message_;
-};
-
-absl::StatusOr<v1::JobSpec> ParseTextproto(const std::string& contents,
-                                           const std::string& name) {
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  parser.SetRecursionLimit(32);
-  v1::JobSpec spec;
-  if (!parser.ParseFromString(contents, &spec)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ":", error.Text()));
-  }
-  return spec;
-}
-
-// JSON is read as YAML, which knows lines, once it is known to be JSON.
-absl::Status CheckJson(const std::string& contents, const std::string& name) {
-  try {
-    // Values are dropped as they come: only the syntax matters.
-    const auto drop = [](int, nlohmann::json::parse_event_t, nlohmann::json&) {
-      return false;
-    };
-    const nlohmann::json dropped = nlohmann::json::parse(contents, drop);
-  } catch (const nlohmann::json::parse_error& error) {
-    const size_t end = std::min<size_t>(error.byte, contents.size());
-    const auto line =
-        1 + std::count(contents.begin(), contents.begin() + end, '\n');
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ":", line, ": ", error.what()));
-  }
-  return absl::OkStatus();
-}
 
 std::string Absolute(const std::string& folder, const std::string& path) {
   return (std::filesystem::path(folder) / path).lexically_normal().string();
@@ -73,43 +20,13 @@ std::string Absolute(const std::string& folder, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<JobFileFormat> FormatOf(const std::string& path) {
-  const std::string ending = std::filesystem::path(path).extension();
-  if (ending == ".yaml" || ending == ".yml") return JobFileFormat::kYaml;
-  if (ending == ".json") return JobFileFormat::kJson;
-  if (ending == ".textproto" || ending == ".txtpb" || ending == ".pbtxt") {
-    return JobFileFormat::kTextproto;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": a job file ends in .yaml, .yml, .json or .textproto"));
-}
-
-absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
-                                         const std::string& name,
-                                         JobFileFormat format) {
-  if (contents.size() > kMaxBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ":1: larger than ", kMaxBytes, " bytes"));
-  }
-  if (format == JobFileFormat::kTextproto) {
-    return ParseTextproto(contents, name);
-  }
-  if (format == JobFileFormat::kJson) {
-    RETURN_IF_ERROR(CheckJson(contents, name));
-  }
-  ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
-  v1::JobSpec spec;
-  RETURN_IF_ERROR(ReadMessage(*root, name, &spec));
-  return spec;
-}
-
 absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
   ASSIGN_OR_RETURN(const JobFileFormat format, FormatOf(path));
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
-  if (!error && size > kMaxBytes) {
+  if (!error && size > kMaxJobFileBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ":1: larger than ", kMaxBytes, " bytes"));
+        absl::StrCat(path, ":1: larger than ", kMaxJobFileBytes, " bytes"));
   }
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
   ASSIGN_OR_RETURN(v1::JobSpec spec, ParseJobFile(contents, path, format));

@@ -7,25 +7,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
+#include "proto/job_text.h"
 
 namespace comera::client {
 
-enum class JobFileFormat { kYaml, kJson, kTextproto };
-
-// By the name's ending: .yaml .yml .json .textproto .txtpb .pbtxt.
-// InvalidArgument: another ending.
-absl::StatusOr<JobFileFormat> FormatOf(const std::string& path);
+using comera::FormatOf;
+using comera::JobFileFormat;
+using comera::ParseJobFile;
 
 // Reads a job file; relative data paths become absolute below the file's
 // folder. The spec is well-formed but may still make no sense: see
 // ValidateJobSpec. NotFound, PermissionDenied: the file; InvalidArgument:
 // `file:line: field: what is wrong`.
 absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
-
-// The same from memory, data paths untouched. `name` stands in errors.
-absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
-                                         const std::string& name,
-                                         JobFileFormat format);
 
 // Applies `field.path=value`; the value is written as in YAML. Relative data
 // paths in it become absolute below `folder`.

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/field_reader.h"
+#include "proto/field_reader.h"
 #include "client/job_file.h"
-#include "client/yaml_tree.h"
+#include "proto/yaml_tree.h"
 #include "common/files.h"
 #include "common/status_macros.h"
 

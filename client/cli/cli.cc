@@ -6,7 +6,7 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/verb.h"
 #include "client/cli/verbs.h"
-#include "client/suggest.h"
+#include "common/suggest.h"
 #include "common/version.h"
 
 namespace comera::client {

@@ -7,8 +7,8 @@
 #include "client/cli/man_page.h"
 #include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
-#include "client/suggest.h"
 #include "common/files.h"
+#include "common/suggest.h"
 
 namespace comera::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/yaml_tree.h"
+#include "proto/yaml_tree.h"
 
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@
 #include "yaml-cpp/exceptions.h"
 #include "yaml-cpp/parser.h"
 
-namespace comera::client {
+namespace comera {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
@@ -226,4 +226,4 @@ absl::StatusOr<YamlNodePtr> ParseYaml(const std::string& raw,
   }
 }
 
-}  // namespace comera::client
+}  // namespace comera

@@ -1,4 +1,4 @@
-#include "client/scalar_values.h"
+#include "proto/scalar_values.h"
 
 #include <cmath>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 
-namespace comera::client {
+namespace comera {
 namespace {
 
 absl::Status Bad(const std::string& text, const char* expected) {
@@ -92,4 +92,4 @@ absl::StatusOr<DurationParts> ParseDurationText(const std::string& text) {
   return parts;
 }
 
-}  // namespace comera::client
+}  // namespace comera

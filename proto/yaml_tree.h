@@ -1,6 +1,6 @@
 // A YAML document as a tree of values that know their lines.
-#ifndef COMERA_CLIENT_YAML_TREE_H_
-#define COMERA_CLIENT_YAML_TREE_H_
+#ifndef COMERA_PROTO_YAML_TREE_H_
+#define COMERA_PROTO_YAML_TREE_H_
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace comera::client {
+namespace comera {
 
 struct YamlNode;
 using YamlNodePtr = std::shared_ptr<const YamlNode>;
@@ -39,6 +39,6 @@ struct YamlNode {
 absl::StatusOr<YamlNodePtr> ParseYaml(const std::string& contents,
                                       const std::string& name);
 
-}  // namespace comera::client
+}  // namespace comera
 
-#endif  // COMERA_CLIENT_YAML_TREE_H_
+#endif  // COMERA_PROTO_YAML_TREE_H_

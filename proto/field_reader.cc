@@ -1,4 +1,4 @@
-#include "client/field_reader.h"
+#include "proto/field_reader.h"
 
 #include <limits>
 #include <utility>
@@ -8,12 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/scalar_values.h"
-#include "client/suggest.h"
 #include "common/status_macros.h"
+#include "common/suggest.h"
 #include "google/protobuf/descriptor.h"
+#include "proto/scalar_values.h"
 
-namespace comera::client {
+namespace comera {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -343,4 +343,4 @@ absl::Status ReadField(const YamlNode& node, const std::string& name,
   }
 }
 
-}  // namespace comera::client
+}  // namespace comera

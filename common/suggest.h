@@ -1,11 +1,11 @@
 // "Did you mean ...?"
-#ifndef COMERA_CLIENT_SUGGEST_H_
-#define COMERA_CLIENT_SUGGEST_H_
+#ifndef COMERA_COMMON_SUGGEST_H_
+#define COMERA_COMMON_SUGGEST_H_
 
 #include <string>
 #include <vector>
 
-namespace comera::client {
+namespace comera {
 
 // The choice nearest to `word`, "" if none is near enough to be meant.
 std::string Nearest(const std::string& word,
@@ -15,6 +15,6 @@ std::string Nearest(const std::string& word,
 std::string DidYouMean(const std::string& word,
                        const std::vector<std::string>& choices);
 
-}  // namespace comera::client
+}  // namespace comera
 
-#endif  // COMERA_CLIENT_SUGGEST_H_
+#endif  // COMERA_COMMON_SUGGEST_H_

@@ -1,8 +1,8 @@
-#include "client/suggest.h"
+#include "common/suggest.h"
 
 #include "gtest/gtest.h"
 
-namespace comera::client {
+namespace comera {
 namespace {
 
 TEST(SuggestTest, FindsTheNearestOrNothing) {
@@ -17,4 +17,4 @@ TEST(SuggestTest, FindsTheNearestOrNothing) {
 }
 
 }  // namespace
-}  // namespace comera::client
+}  // namespace comera

@@ -1,14 +1,14 @@
 // Fills a message from a YAML tree by walking the message's descriptor.
-#ifndef COMERA_CLIENT_FIELD_READER_H_
-#define COMERA_CLIENT_FIELD_READER_H_
+#ifndef COMERA_PROTO_FIELD_READER_H_
+#define COMERA_PROTO_FIELD_READER_H_
 
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/yaml_tree.h"
 #include "google/protobuf/message.h"
+#include "proto/yaml_tree.h"
 
-namespace comera::client {
+namespace comera {
 
 // How values are written:
 //   enum       the proto's name in any case: masked_lm
@@ -26,6 +26,6 @@ absl::Status ReadField(const YamlNode& node, const std::string& name,
                        const std::string& path,
                        google::protobuf::Message* message);
 
-}  // namespace comera::client
+}  // namespace comera
 
-#endif  // COMERA_CLIENT_FIELD_READER_H_
+#endif  // COMERA_PROTO_FIELD_READER_H_

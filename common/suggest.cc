@@ -1,8 +1,8 @@
-#include "client/suggest.h"
+#include "common/suggest.h"
 
 #include <algorithm>
 
-namespace comera::client {
+namespace comera {
 namespace {
 
 constexpr size_t kLongestWord = 64;
@@ -47,4 +47,4 @@ std::string DidYouMean(const std::string& word,
   return nearest.empty() ? "" : " (did you mean `" + nearest + "`?)";
 }
 
-}  // namespace comera::client
+}  // namespace comera

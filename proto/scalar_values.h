@@ -1,6 +1,6 @@
 // Numbers, sizes and durations as people write them.
-#ifndef COMERA_CLIENT_SCALAR_VALUES_H_
-#define COMERA_CLIENT_SCALAR_VALUES_H_
+#ifndef COMERA_PROTO_SCALAR_VALUES_H_
+#define COMERA_PROTO_SCALAR_VALUES_H_
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace comera::client {
+namespace comera {
 
 // All: InvalidArgument with a message that follows a field's name. `quoted`
 // text is no number and no truth value.
@@ -28,6 +28,6 @@ struct DurationParts {
 // 1h30m, 90s; at most 10,000 years.
 absl::StatusOr<DurationParts> ParseDurationText(const std::string& text);
 
-}  // namespace comera::client
+}  // namespace comera
 
-#endif  // COMERA_CLIENT_SCALAR_VALUES_H_
+#endif  // COMERA_PROTO_SCALAR_VALUES_H_
