@@ -18,6 +18,8 @@ packages=(
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
+  # HTTP: Beast and Asio.
+  libboost-dev
   # Store, checksums, text, compression.
   libsqlite3-dev libpqxx-dev libssl-dev libicu-dev zlib1g-dev
   # Tests and benchmarks.

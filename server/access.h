@@ -35,6 +35,8 @@ class Caller {
                              const std::string& queue) const = 0;
   // `tokens/{token}`; empty where the server asks for no token.
   virtual std::string token() const { return ""; }
+  // Where the call came from, of one that the HTTP port passes on; else empty.
+  virtual std::string peer() const { return ""; }
 
   // Limits of the user; none by default.
   //

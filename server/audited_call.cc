@@ -101,12 +101,15 @@ bool IsDryRun(const Message& message) {
 class CallAuditor : public grpc::experimental::Interceptor {
  public:
   CallAuditor(grpc::ServerContextBase* context, std::string method,
-              TokenAccess* access, AuditLog* log)
+              TokenAccess* access, const ForwardedCalls* forwarded,
+              AuditLog* log, std::atomic<int64_t>* counter)
       : context_(context),
         method_(std::move(method)),
         changes_(Changes(method_)),
         access_(access),
-        log_(log) {}
+        forwarded_(forwarded),
+        log_(log),
+        counter_(counter) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     if (changes_) Look(methods);
@@ -121,6 +124,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
       }
       return methods->Proceed();
     }
+    if (changes_) ++*counter_;
     if (!changes_ || AuditsItself(method_)) return methods->Proceed();
     // The answer waits for its entry.
     log_->Record(Entry(status), [methods](const absl::Status& written) {
@@ -177,7 +181,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
     if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) {
       entry.set_message(Cut(status.error_message()));
     }
-    entry.set_peer(Cut(context_->peer()));
+    entry.set_peer(Cut(forwarded_->Peer(*context_)));
     return entry;
   }
 
@@ -185,7 +189,9 @@ class CallAuditor : public grpc::experimental::Interceptor {
   const std::string method_;
   bool changes_;
   TokenAccess* const access_;
+  const ForwardedCalls* const forwarded_;
   AuditLog* const log_;
+  std::atomic<int64_t>* const counter_;
   std::string user_;
   std::string token_;
   std::string resource_;
@@ -213,7 +219,9 @@ class ReflectionGuard : public grpc::experimental::Interceptor {
 
 class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  Factory(TokenAccess* access, AuditLog* log) : access_(access), log_(log) {}
+  Factory(TokenAccess* access, const ForwardedCalls* forwarded, AuditLog* log,
+          std::atomic<int64_t>* counter)
+      : access_(access), forwarded_(forwarded), log_(log), counter_(counter) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
@@ -223,19 +231,22 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
     }
     if (!absl::StartsWith(method, kPackage)) return nullptr;
     return new CallAuditor(info->server_context(), ShortMethod(method), access_,
-                           log_);
+                           forwarded_, log_, counter_);
   }
 
  private:
   TokenAccess* const access_;
+  const ForwardedCalls* const forwarded_;
   AuditLog* const log_;
+  std::atomic<int64_t>* const counter_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallAuditor(TokenAccess* access, AuditLog* log) {
-  return std::make_unique<Factory>(access, log);
+MakeCallAuditor(TokenAccess* access, const ForwardedCalls* forwarded,
+                AuditLog* log, std::atomic<int64_t>* changes) {
+  return std::make_unique<Factory>(access, forwarded, log, changes);
 }
 
 JobAudit AuditJobChange(const Caller& caller,
@@ -246,7 +257,7 @@ JobAudit AuditJobChange(const Caller& caller,
   entry.set_token(caller.token());
   entry.set_method(method);
   entry.set_result("OK");
-  entry.set_peer(Cut(context.peer()));
+  entry.set_peer(Cut(caller.peer().empty() ? context.peer() : caller.peer()));
   return [entry](const v1::Job& job, absl::Time now) {
     v1::AuditEntry one = entry;
     one.set_resource(job.name());

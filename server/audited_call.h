@@ -3,6 +3,8 @@
 #ifndef COMERA_SERVER_AUDITED_CALL_H_
 #define COMERA_SERVER_AUDITED_CALL_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -11,6 +13,7 @@
 #include "server/access.h"
 #include "server/audit_log.h"
 #include "server/coordinator_host.h"
+#include "server/forwarded_calls.h"
 #include "server/token_access.h"
 
 namespace comera::server {
@@ -21,9 +24,11 @@ namespace comera::server {
 //  - calls of any kind that were refused;
 //  - calls that should have changed something and failed.
 // It ends calls of server reflection that show no valid token where one is
-// needed. Both must outlive the server.
+// needed. `changes` rises with every call that changed something, before its
+// answer leaves. All must outlive the server.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallAuditor(TokenAccess* access, AuditLog* log);
+MakeCallAuditor(TokenAccess* access, const ForwardedCalls* forwarded,
+                AuditLog* log, std::atomic<int64_t>* changes);
 
 // The entry of a successful call that changes a job, for the very batch that
 // makes the change durable. Methods that use it are known to the interceptor.

@@ -177,6 +177,25 @@ absl::Status ComeraServer::Serve() {
   server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, leads());
   address_ =
       absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
+  return ServeHttp();
+}
+
+absl::Status ComeraServer::ServeHttp() {
+  HttpGateway::Options options = options_.http;
+  if (options.server.listen.empty()) return absl::OkStatus();
+  options.server.tls = options_.security.tls;
+  RETURN_IF_ERROR(security_->CheckExposure(options_.security, "http_listen",
+                                           options.server.listen));
+  HttpGateway::Backend backend;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  backend.channel = server_->InProcessChannel(arguments);
+  backend.access = security_->access();
+  backend.forwarded = security_->forwarded();
+  backend.changes = &security_->changes();
+  backend.metrics = metrics_source();
+  backend.leads = leads();
+  ASSIGN_OR_RETURN(http_, HttpGateway::Start(options, std::move(backend)));
   return absl::OkStatus();
 }
 
@@ -198,8 +217,11 @@ void ComeraServer::AddCollectors() {
 
 void ComeraServer::Shutdown() {
   if (server_ == nullptr) return;
+  if (http_ != nullptr) http_->Leave();
   host_->Stop();
   if (describer_ != nullptr) describer_->Stop();
+  if (http_ != nullptr) http_->Shutdown(options_.shutdown_grace);
+  http_.reset();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
   server_.reset();
   describer_.reset();

@@ -15,6 +15,7 @@
 #include "server/data_dir_lock.h"
 #include "server/dataset_service.h"
 #include "server/follower_access.h"
+#include "server/http/http_gateway.h"
 #include "server/http/metrics_source.h"
 #include "server/id_source.h"
 #include "server/leader_hint.h"
@@ -40,6 +41,8 @@ class ComeraServer {
     std::string listen = "127.0.0.1:0";
     std::string data_dir;
     ServerSecurity::Options security;
+    // The second port; its TLS files are those of `security`.
+    HttpGateway::Options http;
     // Calls that do not end by themselves are cut after this.
     absl::Duration shutdown_grace = absl::Seconds(5);
     SqliteJobStore::Options store;
@@ -67,6 +70,10 @@ class ComeraServer {
 
   // With the port that was bound.
   const std::string& address() const { return address_; }
+  // The same of the HTTP port; empty: there is none.
+  std::string http_address() const {
+    return http_ == nullptr ? "" : http_->address();
+  }
   CoordinatorHost& host() { return *host_; }
   // For GET /metrics; works, and tells the last figures, also when the server
   // is gone.
@@ -87,10 +94,11 @@ class ComeraServer {
   absl::Status OpenStore();
   void AddCollectors();
   absl::Status Serve();
+  absl::Status ServeHttp();
 
   const Options options_;
-  // Destroyed last to first: server, services, security, datasets, host, store,
-  // lock.
+  // Destroyed last to first: HTTP, server, services, security, datasets, host,
+  // store, lock.
   DataDirLock lock_;
   LeaderHint leader_;
   const std::shared_ptr<CoordinatorMetrics> metrics_ =
@@ -117,6 +125,7 @@ class ComeraServer {
   std::unique_ptr<DatasetService> datasets_;
   std::unique_ptr<ModelService> models_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<HttpGateway> http_;
   std::string address_;
 };
 

@@ -147,6 +147,7 @@ absl::Status CoordinatorNode::Serve(int64_t epoch) {
                      wake_.notify_all();
                    }));
   options_.server.listen = server_->address();
+  options_.server.http.server.listen = server_->http_address();
   return absl::OkStatus();
 }
 

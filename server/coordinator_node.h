@@ -42,6 +42,9 @@ class CoordinatorNode {
   ~CoordinatorNode();
 
   const std::string& address() const { return options_.server.listen; }
+  const std::string& http_address() const {
+    return options_.server.http.server.listen;
+  }
   // 0: does not lead.
   int64_t epoch() const { return epoch_; }
 
@@ -59,7 +62,7 @@ class CoordinatorNode {
   // False once the node is to stop.
   bool Pause();
 
-  // `server.listen` gets the port that was bound first.
+  // The addresses get the ports that were bound first.
   Options options_;
   Clock* const clock_;
   IdSource* const ids_;

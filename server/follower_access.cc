@@ -16,6 +16,7 @@ class FollowersCaller : public Caller {
 
   const std::string& user() const override { return caller_->user(); }
   std::string token() const override { return caller_->token(); }
+  std::string peer() const override { return caller_->peer(); }
   absl::Status ChargeStream() override { return caller_->ChargeStream(); }
   absl::Status CheckSize(size_t bytes) const override {
     return caller_->CheckSize(bytes);

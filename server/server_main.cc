@@ -2,9 +2,11 @@
 #include <glog/logging.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
@@ -12,16 +14,19 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/files.h"
 #include "common/slewed_clock.h"
 #include "common/version.h"
 #include "server/comera_server.h"
 #include "server/coordinator_node.h"
+#include "server/http/http_server.h"
 #include "server/store_restore.h"
 
 namespace {
@@ -31,6 +36,9 @@ using comera::server::CoordinatorNode;
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+constexpr char kHttpListen[] = "127.0.0.1:7480";
+// Each connection is an open file.
+constexpr rlim_t kMaxOpenFiles = 65536;
 
 struct Flags {
   std::string listen = "127.0.0.1:7400";
@@ -52,6 +60,11 @@ struct Flags {
   std::string keep_logs = "30d";
   bool retention_dry_run = false;
   comera::server::ServerSecurity::Options security;
+  // Nothing: kHttpListen, or another port where that is taken.
+  std::optional<std::string> http_listen;
+  std::string http_port_file;
+  std::vector<std::string> http_hosts;
+  bool http_open_metrics = false;
   bool print_config = false;
 };
 
@@ -122,6 +135,22 @@ void AddSecurityFlags(CLI::App& app,
       ->capture_default_str();
 }
 
+void AddHttpFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--http_listen", flags.http_listen,
+                 "Address for HTTP (dashboard, API as JSON, metrics), "
+                 "host:port; port 0: any free one; empty: none. Default: "
+                 "127.0.0.1:7480, and where that is taken or --listen has port "
+                 "0 any free port");
+  app.add_option("--http_port_file", flags.http_port_file,
+                 "Written with HTTP's host:port once the server accepts calls");
+  app.add_option("--http_host", flags.http_hosts,
+                 "Name by which browsers reach this server, e.g. of a proxy; "
+                 "may be repeated");
+  app.add_flag("--http_open_metrics", flags.http_open_metrics,
+               "Whoever reaches the HTTP port may read /metrics, without a "
+               "token");
+}
+
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--listen", flags.listen,
                  "Address for gRPC, host:port; port 0: any free one")
@@ -182,6 +211,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CheckRetention);
   app.add_flag("--retention_dry_run", flags.retention_dry_run,
                "Only log what --keep_jobs and --keep_logs would remove");
+  AddHttpFlags(app, flags);
   AddSecurityFlags(app, flags.security);
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration and exit");
@@ -193,6 +223,11 @@ void PrintConfig(const Flags& flags) {
   std::cout << "listen=" << flags.listen << "\ndata_dir=" << flags.data_dir
             << "\nstore=" << flags.store << "\nadvertise=" << flags.advertise
             << "\nport_file=" << flags.port_file
+            << "\nhttp_listen=" << flags.http_listen.value_or(kHttpListen)
+            << "\nhttp_port_file=" << flags.http_port_file
+            << "\nhttp_host=" << absl::StrJoin(flags.http_hosts, ",")
+            << "\nhttp_open_metrics="
+            << (flags.http_open_metrics ? "true" : "false")
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
             << "\nstall_after=" << flags.stall_after
@@ -211,12 +246,37 @@ void PrintConfig(const Flags& flags) {
             << flags.security.init_admin_token_file << "\n";
 }
 
-// Writes the file of --port_file, if asked for.
-bool WritePortFile(const Flags& flags, const std::string& address) {
-  if (flags.port_file.empty()) return true;
-  absl::Status status = comera::WriteFileAtomically(flags.port_file, address);
+// Writes an address to the file of a flag, if there is one.
+bool WritePortFile(const std::string& path, const std::string& address) {
+  if (path.empty()) return true;
+  absl::Status status = comera::WriteFileAtomically(path, address);
   if (!status.ok()) std::cerr << "comera-server: " << status.message() << "\n";
   return status.ok();
+}
+
+bool WritePortFiles(const Flags& flags, const std::string& address,
+                    const std::string& http_address) {
+  return WritePortFile(flags.http_port_file, http_address) &&
+         WritePortFile(flags.port_file, address);
+}
+
+// Where HTTP is served. An address that nobody asked for is no reason not to
+// start.
+std::string HttpListen(const Flags& flags) {
+  if (flags.http_listen) return *flags.http_listen;
+  if (absl::EndsWith(flags.listen, ":0")) return "127.0.0.1:0";
+  if (comera::server::CanListen(kHttpListen)) return kHttpListen;
+  LOG(WARNING) << "event=http_port_taken address=" << kHttpListen
+               << " text=\"another port is used; --http_listen chooses one\"";
+  return "127.0.0.1:0";
+}
+
+void RaiseOpenFiles() {
+  rlimit files = {};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (files.rlim_cur >= kMaxOpenFiles) return;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, kMaxOpenFiles);
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 // Until SIGTERM or SIGINT, which all threads must block.
@@ -240,9 +300,12 @@ int ServeNode(const Flags& flags, const ComeraServer::Options& server,
     return kFailed;
   }
   LOG(INFO) << "event=serving address=" << (*node)->address()
+            << " http=" << (*node)->http_address()
             << " leads=" << ((*node)->epoch() > 0)
             << " version=" << comera::kVersion;
-  if (!WritePortFile(flags, (*node)->address())) return kFailed;
+  if (!WritePortFiles(flags, (*node)->address(), (*node)->http_address())) {
+    return kFailed;
+  }
   AwaitStop(signals);
   node->reset();
   LOG(INFO) << "event=stopped";
@@ -286,6 +349,10 @@ int Serve(const Flags& flags) {
   options.listen = flags.listen;
   options.data_dir = flags.data_dir;
   options.security = flags.security;
+  RaiseOpenFiles();
+  options.http.server.listen = HttpListen(flags);
+  options.http.names = flags.http_hosts;
+  options.http.open_metrics = flags.http_open_metrics;
   options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
   options.datasets.blobs.quota_bytes = flags.dataset_quota_bytes;
   options.datasets.blobs.max_blob_bytes = flags.max_dataset_file_bytes;
@@ -321,8 +388,11 @@ int Serve(const Flags& flags) {
     return kFailed;
   }
   LOG(INFO) << "event=serving address=" << (*server)->address()
+            << " http=" << (*server)->http_address()
             << " version=" << comera::kVersion;
-  if (!WritePortFile(flags, (*server)->address())) return kFailed;
+  if (!WritePortFiles(flags, (*server)->address(), (*server)->http_address())) {
+    return kFailed;
+  }
   AwaitStop(signals);
   (*server)->Shutdown();
   LOG(INFO) << "event=stopped";

@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
       clock, write, [host](std::function<void(JobStore*)> read) {
         host->Read(std::move(read));
       });
-  security->access_ = std::make_unique<TokenAccess>(security->tokens_.get(),
-                                                    security->limits_.get());
+  security->access_ = std::make_unique<TokenAccess>(
+      security->tokens_.get(), security->limits_.get(), &security->forwarded_);
   security->service_ = std::make_unique<AccessService>(
       security->access_.get(), security->tokens_.get(),
       security->audit_log_.get());
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
   if (!leads && !options.init_admin_token_file.empty()) {
     security->tokens_->RequireAlways();
   }
-  RETURN_IF_ERROR(security->CheckExposure(options, listen));
+  RETURN_IF_ERROR(security->CheckExposure(options, "listen", listen));
   return security;
 }
 
@@ -80,7 +80,8 @@ absl::Status ServerSecurity::MakeFirstToken(const std::string& path) {
 }
 
 absl::Status ServerSecurity::CheckExposure(const Options& options,
-                                           const std::string& listen) {
+                                           const std::string& flag,
+                                           const std::string& listen) const {
   const bool here = IsLoopback(listen.substr(0, listen.rfind(':')));
   const bool named = tokens_->required() || !options.tls.client_ca.empty();
   if (options.tls.enabled() && named) return absl::OkStatus();
@@ -90,19 +91,20 @@ absl::Status ServerSecurity::CheckExposure(const Options& options,
       named ? ""
             : "no tokens (--init_admin_token_file, `comera token create`)");
   if (here) {
-    LOG(WARNING) << "event=open_server listen=" << listen << " text=\""
+    LOG(WARNING) << "event=open_server " << flag << "=" << listen << " text=\""
                  << missing << ": reachable from this machine only"
                  << (named ? "" : ", where everybody may do everything")
                  << "\"";
     return absl::OkStatus();
   }
   if (options.insecure_allow_remote) {
-    LOG(WARNING) << "event=insecure_server listen=" << listen << " text=\""
-                 << missing << ": allowed by --insecure_allow_remote\"";
+    LOG(WARNING) << "event=insecure_server " << flag << "=" << listen
+                 << " text=\"" << missing
+                 << ": allowed by --insecure_allow_remote\"";
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "listen: ", listen, " can be reached from other machines, and there is ",
+      flag, ": ", listen, " can be reached from other machines, and there is ",
       missing,
       ": listen on 127.0.0.1 (e.g. behind an SSH tunnel), see "
       "docs/security.md, or accept that anybody who reaches the port can run "
@@ -114,7 +116,8 @@ void ServerSecurity::AddTo(grpc::ServerBuilder* builder,
                            Interceptors interceptors) {
   builder->AddListeningPort(listen, credentials_, port);
   if (leads_) builder->RegisterService(service_.get());
-  interceptors.push_back(MakeCallAuditor(access_.get(), audit_log_.get()));
+  interceptors.push_back(
+      MakeCallAuditor(access_.get(), &forwarded_, audit_log_.get(), &changes_));
   builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }
 

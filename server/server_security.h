@@ -1,6 +1,8 @@
 #ifndef COMERA_SERVER_SERVER_SECURITY_H_
 #define COMERA_SERVER_SERVER_SECURITY_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "server/access_service.h"
 #include "server/audit_log.h"
 #include "server/coordinator_host.h"
+#include "server/forwarded_calls.h"
 #include "server/rate_limit.h"
 #include "server/tls_files.h"
 #include "server/token_access.h"
@@ -46,10 +49,18 @@ class ServerSecurity {
   // Reads the tokens again, for a server that does not lead.
   void Refresh(JobStore* store);
 
-  AccessControl* access() { return access_.get(); }
+  TokenAccess* access() { return access_.get(); }
+  const ForwardedCalls* forwarded() const { return &forwarded_; }
+  // Rises with every call that changes something.
+  const std::atomic<int64_t>& changes() const { return changes_; }
   AuditLog* audit_log() { return audit_log_.get(); }
 
   UserLimits::Refusals refusals() { return limits_->refusals(); }
+
+  // InvalidArgument: `listen`, as given by the flag `flag`, is beyond this
+  // machine, and there are no TLS and tokens.
+  absl::Status CheckExposure(const Options& options, const std::string& flag,
+                             const std::string& listen) const;
 
   // Adds the port, the service and what watches the calls, `more` before the
   // audit log. The object must outlive the server.
@@ -62,9 +73,10 @@ class ServerSecurity {
   ServerSecurity() = default;
 
   absl::Status MakeFirstToken(const std::string& path);
-  absl::Status CheckExposure(const Options& options, const std::string& listen);
 
   bool leads_ = true;
+  const ForwardedCalls forwarded_;
+  std::atomic<int64_t> changes_{0};
   std::shared_ptr<grpc::ServerCredentials> credentials_;
   std::unique_ptr<TokenStore> tokens_;
   std::unique_ptr<UserLimits> limits_;

@@ -48,7 +48,9 @@ absl::StatusOr<Certificate> ReadCertificate(const std::string& flag,
   return certificate;
 }
 
-absl::Status Check(const TlsFiles& files) {
+}  // namespace
+
+absl::Status CheckTlsFiles(const TlsFiles& files) {
   if (files.key.empty()) {
     return absl::InvalidArgumentError(
         "tls_key: missing, tls_cert needs its key");
@@ -77,8 +79,6 @@ absl::Status Check(const TlsFiles& files) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFrom(
     const TlsFiles& files) {
   if (!files.enabled()) {
@@ -88,7 +88,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFrom(
     }
     return grpc::InsecureServerCredentials();
   }
-  RETURN_IF_ERROR(Check(files));
+  RETURN_IF_ERROR(CheckTlsFiles(files));
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
           files.key, files.certificate, files.client_ca,

@@ -41,14 +41,16 @@ const char* Verb(Permission permission) {
 
 class TokenCaller : public Caller {
  public:
-  TokenCaller(std::shared_ptr<const v1::Token> token, UserLimits* limits)
-      : token_(std::move(token)), limits_(limits) {}
+  TokenCaller(std::shared_ptr<const v1::Token> token, std::string peer,
+              UserLimits* limits)
+      : token_(std::move(token)), peer_(std::move(peer)), limits_(limits) {}
   ~TokenCaller() override {
     if (has_stream_) limits_->CloseStream(token_->user());
   }
 
   const std::string& user() const override { return token_->user(); }
   std::string token() const override { return token_->name(); }
+  std::string peer() const override { return peer_; }
   absl::Status Check(Permission permission,
                      const std::string& queue) const override {
     return CheckToken(*token_, permission, queue);
@@ -76,6 +78,7 @@ class TokenCaller : public Caller {
 
  private:
   const std::shared_ptr<const v1::Token> token_;
+  const std::string peer_;
   UserLimits* const limits_;
   bool has_stream_ = false;
 };
@@ -83,14 +86,17 @@ class TokenCaller : public Caller {
 // Without tokens; with certificates of clients, their names are known.
 class UntoldCaller : public Caller {
  public:
-  explicit UntoldCaller(std::string user) : user_(std::move(user)) {}
+  UntoldCaller(std::string user, std::string peer)
+      : user_(std::move(user)), peer_(std::move(peer)) {}
   const std::string& user() const override { return user_; }
+  std::string peer() const override { return peer_; }
   absl::Status Check(Permission, const std::string&) const override {
     return absl::OkStatus();
   }
 
  private:
   const std::string user_;
+  const std::string peer_;
 };
 
 std::string CommonName(const grpc::ServerContextBase& context) {
@@ -100,6 +106,22 @@ std::string CommonName(const grpc::ServerContextBase& context) {
   }
   const auto names = authentication->FindPropertyValues("x509_common_name");
   return names.empty() ? "" : std::string(names[0].data(), names[0].size());
+}
+
+// "Bearer SECRET".
+absl::StatusOr<std::shared_ptr<const v1::Token>> VerifyBearer(
+    std::string_view value, TokenStore* tokens) {
+  const bool bearer =
+      value.size() > kScheme.size() &&
+      std::equal(kScheme.begin(), kScheme.end(), value.begin(),
+                 [](char a, char b) {
+                   return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
+                 });
+  if (!bearer) {
+    return absl::UnauthenticatedError(
+        "authorization: must be one \"Bearer TOKEN\"");
+  }
+  return tokens->Verify(value.substr(kScheme.size()));
 }
 
 }  // namespace
@@ -148,31 +170,42 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> TokenAccess::FindToken(
         "this server asks for a token: `comera login`, --token-file, "
         "COMERA_TOKEN or COMERA_TOKEN_FILE");
   }
-  const std::string_view value(range.first->second.data(),
-                               range.first->second.size());
-  const bool bearer =
-      std::next(range.first) == range.second && value.size() > kScheme.size() &&
-      std::equal(kScheme.begin(), kScheme.end(), value.begin(),
-                 [](char a, char b) {
-                   return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
-                 });
-  if (!bearer) {
-    return absl::UnauthenticatedError(
-        "authorization: must be one \"Bearer TOKEN\"");
-  }
-  return tokens_->Verify(value.substr(kScheme.size()));
+  if (std::next(range.first) != range.second) return VerifyBearer("", tokens_);
+  return VerifyBearer(
+      std::string_view(range.first->second.data(), range.first->second.size()),
+      tokens_);
 }
 
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Identify(
     const grpc::CallbackServerContext& context) {
   ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token, FindToken(context));
+  const auto origin = forwarded_->Find(context);
+  if (origin) return Admit(std::move(token), *origin);
+  return Admit(std::move(token), {"", CommonName(context)});
+}
+
+absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::IdentifyHttp(
+    const std::string* authorization, const ForwardedCalls::Origin& origin) {
+  if (!tokens_->required()) return Admit(nullptr, origin);
+  if (authorization == nullptr) {
+    return absl::UnauthenticatedError(
+        "this server asks for a token: `Authorization: Bearer TOKEN`");
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token,
+                   VerifyBearer(*authorization, tokens_));
+  return Admit(std::move(token), origin);
+}
+
+absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Admit(
+    std::shared_ptr<const v1::Token> token,
+    const ForwardedCalls::Origin& origin) {
   if (token == nullptr) {
     return std::unique_ptr<Caller>(
-        std::make_unique<UntoldCaller>(CommonName(context)));
+        std::make_unique<UntoldCaller>(origin.certificate_name, origin.peer));
   }
   if (!token->worker()) RETURN_IF_ERROR(limits_->TakeRequest(token->user()));
   return std::unique_ptr<Caller>(
-      std::make_unique<TokenCaller>(std::move(token), limits_));
+      std::make_unique<TokenCaller>(std::move(token), origin.peer, limits_));
 }
 
 }  // namespace comera::server

@@ -6,6 +6,7 @@
 
 #include "comera/v1/access_service.pb.h"
 #include "server/access.h"
+#include "server/forwarded_calls.h"
 #include "server/rate_limit.h"
 #include "server/token_store.h"
 
@@ -21,11 +22,20 @@ namespace comera::server {
 class TokenAccess : public AccessControl {
  public:
   // All must outlive the object.
-  TokenAccess(TokenStore* tokens, UserLimits* limits)
-      : tokens_(tokens), limits_(limits) {}
+  TokenAccess(TokenStore* tokens, UserLimits* limits,
+              const ForwardedCalls* forwarded)
+      : tokens_(tokens), limits_(limits), forwarded_(forwarded) {}
 
   absl::StatusOr<std::unique_ptr<Caller>> Identify(
       const grpc::CallbackServerContext& context) override;
+
+  // The same for what is answered on the HTTP port itself. `authorization`: the
+  // header's value; null: there is none. `origin`: who sends it.
+  absl::StatusOr<std::unique_ptr<Caller>> IdentifyHttp(
+      const std::string* authorization, const ForwardedCalls::Origin& origin);
+
+  // Whether callers need a token.
+  bool required() const { return tokens_->required(); }
 
   // The token of the call, without charging the user; null: none is needed.
   // Unauthenticated.
@@ -33,8 +43,13 @@ class TokenAccess : public AccessControl {
       const grpc::ServerContextBase& context);
 
  private:
+  absl::StatusOr<std::unique_ptr<Caller>> Admit(
+      std::shared_ptr<const v1::Token> token,
+      const ForwardedCalls::Origin& origin);
+
   TokenStore* const tokens_;
   UserLimits* const limits_;
+  const ForwardedCalls* const forwarded_;
 };
 
 // OK: the token's roles give the permission.

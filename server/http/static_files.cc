@@ -82,9 +82,11 @@ StaticFile Make(std::string_view path, std::string_view body) {
     file.content_type = type.content_type;
     text = type.text;
   }
-  file.body = std::string(body);
-  if (text) file.gzip_body = Gzip(body, kBestCompression);
-  if (file.gzip_body.size() >= body.size()) file.gzip_body.clear();
+  file.body = std::make_shared<const std::string>(body);
+  std::string gzip = text ? Gzip(body, kBestCompression) : "";
+  if (!gzip.empty() && gzip.size() < body.size()) {
+    file.gzip_body = std::make_shared<const std::string>(std::move(gzip));
+  }
   file.etag = absl::StrCat("\"", Sha256Hex(body).substr(0, 32), "\"");
   file.immutable = HasHash(path);
   return file;

@@ -2,6 +2,7 @@
 #define COMERA_SERVER_HTTP_STATIC_FILES_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -12,9 +13,9 @@ namespace comera::server {
 // A file as it is sent.
 struct StaticFile {
   std::string content_type;
-  std::string body;
-  // The same, compressed; empty where that is not smaller.
-  std::string gzip_body;
+  std::shared_ptr<const std::string> body;
+  // The same, compressed; null where that is not smaller.
+  std::shared_ptr<const std::string> gzip_body;
   // Strong, with its quotes; of `body`.
   std::string etag;
   // Its name holds a hash of what is in it: it never changes.

@@ -1,0 +1,11 @@
+#include "server/http/dashboard_files.h"
+
+#include "server/http/dashboard_tar.h"
+
+namespace comera::server {
+
+absl::StatusOr<StaticFiles> DashboardFiles() {
+  return StaticFiles::FromTar(DashboardTar());
+}
+
+}  // namespace comera::server

@@ -1,0 +1,71 @@
+#ifndef COMERA_SERVER_HTTP_HTTP_GATEWAY_H_
+#define COMERA_SERVER_HTTP_HTTP_GATEWAY_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
+#include "server/forwarded_calls.h"
+#include "server/http/http_server.h"
+#include "server/http/metrics_source.h"
+#include "server/token_access.h"
+
+namespace comera::server {
+
+// The coordinator's HTTP port: its API as JSON, the dashboard, health checks
+// and metrics (docs/http.md). Serves from Start() until Shutdown() or
+// destruction. Thread-safe.
+class HttpGateway {
+ public:
+  struct Options {
+    // listen empty: there is no such port.
+    HttpServer::Options server;
+    // Names in Host that are this server's, e.g. behind a proxy.
+    std::vector<std::string> names;
+    // Anybody who reaches the port may read /metrics.
+    bool open_metrics = false;
+    // Of a call that is not a stream.
+    absl::Duration call_timeout = absl::Seconds(60);
+  };
+  // What is behind it; all must outlive the gateway.
+  struct Backend {
+    // To the gRPC server in this process.
+    std::shared_ptr<grpc::Channel> channel;
+    TokenAccess* access = nullptr;
+    const ForwardedCalls* forwarded = nullptr;
+    // Rises with every call that changes something.
+    const std::atomic<int64_t>* changes = nullptr;
+    MetricsSource metrics;
+    // Whether it leads, or shows what another coordinator does.
+    bool leads = true;
+  };
+
+  // Errors of HttpServer::Start.
+  static absl::StatusOr<std::unique_ptr<HttpGateway>> Start(
+      const Options& options, Backend backend);
+  ~HttpGateway();
+
+  // With the port that was bound.
+  const std::string& address() const;
+
+  // Not ready any more: load balancers go elsewhere.
+  void Leave();
+  // Answers what is under way, at most `grace`, and ends all connections.
+  // The gRPC server must still run.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  class Impl;
+  explicit HttpGateway(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_HTTP_HTTP_GATEWAY_H_

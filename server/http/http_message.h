@@ -1,0 +1,64 @@
+// HTTP requests and answers as the gateway sees them, free of any library.
+#ifndef COMERA_SERVER_HTTP_HTTP_MESSAGE_H_
+#define COMERA_SERVER_HTTP_HTTP_MESSAGE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+
+namespace comera::server {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// The value of the header `name`, in any case of letters; null: there is none.
+// Of several the first.
+inline const std::string* FindHeader(const HttpHeaders& headers,
+                                     std::string_view name) {
+  for (const auto& [key, value] : headers) {
+    if (absl::EqualsIgnoreCase(key,
+                               absl::string_view(name.data(), name.size()))) {
+      return &value;
+    }
+  }
+  return nullptr;
+}
+
+struct HttpRequest {
+  // "GET"; of HEAD too, whose answer just loses its body on the way.
+  std::string method;
+  // As sent, still percent-encoded; `query` without "?".
+  std::string path;
+  std::string query;
+  HttpHeaders headers;
+  std::string body;
+  // "http:127.0.0.1:40000".
+  std::string peer;
+  // Common name of the client's certificate; empty: it showed none.
+  std::string certificate_name;
+  bool tls = false;
+};
+
+struct HttpResponse {
+  int code = 200;
+  // Content-Length, Date and Connection are added on the way.
+  HttpHeaders headers;
+  // Null: none.
+  std::shared_ptr<const std::string> body;
+};
+
+inline HttpResponse MakeResponse(int code, std::string content_type,
+                                 std::string body) {
+  HttpResponse response;
+  response.code = code;
+  response.headers.emplace_back("Content-Type", std::move(content_type));
+  response.body = std::make_shared<const std::string>(std::move(body));
+  return response;
+}
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_HTTP_HTTP_MESSAGE_H_

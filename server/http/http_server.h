@@ -1,0 +1,68 @@
+#ifndef COMERA_SERVER_HTTP_HTTP_SERVER_H_
+#define COMERA_SERVER_HTTP_HTTP_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/http/http_exchange.h"
+#include "server/tls_files.h"
+
+namespace comera::server {
+
+// An HTTP/1.1 server on Asio: few threads, any number of connections, each of
+// which costs some kilobytes. Answers by calling a handler, on one of its
+// threads. Serves from Start() until Shutdown() or destruction. Thread-safe.
+class HttpServer {
+ public:
+  struct Options {
+    // host:port, host an address or "localhost"; port 0: any free one.
+    std::string listen;
+    // Clear text if not enabled.
+    TlsFiles tls;
+    int threads = 2;
+    // Those above are closed at once. Also less than the files that the process
+    // may have open.
+    int max_connections = 20000;
+    size_t max_header_bytes = 16 << 10;
+    size_t max_body_bytes = 4 << 20;
+    // Of all bodies being read or handled.
+    size_t max_bodies_bytes = 128 << 20;
+    absl::Duration handshake_timeout = absl::Seconds(10);
+    // From one answer to the end of the next request's head.
+    absl::Duration idle_timeout = absl::Seconds(75);
+    absl::Duration body_timeout = absl::Seconds(60);
+    // For a reader to take the next 256 KiB.
+    absl::Duration write_timeout = absl::Seconds(30);
+    // Of silence in a stream, before its idle text.
+    absl::Duration idle_text_after = absl::Seconds(15);
+  };
+
+  // InvalidArgument: the address, TLS files; Unavailable: it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const Options& options, HttpHandler handler);
+  ~HttpServer();
+
+  // With the port that was bound.
+  const std::string& address() const;
+
+  // Accepts no more, waits at most `grace` for answers that are under way,
+  // closes all connections. No handler runs after it, but exchanges live on,
+  // and must go before the server.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  class Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+// Whether a server could listen on the address now.
+bool CanListen(const std::string& listen);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_HTTP_HTTP_SERVER_H_
