@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -126,7 +127,8 @@ def save(module: AnyModel, directory: Union[str, "os.PathLike[str]"]) -> Path:
         values = parameter.detach().to("cpu", torch.float32).contiguous()
         if not bool(torch.isfinite(values).all()):
             raise ValueError(f"{name}: holds values that are not finite")
-        data = bytes(values.numpy().tobytes())
+        # Without NumPy, which PyTorch does not need.
+        data = ctypes.string_at(values.data_ptr(), 4 * values.numel())
         tensors[name] = safetensors.Tensor("F32", tuple(values.shape), data)
     safetensors.write(folder / _WEIGHTS, tensors, {"format": "comera-model"})
     document = config_to_json(module.config, module.num_parameters())
