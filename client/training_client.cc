@@ -143,6 +143,11 @@ absl::StatusOr<v1::Job> TrainingClient::Resume(const std::string& name) {
   return impl_->Call(&v1::TrainingService::Stub::ResumeJob, request);
 }
 
+absl::StatusOr<v1::JobSeries> TrainingClient::ReadSeries(
+    const v1::ReadSeriesRequest& request) {
+  return impl_->Call(&v1::TrainingService::Stub::ReadSeries, request);
+}
+
 absl::StatusOr<v1::JobExplanation> TrainingClient::Explain(
     const std::string& name) {
   v1::ExplainJobRequest request;

@@ -94,6 +94,8 @@ class TrainingClient {
   absl::StatusOr<v1::Job> Pause(const std::string& name,
                                 const std::string& reason);
   absl::StatusOr<v1::Job> Resume(const std::string& name);
+  absl::StatusOr<v1::JobSeries> ReadSeries(
+      const v1::ReadSeriesRequest& request);
   // Why it waits, who is ahead, when it may start.
   absl::StatusOr<v1::JobExplanation> Explain(const std::string& name);
 
@@ -120,11 +122,14 @@ class TrainingClient {
   struct WatchOptions {
     // Events up to this one are known already.
     int64_t after_sequence = 0;
+    // Ends after this event; 0: with the job.
+    int64_t until_sequence = 0;
     absl::Time deadline = absl::InfiniteFuture();
   };
   using JobCallback = std::function<void(const v1::Job&)>;
   using EventCallback = std::function<void(const v1::JobEvent&)>;
-  // Follows the job to its end and returns it in its final state. `on_job`
+  // Follows the job to its end and returns it in its final state, or as it is
+  // at `until_sequence`. `on_job`
   // gets the job as it is whenever a stream begins, `on_event` every event
   // once, in order, across disconnects. Both run on the calling thread and may
   // be empty.

@@ -39,11 +39,19 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
         auto reader = stub->WatchJob(context, request);
         CallRunner::StreamEnd end;
         v1::WatchJobResponse response;
-        while (reader->Read(&response)) {
+        const auto known = [&] {
+          return options.until_sequence > 0 && last >= options.until_sequence;
+        };
+        while (!known() && reader->Read(&response)) {
           end.progressed = true;
           handle(response);
         }
+        if (known()) {
+          context->TryCancel();
+          end.done = true;
+        }
         end.status = reader->Finish();
+        if (end.done) return end;
         impl_->stub().Seen(end.status);
         // Only a stream that the server ended has told everything.
         end.done = end.status.ok() && final;

@@ -151,8 +151,8 @@ int RunCli(const std::vector<std::string>& args,
       DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
       SweepVerb(&session),    ParetoVerb(&session)};
   for (auto make : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
-                    DrainVerb, ResumeWorkerVerb, QueuesVerb, LoginVerb,
-                    WhoAmIVerb, TokenVerb, EvaluateVerb, PredictVerb,
+                    DrainVerb, ResumeWorkerVerb, ExportVerb, QueuesVerb,
+                    LoginVerb, WhoAmIVerb, TokenVerb, EvaluateVerb, PredictVerb,
                     AuditVerb}) {
     verbs.push_back(make(&session));
   }

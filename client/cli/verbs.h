@@ -38,6 +38,7 @@ Verb SweepVerb(Session* session);
 Verb ParetoVerb(Session* session);
 Verb EvaluateVerb(Session* session);
 Verb PredictVerb(Session* session);
+Verb ExportVerb(Session* session);
 Verb VersionVerb(Session* session);
 Verb LoginVerb(Session* session);
 Verb WhoAmIVerb(Session* session);

@@ -1,10 +1,12 @@
 // Stands in for comera-server: serves on --listen, tells its address in
-// --port_file, knows one unfinished job until that is cancelled.
+// --port_file, knows one unfinished job until that is cancelled, and jobs/done,
+// which ended well after two attempts.
 #include <pthread.h>
 #include <signal.h>
 
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "common/files.h"
 #include "tests/client/fake_training_service.h"
@@ -12,6 +14,123 @@
 namespace {
 
 using comera::client::FakeTrainingService;
+namespace v1 = comera::v1;
+
+constexpr char kWeights[] = "weights";
+constexpr int64_t kStart = 1700000000;
+
+void FillDone(v1::Job* job) {
+  job->set_name("jobs/done");
+  job->set_state(v1::SUCCEEDED);
+  job->set_outcome(v1::TARGET_MET);
+  job->set_user("alice");
+  job->mutable_create_time()->set_seconds(kStart);
+  job->mutable_start_time()->set_seconds(kStart + 1);
+  job->mutable_end_time()->set_seconds(kStart + 100);
+  job->mutable_spec()->set_display_name("night \"run\"");
+  job->mutable_spec()->mutable_model()->set_layers(2);
+  (*job->mutable_spec()->mutable_labels())["team"] = "nlp";
+  v1::Artifact* model = job->add_models();
+  model->set_name("jobs/done/models/final");
+  v1::ArtifactFile* file = model->add_files();
+  file->set_path("model.safetensors");
+  file->set_size_bytes(sizeof(kWeights) - 1);
+  file->set_sha256(comera::Sha256Hex(kWeights));
+}
+
+// Steps 10 to 50; a second attempt repeats from 30 on, a little better.
+std::vector<v1::JobEvent> DoneEvents() {
+  std::vector<v1::JobEvent> events;
+  const auto add = [&](int64_t epoch) -> v1::JobEvent& {
+    events.emplace_back();
+    v1::JobEvent& event = events.back();
+    event.set_job("jobs/done");
+    event.set_sequence(static_cast<int64_t>(events.size()));
+    event.set_epoch(epoch);
+    event.mutable_time()->set_seconds(kStart +
+                                      static_cast<int64_t>(events.size()));
+    return event;
+  };
+  for (int64_t epoch = 1; epoch <= 2; ++epoch) {
+    const int64_t resumed = epoch == 1 ? 0 : 30;
+    add(epoch).mutable_run_info()->set_resumed_from_step(resumed);
+    for (int64_t step = resumed + 10; step <= 50; step += 10) {
+      v1::StepMetrics* metrics = add(epoch).mutable_metrics();
+      metrics->set_step(step);
+      metrics->set_total_steps(50);
+      metrics->set_loss(6.0 - 0.02 * static_cast<double>(step) -
+                        0.25 * static_cast<double>(epoch - 1));
+      metrics->set_size_parameters(1000 - 10 * step);
+      if (step % 20 == 0) metrics->set_validation_loss(metrics->loss() + 0.5);
+      v1::LayerRanks* layer = add(epoch).mutable_rank_snapshot()->add_layers();
+      events.back().mutable_rank_snapshot()->set_step(step);
+      layer->set_layer("encoder.0.query");
+      layer->set_layer_class("attention");
+      for (int32_t rank : {8, 6, static_cast<int32_t>(10 - step / 10)}) {
+        layer->add_initial(10);
+        layer->add_current(rank);
+      }
+    }
+    if (epoch == 1) {
+      v1::Failure* failure = add(epoch).mutable_incident();
+      failure->set_failure_class(v1::NODE_LOST);
+      failure->set_message("node-1 is gone");
+    }
+  }
+  v1::StateChange* change = add(2).mutable_state_change();
+  change->set_state(v1::SUCCEEDED);
+  change->set_outcome(v1::TARGET_MET);
+  return events;
+}
+
+// How far the tale of jobs/done has gone: a file's number, else all.
+int64_t Told(const std::string& folder) {
+  const auto text = comera::ReadFile(folder + "/told");
+  return text.ok() ? std::stoll(*text)
+                   : static_cast<int64_t>(DoneEvents().size());
+}
+
+void ServeDone(const std::string& folder, FakeTrainingService* service) {
+  service->get_job = [=](const v1::GetJobRequest& request, v1::Job* job) {
+    if (request.name() != "jobs/done") {
+      return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+    }
+    FillDone(job);
+    if (Told(folder) < static_cast<int64_t>(DoneEvents().size())) {
+      job->set_state(v1::RUNNING);
+      job->set_outcome(v1::OUTCOME_UNSPECIFIED);
+      job->clear_end_time();
+      job->clear_models();
+    }
+    return grpc::Status::OK;
+  };
+  service->read_series = [=](const v1::ReadSeriesRequest&,
+                             v1::JobSeries* series) {
+    series->set_last_sequence(Told(folder));
+    return grpc::Status::OK;
+  };
+  service->watch_job = [=](const v1::WatchJobRequest& request,
+                           grpc::ServerContext*, auto* writer) {
+    v1::WatchJobResponse response;
+    FillDone(response.mutable_job());
+    response.mutable_job()->set_state(v1::RUNNING);
+    writer->Write(response);
+    for (const v1::JobEvent& event : DoneEvents()) {
+      if (event.sequence() <= request.after_sequence()) continue;
+      if (event.sequence() > Told(folder)) break;
+      *response.mutable_event() = event;
+      writer->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  service->download = [](const v1::DownloadArtifactRequest&,
+                         grpc::ServerContext*, auto* writer) {
+    v1::DownloadArtifactResponse response;
+    response.set_data(kWeights);
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+}
 
 std::string Flag(int argc, char** argv, const std::string& name) {
   for (int i = 1; i < argc; ++i) {
@@ -30,8 +149,10 @@ int main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const std::string cancelled = Flag(argc, argv, "--data_dir") + "/cancelled";
+  const std::string folder = Flag(argc, argv, "--data_dir");
+  const std::string cancelled = folder + "/cancelled";
   FakeTrainingService service;
+  ServeDone(folder, &service);
   service.list_jobs = [&](const comera::v1::ListJobsRequest&,
                           comera::v1::ListJobsResponse* response) {
     if (!comera::ReadFile(cancelled).ok()) {

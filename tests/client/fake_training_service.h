@@ -26,6 +26,8 @@ class FakeTrainingService : public v1::TrainingService::Service {
   Unary<v1::GetJobRequest, v1::Job> get_job;
   Unary<v1::ListJobsRequest, v1::ListJobsResponse> list_jobs;
   Unary<v1::CancelJobRequest, v1::Job> cancel_job;
+  Unary<v1::ReadSeriesRequest, v1::JobSeries> read_series;
+  Unary<v1::ListWorkersRequest, v1::ListWorkersResponse> list_workers;
   Stream<v1::WatchJobRequest, v1::WatchJobResponse> watch_job;
   Stream<v1::ReadLogRequest, v1::ReadLogResponse> read_log;
   Stream<v1::DownloadArtifactRequest, v1::DownloadArtifactResponse> download;
@@ -71,6 +73,16 @@ class FakeTrainingService : public v1::TrainingService::Service {
                          const v1::CancelJobRequest* request,
                          v1::Job* response) override {
     return Answer(cancel_job, *request, response);
+  }
+  grpc::Status ReadSeries(grpc::ServerContext*,
+                          const v1::ReadSeriesRequest* request,
+                          v1::JobSeries* response) override {
+    return Answer(read_series, *request, response);
+  }
+  grpc::Status ListWorkers(grpc::ServerContext*,
+                           const v1::ListWorkersRequest* request,
+                           v1::ListWorkersResponse* response) override {
+    return Answer(list_workers, *request, response);
   }
   grpc::Status GetServerInfo(grpc::ServerContext*,
                              const v1::GetServerInfoRequest*,

@@ -4,7 +4,7 @@ set -euo pipefail
 pages=$TEST_TMPDIR/pages
 mkdir -p "$pages"
 tar --extract --file=deploy/man/man_pages.tar --directory="$pages"
-for page in man1/comera.1 man1/comera-watch.1 man1/comera-ls.1 \
+for page in man1/comera.1 man1/comera-watch.1 man1/comera-export.1 \
   man1/comera-trainer.1 man8/comera-server.8 man8/comera-worker.8; do
   [ -s "$pages/$page" ] || { echo "$page is missing"; exit 1; }
 done
