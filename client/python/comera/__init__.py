@@ -48,6 +48,7 @@ from comera.front import FrontPoint, ParetoFront
 from comera.jobs import Job, JobFailedError
 from comera.models import Model
 from comera.series import Metric, Series
+from comera.serving import ServedModel
 from comera.specs import job_spec, sweep_spec
 from comera.sweeps import Sweep, SweepFailedError
 
@@ -81,6 +82,7 @@ __all__ = [
     "RetryPolicy",
     "RpcError",
     "Series",
+    "ServedModel",
     "SpecError",
     "Sweep",
     "SweepFailedError",

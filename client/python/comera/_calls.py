@@ -44,6 +44,12 @@ class RetryPolicy:
     stream_lifetime: float = 120.0
 
 
+def pause_before(attempt: int, first: float, most: float) -> float:
+    """Seconds before retry `attempt`, from 1: growing, with jitter, so that
+    clients that lost the same server do not come back together."""
+    return min(first * 2 ** min(attempt - 1, 16), most) * random.uniform(0.5, 1.0)
+
+
 def _retry_delay(error: RpcError) -> float:
     """What the server asks for; 0: it does not, or not for its rate."""
     if isinstance(error, ResourceExhaustedError) and error.retry_after:
@@ -214,9 +220,7 @@ class Connection:
 
     def _pause(self, attempt: int, at_least: float, no_later_than: float) -> None:
         policy = self.policy
-        pause = min(policy.initial_backoff * 2 ** min(attempt - 1, 16), policy.max_backoff)
-        # Clients that lost the same coordinator do not come back together.
-        pause *= random.uniform(0.5, 1.0)
+        pause = pause_before(attempt, policy.initial_backoff, policy.max_backoff)
         pause = min(max(pause, at_least), no_later_than - time.monotonic())
         if pause > 0:
             self._closed.wait(pause)

@@ -10,6 +10,7 @@ from comera._files import PartFile, check_plain_name, is_there
 from comera._proto import job_pb2, model_service_pb2, training_service_pb2
 from comera._stubs import stub
 from comera._text import html_table, size_text
+from comera.serving import ServedModel
 
 if TYPE_CHECKING:
     from comera.client import Client
@@ -93,6 +94,11 @@ class Model:
                 for piece in self._client._connection.stream(open_stream, lambda: True):
                     part.append(piece.offset, piece.data)
             part.finish()
+
+    def serve(self, worker: str = "") -> ServedModel:
+        """Makes it ready on a worker, of one's choice if one is named, which then
+        answers rows: see ServedModel. Takes seconds."""
+        return ServedModel(self._client, self.name, worker)
 
     def delete(self) -> None:
         """Removes it and its files; its job must have ended."""
