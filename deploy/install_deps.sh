@@ -32,8 +32,8 @@ packages=(
   libc6-dev libstdc++-12-dev linux-libc-dev python3
   # Metrics, and a Prometheus that their test starts by itself.
   prometheus-cpp-dev prometheus
-  # docs/reference is generated from the protos.
-  python3-protobuf
+  # docs/reference is generated from the protos; docs/http.md calls the API.
+  python3-protobuf curl
   # client/python and its tests: the client, types, data frames, plots, a wheel,
   # exported models in PyTorch.
   python3-grpcio mypy python3-pandas python3-matplotlib python3-torch
