@@ -46,6 +46,13 @@ class Cluster:
         write_corpus(self.corpus)
         self._processes = {}
         self.address = "127.0.0.1:0"
+        try:
+            self._start_all()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_all(self):
         self.start_server()
         self._start(
             "worker", program("worker/comera-worker"), f"--server={self.address}",
