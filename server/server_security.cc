@@ -116,7 +116,9 @@ void ServerSecurity::AddTo(grpc::ServerBuilder* builder,
                            Interceptors interceptors) {
   builder->AddListeningPort(listen, credentials_, port);
   if (leads_) builder->RegisterService(service_.get());
-  interceptors.push_back(
+  // Answers pass them in this order.
+  interceptors.insert(
+      interceptors.begin(),
       MakeCallAuditor(access_.get(), &forwarded_, audit_log_.get(), &changes_));
   builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }

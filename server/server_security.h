@@ -62,8 +62,8 @@ class ServerSecurity {
   absl::Status CheckExposure(const Options& options, const std::string& flag,
                              const std::string& listen) const;
 
-  // Adds the port, the service and what watches the calls, `more` before the
-  // audit log. The object must outlive the server.
+  // Adds the port, the service and what watches the calls; `more` sees answers
+  // as the audit log lets them go. The object must outlive the server.
   using Interceptors = std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
   void AddTo(grpc::ServerBuilder* builder, const std::string& listen, int* port,

@@ -94,21 +94,28 @@ class Method {
 class Observer : public grpc::experimental::Interceptor {
  public:
   explicit Observer(Method* method) : method_(method) { method_->Begin(); }
-  ~Observer() override { method_->End(code_, Clock::now() - begin_); }
+  // Of a call that ends without a status.
+  ~Observer() override { End(grpc::StatusCode::CANCELLED); }
 
   void Intercept(InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_STATUS)) {
-      code_ = static_cast<size_t>(methods->GetSendStatus().error_code());
+      // Before the caller has it, so that who looks then finds it counted.
+      End(methods->GetSendStatus().error_code());
     }
     methods->Proceed();
   }
 
  private:
+  void End(grpc::StatusCode code) {
+    if (ended_) return;
+    ended_ = true;
+    method_->End(static_cast<size_t>(code), Clock::now() - begin_);
+  }
+
   Method* const method_;
   const Clock::time_point begin_ = Clock::now();
-  // Of a call that ends without a status.
-  size_t code_ = static_cast<size_t>(grpc::StatusCode::CANCELLED);
+  bool ended_ = false;
 };
 
 class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {

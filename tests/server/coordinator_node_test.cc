@@ -119,6 +119,23 @@ TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
     ExpectNotLeader(stub->ListWorkers(&context, {}, &unused), addresses_[0]);
   }
   {
+    grpc::ClientContext context;
+    v1::ReadSeriesRequest request;
+    request.set_name(job.name());
+    request.set_max_points(10);
+    v1::JobSeries series;
+    EXPECT_TRUE(stub->ReadSeries(&context, request, &series).ok());
+    EXPECT_EQ(series.last_sequence(), 1);
+  }
+  {
+    grpc::ClientContext context;
+    v1::ListJobsRequest request;
+    request.set_queue(job.spec().queue());
+    v1::ListJobsResponse list;
+    EXPECT_TRUE(stub->ListJobs(&context, request, &list).ok());
+    EXPECT_EQ(list.total_size(), 1);
+  }
+  {
     // A service that followers do not have at all.
     grpc::ClientContext context;
     v1::SynchronizeResponse unused;

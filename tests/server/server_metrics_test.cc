@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "prometheus/text_serializer.h"
 #include "server/metrics/coordinator_metrics.h"
 #include "server/metrics/queue_waits.h"
 #include "server/metrics/rpc_metrics.h"
@@ -95,6 +97,51 @@ TEST_F(ServerMetricsTest, TextOutlivesTheServer) {
   const auto source = server_->metrics_source();
   StopServer();
   EXPECT_THAT(source(), HasSubstr("comera_build_info"));
+}
+
+// A coordinator that only shows jobs takes calls of every name.
+TEST(RpcMetrics, InventedMethodsAreOneLabel) {
+  prometheus::Registry registry;
+  grpc::CallbackGenericService service;  // Answers UNIMPLEMENTED.
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port);
+  builder.RegisterCallbackGenericService(&service);
+  std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+      interceptors;
+  interceptors.push_back(MakeRpcMetrics(&registry));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  auto server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  grpc::GenericStub stub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+  for (const char* method :
+       {"/comera.v1.TrainingService/Invented1", "/comera.v1.Other/Invented2",
+        "/comera.v1.Inv\"ented{3}", "/comera.v1.QueueService/GetQueue",
+        "/other.Service/Invented4"}) {
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    auto call =
+        stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(), &queue);
+    call->StartCall();
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    call->Finish(&answer, &status, &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << method;
+  }
+  server->Shutdown();
+  server.reset();
+  const std::string text =
+      prometheus::TextSerializer().Serialize(registry.Collect());
+  EXPECT_THAT(text, Not(HasSubstr("nvented")));
+  EXPECT_THAT(text, Not(HasSubstr("ented")));
+  EXPECT_THAT(text, HasSubstr("method=\"unknown\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("method=\"QueueService.GetQueue\"} 1\n"));
 }
 
 TEST(QueueWaits, KnowsTheOldestOfEachQueue) {
