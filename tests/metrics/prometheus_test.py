@@ -396,6 +396,18 @@ class PrometheusTest(unittest.TestCase):
         for name in re.findall(r"^### (\w+)$", page, re.M):
             self.assertIn(name, [rule["name"] for rule in rules])
 
+    def test_kubernetes_file_is_right_but_for_its_discovery(self):
+        # Debian's Prometheus is built without it.
+        text = read(PROMETHEUS + "/kubernetes_scrape.yml")
+        discovery = "    kubernetes_sd_configs:\n      - role: pod\n"
+        self.assertEqual(text.count(discovery), 2)
+        with open(self.path("kubernetes.yml"), "w", encoding="utf-8") as file:
+            file.write(text.replace(
+                discovery, "    static_configs:\n      - targets: [a:1]\n"))
+        for name in ("token", "ca.pem"):
+            shutil.copy(self.ca, self.path(name))
+        self.promtool("check", "config", "kubernetes.yml")
+
     def test_dashboard_asks_for_what_there_is(self):
         board = json.loads(read("deploy/grafana/comera.json"))
         self.assertGreaterEqual(board["schemaVersion"], 36)
