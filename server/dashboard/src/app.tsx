@@ -58,7 +58,11 @@ export function App() {
         {!needed && (
           <nav aria-label="Pages">
             {PAGES.map(([key, label]) => (
-              <Link key={key} to={`/${key}`} aria-current={page === key ? 'page' : undefined}>
+              <Link
+                key={key}
+                to={`/${key}`}
+                aria-current={page === key ? 'page' : undefined}
+              >
                 {label}
               </Link>
             ))}
@@ -122,8 +126,8 @@ function Offline() {
   return (
     <div class="offline" role="alert">
       <span>
-        Offline: the coordinator does not answer. Reconnecting… Jobs go on meanwhile; what you see is
-        the last that was known.
+        Offline: the coordinator does not answer. Reconnecting… Jobs go on
+        meanwhile; what you see is the last that was known.
       </span>
       <button type="button" onClick={retryNow}>
         Try now
@@ -132,7 +136,11 @@ function Offline() {
   );
 }
 
-const NEXT: Record<Theme, Theme> = { auto: 'light', light: 'dark', dark: 'auto' };
+const NEXT: Record<Theme, Theme> = {
+  auto: 'light',
+  light: 'dark',
+  dark: 'auto',
+};
 const SIGN: Record<Theme, string> = { auto: '◐', light: '☀', dark: '☾' };
 
 function ThemeButton() {

@@ -18,15 +18,16 @@ export function denied(): void {
 interface Call {
   method?: string;
   body?: unknown;
-  /** Sent as it is, as text/plain. */
-  text?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
 
 /** A response with any status but those of a server that is away. */
 export async function send(path: string, call: Call = {}): Promise<Response> {
-  const headers: Record<string, string> = { Accept: 'application/json', ...call.headers };
+  const headers: Record<string, string> = {
+    Accept: 'application/json',
+    ...call.headers,
+  };
   const init: RequestInit = {
     method: call.method ?? 'GET',
     headers,
@@ -34,10 +35,7 @@ export async function send(path: string, call: Call = {}): Promise<Response> {
     cache: 'no-store',
     signal: call.signal ?? null,
   };
-  if (call.text !== undefined) {
-    headers['Content-Type'] = 'text/plain; charset=utf-8';
-    init.body = call.text;
-  } else if (call.body !== undefined) {
+  if (call.body !== undefined) {
     headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(call.body);
   }
@@ -96,12 +94,9 @@ export async function getIfChanged<T>(
   return { value: body as T, etag: response.headers.get('ETag') ?? '' };
 }
 
+/** The server answers with a cookie that scripts cannot read. */
 export async function login(token: string): Promise<void> {
-  await request('/v1/session', {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${token}` },
-    body: {},
-  });
+  await request('/v1/session', { method: 'POST', body: { token } });
   session.set({ needed: false, version: session.value.version + 1 });
 }
 

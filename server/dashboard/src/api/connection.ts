@@ -11,7 +11,11 @@ export interface Connection {
   tries: number;
 }
 
-export const connection = new Store<Connection>({ online: true, since: 0, tries: 0 });
+export const connection = new Store<Connection>({
+  online: true,
+  since: 0,
+  tries: 0,
+});
 
 /** Rises each time that the coordinator is back. */
 export const returns = new Store(0);
@@ -33,7 +37,10 @@ export function lost(): void {
 
 function plan(): void {
   clearTimeout(timer);
-  timer = setTimeout(() => void probe(), backoff(connection.value.tries, Math.random(), 5000));
+  timer = setTimeout(
+    () => void probe(),
+    backoff(connection.value.tries, Math.random(), 5000),
+  );
 }
 
 async function probe(): Promise<void> {

@@ -18,7 +18,12 @@ export class ApiError extends Error {
   }
 
   get unreachable(): boolean {
-    return this.status === 0 || this.status === 502 || this.status === 503 || this.status === 504;
+    return (
+      this.status === 0 ||
+      this.status === 502 ||
+      this.status === 503 ||
+      this.status === 504
+    );
   }
 }
 
@@ -31,20 +36,28 @@ interface StatusJson {
 /** Out of a google.rpc.Status as JSON, also where it is wrapped in `error`. */
 export function errorOf(status: number, body: unknown): ApiError {
   let json = (body ?? {}) as StatusJson;
-  if (json.error && typeof json.error === 'object') json = json.error as StatusJson;
+  if (json.error && typeof json.error === 'object')
+    json = json.error as StatusJson;
   const message =
     typeof json.message === 'string' && json.message !== ''
       ? json.message
       : `The server answered with HTTP status ${status}.`;
   const violations: Violation[] = [];
+  let line = 0;
   for (const detail of Array.isArray(json.details) ? json.details : []) {
-    const list = (detail as { fieldViolations?: unknown }).fieldViolations;
+    const { metadata } = (detail ?? {}) as {
+      metadata?: { line?: unknown };
+    };
+    // Of a job file's text (POST /v1/jobs:parse).
+    line = Number(metadata?.line ?? 0) || line;
+    const list = ((detail ?? {}) as { fieldViolations?: unknown })
+      .fieldViolations;
     for (const item of Array.isArray(list) ? list : []) {
-      const { field, description, line } = item as Record<string, unknown>;
+      const { field, description } = item as Record<string, unknown>;
       violations.push({
         field: String(field ?? ''),
         description: String(description ?? ''),
-        line: Number(line ?? 0) || 0,
+        line,
       });
     }
   }

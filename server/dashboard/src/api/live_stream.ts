@@ -1,8 +1,17 @@
 import { denied } from './client';
 import { lost, reached, returns } from './connection';
 import { errorOf } from './errors';
-import { LIVE_START, next, type LiveEffect, type LiveInput, type LiveState } from './live_state';
+import {
+  LIVE_START,
+  next,
+  type LiveEffect,
+  type LiveInput,
+  type LiveState,
+} from './live_state';
 import { SseParser, type SseMessage } from './sse';
+
+/** The server sends something every 15 seconds, a comment if nothing else. */
+const SILENCE_MS = 45000;
 
 export interface LiveStreamOptions {
   /** The address to connect to, given the id of the last message. */
@@ -57,7 +66,10 @@ export class LiveStream {
     else if (effect === 'disconnect') this.disconnect();
     else if (effect === 'schedule') {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.input({ kind: 'timer' }), this.state.delay);
+      this.timer = setTimeout(
+        () => this.input({ kind: 'timer' }),
+        this.state.delay,
+      );
     }
   }
 
@@ -87,7 +99,7 @@ export class LiveStream {
       reached();
       this.input({ kind: 'opened' });
       await this.read(response.body, abort);
-      if (abort.signal.aborted) return;
+      if (abort.signal.aborted || this.state.phase !== 'live') return;
       this.closed('the server closed the stream');
     } catch (error) {
       if (abort.signal.aborted) return;
@@ -113,19 +125,40 @@ export class LiveStream {
     if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
       this.input({ kind: 'refused', reason: error.message });
     } else {
-      this.input({ kind: 'broken', reason: error.message, random: Math.random() });
+      this.input({
+        kind: 'broken',
+        reason: error.message,
+        random: Math.random(),
+      });
     }
   }
 
-  private async read(body: ReadableStream<Uint8Array>, abort: AbortController): Promise<void> {
+  /** The server's last word: {} where it has told everything, else an error. */
+  private end(data: string): void {
+    const { error } = JSON.parse(data) as {
+      error?: { code?: number; message?: string };
+    };
+    if (!error) this.input({ kind: 'finished' });
+    else this.failed(error.code ?? 500, data);
+  }
+
+  private async read(
+    body: ReadableStream<Uint8Array>,
+    abort: AbortController,
+  ): Promise<void> {
     const reader = body.getReader();
     const decoder = new TextDecoder();
     const parser = new SseParser();
     for (;;) {
+      const silence = setTimeout(() => void reader.cancel(), SILENCE_MS);
       const { done, value } = await reader.read();
+      clearTimeout(silence);
       if (done || abort.signal.aborted) return;
-      for (const message of parser.push(decoder.decode(value, { stream: true }))) {
+      for (const message of parser.push(
+        decoder.decode(value, { stream: true }),
+      )) {
         if (message.id) this.lastId = message.id;
+        if (message.event === 'end') return this.end(message.data);
         this.input({ kind: 'message' });
         this.options.onMessage(message);
       }

@@ -41,18 +41,30 @@ export function usePoll<T>(path: string | null, interval: number): Polled<T> {
       busy = true;
       let delay = interval;
       try {
-        const answer: Versioned<T> = await getIfChanged<T>(path, known, abort.signal);
+        const answer: Versioned<T> = await getIfChanged<T>(
+          path,
+          known,
+          abort.signal,
+        );
         failures = 0;
         if (answer !== known) {
           known = answer;
           setState({ path, data: answer.value, error: null, loading: false });
         } else {
-          setState((old) => (old.error || old.loading ? { ...old, error: null, loading: false } : old));
+          setState((old) =>
+            old.error || old.loading
+              ? { ...old, error: null, loading: false }
+              : old,
+          );
         }
       } catch (error) {
         if (abort.signal.aborted) return;
-        const problem = error instanceof ApiError ? error : new ApiError(0, String(error));
-        delay = Math.max(interval || 1000, backoff(failures, Math.random(), 30000));
+        const problem =
+          error instanceof ApiError ? error : new ApiError(0, String(error));
+        delay = Math.max(
+          interval || 1000,
+          backoff(failures, Math.random(), 30000),
+        );
         ++failures;
         // What is known stays on the screen while the server is away.
         setState((old) => ({
@@ -61,7 +73,8 @@ export function usePoll<T>(path: string | null, interval: number): Polled<T> {
           error: problem,
           loading: false,
         }));
-        if (!problem.unreachable && problem.status !== 429) delay = Math.max(delay, 10000);
+        if (!problem.unreachable && problem.status !== 429)
+          delay = Math.max(delay, 10000);
         else if (interval === 0) timer = setTimeout(() => void ask(), delay);
       } finally {
         busy = false;

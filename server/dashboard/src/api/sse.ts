@@ -11,6 +11,8 @@ const MAX_LINE = 16 * 1024 * 1024;
 
 export class SseParser {
   private rest = '';
+  /** So much of the beginning of `rest` has no end of line. */
+  private searched = 0;
   private data: string[] = [];
   private event = '';
   /** Of the last message that had one. */
@@ -22,22 +24,33 @@ export class SseParser {
     this.rest += text;
     let begin = 0;
     for (;;) {
-      const end = lineEnd(this.rest, begin);
+      const end = lineEnd(this.rest, Math.max(begin, this.searched));
       if (end < 0) break;
+      this.searched = 0;
       const line = this.rest.slice(begin, end);
       // "\r\n" is one end of line.
-      begin = this.rest[end] === '\r' && this.rest[end + 1] === '\n' ? end + 2 : end + 1;
+      begin =
+        this.rest[end] === '\r' && this.rest[end + 1] === '\n'
+          ? end + 2
+          : end + 1;
       this.line(line, messages);
     }
     this.rest = this.rest.slice(begin);
-    if (this.rest.length > MAX_LINE) throw new Error('the server sent too long a line');
+    // The last character may be half of a "\r\n".
+    this.searched = Math.max(0, this.rest.length - 1);
+    if (this.rest.length > MAX_LINE)
+      throw new Error('the server sent too long a line');
     return messages;
   }
 
   private line(line: string, messages: SseMessage[]): void {
     if (line === '') {
       if (this.data.length > 0) {
-        messages.push({ id: this.lastId, event: this.event, data: this.data.join('\n') });
+        messages.push({
+          id: this.lastId,
+          event: this.event,
+          data: this.data.join('\n'),
+        });
       }
       this.data = [];
       this.event = '';

@@ -170,7 +170,12 @@ export interface JobEvent {
   sequence?: Int64;
   time?: string;
   epoch?: Int64;
-  stateChange?: { state?: JobState; outcome?: Outcome; reason?: string; failure?: Failure };
+  stateChange?: {
+    state?: JobState;
+    outcome?: Outcome;
+    reason?: string;
+    failure?: Failure;
+  };
   metrics?: StepMetrics;
   rankSnapshot?: RankSnapshot;
   paretoPoint?: ParetoPoint;
@@ -216,7 +221,13 @@ export interface JobExplanation {
   maxRanks?: number;
   minRanks?: number;
   position?: number;
-  ahead?: { name?: string; queue?: string; priority?: number; ranks?: number; why?: string }[];
+  ahead?: {
+    name?: string;
+    queue?: string;
+    priority?: number;
+    ranks?: number;
+    why?: string;
+  }[];
   blockedBy?: string;
   expectedStart?: string;
   smallerGangs?: { ranks?: number; now?: boolean; expectedStart?: string }[];
@@ -229,10 +240,11 @@ export interface JobExplanation {
   preemptions?: number;
 }
 
-export interface ReadLogResponse {
+/** A part of a log as the HTTP port sends it; its end is the event's id. */
+export interface LogPart {
   offset?: Int64;
-  data?: string;
   epoch?: Int64;
+  text?: string;
 }
 
 export interface WorkerSummary {
@@ -264,7 +276,8 @@ export interface Queue {
   queuedRanks?: number;
 }
 
-export type SweepState = 'ACTIVE' | 'CANCELLING' | 'SUCCEEDED' | 'FAILED' | 'CANCELLED';
+export type SweepState =
+  'ACTIVE' | 'CANCELLING' | 'SUCCEEDED' | 'FAILED' | 'CANCELLED';
 
 export interface ReferencePoint {
   validationLoss?: number;

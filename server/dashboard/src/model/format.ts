@@ -43,12 +43,14 @@ export function bytes(value: number): string {
     size /= 1024;
     ++unit;
   }
-  const digits = unit === 0 || Math.abs(size) >= 100 ? 0 : Math.abs(size) >= 10 ? 1 : 2;
+  const digits =
+    unit === 0 || Math.abs(size) >= 100 ? 0 : Math.abs(size) >= 10 ? 1 : 2;
   return `${size.toFixed(digits)} ${UNITS[unit]}`;
 }
 
 export function loss(value: number | null | undefined): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  if (value === null || value === undefined || !Number.isFinite(value))
+    return NONE;
   return Math.abs(value) >= 100 ? value.toFixed(1) : value.toFixed(3);
 }
 
@@ -75,7 +77,8 @@ export function span(total: number): string {
   const s = Math.max(0, Math.round(total));
   if (s < 60) return `${s}s`;
   if (s < 3600) return `${Math.floor(s / 60)}m${pad(s % 60)}s`;
-  if (s < 86400) return `${Math.floor(s / 3600)}h${pad(Math.floor((s % 3600) / 60))}m`;
+  if (s < 86400)
+    return `${Math.floor(s / 3600)}h${pad(Math.floor((s % 3600) / 60))}m`;
   return `${Math.floor(s / 86400)}d${pad(Math.floor((s % 86400) / 3600))}h`;
 }
 
@@ -128,5 +131,7 @@ export function snake(camel: string): string {
 }
 
 export function camel(name: string): string {
-  return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return name.replace(/_([a-z0-9])/g, (_, letter: string) =>
+    letter.toUpperCase(),
+  );
 }

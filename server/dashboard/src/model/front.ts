@@ -10,10 +10,15 @@ export interface Point {
  * Of equal points the first stays; points that are not finite are left out.
  */
 export function front<P extends Point>(points: readonly P[]): P[] {
-  const usable = points.filter((p) => Number.isFinite(p.loss) && Number.isFinite(p.size));
+  const usable = points.filter(
+    (p) => Number.isFinite(p.loss) && Number.isFinite(p.size),
+  );
   const order = usable.map((point, index) => ({ point, index }));
   order.sort(
-    (a, b) => a.point.size - b.point.size || a.point.loss - b.point.loss || a.index - b.index,
+    (a, b) =>
+      a.point.size - b.point.size ||
+      a.point.loss - b.point.loss ||
+      a.index - b.index,
   );
   const result: P[] = [];
   let best = Infinity;
@@ -27,7 +32,10 @@ export function front<P extends Point>(points: readonly P[]): P[] {
 }
 
 /** Area that the points dominate below `reference`; exact. */
-export function hypervolume(points: readonly Point[], reference: Point): number {
+export function hypervolume(
+  points: readonly Point[],
+  reference: Point,
+): number {
   const inside = front(
     points.filter((p) => p.loss < reference.loss && p.size < reference.size),
   );
@@ -41,7 +49,10 @@ export function hypervolume(points: readonly Point[], reference: Point): number 
 }
 
 /** The same as a share of the reference's rectangle. */
-export function hypervolumeRatio(points: readonly Point[], reference: Point): number {
+export function hypervolumeRatio(
+  points: readonly Point[],
+  reference: Point,
+): number {
   const whole = reference.loss * reference.size;
   return whole > 0 ? hypervolume(points, reference) / whole : 0;
 }

@@ -23,7 +23,8 @@ export function heatMap(snapshots: readonly RankSnapshot[]): HeatMap {
   for (const snapshot of snapshots) {
     const step = int(snapshot.step);
     // A resumed attempt starts over from its checkpoint.
-    for (const known of [...byStep.keys()]) if (known > step) byStep.delete(known);
+    for (const known of [...byStep.keys()])
+      if (known > step) byStep.delete(known);
     byStep.set(step, snapshot);
   }
   const steps = [...byStep.keys()].sort((a, b) => a - b);
@@ -52,7 +53,8 @@ export function heatMap(snapshots: readonly RankSnapshot[]): HeatMap {
       const first = place.get(layer.layer ?? '') as number;
       const bonds = rows[first]?.bonds ?? 0;
       for (let bond = 0; bond < bonds; ++bond) {
-        ranks[(first + bond) * steps.length + column] = layer.current?.[bond] ?? 0;
+        ranks[(first + bond) * steps.length + column] =
+          layer.current?.[bond] ?? 0;
       }
     }
   });
@@ -68,10 +70,18 @@ export interface ClassRanks {
 
 /** Mean rank per class of layers, at the beginning and now. */
 export function classRanks(snapshot: RankSnapshot | undefined): ClassRanks[] {
-  const sums = new Map<string, { layers: number; bonds: number; initial: number; current: number }>();
+  const sums = new Map<
+    string,
+    { layers: number; bonds: number; initial: number; current: number }
+  >();
   for (const layer of snapshot?.layers ?? []) {
     const key = layer.layerClass ?? '';
-    const sum = sums.get(key) ?? { layers: 0, bonds: 0, initial: 0, current: 0 };
+    const sum = sums.get(key) ?? {
+      layers: 0,
+      bonds: 0,
+      initial: 0,
+      current: 0,
+    };
     const initial = layer.initial ?? [];
     ++sum.layers;
     sum.bonds += initial.length;

@@ -36,18 +36,25 @@ function block(value: JsonObject, depth: number, verbatim: boolean): string[] {
 function listItem(item: Json, depth: number): string[] {
   const indent = '  '.repeat(depth);
   if (item === null || typeof item !== 'object' || Array.isArray(item)) {
-    return [`${indent}- ${Array.isArray(item) ? JSON.stringify(item) : scalar(item)}`];
+    return [
+      `${indent}- ${Array.isArray(item) ? JSON.stringify(item) : scalar(item)}`,
+    ];
   }
   const inner = block(item, depth + 1, false);
   if (inner.length === 0) return [`${indent}- {}`];
-  return inner.map((line, index) => (index === 0 ? `${indent}- ${line.trimStart()}` : line));
+  return inner.map((line, index) =>
+    index === 0 ? `${indent}- ${line.trimStart()}` : line,
+  );
 }
 
 function scalar(value: Json): string {
   if (typeof value !== 'string') return String(value);
   // int64 comes as a string; anything else that YAML could misread is quoted.
   if (/^-?\d{1,19}$/.test(value)) return value;
-  if (/^[A-Za-z_/][\w./@ -]*$/.test(value) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(value)) {
+  if (
+    /^[A-Za-z_/][\w./@ -]*$/.test(value) &&
+    !/^(true|false|null|yes|no|on|off|y|n)$/i.test(value)
+  ) {
     return value.trimEnd() === value ? value : JSON.stringify(value);
   }
   return JSON.stringify(value);

@@ -78,7 +78,9 @@ export class JobFollower {
       this.store.replace(name, steps, values);
     }
     if (series.rankSnapshots && series.rankSnapshots.length > 0) {
-      const last = int(series.rankSnapshots[series.rankSnapshots.length - 1]?.step);
+      const last = int(
+        series.rankSnapshots[series.rankSnapshots.length - 1]?.step,
+      );
       this.snapshots = [
         ...series.rankSnapshots,
         ...this.snapshots.filter((snapshot) => int(snapshot.step) > last),
@@ -124,7 +126,9 @@ export class JobFollower {
     }
     const entry = timelineEntry(event);
     if (entry) this.timeline = [...this.timeline, entry];
-    return Boolean(event.stateChange || event.incident || event.checkpoint || event.result);
+    return Boolean(
+      event.stateChange || event.incident || event.checkpoint || event.result,
+    );
   }
 
   private addMetrics(metrics: StepMetrics): void {
@@ -146,7 +150,11 @@ export class JobFollower {
       progress.validationLoss = validation;
       progress.hasValidationLoss = true;
     }
-    for (const name of ['sizeParameters', 'sizeBytes', 'targetSizeParameters'] as const) {
+    for (const name of [
+      'sizeParameters',
+      'sizeBytes',
+      'targetSizeParameters',
+    ] as const) {
       const value = metrics[name];
       if (value !== undefined) progress[name] = value as string;
     }
@@ -163,7 +171,12 @@ export function timelineEntry(event: JobEvent): TimelineEntry | null {
   const base = { sequence: int(event.sequence), time: event.time ?? '' };
   if (event.stateChange) {
     const { state, reason } = event.stateChange;
-    return { ...base, kind: 'state', text: reason ?? '', ...(state ? { state } : {}) };
+    return {
+      ...base,
+      kind: 'state',
+      text: reason ?? '',
+      ...(state ? { state } : {}),
+    };
   }
   if (event.incident) {
     return { ...base, kind: 'incident', text: failureText(event.incident) };

@@ -53,9 +53,16 @@ export const TONE_SIGN: Record<Tone, string> = {
   off: '–',
 };
 
-export function stateWord(state: string | undefined, outcome?: Outcome): string {
-  if (state === 'SUCCEEDED' && outcome) return outcome.replace(/_/g, ' ').toLowerCase();
-  return (state ?? 'unknown').replace(/^SWEEP_RUN_/, '').replace(/_/g, ' ').toLowerCase();
+export function stateWord(
+  state: string | undefined,
+  outcome?: Outcome,
+): string {
+  if (state === 'SUCCEEDED' && outcome)
+    return outcome.replace(/_/g, ' ').toLowerCase();
+  return (state ?? 'unknown')
+    .replace(/^SWEEP_RUN_/, '')
+    .replace(/_/g, ' ')
+    .toLowerCase();
 }
 
 export function displayName(job: Job): string {

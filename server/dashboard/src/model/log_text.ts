@@ -1,28 +1,21 @@
 // The text of a rank's log as it grows: a bounded number of whole lines.
 
-/** The bytes of protobuf's JSON (base64, either alphabet). */
-export function decodeBytes(data: string): Uint8Array {
-  const text = atob(data.replace(/-/g, '+').replace(/_/g, '/'));
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
-  return bytes;
-}
-
 /** Escape sequences of terminals and other control characters are no text. */
 export function plain(text: string): string {
   return text
-    // eslint-disable-next-line no-control-regex
     .replace(/\x1b\[[0-?]*[ -/]*[@-~]/g, '')
     .replace(/\x1b[@-Z\\-_]/g, '')
     .replace(/\r\n/g, '\n')
-    .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, '·')
+    .replace(
+      /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g,
+      '·',
+    )
     .replace(/\r/g, '\n');
 }
 
 const LONGEST = 4000;
 
 export class LogText {
-  private decoder = new TextDecoder();
   private partial = '';
   lines: string[] = [];
   /** How many lines before `lines` are gone. */
@@ -30,11 +23,13 @@ export class LogText {
 
   constructor(private readonly most = 5000) {}
 
-  push(bytes: Uint8Array): void {
-    const parts = plain(this.partial + this.decoder.decode(bytes, { stream: true })).split('\n');
+  push(text: string): void {
+    const parts = plain(this.partial + text).split('\n');
     this.partial = (parts.pop() ?? '').slice(-LONGEST * 4);
     for (const part of parts) {
-      this.lines.push(part.length > LONGEST ? `${part.slice(0, LONGEST)} …` : part);
+      this.lines.push(
+        part.length > LONGEST ? `${part.slice(0, LONGEST)} …` : part,
+      );
     }
     const surplus = this.lines.length - this.most;
     if (surplus > 0) {

@@ -19,11 +19,15 @@ export class Series {
   }
 
   last(): { step: number; value: number } | null {
-    return this.size === 0 ? null : { step: this.step(this.size - 1), value: this.value(this.size - 1) };
+    return this.size === 0
+      ? null
+      : { step: this.step(this.size - 1), value: this.value(this.size - 1) };
   }
 
   first(): { step: number; value: number } | null {
-    return this.size === 0 ? null : { step: this.step(0), value: this.value(0) };
+    return this.size === 0
+      ? null
+      : { step: this.step(0), value: this.value(0) };
   }
 
   /**
@@ -42,17 +46,25 @@ export class Series {
 
   replace(steps: ArrayLike<number>, values: ArrayLike<number>): void {
     this.size = 0;
-    for (let i = 0; i < steps.length; ++i) this.append(steps[i] as number, values[i] as number);
+    for (let i = 0; i < steps.length; ++i)
+      this.append(steps[i] as number, values[i] as number);
   }
 
   /** The points with from <= step <= to and one beyond either end, thinned. */
-  view(from: number, to: number, buckets: number): { steps: number[]; values: number[] } {
+  view(
+    from: number,
+    to: number,
+    buckets: number,
+  ): { steps: number[]; values: number[] } {
     const begin = Math.max(0, lowerBound(this.steps, from, this.size) - 1);
     let end = lowerBound(this.steps, to, this.size);
     while (end < this.size && this.step(end) <= to) ++end;
     end = Math.min(this.size, end + 1);
     const kept = thin(this.values, begin, end, buckets);
-    return { steps: kept.map((i) => this.step(i)), values: kept.map((i) => this.value(i)) };
+    return {
+      steps: kept.map((i) => this.step(i)),
+      values: kept.map((i) => this.value(i)),
+    };
   }
 
   private grow(): void {
@@ -85,7 +97,11 @@ export class SeriesStore {
     ++this.version;
   }
 
-  replace(metric: string, steps: ArrayLike<number>, values: ArrayLike<number>): void {
+  replace(
+    metric: string,
+    steps: ArrayLike<number>,
+    values: ArrayLike<number>,
+  ): void {
     this.get(metric).replace(steps, values);
     ++this.version;
   }
@@ -119,7 +135,9 @@ export function align(
   const place = new Map<number, number>();
   steps.forEach((step, index) => place.set(step, index));
   const columns = views.map((view) => {
-    const column: (number | null)[] = new Array<number | null>(steps.length).fill(null);
+    const column: (number | null)[] = new Array<number | null>(
+      steps.length,
+    ).fill(null);
     view.steps.forEach((step, index) => {
       column[place.get(step) as number] = view.values[index] as number;
     });

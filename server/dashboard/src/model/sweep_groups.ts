@@ -27,7 +27,9 @@ export function groupKeys(runs: readonly SweepRun[]): string[] {
       values.set(key, (values.get(key) ?? new Set()).add(value));
     }
   }
-  return [...values].filter(([, set]) => set.size > 1 && set.size <= 8).map(([key]) => key);
+  return [...values]
+    .filter(([, set]) => set.size > 1 && set.size <= 8)
+    .map(([key]) => key);
 }
 
 export interface RunGroup {
@@ -45,8 +47,16 @@ export function groupRuns(sweep: Sweep, key: string): RunGroup[] {
   const groups = new Map<string, RunGroup>();
   for (const run of sweep.runs ?? []) {
     const name =
-      key === '' ? 'all runs' : settings(run.label ?? '').find((s) => s.key === key)?.value ?? 'other';
-    const group = groups.get(name) ?? { name, points: [], runs: 0, hypervolumeRatio: 0 };
+      key === ''
+        ? 'all runs'
+        : (settings(run.label ?? '').find((s) => s.key === key)?.value ??
+          'other');
+    const group = groups.get(name) ?? {
+      name,
+      points: [],
+      runs: 0,
+      hypervolumeRatio: 0,
+    };
     ++group.runs;
     for (const point of run.points ?? []) {
       group.points.push({
@@ -71,11 +81,14 @@ export function withEvent(
   if (event.stateChange) return { ...sweep, ...event.stateChange };
   if (event.front) return { ...sweep, front: event.front };
   if (event.run) return { ...sweep, runs: put(sweep.runs ?? [], event.run) };
-  if (event.stage) return { ...sweep, stages: put(sweep.stages ?? [], event.stage) };
+  if (event.stage)
+    return { ...sweep, stages: put(sweep.stages ?? [], event.stage) };
   return sweep;
 }
 
 function put(runs: SweepRun[], run: SweepRun): SweepRun[] {
   const at = runs.findIndex((one) => (one.index ?? 0) === (run.index ?? 0));
-  return at < 0 ? [...runs, run] : runs.map((one, index) => (index === at ? run : one));
+  return at < 0
+    ? [...runs, run]
+    : runs.map((one, index) => (index === at ? run : one));
 }

@@ -1,7 +1,11 @@
 // Thinning of a series to what a plot can show.
 
 /** First index whose value is not below `value`; `xs` ascends. */
-export function lowerBound(xs: ArrayLike<number>, value: number, length = xs.length): number {
+export function lowerBound(
+  xs: ArrayLike<number>,
+  value: number,
+  length = xs.length,
+): number {
   let low = 0;
   let high = length;
   while (low < high) {
@@ -27,7 +31,8 @@ export function thin(
   const kept: number[] = [];
   if (length <= 0) return kept;
   if (length <= 2 * buckets + 2) {
-    for (let i = from; i < to; ++i) if (Number.isFinite(values[i])) kept.push(i);
+    for (let i = from; i < to; ++i)
+      if (Number.isFinite(values[i])) kept.push(i);
     return kept;
   }
   if (Number.isFinite(values[from])) kept.push(from);

@@ -6,7 +6,7 @@ import type { Queue, WorkerSummary } from '../api/types';
 import { age, lastSegment, pathOf } from '../model/format';
 import type { Tone } from '../model/job_state';
 import { TONE_SIGN } from '../model/job_state';
-import { Dialog, Empty, ErrorNote, Loading, Stat } from '../ui/basics';
+import { Dialog, Empty, ErrorNote, Loading, Scroll, Stat } from '../ui/basics';
 import { useNow } from '../ui/clock';
 import { Link } from '../ui/navigation';
 
@@ -18,14 +18,17 @@ export function ClusterPage() {
     document.title = 'Cluster · comera';
   }, []);
   const list = workers.data?.workers ?? [];
-  const sum = (of: (worker: WorkerSummary) => number) => list.reduce((total, w) => total + of(w), 0);
+  const sum = (of: (worker: WorkerSummary) => number) =>
+    list.reduce((total, w) => total + of(w), 0);
   const slots = sum((w) => w.slots ?? 0);
   return (
     <>
       <div class="page-head">
         <h1>Cluster</h1>
       </div>
-      {workers.error && <ErrorNote error={workers.error} retry={workers.refresh} />}
+      {workers.error && (
+        <ErrorNote error={workers.error} retry={workers.refresh} />
+      )}
       {!workers.data && !workers.error && <Loading what="workers" />}
       {workers.data && (
         <dl class="stats">
@@ -34,23 +37,40 @@ export function ClusterPage() {
             value={`${list.filter((w) => w.connected).length}`}
             note={`connected of ${list.length}`}
           />
-          <Stat label="Slots in use" value={`${sum((w) => w.busySlots ?? 0)}`} note={`of ${slots}`} />
-          <Stat label="Unfit slots" value={`${sum((w) => w.unfitCount ?? 0)}`} note="take no rank now" />
-          <Stat label="GPUs" value={`${sum((w) => w.gpus?.length ?? 0)}`} note="" />
+          <Stat
+            label="Slots in use"
+            value={`${sum((w) => w.busySlots ?? 0)}`}
+            note={`of ${slots}`}
+          />
+          <Stat
+            label="Unfit slots"
+            value={`${sum((w) => w.unfitCount ?? 0)}`}
+            note="take no rank now"
+          />
+          <Stat
+            label="GPUs"
+            value={`${sum((w) => w.gpus?.length ?? 0)}`}
+            note=""
+          />
         </dl>
       )}
       {workers.data && list.length === 0 && (
         <Empty title="No workers">
           <p>
-            Start one on every machine: <code>comera-worker --server HOST:PORT</code>. Jobs wait until
-            then.
+            Start one on every machine:{' '}
+            <code>comera-worker --server HOST:PORT</code>. Jobs wait until then.
           </p>
         </Empty>
       )}
       <h2 class="sr-only">Workers</h2>
       <div class="cards">
         {list.map((worker) => (
-          <WorkerCard key={worker.name} worker={worker} now={now} onChanged={workers.refresh} />
+          <WorkerCard
+            key={worker.name}
+            worker={worker}
+            now={now}
+            onChanged={workers.refresh}
+          />
         ))}
       </div>
       <Queues queues={queues.data?.queues ?? []} slots={slots} />
@@ -63,7 +83,8 @@ function health(worker: WorkerSummary): { tone: Tone; word: string } {
   if (worker.service === 'EXCLUDED') return { tone: 'bad', word: 'excluded' };
   if (worker.service === 'DRAINING') return { tone: 'warn', word: 'draining' };
   if (worker.service === 'DRAINED') return { tone: 'off', word: 'drained' };
-  if ((worker.unfitCount ?? 0) > 0) return { tone: 'warn', word: 'partly unfit' };
+  if ((worker.unfitCount ?? 0) > 0)
+    return { tone: 'warn', word: 'partly unfit' };
   return { tone: 'good', word: 'in service' };
 }
 
@@ -91,7 +112,11 @@ function WorkerCard({
       await post(`/v1/${pathOf(worker.name ?? '')}:${verb}`, body);
       onChanged();
     } catch (problem) {
-      setError(problem instanceof ApiError ? problem : new ApiError(0, String(problem)));
+      setError(
+        problem instanceof ApiError
+          ? problem
+          : new ApiError(0, String(problem)),
+      );
     }
   };
 
@@ -104,13 +129,19 @@ function WorkerCard({
         </span>
       </div>
       <p class="muted small">
-        {[worker.host, worker.rack && `rack ${worker.rack}`, worker.version && `version ${worker.version}`]
+        {[
+          worker.host,
+          worker.rack && `rack ${worker.rack}`,
+          worker.version && `version ${worker.version}`,
+        ]
           .filter(Boolean)
           .join(' · ')}
         {worker.lastSeen && ` · seen ${age(worker.lastSeen, now)} ago`}
       </p>
       <Slots worker={worker} />
-      {(worker.gpus ?? []).length > 0 && <p class="small">{gpuList(worker.gpus ?? [])}</p>}
+      {(worker.gpus ?? []).length > 0 && (
+        <p class="small">{gpuList(worker.gpus ?? [])}</p>
+      )}
       {(worker.unfitSlots ?? []).length > 0 && (
         <ul class="small problems">
           {(worker.unfitSlots ?? []).map((text, index) => (
@@ -120,7 +151,9 @@ function WorkerCard({
       )}
       {worker.serviceReason && <p class="small">{worker.serviceReason}</p>}
       {(worker.hardwareFailures ?? 0) > 0 && (
-        <p class="small">{worker.hardwareFailures} hardware failures count against it.</p>
+        <p class="small">
+          {worker.hardwareFailures} hardware failures count against it.
+        </p>
       )}
       {(worker.jobs ?? []).length > 0 && (
         <p class="small">
@@ -145,14 +178,20 @@ function WorkerCard({
         )}
       </div>
       {error && <ErrorNote error={error} />}
-      <Dialog title={`Drain ${id}?`} open={draining} onClose={() => setDraining(false)}>
+      <Dialog
+        title={`Drain ${id}?`}
+        open={draining}
+        onClose={() => setDraining(false)}
+      >
         <form
           onSubmit={(event) => {
             event.preventDefault();
             void act('drain', { reason, wait });
           }}
         >
-          <p>It gets no more ranks. Those that it has are checkpointed and moved.</p>
+          <p>
+            It gets no more ranks. Those that it has are checkpointed and moved.
+          </p>
           <label class="field">
             Reason (optional)
             <input
@@ -187,7 +226,9 @@ function WorkerCard({
 function gpuList(gpus: string[]): string {
   const counts = new Map<string, number>();
   for (const gpu of gpus) counts.set(gpu, (counts.get(gpu) ?? 0) + 1);
-  return [...counts].map(([name, n]) => (n > 1 ? `${n} × ${name}` : name)).join(', ');
+  return [...counts]
+    .map(([name, n]) => (n > 1 ? `${n} × ${name}` : name))
+    .join(', ');
 }
 
 function Slots({ worker }: { worker: WorkerSummary }) {
@@ -201,7 +242,9 @@ function Slots({ worker }: { worker: WorkerSummary }) {
         {Array.from({ length: Math.min(slots, 32) }, (_, index) => (
           <i
             key={index}
-            class={index < busy ? 'busy' : index >= slots - unfit ? 'unfit' : ''}
+            class={
+              index < busy ? 'busy' : index >= slots - unfit ? 'unfit' : ''
+            }
           />
         ))}
       </span>
@@ -215,9 +258,11 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
   return (
     <section class="card">
       <h2>Queues</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Queues">
+      <Scroll label="Queues">
         <table class="plain">
-          <caption class="sr-only">Queues, their quotas and what they use</caption>
+          <caption class="sr-only">
+            Queues, their quotas and what they use
+          </caption>
           <thead>
             <tr>
               <th scope="col">Queue</th>
@@ -237,19 +282,30 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
               return (
                 <tr key={id}>
                   <th scope="row">
-                    <Link to={`/jobs?queue=${encodeURIComponent(id)}`}>{id}</Link>
+                    <Link to={`/jobs?queue=${encodeURIComponent(id)}`}>
+                      {id}
+                    </Link>
                   </th>
                   <td>
                     <span class="share" aria-hidden="true">
-                      <i class="used" style={{ width: `${slots ? Math.min(100, (used / slots) * 100) : 0}%` }} />
+                      <i
+                        class="used"
+                        style={{
+                          width: `${slots ? Math.min(100, (used / slots) * 100) : 0}%`,
+                        }}
+                      />
                       {queue.guaranteedRanks && slots ? (
                         <i
                           class="mark"
-                          style={{ left: `${Math.min(100, (queue.guaranteedRanks / slots) * 100)}%` }}
+                          style={{
+                            left: `${Math.min(100, (queue.guaranteedRanks / slots) * 100)}%`,
+                          }}
                         />
                       ) : null}
                     </span>
-                    <span class="sr-only">{slots ? Math.round((used / slots) * 100) : 0}%</span>
+                    <span class="sr-only">
+                      {slots ? Math.round((used / slots) * 100) : 0}%
+                    </span>
                   </td>
                   <td class="number">{used}</td>
                   <td class="number">{queue.guaranteedRanks || '–'}</td>
@@ -262,7 +318,7 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

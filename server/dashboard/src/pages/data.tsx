@@ -4,7 +4,17 @@ import { ApiError } from '../api/errors';
 import { usePoll } from '../api/poll';
 import type { Dataset, DatasetDescription, Model } from '../api/types';
 import { address } from '../model/route';
-import { bytes, clock, count, int, lastSegment, loss, pathOf, short, times } from '../model/format';
+import {
+  bytes,
+  clock,
+  count,
+  int,
+  lastSegment,
+  loss,
+  pathOf,
+  short,
+  times,
+} from '../model/format';
 import { useStore } from '../model/store';
 import { Empty, ErrorNote, Labels, Loading } from '../ui/basics';
 import { Link, navigate, route } from '../ui/navigation';
@@ -25,7 +35,13 @@ export function DataPage() {
   );
 }
 
-function Pager({ parameter, next }: { parameter: string; next: string | undefined }) {
+function Pager({
+  parameter,
+  next,
+}: {
+  parameter: string;
+  next: string | undefined;
+}) {
   const { query } = useStore(route);
   const here = query.get(parameter);
   if (!here && !next) return null;
@@ -38,7 +54,12 @@ function Pager({ parameter, next }: { parameter: string; next: string | undefine
         type="button"
         disabled={!next}
         onClick={() =>
-          navigate(address('/data', { ...Object.fromEntries(query), [parameter]: next }))
+          navigate(
+            address('/data', {
+              ...Object.fromEntries(query),
+              [parameter]: next,
+            }),
+          )
         }
       >
         More
@@ -50,7 +71,10 @@ function Pager({ parameter, next }: { parameter: string; next: string | undefine
 function Datasets() {
   const { query } = useStore(route);
   const token = query.get('datasets');
-  const { data, error, refresh } = usePoll<{ datasets?: Dataset[]; nextPageToken?: string }>(
+  const { data, error, refresh } = usePoll<{
+    datasets?: Dataset[];
+    nextPageToken?: string;
+  }>(
     `/v1/datasets?pageSize=50${token ? `&pageToken=${encodeURIComponent(token)}` : ''}`,
     15000,
   );
@@ -78,15 +102,27 @@ function Datasets() {
 }
 
 function DatasetCard({ dataset }: { dataset: Dataset }) {
-  const versions = [...(dataset.versions ?? [])].sort((a, b) => int(b.number) - int(a.number));
+  const versions = [...(dataset.versions ?? [])].sort(
+    (a, b) => int(b.number) - int(a.number),
+  );
   const newest = versions[0];
-  const [description, setDescription] = useState<DatasetDescription | null>(null);
+  const [description, setDescription] = useState<DatasetDescription | null>(
+    null,
+  );
   const [error, setError] = useState<ApiError | null>(null);
   const describe = async () => {
     try {
-      setDescription(await request<DatasetDescription>(`/v1/${pathOf(dataset.name ?? '')}:describe`));
+      setDescription(
+        await request<DatasetDescription>(
+          `/v1/${pathOf(dataset.name ?? '')}:describe`,
+        ),
+      );
     } catch (problem) {
-      setError(problem instanceof ApiError ? problem : new ApiError(0, String(problem)));
+      setError(
+        problem instanceof ApiError
+          ? problem
+          : new ApiError(0, String(problem)),
+      );
     }
   };
   return (
@@ -148,7 +184,10 @@ function DatasetCard({ dataset }: { dataset: Dataset }) {
 function Models() {
   const { query } = useStore(route);
   const token = query.get('models');
-  const { data, error, refresh } = usePoll<{ models?: Model[]; nextPageToken?: string }>(
+  const { data, error, refresh } = usePoll<{
+    models?: Model[];
+    nextPageToken?: string;
+  }>(
     `/v1/models?pageSize=50${token ? `&pageToken=${encodeURIComponent(token)}` : ''}`,
     15000,
   );
@@ -189,7 +228,9 @@ function Models() {
                     </Link>
                     <span class="sub">
                       <code>{lastSegment(model.name)}</code>
-                      {model.paretoOptimal && <span class="chip">on the front</span>}
+                      {model.paretoOptimal && (
+                        <span class="chip">on the front</span>
+                      )}
                     </span>
                   </th>
                   <td class="number" data-label="Loss">
@@ -199,12 +240,16 @@ function Models() {
                     {short(size)}
                   </td>
                   <td class="number" data-label="Than dense">
-                    {times(int(model.denseParameters), size) ? `${times(int(model.denseParameters), size)} smaller` : '–'}
+                    {times(int(model.denseParameters), size)
+                      ? `${times(int(model.denseParameters), size)} smaller`
+                      : '–'}
                   </td>
                   <td data-label="Files">
                     <Files artifact={artifact} />
                   </td>
-                  <td data-label="Created">{clock(model.artifact?.createTime)}</td>
+                  <td data-label="Created">
+                    {clock(model.artifact?.createTime)}
+                  </td>
                 </tr>
               );
             })}

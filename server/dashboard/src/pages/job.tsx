@@ -3,9 +3,32 @@ import { post } from '../api/client';
 import { ApiError } from '../api/errors';
 import type { Job } from '../api/types';
 import { useStore } from '../model/store';
-import { allowed, displayName, etaSeconds, isFinal, progressShare } from '../model/job_state';
-import { clock, count, int, lastSegment, percent, pathOf, span, millis, words } from '../model/format';
-import { Dialog, ErrorNote, Labels, Loading, Progress, StateBadge } from '../ui/basics';
+import {
+  allowed,
+  displayName,
+  etaSeconds,
+  isFinal,
+  progressShare,
+} from '../model/job_state';
+import {
+  clock,
+  count,
+  int,
+  lastSegment,
+  percent,
+  pathOf,
+  span,
+  millis,
+  words,
+} from '../model/format';
+import {
+  Dialog,
+  ErrorNote,
+  Labels,
+  Loading,
+  Progress,
+  StateBadge,
+} from '../ui/basics';
 import { useNow } from '../ui/clock';
 import { Link, route } from '../ui/navigation';
 import { Tabs } from '../ui/tabs';
@@ -39,7 +62,11 @@ export function JobPage({ id }: { id: string }) {
     return (
       <>
         <h1>{id}</h1>
-        {open.error ? <ErrorNote error={open.error} retry={open.reload} /> : <Loading what="the job" />}
+        {open.error ? (
+          <ErrorNote error={open.error} retry={open.reload} />
+        ) : (
+          <Loading what="the job" />
+        )}
       </>
     );
   }
@@ -84,7 +111,10 @@ function JobHead({ job, open }: { job: Job; open: OpenJob }) {
             {job.sweep && (
               <>
                 {' '}
-                of <Link to={`/${pathOf(job.sweep)}`}>sweep {lastSegment(job.sweep)}</Link>
+                of{' '}
+                <Link to={`/${pathOf(job.sweep)}`}>
+                  sweep {lastSegment(job.sweep)}
+                </Link>
               </>
             )}
           </p>
@@ -93,7 +123,10 @@ function JobHead({ job, open }: { job: Job; open: OpenJob }) {
         <JobActions job={job} onChanged={open.reload} />
       </div>
       <p class="state-line">
-        <StateBadge state={job.state} {...(job.outcome ? { outcome: job.outcome } : {})} />
+        <StateBadge
+          state={job.state}
+          {...(job.outcome ? { outcome: job.outcome } : {})}
+        />
         {!isFinal(job.state) && <LiveMark open={open} />}
         <span class="reason">{job.reason}</span>
       </p>
@@ -101,9 +134,12 @@ function JobHead({ job, open }: { job: Job; open: OpenJob }) {
         <div class="job-progress">
           <Progress share={share} label="Steps done" />
           <span class="number">
-            step {count(int(progress.step))} of {count(int(progress.totalSteps))} ({percent(share)})
+            step {count(int(progress.step))} of{' '}
+            {count(int(progress.totalSteps))} ({percent(share)})
             {progress.stage && `, ${words(progress.stage)} stage`}
-            {eta !== null && job.state === 'RUNNING' && `, about ${span(eta)} left`}
+            {eta !== null &&
+              job.state === 'RUNNING' &&
+              `, about ${span(eta)} left`}
           </span>
         </div>
       )}
@@ -142,7 +178,11 @@ function JobActions({ job, onChanged }: { job: Job; onChanged: () => void }) {
       await post(`${path}:${verb}`, body);
       onChanged();
     } catch (problem) {
-      setError(problem instanceof ApiError ? problem : new ApiError(0, String(problem)));
+      setError(
+        problem instanceof ApiError
+          ? problem
+          : new ApiError(0, String(problem)),
+      );
     } finally {
       setBusy(false);
     }
@@ -151,25 +191,45 @@ function JobActions({ job, onChanged }: { job: Job; onChanged: () => void }) {
   return (
     <div class="actions">
       {may.pause && (
-        <button type="button" disabled={busy} onClick={() => void act('pause', {})}>
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() => void act('pause', {})}
+        >
           Pause
         </button>
       )}
       {may.resume && (
-        <button type="button" disabled={busy} onClick={() => void act('resume', {})}>
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() => void act('resume', {})}
+        >
           Resume
         </button>
       )}
       {may.cancel && (
-        <button type="button" class="danger" disabled={busy} onClick={() => setAsking(true)}>
+        <button
+          type="button"
+          class="danger"
+          disabled={busy}
+          onClick={() => setAsking(true)}
+        >
           Cancel…
         </button>
       )}
-      <Link to={`/submit?like=${encodeURIComponent(job.name ?? '')}`} class="button">
+      <Link
+        to={`/submit?like=${encodeURIComponent(job.name ?? '')}`}
+        class="button"
+      >
         Submit like this
       </Link>
       {error && <ErrorNote error={error} />}
-      <Dialog title="Cancel this job?" open={asking} onClose={() => setAsking(false)}>
+      <Dialog
+        title="Cancel this job?"
+        open={asking}
+        onClose={() => setAsking(false)}
+      >
         <form
           onSubmit={(event) => {
             event.preventDefault();

@@ -5,7 +5,7 @@ import type { JobEvent, WatchJobResponse } from '../api/types';
 import { bytes, clock, count, int, loss, pathOf, short } from '../model/format';
 import { failureText } from '../model/job_follower';
 import { isFinal, stateWord } from '../model/job_state';
-import { Loading, StateBadge } from '../ui/basics';
+import { Loading, Scroll, StateBadge } from '../ui/basics';
 
 /** Lines kept; the oldest go first. */
 const MOST = 2000;
@@ -20,12 +20,22 @@ interface Line {
 }
 
 function lineOf(event: JobEvent): Line | null {
-  const base = { key: int(event.sequence), time: event.time ?? '', epoch: int(event.epoch) };
+  const base = {
+    key: int(event.sequence),
+    time: event.time ?? '',
+    epoch: int(event.epoch),
+  };
   if (event.stateChange) {
     const { state, reason } = event.stateChange;
-    return { ...base, kind: 'state', text: reason ?? '', ...(state ? { state } : {}) };
+    return {
+      ...base,
+      kind: 'state',
+      text: reason ?? '',
+      ...(state ? { state } : {}),
+    };
   }
-  if (event.incident) return { ...base, kind: 'incident', text: failureText(event.incident) };
+  if (event.incident)
+    return { ...base, kind: 'incident', text: failureText(event.incident) };
   if (event.runInfo) {
     const info = event.runInfo;
     return {
@@ -53,7 +63,8 @@ function lineOf(event: JobEvent): Line | null {
       text: `step ${count(int(event.checkpoint.step))}, ${bytes(int(event.checkpoint.sizeBytes))}`,
     };
   }
-  if (event.result) return { ...base, kind: 'result', text: event.result.reason ?? '' };
+  if (event.result)
+    return { ...base, kind: 'result', text: event.result.reason ?? '' };
   return null;
 }
 
@@ -98,14 +109,19 @@ export function JobEvents({ name }: { name: string }) {
   }, [name]);
 
   const kinds = [...new Set(lines.current.map((line) => line.kind))];
-  const shown = lines.current.filter((line) => kind === '' || line.kind === kind).reverse();
+  const shown = lines.current
+    .filter((line) => kind === '' || line.kind === kind)
+    .reverse();
   return (
     <section class="card">
       <div class="section-head">
         <h2>What happened</h2>
         <label class="select">
           <span>Show</span>
-          <select value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
+          <select
+            value={kind}
+            onChange={(event) => setKind(event.currentTarget.value)}
+          >
             <option value="">everything</option>
             {kinds.map((one) => (
               <option key={one}>{one}</option>
@@ -113,8 +129,10 @@ export function JobEvents({ name }: { name: string }) {
           </select>
         </label>
       </div>
-      {shown.length === 0 && live.phase !== 'ended' && <Loading what="events" />}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Events">
+      {shown.length === 0 && live.phase !== 'ended' && (
+        <Loading what="events" />
+      )}
+      <Scroll label="Events">
         <table class="plain events">
           <caption class="sr-only">Events of the job, newest first</caption>
           <thead>
@@ -127,7 +145,10 @@ export function JobEvents({ name }: { name: string }) {
           </thead>
           <tbody>
             {shown.map((line) => (
-              <tr key={line.key} class={line.kind === 'incident' ? 'bad' : undefined}>
+              <tr
+                key={line.key}
+                class={line.kind === 'incident' ? 'bad' : undefined}
+              >
                 <td>
                   <time dateTime={line.time}>{clock(line.time)}</time>
                 </td>
@@ -144,7 +165,7 @@ export function JobEvents({ name }: { name: string }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

@@ -1,28 +1,39 @@
 import type { JobExplanation } from '../api/types';
 import { usePoll } from '../api/poll';
 import { clock, lastSegment, pathOf } from '../model/format';
-import { ErrorNote, Loading, StateBadge } from '../ui/basics';
+import { ErrorNote, Loading, Scroll, StateBadge } from '../ui/basics';
 import { Link } from '../ui/navigation';
 
 export function JobExplain({ name }: { name: string }) {
-  const { data, error, refresh } = usePoll<JobExplanation>(`/v1/${pathOf(name)}:explain`, 3000);
+  const { data, error, refresh } = usePoll<JobExplanation>(
+    `/v1/${pathOf(name)}:explain`,
+    3000,
+  );
   if (error && !data) return <ErrorNote error={error} retry={refresh} />;
   if (!data) return <Loading what="the explanation" />;
   const facts: [string, string][] = [
     ['Ranks', ranks(data)],
     ['Queue', `${data.queue || 'default'}, priority ${data.priority ?? 0}`],
-    ['Slots of the device', `${data.freeSlots ?? 0} free of ${data.fitSlots ?? 0}`],
+    [
+      'Slots of the device',
+      `${data.freeSlots ?? 0} free of ${data.fitSlots ?? 0}`,
+    ],
     [
       'Ranks of the queue',
       `${data.queueRanks ?? 0} in use` +
-        (data.queueGuaranteedRanks ? `, ${data.queueGuaranteedRanks} guaranteed` : '') +
+        (data.queueGuaranteedRanks
+          ? `, ${data.queueGuaranteedRanks} guaranteed`
+          : '') +
         (data.queueMaxRanks ? `, ${data.queueMaxRanks} at most` : ''),
     ],
   ];
-  if (data.position) facts.unshift(['Place in the queue', String(data.position)]);
+  if (data.position)
+    facts.unshift(['Place in the queue', String(data.position)]);
   if (data.blockedBy) facts.unshift(['Waits for', data.blockedBy]);
-  if (data.expectedStart) facts.push(['Expected start', clock(data.expectedStart)]);
-  if (data.preemptions) facts.push(['Gave up its slots', `${data.preemptions} times`]);
+  if (data.expectedStart)
+    facts.push(['Expected start', clock(data.expectedStart)]);
+  if (data.preemptions)
+    facts.push(['Gave up its slots', `${data.preemptions} times`]);
   return (
     <section class="card">
       <h2>
@@ -46,31 +57,35 @@ export function JobExplain({ name }: { name: string }) {
       {(data.ahead ?? []).length > 0 && (
         <>
           <h3>Served before</h3>
-          <table class="plain">
-            <caption class="sr-only">Jobs ahead, in serving order</caption>
-            <thead>
-              <tr>
-                <th scope="col">Job</th>
-                <th scope="col">Queue</th>
-                <th scope="col">Priority</th>
-                <th scope="col">Ranks</th>
-                <th scope="col">Why</th>
-              </tr>
-            </thead>
-            <tbody>
-              {(data.ahead ?? []).map((job) => (
-                <tr key={job.name}>
-                  <th scope="row">
-                    <Link to={`/${pathOf(job.name ?? '')}`}>{lastSegment(job.name)}</Link>
-                  </th>
-                  <td>{job.queue}</td>
-                  <td class="number">{job.priority ?? 0}</td>
-                  <td class="number">{job.ranks ?? 1}</td>
-                  <td>{job.why}</td>
+          <Scroll label="Jobs ahead">
+            <table class="plain">
+              <caption class="sr-only">Jobs ahead, in serving order</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Job</th>
+                  <th scope="col">Queue</th>
+                  <th scope="col">Priority</th>
+                  <th scope="col">Ranks</th>
+                  <th scope="col">Why</th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
+              </thead>
+              <tbody>
+                {(data.ahead ?? []).map((job) => (
+                  <tr key={job.name}>
+                    <th scope="row">
+                      <Link to={`/${pathOf(job.name ?? '')}`}>
+                        {lastSegment(job.name)}
+                      </Link>
+                    </th>
+                    <td>{job.queue}</td>
+                    <td class="number">{job.priority ?? 0}</td>
+                    <td class="number">{job.ranks ?? 1}</td>
+                    <td>{job.why}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
         </>
       )}
       {(data.smallerGangs ?? []).length > 0 && (
@@ -96,6 +111,9 @@ export function JobExplain({ name }: { name: string }) {
 
 function ranks(data: JobExplanation): string {
   const asked = data.maxRanks ?? 1;
-  const range = data.minRanks && data.minRanks !== asked ? `${data.minRanks} to ${asked}` : `${asked}`;
+  const range =
+    data.minRanks && data.minRanks !== asked
+      ? `${data.minRanks} to ${asked}`
+      : `${asked}`;
   return `${data.ranks ?? 0} of ${range} asked for`;
 }

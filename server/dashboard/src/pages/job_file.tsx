@@ -23,11 +23,16 @@ export function JobFile({ job }: { job: Job }) {
         <button type="button" onClick={() => void copy()}>
           {copied ? 'Copied' : 'Copy'}
         </button>
-        <Link class="button" to={`/submit?like=${encodeURIComponent(job.name ?? '')}`}>
+        <Link
+          class="button"
+          to={`/submit?like=${encodeURIComponent(job.name ?? '')}`}
+        >
           Submit like this
         </Link>
       </div>
-      <p class="muted small">As it was accepted, with the defaults filled in.</p>
+      <p class="muted small">
+        As it was accepted, with the defaults filled in.
+      </p>
       <pre class="code" tabIndex={0} aria-label="Job file">
         {text}
       </pre>

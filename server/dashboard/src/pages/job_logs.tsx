@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { LiveStream } from '../api/live_stream';
 import { LIVE_START } from '../api/live_state';
-import type { Job, ReadLogResponse } from '../api/types';
+import type { Job, LogPart } from '../api/types';
 import { count, int, pathOf } from '../model/format';
-import { decodeBytes, LogText } from '../model/log_text';
+import { LogText } from '../model/log_text';
 import { isFinal } from '../model/job_state';
 
 export function JobLogs({ job }: { job: Job }) {
@@ -19,7 +19,10 @@ export function JobLogs({ job }: { job: Job }) {
         <h2>Logs</h2>
         <label class="select">
           <span>Rank</span>
-          <select value={rank} onChange={(event) => setRank(Number(event.currentTarget.value))}>
+          <select
+            value={rank}
+            onChange={(event) => setRank(Number(event.currentTarget.value))}
+          >
             {Array.from({ length: ranks }, (_, index) => (
               <option key={index} value={index}>
                 {index}
@@ -30,7 +33,10 @@ export function JobLogs({ job }: { job: Job }) {
         {attempts > 1 && (
           <label class="select">
             <span>Attempt</span>
-            <select value={epoch} onChange={(event) => setEpoch(Number(event.currentTarget.value))}>
+            <select
+              value={epoch}
+              onChange={(event) => setEpoch(Number(event.currentTarget.value))}
+            >
               <option value={0}>newest</option>
               {Array.from({ length: attempts }, (_, index) => (
                 <option key={index} value={index + 1}>
@@ -98,7 +104,10 @@ function LogView(props: LogViewProps) {
     let frame = 0;
     const stream = new LiveStream({
       address: () => {
-        const query = new URLSearchParams({ rank: String(rank), follow: 'true' });
+        const query = new URLSearchParams({
+          rank: String(rank),
+          follow: 'true',
+        });
         if (attempt > 0) query.set('epoch', String(attempt));
         if (offset > 0) query.set('offset', String(offset));
         return `/v1/${pathOf(name)}:log?${query}`;
@@ -106,13 +115,11 @@ function LogView(props: LogViewProps) {
       isOver: () => isFinalNow.current,
       onState: setLive,
       onMessage: (message) => {
-        const part = JSON.parse(message.data) as ReadLogResponse;
-        const bytes = decodeBytes(part.data ?? '');
-        const begin = int(part.offset);
-        // Sent twice after a broken connection: only what is new counts.
-        const known = Math.max(0, Math.min(bytes.length, offset - begin));
-        text.current.push(bytes.subarray(known));
-        offset = Math.max(offset, begin + bytes.length);
+        const part = JSON.parse(message.data) as LogPart;
+        text.current.push(part.text ?? '');
+        // "epoch:offset", where reading goes on.
+        const [, end] = message.id.split(':');
+        offset = Number(end) || offset;
         if (part.epoch) attempt = int(part.epoch);
         if (!frame) {
           frame = window.setTimeout(() => {
@@ -152,7 +159,8 @@ function LogView(props: LogViewProps) {
     <>
       {text.current.dropped > 0 && (
         <p class="muted small">
-          {count(text.current.dropped)} earlier lines are not shown; <code>comera logs</code> has all.
+          {count(text.current.dropped)} earlier lines are not shown;{' '}
+          <code>comera logs</code> has all.
         </p>
       )}
       {state && <p class="note">{state}</p>}

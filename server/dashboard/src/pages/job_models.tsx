@@ -1,6 +1,15 @@
 import type { Artifact, Checkpoint, Job } from '../api/types';
-import { bytes, clock, count, int, lastSegment, loss, pathOf, words } from '../model/format';
-import { Empty } from '../ui/basics';
+import {
+  bytes,
+  clock,
+  count,
+  int,
+  lastSegment,
+  loss,
+  pathOf,
+  words,
+} from '../model/format';
+import { Empty, Scroll } from '../ui/basics';
 
 export function downloadAddress(artifact: string, file: string): string {
   return `/v1/${pathOf(artifact)}:download?path=${encodeURIComponent(file)}`;
@@ -33,7 +42,8 @@ function ModelCard({ model }: { model: Artifact }) {
         <code>{lastSegment(model.name)}</code>
       </h2>
       <p>
-        validation loss {loss(model.validationLoss)}, {count(int(model.sizeParameters))} parameters
+        validation loss {loss(model.validationLoss)},{' '}
+        {count(int(model.sizeParameters))} parameters
         <br />
         <span class="muted">{clock(model.createTime)}</span>
       </p>
@@ -47,7 +57,10 @@ export function Files({ artifact }: { artifact: Artifact }) {
     <ul class="files">
       {(artifact.files ?? []).map((file) => (
         <li key={file.path}>
-          <a href={downloadAddress(artifact.name ?? '', file.path ?? '')} download={file.path}>
+          <a
+            href={downloadAddress(artifact.name ?? '', file.path ?? '')}
+            download={file.path}
+          >
             {file.path}
           </a>
           <span class="muted">{bytes(int(file.sizeBytes))}</span>
@@ -61,34 +74,36 @@ function Checkpoints({ checkpoints }: { checkpoints: Checkpoint[] }) {
   return (
     <section class="card">
       <h2>Checkpoints</h2>
-      <table class="plain">
-        <caption class="sr-only">Checkpoints, newest first</caption>
-        <thead>
-          <tr>
-            <th scope="col">Step</th>
-            <th scope="col">Stage</th>
-            <th scope="col">Size</th>
-            <th scope="col">Where</th>
-            <th scope="col">Saved</th>
-          </tr>
-        </thead>
-        <tbody>
-          {checkpoints.map((one) => (
-            <tr key={one.name ?? String(one.step)}>
-              <th scope="row" class="number">
-                {count(int(one.step))}
-              </th>
-              <td>{words(one.stage)}</td>
-              <td class="number">{bytes(int(one.sizeBytes))}</td>
-              <td>
-                {(one.workers ?? []).join(', ')}
-                {one.durable ? ' + durable store' : ''}
-              </td>
-              <td>{clock(one.createTime)}</td>
+      <Scroll label="Checkpoints">
+        <table class="plain">
+          <caption class="sr-only">Checkpoints, newest first</caption>
+          <thead>
+            <tr>
+              <th scope="col">Step</th>
+              <th scope="col">Stage</th>
+              <th scope="col">Size</th>
+              <th scope="col">Where</th>
+              <th scope="col">Saved</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {checkpoints.map((one) => (
+              <tr key={one.name ?? String(one.step)}>
+                <th scope="row" class="number">
+                  {count(int(one.step))}
+                </th>
+                <td>{words(one.stage)}</td>
+                <td class="number">{bytes(int(one.sizeBytes))}</td>
+                <td>
+                  {(one.workers ?? []).join(', ')}
+                  {one.durable ? ' + durable store' : ''}
+                </td>
+                <td>{clock(one.createTime)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
     </section>
   );
 }

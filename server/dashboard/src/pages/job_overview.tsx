@@ -1,7 +1,18 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Job } from '../api/types';
 import { classRanks } from '../model/heat';
-import { bytes, count, float, int, loss, percent, short, span, times, words } from '../model/format';
+import {
+  bytes,
+  count,
+  float,
+  int,
+  loss,
+  percent,
+  short,
+  span,
+  times,
+  words,
+} from '../model/format';
 import { isFinal } from '../model/job_state';
 import { Stat } from '../ui/basics';
 import { FrontPlot, type FrontPoint } from '../ui/front_plot';
@@ -12,11 +23,17 @@ import type { JobFollower } from '../model/job_follower';
 import type { OpenJob } from './use_job';
 
 /** Targets as the specification has them, with what training resolved. */
-function targetsOf(job: Job, follower: JobFollower): { loss: number; size: number }[] {
+function targetsOf(
+  job: Job,
+  follower: JobFollower,
+): { loss: number; size: number }[] {
   const results = follower.result?.targets ?? [];
   if (results.length > 0) {
     return results
-      .map((target) => ({ loss: target.targetLoss ?? 0, size: int(target.targetSizeParameters) }))
+      .map((target) => ({
+        loss: target.targetLoss ?? 0,
+        size: int(target.targetSizeParameters),
+      }))
       .filter((target) => target.loss > 0 && target.size > 0);
   }
   const { targetLoss, targetSizeParameters } = job.progress ?? {};
@@ -36,7 +53,10 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
   const targets = targetsOf(job, follower);
   const target = targets[targets.length - 1];
   const lossLines = useMemo<PlotLine[]>(() => {
-    const lines: PlotLine[] = targets.map((one) => ({ value: one.loss, label: 'target' }));
+    const lines: PlotLine[] = targets.map((one) => ({
+      value: one.loss,
+      label: 'target',
+    }));
     return lines;
   }, [JSON.stringify(targets)]);
   const sizeLines = useMemo<PlotLine[]>(
@@ -74,7 +94,12 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
           series={[
             { metric: 'loss', label: 'training', color: '--series-soft' },
             { metric: 'smoothedLoss', label: 'smoothed', color: '--series-1' },
-            { metric: 'validationLoss', label: 'validation', color: '--series-2', points: true },
+            {
+              metric: 'validationLoss',
+              label: 'validation',
+              color: '--series-2',
+              points: true,
+            },
           ]}
         />
         <Plot
@@ -83,7 +108,13 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
           format={short}
           lines={sizeLines}
           fromZero
-          series={[{ metric: 'sizeParameters', label: 'parameters', color: '--series-1' }]}
+          series={[
+            {
+              metric: 'sizeParameters',
+              label: 'parameters',
+              color: '--series-1',
+            },
+          ]}
         />
         <RankHeatMap
           snapshots={follower.snapshots}
@@ -98,16 +129,32 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
           title="Throughput (samples/s)"
           format={short}
           fromZero
-          series={[{ metric: 'samplesPerSecond', label: 'samples/s', color: '--series-3' }]}
+          series={[
+            {
+              metric: 'samplesPerSecond',
+              label: 'samples/s',
+              color: '--series-3',
+            },
+          ]}
         />
         <Plot
           {...common}
           title="Gradient bytes per step"
           format={bytes}
           fromZero
+          binary
           series={[
-            { metric: 'synchronizedBytes', label: 'synchronised', color: '--series-1' },
-            { metric: 'denseSynchronizedBytes', label: 'dense training', color: '--series-4', dashed: true },
+            {
+              metric: 'synchronizedBytes',
+              label: 'synchronised',
+              color: '--series-1',
+            },
+            {
+              metric: 'denseSynchronizedBytes',
+              label: 'dense training',
+              color: '--series-4',
+              dashed: true,
+            },
           ]}
         />
         <Plot
@@ -115,10 +162,21 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
           title="Memory per rank"
           format={bytes}
           fromZero
+          binary
           series={[
-            { metric: 'peakMemoryBytes', label: 'peak of the process', color: '--series-5' },
+            {
+              metric: 'peakMemoryBytes',
+              label: 'peak of the process',
+              color: '--series-5',
+            },
             ...(store.get('deviceMemoryBytes').length > 0
-              ? [{ metric: 'deviceMemoryBytes', label: 'GPU', color: '--series-2' }]
+              ? [
+                  {
+                    metric: 'deviceMemoryBytes',
+                    label: 'GPU',
+                    color: '--series-2',
+                  },
+                ]
               : []),
           ]}
         />
@@ -127,7 +185,9 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
           title="Gradient norm"
           format={short}
           fromZero
-          series={[{ metric: 'gradientNorm', label: 'norm', color: '--series-6' }]}
+          series={[
+            { metric: 'gradientNorm', label: 'norm', color: '--series-6' },
+          ]}
         />
       </div>
     </>
@@ -186,12 +246,22 @@ function KeyFigures({
           target ? `, target ${short(target.size)}` : ''
         }`}
       />
-      <Stat label="Smaller than dense" value={times(dense, size) || '–'} note={dense ? `dense ${short(dense)}` : ''} />
-      <Stat label="Throughput" value={speed === null ? '–' : short(speed)} note="samples/s" />
+      <Stat
+        label="Smaller than dense"
+        value={times(dense, size) || '–'}
+        note={dense ? `dense ${short(dense)}` : ''}
+      />
+      <Stat
+        label="Throughput"
+        value={speed === null ? '–' : short(speed)}
+        note="samples/s"
+      />
       <Stat
         label="Bytes per step"
         value={sent === null ? '–' : bytes(sent)}
-        note={sent && denseSent ? `dense: ${times(denseSent, sent)} as many` : ''}
+        note={
+          sent && denseSent ? `dense: ${times(denseSent, sent)} as many` : ''
+        }
       />
       <Stat
         label="Memory per rank"
@@ -212,13 +282,20 @@ function ZoomBar({
   onZoom: (zoom: Zoom) => void;
 }) {
   const [first, last] = range;
-  const tail = (share: number): Zoom => [Math.floor(last - (last - first) * share), last];
+  const tail = (share: number): Zoom => [
+    Math.floor(last - (last - first) * share),
+    last,
+  ];
   return (
     <div class="zoom-bar" role="group" aria-label="Steps shown">
       <span class="muted">
         {zoom ? `Steps ${count(zoom[0])} to ${count(zoom[1])}` : 'All steps'}
       </span>
-      <button type="button" aria-pressed={zoom === null} onClick={() => onZoom(null)}>
+      <button
+        type="button"
+        aria-pressed={zoom === null}
+        onClick={() => onZoom(null)}
+      >
         All
       </button>
       <button type="button" onClick={() => onZoom(tail(0.5))}>
@@ -227,7 +304,9 @@ function ZoomBar({
       <button type="button" onClick={() => onZoom(tail(0.1))}>
         Last tenth
       </button>
-      <span class="muted hint">Drag over a plot to zoom, double-click for all.</span>
+      <span class="muted hint">
+        Drag over a plot to zoom, double-click for all.
+      </span>
     </div>
   );
 }
@@ -257,7 +336,9 @@ function Front({
 
 /** Validation loss against the size at that step. */
 function useHistory(follower: JobFollower) {
-  const losses = follower.store.get('validationLoss').view(-Infinity, Infinity, 200);
+  const losses = follower.store
+    .get('validationLoss')
+    .view(-Infinity, Infinity, 200);
   const sizes = follower.store.get('sizeParameters');
   return losses.steps
     .map((step, index) => {
@@ -293,19 +374,25 @@ function RankClasses({ follower }: { follower: JobFollower }) {
               <th scope="row">{words(one.layerClass)}</th>
               <td class="number">{one.initial.toFixed(1)}</td>
               <td class="number">{one.current.toFixed(1)}</td>
-              <td class="number">{percent(one.initial ? one.current / one.initial : 0)}</td>
+              <td class="number">
+                {percent(one.initial ? one.current / one.initial : 0)}
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
       {info && (
         <p class="muted small">
-          {count(int(info.trainSamples))} training and {count(int(info.validationSamples))} validation
-          samples
-          {info.vocabularySize ? `, vocabulary ${count(info.vocabularySize)}` : ''}, {info.worldSize ?? 1}{' '}
-          {info.worldSize === 1 ? 'rank' : 'ranks'}
+          {count(int(info.trainSamples))} training and{' '}
+          {count(int(info.validationSamples))} validation samples
+          {info.vocabularySize
+            ? `, vocabulary ${count(info.vocabularySize)}`
+            : ''}
+          , {info.worldSize ?? 1} {info.worldSize === 1 ? 'rank' : 'ranks'}
           {info.device ? ` on ${info.device}` : ''}
-          {follower.lastMetrics?.['eta'] ? `, ETA ${span(Number(String(follower.lastMetrics['eta']).replace('s', '')))}` : ''}
+          {follower.lastMetrics?.['eta']
+            ? `, ETA ${span(Number(String(follower.lastMetrics['eta']).replace('s', '')))}`
+            : ''}
           .
         </p>
       )}

@@ -5,13 +5,31 @@ import { address } from '../model/route';
 import {
   displayName,
   etaSeconds,
+  isFinal,
   JOB_STATES,
   progressShare,
   stateWord,
 } from '../model/job_state';
-import { age, count, int, lastSegment, loss, NONE, percent, short, span } from '../model/format';
+import {
+  age,
+  count,
+  int,
+  lastSegment,
+  loss,
+  NONE,
+  percent,
+  short,
+  span,
+} from '../model/format';
 import { useStore } from '../model/store';
-import { Empty, ErrorNote, Labels, Loading, Progress, StateBadge } from '../ui/basics';
+import {
+  Empty,
+  ErrorNote,
+  Labels,
+  Loading,
+  Progress,
+  StateBadge,
+} from '../ui/basics';
 import { useNow } from '../ui/clock';
 import { Link, navigate, route } from '../ui/navigation';
 
@@ -24,7 +42,10 @@ export function JobsPage() {
   const queue = query.get('queue') ?? '';
   const after = query.get('after') ?? '';
 
-  const parameters = new URLSearchParams({ pageSize: String(PAGE), view: 'JOB_VIEW_BASIC' });
+  const parameters = new URLSearchParams({
+    pageSize: String(PAGE),
+    view: 'JOB_VIEW_BASIC',
+  });
   if (text) parameters.set('text', text);
   if (queue) parameters.set('queue', queue);
   if (after) parameters.set('pageToken', after);
@@ -34,7 +55,10 @@ export function JobsPage() {
   const now = useNow(5000);
 
   const go = (changes: Record<string, string | string[]>, replace = false) =>
-    navigate(address('/jobs', { q: text, state: states, queue, ...changes }), replace);
+    navigate(
+      address('/jobs', { q: text, state: states, queue, ...changes }),
+      replace,
+    );
   const filtered = text !== '' || states.length > 0 || queue !== '';
   const list = jobs.data?.jobs ?? [];
   const total = jobs.data?.totalSize;
@@ -47,11 +71,19 @@ export function JobsPage() {
           Submit a job
         </Link>
       </div>
-      <form class="filters" role="search" aria-label="Jobs" onSubmit={(event) => event.preventDefault()}>
+      <form
+        class="filters"
+        role="search"
+        aria-label="Jobs"
+        onSubmit={(event) => event.preventDefault()}
+      >
         <SearchField value={text} onSearch={(q) => go({ q }, true)} />
         <label class="select">
           <span>Queue</span>
-          <select value={queue} onChange={(event) => go({ queue: event.currentTarget.value })}>
+          <select
+            value={queue}
+            onChange={(event) => go({ queue: event.currentTarget.value })}
+          >
             <option value="">all</option>
             {(queues.data?.queues ?? []).map((one) => {
               const id = lastSegment(one.name);
@@ -96,19 +128,30 @@ export function JobsPage() {
             <p>Try fewer words or states.</p>
           ) : (
             <p>
-              <Link to="/submit">Submit one here</Link>, or with <code>comera submit job.yaml</code>.
+              <Link to="/submit">Submit one here</Link>, or with{' '}
+              <code>comera submit job.yaml</code>.
             </p>
           )}
         </Empty>
       )}
       {list.length > 0 && (
         <>
-          <JobTable jobs={list} now={now} caption={`Jobs, newest first`} busy={jobs.loading} />
+          <JobTable
+            jobs={list}
+            now={now}
+            caption={`Jobs, newest first`}
+            busy={jobs.loading}
+          />
           <nav class="pager" aria-label="Pages of jobs">
             <span role="status">
-              {total !== undefined && `${count(total)} ${total === 1 ? 'job' : 'jobs'}`}
+              {total !== undefined &&
+                `${count(total)} ${total === 1 ? 'job' : 'jobs'}`}
             </span>
-            <button type="button" disabled={!after} onClick={() => history.back()}>
+            <button
+              type="button"
+              disabled={!after}
+              onClick={() => history.back()}
+            >
               Newer
             </button>
             <button
@@ -128,7 +171,13 @@ export function JobsPage() {
   );
 }
 
-function SearchField({ value, onSearch }: { value: string; onSearch: (text: string) => void }) {
+function SearchField({
+  value,
+  onSearch,
+}: {
+  value: string;
+  onSearch: (text: string) => void;
+}) {
   const [typed, setTyped] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>();
   useEffect(() => setTyped(value), [value]);
@@ -195,7 +244,9 @@ function JobRow({ job, now }: { job: Job; now: number }) {
   const share = progressShare(job);
   const eta = etaSeconds(job);
   const name = displayName(job);
-  const current = progress.hasValidationLoss ? progress.validationLoss : progress.loss;
+  const current = progress.hasValidationLoss
+    ? progress.validationLoss
+    : progress.loss;
   const resources = job.spec?.resources ?? {};
   return (
     <tr>
@@ -210,29 +261,44 @@ function JobRow({ job, now }: { job: Job; now: number }) {
         </span>
       </th>
       <td data-label="State">
-        <StateBadge state={job.state} {...(job.outcome ? { outcome: job.outcome } : {})} />
+        <StateBadge
+          state={job.state}
+          {...(job.outcome ? { outcome: job.outcome } : {})}
+        />
       </td>
       <td data-label="Progress">
         {share === null ? (
           <span class="muted">{NONE}</span>
+        ) : isFinal(job.state) ? (
+          <span class="muted number">
+            {count(int(progress.step))} of {count(int(progress.totalSteps))}{' '}
+            steps
+          </span>
         ) : (
           <span class="with-bar">
             <Progress share={share} label={`Progress of ${name}`} />
             <span class="number">
               {percent(share)}
-              {eta !== null && job.state === 'RUNNING' && <small> {span(eta)} left</small>}
+              {eta !== null && job.state === 'RUNNING' && (
+                <small> {span(eta)} left</small>
+              )}
             </span>
           </span>
         )}
       </td>
       <td class="number" data-label="Loss">
         {loss(current)}
-        {progress.targetLoss ? <span class="muted"> → {loss(progress.targetLoss)}</span> : null}
+        {progress.targetLoss ? (
+          <span class="muted"> → {loss(progress.targetLoss)}</span>
+        ) : null}
       </td>
       <td class="number" data-label="Size">
         {progress.sizeParameters ? short(int(progress.sizeParameters)) : NONE}
         {progress.targetSizeParameters ? (
-          <span class="muted"> → {short(int(progress.targetSizeParameters))}</span>
+          <span class="muted">
+            {' '}
+            → {short(int(progress.targetSizeParameters))}
+          </span>
         ) : null}
       </td>
       <td class="number" data-label="Ranks">

@@ -40,8 +40,8 @@ export function LoginPage() {
     >
       <h1>Log in</h1>
       <p class="muted">
-        This coordinator asks who you are. Paste a token; an administrator makes one with{' '}
-        <code>comera token create</code>.
+        This coordinator asks who you are. Paste a token; an administrator makes
+        one with <code>comera token create</code>.
       </p>
       <label class="field">
         Token
@@ -57,7 +57,11 @@ export function LoginPage() {
           onInput={(event) => setToken(event.currentTarget.value)}
         />
       </label>
-      <div id="login-error" role="alert" class={error ? 'note error' : undefined}>
+      <div
+        id="login-error"
+        role="alert"
+        class={error ? 'note error' : undefined}
+      >
         {error}
       </div>
       <button type="submit" class="primary" disabled={busy}>

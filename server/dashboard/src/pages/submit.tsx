@@ -29,24 +29,20 @@ interface Checked {
 /** What the server found, each with the line of the job file it is about. */
 export function problemsOf(error: ApiError, text: string): Problem[] {
   const found = error.violations.map((violation: Violation) => ({
-    field: violation.field.replace(/^spec\./, ''),
+    field: violation.field.replace(/^(spec\.|text$)/, ''),
     text: violation.description,
-    line: violation.line || lineIn(violation.description) || fieldLine(text, violation.field),
+    line: violation.line || fieldLine(text, violation.field),
   }));
   if (found.length > 0) return found;
-  return [{ field: '', text: error.message, line: lineIn(error.message) }];
-}
-
-/** The line that a parser's message names. */
-function lineIn(message: string): number {
-  const match = /\bline (\d+)/i.exec(message) ?? /^[^\s:]*:(\d+):/.exec(message);
-  return match ? Number(match[1]) : 0;
+  return [{ field: '', text: error.message, line: 0 }];
 }
 
 export function SubmitPage() {
   const { query } = useStore(route);
   const like = query.get('like') ?? '';
   const [text, setText] = useState(like ? '' : template);
+  // Its ending tells the format; without one the server looks at the text.
+  const [fileName, setFileName] = useState('');
   const [problems, setProblems] = useState<Problem[]>([]);
   const [error, setError] = useState<ApiError | null>(null);
   const [checked, setChecked] = useState<Checked | null>(null);
@@ -62,7 +58,12 @@ export function SubmitPage() {
     if (!like) return;
     request<Job>(`/v1/${pathOf(like)}`).then(
       (job) => setText(toYaml(job.spec ?? {})),
-      (problem: unknown) => setError(problem instanceof ApiError ? problem : new ApiError(0, String(problem))),
+      (problem: unknown) =>
+        setError(
+          problem instanceof ApiError
+            ? problem
+            : new ApiError(0, String(problem)),
+        ),
     );
   }, [like]);
 
@@ -77,23 +78,36 @@ export function SubmitPage() {
     setError(null);
     setChecked(null);
     try {
-      if (new Blob([text]).size > MOST_BYTES) throw new ApiError(400, 'A job file has at most 1 MiB.');
-      const parsed = await request<{ spec?: JobSpec }>('/v1/jobs:parse', { method: 'POST', text });
+      if (new Blob([text]).size > MOST_BYTES)
+        throw new ApiError(400, 'A job file has at most 1 MiB.');
+      const parsed = await post<{ spec?: JobSpec }>('/v1/jobs:parse', {
+        text,
+        ...(fileName ? { fileName } : {}),
+      });
       const spec = parsed.spec ?? {};
-      if (requestId.current.text !== text) requestId.current = { text, id: randomId() };
+      if (requestId.current.text !== text)
+        requestId.current = { text, id: randomId() };
       const job = await post<Job>('/v1/jobs', {
         spec,
-        ...(submit ? { requestId: requestId.current.id } : { validateOnly: true }),
+        ...(submit
+          ? { requestId: requestId.current.id }
+          : { validateOnly: true }),
       });
       if (submit && job.name) {
         announce('Submitted.');
         navigate(`/${pathOf(job.name)}`);
         return;
       }
-      setChecked({ forecast: job.forecast ?? null, ranks: job.spec?.resources?.ranks ?? 1 });
+      setChecked({
+        forecast: job.forecast ?? null,
+        ranks: job.spec?.resources?.ranks ?? 1,
+      });
       announce('The job file is valid.');
     } catch (problem) {
-      const failure = problem instanceof ApiError ? problem : new ApiError(0, String(problem));
+      const failure =
+        problem instanceof ApiError
+          ? problem
+          : new ApiError(0, String(problem));
       if (failure.status === 400) {
         const found = problemsOf(failure, text);
         setProblems(found);
@@ -108,8 +122,12 @@ export function SubmitPage() {
 
   const open = async (file: File | undefined) => {
     if (!file) return;
-    if (file.size > MOST_BYTES) setError(new ApiError(400, 'A job file has at most 1 MiB.'));
-    else edit(await file.text());
+    if (file.size > MOST_BYTES)
+      setError(new ApiError(400, 'A job file has at most 1 MiB.'));
+    else {
+      setFileName(file.name);
+      edit(await file.text());
+    }
   };
 
   return (
@@ -146,24 +164,33 @@ export function SubmitPage() {
           label="Job file"
           value={text}
           describedBy="problems"
-          marks={problems.filter((p) => p.line > 0).map((p) => ({ line: p.line, text: p.text }))}
+          marks={problems
+            .filter((p) => p.line > 0)
+            .map((p) => ({ line: p.line, text: p.text }))}
           onInput={edit}
         />
         <div id="problems">
           {problems.length > 0 && (
             <div class="note error block" role="alert" tabIndex={-1} ref={list}>
               <strong>
-                {problems.length === 1 ? 'One thing to put right' : `${problems.length} things to put right`}
+                {problems.length === 1
+                  ? 'One thing to put right'
+                  : `${problems.length} things to put right`}
               </strong>
               <ul>
                 {problems.map((problem, index) => (
                   <li key={index}>
                     {problem.line > 0 && (
-                      <button type="button" class="quiet" onClick={() => goToLine(EDITOR, problem.line)}>
+                      <button
+                        type="button"
+                        class="quiet"
+                        onClick={() => goToLine(EDITOR, problem.line)}
+                      >
                         line {problem.line}
                       </button>
                     )}{' '}
-                    {problem.field && <code>{problem.field}</code>} {problem.text}
+                    {problem.field && <code>{problem.field}</code>}{' '}
+                    {problem.text}
                   </li>
                 ))}
               </ul>
@@ -173,7 +200,11 @@ export function SubmitPage() {
           {checked && <Valid checked={checked} />}
         </div>
         <div class="actions">
-          <button type="button" disabled={busy !== ''} onClick={() => void run(false)}>
+          <button
+            type="button"
+            disabled={busy !== ''}
+            onClick={() => void run(false)}
+          >
             Check
           </button>
           <button type="submit" class="primary" disabled={busy !== ''}>

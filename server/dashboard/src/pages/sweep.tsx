@@ -5,14 +5,37 @@ import { LiveStream } from '../api/live_stream';
 import { LIVE_START } from '../api/live_state';
 import { usePoll } from '../api/poll';
 import type { Sweep, SweepRun, WatchSweepResponse } from '../api/types';
-import { clock, int, lastSegment, loss, pathOf, percent, short } from '../model/format';
+import {
+  clock,
+  int,
+  lastSegment,
+  loss,
+  pathOf,
+  percent,
+  short,
+} from '../model/format';
 import { groupKeys, groupRuns, withEvent } from '../model/sweep_groups';
 import { announce } from '../ui/announce';
-import { Dialog, ErrorNote, Loading, Progress, Stat, StateBadge } from '../ui/basics';
+import {
+  Dialog,
+  ErrorNote,
+  Loading,
+  Progress,
+  Scroll,
+  Stat,
+  StateBadge,
+} from '../ui/basics';
 import { FrontPlot, type FrontGroup } from '../ui/front_plot';
 import { Link } from '../ui/navigation';
 
-const COLORS = ['--series-1', '--series-2', '--series-3', '--series-4', '--series-5', '--series-6'];
+const COLORS = [
+  '--series-1',
+  '--series-2',
+  '--series-3',
+  '--series-4',
+  '--series-5',
+  '--series-6',
+];
 
 function isOver(sweep: Sweep | null): boolean {
   return ['SUCCEEDED', 'FAILED', 'CANCELLED'].includes(sweep?.state ?? '');
@@ -26,15 +49,18 @@ function useSweep(name: string) {
     let frame = 0;
     setSweep(null);
     const stream = new LiveStream({
-      address: (lastId) => `/v1/${pathOf(name)}:watch${lastId ? `?afterSequence=${lastId}` : ''}`,
+      address: (lastId) =>
+        `/v1/${pathOf(name)}:watch${lastId ? `?afterSequence=${lastId}` : ''}`,
       isOver: () => isOver(current),
       onState: setLive,
       onMessage: (message) => {
         const response = JSON.parse(message.data) as WatchSweepResponse;
         if (response.sweep) current = response.sweep;
-        else if (response.event && current) current = withEvent(current, response.event);
+        else if (response.event && current)
+          current = withEvent(current, response.event);
         const change = response.event?.stateChange;
-        if (change) announce(`Sweep ${change.state ?? ''}. ${change.reason ?? ''}`);
+        if (change)
+          announce(`Sweep ${change.state ?? ''}. ${change.reason ?? ''}`);
         if (!frame) {
           frame = window.setTimeout(() => {
             frame = 0;
@@ -67,7 +93,11 @@ export function SweepPage({ id }: { id: string }) {
     return (
       <>
         <h1>{id}</h1>
-        {live.phase === 'refused' ? <ErrorNote error={live.reason} /> : <Loading what="the sweep" />}
+        {live.phase === 'refused' ? (
+          <ErrorNote error={live.reason} />
+        ) : (
+          <Loading what="the sweep" />
+        )}
       </>
     );
   }
@@ -106,8 +136,15 @@ export function SweepPage({ id }: { id: string }) {
           <CancelSweep sweep={sweep} />
         </div>
         <p class="state-line">
-          <StateBadge state={sweep.state} {...(sweep.outcome ? { outcome: sweep.outcome } : {})} />
-          {!isOver(sweep) && <span class={`live ${live.phase === 'live' ? 'on' : ''}`}>{live.phase === 'live' ? 'live' : 'connecting…'}</span>}
+          <StateBadge
+            state={sweep.state}
+            {...(sweep.outcome ? { outcome: sweep.outcome } : {})}
+          />
+          {!isOver(sweep) && (
+            <span class={`live ${live.phase === 'live' ? 'on' : ''}`}>
+              {live.phase === 'live' ? 'live' : 'connecting…'}
+            </span>
+          )}
           <span class="reason">{sweep.reason}</span>
         </p>
         <p class="meta">
@@ -121,10 +158,18 @@ export function SweepPage({ id }: { id: string }) {
           value={`${counts.runs ?? sweep.runs?.length ?? 0}`}
           note={`${counts.succeeded ?? 0} done, ${counts.active ?? 0} active, ${counts.waiting ?? 0} waiting`}
         />
-        <Stat label="On the front" value={`${front.points?.length ?? 0}`} note="models that no other one beats" />
+        <Stat
+          label="On the front"
+          value={`${front.points?.length ?? 0}`}
+          note="models that no other one beats"
+        />
         <Stat
           label="Hyper-volume"
-          value={front.hypervolumeRatio !== undefined ? front.hypervolumeRatio.toFixed(4) : '–'}
+          value={
+            front.hypervolumeRatio !== undefined
+              ? front.hypervolumeRatio.toFixed(4)
+              : '–'
+          }
           note={
             front.reference
               ? `below loss ${loss(front.reference.validationLoss)}, ${short(int(front.reference.sizeParameters))} parameters`
@@ -141,7 +186,10 @@ export function SweepPage({ id }: { id: string }) {
         {keys.length > 0 && (
           <label class="select">
             <span>Compare by</span>
-            <select value={key} onChange={(event) => setKey(event.currentTarget.value)}>
+            <select
+              value={key}
+              onChange={(event) => setKey(event.currentTarget.value)}
+            >
               <option value="">all runs together</option>
               {keys.map((one) => (
                 <option key={one}>{one}</option>
@@ -151,7 +199,10 @@ export function SweepPage({ id }: { id: string }) {
         )}
         <label class="select">
           <span>Beside</span>
-          <select value={other} onChange={(event) => setOther(event.currentTarget.value)}>
+          <select
+            value={other}
+            onChange={(event) => setOther(event.currentTarget.value)}
+          >
             <option value="">no other sweep</option>
             {(others.data?.sweeps ?? [])
               .filter((one) => one.name !== sweep.name)
@@ -170,7 +221,9 @@ export function SweepPage({ id }: { id: string }) {
         <section class="card">
           <h2>Hyper-volume by {key}</h2>
           <table class="plain">
-            <caption class="sr-only">Share of the reference's area that each group dominates</caption>
+            <caption class="sr-only">
+              Share of the reference's area that each group dominates
+            </caption>
             <thead>
               <tr>
                 <th scope="col">{key}</th>
@@ -204,7 +257,7 @@ function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
   return (
     <section class="card">
       <h2>{title}</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label={title}>
+      <Scroll label={title}>
         <table class="plain">
           <caption class="sr-only">{title}</caption>
           <thead>
@@ -222,36 +275,55 @@ function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
             {runs.map((run) => {
               const progress = run.progress ?? {};
               const total = int(progress.totalSteps);
-              const share = total > 0 ? Math.min(1, int(progress.step) / total) : null;
+              const share =
+                total > 0 ? Math.min(1, int(progress.step) / total) : null;
               const label = run.label || `stage ${run.index ?? 0}`;
               return (
                 <tr key={run.index ?? 0}>
                   <td class="number">{run.index ?? 0}</td>
                   <th scope="row">{label}</th>
                   <td>
-                    <StateBadge state={run.state} {...(run.outcome ? { outcome: run.outcome } : {})} />
+                    <StateBadge
+                      state={run.state}
+                      {...(run.outcome ? { outcome: run.outcome } : {})}
+                    />
                   </td>
                   <td>
                     {share !== null && (
                       <span class="with-bar">
-                        <Progress share={share} label={`Progress of ${label}`} />
+                        <Progress
+                          share={share}
+                          label={`Progress of ${label}`}
+                        />
                         <span class="number">{percent(share)}</span>
                       </span>
                     )}
                   </td>
                   <td class="number">
-                    {loss(progress.hasValidationLoss ? progress.validationLoss : progress.loss)}
+                    {loss(
+                      progress.hasValidationLoss
+                        ? progress.validationLoss
+                        : progress.loss,
+                    )}
                   </td>
-                  <td class="number">{progress.sizeParameters ? short(int(progress.sizeParameters)) : '–'}</td>
+                  <td class="number">
+                    {progress.sizeParameters
+                      ? short(int(progress.sizeParameters))
+                      : '–'}
+                  </td>
                   <td>
-                    {run.job && <Link to={`/${pathOf(run.job)}`}>{lastSegment(run.job)}</Link>}
+                    {run.job && (
+                      <Link to={`/${pathOf(run.job)}`}>
+                        {lastSegment(run.job)}
+                      </Link>
+                    )}
                   </td>
                 </tr>
               );
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }
@@ -265,7 +337,11 @@ function CancelSweep({ sweep }: { sweep: Sweep }) {
     try {
       await post(`/v1/${pathOf(sweep.name ?? '')}:cancel`, {});
     } catch (problem) {
-      setError(problem instanceof ApiError ? problem : new ApiError(0, String(problem)));
+      setError(
+        problem instanceof ApiError
+          ? problem
+          : new ApiError(0, String(problem)),
+      );
     }
   };
   return (
@@ -274,8 +350,14 @@ function CancelSweep({ sweep }: { sweep: Sweep }) {
         Cancel…
       </button>
       {error && <ErrorNote error={error} />}
-      <Dialog title="Cancel this sweep?" open={asking} onClose={() => setAsking(false)}>
-        <p>Its running jobs are cancelled; finished ones and their models stay.</p>
+      <Dialog
+        title="Cancel this sweep?"
+        open={asking}
+        onClose={() => setAsking(false)}
+      >
+        <p>
+          Its running jobs are cancelled; finished ones and their models stay.
+        </p>
         <div class="actions">
           <button type="button" onClick={() => setAsking(false)}>
             Keep it running

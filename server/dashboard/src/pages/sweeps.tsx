@@ -11,7 +11,10 @@ export function SweepsPage() {
   const { query } = useStore(route);
   const after = query.get('after') ?? '';
   const path = `/v1/sweeps?pageSize=50${after ? `&pageToken=${encodeURIComponent(after)}` : ''}`;
-  const { data, error, refresh } = usePoll<{ sweeps?: Sweep[]; nextPageToken?: string }>(path, 4000);
+  const { data, error, refresh } = usePoll<{
+    sweeps?: Sweep[];
+    nextPageToken?: string;
+  }>(path, 4000);
   const now = useNow(5000);
   useEffect(() => {
     document.title = 'Sweeps · comera';
@@ -27,8 +30,8 @@ export function SweepsPage() {
       {data && sweeps.length === 0 && (
         <Empty title="No sweeps yet">
           <p>
-            A sweep trains one job file with many settings and compares what comes out:{' '}
-            <code>comera sweep FILE.yaml</code>.
+            A sweep trains one job file with many settings and compares what
+            comes out: <code>comera sweep FILE.yaml</code>.
           </p>
         </Empty>
       )}
@@ -53,13 +56,21 @@ export function SweepsPage() {
       )}
       {(after || data?.nextPageToken) && (
         <nav class="pager" aria-label="Pages of sweeps">
-          <button type="button" disabled={!after} onClick={() => history.back()}>
+          <button
+            type="button"
+            disabled={!after}
+            onClick={() => history.back()}
+          >
             Newer
           </button>
           <button
             type="button"
             disabled={!data?.nextPageToken}
-            onClick={() => navigate(`/sweeps?after=${encodeURIComponent(data?.nextPageToken ?? '')}`)}
+            onClick={() =>
+              navigate(
+                `/sweeps?after=${encodeURIComponent(data?.nextPageToken ?? '')}`,
+              )
+            }
           >
             Older
           </button>
@@ -73,7 +84,11 @@ function SweepRow({ sweep, now }: { sweep: Sweep; now: number }) {
   const id = lastSegment(sweep.name);
   const counts = sweep.counts ?? {};
   const runs = counts.runs ?? sweep.runs?.length ?? 0;
-  const done = (counts.succeeded ?? 0) + (counts.failed ?? 0) + (counts.cancelled ?? 0) + (counts.stopped ?? 0);
+  const done =
+    (counts.succeeded ?? 0) +
+    (counts.failed ?? 0) +
+    (counts.cancelled ?? 0) +
+    (counts.stopped ?? 0);
   const name = sweep.spec?.displayName || id;
   return (
     <tr>
@@ -87,18 +102,26 @@ function SweepRow({ sweep, now }: { sweep: Sweep; now: number }) {
         </span>
       </th>
       <td data-label="State">
-        <StateBadge state={sweep.state} {...(sweep.outcome ? { outcome: sweep.outcome } : {})} />
+        <StateBadge
+          state={sweep.state}
+          {...(sweep.outcome ? { outcome: sweep.outcome } : {})}
+        />
       </td>
       <td data-label="Runs">
         <span class="with-bar">
-          <Progress share={runs ? done / runs : 0} label={`Finished runs of ${name}`} />
+          <Progress
+            share={runs ? done / runs : 0}
+            label={`Finished runs of ${name}`}
+          />
           <span class="number">
             {done} of {runs}
           </span>
         </span>
       </td>
       <td class="number" data-label="Hyper-volume">
-        {sweep.front?.hypervolumeRatio !== undefined ? sweep.front.hypervolumeRatio.toFixed(3) : '–'}
+        {sweep.front?.hypervolumeRatio !== undefined
+          ? sweep.front.hypervolumeRatio.toFixed(3)
+          : '–'}
       </td>
       <td class="number" data-label="Age">
         {age(sweep.createTime, now)}

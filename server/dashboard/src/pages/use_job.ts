@@ -53,21 +53,31 @@ export function useJob(name: string): OpenJob {
     };
     const failed = (problem: unknown) => {
       if (abort.signal.aborted) return;
-      setError(problem instanceof ApiError ? problem : new ApiError(0, String(problem)));
+      setError(
+        problem instanceof ApiError
+          ? problem
+          : new ApiError(0, String(problem)),
+      );
     };
     const reload = () => {
       clearTimeout(reloadTimer);
       reloadTimer = setTimeout(() => {
-        request<Job>(path, { signal: abort.signal }).then((job) => {
-          mine.setJob(job);
-          changed();
-        }, () => undefined);
+        request<Job>(path, { signal: abort.signal }).then(
+          (job) => {
+            mine.setJob(job);
+            changed();
+          },
+          () => undefined,
+        );
       }, 150);
     };
     const readSeries = async (points: number) => {
-      const series = await request<JobSeries>(`${path}:series?maxPoints=${points}`, {
-        signal: abort.signal,
-      });
+      const series = await request<JobSeries>(
+        `${path}:series?maxPoints=${points}`,
+        {
+          signal: abort.signal,
+        },
+      );
       mine.setSeries(series);
       changed();
     };
@@ -79,7 +89,9 @@ export function useJob(name: string): OpenJob {
         if (mine.addEvent(event)) reload();
         const change = event.stateChange;
         if (change) {
-          announce(`Job ${stateWord(change.state, change.outcome)}. ${change.reason ?? ''}`);
+          announce(
+            `Job ${stateWord(change.state, change.outcome)}. ${change.reason ?? ''}`,
+          );
           if (isFinal(change.state)) complete = true;
         }
       }
@@ -88,11 +100,13 @@ export function useJob(name: string): OpenJob {
     const stream = new LiveStream({
       address: (lastId) =>
         `${path}:watch?afterSequence=${Math.max(Number(lastId) || 0, mine.lastSequence)}`,
-      onMessage: (message) => take(JSON.parse(message.data) as WatchJobResponse),
+      onMessage: (message) =>
+        take(JSON.parse(message.data) as WatchJobResponse),
       isOver: () => complete || isFinal(mine.job?.state),
       onState: (state) => {
         setLive(state);
-        if (state.phase === 'refused') setError(new ApiError(404, state.reason));
+        if (state.phase === 'refused')
+          setError(new ApiError(404, state.reason));
       },
     });
     const begin = async () => {

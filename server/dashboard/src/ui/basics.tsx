@@ -4,16 +4,29 @@ import type { Outcome } from '../api/types';
 import type { ApiError } from '../api/errors';
 import { stateWord, tone, TONE_SIGN } from '../model/job_state';
 
-export function StateBadge({ state, outcome }: { state: string | undefined; outcome?: Outcome }) {
+export function StateBadge({
+  state,
+  outcome,
+}: {
+  state: string | undefined;
+  outcome?: Outcome;
+}) {
   const kind = tone(state, outcome);
   return (
     <span class={`badge ${kind}`}>
-      <span aria-hidden="true">{TONE_SIGN[kind]}</span> {stateWord(state, outcome)}
+      <span aria-hidden="true">{TONE_SIGN[kind]}</span>{' '}
+      {stateWord(state, outcome)}
     </span>
   );
 }
 
-export function Progress({ share, label }: { share: number | null; label: string }) {
+export function Progress({
+  share,
+  label,
+}: {
+  share: number | null;
+  label: string;
+}) {
   const value = share === null ? 0 : Math.round(share * 1000) / 10;
   return (
     <span
@@ -37,7 +50,13 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Empty({
+  title,
+  children,
+}: {
+  title: string;
+  children?: ComponentChildren;
+}) {
   return (
     <div class="empty">
       <svg aria-hidden="true" viewBox="0 0 48 48" width="48" height="48">
@@ -51,7 +70,13 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-export function ErrorNote({ error, retry }: { error: ApiError | string; retry?: () => void }) {
+export function ErrorNote({
+  error,
+  retry,
+}: {
+  error: ApiError | string;
+  retry?: () => void;
+}) {
   return (
     <div class="note error" role="alert">
       <span>{typeof error === 'string' ? error : error.message}</span>
@@ -113,7 +138,26 @@ export function Stat({
   );
 }
 
-export function Labels({ labels }: { labels: Record<string, string> | undefined }) {
+/** A table that scrolls by itself where it is too wide, also by keyboard. */
+export function Scroll({
+  label,
+  children,
+}: {
+  label: string;
+  children: ComponentChildren;
+}) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      {children}
+    </div>
+  );
+}
+
+export function Labels({
+  labels,
+}: {
+  labels: Record<string, string> | undefined;
+}) {
   const entries = Object.entries(labels ?? {});
   if (entries.length === 0) return null;
   return (

@@ -16,7 +16,14 @@ interface EditorProps {
 }
 
 /** A text field with numbered lines, of which some are marked. */
-export function Editor({ id, label, value, marks, describedBy, onInput }: EditorProps) {
+export function Editor({
+  id,
+  label,
+  value,
+  marks,
+  describedBy,
+  onInput,
+}: EditorProps) {
   const gutter = useRef<HTMLOListElement>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   const marked = new Map(marks.map((mark) => [mark.line, mark.text]));
@@ -68,7 +75,9 @@ export function goToLine(id: string, line: number): void {
   const area = document.getElementById(id);
   if (!(area instanceof HTMLTextAreaElement)) return;
   const lines = area.value.split('\n');
-  const begin = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
+  const begin = lines
+    .slice(0, line - 1)
+    .reduce((sum, text) => sum + text.length + 1, 0);
   area.focus();
   area.setSelectionRange(begin, begin + (lines[line - 1] ?? '').length);
   const height = area.scrollHeight / Math.max(1, lines.length);

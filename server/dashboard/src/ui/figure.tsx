@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
+import { Scroll } from './basics';
 
 export interface FigureTable {
   caption: string;
@@ -19,10 +20,20 @@ interface FigureProps {
 }
 
 /** A picture with its text alternatives. */
-export function Figure({ title, summary, legend, table, wide, children }: FigureProps) {
+export function Figure({
+  title,
+  summary,
+  legend,
+  table,
+  wide,
+  children,
+}: FigureProps) {
   const id = useId();
   return (
-    <figure class={wide ? 'card figure wide' : 'card figure'} aria-labelledby={`${id}-title`}>
+    <figure
+      class={wide ? 'card figure wide' : 'card figure'}
+      aria-labelledby={`${id}-title`}
+    >
       <figcaption>
         <h3 id={`${id}-title`}>{title}</h3>
         {legend && <span class="legend">{legend}</span>}
@@ -34,10 +45,19 @@ export function Figure({ title, summary, legend, table, wide, children }: Figure
   );
 }
 
-function Numbers({ table, title }: { table: () => FigureTable; title: string }) {
+function Numbers({
+  table,
+  title,
+}: {
+  table: () => FigureTable;
+  title: string;
+}) {
   const [open, setOpen] = useState(false);
   return (
-    <details class="numbers" onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details
+      class="numbers"
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
       <summary>
         Numbers<span class="sr-only"> of {title}</span>
       </summary>
@@ -48,7 +68,7 @@ function Numbers({ table, title }: { table: () => FigureTable; title: string }) 
 
 function FigureNumbers({ table }: { table: FigureTable }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={table.caption}>
+    <Scroll label={table.caption}>
       <table>
         <caption class="sr-only">{table.caption}</caption>
         <thead>
@@ -72,6 +92,6 @@ function FigureNumbers({ table }: { table: FigureTable }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }

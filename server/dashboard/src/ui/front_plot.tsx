@@ -37,7 +37,9 @@ export function FrontPlot(props: FrontPlotProps) {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const observer = new ResizeObserver(() => setWidth(Math.max(240, element.clientWidth)));
+    const observer = new ResizeObserver(() =>
+      setWidth(Math.max(240, element.clientWidth)),
+    );
     observer.observe(element);
     setWidth(Math.max(240, element.clientWidth));
     return () => observer.disconnect();
@@ -53,14 +55,24 @@ export function FrontPlot(props: FrontPlotProps) {
         best.length === 0
           ? 'No model has been validated yet.'
           : `${best.length} models that no other one beats: ` +
-            best.map((p) => `${short(p.size)} parameters at loss ${lossText(p.loss)}`).join('; ') +
+            best
+              .map(
+                (p) =>
+                  `${short(p.size)} parameters at loss ${lossText(p.loss)}`,
+              )
+              .join('; ') +
             '.'
       }
       legend={
         props.groups.length > 1 ? (
           props.groups.map((group) => (
             <span class="key" key={group.name}>
-              <svg width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true">
+              <svg
+                width="12"
+                height="12"
+                viewBox="-6 -6 12 12"
+                aria-hidden="true"
+              >
                 <Mark x={0} y={0} shape={group.shape} color={group.color} />
               </svg>
               {group.name}
@@ -103,30 +115,68 @@ export function FrontPlot(props: FrontPlotProps) {
   );
 }
 
-function Drawing(props: FrontPlotProps & { width: number; fronts: FrontPoint[][] }) {
+function Drawing(
+  props: FrontPlotProps & { width: number; fronts: FrontPoint[][] },
+) {
   const points = props.groups.flatMap((group) => group.points);
-  const all: Point[] = [...points, ...(props.targets ?? []), ...recent(props.history ?? [])];
-  if (all.length === 0) return <p class="note">Nothing has been validated yet.</p>;
-  const x = scale(all.map((p) => p.size), PAD.left, props.width - PAD.right);
-  const y = scale(all.map((p) => p.loss), HEIGHT - PAD.bottom, PAD.top);
+  const all: Point[] = [
+    ...points,
+    ...(props.targets ?? []),
+    ...recent(props.history ?? []),
+  ];
+  if (all.length === 0)
+    return <p class="note">Nothing has been validated yet.</p>;
+  const x = scale(
+    all.map((p) => p.size),
+    PAD.left,
+    props.width - PAD.right,
+  );
+  const y = scale(
+    all.map((p) => p.loss),
+    HEIGHT - PAD.bottom,
+    PAD.top,
+  );
   const right = props.width - PAD.right;
   const bottom = HEIGHT - PAD.bottom;
   return (
     <svg width={props.width} height={HEIGHT} aria-hidden="true">
       {y.ticks.map((tick) => (
         <g key={tick}>
-          <line class="grid" x1={PAD.left} x2={right} y1={y.to(tick)} y2={y.to(tick)} />
-          <text class="tick" x={PAD.left - 8} y={y.to(tick)} text-anchor="end" dominant-baseline="middle">
+          <line
+            class="grid"
+            x1={PAD.left}
+            x2={right}
+            y1={y.to(tick)}
+            y2={y.to(tick)}
+          />
+          <text
+            class="tick"
+            x={PAD.left - 8}
+            y={y.to(tick)}
+            text-anchor="end"
+            dominant-baseline="middle"
+          >
             {lossText(tick)}
           </text>
         </g>
       ))}
       {x.ticks.map((tick) => (
-        <text class="tick" key={tick} x={x.to(tick)} y={bottom + 16} text-anchor="middle">
+        <text
+          class="tick"
+          key={tick}
+          x={x.to(tick)}
+          y={bottom + 16}
+          text-anchor="middle"
+        >
           {short(tick)}
         </text>
       ))}
-      <text class="tick" x={(PAD.left + right) / 2} y={HEIGHT - 6} text-anchor="middle">
+      <text
+        class="tick"
+        x={(PAD.left + right) / 2}
+        y={HEIGHT - 6}
+        text-anchor="middle"
+      >
         parameters
       </text>
       {(props.targets ?? []).map((target, index) => (
@@ -156,9 +206,17 @@ function Drawing(props: FrontPlotProps & { width: number; fronts: FrontPoint[][]
             d={stairs(props.fronts[index] ?? [], x.to, y.to, right)}
           />
           {group.points.map((p, i) => (
-            <g key={i} class={props.fronts[index]?.includes(p) ? 'best' : 'beaten'}>
+            <g
+              key={i}
+              class={props.fronts[index]?.includes(p) ? 'best' : 'beaten'}
+            >
               <title>{`${p.label}: ${short(p.size)} parameters, loss ${lossText(p.loss)}`}</title>
-              <Mark x={x.to(p.size)} y={y.to(p.loss)} shape={group.shape} color={group.color} />
+              <Mark
+                x={x.to(p.size)}
+                y={y.to(p.loss)}
+                shape={group.shape}
+                color={group.color}
+              />
             </g>
           ))}
         </g>
@@ -185,9 +243,24 @@ function stairs(
   return `${path}H${right}`;
 }
 
-const SHAPES = ['M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0', 'M-4 -4h8v8h-8z', 'M0 -5l5 8.5h-10z', 'M0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z'];
+const SHAPES = [
+  'M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0',
+  'M-4 -4h8v8h-8z',
+  'M0 -5l5 8.5h-10z',
+  'M0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z',
+];
 
-function Mark({ x, y, shape, color }: { x: number; y: number; shape: number; color: string }) {
+function Mark({
+  x,
+  y,
+  shape,
+  color,
+}: {
+  x: number;
+  y: number;
+  shape: number;
+  color: string;
+}) {
   return (
     <path
       transform={`translate(${x} ${y})`}
@@ -204,9 +277,15 @@ function scale(values: number[], start: number, end: number) {
   low = Math.max(0, low - room);
   high += room;
   const ticks: number[] = [];
-  const rough = (high - low) / Math.max(2, Math.abs(end - start) / 90);
+  const rough =
+    (high - low) / Math.max(2, Math.abs(end - start) / (end < start ? 50 : 90));
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? rough;
-  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) ticks.push(tick);
-  return { ticks, to: (v: number) => start + ((v - low) / (high - low)) * (end - start) };
+  const step =
+    [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? rough;
+  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step)
+    ticks.push(tick);
+  return {
+    ticks,
+    to: (v: number) => start + ((v - low) / (high - low)) * (end - start),
+  };
 }

@@ -28,7 +28,14 @@ interface Layout {
 
 /** One row per bond of every layer; classes of layers stand apart. */
 function layout(map: HeatMap, width: number): Layout {
-  const row = map.rows.length > 160 ? 3 : map.rows.length > 90 ? 4 : map.rows.length > 50 ? 5 : 7;
+  const row =
+    map.rows.length > 160
+      ? 3
+      : map.rows.length > 90
+        ? 4
+        : map.rows.length > 50
+          ? 5
+          : 7;
   const tops: number[] = [];
   let y = 4;
   map.rows.forEach((entry, index) => {
@@ -42,7 +49,12 @@ function layout(map: HeatMap, width: number): Layout {
 }
 
 /** Ranks of all bonds over steps, relative to where they began. */
-export function RankHeatMap({ snapshots, version, zoom, lastStep }: HeatMapProps) {
+export function RankHeatMap({
+  snapshots,
+  version,
+  zoom,
+  lastStep,
+}: HeatMapProps) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
@@ -51,7 +63,10 @@ export function RankHeatMap({ snapshots, version, zoom, lastStep }: HeatMapProps
   const map = useMemo(() => heatMap(snapshots), [version]);
   const first = map.steps[0] ?? 0;
   const from = zoom ? zoom[0] : first;
-  const to = Math.max(from + 1, zoom ? zoom[1] : Math.max(lastStep, map.steps[map.steps.length - 1] ?? 1));
+  const to = Math.max(
+    from + 1,
+    zoom ? zoom[1] : Math.max(lastStep, map.steps[map.steps.length - 1] ?? 1),
+  );
   const plan = useMemo(() => layout(map, width), [map, width]);
 
   useEffect(() => {
@@ -70,9 +85,12 @@ export function RankHeatMap({ snapshots, version, zoom, lastStep }: HeatMapProps
   const onMove = (event: MouseEvent) => {
     const rect = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const y = event.clientY - rect.top;
-    const row = plan.tops.findIndex((top) => y >= top && y < top + plan.row + 1);
+    const row = plan.tops.findIndex(
+      (top) => y >= top && y < top + plan.row + 1,
+    );
     const entry = map.rows[row];
-    const share = (event.clientX - rect.left - plan.label) / (plan.width - plan.label);
+    const share =
+      (event.clientX - rect.left - plan.label) / (plan.width - plan.label);
     if (!entry || share < 0 || share > 1) return setTold('');
     const column = columnAt(map, from + share * (to - from));
     const rank = map.ranks[row * map.steps.length + column];
@@ -113,7 +131,11 @@ export function RankHeatMap({ snapshots, version, zoom, lastStep }: HeatMapProps
       })}
     >
       <div class="heat" ref={box} aria-hidden="true">
-        <canvas ref={canvas} onMouseMove={onMove} onMouseLeave={() => setTold('')} />
+        <canvas
+          ref={canvas}
+          onMouseMove={onMove}
+          onMouseLeave={() => setTold('')}
+        />
       </div>
     </Figure>
   );
@@ -127,7 +149,11 @@ function columnAt(map: HeatMap, step: number): number {
 
 function rgb(name: string): [number, number, number] {
   const parts = cssColor(name).match(/[0-9a-f]{2}/gi) ?? ['0', '0', '0'];
-  return [0, 1, 2].map((i) => parseInt(parts[i] ?? '0', 16)) as [number, number, number];
+  return [0, 1, 2].map((i) => parseInt(parts[i] ?? '0', 16)) as [
+    number,
+    number,
+    number,
+  ];
 }
 
 function paint(
@@ -154,12 +180,16 @@ function paint(
   const source = new Int32Array(columns);
   for (let x = 0; x < columns; ++x) {
     const step = from + ((x + 0.5) / columns) * (to - from);
-    source[x] = step < (map.steps[0] ?? 0) || step > Math.max(lastKnown, to) ? -1 : columnAt(map, step);
+    source[x] =
+      step < (map.steps[0] ?? 0) || step > Math.max(lastKnown, to)
+        ? -1
+        : columnAt(map, step);
   }
   map.rows.forEach((row, y) => {
     for (let x = 0; x < columns; ++x) {
       const column = source[x] as number;
-      const rank = column < 0 ? NaN : (map.ranks[y * map.steps.length + column] as number);
+      const rank =
+        column < 0 ? NaN : (map.ranks[y * map.steps.length + column] as number);
       if (Number.isNaN(rank)) continue;
       const share = row.initial > 0 ? Math.min(1, rank / row.initial) : 0;
       const half = share < 0.5 ? 0 : 1;
@@ -168,7 +198,8 @@ function paint(
       const high = stops[half + 1] as [number, number, number];
       const at = (y * columns + x) * 4;
       for (let c = 0; c < 3; ++c) {
-        image.data[at + c] = (low[c] as number) + t * ((high[c] as number) - (low[c] as number));
+        image.data[at + c] =
+          (low[c] as number) + t * ((high[c] as number) - (low[c] as number));
       }
       image.data[at + 3] = 255;
     }
@@ -179,13 +210,27 @@ function paint(
   strip.getContext('2d')?.putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
   plan.tops.forEach((top, y) => {
-    context.drawImage(strip, 0, y, columns, 1, plan.label, top, plan.width - plan.label, plan.row);
+    context.drawImage(
+      strip,
+      0,
+      y,
+      columns,
+      1,
+      plan.label,
+      top,
+      plan.width - plan.label,
+      plan.row,
+    );
   });
   labels(context, map, plan);
   steps(context, plan, from, to);
 }
 
-function labels(context: CanvasRenderingContext2D, map: HeatMap, plan: Layout): void {
+function labels(
+  context: CanvasRenderingContext2D,
+  map: HeatMap,
+  plan: Layout,
+): void {
   context.fillStyle = cssColor('--muted');
   context.font = '11px system-ui, sans-serif';
   context.textBaseline = 'middle';
@@ -202,24 +247,44 @@ function labels(context: CanvasRenderingContext2D, map: HeatMap, plan: Layout): 
     const middle = narrow ? top + 6 : top + (row.bonds * plan.row) / 2;
     if (middle < lowest + 12) return;
     lowest = middle;
-    const text = narrow ? words(row.layerClass) : row.layer.replace(/^encoder\./, '');
-    context.fillText(fit(context, text, plan.label - 10), plan.label - 8, middle);
+    const text = narrow
+      ? words(row.layerClass)
+      : row.layer.replace(/^encoder\./, '');
+    context.fillText(
+      fit(context, text, plan.label - 10),
+      plan.label - 8,
+      middle,
+    );
   });
 }
 
-function fit(context: CanvasRenderingContext2D, text: string, room: number): string {
+function fit(
+  context: CanvasRenderingContext2D,
+  text: string,
+  room: number,
+): string {
   let cut = text;
-  while (cut.length > 4 && context.measureText(cut).width > room) cut = `…${cut.slice(2)}`;
+  while (cut.length > 4 && context.measureText(cut).width > room)
+    cut = `…${cut.slice(2)}`;
   return cut;
 }
 
-function steps(context: CanvasRenderingContext2D, plan: Layout, from: number, to: number): void {
+function steps(
+  context: CanvasRenderingContext2D,
+  plan: Layout,
+  from: number,
+  to: number,
+): void {
   context.textBaseline = 'top';
   const room = plan.width - plan.label;
   const ticks = Math.max(2, Math.floor(room / 140));
   for (let i = 0; i <= ticks; ++i) {
     const x = plan.label + (i / ticks) * room;
     context.textAlign = i === 0 ? 'left' : i === ticks ? 'right' : 'center';
-    context.fillText(count(from + (i / ticks) * (to - from)), x, plan.height - 16);
+    context.fillText(
+      count(from + (i / ticks) * (to - from)),
+      x,
+      plan.height - 16,
+    );
   }
 }

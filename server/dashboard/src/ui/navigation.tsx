@@ -20,7 +20,10 @@ export function navigate(to: string, replace = false): void {
   if (before.page !== now.page || before.id !== now.id) window.scrollTo(0, 0);
 }
 
-interface LinkProps extends Omit<JSX.HTMLAttributes<HTMLAnchorElement>, 'icon'> {
+interface LinkProps extends Omit<
+  JSX.HTMLAttributes<HTMLAnchorElement>,
+  'icon'
+> {
   to: string;
   class?: string;
   children?: ComponentChildren;
@@ -33,7 +36,8 @@ export function Link({ to, children, ...rest }: LinkProps) {
       {...rest}
       onClick={(event) => {
         if (event.defaultPrevented || event.button !== 0) return;
-        if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+        if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+          return;
         event.preventDefault();
         navigate(to);
       }}

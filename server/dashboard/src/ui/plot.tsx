@@ -33,9 +33,12 @@ interface PlotProps {
   onZoom: (zoom: Zoom) => void;
   /** The axis begins at 0. */
   fromZero?: boolean;
+  /** Values are bytes: ticks at powers of two. */
+  binary?: boolean;
 }
 
 const HEIGHT = 220;
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 function summary(props: PlotProps): string {
   const parts = props.series.map(({ metric, label }) => {
@@ -47,7 +50,8 @@ function summary(props: PlotProps): string {
       last.value,
     )} at step ${count(last.step)}`;
   });
-  for (const line of props.lines ?? []) parts.push(`${line.label} ${props.format(line.value)}`);
+  for (const line of props.lines ?? [])
+    parts.push(`${line.label} ${props.format(line.value)}`);
   return parts.join('; ') + '.';
 }
 
@@ -64,7 +68,11 @@ export function Plot(props: PlotProps) {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const made = new uPlot(options(latest, readout, element.clientWidth || 300), [[]], element);
+    const made = new uPlot(
+      options(latest, readout, element.clientWidth || 300),
+      [[]],
+      element,
+    );
     plot.current = made;
     draw(made, latest.current);
     const observer = new ResizeObserver(() => {
@@ -93,7 +101,10 @@ export function Plot(props: PlotProps) {
         <>
           {props.series.map((series) => (
             <span class="key" key={series.metric}>
-              <i style={{ background: `var(${series.color})` }} aria-hidden="true" />
+              <i
+                style={{ background: `var(${series.color})` }}
+                aria-hidden="true"
+              />
               {series.label}
             </span>
           ))}
@@ -109,7 +120,9 @@ export function Plot(props: PlotProps) {
 
 function table(props: PlotProps) {
   const [from, to] = props.zoom ?? props.store.range();
-  const views = props.series.map((s) => props.store.get(s.metric).view(from, to, 12));
+  const views = props.series.map((s) =>
+    props.store.get(s.metric).view(from, to, 12),
+  );
   const [steps, ...columns] = align(views);
   return {
     caption: `${props.title} over steps`,
@@ -118,7 +131,9 @@ function table(props: PlotProps) {
       count(step),
       ...columns.map((column) => {
         const value = column[row];
-        return value === null || value === undefined ? NONE : props.format(value);
+        return value === null || value === undefined
+          ? NONE
+          : props.format(value);
       }),
     ]),
   };
@@ -127,7 +142,9 @@ function table(props: PlotProps) {
 function draw(plot: uPlot, props: PlotProps): void {
   const [from, to] = props.zoom ?? props.store.range();
   const buckets = Math.max(50, Math.round(plot.width / 1.5));
-  const views = props.series.map((s) => props.store.get(s.metric).view(from, to, buckets));
+  const views = props.series.map((s) =>
+    props.store.get(s.metric).view(from, to, buckets),
+  );
   plot.batch(() => {
     plot.setData(align(views) as uPlot.AlignedData, false);
     plot.setScale('x', { min: from, max: Math.max(to, from + 1) });
@@ -144,7 +161,12 @@ function options(
   const muted = cssColor('--muted');
   const line = cssColor('--line');
   const font = '12px system-ui, sans-serif';
-  const axis = { stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, size: 4 } };
+  const axis = {
+    stroke: muted,
+    font,
+    grid: { stroke: line, width: 1 },
+    ticks: { stroke: line, size: 4 },
+  };
   return {
     width,
     height: HEIGHT,
@@ -155,8 +177,21 @@ function options(
       y: { range: (_, low, high) => yRange(latest.current, low, high) },
     },
     axes: [
-      { ...axis, values: (_, splits) => splits.map((v) => (Number.isInteger(v) ? count(v) : '')), size: 30 },
-      { ...axis, values: (_, splits) => splits.map((v) => latest.current.format(v)), size: 68 },
+      {
+        ...axis,
+        values: (_, splits) =>
+          splits.map((v) => (Number.isInteger(v) ? count(v) : '')),
+        size: 30,
+      },
+      {
+        ...axis,
+        values: (_, splits) =>
+          splits.map((v) =>
+            latest.current.format(v).replace(/\.0+(?= |$)/, ''),
+          ),
+        size: 64,
+        ...(latest.current.binary ? { incrs: POWERS_OF_TWO } : {}),
+      },
     ],
     series: [
       {},
@@ -166,7 +201,11 @@ function options(
         width: series.points ? 2 : 1.5,
         spanGaps: true,
         ...(series.dashed ? { dash: [6, 4] } : {}),
-        points: { show: series.points === true, size: 5, fill: cssColor(series.color) },
+        points: {
+          show: series.points === true,
+          size: 5,
+          fill: cssColor(series.color),
+        },
       })),
     ],
     cursor: {
@@ -196,7 +235,11 @@ function options(
   };
 }
 
-function yRange(props: PlotProps, low: number | null, high: number | null): [number, number] {
+function yRange(
+  props: PlotProps,
+  low: number | null,
+  high: number | null,
+): [number, number] {
   let bottom = low ?? 0;
   let top = high ?? 1;
   for (const line of props.lines ?? []) {
@@ -217,7 +260,7 @@ function drawLines(plot: uPlot, props: PlotProps, color: string): void {
   context.lineWidth = devicePixelRatio;
   context.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
   context.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-  context.textAlign = 'right';
+  context.textAlign = 'left';
   context.textBaseline = 'bottom';
   for (const line of props.lines ?? []) {
     const y = Math.round(plot.valToPos(line.value, 'y', true));
@@ -226,12 +269,20 @@ function drawLines(plot: uPlot, props: PlotProps, color: string): void {
     context.lineTo(left + width, y);
     context.stroke();
     const text = `${line.label} ${props.format(line.value)}`;
-    context.fillText(text, left + width - 4 * devicePixelRatio, y - 2 * devicePixelRatio);
+    context.fillText(
+      text,
+      left + 6 * devicePixelRatio,
+      y - 2 * devicePixelRatio,
+    );
   }
   context.restore();
 }
 
-function tell(plot: uPlot, props: PlotProps, readout: HTMLSpanElement | null): void {
+function tell(
+  plot: uPlot,
+  props: PlotProps,
+  readout: HTMLSpanElement | null,
+): void {
   if (!readout) return;
   const index = plot.cursor.idx;
   if (index === null || index === undefined) {
@@ -246,5 +297,6 @@ function tell(plot: uPlot, props: PlotProps, readout: HTMLSpanElement | null): v
     const value = column[at];
     return value === null || value === undefined ? NONE : props.format(value);
   });
-  readout.textContent = step === undefined ? '' : `step ${count(step)}: ${values.join(' · ')}`;
+  readout.textContent =
+    step === undefined ? '' : `step ${count(step)}: ${values.join(' · ')}`;
 }

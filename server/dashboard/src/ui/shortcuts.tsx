@@ -13,7 +13,8 @@ const GO: Record<string, [string, string]> = {
 function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&
-    (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
+    (target.isContentEditable ||
+      ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
   );
 }
 
@@ -39,7 +40,9 @@ export function Shortcuts() {
         if (search) search.focus();
         else {
           navigate('/jobs');
-          requestAnimationFrame(() => document.getElementById('search')?.focus());
+          requestAnimationFrame(() =>
+            document.getElementById('search')?.focus(),
+          );
         }
       } else if (event.key === 'g') {
         prefix = event.timeStamp;

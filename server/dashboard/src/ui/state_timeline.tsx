@@ -11,16 +11,23 @@ interface Part {
 }
 
 /** What the job's record tells of its states; the Events view has all of them. */
-export function parts(job: Job, timeline: readonly TimelineEntry[], now: number): Part[] {
+export function parts(
+  job: Job,
+  timeline: readonly TimelineEntry[],
+  now: number,
+): Part[] {
   const begin = millis(job.createTime);
   if (begin === null) return [];
   const end = isFinal(job.state) ? (millis(job.endTime) ?? now) : now;
-  const marks: { state: string; time: number }[] = [{ state: 'QUEUED', time: begin }];
+  const marks: { state: string; time: number }[] = [
+    { state: 'QUEUED', time: begin },
+  ];
   const start = millis(job.startTime);
   if (start !== null) marks.push({ state: 'RUNNING', time: start });
   for (const entry of timeline) {
     const time = millis(entry.time);
-    if (entry.kind === 'state' && entry.state && time !== null) marks.push({ state: entry.state, time });
+    if (entry.kind === 'state' && entry.state && time !== null)
+      marks.push({ state: entry.state, time });
   }
   marks.sort((a, b) => a.time - b.time);
   const result: Part[] = [];
@@ -33,7 +40,13 @@ export function parts(job: Job, timeline: readonly TimelineEntry[], now: number)
   return result;
 }
 
-export function StateTimeline({ job, timeline }: { job: Job; timeline: readonly TimelineEntry[] }) {
+export function StateTimeline({
+  job,
+  timeline,
+}: {
+  job: Job;
+  timeline: readonly TimelineEntry[];
+}) {
   const now = useNow();
   const all = parts(job, timeline, now);
   const first = all[0];
@@ -75,7 +88,10 @@ export function StateTimeline({ job, timeline }: { job: Job; timeline: readonly 
         ))}
         {isFinal(job.state) && (
           <li>
-            <i class={`dot ${tone(job.state, job.outcome)}`} aria-hidden="true" />
+            <i
+              class={`dot ${tone(job.state, job.outcome)}`}
+              aria-hidden="true"
+            />
             {stateWord(job.state, job.outcome)} {clock(job.endTime)}
           </li>
         )}
@@ -83,12 +99,15 @@ export function StateTimeline({ job, timeline }: { job: Job; timeline: readonly 
       {incidents.length > 0 && (
         <details class="incidents">
           <summary>
-            {incidents.length} {incidents.length === 1 ? 'incident' : 'incidents'} of earlier attempts
+            {incidents.length}{' '}
+            {incidents.length === 1 ? 'incident' : 'incidents'} of earlier
+            attempts
           </summary>
           <ol>
             {incidents.map((incident, index) => (
               <li key={index}>
-                <time>{clock(incident.time)}</time> attempt {int(incident.epoch)}: {failureText(incident)}
+                <time>{clock(incident.time)}</time> attempt{' '}
+                {int(incident.epoch)}: {failureText(incident)}
                 {incident.logTail && <pre tabIndex={0}>{incident.logTail}</pre>}
               </li>
             ))}

@@ -23,7 +23,8 @@ export function Tabs({
     const at = tabs.findIndex((tab) => tab.id === current);
     let to = -1;
     if (event.key === 'ArrowRight') to = (at + 1) % tabs.length;
-    else if (event.key === 'ArrowLeft') to = (at + tabs.length - 1) % tabs.length;
+    else if (event.key === 'ArrowLeft')
+      to = (at + tabs.length - 1) % tabs.length;
     else if (event.key === 'Home') to = 0;
     else if (event.key === 'End') to = tabs.length - 1;
     const tab = tabs[to];
@@ -50,7 +51,12 @@ export function Tabs({
           </button>
         ))}
       </div>
-      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${current}`} tabIndex={-1}>
+      <div
+        id="tab-panel"
+        role="tabpanel"
+        aria-labelledby={`tab-${current}`}
+        tabIndex={-1}
+      >
         {children}
       </div>
     </>

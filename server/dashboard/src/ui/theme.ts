@@ -21,7 +21,8 @@ const media = matchMedia('(prefers-color-scheme: dark)');
 export const dark = new Store(false);
 
 function apply(): void {
-  const isDark = theme.value === 'dark' || (theme.value === 'auto' && media.matches);
+  const isDark =
+    theme.value === 'dark' || (theme.value === 'auto' && media.matches);
   document.documentElement.dataset['theme'] = isDark ? 'dark' : 'light';
   dark.set(isDark);
 }
@@ -40,5 +41,7 @@ theme.follow((value) => {
 
 /** The value of a custom property, for canvases. */
 export function cssColor(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return getComputedStyle(document.documentElement)
+    .getPropertyValue(name)
+    .trim();
 }

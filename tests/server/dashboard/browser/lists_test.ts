@@ -1,0 +1,159 @@
+// Many jobs, hostile names, small screens, both colour schemes; no worker, so
+// that nothing moves.
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkAccess, checkFits, launch, visit } from './pages';
+import { Service, submit } from './service';
+
+let browser: Browser;
+let service: Service;
+let hostile: string;
+
+const HOSTILE = '<img src=x onerror=alert(1)>"\'&{{7*7}}\u202e';
+
+beforeAll(async () => {
+  [browser, service] = await Promise.all([
+    launch(),
+    Service.start({ workers: false }),
+  ]);
+  for (let i = 0; i < 60; ++i) {
+    await submit(service, {
+      name: `job number ${i}`,
+      labels: { parity: i % 2 ? 'odd' : 'even' },
+    });
+  }
+  hostile = await submit(service, {
+    name: HOSTILE,
+    labels: { x: '<script>alert(2)</script>' },
+  });
+  await service.call(`/v1/${hostile}:cancel`, {
+    reason: '<svg onload=alert(3)>',
+  });
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+describe('the list of jobs', () => {
+  it('is filtered and searched by the server, and linked to', async () => {
+    const { page, close } = await visit(browser, service.url);
+    const rows = page.locator('table.jobs tbody tr');
+    await page.getByText('61 jobs').waitFor();
+    expect(await rows.count()).toBe(50);
+    await page.getByRole('button', { name: 'Older' }).click();
+    await page.getByText('job number 0', { exact: true }).waitFor();
+    expect(await rows.count()).toBe(11);
+    await page.getByRole('button', { name: 'Newer' }).click();
+    await page.getByText('job number 59', { exact: true }).waitFor();
+
+    await page.keyboard.press('/');
+    await page.keyboard.type('NUMBER 17');
+    await page.getByText('1 job', { exact: true }).waitFor();
+    expect(page.url()).toContain('q=NUMBER');
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Clear' }).click();
+
+    await page.getByRole('checkbox', { name: 'cancelled' }).check();
+    await page.getByText('1 job', { exact: true }).waitFor();
+    await page.reload();
+    await page.getByText('1 job', { exact: true }).waitFor();
+    await page.getByRole('checkbox', { name: 'failed' }).check();
+    await page.getByRole('checkbox', { name: 'cancelled' }).uncheck();
+    await page.getByRole('heading', { name: 'No job matches' }).waitFor();
+    await close();
+  });
+
+  it('shows what others wrote as text', async () => {
+    const { page, close } = await visit(browser, service.url);
+    await page.getByText('<img src=x onerror=alert(1)>').waitFor();
+    await page.getByText('x=<script>alert(2)</script>').waitFor();
+    await page.getByRole('link', { name: '<img' }).click();
+    await page.getByText('<svg onload=alert(3)>').first().waitFor();
+    expect(await page.locator('img, main script').count()).toBe(0);
+    await page.getByRole('tab', { name: 'Job file' }).click();
+    await page.getByText('<script>alert(2)</script>').last().waitFor();
+    await page.goto(`${service.url}/jobs?q=${encodeURIComponent(HOSTILE)}`);
+    await page.getByText('1 job', { exact: true }).waitFor();
+    await close();
+  });
+
+  it('says that there is no such job, and no such page', async () => {
+    const visited = await visit(browser, service.url);
+    visited.allowFailures = true;
+    await visited.page.goto(`${service.url}/jobs/nosuchjob`);
+    await visited.page.getByRole('alert').waitFor();
+    await visited.page.goto(`${service.url}/nowhere`);
+    await visited.page
+      .getByRole('heading', { name: 'There is no such page' })
+      .waitFor();
+    await visited.close();
+  });
+
+  it('comes with a policy that lets nothing in', async () => {
+    const response = await fetch(service.url);
+    const policy = response.headers.get('content-security-policy') ?? '';
+    expect(policy).toMatch(/default-src '(self|none)'/);
+    expect(policy).not.toMatch(/script-src[^;]*unsafe/);
+  });
+});
+
+describe('every page', () => {
+  const paths = () => [
+    '/jobs',
+    `/${hostile}`,
+    `/${hostile}/events`,
+    `/${hostile}/file`,
+    `/${hostile}/explain`,
+    '/sweeps',
+    '/cluster',
+    '/data',
+    '/submit',
+  ];
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`can be used by everybody, ${colorScheme}`, async () => {
+      const { page, close } = await visit(browser, service.url, {
+        colorScheme,
+      });
+      for (const path of paths()) {
+        await page.goto(service.url + path);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        await page.locator('.loading').waitFor({ state: 'detached' });
+        await checkAccess(page, `${path}, ${colorScheme}`);
+      }
+      await close();
+    });
+  }
+
+  it('fits a phone of 320 pixels', async () => {
+    const { page, close } = await visit(browser, service.url, {
+      viewport: { width: 320, height: 640 },
+      hasTouch: true,
+      isMobile: true,
+    });
+    for (const path of paths()) {
+      await page.goto(service.url + path);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await page.locator('.loading').waitFor({ state: 'detached' });
+      await checkFits(page, path);
+    }
+    await checkAccess(page, 'submit on a phone');
+    await close();
+  });
+
+  it('keeps the chosen colours', async () => {
+    const { page, close } = await visit(browser, service.url, {
+      colorScheme: 'light',
+    });
+    const shown = () => page.locator('html').getAttribute('data-theme');
+    expect(await shown()).toBe('light');
+    await page.getByRole('button', { name: /Colours: auto/ }).click();
+    await page.getByRole('button', { name: /Colours: light/ }).click();
+    expect(await shown()).toBe('dark');
+    await page.reload();
+    expect(await shown()).toBe('dark');
+    await close();
+  });
+});
