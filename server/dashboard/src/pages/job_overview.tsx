@@ -357,7 +357,7 @@ function RankClasses({ follower }: { follower: JobFollower }) {
   const info = follower.runInfo;
   return (
     <section class="card figure" aria-labelledby="rank-classes">
-      <h3 id="rank-classes">Mean ranks by kind of layer</h3>
+      <h2 id="rank-classes">Mean ranks by kind of layer</h2>
       <table class="plain">
         <caption class="sr-only">Mean ranks at the beginning and now</caption>
         <thead>

@@ -35,7 +35,7 @@ export function Figure({
       aria-labelledby={`${id}-title`}
     >
       <figcaption>
-        <h3 id={`${id}-title`}>{title}</h3>
+        <h2 id={`${id}-title`}>{title}</h2>
         {legend && <span class="legend">{legend}</span>}
       </figcaption>
       {children}

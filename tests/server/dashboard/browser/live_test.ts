@@ -184,7 +184,7 @@ describe('the dashboard', () => {
     visited.allowFailures = true;
     await service.killServer();
     await page.getByText('Offline: the coordinator does not answer').waitFor();
-    await page.getByText('reconnecting…').waitFor();
+    await page.getByText('reconnecting…', { exact: true }).waitFor();
     // What was known is still there.
     expect(await page.locator('.plot canvas').count()).toBeGreaterThan(0);
     await checkAccess(page, 'offline');
