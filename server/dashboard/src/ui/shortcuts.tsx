@@ -22,7 +22,7 @@ function isTyping(target: EventTarget | null): boolean {
 export function Shortcuts() {
   const [open, setOpen] = useState(false);
   useEffect(() => {
-    let prefix = 0;
+    let prefix = -Infinity;
     const onKey = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const { target } = event;
@@ -32,7 +32,7 @@ export function Shortcuts() {
       }
       if (isTyping(target) || document.querySelector('dialog[open]')) return;
       const gone = event.timeStamp - prefix < 1500;
-      prefix = 0;
+      prefix = -Infinity;
       if (event.key === '?') {
         setOpen(true);
       } else if (event.key === '/') {

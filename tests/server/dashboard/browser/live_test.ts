@@ -180,7 +180,7 @@ describe('the dashboard', () => {
     const name = await submit(service, { name: 'survivor', steps: 1e6 });
     const visited = await visit(browser, `${service.url}/${name}`);
     const { page } = visited;
-    await page.locator('.job-progress').waitFor();
+    await page.locator('.plot canvas').first().waitFor();
     visited.allowFailures = true;
     await service.killServer();
     await page.getByText('Offline: the coordinator does not answer').waitFor();
