@@ -5,14 +5,15 @@ import { returns } from '../api/connection';
 import { LiveStream } from '../api/live_stream';
 import { LIVE_START, type LiveState } from '../api/live_state';
 import type { Job, JobSeries, WatchJobResponse } from '../api/types';
-import { JobFollower } from '../model/job_follower';
+import { JobFollower, METRICS } from '../model/job_follower';
 import { isFinal, stateWord } from '../model/job_state';
-import { pathOf } from '../model/format';
+import { pathOf, snake } from '../model/format';
 import { announce } from '../ui/announce';
 
 /** Of each series at first; dragging over a plot asks for all there is. */
 const POINTS = 1500;
 const ALL_POINTS = 10000;
+const WANTED = METRICS.map((metric) => `&metrics=${snake(metric)}`).join('');
 
 export interface OpenJob {
   follower: JobFollower;
@@ -73,7 +74,7 @@ export function useJob(name: string): OpenJob {
     };
     const readSeries = async (points: number) => {
       const series = await request<JobSeries>(
-        `${path}:series?maxPoints=${points}`,
+        `${path}:series?maxPoints=${points}${WANTED}`,
         {
           signal: abort.signal,
         },

@@ -89,8 +89,8 @@ describe('with tokens', () => {
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe(
       'Cancel…',
     );
+    // The reason has the focus; then "Keep it running", then the other.
     await page.keyboard.press('Enter');
-    await page.keyboard.press('Tab');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');

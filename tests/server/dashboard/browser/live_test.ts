@@ -118,9 +118,7 @@ describe('the dashboard', () => {
     await checkAccess(page, 'events');
     await page.getByRole('tab', { name: 'Logs' }).click();
     const log = page.getByRole('log');
-    await until('a log', async () =>
-      ((await log.textContent()) ?? '').includes('\n'),
-    );
+    await log.getByText('training job=').waitFor();
     await page.getByRole('tab', { name: 'Job file' }).click();
     await page.getByText('family: MASKED_LM').waitFor();
     await page.getByRole('tab', { name: 'Models' }).click();
