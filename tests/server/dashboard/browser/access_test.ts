@@ -91,6 +91,7 @@ describe('with tokens', () => {
     );
     // The reason has the focus; then "Keep it running", then the other.
     await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
     await page.keyboard.press('Tab');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
