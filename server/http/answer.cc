@@ -43,6 +43,9 @@ void SendTagged(HttpExchange& exchange, const std::string& content_type,
   const HttpRequest& request = exchange.request();
   HttpResponse response;
   const bool compressed = gzip != nullptr && TakesGzip(request);
+  // Also without a body: browsers take the headers of a 304, the policy among
+  // them, for those of the page that they have.
+  response.headers.emplace_back("Content-Type", content_type);
   response.headers.emplace_back("Cache-Control", cache_control);
   response.headers.emplace_back("Vary",
                                 "Accept-Encoding, Authorization, Cookie");
@@ -53,7 +56,6 @@ void SendTagged(HttpExchange& exchange, const std::string& content_type,
       return SendAnswer(exchange, std::move(response));
     }
   }
-  response.headers.emplace_back("Content-Type", content_type);
   if (compressed) response.headers.emplace_back("Content-Encoding", "gzip");
   response.body = compressed ? gzip : bytes;
   SendAnswer(exchange, std::move(response));

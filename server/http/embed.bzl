@@ -26,7 +26,10 @@ inline std::string_view %s() {
 }
 }  // namespace comera::server
 END
+# What .incbin reads is no header that Bazel would find: with its digest in the
+# source, the source changes when the file does.
 cat > $(location %s_bytes.S) <<END
+  /* $$(sha256sum < $(location %s)) */
   .section .rodata
   .global comera_embedded_%s
   .global comera_embedded_%s_end
@@ -36,7 +39,7 @@ comera_embedded_%s_end:
   .byte 0
   .section .note.GNU-stack,"",%%progbits
 END
-""" % (name, symbol, symbol, symbol, symbol, symbol, symbol, name, symbol, symbol, symbol, src, symbol),
+""" % (name, symbol, symbol, symbol, symbol, symbol, symbol, name, src, symbol, symbol, symbol, src, symbol),
     )
     native.cc_library(
         name = name,
