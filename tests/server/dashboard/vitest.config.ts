@@ -15,7 +15,7 @@ export default defineConfig({
     // Each file has servers and a browser of its own: two at once are enough.
     maxWorkers: 2,
     minWorkers: 1,
-    testTimeout: kind === 'unit' ? 5000 : kind === 'browser' ? 60000 : 600000,
+    testTimeout: kind === 'unit' ? 5000 : kind === 'browser' ? 120000 : 600000,
     hookTimeout: 60000,
     cache: false,
   },

@@ -20,6 +20,8 @@ export interface LiveStreamOptions {
   /** Whether a stream that the server closes now has told everything. */
   isOver: () => boolean;
   onState: (state: LiveState) => void;
+  /** What is not there yet may come: asked for again. */
+  mayCome?: boolean;
 }
 
 /**
@@ -122,7 +124,9 @@ export class LiveStream {
     }
     const error = errorOf(status, body);
     if (status === 401) denied();
-    if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+    const again =
+      [408, 429].includes(status) || (status === 404 && this.options.mayCome);
+    if (status >= 400 && status < 500 && !again) {
       this.input({ kind: 'refused', reason: error.message });
     } else {
       this.input({

@@ -113,6 +113,7 @@ function LogView(props: LogViewProps) {
         return `/v1/${pathOf(name)}:log?${query}`;
       },
       isOver: () => isFinalNow.current,
+      mayCome: true,
       onState: setLive,
       onMessage: (message) => {
         const part = JSON.parse(message.data) as LogPart;
@@ -146,8 +147,8 @@ function LogView(props: LogViewProps) {
     ? text.current.all().filter((line) => line.toLowerCase().includes(needle))
     : text.current.all();
   const state =
-    live.phase === 'refused'
-      ? 'This rank has no log (yet).'
+    live.phase === 'refused' || (live.phase === 'waiting' && lines.length === 0)
+      ? 'This rank has no log yet.'
       : lines.length === 0
         ? needle
           ? 'No line has these words.'

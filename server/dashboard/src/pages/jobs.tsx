@@ -32,6 +32,7 @@ import {
 } from '../ui/basics';
 import { useNow } from '../ui/clock';
 import { Link, navigate, route } from '../ui/navigation';
+import { searchNext } from '../ui/shortcuts';
 
 const PAGE = 50;
 
@@ -180,6 +181,11 @@ function SearchField({
 }) {
   const [typed, setTyped] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>();
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (searchNext.value) field.current?.focus();
+    searchNext.set(false);
+  }, []);
   useEffect(() => setTyped(value), [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   return (
@@ -187,6 +193,7 @@ function SearchField({
       <span class="sr-only">Search jobs by name or label</span>
       <input
         id="search"
+        ref={field}
         type="search"
         placeholder="Name or label  ( / )"
         autocomplete="off"

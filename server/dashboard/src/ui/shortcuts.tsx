@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
+import { Store } from '../model/store';
 import { Dialog } from './basics';
 import { navigate } from './navigation';
 
@@ -9,6 +10,9 @@ const GO: Record<string, [string, string]> = {
   d: ['/data', 'Data and models'],
   n: ['/submit', 'Submit a job'],
 };
+
+/** The search field takes the focus as soon as it is there. */
+export const searchNext = new Store(false);
 
 function isTyping(target: EventTarget | null): boolean {
   return (
@@ -39,10 +43,8 @@ export function Shortcuts() {
         const search = document.getElementById('search');
         if (search) search.focus();
         else {
+          searchNext.set(true);
           navigate('/jobs');
-          requestAnimationFrame(() =>
-            document.getElementById('search')?.focus(),
-          );
         }
       } else if (event.key === 'g') {
         prefix = event.timeStamp;

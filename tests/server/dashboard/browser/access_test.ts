@@ -106,6 +106,7 @@ describe('with tokens', () => {
     await page.keyboard.press('c');
     await page.getByRole('heading', { name: 'No workers' }).waitFor();
     await page.keyboard.press('/');
+    await page.locator('#search:focus').waitFor();
     await page.keyboard.type('second');
     await page.getByText('1 job', { exact: true }).waitFor();
 

@@ -47,7 +47,7 @@ export async function visit(
     ...options,
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(30000);
   const visited: Visit = {
     page,
     context,

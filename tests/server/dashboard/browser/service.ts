@@ -9,7 +9,7 @@ const [server = '', worker = '', trainer = ''] = (
   process.env['COMERA_PROGRAMS'] ?? ''
 ).split(' ');
 
-const DEADLINE_MS = 30000;
+const DEADLINE_MS = 45000;
 
 /** Looks again until `ready`; `what` is said when that takes too long. */
 export async function until<T>(
