@@ -37,6 +37,8 @@ export function App() {
       first.current = false;
       return;
     }
+    // Unless something in the new page has taken it.
+    if (main.current?.contains(document.activeElement)) return;
     main.current?.focus({ preventScroll: true });
   }, [page, id]);
 
