@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +94,11 @@ bool BecomeUser(const RankUser& user) {
     good = write(confinement.cgroup_procs, "0", 1) == 1;
   }
   if (good && confinement.user != nullptr) good = BecomeUser(*confinement.user);
+  if (good && confinement.memory_bytes > 0) {
+    const auto bytes = static_cast<rlim_t>(confinement.memory_bytes);
+    const struct rlimit limit = {bytes, bytes};
+    good = setrlimit(RLIMIT_DATA, &limit) == 0;
+  }
   // No program that it starts gets more rights than it has.
   good = good && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   // After the change of user, which clears it.
@@ -131,8 +137,10 @@ absl::StatusOr<ChildProcess> StartChild(
   const std::vector<char*> argv = Pointers(argument_strings);
   const std::vector<char*> envp = Pointers(environment_strings);
 
-  Descriptor in(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (in.get() < 0) return Errno(errno, "open /dev/null");
+  Descriptor in(confinement.standard_input >= 0
+                    ? fcntl(confinement.standard_input, F_DUPFD_CLOEXEC, 0)
+                    : open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (in.get() < 0) return Errno(errno, "standard input");
   Descriptor out_read, out_write, err_read, err_write, fail_read, fail_write;
   RETURN_IF_ERROR(MakePipe(out_read, out_write));
   RETURN_IF_ERROR(MakePipe(err_read, err_write));

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,13 @@ struct ChildConfinement {
   const RankUser* user = nullptr;
   // Descriptor of a control group's cgroup.procs; -1: none.
   int cgroup_procs = -1;
+  // Becomes its standard input; -1: nothing is on it.
+  int standard_input = -1;
+  // Of its data segments, bytes; 0: no limit.
+  int64_t memory_bytes = 0;
 };
 
-// Starts `arguments[0]` in a process group of its own with nothing on standard
-// input, and no way to gain rights by the programs that it starts. Its
+// Starts `arguments[0]` in a process group of its own, with no way to gain rights by the programs that it starts. Its
 // environment is RankEnvironment() of this process's and `environment`
 // (KEY=VALUE). The kernel kills the child when the thread that calls
 // this ends: call it from one that lives as long as the process.

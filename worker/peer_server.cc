@@ -178,6 +178,9 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(peers->service_.get());
+  for (grpc::Service* service : options.services) {
+    builder.RegisterService(service);
+  }
   peers->server_ = builder.BuildAndStart();
   if (peers->server_ == nullptr || port == 0) {
     return absl::UnavailableError(

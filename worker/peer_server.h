@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
@@ -26,6 +27,8 @@ class PeerServer {
     int port = 0;
     // Null: none, what is told travels in the clear.
     std::shared_ptr<grpc::ServerCredentials> credentials;
+    // Served beside it; must outlive the server.
+    std::vector<grpc::Service*> services;
   };
 
   // Unavailable: the address cannot be bound. All pointers must outlive this.

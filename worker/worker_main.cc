@@ -36,6 +36,8 @@
 #include "worker/metrics/metrics_port.h"
 #include "worker/metrics/worker_metrics.h"
 #include "worker/peer_tls.h"
+#include "worker/predict/predict_service.h"
+#include "worker/predict/served_models.h"
 #include "worker/slot_inventory.h"
 #include "worker/stray_processes.h"
 #include "worker/worker_session.h"
@@ -62,6 +64,8 @@ struct Flags {
   std::string checkpoint_store;
   int replica_memory_mib = 512;
   std::string metrics_listen;
+  int predict_models = 2;
+  int predict_memory_mib = 8192;
   bool print_config = false;
 };
 
@@ -154,6 +158,8 @@ void PrintConfig(const Flags& flags, const WorkerSession::Options& options) {
             << "\norphan_after=" << flags.orphan_after
             << "\ncheckpoint_store=" << options.checkpoint_store
             << "\nreplica_memory=" << (options.replica_memory >> 20)
+            << "\npredict_models=" << flags.predict_models
+            << "\npredict_memory=" << flags.predict_memory_mib
             << "\nca=" << flags.security.ca_file
             << "\ncert=" << flags.security.certificate_file
             << "\nkey=" << flags.security.key_file
@@ -168,6 +174,33 @@ bool IsLoopback(const std::string& address) {
   return absl::StartsWith(address, "127.") ||
          absl::StartsWith(address, "localhost:") ||
          absl::StartsWith(address, "[::1]");
+}
+
+// Null: none are served.
+absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
+    const Flags& flags, const ChannelSecurity& security,
+    const grpc::ChannelArguments& arguments,
+    const WorkerSession::Options& session) {
+  if (flags.predict_models == 0 || session.replica_memory == 0) {
+    return std::unique_ptr<ServedModels>();
+  }
+  // What is asked here is asked of the coordinator in the caller's name.
+  ChannelSecurity nobody = security;
+  nobody.token.clear();
+  nobody.token_file.clear();
+  ASSIGN_OR_RETURN(const auto channel,
+                   OpenChannel(flags.server, nobody, arguments));
+  ServedModels::Options options;
+  options.trainer = session.trainer;
+  options.folder = session.data_dir + "/served_models";
+  options.environment = session.environment;
+  options.environment.push_back(absl::StrCat(
+      kRankMark, "=", session.data_dir, "#", session.incarnation, "#predict#"));
+  options.user = session.rank_user;
+  options.most_models = flags.predict_models;
+  options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;
+  options.threads = std::max(1, session.cores / 2);
+  return ServedModels::Create(options, channel);
 }
 
 std::string CheckDuration(const std::string& text) {
@@ -302,6 +335,11 @@ int Main(const Flags& flags) {
     metrics_port = *std::move(port);
     LOG(INFO) << "metrics served address=" << metrics_port->address();
   }
+  // Outlive the session, which serves them.
+  const auto models = ServeModels(flags, security, arguments, options);
+  if (!models.ok()) return Fail(models.status());
+  PredictServiceImpl predict(models->get());
+  if (*models != nullptr) options.peers.services.push_back(&predict);
   auto session = WorkerSession::Create(options, *channel, *std::move(gpus));
   if (!session.ok()) return Fail(session.status());
   LOG(INFO) << "worker started name=" << options.worker
@@ -406,6 +444,15 @@ int main(int argc, char** argv) {
   app.add_option("--metrics_listen", flags.metrics_listen,
                  "Serve metrics for Prometheus at this address:port, in the "
                  "clear and to everybody who reaches it (default: nowhere)");
+  app.add_option("--predict_models", flags.predict_models,
+                 "Models that may answer `comera predict --remote` here at "
+                 "once; 0: none")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  app.add_option("--predict_memory", flags.predict_memory_mib,
+                 "MiB of memory that each of them may take")
+      ->check(CLI::Range(64, 1 << 24))
+      ->capture_default_str();
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration that would be used, and exit");
   app.set_version_flag("--version",

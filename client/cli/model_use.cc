@@ -1,5 +1,7 @@
 #include "client/cli/model_use.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <utility>
 
@@ -13,7 +15,9 @@
 #include "client/embedded_cluster.h"
 #include "client/model_client.h"
 #include "client/predict/local_predictor.h"
+#include "client/predict/remote_predictor.h"
 #include "common/files.h"
+#include "common/loopback.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
 
@@ -21,6 +25,14 @@ namespace comera::client {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr absl::Duration kLoadTimeout = absl::Minutes(3);
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
 
 bool IsModelFolder(const std::string& path) {
   std::error_code error;
@@ -207,6 +219,50 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> StartPredictor(
                         absl::StrCat("--cache-dir=", session.env.state_folder,
                                      "/worker/cache")}));
   return predictor;
+}
+
+absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
+    const std::string& model, const std::string& worker,
+    const Session& session) {
+  ASSIGN_OR_RETURN(const std::string name, FindModelName(model, session));
+  const auto client = session.Connect();
+  ASSIGN_OR_RETURN(const std::vector<v1::WorkerSummary> workers,
+                   client->ListWorkers());
+  absl::Status last = absl::NotFoundError(
+      worker.empty() ? "no connected worker serves models"
+                     : absl::StrCat("no worker ", worker,
+                                    " that is connected and serves models"));
+  for (const v1::WorkerSummary& one : workers) {
+    if (!one.connected() || one.peer_address().empty()) continue;
+    if (!worker.empty() && LastSegment(one.name()) != LastSegment(worker)) {
+      continue;
+    }
+    const std::string host =
+        one.peer_address().substr(0, one.peer_address().rfind(':'));
+    if (IsLoopback(host) && one.host() != HostName()) {
+      last = absl::UnavailableError(
+          absl::StrCat(one.name(),
+                       " serves callers on its machine only: it "
+                       "was started without --address"));
+      continue;
+    }
+    absl::StatusOr<std::unique_ptr<RemotePredictor>> predictor =
+        RemotePredictor::Connect(one.peer_address(), session.Security(), name,
+                                 kLoadTimeout);
+    if (predictor.ok()) {
+      if (session.verbose) session.Note(absl::StrCat("asking ", one.name()));
+      return *std::move(predictor);
+    }
+    last = absl::Status(
+        predictor.status().code(),
+        absl::StrCat(one.name(), ": ", predictor.status().message()));
+    // Another worker would say the same.
+    if (absl::IsNotFound(last) || absl::IsPermissionDenied(last) ||
+        absl::IsUnauthenticated(last) || absl::IsInvalidArgument(last)) {
+      break;
+    }
+  }
+  return last;
 }
 
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(

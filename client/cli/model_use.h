@@ -58,6 +58,12 @@ absl::StatusOr<std::string> FindTrainer(const std::string& argument,
 absl::StatusOr<std::unique_ptr<RowPredictor>> StartPredictor(
     const ModelUse& use, const std::string& folder, const Session& session);
 
+// A connected worker, or the one of that name, with the model loaded. NotFound:
+// no worker can be asked; else as RemotePredictor::Connect.
+absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
+    const std::string& model, const std::string& worker,
+    const Session& session);
+
 // InvalidArgument: unknown format, or errors of RowReader::Create; those of
 // LineSource::Open. `source` is the reader's, for its Stop.
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(

@@ -22,6 +22,7 @@ constexpr char kExamples[] =
   comera predict ./model --input rows.tsv --columns premise,hypothesis -o json
   echo '{"text": "int <mask>;"}' | comera predict ./model --top-k 3
   comera predict jobs/4f2x7k3m5q6a/models/target-2 --input rows.jsonl --logits -o json
+  comera predict 4f2x7k3m5q6a --remote --input rows.jsonl  # a worker answers
   comera predict ./model --input lines.txt --pseudo-loss)";
 
 struct Arguments {
@@ -29,6 +30,8 @@ struct Arguments {
   RowInput input;
   std::string out;
   int64_t top_k = 0;
+  std::string worker;
+  bool remote = false;
   bool logits = false;
   bool pseudo_loss = false;
 };
@@ -109,13 +112,20 @@ absl::Status Answer(const Arguments& arguments, const Session& session,
   return status;
 }
 
+absl::StatusOr<std::unique_ptr<RowPredictor>> OpenPredictor(
+    const Arguments& arguments, const Session& session) {
+  if (arguments.remote || !arguments.worker.empty()) {
+    return AskWorker(arguments.use.model, arguments.worker, session);
+  }
+  ASSIGN_OR_RETURN(const std::string folder, FindModel(arguments.use, session));
+  return StartPredictor(arguments.use, folder, session);
+}
+
 int Predict(const Arguments& arguments, const Session& session) {
   if (arguments.top_k < 0 || arguments.top_k > 100) {
     return session.Fail("--top-k: 0 to 100", kExitUsage);
   }
-  const absl::StatusOr<std::string> folder = FindModel(arguments.use, session);
-  if (!folder.ok()) return FailModelUse(folder.status(), session);
-  auto predictor = StartPredictor(arguments.use, *folder, session);
+  const auto predictor = OpenPredictor(arguments, session);
   if (!predictor.ok()) return FailModelUse(predictor.status(), session);
   LineSource* source = nullptr;
   const auto rows = OpenRows(arguments.input,
@@ -156,6 +166,16 @@ Verb PredictVerb(Session* session) {
   const auto rows = RowArguments(&arguments->input);
   verb.arguments.insert(verb.arguments.end(), rows.begin(), rows.end());
   const Argument more[] = {
+      {"--remote",
+       "A worker answers, not this machine",
+       &arguments->remote,
+       false,
+       {}},
+      {"--worker",
+       "The worker to ask (any; implies --remote)",
+       &arguments->worker,
+       false,
+       {}},
       {"--out", "Write the answers to this file", &arguments->out, false, {}},
       {"--top-k",
        "Masked LM: choices of each masked token (5)",

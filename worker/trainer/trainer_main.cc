@@ -20,6 +20,8 @@
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/describe.h"
 #include "worker/trainer/event_writer.h"
+#include "worker/trainer/export/hf_export.h"
+#include "worker/trainer/export/onnx_export.h"
 #include "worker/trainer/failure.h"
 #include "worker/trainer/heartbeat.h"
 #include "worker/trainer/make_backend.h"
@@ -165,6 +167,22 @@ int EvaluateModel(const std::string& directory, const std::string& task_file,
   return 1;
 }
 
+// Writes the model in `directory` as `format` into `to`.
+int ExportModelAs(const std::string& format, const std::string& directory,
+                  const std::string& to) {
+  absl::Status status;
+  try {
+    status = format == "hf"     ? ExportToHuggingFace(directory, to)
+             : format == "onnx" ? ExportToOnnx(directory, to)
+                                : ExportDense(directory, to);
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
 }  // namespace
 }  // namespace comera::trainer
 
@@ -172,7 +190,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Trains one rank of a job and tells its progress as JSON lines "
       "(comera.v1.TrainerEvent) on standard output."};
-  std::string task_file, cache_dir, model;
+  std::string task_file, cache_dir, model, export_format, export_to;
   bool describe = false, calibrate = false;
   bool serve = false, evaluate = false;
   comera::trainer::EvaluateOptions predict;
@@ -194,7 +212,14 @@ int main(int argc, char** argv) {
                "Answer lines of comera.v1.PredictRequest (protobuf JSON) on "
                "standard input with the model of --model, a line each");
   app.add_option("--model", model,
-                 "Folder of an exported model, for --serve and --evaluate");
+                 "Folder of a model, for --serve, --evaluate and --export");
+  app.add_option(
+         "--export", export_format,
+         "Write the model of --model into --to: hf, as the transformers "
+         "library keeps a BERT or RoBERTa; safetensors, as a model of "
+         "ours without factors")
+      ->check(CLI::IsMember({"hf", "onnx", "safetensors"}));
+  app.add_option("--to", export_to, "Folder, for --export");
   app.add_flag("--evaluate", evaluate,
                "Tell how good the model of --model is on the validation set of "
                "the task's job, as JSON; train nothing");
@@ -234,10 +259,18 @@ int main(int argc, char** argv) {
   if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
   predict.predict.backend = machine;
   predict.predict.cache_dir = cache_dir;
-  if ((serve || evaluate) && model.empty()) {
-    std::cerr << "comera-trainer: --serve and --evaluate need --model"
+  const bool exports = !export_format.empty();
+  if ((serve || evaluate || exports) && model.empty()) {
+    std::cerr << "comera-trainer: --serve, --evaluate and --export need --model"
               << std::endl;
     return 106;
+  }
+  if (exports && export_to.empty()) {
+    std::cerr << "comera-trainer: --export needs --to" << std::endl;
+    return 106;
+  }
+  if (exports) {
+    return comera::trainer::ExportModelAs(export_format, model, export_to);
   }
   if (serve) return comera::trainer::ServeModel(model, predict.predict);
   if (task_file.empty()) {

@@ -1,0 +1,80 @@
+#include "client/predict/remote_predictor.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/time/clock.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+
+namespace comera::client {
+namespace {
+
+constexpr absl::Duration kPredictTimeout = absl::Minutes(5);
+constexpr int kMaxMessageBytes = 256 << 20;
+constexpr int kTries = 4;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RemotePredictor>> RemotePredictor::Connect(
+    const std::string& address, const ChannelSecurity& security,
+    const std::string& model, absl::Duration timeout) {
+  ChannelSecurity own = security;
+  if (own.certificate_file.empty()) own.ca_file.clear();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  ASSIGN_OR_RETURN(const auto channel, OpenChannel(address, own, arguments));
+  auto predictor = absl::WrapUnique(
+      new RemotePredictor(v1::PredictService::NewStub(channel)));
+  v1::LoadModelRequest request;
+  request.set_name(model);
+  RETURN_IF_ERROR(predictor->Run(timeout, [&](grpc::ClientContext* context) {
+    return predictor->stub_->LoadModel(context, request, &predictor->model_);
+  }));
+  return predictor;
+}
+
+template <typename Call>
+absl::Status RemotePredictor::Run(absl::Duration timeout, const Call& call) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return absl::CancelledError("stopped");
+    running_ = &context;
+  }
+  const grpc::Status status = call(&context);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  running_ = nullptr;
+  return FromGrpcStatus(status);
+}
+
+absl::StatusOr<v1::PredictResponse> RemotePredictor::Predict(
+    const v1::PredictRequest& request) {
+  v1::PredictRequest named = request;
+  named.set_name(model_.name());
+  absl::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) absl::SleepFor(absl::Milliseconds(200 << i));
+    v1::PredictResponse response;
+    status = Run(kPredictTimeout, [&](grpc::ClientContext* context) {
+      return stub_->Predict(context, named, &response);
+    });
+    if (status.ok()) {
+      if (response.predictions_size() == request.rows_size()) return response;
+      return absl::InternalError("the worker answers other rows");
+    }
+    if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
+      break;
+    }
+  }
+  return status;
+}
+
+void RemotePredictor::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stopped_ = true;
+  if (running_ != nullptr) running_->TryCancel();
+}
+
+}  // namespace comera::client

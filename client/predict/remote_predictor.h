@@ -1,0 +1,51 @@
+#ifndef COMERA_CLIENT_PREDICT_REMOTE_PREDICTOR_H_
+#define COMERA_CLIENT_PREDICT_REMOTE_PREDICTOR_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/predict/row_predictor.h"
+#include "comera/v1/predict_service.grpc.pb.h"
+#include "common/rpc_channel.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::client {
+
+// A worker that answers with a model of the coordinator's store.
+class RemotePredictor : public RowPredictor {
+ public:
+  // Loads the model there. `address`: the worker's peer_address. Workers speak
+  // TLS where they have certificates, and then ask for one; without one of its
+  // own, this side speaks in the clear, and sends no token beyond this machine
+  // unless `security` says so. Statuses of LoadModel and OpenChannel.
+  static absl::StatusOr<std::unique_ptr<RemotePredictor>> Connect(
+      const std::string& address, const ChannelSecurity& security,
+      const std::string& model, absl::Duration timeout);
+
+  const v1::ServedModel& model() const override { return model_; }
+  // Statuses of Predict; tries again for a while where the worker is away.
+  absl::StatusOr<v1::PredictResponse> Predict(
+      const v1::PredictRequest& request) override;
+  void Stop() override;
+
+ private:
+  explicit RemotePredictor(std::unique_ptr<v1::PredictService::Stub> stub)
+      : stub_(std::move(stub)) {}
+  // Runs `call` with a context that Stop ends.
+  template <typename Call>
+  absl::Status Run(absl::Duration timeout, const Call& call);
+
+  const std::unique_ptr<v1::PredictService::Stub> stub_;
+  v1::ServedModel model_;
+  std::mutex mutex_;
+  grpc::ClientContext* running_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_PREDICT_REMOTE_PREDICTOR_H_

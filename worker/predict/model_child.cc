@@ -1,0 +1,139 @@
+#include "worker/predict/model_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr size_t kMaxLine = size_t{64} << 20;
+constexpr size_t kKeptErrors = 2000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ModelChild>> ModelChild::Start(
+    const std::vector<std::string>& command,
+    const std::vector<std::string>& environment,
+    const ChildConfinement& confinement) {
+  auto child = absl::WrapUnique(new ModelChild);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2");
+  child->input_ = ends[1];
+  fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  ChildConfinement own = confinement;
+  own.standard_input = ends[0];
+  absl::StatusOr<ChildProcess> started = StartChild(command, environment, own);
+  close(ends[0]);
+  RETURN_IF_ERROR(started.status());
+  child->child_ = *started;
+  return child;
+}
+
+ModelChild::~ModelChild() {
+  if (input_ >= 0) close(input_);
+  if (child_.pidfd < 0) return;
+  // By descriptor: whoever looks for strays may have reaped it, and its number
+  // may be another's.
+  syscall(SYS_pidfd_send_signal, child_.pidfd, SIGKILL, nullptr, 0);
+  while (waitid(static_cast<idtype_t>(P_PIDFD), child_.pidfd, nullptr,
+                WEXITED) < 0 &&
+         errno == EINTR) {
+  }
+  close(child_.pidfd);
+  close(child_.out);
+  close(child_.err);
+}
+
+void ModelChild::TakeErrors() {
+  char buffer[4096];
+  while (true) {
+    const ssize_t got = read(child_.err, buffer, sizeof(buffer));
+    if (got <= 0) break;
+    errors_.append(buffer, static_cast<size_t>(got));
+  }
+  if (errors_.size() > kKeptErrors) {
+    errors_.erase(0, errors_.size() - kKeptErrors);
+  }
+}
+
+absl::Status ModelChild::End() {
+  TakeErrors();
+  absl::string_view said = absl::StripAsciiWhitespace(errors_);
+  absl::ConsumePrefix(&said, "comera-trainer: ");
+  return absl::FailedPreconditionError(
+      said.empty() ? "the model's program ended" : std::string(said));
+}
+
+absl::Status ModelChild::Await(int fd, short events, absl::Time deadline) {
+  while (true) {
+    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now()) + 1;
+    if (left <= 0) {
+      return absl::DeadlineExceededError("the model does not answer in time");
+    }
+    pollfd waits[] = {{fd, events, 0}, {child_.err, POLLIN, 0}};
+    const int ready =
+        poll(waits, 2, static_cast<int>(std::min<int64_t>(left, 60'000)));
+    if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
+    if (ready <= 0) continue;
+    if (waits[1].revents != 0) TakeErrors();
+    if (waits[0].revents != 0) return absl::OkStatus();
+    if ((waits[1].revents & POLLHUP) != 0) return absl::OkStatus();
+  }
+}
+
+absl::Status ModelChild::Send(const std::string& line, absl::Time deadline) {
+  absl::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t put = write(input_, rest.data(), rest.size());
+    if (put > 0) {
+      rest.remove_prefix(static_cast<size_t>(put));
+    } else if (put < 0 && errno == EAGAIN) {
+      RETURN_IF_ERROR(Await(input_, POLLOUT, deadline));
+    } else if (put < 0 && errno != EINTR) {
+      return End();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ModelChild::Receive(absl::Time deadline) {
+  size_t searched = 0;
+  while (true) {
+    const size_t end = received_.find('\n', searched);
+    if (end != std::string::npos) {
+      std::string line = received_.substr(0, end);
+      received_.erase(0, end + 1);
+      return line;
+    }
+    searched = received_.size();
+    if (searched > kMaxLine) {
+      return absl::ResourceExhaustedError("the model says too much");
+    }
+    char buffer[1 << 16];
+    const ssize_t got = read(child_.out, buffer, sizeof(buffer));
+    if (got > 0) {
+      received_.append(buffer, static_cast<size_t>(got));
+    } else if (got < 0 && errno == EAGAIN) {
+      RETURN_IF_ERROR(Await(child_.out, POLLIN, deadline));
+    } else if (got == 0 || errno != EINTR) {
+      return End();
+    }
+  }
+}
+
+}  // namespace comera::worker

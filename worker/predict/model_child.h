@@ -1,0 +1,50 @@
+#ifndef COMERA_WORKER_PREDICT_MODEL_CHILD_H_
+#define COMERA_WORKER_PREDICT_MODEL_CHILD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/child_process.h"
+
+namespace comera::worker {
+
+// A `comera-trainer --serve` as a child: takes lines, answers lines. It is
+// killed at destruction, and by the kernel when the thread that started it
+// ends.
+//
+// Not thread-safe.
+class ModelChild {
+ public:
+  // `environment`: KEY=VALUE, beside what ranks get. Errors of StartChild.
+  static absl::StatusOr<std::unique_ptr<ModelChild>> Start(
+      const std::vector<std::string>& command,
+      const std::vector<std::string>& environment,
+      const ChildConfinement& confinement);
+  ~ModelChild();
+
+  // FailedPrecondition: it ended; the message is what it said last.
+  // DeadlineExceeded; ResourceExhausted: it says too much. After any of them it
+  // is of no more use.
+  absl::Status Send(const std::string& line, absl::Time deadline);
+  absl::StatusOr<std::string> Receive(absl::Time deadline);
+
+ private:
+  ModelChild() = default;
+  // Takes what it said on standard error.
+  void TakeErrors();
+  // Waits for `fd`, taking errors meanwhile.
+  absl::Status Await(int fd, short events, absl::Time deadline);
+  absl::Status End();
+
+  ChildProcess child_;
+  int input_ = -1;
+  std::string received_, errors_;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_PREDICT_MODEL_CHILD_H_

@@ -1,0 +1,118 @@
+#include "worker/predict/model_files.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "comera/v1/model_service.grpc.pb.h"
+#include "comera/v1/training_service.grpc.pb.h"
+#include "common/files.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr int kMaxFiles = 64;
+
+void Prepare(const std::string& token, absl::Time deadline,
+             grpc::ClientContext* context) {
+  context->set_deadline(absl::ToChronoTime(deadline));
+  if (!token.empty()) {
+    context->AddMetadata("authorization", absl::StrCat("Bearer ", token));
+  }
+}
+
+bool IsPlainName(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name.size() < 256 &&
+         name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+absl::StatusOr<std::string> Download(v1::TrainingService::Stub& stub,
+                                     const std::string& model,
+                                     const v1::ArtifactFile& file,
+                                     const std::string& token,
+                                     absl::Time deadline) {
+  grpc::ClientContext context;
+  Prepare(token, deadline, &context);
+  v1::DownloadArtifactRequest request;
+  request.set_name(model);
+  request.set_path(file.path());
+  auto reader = stub.DownloadArtifact(&context, request);
+  std::string contents;
+  v1::DownloadArtifactResponse part;
+  const auto size = static_cast<size_t>(file.size_bytes());
+  bool fits = true;
+  while (fits && reader->Read(&part)) {
+    fits = part.offset() == static_cast<int64_t>(contents.size()) &&
+           contents.size() + part.data().size() <= size;
+    if (fits) contents.append(part.data());
+  }
+  if (!fits) context.TryCancel();
+  const absl::Status status = FromGrpcStatus(reader->Finish());
+  if (fits) RETURN_IF_ERROR(status);
+  if (!fits || contents.size() != size ||
+      Sha256Hex(contents) != file.sha256()) {
+    return absl::DataLossError(absl::StrCat(
+        model, ": ", file.path(), " is not what the coordinator announced"));
+  }
+  return contents;
+}
+
+bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
+  const absl::StatusOr<std::string> contents = ReadFile(path);
+  return contents.ok() &&
+         static_cast<int64_t>(contents->size()) == file.size_bytes() &&
+         Sha256Hex(*contents) == file.sha256();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Artifact> AskForModel(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& name,
+    const std::string& token, absl::Time deadline) {
+  const auto stub = v1::ModelService::NewStub(channel);
+  grpc::ClientContext context;
+  Prepare(token, deadline, &context);
+  v1::GetModelRequest request;
+  request.set_name(name);
+  v1::Model model;
+  RETURN_IF_ERROR(FromGrpcStatus(stub->GetModel(&context, request, &model)));
+  return model.artifact();
+}
+
+absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
+                        const v1::Artifact& model, const std::string& token,
+                        int64_t max_bytes, const std::string& folder,
+                        absl::Time deadline) {
+  int64_t bytes = 0;
+  if (model.files_size() == 0 || model.files_size() > kMaxFiles) {
+    return absl::DataLossError(
+        absl::StrCat(model.name(), ": ", model.files_size(), " files"));
+  }
+  for (const v1::ArtifactFile& file : model.files()) {
+    if (!IsPlainName(file.path()) || file.size_bytes() < 0) {
+      return absl::DataLossError(
+          absl::StrCat(model.name(), " names a file that is none"));
+    }
+    if (file.size_bytes() > max_bytes - bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          model.name(), ": its files have more than ", max_bytes, " bytes"));
+    }
+    bytes += file.size_bytes();
+  }
+  RETURN_IF_ERROR(MakeDirectories(folder));
+  const auto stub = v1::TrainingService::NewStub(channel);
+  for (const v1::ArtifactFile& file : model.files()) {
+    const std::string path = absl::StrCat(folder, "/", file.path());
+    if (IsThere(path, file)) continue;
+    ASSIGN_OR_RETURN(const std::string contents,
+                     Download(*stub, model.name(), file, token, deadline));
+    RETURN_IF_ERROR(WriteFileAtomically(path, contents));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::worker

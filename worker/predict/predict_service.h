@@ -1,0 +1,38 @@
+#ifndef COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_
+#define COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_
+
+#include "absl/status/statusor.h"
+#include "comera/v1/predict_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "worker/predict/served_models.h"
+
+namespace comera::worker {
+
+// The rpcs of predict_service.proto. A call without a token is served to
+// callers on this machine, and to those whose certificate was checked.
+// Thread-safe.
+class PredictServiceImpl : public v1::PredictService::Service {
+ public:
+  // `models` must outlive it.
+  explicit PredictServiceImpl(ServedModels* models) : models_(models) {}
+
+  grpc::Status LoadModel(grpc::ServerContext* context,
+                         const v1::LoadModelRequest* request,
+                         v1::ServedModel* response) override;
+  grpc::Status Predict(grpc::ServerContext* context,
+                       const v1::PredictRequest* request,
+                       v1::PredictResponse* response) override;
+
+ private:
+  ServedModels* const models_;
+};
+
+// The token of a call, empty if it has none and needs none. Unauthenticated:
+// it needs one, or has no proper one. `peer`: grpc's name of the caller.
+absl::StatusOr<std::string> TokenOfCall(const std::string& authorization,
+                                        const std::string& peer,
+                                        bool has_certificate);
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_

@@ -1,0 +1,319 @@
+#include "worker/predict/served_models.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/resource_names.h"
+#include "worker/predict/model_files.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr absl::Duration kLookInterval = absl::Seconds(5);
+constexpr size_t kMostAllowed = 10000;
+
+// Of a model that died while it answered: another try may find another cause.
+bool Died(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status);
+}
+
+std::string VersionOf(const v1::Artifact& model) {
+  std::string version;
+  for (const v1::ArtifactFile& file : model.files()) {
+    absl::StrAppend(&version, file.path(), "=", file.sha256(), "\n");
+  }
+  return version;
+}
+
+}  // namespace
+
+// A model that is ready, or will be.
+struct ServedModels::Entry {
+  ~Entry() {
+    child.reset();
+    std::error_code error;
+    std::filesystem::remove_all(folder, error);
+  }
+
+  // The folder is this entry's alone: another of the name may come before this
+  // one has gone.
+  std::string name, folder;
+  // Of whoever uses what follows.
+  std::timed_mutex busy;
+  std::string version;
+  std::unique_ptr<ModelChild> child;  // null: it does not run
+  v1::ServedModel served;
+  // Guarded by ServedModels::mutex_.
+  int users = 0;
+  absl::Time last_used;
+};
+
+absl::StatusOr<std::unique_ptr<ServedModels>> ServedModels::Create(
+    const Options& options, std::shared_ptr<grpc::Channel> channel) {
+  std::error_code error;
+  std::filesystem::remove_all(options.folder, error);
+  RETURN_IF_ERROR(MakeDirectories(options.folder));
+  return absl::WrapUnique(new ServedModels(options, std::move(channel)));
+}
+
+ServedModels::ServedModels(const Options& options,
+                           std::shared_ptr<grpc::Channel> channel)
+    : options_(options),
+      channel_(std::move(channel)),
+      keeper_([this] { Keep(); }) {}
+
+ServedModels::~ServedModels() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  keeper_.join();
+}
+
+void ServedModels::RunOnKeeper(const std::function<void()>& start) {
+  std::promise<void> done;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tasks_.push_back([&] {
+      start();
+      done.set_value();
+    });
+    changed_.notify_all();
+  }
+  done.get_future().wait();
+}
+
+void ServedModels::Keep() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ending_) {
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(kLookInterval),
+                      [&] { return ending_ || !tasks_.empty(); });
+    while (!tasks_.empty()) {
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+    lock.unlock();
+    DropIdle();
+    lock.lock();
+  }
+}
+
+void ServedModels::DropIdle() {
+  std::vector<std::shared_ptr<Entry>> idle;
+  const absl::Time now = absl::Now();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto it = entries_.begin(); it != entries_.end();) {
+      const Entry& entry = *it->second;
+      if (entry.users == 0 && now - entry.last_used > options_.idle) {
+        idle.push_back(std::move(it->second));
+        it = entries_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    for (auto it = allowed_.begin(); it != allowed_.end();) {
+      it = it->second.until < now ? allowed_.erase(it) : std::next(it);
+    }
+  }
+  for (const auto& entry : idle) {
+    LOG(INFO) << "model unloaded name=" << entry->name;
+  }
+}
+
+absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
+                                                 const std::string& token,
+                                                 absl::Time deadline) {
+  const std::string key = absl::StrCat(Sha256Hex(token), " ", name);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = allowed_.find(key);
+    if (found != allowed_.end() && found->second.until > absl::Now()) {
+      return found->second.model;
+    }
+  }
+  ASSIGN_OR_RETURN(const v1::Artifact model,
+                   AskForModel(channel_, name, token, deadline));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (allowed_.size() >= kMostAllowed) allowed_.clear();
+  allowed_[key] = {model, absl::Now() + options_.allowed_for};
+  return model;
+}
+
+absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::Take(
+    const std::string& name) {
+  std::shared_ptr<Entry> out;  // destroyed after the lock is given back
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (calls_ >= options_.most_calls) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(calls_, " calls are waiting already"));
+  }
+  std::shared_ptr<Entry>& entry = entries_[name];
+  if (entry == nullptr) {
+    entry = std::make_shared<Entry>();
+    entry->name = name;
+    entry->folder = absl::StrCat(options_.folder, "/", ++made_);
+    if (static_cast<int>(entries_.size()) > options_.most_models) {
+      auto oldest = entries_.end();
+      for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+        if (it->second->users > 0 || it->first == name) continue;
+        if (oldest == entries_.end() ||
+            it->second->last_used < oldest->second->last_used) {
+          oldest = it;
+        }
+      }
+      if (oldest == entries_.end()) {
+        entries_.erase(name);
+        return absl::ResourceExhaustedError(
+            absl::StrCat(options_.most_models,
+                         " other models are in use here: try again, or "
+                         "another worker"));
+      }
+      LOG(INFO) << "model unloaded name=" << oldest->first;
+      out = std::move(oldest->second);
+      entries_.erase(oldest);
+    }
+  }
+  ++entries_[name]->users;
+  ++calls_;
+  return entries_[name];
+}
+
+void ServedModels::Return(const std::shared_ptr<Entry>& entry) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --entry->users;
+  --calls_;
+  entry->last_used = absl::Now();
+}
+
+absl::Status ServedModels::MakeReady(const v1::Artifact& model,
+                                     const std::string& token,
+                                     absl::Time deadline, Entry* entry) {
+  const std::string version = VersionOf(model);
+  if (entry->child != nullptr && entry->version == version) {
+    return absl::OkStatus();
+  }
+  entry->child.reset();
+  RETURN_IF_ERROR(FetchModel(channel_, model, token, options_.max_file_bytes,
+                             entry->folder, deadline));
+  std::vector<std::string> command = {
+      options_.trainer, "--serve", absl::StrCat("--model=", entry->folder),
+      absl::StrCat("--threads=", options_.threads)};
+  if (!options_.cache_dir.empty()) {
+    command.push_back(absl::StrCat("--cache-dir=", options_.cache_dir));
+  }
+  ChildConfinement confinement;
+  if (options_.user) confinement.user = &*options_.user;
+  confinement.memory_bytes = options_.max_memory_bytes;
+  absl::StatusOr<std::unique_ptr<ModelChild>> child;
+  RunOnKeeper([&] {
+    child = ModelChild::Start(command, options_.environment, confinement);
+  });
+  RETURN_IF_ERROR(child.status());
+  const absl::StatusOr<std::string> line = (*child)->Receive(
+      std::min(deadline, absl::Now() + options_.load_timeout));
+  RETURN_IF_ERROR(line.status());
+  google::protobuf::util::JsonParseOptions lenient;
+  lenient.ignore_unknown_fields = true;
+  entry->served.Clear();
+  if (!google::protobuf::util::JsonStringToMessage(*line, &entry->served,
+                                                   lenient)
+           .ok()) {
+    return absl::InternalError("comera-trainer does not tell its model");
+  }
+  entry->served.set_name(entry->name);
+  entry->version = version;
+  entry->child = *std::move(child);
+  LOG(INFO) << "model loaded name=" << entry->name;
+  return absl::OkStatus();
+}
+
+absl::Status ServedModels::WithModel(
+    const std::string& name, const std::string& token, absl::Time deadline,
+    const std::function<absl::Status(Entry*)>& use) {
+  if (!ParseArtifactName(name)) {
+    return absl::InvalidArgumentError(
+        "name: must be jobs/{job}/models/{model}");
+  }
+  ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, token, deadline));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Take(name));
+  absl::Status status;
+  {
+    const std::unique_lock<std::timed_mutex> own(entry->busy,
+                                                 absl::ToChronoTime(deadline));
+    if (!own.owns_lock()) {
+      status = absl::DeadlineExceededError("the model answers others");
+    } else {
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        const bool ran = entry->child != nullptr;
+        status = MakeReady(model, token, deadline, entry.get());
+        if (status.ok()) status = use(entry.get());
+        if (status.ok() || absl::IsInvalidArgument(status)) break;
+        entry->child.reset();
+        LOG(WARNING) << "model failed name=" << name << " " << status;
+        // One that had answered before may do so again.
+        if (!Died(status) || !ran) break;
+      }
+    }
+  }
+  Return(entry);
+  return status;
+}
+
+absl::StatusOr<v1::ServedModel> ServedModels::Load(const std::string& name,
+                                                   const std::string& token,
+                                                   absl::Time deadline) {
+  v1::ServedModel served;
+  RETURN_IF_ERROR(WithModel(name, token, deadline, [&](Entry* entry) {
+    served = entry->served;
+    return absl::OkStatus();
+  }));
+  return served;
+}
+
+absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
+    const v1::PredictRequest& request, const std::string& token,
+    absl::Time deadline) {
+  std::string line;
+  const auto written =
+      google::protobuf::util::MessageToJsonString(request, &line);
+  if (!written.ok()) {
+    return absl::InvalidArgumentError(std::string(written.message()));
+  }
+  line += '\n';
+  v1::PredictResponse response;
+  RETURN_IF_ERROR(WithModel(
+      request.name(), token, deadline, [&](Entry* entry) -> absl::Status {
+        RETURN_IF_ERROR(entry->child->Send(line, deadline));
+        ASSIGN_OR_RETURN(const std::string answer,
+                         entry->child->Receive(deadline));
+        google::protobuf::util::JsonParseOptions lenient;
+        lenient.ignore_unknown_fields = true;
+        if (!google::protobuf::util::JsonStringToMessage(answer, &response,
+                                                         lenient)
+                 .ok()) {
+          return absl::InternalError("comera-trainer gives no answer");
+        }
+        if (!response.error().empty()) {
+          return absl::InvalidArgumentError(response.error());
+        }
+        return absl::OkStatus();
+      }));
+  return response;
+}
+
+}  // namespace comera::worker
