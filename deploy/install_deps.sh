@@ -40,6 +40,8 @@ packages=(
   python3-pip python3-setuptools python3-wheel python3-venv
   # The dashboard's tests.
   chromium
+  # Checks exported ONNX graphs.
+  python3-onnx
   # Tests check the manual pages, and see what a terminal would show.
   groff-base mandoc python3-pyte
   # deploy/gpu_bundle.sh.

@@ -13,6 +13,9 @@ constexpr char kExamples[] =
   comera export 4f2x7k3m5q6a --format tensorboard --to runs --follow
   comera export 4f2x7k3m5q6a --format mlflow --to mlruns
   comera export sweeps/9s1d0p8w6e2r --format mlflow --to mlruns --no-models
+  comera export ./model --format hf --to bert          # transformers' layout
+  comera export 4f2x7k3m5q6a --format onnx --to onnx   # its newest model
+  comera export ./model --format safetensors --to dense
 
 TensorBoard shows them with `tensorboard --logdir runs`, MLflow with
 `mlflow ui --backend-store-uri mlruns`. The same command again adds what is
@@ -28,6 +31,9 @@ struct Format {
 constexpr Format kFormats[] = {
     {"tensorboard", ExportTensorBoard, true},
     {"mlflow", ExportMlflow, false},
+    {"hf", ExportModel, false},
+    {"onnx", ExportModel, false},
+    {"safetensors", ExportModel, false},
 };
 
 int Export(const ExportArguments& arguments, const Session& session) {
@@ -49,12 +55,13 @@ Verb ExportVerb(Session* session) {
   std::vector<std::string> formats;
   for (const Format& format : kFormats) formats.push_back(format.name);
   Verb verb = {"export",
-               "Write a job or a sweep as other programs read it",
+               "Write a job, a sweep or a model as other programs read it",
                {},
                nullptr};
   verb.arguments = {
       {"what",
-       "Id of a job or a sweep",
+       "Id of a job or a sweep; hf, onnx, safetensors: folder of a model, or "
+       "jobs/JOB/models/MODEL (of a job the newest)",
        &arguments->what,
        true,
        {},
@@ -73,6 +80,16 @@ Verb ExportVerb(Session* session) {
       {"--no-models",
        "mlflow: without the models' files",
        &arguments->no_models,
+       false,
+       {}},
+      {"--trainer-binary",
+       "hf, onnx, safetensors: comera-trainer to run (beside comera)",
+       &arguments->use.trainer,
+       false,
+       {}},
+      {"--model-cache",
+       "hf, onnx, safetensors: where downloaded models are kept",
+       &arguments->use.cache,
        false,
        {}},
   };

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "client/cli/model_use.h"
 #include "client/cli/session.h"
 
 namespace comera::client {
@@ -15,11 +16,15 @@ struct ExportArguments {
   std::string to;
   bool follow = false;
   bool no_models = false;
+  // Of a model: the program that writes it, and where downloads are kept.
+  ModelUse use;
 };
 
 // Each returns the exit code. `what` is a job or a sweep.
 int ExportTensorBoard(const ExportArguments& arguments, const Session& session);
 int ExportMlflow(const ExportArguments& arguments, const Session& session);
+// hf, onnx, safetensors: `what` is a model, as FindModel takes it.
+int ExportModel(const ExportArguments& arguments, const Session& session);
 
 }  // namespace comera::client
 

@@ -31,6 +31,14 @@ def _train(folder, name, spec, steps):
     return folder / name / 'model', job, result
 
 
+def _compression(method):
+    if method == 'COMERA':
+        return dict(_COMPRESSION, method=method)
+    if method == 'DENSE':
+        return {'method': method}
+    return {'method': method, method.lower(): {'rank': 4}}
+
+
 def _sentence(source):
     return ' '.join(source.choice(_WORDS) for _ in range(source.randint(2, 9)))
 
@@ -59,7 +67,7 @@ def classifier(folder, steps=12, classes=3, method='COMERA', cased=False,
                  'tokenizer': {'kind': 'WORDPIECE', 'lowercase': not cased,
                                'vocabulary_file': str(folder / 'vocab.txt')},
                  'max_length': 24},
-        'compression': dict(_COMPRESSION, method=method),
+        'compression': _compression(method),
         'training': {'batch_size': 8, 'validation_samples': -1},
     }, steps)
 
