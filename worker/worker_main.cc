@@ -361,6 +361,7 @@ int Main(const Flags& flags) {
     (*session)->Stop();
   });
   const absl::Status status = (*session)->Run();
+  if (*models != nullptr) (*models)->Stop();
   if (!status.ok()) pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
   if (!status.ok()) return Fail(status);

@@ -23,14 +23,16 @@ namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20;
 constexpr size_t kKeptErrors = 2000;
+constexpr int64_t kLookMilliseconds = 200;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelChild>> ModelChild::Start(
     const std::vector<std::string>& command,
     const std::vector<std::string>& environment,
-    const ChildConfinement& confinement) {
+    const ChildConfinement& confinement, const std::atomic<bool>* stopped) {
   auto child = absl::WrapUnique(new ModelChild);
+  child->stopped_ = stopped;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2");
   child->input_ = ends[1];
@@ -81,13 +83,16 @@ absl::Status ModelChild::End() {
 
 absl::Status ModelChild::Await(int fd, short events, absl::Time deadline) {
   while (true) {
+    if (stopped_ != nullptr && *stopped_) {
+      return absl::CancelledError("the worker ends");
+    }
     const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now()) + 1;
     if (left <= 0) {
       return absl::DeadlineExceededError("the model does not answer in time");
     }
     pollfd waits[] = {{fd, events, 0}, {child_.err, POLLIN, 0}};
     const int ready =
-        poll(waits, 2, static_cast<int>(std::min<int64_t>(left, 60'000)));
+        poll(waits, 2, static_cast<int>(std::min(left, kLookMilliseconds)));
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready <= 0) continue;
     if (waits[1].revents != 0) TakeErrors();

@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_PREDICT_MODEL_CHILD_H_
 #define COMERA_WORKER_PREDICT_MODEL_CHILD_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,16 +20,18 @@ namespace comera::worker {
 // Not thread-safe.
 class ModelChild {
  public:
-  // `environment`: KEY=VALUE, beside what ranks get. Errors of StartChild.
+  // `environment`: KEY=VALUE, beside what ranks get. `stopped` ends all waiting
+  // soon after it is set; null: nothing does. Errors of StartChild.
   static absl::StatusOr<std::unique_ptr<ModelChild>> Start(
       const std::vector<std::string>& command,
       const std::vector<std::string>& environment,
-      const ChildConfinement& confinement);
+      const ChildConfinement& confinement,
+      const std::atomic<bool>* stopped = nullptr);
   ~ModelChild();
 
-  // FailedPrecondition: it ended; the message is what it said last.
-  // DeadlineExceeded; ResourceExhausted: it says too much. After any of them it
-  // is of no more use.
+  // FailedPrecondition: it ended; the message is what it said last. Cancelled:
+  // `stopped` was set. DeadlineExceeded; ResourceExhausted: it says too much.
+  // After any of them it is of no more use.
   absl::Status Send(const std::string& line, absl::Time deadline);
   absl::StatusOr<std::string> Receive(absl::Time deadline);
 
@@ -40,6 +43,7 @@ class ModelChild {
   absl::Status Await(int fd, short events, absl::Time deadline);
   absl::Status End();
 
+  const std::atomic<bool>* stopped_ = nullptr;
   ChildProcess child_;
   int input_ = -1;
   std::string received_, errors_;

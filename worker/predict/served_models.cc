@@ -21,6 +21,7 @@ namespace {
 
 constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr size_t kMostAllowed = 10000;
+constexpr absl::Duration kAskTimeout = absl::Seconds(30);
 
 // Of a model that died while it answered: another try may find another cause.
 bool Died(const absl::Status& status) {
@@ -147,7 +148,8 @@ absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
     }
   }
   ASSIGN_OR_RETURN(const v1::Artifact model,
-                   AskForModel(channel_, name, token, deadline));
+                   AskForModel(channel_, name, token,
+                               std::min(deadline, absl::Now() + kAskTimeout)));
   const std::lock_guard<std::mutex> lock(mutex_);
   if (allowed_.size() >= kMostAllowed) allowed_.clear();
   allowed_[key] = {model, absl::Now() + options_.allowed_for};
@@ -221,7 +223,8 @@ absl::Status ServedModels::MakeReady(const v1::Artifact& model,
   confinement.memory_bytes = options_.max_memory_bytes;
   absl::StatusOr<std::unique_ptr<ModelChild>> child;
   RunOnKeeper([&] {
-    child = ModelChild::Start(command, options_.environment, confinement);
+    child = ModelChild::Start(command, options_.environment, confinement,
+                              &stopping_);
   });
   RETURN_IF_ERROR(child.status());
   const absl::StatusOr<std::string> line = (*child)->Receive(
@@ -249,6 +252,7 @@ absl::Status ServedModels::WithModel(
     return absl::InvalidArgumentError(
         "name: must be jobs/{job}/models/{model}");
   }
+  if (stopping_) return absl::UnavailableError("the worker ends: ask another");
   ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, token, deadline));
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Take(name));
   absl::Status status;
@@ -271,6 +275,9 @@ absl::Status ServedModels::WithModel(
     }
   }
   Return(entry);
+  if (absl::IsCancelled(status)) {
+    return absl::UnavailableError("the worker ends: ask another");
+  }
   return status;
 }
 

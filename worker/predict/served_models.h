@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_PREDICT_SERVED_MODELS_H_
 #define COMERA_WORKER_PREDICT_SERVED_MODELS_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -68,6 +69,9 @@ class ServedModels {
   // No call may be running.
   ~ServedModels();
 
+  // Ends running calls, and later ones at once, with Unavailable.
+  void Stop() { stopping_ = true; }
+
   // Errors of predict_service.proto.
   absl::StatusOr<v1::ServedModel> Load(const std::string& name,
                                        const std::string& token,
@@ -104,6 +108,7 @@ class ServedModels {
 
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;
+  std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Entry>> entries_

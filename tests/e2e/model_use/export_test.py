@@ -132,7 +132,7 @@ class RefusalTest(unittest.TestCase):
         to = export(model, 'hf', 'first_hf')
         spec = json.loads(job.read_text())
         spec['compression'] = {'method': 'DENSE'}
-        spec['model']['initial_weights'] = str(to / 'model.safetensors')
+        spec['initial_weights'] = {'safetensors': str(to / 'model.safetensors')}
         spec['objective'] = {'early': {'steps': 1}}
         task = FOLDER / 'second.task.json'
         task.write_text(json.dumps({'spec': spec, 'threads': 1,
