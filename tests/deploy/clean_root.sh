@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Installs the Debian packages into a clean Debian 12, boots that (its own
+# systemd, processes and network), and looks at what the services do there:
+# hardened units, control groups, a job, a killed coordinator, a stopped worker,
+# removal and purge. Needs root, mmdebstrap, systemd-nspawn, debhelper and the
+# Debian mirror that apt uses; five minutes, most of them the mirror's. Not part
+# of tests/run.sh.
+#
+#   tests/deploy/clean_root.sh --programs=FOLDER   (comera-server, ...)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/deploy/small_cluster.sh
+source tests/deploy/small_cluster.sh
+programs=${1#--programs=}
+work=$(mktemp -d /var/tmp/clean_root.XXXXXX)
+nspawn="" init=""
+# The container's init knows SIGRTMIN+4 as the order to power off.
+clean() {
+  [ -z "$init" ] || kill -s SIGRTMIN+4 "$init" 2>/dev/null || true
+  [ -z "$nspawn" ] || wait_for 60 gone "$nspawn" || kill -9 "$nspawn" || true
+  rm -rf "$work"
+}
+trap clean EXIT
+fail() {
+  echo "FAILED: $*" >&2
+  [ -z "$init" ] || inside journalctl --no-pager -n 40 >&2 || true
+  exit 1
+}
+say() { echo "$SECONDS s: $*"; }
+
+deploy/debian/build.sh --out="$work/debs" --programs="$programs" >/dev/null
+say "packages built"
+mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,iproute2 \
+  --setup-hook="mkdir -p \"\$1/debs\"" --setup-hook="sync-in $work/debs /debs" \
+  --customize-hook="chroot \"\$1\" sh -c 'apt-get install -y -q /debs/*.deb'" \
+  bookworm "$work/root" >"$work/log" 2>&1 || {
+  cat "$work/log" >&2
+  fail "cannot install"
+}
+say "a clean Debian with the packages"
+root=$work/root
+for user in comera comera-worker; do
+  grep -q "^$user:" "$root/etc/passwd" || fail "no user $user"
+  [ "$(stat -c %a "$root/var/lib/$user")" = 700 ] || fail "$user's folder"
+done
+
+systemd-nspawn --directory="$root" --boot --private-network --register=no \
+  --keep-unit --console=pipe >"$work/boot.log" 2>&1 &
+nspawn=$!
+container_init() { init=$(cut -d' ' -f1 "/proc/$nspawn/task/$nspawn/children") && [ -n "$init" ]; }
+inside() { nsenter -t "$init" -m -p -n -u -i "$@"; }
+booted() { inside systemctl is-system-running | grep -q 'running\|degraded'; }
+wait_for 20 container_init || fail "no container: $(cat "$work/boot.log")"
+container_init
+wait_for 60 booted || fail "does not boot: $(cat "$work/boot.log")"
+inside ip link set lo up
+say "booted"
+for unit in comera-server comera-worker; do
+  [ "$(inside systemctl is-enabled $unit)" = disabled ] || fail "$unit: enabled"
+  [ "$(inside systemctl is-active $unit)" = inactive ] || fail "$unit: started"
+done
+
+inside systemctl start comera-server comera-worker
+connected() { inside comera workers -o json | grep -q '"connected": *true'; }
+wait_for 30 connected || fail "no worker"
+inside journalctl --no-pager -u comera-worker | grep -q "cgroups for ranks" ||
+  fail "no control groups for ranks"
+submit() {
+  inside sh -c 'cat > /tmp/job.yaml; comera submit /tmp/job.yaml 2>/dev/null'
+}
+state() { inside comera get "$1" -o json | sed -n 's/^ "state": "\(.*\)",/\1/p'; }
+state_is() { [ "$(state "$1")" = "$2" ]; }
+job=$(small_job 500 | submit)
+wait_for 60 state_is "$job" SUCCEEDED || fail "the job: $(state "$job")"
+say "a job trained under the units"
+
+job=$(small_job 2000000 | submit)
+wait_for 60 state_is "$job" RUNNING || fail "the long job: $(state "$job")"
+# shellcheck disable=SC2016
+inside sh -c 'kill -9 "$(systemctl show -p MainPID --value comera-server)"'
+wait_for 30 state_is "$job" RUNNING || fail "after a kill -9: $(state "$job")"
+inside systemctl stop comera-worker
+state_is "$job" QUEUED || wait_for 10 state_is "$job" QUEUED ||
+  fail "after the worker's end: $(state "$job")"
+inside pgrep -x comera-trainer && fail "a rank is left"
+say "killed coordinator, stopped worker: the job is queued again"
+
+inside sh -c 'echo "# mine" >> /etc/comera/server.env
+  dpkg -i --force-confdef /debs/comera-server_*.deb' >"$work/log" 2>&1 ||
+  fail "installs no second time: $(cat "$work/log")"
+grep -q "# mine" "$root/etc/comera/server.env" || fail "the configuration is lost"
+[ "$(inside systemctl is-active comera-server)" = active ] ||
+  fail "an upgrade stops the coordinator"
+inside dpkg --remove comera-server >"$work/log" 2>&1
+[ "$(inside systemctl is-active comera-server)" = inactive ] ||
+  fail "runs after its removal"
+[ -e "$root/etc/comera/server.env" ] || fail "removal takes the configuration"
+inside dpkg --purge comera-server comera-worker comera-client >"$work/log" 2>&1
+[ ! -e "$root/etc/comera" ] || fail "purge leaves $(ls "$root/etc/comera")"
+[ -e "$root/var/lib/comera/jobs.sqlite" ] || fail "purge takes the jobs"
+say "removed and purged; the jobs are still there"
