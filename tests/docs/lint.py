@@ -88,6 +88,10 @@ class Lint:
                     self.check_labels(name, number, line)
                 self.check_commands(name, block.line,
                                     '\n'.join(block.text), whole=True)
+            elif block.language == 'console':
+                self.check_commands(name, block.line, '\n'.join(
+                    re.sub(r'^\$ ', '', line) for line in block.text),
+                                    whole=True)
             lines[block.line - 1:block.end] = [''] * (block.end - block.line +
                                                       1)
         self.check_links(name, lines)
@@ -120,6 +124,10 @@ class Lint:
                     not tested):
                 self.problem(name, item.line, 'no test runs this block: move '
                              'it to a folder with page_tests, or skip it')
+            if (item.language == 'console' and not item.skip and
+                    any(line.startswith('$ ') for line in item.text)):
+                self.problem(name, item.line, 'commands that no test runs: '
+                             'make it sh, or skip it and say why')
             runner = re.search(r'\brun by (\S+)', item.skip)
             if runner and not self.exists(runner.group(1).rstrip('.,;')):
                 self.problem(name, item.line,

@@ -56,6 +56,9 @@ class LintTest(unittest.TestCase):
         for text in (
                 '[a](other.md) [b](other.md#two-1) ![c](../tests/run.sh)\n',
                 '[x](other.md#the-x-of-it-twice) [y](https://example.com/a)\n',
+                '```console\nwhat was printed\n```\n',
+                '<!-- docs-test: skip because it needs root -->\n'
+                '```console\n$ comera ls\n```\n',
                 '`//tests/e2e:kill_test` `//docs:other_page_test` `//...`\n',
                 '`worker/rank_table` `tests/run.sh` `docs/{other.md,BUILD}`\n',
                 '`comera ls --limit 3` `comera --server a:1 ls`\n',
@@ -75,6 +78,10 @@ class LintTest(unittest.TestCase):
                 ('```\nls\n```\n', '1: a block in the language ""'),
                 ('```bash\nls\n```\n', '1: a block in the language "bash"'),
                 ('```sh\nif true\n```\n', 'docs/page.md:1: '),
+                ('```console\n$ ls\n```\n', '1: commands that no test runs'),
+                ('<!-- docs-test: skip because ... -->\n'
+                 '```console\n$ comera ls --none\n```\n',
+                 '2: comera has no --none'),
                 ('```sh\nls\n', '1: the fence is never closed'),
                 ('<!-- docs-test: setup none -->\n', '1: no setup none'),
                 ('<!-- docs-test: skip because slow, run by //a:b. -->\n'

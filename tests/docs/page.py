@@ -105,7 +105,8 @@ def parse_page(text, name):
         for kind, (line_number, argument) in pending.items():
             if kind == 'job' and language != 'yaml':
                 raise PageError(f'{name}:{line_number}: "job" is for yaml')
-            if kind != 'job' and language not in RUNNABLE:
+            if kind != 'job' and language not in RUNNABLE and (
+                    kind != 'skip' or language != 'console'):
                 raise PageError(f'{name}:{line_number}: "{kind}" before a '
                                 'block that is never run')
             setattr(block, kind, argument)
