@@ -78,13 +78,18 @@ absl::Status EmbeddedCluster::PrepareFolders() {
   }
   port_file_ = absl::StrCat(root, "/port");
   std::remove(port_file_.c_str());
+  const std::string http_port_file = port_file_ + ".http";
+  std::remove(http_port_file.c_str());
   server_.name = "coordinator";
   server_.log_path = absl::StrCat(root, "/logs/server.log");
   worker_.name = "worker";
   worker_.log_path = absl::StrCat(root, "/logs/worker.log");
-  server_.arguments = {options_.server_binary, "--listen=127.0.0.1:0",
+  server_.arguments = {options_.server_binary,
+                       "--listen=127.0.0.1:0",
+                       "--http_listen=127.0.0.1:0",
                        absl::StrCat("--data_dir=", root, "/server"),
-                       absl::StrCat("--port_file=", port_file_)};
+                       absl::StrCat("--port_file=", port_file_),
+                       absl::StrCat("--http_port_file=", http_port_file)};
   return absl::OkStatus();
 }
 
@@ -93,6 +98,11 @@ absl::Status EmbeddedCluster::StartChildren() {
   RETURN_IF_ERROR(AwaitPort());
   // Clients and the worker find it again there after a restart.
   server_.arguments[1] = absl::StrCat("--listen=", address_);
+  // Written before the other, and no reason to give up.
+  if (const auto http = ReadFile(port_file_ + ".http"); http.ok()) {
+    http_address_ = *http;
+    server_.arguments[2] = absl::StrCat("--http_listen=", http_address_);
+  }
   RETURN_IF_ERROR(CancelLeftovers());
   worker_.arguments = {
       options_.worker_binary,

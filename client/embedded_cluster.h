@@ -65,6 +65,8 @@ class EmbeddedCluster {
 
   // host:port of the coordinator.
   const std::string& address() const { return address_; }
+  // The same of its HTTP port, with the dashboard; empty: it has none.
+  const std::string& http_address() const { return http_address_; }
 
   // Ends the worker, then the coordinator; waits for both.
   void Stop();
@@ -99,6 +101,7 @@ class EmbeddedCluster {
   const Options options_;
   std::string port_file_;
   std::string address_;
+  std::string http_address_;
   int lock_descriptor_ = -1;
   // Of the supervising thread.
   Child server_;

@@ -165,6 +165,10 @@ int Run(const Arguments& arguments, const Session& session) {
   if (session.verbose) {
     session.Note(absl::StrCat("coordinator: ", (*cluster)->address()));
   }
+  if (!(*cluster)->http_address().empty()) {
+    session.Note(
+        absl::StrCat("dashboard: http://", (*cluster)->http_address(), "/"));
+  }
   auto client = TrainingClient::Connect((*cluster)->address(), ClientOptions());
   stopper.Use(client.get());
   WatchPrinter printer(session);
