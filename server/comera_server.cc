@@ -192,7 +192,9 @@ absl::Status ComeraServer::ServeHttp() {
   backend.channel = server_->InProcessChannel(arguments);
   backend.access = security_->access();
   backend.forwarded = security_->forwarded();
-  backend.changes = &security_->changes();
+  backend.changes = [security = security_.get(), host = host_.get()] {
+    return security->changes() + host->visible_changes();
+  };
   backend.metrics = metrics_source();
   backend.leads = leads();
   ASSIGN_OR_RETURN(http_, HttpGateway::Start(options, std::move(backend)));

@@ -21,6 +21,11 @@ constexpr absl::Duration kMaxSchedulePause = absl::Seconds(1);
 // How often the store's size is looked at.
 constexpr absl::Duration kMeasureStore = absl::Seconds(30);
 
+// Many, and soon followed by the next.
+bool IsSample(const v1::JobEvent& event) {
+  return event.has_metrics() || event.has_rank_snapshot();
+}
+
 absl::Status Stopping() {
   return absl::UnavailableError("the coordinator is stopping");
 }
@@ -168,6 +173,14 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
                    std::move(*record.mutable_job()));
   }
   for (auto& [name, job] : effects.views) directory_.Refresh(std::move(job));
+  // The new state is there: readers who come for it must not get an older
+  // answer.
+  for (const v1::JobEvent& event : effects.events) {
+    if (!IsSample(event)) ++visible_changes_;
+  }
+  if (!effects.views.empty() || !effects.documents.empty()) {
+    ++visible_changes_;
+  }
   for (v1::JobEvent& event : effects.events) {
     if (event.has_state_change()) {
       LOG(INFO) << "job=" << event.job()
@@ -192,6 +205,7 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
   for (const auto& [name, record] : effects.records) NotifyChange(name);
   for (const std::string& name : effects.deleted_jobs) {
     directory_.Remove(name);
+    ++visible_changes_;
     NotifyChange(name);
     changes_.erase(name);
   }

@@ -138,6 +138,9 @@ class CoordinatorHost {
   // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
   void TickNow();
   void Stop();
+  // Rises with whatever a reader may see of the jobs, before he may see it, but
+  // for samples of progress.
+  int64_t visible_changes() const { return visible_changes_; }
   EventLoop& loop() { return *loop_; }
   // The thread that may block on files.
   EventLoop& io() { return *io_; }
@@ -203,6 +206,7 @@ class CoordinatorHost {
   const Options options_;
   Clock* const clock_;
   std::atomic<int64_t> next_call_{1};
+  std::atomic<int64_t> visible_changes_{0};
   DatasetPinner* pinner_ = nullptr;
 
   // Loop only.

@@ -78,6 +78,7 @@ void CoordinatorHost::Show(JobRecord record) {
   const std::string name = record.job().name();
   directory_.Put(record.serial(), record.last_sequence(),
                  std::move(*record.mutable_job()));
+  ++visible_changes_;
   NotifyChange(name);
 }
 

@@ -186,14 +186,19 @@ absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Identify(
 
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::IdentifyHttp(
     const std::string* authorization, const ForwardedCalls::Origin& origin) {
-  if (!tokens_->required()) return Admit(nullptr, origin);
+  ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token,
+                   FindHttpToken(authorization));
+  return Admit(std::move(token), origin);
+}
+
+absl::StatusOr<std::shared_ptr<const v1::Token>> TokenAccess::FindHttpToken(
+    const std::string* authorization) {
+  if (!tokens_->required()) return std::shared_ptr<const v1::Token>();
   if (authorization == nullptr) {
     return absl::UnauthenticatedError(
         "this server asks for a token: `Authorization: Bearer TOKEN`");
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token,
-                   VerifyBearer(*authorization, tokens_));
-  return Admit(std::move(token), origin);
+  return VerifyBearer(*authorization, tokens_);
 }
 
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Admit(

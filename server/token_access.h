@@ -34,6 +34,11 @@ class TokenAccess : public AccessControl {
   absl::StatusOr<std::unique_ptr<Caller>> IdentifyHttp(
       const std::string* authorization, const ForwardedCalls::Origin& origin);
 
+  // The token alone, without charging the user; null: none is needed.
+  // Unauthenticated.
+  absl::StatusOr<std::shared_ptr<const v1::Token>> FindHttpToken(
+      const std::string* authorization);
+
   // Whether callers need a token.
   bool required() const { return tokens_->required(); }
 

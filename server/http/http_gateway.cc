@@ -15,6 +15,7 @@
 #include "server/http/download.h"
 #include "server/http/http_error.h"
 #include "server/http/json_text.h"
+#include "server/http/openapi_json.h"
 #include "server/http/parse_job.h"
 #include "server/http/request_fields.h"
 #include "server/http/request_message.h"
@@ -68,6 +69,7 @@ class HttpGateway::Impl {
         backend_(std::move(backend)),
         router_(std::move(router)),
         dashboard_(std::move(dashboard)),
+        cache_(options_.cache),
         calls_(std::make_unique<ApiCalls>(std::move(backend_.channel),
                                           backend_.forwarded)) {}
 
@@ -113,6 +115,9 @@ class HttpGateway::Impl {
     if (!credentials.ok()) return Refuse(*exchange, credentials.status());
     const ApiCaller caller{credentials->authorization,
                            {request.peer, request.certificate_name}};
+    if (request.path == "/openapi.json" && request.method == "GET") {
+      return SendBody(*exchange, *openapi_);
+    }
     if (request.path == "/metrics") return Metrics(*exchange, caller);
     if (request.path == "/v1/session") {
       return Session(std::move(exchange), caller);
@@ -175,6 +180,11 @@ class HttpGateway::Impl {
       const absl::Status known = Identify(caller, Permission::kView);
       if (!known.ok()) return Refuse(*exchange, known);
     }
+    std::string key;
+    if (match.rule->verb == "GET" && !match.rule->method->server_streaming()) {
+      key = CacheKey(request, caller);
+      if (AnswerFromCache(*exchange, key, caller)) return;
+    }
     const auto query = ParseQuery(request.query);
     if (!query.ok()) return Refuse(*exchange, query.status());
     const auto message = MakeRequestMessage(match, *query, request.body);
@@ -182,7 +192,34 @@ class HttpGateway::Impl {
     if (match.rule->method->server_streaming()) {
       return Stream(std::move(exchange), *match.rule, message->get(), caller);
     }
-    Unary(std::move(exchange), *match.rule, **message, caller);
+    Unary(std::move(exchange), *match.rule, **message, caller, std::move(key));
+  }
+
+  // Whose answer it is and to what; empty: nobody's, it is not to be kept.
+  std::string CacheKey(const HttpRequest& request, const ApiCaller& caller) {
+    const auto token = backend_.access->FindHttpToken(
+        caller.authorization ? &*caller.authorization : nullptr);
+    if (!token.ok()) return "";
+    return absl::StrCat(*token == nullptr ? "" : (*token)->name(), "\n",
+                        caller.origin.certificate_name, "\n",
+                        TakesGzip(request) ? "gzip" : "", "\n", request.path,
+                        "?", request.query);
+  }
+
+  // The caller is charged as if the call had been made.
+  bool AnswerFromCache(HttpExchange& exchange, const std::string& key,
+                       const ApiCaller& caller) {
+    const auto body =
+        key.empty() ? nullptr : cache_.Find(key, backend_.changes());
+    if (body == nullptr) return false;
+    const auto who = backend_.access->IdentifyHttp(
+        caller.authorization ? &*caller.authorization : nullptr, caller.origin);
+    if (who.ok()) {
+      SendBody(exchange, *body);
+    } else {
+      Refuse(exchange, who.status());
+    }
+    return true;
   }
 
   void Stream(ExchangePtr exchange, const HttpRule& rule,
@@ -260,15 +297,20 @@ class HttpGateway::Impl {
   }
 
   void Unary(ExchangePtr exchange, const HttpRule& rule,
-             const google::protobuf::Message& message,
-             const ApiCaller& caller) {
+             const google::protobuf::Message& message, const ApiCaller& caller,
+             std::string cache_key) {
     const auto call = calls_->Unary(
         *rule.method, message, caller, options_.call_timeout,
-        [exchange, &rule](const grpc::Status& status, const std::string& wire) {
+        [this, exchange, &rule, key = std::move(cache_key),
+         changes = backend_.changes()](const grpc::Status& status,
+                                       const std::string& wire) {
           if (!status.ok()) return Answer(*exchange, ErrorResponse(status));
           auto json = WireToJson(rule.method->output_type(), wire);
           if (!json.ok()) return Refuse(*exchange, json.status());
-          SendBody(*exchange, kJson, *std::move(json));
+          const auto body =
+              MakeBody(kJson, *std::move(json), TakesGzip(exchange->request()));
+          if (!key.empty()) cache_.Put(key, changes, body);
+          SendBody(*exchange, *body);
         });
     exchange->OnGone([weak = std::weak_ptr<ApiCalls::Call>(call)] {
       if (const auto call = weak.lock()) call->Cancel();
@@ -305,6 +347,9 @@ class HttpGateway::Impl {
   Backend backend_;
   const Router router_;
   const StaticFiles dashboard_;
+  AnswerCache cache_;
+  const std::shared_ptr<const Body> openapi_ =
+      MakeBody(kJson, std::string(OpenApiJson()), true);
   std::atomic<bool> leaving_{false};
   std::unique_ptr<ApiCalls> calls_;
   std::unique_ptr<HttpServer> server_;

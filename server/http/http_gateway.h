@@ -1,7 +1,7 @@
 #ifndef COMERA_SERVER_HTTP_HTTP_GATEWAY_H_
 #define COMERA_SERVER_HTTP_HTTP_GATEWAY_H_
 
-#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "server/forwarded_calls.h"
+#include "server/http/answer_cache.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics_source.h"
 #include "server/token_access.h"
@@ -29,6 +30,8 @@ class HttpGateway {
     std::vector<std::string> names;
     // Anybody who reaches the port may read /metrics.
     bool open_metrics = false;
+    // Answers shared by those who ask the same.
+    AnswerCache::Options cache;
     // Of a call that is not a stream.
     absl::Duration call_timeout = absl::Seconds(60);
   };
@@ -38,8 +41,9 @@ class HttpGateway {
     std::shared_ptr<grpc::Channel> channel;
     TokenAccess* access = nullptr;
     const ForwardedCalls* forwarded = nullptr;
-    // Rises with every call that changes something.
-    const std::atomic<int64_t>* changes = nullptr;
+    // Rises with every call that changes something, and with what happens to
+    // jobs.
+    std::function<int64_t()> changes;
     MetricsSource metrics;
     // Whether it leads, or shows what another coordinator does.
     bool leads = true;

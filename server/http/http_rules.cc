@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
-#include "server/http/request_fields.h"
+#include "server/http/field_path.h"
 
 namespace comera::server {
 namespace {

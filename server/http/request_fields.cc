@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
+#include "server/http/field_path.h"
 #include "server/http/json_text.h"
 
 namespace comera::server {
@@ -25,16 +26,6 @@ using google::protobuf::Reflection;
 absl::Status Bad(std::string_view path, const std::string& why) {
   return absl::InvalidArgumentError(
       absl::StrCat(absl::CEscape(std::string(path.substr(0, 200))), ": ", why));
-}
-
-const FieldDescriptor* FindByName(const Descriptor* descriptor,
-                                  std::string_view name) {
-  const std::string text(name);
-  const FieldDescriptor* field = descriptor->FindFieldByName(text);
-  for (int i = 0; field == nullptr && i < descriptor->field_count(); ++i) {
-    if (descriptor->field(i)->json_name() == text) field = descriptor->field(i);
-  }
-  return field;
 }
 
 // Messages that are one string in JSON.
@@ -57,7 +48,8 @@ absl::StatusOr<Place> Resolve(std::string_view path, Message* message) {
   while (true) {
     const size_t dot = rest.find('.');
     const std::string_view name = rest.substr(0, dot);
-    const FieldDescriptor* field = FindByName(message->GetDescriptor(), name);
+    const FieldDescriptor* field =
+        FindFieldByAnyName(message->GetDescriptor(), name);
     if (field == nullptr) return Bad(path, "there is no such parameter");
     rest = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
     if (field->is_map()) {
@@ -203,22 +195,6 @@ absl::Status SetValue(std::string_view path, std::string_view text,
 }
 
 }  // namespace
-
-absl::StatusOr<const FieldDescriptor*> FindField(const Descriptor* descriptor,
-                                                 std::string_view path) {
-  std::string_view rest = path;
-  while (true) {
-    const size_t dot = rest.find('.');
-    const FieldDescriptor* field = FindByName(descriptor, rest.substr(0, dot));
-    if (field == nullptr) return Bad(path, "there is no such field");
-    if (dot == std::string_view::npos) return field;
-    if (field->is_repeated() || field->message_type() == nullptr) {
-      return Bad(path, absl::StrCat(field->name(), " has no fields"));
-    }
-    descriptor = field->message_type();
-    rest = rest.substr(dot + 1);
-  }
-}
 
 absl::Status SetField(std::string_view path, std::string_view text,
                       Message* message) {

@@ -2,19 +2,12 @@
 #ifndef COMERA_SERVER_HTTP_REQUEST_FIELDS_H_
 #define COMERA_SERVER_HTTP_REQUEST_FIELDS_H_
 
-#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 
 namespace comera::server {
-
-// The field that the dotted path leads to; names as in the proto or in JSON.
-// InvalidArgument "PATH: ...".
-absl::StatusOr<const google::protobuf::FieldDescriptor*> FindField(
-    const google::protobuf::Descriptor* descriptor, std::string_view path);
 
 // Sets the field at `path` to what `text` means for it; adds to a repeated one,
 // and to a map's, whose key is the rest of the path. Timestamps, durations and

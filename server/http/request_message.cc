@@ -33,6 +33,14 @@ absl::Status TakeBody(const std::string& where, std::string_view body,
       body, message->GetReflection()->MutableMessage(message, field));
 }
 
+// "labels[team]", as OpenAPI has maps, is "labels.team".
+std::string WithDots(const std::string& name) {
+  const size_t bracket = name.find('[');
+  if (bracket == std::string::npos || name.back() != ']') return name;
+  return absl::StrCat(name.substr(0, bracket), ".",
+                      name.substr(bracket + 1, name.size() - bracket - 2));
+}
+
 }  // namespace
 
 absl::StatusOr<QueryParameters> ParseQuery(std::string_view query) {
@@ -70,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Message>> MakeRequestMessage(
       return absl::InvalidArgumentError(absl::StrCat(
           name.substr(0, 100), ": this call takes its fields from the body"));
     }
-    RETURN_IF_ERROR(SetField(name, value, message.get()));
+    RETURN_IF_ERROR(SetField(WithDots(name), value, message.get()));
   }
   // Last: the path decides.
   for (const auto& [field, value] : match.bindings) {

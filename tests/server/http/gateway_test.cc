@@ -256,6 +256,64 @@ TEST_F(GatewayTest, MetricsNeedATokenUnlessOpen) {
   EXPECT_EQ(Call("GET", "/metrics").code, 200);
 }
 
+TEST_F(GatewayTest, KeptAnswersAreNeverOldNorSomebodyElses) {
+  const std::string admin = CreateToken("", "root", "ROLE_ADMIN");
+  const std::string eve = CreateToken(admin, "eve", "ROLE_VIEWER");
+  const std::string name = CreateJobOverHttp(Bearer(admin));
+  const std::string target = "/v1/" + name;
+  EXPECT_EQ(GetJson(target, Bearer(admin))["state"], "QUEUED");
+  EXPECT_EQ(GetJson(target, Bearer(admin))["state"], "QUEUED");
+  // Changed over gRPC, by somebody else.
+  auto context = Context();
+  context->AddMetadata("authorization", "Bearer " + admin);
+  v1::CancelJobRequest cancel;
+  cancel.set_name(name);
+  v1::Job job;
+  ASSERT_TRUE(training_->CancelJob(context.get(), cancel, &job).ok());
+  EXPECT_EQ(GetJson(target, Bearer(admin))["state"], "CANCELLED");
+
+  EXPECT_EQ(GetJson("/v1/whoami", Bearer(admin))["user"], "root");
+  EXPECT_EQ(GetJson("/v1/whoami", Bearer(eve))["user"], "eve");
+  EXPECT_EQ(Call("GET", "/v1/tokens", Bearer(admin)).code, 200);
+  EXPECT_EQ(Call("GET", "/v1/tokens", Bearer(eve)).code, 403);
+  EXPECT_EQ(Call("GET", "/v1/tokens").code, 401);
+  // A token that was revoked opens nothing that is kept.
+  const json tokens = GetJson("/v1/tokens", Bearer(admin))["tokens"];
+  EXPECT_EQ(Call("GET", target, Bearer(eve)).code, 200);
+  const std::string evil = tokens[1].value("name", "");
+  ASSERT_EQ(Call("POST", "/v1/" + evil + ":revoke", Bearer(admin)).code, 200);
+  EXPECT_EQ(Call("GET", target, Bearer(eve)).code, 401);
+}
+
+TEST_F(GatewayTest, KeptAnswersCountAgainstTheRate) {
+  const std::string admin = CreateToken("", "root", "ROLE_ADMIN");
+  options_.security.limits.requests_per_second = 1;
+  options_.security.limits.request_burst = 5;
+  RestartServer();
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    const HttpReply reply = Call("GET", "/v1/serverInfo", Bearer(admin));
+    if (reply.code != 429) continue;
+    ++refused;
+    EXPECT_EQ(reply.Header("Retry-After"), "1");
+  }
+  EXPECT_GE(refused, 10);
+}
+
+TEST_F(GatewayTest, TheDashboardIsServed) {
+  const HttpReply page = Call("GET", "/");
+  EXPECT_EQ(page.code, 200);
+  EXPECT_EQ(page.Header("Content-Type"), "text/html; charset=utf-8");
+  EXPECT_THAT(page.Header("Content-Security-Policy"),
+              HasSubstr("script-src 'self'"));
+  // A page within the dashboard.
+  EXPECT_EQ(Call("GET", "/jobs/some-job").body, page.body);
+  EXPECT_EQ(Call("GET", "/nothing.js").code, 404);
+  EXPECT_EQ(Call("GET", "/../../etc/passwd.txt").code, 404);
+  EXPECT_EQ(Call("GET", "/", {{"If-None-Match", page.Header("ETag")}}).code,
+            304);
+}
+
 TEST_F(GatewayTest, PagesOfOtherSitesAreRefused) {
   EXPECT_EQ(Call("GET", "/v1/jobs", {{"Origin", "http://evil.example"}}).code,
             403);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -72,6 +73,14 @@ bool HttpClient::Fill() {
   if (count <= 0) return false;
   buffer_.append(bytes, static_cast<size_t>(count));
   return true;
+}
+
+std::string HttpClient::ReadRaw(size_t bytes) {
+  while (buffer_.size() < bytes && Fill()) {
+  }
+  std::string raw = buffer_.substr(0, bytes);
+  buffer_.erase(0, raw.size());
+  return raw;
 }
 
 bool HttpClient::IsClosed() {

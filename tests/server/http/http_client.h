@@ -43,6 +43,8 @@ class HttpClient {
 
   // Bytes as they are.
   void SendRaw(const std::string& bytes);
+  // So many; fewer at the end.
+  std::string ReadRaw(size_t bytes);
   HttpReply Receive(bool head_only = false);
   bool IsClosed();
 

@@ -74,6 +74,10 @@ TEST_F(RequestMessageTest, QueriesFillFields) {
   EXPECT_EQ(request->labels().at("a.b"), "c d");
   EXPECT_EQ(request->text(), "\xc3\xa9");
   EXPECT_EQ(request->view(), v1::JOB_VIEW_BASIC);
+  EXPECT_EQ(Make<v1::ListJobsRequest>("GET", "/v1/jobs", "labels[a]=b")
+                ->labels()
+                .at("a"),
+            "b");
   // The protos' own names too.
   EXPECT_EQ(
       Make<v1::ListJobsRequest>("GET", "/v1/jobs", "page_size=3")->page_size(),

@@ -1,0 +1,278 @@
+// The bounds of the HTTP port: what is too large, too slow or too much.
+
+#include "server/http/http_server.h"
+
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/http/http_client.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  HttpServerTest() { options_.listen = "127.0.0.1:0"; }
+
+  void Start() {
+    auto server = HttpServer::Start(
+        options_, [this](std::shared_ptr<HttpExchange> exchange) {
+          handler_(std::move(exchange));
+        });
+    ASSERT_OK(server);
+    server_ = *std::move(server);
+  }
+  HttpClient Connect() { return HttpClient(server_->address()); }
+
+  HttpServer::Options options_;
+  HttpHandler handler_ = [](std::shared_ptr<HttpExchange> exchange) {
+    const HttpRequest& request = exchange->request();
+    exchange->Send(
+        MakeResponse(200, "text/plain",
+                     absl::StrCat(request.method, " ", request.path, "?",
+                                  request.query, " ", request.body)));
+  };
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, RequestsComeWhole) {
+  Start();
+  HttpClient client(server_->address());
+  EXPECT_EQ(client.Call("POST", "/a?b=c", {}, "body").body, "POST /a?b=c body");
+  // Chunked, and two at once.
+  client.SendRaw(
+      "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+      "GET /y HTTP/1.1\r\nHost: h\r\n\r\n");
+  bool cut = false;
+  client.Receive();
+  EXPECT_EQ(client.ReadPart(&cut), "POST /x? abcde");
+  client.Receive();
+  EXPECT_EQ(client.ReadPart(&cut), "GET /y? ");
+  // A sender that asks first.
+  client.SendRaw(
+      "PUT /z HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n"
+      "Expect: 100-continue\r\n\r\nabc");
+  EXPECT_EQ(client.Receive().code, 200);
+  EXPECT_EQ(client.ReadPart(&cut), "PUT /z? abc");
+}
+
+TEST_F(HttpServerTest, OldClientsAreAnsweredAndClosed) {
+  Start();
+  HttpClient client(server_->address());
+  client.SendRaw("GET / HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(client.Receive().code, 200);
+  bool cut = false;
+  EXPECT_EQ(client.ReadPart(&cut), "GET /? ");
+  EXPECT_TRUE(client.IsClosed());
+}
+
+TEST_F(HttpServerTest, NoRequestIsRefused) {
+  Start();
+  for (const char* bad :
+       {"nonsense\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n"}) {
+    HttpClient client(server_->address());
+    client.SendRaw(bad);
+    EXPECT_EQ(client.Receive().code, 400) << bad;
+  }
+}
+
+TEST_F(HttpServerTest, LargeRequestsAreRefused) {
+  options_.max_header_bytes = 1000;
+  options_.max_body_bytes = 10000;
+  Start();
+  EXPECT_EQ(Connect().Call("GET", "/" + std::string(2000, 'x')).code, 431);
+  EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(10001, 'x')).code, 413);
+  EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(10000, 'x')).code, 200);
+  HttpClient client(server_->address());
+  client.SendRaw(absl::StrCat(
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "2ee0\r\n", std::string(12000, 'x'), "\r\n0\r\n\r\n"));
+  EXPECT_EQ(client.Receive().code, 413);
+}
+
+TEST_F(HttpServerTest, BodiesTogetherAreBounded) {
+  options_.max_bodies_bytes = 1500;
+  options_.max_body_bytes = 1000;
+  Start();
+  // Never sent to its end.
+  HttpClient slow(server_->address());
+  slow.SendRaw(
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n"
+      "Expect: 100-continue\r\n\r\n");
+  // Its place is taken once it is told to go on.
+  EXPECT_EQ(slow.ReadRaw(25), "HTTP/1.1 100 Continue\r\n\r\n");
+  EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(900, 'x')).code, 503);
+  EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(400, 'x')).code, 200);
+}
+
+TEST_F(HttpServerTest, ConnectionsAreBounded) {
+  options_.max_connections = 2;
+  Start();
+  HttpClient first(server_->address());
+  HttpClient second(server_->address());
+  EXPECT_EQ(first.Call("GET", "/").code, 200);
+  EXPECT_EQ(second.Call("GET", "/").code, 200);
+  EXPECT_EQ(Connect().Call("GET", "/").code, 0);
+  EXPECT_EQ(first.Call("GET", "/").code, 200);
+}
+
+TEST_F(HttpServerTest, SilentSendersAreClosed) {
+  options_.idle_timeout = absl::Milliseconds(50);
+  options_.body_timeout = absl::Milliseconds(50);
+  Start();
+  HttpClient silent(server_->address());
+  EXPECT_TRUE(silent.IsClosed());
+  HttpClient half(server_->address());
+  half.SendRaw("GET / HTTP/1.1\r\nHo");
+  EXPECT_TRUE(half.IsClosed());
+  HttpClient body(server_->address());
+  body.SendRaw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
+  EXPECT_TRUE(body.IsClosed());
+}
+
+TEST_F(HttpServerTest, SlowReadersAreClosed) {
+  options_.write_timeout = absl::Milliseconds(50);
+  std::promise<void> gone;
+  handler_ = [&gone](std::shared_ptr<HttpExchange> exchange) {
+    exchange->OnGone([&gone] { gone.set_value(); });
+    exchange->Send(MakeResponse(200, "text/plain", std::string(64 << 20, 'x')));
+  };
+  Start();
+  HttpClient client(server_->address());
+  client.SendRaw("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  gone.get_future().wait();
+}
+
+TEST_F(HttpServerTest, StreamsWaitForTheirReader) {
+  options_.write_timeout = absl::Milliseconds(50);
+  std::mutex mutex;
+  int64_t written = 0;
+  std::promise<void> broken;
+  std::function<void(std::shared_ptr<HttpExchange>)> write =
+      [&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->Write(std::string(1 << 20, 'x'), [&, exchange](bool ok) {
+          if (!ok) return broken.set_value();
+          {
+            const std::lock_guard<std::mutex> lock(mutex);
+            ++written;
+          }
+          write(exchange);
+        });
+      };
+  handler_ = [&](std::shared_ptr<HttpExchange> exchange) {
+    exchange->BeginStream(HttpResponse(), "");
+    write(exchange);
+  };
+  Start();
+  HttpClient client(server_->address());
+  EXPECT_EQ(client.Begin("GET", "/").code, 200);
+  broken.get_future().wait();
+  // What buffers of the system take, not what a stream without end would be.
+  EXPECT_LT(written, 64);
+}
+
+TEST_F(HttpServerTest, SilentStreamsSayThatTheyLive) {
+  options_.idle_text_after = absl::Milliseconds(20);
+  std::shared_ptr<HttpExchange> stream;
+  handler_ = [&stream](std::shared_ptr<HttpExchange> exchange) {
+    exchange->BeginStream(HttpResponse(), ":\n\n");
+    stream = std::move(exchange);
+  };
+  Start();
+  HttpClient client(server_->address());
+  EXPECT_EQ(client.Begin("GET", "/").code, 200);
+  bool cut = false;
+  EXPECT_EQ(client.ReadPart(&cut), ":\n\n");
+  EXPECT_EQ(client.ReadPart(&cut), ":\n\n");
+  stream->Write("data", [](bool) {});
+  std::string part;
+  while ((part = client.ReadPart(&cut)) == ":\n\n") {
+  }
+  EXPECT_EQ(part, "data");
+  stream->End();
+  while (!(part = client.ReadPart(&cut)).empty()) {
+  }
+  EXPECT_FALSE(cut);
+  EXPECT_TRUE(client.IsClosed());
+  stream.reset();
+}
+
+TEST_F(HttpServerTest, WhatIsDroppedIsToldOrCutOff) {
+  handler_ = [](std::shared_ptr<HttpExchange> exchange) {
+    if (exchange->request().path == "/stream") {
+      exchange->BeginStream(HttpResponse(), "");
+    }
+  };
+  Start();
+  EXPECT_EQ(Connect().Call("GET", "/").code, 500);
+  // Begun, so that it only can break.
+  EXPECT_EQ(Connect().Call("GET", "/stream").code, 0);
+}
+
+TEST_F(HttpServerTest, HeadersCannotBeSmuggled) {
+  handler_ = [](std::shared_ptr<HttpExchange> exchange) {
+    HttpResponse response = MakeResponse(200, "text/plain", "x");
+    response.headers.emplace_back("Evil", "a\r\nSet-Cookie: b");
+    exchange->Send(std::move(response));
+  };
+  Start();
+  const HttpReply reply = Connect().Call("GET", "/");
+  EXPECT_EQ(reply.code, 200);
+  EXPECT_EQ(reply.Header("Set-Cookie"), "");
+  EXPECT_EQ(reply.Header("Evil"), "");
+}
+
+TEST_F(HttpServerTest, AShutdownWaitsForAnswersNotForStreams) {
+  std::promise<std::shared_ptr<HttpExchange>> pending;
+  handler_ = [&pending](std::shared_ptr<HttpExchange> exchange) {
+    pending.set_value(std::move(exchange));
+  };
+  Start();
+  HttpClient idle(server_->address());
+  HttpClient client(server_->address());
+  client.SendRaw("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  std::shared_ptr<HttpExchange> exchange = pending.get_future().get();
+  std::thread answer([&exchange] {
+    exchange->Send(MakeResponse(200, "text/plain", "late"));
+    exchange.reset();
+  });
+  server_->Shutdown(absl::Seconds(10));
+  answer.join();
+  EXPECT_EQ(client.Receive().code, 200);
+  EXPECT_TRUE(idle.IsClosed());
+  EXPECT_EQ(Connect().Call("GET", "/").code, 0);
+}
+
+TEST(HttpServerAddressTest, MustMakeSense) {
+  HttpServer::Options options;
+  for (const char* bad : {"", "x", "127.0.0.1", "127.0.0.1:x", ":1",
+                          "127.0.0.1:70000", "no.such.host.invalid:1"}) {
+    options.listen = bad;
+    EXPECT_THAT(HttpServer::Start(options, nullptr).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << bad;
+  }
+  options.listen = "127.0.0.1:0";
+  const auto first = HttpServer::Start(options, nullptr);
+  ASSERT_OK(first);
+  options.listen = (*first)->address();
+  EXPECT_THAT(HttpServer::Start(options, nullptr).status(),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_FALSE(CanListen(options.listen));
+}
+
+}  // namespace
+}  // namespace comera::server
