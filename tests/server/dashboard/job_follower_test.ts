@@ -4,7 +4,11 @@ import {
   JobFollower,
 } from '../../../server/dashboard/src/model/job_follower';
 import { classRanks, heatMap } from '../../../server/dashboard/src/model/heat';
-import { LogText, plain } from '../../../server/dashboard/src/model/log_text';
+import {
+  decodeBytes,
+  LogText,
+  plain,
+} from '../../../server/dashboard/src/model/log_text';
 import {
   allowed,
   progressShare,
@@ -154,12 +158,22 @@ describe('heatMap', () => {
   });
 });
 
+const utf8 = (text: string) => new TextEncoder().encode(text);
+
 describe('LogText', () => {
+  it('reads bytes, of which characters may be cut in two', () => {
+    const bytes = decodeBytes('Z3LDvG4K');
+    const text = new LogText();
+    text.push(bytes.subarray(0, 3));
+    text.push(bytes.subarray(3));
+    expect(text.all()).toEqual(['grün']);
+  });
+
   it('puts lines together from parts, and keeps a bounded number', () => {
     const text = new LogText(3);
-    text.push('one\ntw');
+    text.push(utf8('one\ntw'));
     expect(text.all()).toEqual(['one', 'tw']);
-    text.push('o\nthree\nfour\nfive');
+    text.push(utf8('o\nthree\nfour\nfive'));
     expect(text.all()).toEqual(['two', 'three', 'four', 'five']);
     expect(text.dropped).toBe(1);
   });
@@ -167,7 +181,7 @@ describe('LogText', () => {
   it('shows hostile bytes as text', () => {
     expect(plain('\x1b[31mred\x1b[0m \x00\u202e<b>')).toBe('red ··<b>');
     const text = new LogText();
-    text.push('x'.repeat(1e6) + '\n');
+    text.push(utf8('x'.repeat(1e6) + '\n'));
     expect(text.all()[0]?.length).toBeLessThan(5000);
   });
 });

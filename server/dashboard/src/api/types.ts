@@ -240,11 +240,12 @@ export interface JobExplanation {
   preemptions?: number;
 }
 
-/** A part of a log as the HTTP port sends it; its end is the event's id. */
-export interface LogPart {
+/** The end of it is the event's id, "epoch:offset". */
+export interface ReadLogResponse {
   offset?: Int64;
+  /** Base64. */
+  data?: string;
   epoch?: Int64;
-  text?: string;
 }
 
 export interface WorkerSummary {

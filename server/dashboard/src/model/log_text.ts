@@ -1,5 +1,13 @@
 // The text of a rank's log as it grows: a bounded number of whole lines.
 
+/** Bytes of protobuf's JSON. */
+export function decodeBytes(data: string): Uint8Array {
+  const text = atob(data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
 /** Escape sequences of terminals and other control characters are no text. */
 export function plain(text: string): string {
   return text
@@ -16,6 +24,8 @@ export function plain(text: string): string {
 const LONGEST = 4000;
 
 export class LogText {
+  // Characters may be cut in two.
+  private readonly decoder = new TextDecoder();
   private partial = '';
   lines: string[] = [];
   /** How many lines before `lines` are gone. */
@@ -23,7 +33,8 @@ export class LogText {
 
   constructor(private readonly most = 5000) {}
 
-  push(text: string): void {
+  push(bytes: Uint8Array): void {
+    const text = this.decoder.decode(bytes, { stream: true });
     const parts = plain(this.partial + text).split('\n');
     this.partial = (parts.pop() ?? '').slice(-LONGEST * 4);
     for (const part of parts) {

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { LiveStream } from '../api/live_stream';
 import { LIVE_START } from '../api/live_state';
-import type { Job, LogPart } from '../api/types';
+import type { Job, ReadLogResponse } from '../api/types';
 import { count, int, pathOf } from '../model/format';
-import { LogText } from '../model/log_text';
+import { decodeBytes, LogText } from '../model/log_text';
 import { isFinal } from '../model/job_state';
 
 export function JobLogs({ job }: { job: Job }) {
@@ -116,8 +116,8 @@ function LogView(props: LogViewProps) {
       mayCome: true,
       onState: setLive,
       onMessage: (message) => {
-        const part = JSON.parse(message.data) as LogPart;
-        text.current.push(part.text ?? '');
+        const part = JSON.parse(message.data) as ReadLogResponse;
+        text.current.push(decodeBytes(part.data ?? ''));
         // "epoch:offset", where reading goes on.
         const [, end] = message.id.split(':');
         offset = Number(end) || offset;
