@@ -1,0 +1,216 @@
+#include "worker/predict/served_models.h"
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "comera/v1/model_service.grpc.pb.h"
+#include "comera/v1/training_service.grpc.pb.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+
+namespace comera::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What the coordinator tells of models: whoever has the token `good` may see
+// them all.
+class FakeStore : public v1::ModelService::Service,
+                  public v1::TrainingService::Service {
+ public:
+  static grpc::Status Check(const grpc::ServerContext& context) {
+    const auto& metadata = context.client_metadata();
+    const auto found = metadata.find("authorization");
+    if (found != metadata.end() && found->second == "Bearer good") {
+      return grpc::Status::OK;
+    }
+    return {grpc::StatusCode::UNAUTHENTICATED, "who are you?"};
+  }
+  grpc::Status GetModel(grpc::ServerContext* context,
+                        const v1::GetModelRequest* request,
+                        v1::Model* model) override {
+    ++asked;
+    if (const grpc::Status status = Check(*context); !status.ok()) {
+      return status;
+    }
+    v1::Artifact& artifact = *model->mutable_artifact();
+    artifact.set_name(request->name());
+    v1::ArtifactFile* file = artifact.add_files();
+    file->set_path("config.json");
+    file->set_size_bytes(static_cast<int64_t>(contents.size()));
+    file->set_sha256(Sha256Hex(damaged ? "other" : contents));
+    return grpc::Status::OK;
+  }
+  grpc::Status DownloadArtifact(
+      grpc::ServerContext* context, const v1::DownloadArtifactRequest*,
+      grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) override {
+    if (const grpc::Status status = Check(*context); !status.ok()) {
+      return status;
+    }
+    v1::DownloadArtifactResponse part;
+    part.set_data(contents);
+    writer->Write(part);
+    return grpc::Status::OK;
+  }
+
+  std::atomic<int> asked{0};
+  std::atomic<bool> damaged{false};
+  std::string contents = "one";
+};
+
+// In place of comera-trainer: tells its process, dies or sleeps when asked to.
+constexpr char kTrainer[] = R"(#!/bin/sh
+echo '{"family": "masked_lm"}'
+while read -r line; do
+  case $line in
+    *die*) echo 'comera-trainer: no more' >&2; exit 1 ;;
+    *sleep*) : >"$0.asleep"; exec sleep 100 ;;
+    *refuse*) echo '{"error": "refused"}' ;;
+    *) echo "{\"predictions\": [{\"label\": \"$$\"}]}" ;;
+  esac
+done
+)";
+
+class ServedModelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    options_.trainer = folder_ + "/trainer";
+    std::ofstream(options_.trainer) << kTrainer;
+    std::filesystem::permissions(options_.trainer,
+                                 std::filesystem::perms::owner_all);
+    options_.folder = folder_ + "/models";
+    options_.max_memory_bytes = 0;
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(static_cast<v1::ModelService::Service*>(&store_));
+    builder.RegisterService(
+        static_cast<v1::TrainingService::Service*>(&store_));
+    server_ = builder.BuildAndStart();
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                   grpc::InsecureChannelCredentials());
+  }
+
+  void Create() {
+    auto models = ServedModels::Create(options_, channel_);
+    ASSERT_OK(models);
+    models_ = *std::move(models);
+  }
+
+  // The process that answers.
+  absl::StatusOr<std::string> Ask(const std::string& model,
+                                  const std::string& text = "x",
+                                  const std::string& token = "good",
+                                  absl::Duration time = absl::Seconds(20)) {
+    v1::PredictRequest request;
+    request.set_name("jobs/j/models/" + model);
+    request.add_rows()->set_text(text);
+    const auto response = models_->Predict(request, token, absl::Now() + time);
+    if (!response.ok()) return response.status();
+    return response->predictions(0).label();
+  }
+
+  std::string folder_;
+  ServedModels::Options options_;
+  FakeStore store_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<ServedModels> models_;
+};
+
+TEST_F(ServedModelsTest, TheCoordinatorDecidesWhoMayAskAndIsNotAskedAlways) {
+  Create();
+  for (const char* token : {"", "bad"}) {
+    EXPECT_THAT(Ask("a", "x", token),
+                StatusIs(absl::StatusCode::kUnauthenticated));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  const int asked = store_.asked;
+  ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(store_.asked, asked);
+  // A good answer is of its token alone.
+  EXPECT_THAT(Ask("a", "x", "bad"),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+}
+
+TEST_F(ServedModelsTest, ANewVersionReplacesTheOld) {
+  options_.allowed_for = absl::ZeroDuration();
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  ASSERT_OK_AND_ASSIGN(const std::string same, Ask("a"));
+  EXPECT_EQ(first, same);
+  store_.contents = "two";
+  ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
+  EXPECT_NE(first, second);
+}
+
+TEST_F(ServedModelsTest, DamagedFilesAndBadNamesAreRefused) {
+  store_.damaged = true;
+  Create();
+  EXPECT_THAT(Ask("a"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(Ask("../a"), StatusIs(absl::StatusCode::kInvalidArgument));
+  store_.damaged = false;
+  options_.max_file_bytes = 2;
+  Create();
+  EXPECT_THAT(Ask("a"), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(ServedModelsTest, WhatDiesIsStartedAgain) {
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  EXPECT_THAT(Ask("a", "die"), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        HasSubstr("no more")));
+  ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
+  EXPECT_NE(first, second);
+  // Refusing is not dying.
+  EXPECT_THAT(Ask("a", "refuse"), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(const std::string third, Ask("a"));
+  EXPECT_EQ(second, third);
+}
+
+TEST_F(ServedModelsTest, WhatDoesNotAnswerIsEnded) {
+  Create();
+  EXPECT_THAT(Ask("a", "sleep", "good", absl::Milliseconds(500)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_OK(Ask("a"));
+}
+
+TEST_F(ServedModelsTest, OneModelMakesRoomForAnotherUnlessItIsBusy) {
+  options_.most_models = 1;
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  ASSERT_OK(Ask("b"));
+  ASSERT_OK_AND_ASSIGN(const std::string again, Ask("a"));
+  EXPECT_NE(first, again);
+  // Only the models that are ready have a folder.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(options_.folder),
+                          std::filesystem::directory_iterator()),
+            1);
+  std::thread busy([&] {
+    EXPECT_THAT(Ask("a", "sleep"), StatusIs(absl::StatusCode::kUnavailable));
+  });
+  while (!std::filesystem::exists(options_.trainer + ".asleep")) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT(Ask("b"), StatusIs(absl::StatusCode::kResourceExhausted));
+  models_->Stop();
+  busy.join();
+  EXPECT_THAT(Ask("a"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace comera::worker
