@@ -20,6 +20,8 @@ packages=(
   libdnnl-dev libgloo-dev libeigen3-dev
   # HTTP: Beast and Asio.
   libboost-dev
+  # The screen of `comera top`.
+  libncurses-dev
   # Store, checksums, text, compression.
   libsqlite3-dev libpqxx-dev libssl-dev libicu-dev zlib1g-dev
   # Tests and benchmarks.

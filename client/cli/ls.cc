@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/job_row.h"
 #include "client/cli/label_filter.h"
 #include "client/cli/text_format.h"
 #include "client/cli/verbs.h"
@@ -28,10 +29,6 @@ struct Arguments {
   int64_t limit = 50;
 };
 
-std::string Arrow(const std::string& value, const std::string& target) {
-  return target.empty() ? value : absl::StrCat(value, "→", target);
-}
-
 std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   const v1::JobSpec& spec = job.spec();
   const v1::JobProgress& progress = job.progress();
@@ -44,28 +41,14 @@ std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
     steps = absl::StrFormat("%d/%.0f%%", progress.step(),
                             100.0 * progress.step() / progress.total_steps());
   }
-  std::string loss = "-";
-  if (progress.has_validation_loss()) {
-    loss = FormatFigure(progress.validation_loss());
-  } else if (progress.loss() > 0) {
-    loss = FormatFigure(progress.loss());
-  }
-  // Before the first report a list's targets are all to come.
-  const double target_loss = progress.target_loss() > 0
-                                 ? progress.target_loss()
-                                 : spec.objective().late().target_loss();
-  const int64_t target_size = progress.target_size_parameters();
   return {LastSegment(job.name()),
           spec.display_name().empty() ? "-" : Printable(spec.display_name()),
           StateText(job),
           absl::StrCat(spec.priority()),
           absl::StrCat(placed ? ranks : 0, "/", ranks),
           steps,
-          Arrow(loss, target_loss > 0 ? FormatFigure(target_loss) : ""),
-          Arrow(progress.size_parameters() > 0
-                    ? FormatShort(progress.size_parameters())
-                    : "-",
-                target_size > 0 ? FormatShort(target_size) : ""),
+          LossAndTarget(job),
+          SizeAndTarget(job),
           job.state() == v1::RUNNING && progress.has_eta()
               ? DurationText(ToDuration(progress.eta()))
               : "-",
@@ -120,9 +103,9 @@ int Ls(const Arguments& arguments, const Session& session) {
       {"ID", "NAME", "STATE", "PRIO", "RANKS", "STEP/%", "LOSS→TARGET",
        "SIZE→TARGET", "ETA", "AGE", "REASON"}};
   for (const v1::Job& job : list->jobs()) rows.push_back(Row(job, absl::Now()));
-  const int code = session.PrintTable(
-      rows, {"PRIO", "RANKS", "REASON", "AGE", "STEP/%", "ETA", "NAME",
-             "SIZE→TARGET"});
+  const int code =
+      session.PrintTable(rows, {"PRIO", "RANKS", "REASON", "AGE", "STEP/%",
+                                "ETA", "NAME", "SIZE→TARGET"});
   if (code == kExitOk && list->jobs_size() < list->total_size()) {
     session.Note(absl::StrCat(list->jobs_size(), " of ", list->total_size(),
                               " jobs; --limit shows more"));

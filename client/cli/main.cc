@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "client/cli/cli.h"
@@ -32,12 +34,13 @@ std::string ConfigFile() {
   return home.empty() ? "" : home + "/.config/comera/login.json";
 }
 
-int TerminalWidth() {
+// Columns and lines.
+std::pair<int, int> TerminalSize() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return 80;
+    return {80, 24};
   }
-  return size.ws_col;
+  return {size.ws_col, size.ws_row > 0 ? size.ws_row : 24};
 }
 
 }  // namespace
@@ -50,7 +53,8 @@ int main(int argc, char** argv) {
       isatty(STDOUT_FILENO) && Variable("TERM") != "dumb";
   environment.err_is_terminal =
       isatty(STDERR_FILENO) && Variable("TERM") != "dumb";
-  environment.width = TerminalWidth();
+  std::tie(environment.width, environment.height) = TerminalSize();
+  environment.current_size = TerminalSize;
   environment.in_is_terminal = isatty(STDIN_FILENO);
   environment.no_color = !Variable("NO_COLOR").empty();
   const std::string force_color = Variable("CLICOLOR_FORCE");

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/style.h"
 #include "client/cli/text_format.h"
 
 namespace comera::client {
@@ -12,8 +13,6 @@ namespace {
 
 constexpr int kAxisColumns = 9;  // "  3.217 ┤"
 constexpr int kLeastWidth = 24;
-constexpr char kGreen[] = "\x1b[32m";
-constexpr char kPlain[] = "\x1b[0m";
 
 // Maps values to [0, 1]; a single value lies in the middle.
 struct Scale {
@@ -81,7 +80,7 @@ std::vector<std::string> Scatter(const std::vector<PlotPoint>& all, int width,
   const int columns = width - kAxisColumns;
   const Scale x = ScaleOf(points, LogSize);
   const Scale y = ScaleOf(points, [](const PlotPoint& p) { return p.loss; });
-  // 0 empty, 1 a point, 2 one on the front.
+  // 0 empty, 1 a point, 2 a target, 3 a point on the front.
   std::vector<std::vector<int>> cells(height, std::vector<int>(columns, 0));
   for (const PlotPoint& point : points) {
     const int column =
@@ -89,7 +88,7 @@ std::vector<std::string> Scatter(const std::vector<PlotPoint>& all, int width,
     const int row =
         static_cast<int>(std::lround((1 - y.At(point.loss)) * (height - 1)));
     int& cell = cells[row][column];
-    cell = std::max(cell, point.on_front ? 2 : 1);
+    cell = std::max(cell, point.on_front ? 3 : point.target ? 2 : 1);
   }
   std::vector<std::string> lines;
   for (int row = 0; row < height; ++row) {
@@ -102,11 +101,10 @@ std::vector<std::string> Scatter(const std::vector<PlotPoint>& all, int width,
                                                 : "")
                  : "        │";
     for (int cell : cells[row]) {
-      if (cell == 2 && color) {
-        absl::StrAppend(&line, kGreen, "●", kPlain);
-      } else {
-        absl::StrAppend(&line, cell == 2 ? "●" : cell == 1 ? "·" : " ");
-      }
+      line += cell == 3   ? Paint(Tone::kGood, "●", color)
+              : cell == 2 ? Paint(Tone::kWarning, "✕", color)
+              : cell == 1 ? "·"
+                          : " ";
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     lines.push_back(std::move(line));
@@ -121,6 +119,16 @@ std::vector<std::string> Scatter(const std::vector<PlotPoint>& all, int width,
   lines.push_back(absl::StrCat(std::string(kAxisColumns, ' '),
                                gap > 0 ? low + std::string(gap, ' ') : "",
                                high.substr(0, columns)));
+  if (std::any_of(points.begin(), points.end(),
+                  [](const PlotPoint& point) { return point.target; })) {
+    lines.push_back(Paint(CutLine({{std::string(kAxisColumns, ' ')},
+                                   {"●", Tone::kGood},
+                                   {" front  · other  "},
+                                   {"✕", Tone::kWarning},
+                                   {" target"}},
+                                  width),
+                          color));
+  }
   return lines;
 }
 
@@ -180,6 +188,17 @@ std::string ParetoSvg(const std::vector<PlotPoint>& all,
                     "stroke-width=\"1.5\"/>\n");
   }
   for (const PlotPoint& point : points) {
+    if (point.target) {
+      absl::StrAppendFormat(
+          &svg,
+          "<path d=\"M%.1f %.1fl8 8m0 -8l-8 8\" stroke=\"#c60\" "
+          "stroke-width=\"2\"><title>%s: target loss %s, %s "
+          "parameters</title></path>\n",
+          px(LogSize(point)) - 4, py(point.loss) - 4, Escaped(point.label),
+          FormatFigure(point.loss),
+          FormatCount(static_cast<int64_t>(point.size)));
+      continue;
+    }
     absl::StrAppendFormat(
         &svg,
         "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"><title>%s: loss "

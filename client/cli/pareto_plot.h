@@ -12,11 +12,14 @@ struct PlotPoint {
   double size = 0;  // parameters
   bool on_front = false;
   std::string label;
+  // Not a model but what one was asked to become.
+  bool target = false;
 };
 
 // Validation loss (up) against size (right, logarithmic), points on the front
-// as ●, others as ·. `width` columns at most, axes included; no line where
-// there is nothing to show or no room (below 24 columns).
+// as ●, targets as ✕, others as ·; a legend if there are targets. `width`
+// columns at most, axes included; no line where there is nothing to show or no
+// room (below 24 columns).
 std::vector<std::string> Scatter(const std::vector<PlotPoint>& points,
                                  int width, int height, bool color);
 

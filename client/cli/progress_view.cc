@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/plot.h"
 #include "client/cli/text_format.h"
 #include "client/training_client.h"
 #include "proto/job_targets.h"
@@ -14,14 +15,6 @@ namespace comera::client {
 namespace {
 
 constexpr int kBarWidth = 24;
-
-std::string Bar(double share, int width) {
-  share = std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0.0;
-  const int filled = static_cast<int>(std::lround(share * width));
-  std::string bar;
-  for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
-  return bar;
-}
 
 std::string StageText(const RunFigures& figures) {
   const v1::StepMetrics& m = figures.metrics();

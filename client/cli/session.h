@@ -2,9 +2,11 @@
 #ifndef COMERA_CLIENT_CLI_SESSION_H_
 #define COMERA_CLIENT_CLI_SESSION_H_
 
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +30,9 @@ struct Environment {
   // Whether keys can be read.
   bool in_is_terminal = false;
   int width = 80;
+  int height = 24;
+  // Both as they are now; null: as above.
+  std::function<std::pair<int, int>()> current_size;
   // NO_COLOR, CLICOLOR_FORCE.
   bool no_color = false;
   bool force_color = false;

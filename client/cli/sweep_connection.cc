@@ -59,6 +59,23 @@ std::vector<PlotPoint> PlotPoints(const v1::Sweep& sweep) {
   for (const v1::SweepRun& run : sweep.runs()) {
     for (const v1::ParetoPoint& point : run.points()) add(point, run.index());
   }
+  std::set<std::pair<double, int64_t>> targets;
+  for (const v1::SweepRun& run : sweep.runs()) {
+    const v1::JobProgress& progress = run.progress();
+    if (progress.target_loss() <= 0 || progress.target_size_parameters() <= 0 ||
+        !targets
+             .insert(
+                 {progress.target_loss(), progress.target_size_parameters()})
+             .second) {
+      continue;
+    }
+    PlotPoint target;
+    target.loss = progress.target_loss();
+    target.size = static_cast<double>(progress.target_size_parameters());
+    target.label = RunLabel(&sweep, run.index());
+    target.target = true;
+    points.push_back(target);
+  }
   return points;
 }
 

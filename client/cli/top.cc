@@ -1,87 +1,214 @@
-// comera top: jobs and workers, again and again.
+// comera top: jobs, workers and queues, live.
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/interrupts.h"
+#include "client/cli/job_row.h"
+#include "client/cli/terminal_screen.h"
 #include "client/cli/text_format.h"
+#include "client/cli/top_view.h"
 #include "client/cli/verbs.h"
 #include "client/cli/worker_rows.h"
 
 namespace comera::client {
 namespace {
 
-constexpr char kClear[] = "\033[H\033[2J";
-constexpr int64_t kJobs = 30;
+constexpr char kExamples[] = R"(  comera top
+  comera top --once -o wide
+  comera top --interval 10
+
+Keys: q quit, arrows or j and k select, Enter details, s sort, / filter,
+c cancel (after a question), r rate, space ask now.)";
+
+constexpr int64_t kJobs = 500;
+constexpr int64_t kJobsOnce = 30;
+// The clock in the title moves on.
+constexpr absl::Duration kRedraw = absl::Seconds(1);
 
 struct Arguments {
   bool once = false;
   int64_t interval = 2;
 };
 
-std::vector<std::string> JobRow(const v1::Job& job, absl::Time now) {
-  const v1::JobProgress& progress = job.progress();
-  std::string share = "-";
-  if (progress.total_steps() > 0) {
-    share = absl::StrFormat("%.0f%%",
-                            100.0 * progress.step() / progress.total_steps());
-  }
-  return {LastSegment(job.name()),
-          job.spec().display_name().empty()
-              ? "-"
-              : Printable(job.spec().display_name()),
-          StateText(job),
-          Printable(job.spec().queue()),
-          absl::StrCat(job.spec().priority()),
-          absl::StrCat(std::max(1, job.spec().resources().ranks())),
-          share,
-          progress.samples_per_second() > 0
-              ? FormatShort(progress.samples_per_second())
-              : "-",
-          progress.has_eta() ? DurationText(ToDuration(progress.eta())) : "-",
-          DurationText(now - ToTime(job.create_time())),
-          Printable(job.reason())};
-}
-
-absl::StatusOr<std::string> Page(TrainingClient& client) {
+absl::Status Ask(TrainingClient& client, int64_t most, TopState* state) {
   const auto workers = client.ListWorkers();
   if (!workers.ok()) return workers.status();
-  const auto jobs = client.List(
-      {v1::RUNNING, v1::STARTING, v1::QUEUED, v1::CANCELLING, v1::PAUSED},
-      kJobs);
+  v1::ListJobsRequest request;
+  for (const v1::JobState wanted :
+       {v1::RUNNING, v1::STARTING, v1::QUEUED, v1::CANCELLING, v1::PAUSED}) {
+    request.add_states(wanted);
+  }
+  request.set_view(v1::JOB_VIEW_BASIC);
+  const auto jobs = client.ListMatching(request, most);
   if (!jobs.ok()) return jobs.status();
+  state->workers = *workers;
+  state->jobs.assign(jobs->jobs().begin(), jobs->jobs().end());
+  state->total_jobs = std::max<int64_t>(jobs->total_size(), jobs->jobs_size());
+  // Not everybody may see queues, and nothing here needs them.
+  if (auto queues = client.ListQueues(); queues.ok()) {
+    state->queues = *std::move(queues);
+  }
+  state->time = absl::Now();
+  return absl::OkStatus();
+}
+
+int Once(const Session& session) {
+  TopState state;
+  const absl::Status status = Ask(*session.Connect(), kJobsOnce, &state);
+  if (!status.ok()) return session.FailRpc(status);
   int slots = 0, busy = 0, unfit = 0;
-  for (const v1::WorkerSummary& worker : *workers) {
+  for (const v1::WorkerSummary& worker : state.workers) {
     slots += worker.slots();
     busy += worker.busy_slots();
     unfit += worker.unfit_count();
   }
-  std::vector<std::vector<std::string>> rows = {
-      {"ID", "NAME", "STATE", "QUEUE", "PRIO", "RANKS", "DONE", "SAMPLES/S",
-       "ETA", "AGE", "REASON"}};
-  for (const v1::Job& job : *jobs) rows.push_back(JobRow(job, absl::Now()));
-  return absl::StrCat(workers->size(), " workers, ", busy, " of ", slots,
-                      " slots busy, ", unfit, " unfit\n\n", FormatTable(rows),
-                      "\n", FormatTable(WorkerRows(*workers)));
+  TableRows rows = {JobHeader()};
+  for (const v1::Job& job : state.jobs) {
+    rows.push_back(JobRow(job, state.time));
+  }
+  *session.env.out << state.workers.size() << " workers, " << busy << " of "
+                   << slots << " slots busy, " << unfit << " unfit\n\n"
+                   << session.TableText(rows, JobDispensable()) << "\n"
+                   << session.TableText(WorkerRows(state.workers),
+                                        WorkerDispensable())
+                   << std::flush;
+  return kExitOk;
 }
 
-std::string CutLines(const std::string& page, int width) {
-  std::string cut;
-  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
-    absl::StrAppend(&cut, CutToWidth(std::string(line), width), "\n");
+TopState Unasked(const Session& session) {
+  TopState state;
+  state.server = session.ServerAddress();
+  return state;
+}
+
+// Asks the coordinator on a thread of its own, so that keys act at once however
+// slow it is. The destructor stops and joins it.
+class Asker {
+ public:
+  Asker(const Session& session, TerminalScreen* screen)
+      : client_(session.Connect()),
+        screen_(screen),
+        state_(Unasked(session)),
+        thread_([this] { Run(); }) {}
+  ~Asker() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    client_->Stop();
+    changed_.notify_all();
+    thread_.join();
   }
-  return cut;
+
+  TopState state() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return state_;
+  }
+  // What became of the last Cancel; once.
+  std::string TakeNote() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(note_, "");
+  }
+  void SetInterval(int64_t seconds) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    interval_ = std::chrono::seconds(seconds);
+  }
+  void AskNow() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    now_ = true;
+    changed_.notify_all();
+  }
+  void Cancel(const std::string& job) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cancel_ = job;
+    now_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  void Run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!stop_) {
+      const std::string cancel = std::exchange(cancel_, "");
+      TopState state = state_;
+      now_ = false;
+      lock.unlock();
+      std::string note;
+      if (!cancel.empty()) {
+        const auto job = client_->Cancel(cancel, "cancelled in comera top");
+        note = job.ok() ? absl::StrCat(cancel, " ", StateText(*job))
+                        : Printable(std::string(job.status().message()));
+      }
+      const absl::Status status = Ask(*client_, kJobs, &state);
+      state.error = status.ok() ? "" : std::string(status.message());
+      lock.lock();
+      state_ = std::move(state);
+      if (!note.empty()) note_ = note;
+      if (stop_) return;
+      screen_->Wake();
+      changed_.wait_for(lock, interval_, [&] { return stop_ || now_; });
+    }
+  }
+
+  const std::unique_ptr<TrainingClient> client_;
+  TerminalScreen* const screen_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // All guarded by mutex_.
+  TopState state_;
+  std::string note_;
+  std::string cancel_;
+  std::chrono::seconds interval_{2};
+  bool now_ = false;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+int Live(const Arguments& arguments, const Session& session,
+         TerminalScreen* screen) {
+  TopChoice choice;
+  choice.interval_s = arguments.interval;
+  Interrupts interrupts([screen] { screen->Wake(); });
+  Asker asker(session, screen);
+  asker.SetInterval(choice.interval_s);
+  while (!interrupts.happened()) {
+    const TopState state = asker.state();
+    if (const std::string note = asker.TakeNote(); !note.empty()) {
+      choice.note = note;
+    }
+    screen->Draw(TopScreen(state, choice, absl::Now(), screen->width(),
+                           screen->height()));
+    std::string cancelled;
+    switch (PressKey(screen->Wait(kRedraw), state, &choice, &cancelled)) {
+      case TopAction::kQuit:
+        return kExitOk;
+      case TopAction::kCancel:
+        asker.Cancel(cancelled);
+        break;
+      case TopAction::kRefresh:
+        asker.SetInterval(choice.interval_s);
+        asker.AskNow();
+        break;
+      case TopAction::kNone:
+        break;
+    }
+  }
+  // Before anything is waited for: a second Ctrl-C ends the process at once.
+  screen->Close();
+  return kExitInterrupted;
 }
 
 int Top(const Arguments& arguments, const Session& session) {
-  if (arguments.interval < 1) {
-    return session.Fail("--interval must be at least 1", kExitUsage);
+  if (arguments.interval < 1 || arguments.interval > 3600) {
+    return session.Fail("--interval must be 1 to 3600", kExitUsage);
   }
   if (session.output != OutputFormat::kTable) {
     return session.Fail(
@@ -89,40 +216,16 @@ int Top(const Arguments& arguments, const Session& session) {
         "workers` for -o json",
         kExitUsage);
   }
-  const auto client = session.Connect();
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool stop = false;
-  const bool live = session.env.out_is_terminal && !arguments.once;
-  std::unique_ptr<Interrupts> interrupts;
-  if (live) {
-    interrupts = std::make_unique<Interrupts>([&] {
-      const std::lock_guard<std::mutex> lock(mutex);
-      stop = true;
-      client->Stop();
-      changed.notify_all();
-    });
+  if (arguments.once || !session.env.out_is_terminal ||
+      !session.env.in_is_terminal) {
+    return Once(session);
   }
-  while (true) {
-    const absl::StatusOr<std::string> page = Page(*client);
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (stop) return kExitInterrupted;
-    }
-    if (!page.ok()) return session.FailRpc(page.status());
-    if (!live) {
-      // Not a terminal: one page, whole lines.
-      *session.env.out << *page << std::flush;
-      return kExitOk;
-    }
-    *session.env.out << kClear << CutLines(*page, session.env.width)
-                     << std::flush;
-    std::unique_lock<std::mutex> lock(mutex);
-    if (changed.wait_for(lock, std::chrono::seconds(arguments.interval),
-                         [&] { return stop; })) {
-      return kExitInterrupted;
-    }
+  const auto screen = TerminalScreen::Open(session.Color());
+  if (!screen.ok()) {
+    session.Note(std::string(screen.status().message()));
+    return Once(session);
   }
+  return Live(arguments, session, screen->get());
 }
 
 }  // namespace
@@ -130,21 +233,19 @@ int Top(const Arguments& arguments, const Session& session) {
 Verb TopVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
   Verb verb = {"top",
-               "Show jobs and workers until Ctrl-C; one page with --once, or "
+               "Show jobs, workers and queues live; one page with --once, or "
                "where the output is no terminal",
                {},
                nullptr};
   verb.arguments = {
       {"--once", "One page", &arguments->once, false, {}},
       {"--interval",
-       "Seconds between pages (2)",
+       "Seconds between questions to the coordinator (2)",
        &arguments->interval,
        false,
        {}},
   };
-  verb.examples =
-      "  comera top\n"
-      "  comera top --once";
+  verb.examples = kExamples;
   verb.run = [=] { return Top(*arguments, *session); };
   return verb;
 }

@@ -4,6 +4,7 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/interrupts.h"
 #include "client/cli/progress_view.h"
+#include "client/cli/style.h"
 #include "client/cli/text_format.h"
 
 namespace comera::client {
@@ -20,6 +21,7 @@ void WatchPrinter::OnJob(const v1::Job& job) {
 
 void WatchPrinter::OnEvent(const v1::JobEvent& event) {
   figures_.Apply(event);
+  history_.Apply(event);
   if (!is_table()) {
     session_.Print(event, /*one_line=*/true);
     return;
@@ -53,10 +55,33 @@ void WatchPrinter::Finish(const v1::Job& job,
 
 void WatchPrinter::DrawBlock() {
   EraseBlock();
+  const auto [columns, height] =
+      session_.env.current_size
+          ? session_.env.current_size()
+          : std::make_pair(session_.env.width, session_.env.height);
   // One column is left free: a full line would wrap.
-  const auto lines = ProgressBlock(figures_, session_.env.width - 1);
+  const int width = columns - 1;
+  std::vector<StyledLine> lines;
+  const std::string state = StateText(figures_.job());
+  for (const std::string& line : ProgressBlock(figures_, width)) {
+    const size_t at = lines.empty() ? line.find(state) : std::string::npos;
+    if (at == std::string::npos) {
+      lines.push_back({{line, Tone::kPlain}});
+    } else {
+      lines.push_back({{line.substr(0, at), Tone::kStrong},
+                       {state, ToneOfState(state)},
+                       {line.substr(at + state.size()), Tone::kPlain}});
+    }
+  }
+  // What has scrolled off the screen could not be drawn over.
+  const int room = height - 2 - static_cast<int>(lines.size());
+  for (StyledLine& line : history_.Plots(width, room)) {
+    lines.push_back(std::move(line));
+  }
   std::string text;
-  for (const std::string& line : lines) absl::StrAppend(&text, line, "\n");
+  for (const StyledLine& line : lines) {
+    absl::StrAppend(&text, Paint(line, session_.Color()), "\n");
+  }
   *session_.env.out << text << std::flush;
   block_lines_ = static_cast<int>(lines.size());
 }
@@ -88,10 +113,10 @@ void PrintSummary(const Session& session, const RunFigures& figures,
   *session.env.out << std::flush;
 }
 
-int WatchJobVerb(const Session& session, const std::string& name) {
+int WatchJobVerb(const Session& session, const std::string& name, bool plain) {
   auto client = session.Connect();
   Interrupts interrupts([&] { client->Stop(); });
-  WatchPrinter printer(session);
+  WatchPrinter printer(session, plain);
   const absl::StatusOr<v1::Job> job = client->Watch(
       name, {}, [&](const v1::Job& j) { printer.OnJob(j); },
       [&](const v1::JobEvent& e) { printer.OnEvent(e); });

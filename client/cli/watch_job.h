@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "client/cli/figure_history.h"
 #include "client/cli/run_figures.h"
 #include "client/cli/session.h"
 
@@ -13,7 +14,9 @@ namespace comera::client {
 // elsewhere, JSON lines or YAML documents if asked for.
 class WatchPrinter {
  public:
-  explicit WatchPrinter(const Session& session) : session_(session) {}
+  // `plain`: lines also on a terminal.
+  explicit WatchPrinter(const Session& session, bool plain = false)
+      : session_(session), plain_(plain) {}
 
   void OnJob(const v1::Job& job);
   void OnEvent(const v1::JobEvent& event);
@@ -24,7 +27,9 @@ class WatchPrinter {
 
  private:
   bool is_table() const { return session_.output == OutputFormat::kTable; }
-  bool is_live() const { return is_table() && session_.env.out_is_terminal; }
+  bool is_live() const {
+    return is_table() && session_.env.out_is_terminal && !plain_;
+  }
   void DrawBlock();
   void EraseBlock();
   void PrintLine(const std::string& line);
@@ -33,7 +38,9 @@ class WatchPrinter {
   bool IsDue(const v1::JobEvent& event);
 
   const Session& session_;
+  const bool plain_;
   RunFigures figures_;
+  FigureHistory history_;
   int block_lines_ = 0;
   absl::Time last_line_ = absl::InfinitePast();
 };
@@ -44,7 +51,8 @@ void PrintSummary(const Session& session, const RunFigures& figures,
 
 // Follows a job with the printer until it ends or Ctrl-C detaches; returns the
 // exit code.
-int WatchJobVerb(const Session& session, const std::string& name);
+int WatchJobVerb(const Session& session, const std::string& name,
+                 bool plain = false);
 
 }  // namespace comera::client
 

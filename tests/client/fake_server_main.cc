@@ -156,7 +156,9 @@ int main(int argc, char** argv) {
   service.list_jobs = [&](const comera::v1::ListJobsRequest&,
                           comera::v1::ListJobsResponse* response) {
     if (!comera::ReadFile(cancelled).ok()) {
-      response->add_jobs()->set_name("jobs/left");
+      v1::Job* job = response->add_jobs();
+      job->set_name("jobs/left");
+      job->set_state(v1::QUEUED);
     }
     return grpc::Status::OK;
   };
@@ -165,6 +167,15 @@ int main(int argc, char** argv) {
     if (!comera::WriteFileAtomically(cancelled, request.name()).ok()) {
       return grpc::Status(grpc::StatusCode::INTERNAL, "disk");
     }
+    return grpc::Status::OK;
+  };
+  service.list_workers = [](const v1::ListWorkersRequest&,
+                            v1::ListWorkersResponse* response) {
+    v1::WorkerSummary* worker = response->add_workers();
+    worker->set_name("workers/node-1");
+    worker->set_slots(2);
+    worker->set_busy_slots(1);
+    worker->set_connected(true);
     return grpc::Status::OK;
   };
   const std::string address = service.Start(Flag(argc, argv, "--listen"));

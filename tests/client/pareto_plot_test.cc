@@ -55,6 +55,18 @@ TEST(ParetoPlotTest, ColourOnlyWhereItIsWanted) {
   EXPECT_EQ(Count(Scatter(Points(), 60, 10, true), "\x1b[32m●"), 2);
 }
 
+TEST(ParetoPlotTest, TargetsAreMarkedAndExplained) {
+  std::vector<PlotPoint> points = Points();
+  points.push_back({1.9, 500, false, "goal", true});
+  const auto lines = Scatter(points, 40, 10, false);
+  ASSERT_EQ(lines.size(), 13u);
+  EXPECT_EQ(Count(lines, "✕"), 2) << "in the plot and in the legend";
+  for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 40u);
+  EXPECT_THAT(Scatter(points, 40, 10, true).back(),
+              HasSubstr("\x1b[33m✕\x1b[0m target"));
+  EXPECT_THAT(ParetoSvg(points, "t"), HasSubstr("goal: target loss 1.900"));
+}
+
 TEST(ParetoPlotTest, NothingToShowIsNoLine) {
   EXPECT_THAT(Scatter({}, 80, 10, false), IsEmpty());
   EXPECT_THAT(Scatter(Points(), 23, 10, false), IsEmpty());
