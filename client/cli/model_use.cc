@@ -240,7 +240,7 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     const std::string host =
         one.peer_address().substr(0, one.peer_address().rfind(':'));
     if (IsLoopback(host) && one.host() != HostName()) {
-      last = absl::UnavailableError(
+      last = absl::NotFoundError(
           absl::StrCat(one.name(),
                        " serves callers on its machine only: it "
                        "was started without --address"));
@@ -256,6 +256,7 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     last = absl::Status(
         predictor.status().code(),
         absl::StrCat(one.name(), ": ", predictor.status().message()));
+    last.SetPayload(kOfWorker, absl::Cord());
     // Another worker would say the same.
     if (absl::IsNotFound(last) || absl::IsPermissionDenied(last) ||
         absl::IsUnauthenticated(last) || absl::IsInvalidArgument(last)) {
@@ -283,7 +284,9 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(
 }
 
 int FailModelUse(const absl::Status& status, const Session& session) {
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+  const bool of_worker = status.GetPayload(kOfWorker).has_value();
+  if (!of_worker &&
+      (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) {
     return session.FailRpc(status);
   }
   return session.Fail(Printable(std::string(status.message())),

@@ -46,7 +46,9 @@ absl::Status RemotePredictor::Run(absl::Duration timeout, const Call& call) {
   const grpc::Status status = call(&context);
   const std::lock_guard<std::mutex> lock(mutex_);
   running_ = nullptr;
-  return FromGrpcStatus(status);
+  absl::Status told = FromGrpcStatus(status);
+  if (!told.ok()) told.SetPayload(kOfWorker, absl::Cord());
+  return told;
 }
 
 absl::StatusOr<v1::PredictResponse> RemotePredictor::Predict(

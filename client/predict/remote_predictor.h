@@ -15,6 +15,10 @@
 
 namespace comera::client {
 
+// Payload of the statuses that come from a worker, or tell that it cannot be
+// reached; others may look like it.
+inline constexpr char kOfWorker[] = "comera.client.of_worker";
+
 // A worker that answers with a model of the coordinator's store.
 class RemotePredictor : public RowPredictor {
  public:

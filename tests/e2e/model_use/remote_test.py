@@ -147,6 +147,28 @@ class RemoteTest(unittest.TestCase):
                                    data='', code=5)
         self.assertIn('no worker two', done.stderr)
 
+    def test_a_worker_that_goes_is_named(self):
+        cluster = Cluster('going')
+        self.addCleanup(cluster.stop)
+        worker = cluster.worker()
+        job = json.loads(cluster.comera(
+            'submit', FOLDER / 'masked_lm.json', '--set',
+            'objective.early.steps=2', '-o', 'json').stdout)['name']
+        cluster.comera('wait', job, '--timeout', '100s')
+        with subprocess.Popen(
+                [tiny.COMERA, '--server', cluster.address, 'predict', job,
+                 '--remote'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True) as client:
+            client.stdin.write('{"text": "a <mask>"}\n')
+            client.stdin.flush()
+            client.stdout.readline()
+            worker.terminate()
+            self.assertEqual(worker.wait(30), 0)
+            client.stdin.write('{"text": "a <mask>"}\n')
+            client.stdin.close()
+            self.assertEqual(client.wait(60), 3)
+            self.assertNotIn('coordinator', client.stderr.read())
+
     def test_bad_rows_are_told(self):
         done = self.cluster.comera('predict', self.jobs[0], '--remote',
                                    data='{"text": "no mask"}\n', code=1)
