@@ -47,12 +47,14 @@ done
 systemd-nspawn --directory="$root" --boot --private-network --register=no \
   --keep-unit --console=pipe >"$work/boot.log" 2>&1 &
 nspawn=$!
-container_init() { init=$(cut -d' ' -f1 "/proc/$nspawn/task/$nspawn/children") && [ -n "$init" ]; }
 inside() { nsenter -t "$init" -m -p -n -u -i "$@"; }
-booted() { inside systemctl is-system-running | grep -q 'running\|degraded'; }
-wait_for 20 container_init || fail "no container: $(cat "$work/boot.log")"
-container_init
-wait_for 60 booted || fail "does not boot: $(cat "$work/boot.log")"
+# Its first child only prepares the second, which is the container's init.
+booted() {
+  init=$(cut -d' ' -f1 "/proc/$nspawn/task/$nspawn/children")
+  [ -n "$init" ] && inside systemctl is-system-running |
+    grep -q 'running\|degraded'
+}
+wait_for 120 booted || fail "does not boot: $(cat "$work/boot.log")"
 inside ip link set lo up
 say "booted"
 for unit in comera-server comera-worker; do
