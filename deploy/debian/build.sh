@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Builds Debian packages from programs that are built already: comera-server,
-# comera-worker (with comera-trainer), comera-client and, given the Python
-# package, python3-comera. Needs debhelper; no root.
+# Builds Debian packages from what is built already: comera-server,
+# comera-worker (with comera-trainer), comera-client and python3-comera. Needs
+# debhelper; no root.
 #
-#   build.sh --out=FOLDER [--programs=FOLDER] [--man=FOLDER] [--python=FOLDER]
+#   bazel build //client:comera //server:comera-server //worker:comera-worker \
+#     //worker/trainer:comera-trainer //deploy/man:man_pages
+#   build.sh --out=FOLDER [--programs=FOLDER] [--man=FILE] [--python=FOLDER]
 #            [--revision=1] [--cuda=FOLDER]
 #
 #   --programs  where the four programs are; default: bazel-bin of this checkout
-#   --man       manual pages *.1, *.8; default: what the programs are asked for
-#   --python    the folder that holds the Python package `comera`
+#   --man       //deploy/man:man_pages; default: that of bazel-bin, if it is there
+#   --python    the folder that holds the Python package `comera`; default:
+#               client/python of this checkout
 #   --cuda      programs of --config=cuda; CUDA's libraries are in FOLDER
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +21,8 @@ fail() {
   exit 1
 }
 
-out="" programs="" man="" python="" revision=1 cuda=""
+out="" programs="" man=$root/bazel-bin/deploy/man/man_pages.tar revision=1
+python=$root/client/python cuda=""
 for argument; do
   value=${argument#*=}
   case "$argument" in
@@ -71,17 +75,20 @@ cp -L "$root"/docs/examples/*.yaml "$tree/examples/"
 "$client" completion zsh >"$tree/completions/_comera"
 "$client" completion fish >"$tree/completions/comera.fish"
 # Each page goes to the package of its program.
-for page in ${man:+"$man"/*.[18]}; do
+mkdir "$work/man"
+[ ! -e "$man" ] || tar --extract --file="$man" --directory="$work/man"
+for page in "$work"/man/man[18]/*; do
+  [ -e "$page" ] || continue
   name=${page##*/}
-  cp -L "$page" "$tree/debian/"
+  cp "$page" "$tree/debian/"
   case "$name" in
-    comera-server.*) echo "debian/$name" >>"$tree/debian/comera-server.manpages" ;;
-    comera-worker.* | comera-trainer.*)
-      echo "debian/$name" >>"$tree/debian/comera-worker.manpages" ;;
-    *) echo "debian/$name" >>"$tree/debian/comera-client.manpages" ;;
+    comera-server.*) package=comera-server ;;
+    comera-worker.* | comera-trainer.*) package=comera-worker ;;
+    *) package=comera-client ;;
   esac
+  echo "debian/$name" >>"$tree/debian/$package.manpages"
 done
-if [ -n "$python" ]; then
+if [ -d "$python/comera" ]; then
   mkdir "$tree/python"
   cp -rL "$python/comera" "$tree/python/"
   find "$tree/python" -name __pycache__ -prune -exec rm -rf {} +

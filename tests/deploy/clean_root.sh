@@ -52,7 +52,7 @@ inside() { nsenter -t "$init" -m -p -n -u -i "$@"; }
 booted() {
   init=$(cut -d' ' -f1 "/proc/$nspawn/task/$nspawn/children")
   [ -n "$init" ] && inside systemctl is-system-running |
-    grep -q 'running\|degraded'
+    grep 'running\|degraded' >/dev/null
 }
 wait_for 120 booted || fail "does not boot: $(cat "$work/boot.log")"
 inside ip link set lo up
@@ -63,9 +63,12 @@ for unit in comera-server comera-worker; do
 done
 
 inside systemctl start comera-server comera-worker
-connected() { inside comera workers -o json | grep -q '"connected": *true'; }
+connected() {
+  inside comera workers -o json | grep '"connected": *true' >/dev/null
+}
 wait_for 30 connected || fail "no worker"
-inside journalctl --no-pager -u comera-worker | grep -q "cgroups for ranks" ||
+inside journalctl --no-pager -u comera-worker |
+  grep "cgroups for ranks" >/dev/null ||
   fail "no control groups for ranks"
 submit() {
   inside sh -c 'cat > /tmp/job.yaml; comera submit /tmp/job.yaml 2>/dev/null'

@@ -58,7 +58,7 @@ run "$worker" /usr/bin/comera-worker --data_dir=/var/lib/comera --slots=1 \
   --server="127.0.0.1:${ports[0]}" >"$work/worker.log" 2>&1 &
 pids+=($!)
 comera() { run "$client" /usr/bin/comera --server "127.0.0.1:${ports[0]}" "$@"; }
-connected() { comera workers -o json | grep -q '"connected": *true'; }
+connected() { comera workers -o json | grep '"connected": *true' >/dev/null; }
 wait_for 60 connected || fail "no worker"
 small_job 500 >"$work/job.yaml"
 buildah copy --quiet "$client" "$work/job.yaml" /job.yaml >/dev/null
