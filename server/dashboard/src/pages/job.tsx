@@ -132,10 +132,11 @@ function JobHead({ job, open }: { job: Job; open: OpenJob }) {
       </p>
       {share !== null && (
         <div class="job-progress">
-          <Progress share={share} label="Steps done" />
+          {!isFinal(job.state) && <Progress share={share} label="Steps done" />}
           <span class="number">
             step {count(int(progress.step))} of{' '}
-            {count(int(progress.totalSteps))} ({percent(share)})
+            {count(int(progress.totalSteps))}
+            {!isFinal(job.state) && ` (${percent(share)})`}
             {progress.stage && `, ${words(progress.stage)} stage`}
             {eta !== null &&
               job.state === 'RUNNING' &&

@@ -52,7 +52,7 @@ it('takes pictures while the quickstart trains', async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const { page, close } = await visit(browser, service.url, {
       colorScheme,
-      viewport: { width: 1180, height: 420 },
+      viewport: { width: 1180, height: 560 },
     });
     await page.locator('table.jobs tbody tr').nth(4).waitFor();
     await page.screenshot({

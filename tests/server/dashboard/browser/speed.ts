@@ -50,16 +50,19 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - begin;
 }
 
+/** Objects, and the columns of numbers beside them. */
 async function heap(session: CDPSession): Promise<string> {
   await session.send('HeapProfiler.collectGarbage');
-  const { metrics } = await session.send('Performance.getMetrics');
-  const used = metrics.find((one) => one.name === 'JSHeapUsedSize')?.value ?? 0;
+  const usage = (await session.send('Runtime.getHeapUsage')) as {
+    usedSize: number;
+    backingStorageSize?: number;
+  };
+  const used = usage.usedSize + (usage.backingStorageSize ?? 0);
   return `${(used / 1048576).toFixed(1)} MiB`;
 }
 
 async function withMetrics(page: Page): Promise<CDPSession> {
   const session = await page.context().newCDPSession(page);
-  await session.send('Performance.enable');
   return session;
 }
 
