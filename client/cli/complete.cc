@@ -23,12 +23,13 @@ Names NamesOf(const Argument& argument) {
       {"file", Names::kFile},
       {"--queue", Names::kQueue},
       {"--sweep", Names::kSweep},
+      {"--worker", Names::kWorker},
       {"--ca", Names::kFile},
       {"--cert", Names::kFile},
       {"--key", Names::kFile},
       {"--token-file", Names::kFile},
       {"--input", Names::kFile},
-      {"--output-file", Names::kFile},
+      {"--out", Names::kFile},
       {"--status-file", Names::kFile},
       {"--svg", Names::kFile},
       {"--server-binary", Names::kFile},
@@ -36,6 +37,7 @@ Names NamesOf(const Argument& argument) {
       {"--trainer-binary", Names::kFile},
       {"--data-dir", Names::kFolder},
       {"--model-dir", Names::kFolder},
+      {"--model-cache", Names::kFolder},
       {"--download", Names::kFolder},
       {"--to", Names::kFolder},
       {"--man", Names::kFolder},
@@ -203,6 +205,10 @@ class Completer {
       case Names::kVerb:
         Verbs(typed);
         return;
+      case Names::kModel:
+        // Or the folder that one was downloaded to.
+        completion_.folders = true;
+        break;
       default:
         break;
     }

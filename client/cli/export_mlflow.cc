@@ -73,7 +73,8 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job, const std::string& root,
   ASSIGN_OR_RETURN(const int64_t newest, NewestEvent(client, job.name()));
   if (newest > 0) {
     TrainingClient::WatchOptions options;
-    options.until_sequence = newest;
+    // An ended job's stream ends by itself, with its last event.
+    if (!IsFinal(job.state())) options.until_sequence = newest;
     RETURN_IF_ERROR(client
                         .Watch(job.name(), options, {},
                                [&](const v1::JobEvent& event) {

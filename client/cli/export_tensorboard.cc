@@ -15,7 +15,6 @@ namespace {
 // One job into its folder; returns how many progress samples were left out.
 absl::StatusOr<int64_t> ExportJob(const v1::Job& job,
                                   const ExportArguments& arguments,
-                                  const Session& session,
                                   TrainingClient& client) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TensorBoardRun> run,
                    TensorBoardRun::Open(
@@ -25,36 +24,30 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job,
   ASSIGN_OR_RETURN(const int64_t newest, NewestEvent(client, job.name()));
   TrainingClient::WatchOptions options;
   options.after_sequence = run->last_sequence();
-  if (!arguments.follow) {
-    if (newest <= options.after_sequence && !IsFinal(job.state())) return 0;
+  // An ended job's stream ends by itself, with its last event.
+  const bool to_end = arguments.follow || IsFinal(job.state());
+  if (!to_end) {
+    if (newest <= options.after_sequence) return 0;
     options.until_sequence = newest;
   }
   absl::Status status;
   int64_t lost = 0;
-  absl::StatusOr<v1::Job> ended = job;
-  if (arguments.follow || newest > options.after_sequence) {
-    ended =
-        client.Watch(job.name(), options, {}, [&](const v1::JobEvent& event) {
-          if (!status.ok()) return;
-          lost += event.dropped().count();
-          status = run->Add(event);
-          // From here on events come as they happen, and are to be seen.
-          if (status.ok() && event.sequence() >= newest) status = run->Flush();
-          if (!status.ok()) client.Stop();
-        });
-  }
+  const absl::StatusOr<v1::Job> ended =
+      client.Watch(job.name(), options, {}, [&](const v1::JobEvent& event) {
+        if (!status.ok()) return;
+        lost += event.dropped().count();
+        status = run->Add(event);
+        // From here on events come as they happen, and are to be seen.
+        if (status.ok() && event.sequence() >= newest) status = run->Flush();
+        if (!status.ok()) client.Stop();
+      });
   RETURN_IF_ERROR(status);
   if (!ended.ok()) {
     // What came before an interruption stays.
     RETURN_IF_ERROR(run->Flush());
     return ended.status();
   }
-  // The job may have ended after the newest event that was asked for.
-  if (IsFinal(ended->state()) && (arguments.follow || IsFinal(job.state()))) {
-    RETURN_IF_ERROR(run->Finish(*ended));
-  } else {
-    RETURN_IF_ERROR(run->Flush());
-  }
+  RETURN_IF_ERROR(to_end ? run->Finish(*ended) : run->Flush());
   return lost;
 }
 
@@ -74,7 +67,7 @@ int ExportTensorBoard(const ExportArguments& arguments,
   Interrupts interrupts([&] { client->Stop(); });
   int64_t lost = 0;
   for (const v1::Job& job : source->jobs) {
-    const auto exported = ExportJob(job, arguments, session, *client);
+    const auto exported = ExportJob(job, arguments, *client);
     if (interrupts.happened()) {
       return session.Fail(
           "interrupted; the same command goes on where this one stopped",

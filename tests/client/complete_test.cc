@@ -40,6 +40,7 @@ class CompleteTest : public ::testing::Test {
          {{"names", "Which", &words_, true, {}, Names::kJobOrSweep}},
          nullptr},
         {"models", "Models", {{"--download", "Folder", &text_}}, nullptr},
+        {"predict", "Answers", {{"model", "Which", &text_}}, nullptr},
         {"help",
          "Help",
          {{"verb", "", &text_, false, {}, Names::kVerb}},
@@ -53,6 +54,8 @@ class CompleteTest : public ::testing::Test {
                              std::vector<Candidate> known;
                              if (names == Names::kJob)
                                known = {{"jobs/abc", ""}, {"jobs/xyz", ""}};
+                             if (names == Names::kModel)
+                               known = {{"jobs/abc/models/m", ""}};
                              if (names == Names::kQueue)
                                known = {{"queues/vision", ""}};
                              if (names == Names::kJobOrSweep) {
@@ -122,6 +125,11 @@ TEST_F(CompleteTest, NamesThatTheServerKnows) {
 TEST_F(CompleteTest, WordsAndFilesTogether) {
   EXPECT_THAT(Words({"sweep", ""}), ElementsAre("ls"));
   EXPECT_TRUE(completion_.files);
+}
+
+TEST_F(CompleteTest, ModelsAreNamesOrFolders) {
+  EXPECT_THAT(Words({"predict", "jobs/a"}), ElementsAre("jobs/abc/models/m"));
+  EXPECT_TRUE(completion_.folders);
 }
 
 TEST_F(CompleteTest, TheServerOfTheLineIsAsked) {

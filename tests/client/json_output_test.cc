@@ -38,6 +38,8 @@ const std::set<std::string>& Others() {
   static const auto* verbs = new std::set<std::string>{
       // Starts a cluster of its own; its events are watch's.
       "run",
+      // Texts for people.
+      "help",
       // A script for a shell.
       "completion",
       // The log as the rank wrote it.

@@ -90,7 +90,8 @@ TEST(SweepCliTest, AServerThatIsNotThereIs3) {
 }
 
 TEST(SweepCliTest, HelpShowsExamples) {
-  EXPECT_THAT(RunComera("sweep --help").out, HasSubstr("comera sweep FILE.yaml"));
+  EXPECT_THAT(RunComera("sweep --help").out,
+              HasSubstr("comera sweep sweep.yaml --watch"));
   EXPECT_THAT(RunComera("pareto --help").out, HasSubstr("--svg front.svg"));
 }
 

@@ -4,6 +4,7 @@ key, and that the terminal is as before whatever ends the program."""
 import fcntl
 import os
 import pty
+import resource
 import select
 import signal
 import struct
@@ -42,7 +43,13 @@ class Terminal:
         self.process = subprocess.Popen(
             [COMERA, *arguments], stdin=slave, stdout=slave, stderr=slave,
             env=variables, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+            preexec_fn=self.prepare)
+
+    @staticmethod
+    def prepare():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        # Ends by signals leave no files.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     def read(self, timeout):
         if not select.select([self.master], [], [], timeout)[0]:
