@@ -140,13 +140,14 @@ class HttpGateway::Impl {
   void Health(HttpExchange& exchange) {
     const HttpRequest& request = exchange.request();
     const bool ready = request.path == "/readyz" || request.query == "ready";
-    if (ready && leaving_) {
-      return Answer(exchange, MakeResponse(503, "text/plain", "leaving\n"));
-    }
     const char* text = !ready           ? "ok\n"
+                       : leaving_       ? "leaving\n"
                        : backend_.leads ? "leader\n"
                                         : "follower\n";
-    Answer(exchange, MakeResponse(200, "text/plain", text));
+    // For those who need the one that does everything.
+    const bool bad =
+        ready && (leaving_ || (request.query == "leader" && !backend_.leads));
+    Answer(exchange, MakeResponse(bad ? 503 : 200, "text/plain", text));
   }
 
   void Metrics(HttpExchange& exchange, const ApiCaller& caller) {

@@ -14,6 +14,7 @@
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/coordinator_address.h"
 #include "common/status_matchers.h"
+#include "tests/server/http/http_client.h"
 #include "tests/server/postgres_server.h"
 #include "tests/server/temp_dir.h"
 #include "tests/server/test_spec.h"
@@ -37,11 +38,13 @@ class CoordinatorNodeTest : public ::testing::Test {
       CoordinatorNode::Options options;
       options.server.store_url = url_;
       options.server.data_dir = folder_.path();
+      options.server.http.server.listen = "127.0.0.1:0";
       options.poll_interval = absl::Milliseconds(50);
       auto node = CoordinatorNode::Start(options, Clock::Real(), &ids_);
       ASSERT_OK(node);
       nodes_.push_back(*std::move(node));
       addresses_.push_back(nodes_.back()->address());
+      http_addresses_.push_back(nodes_.back()->http_address());
     }
     ASSERT_GT(nodes_[0]->epoch(), 0);
     ASSERT_EQ(nodes_[1]->epoch(), 0);
@@ -98,7 +101,38 @@ class CoordinatorNodeTest : public ::testing::Test {
   RandomIdSource ids_;
   std::vector<std::unique_ptr<CoordinatorNode>> nodes_;
   std::vector<std::string> addresses_;
+  std::vector<std::string> http_addresses_;
 };
+
+TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerNamesTheLeader) {
+  const auto call = [this](int node, const std::string& method,
+                           const std::string& target) {
+    return HttpClient(http_addresses_[node]).Call(method, target);
+  };
+  EXPECT_EQ(call(0, "GET", "/readyz").body, "leader\n");
+  EXPECT_EQ(call(1, "GET", "/readyz").body, "follower\n");
+  EXPECT_EQ(call(0, "GET", "/readyz?leader").code, 200);
+  EXPECT_EQ(call(1, "GET", "/readyz?leader").code, 503);
+  EXPECT_EQ(call(1, "GET", "/v1/jobs").code, 200);
+  for (const HttpReply& reply :
+       {call(1, "POST", "/v1/jobs"), call(1, "GET", "/v1/workers"),
+        call(1, "GET", "/v1/sweeps")}) {
+    EXPECT_EQ(reply.code, 503);
+    EXPECT_EQ(reply.Header("Retry-After"), "1");
+    EXPECT_THAT(reply.body,
+                HasSubstr(absl::StrCat(
+                    R"("reason":"NOT_LEADER","domain":"comera","metadata":)",
+                    R"({"leader":")", addresses_[0], R"("})")));
+  }
+  // The other takes over, at its own address.
+  nodes_[0].reset();
+  const absl::Time deadline = absl::Now() + kBound;
+  while (call(1, "GET", "/readyz?leader").code != 200) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(call(1, "GET", "/v1/workers").code, 200);
+}
 
 TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
   const auto leader = Client(addresses_[0]);
