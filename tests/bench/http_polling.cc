@@ -1,6 +1,7 @@
 // What dashboards that poll cost the coordinator: many clients ask over HTTP
 // once a second for the same few jobs, first while nothing changes, then while
-// the jobs report every second. Measures a comera-server process over loopback.
+// the jobs report every second; and streams of events. Measures a comera-server
+// process over loopback.
 //   bazel run -c opt //tests/bench:http_polling -- --pollers=1000 --json
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,10 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "comera/v1/training_service.grpc.pb.h"
 #include "common/files.h"
+#include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/service/http_poll_load.h"
+#include "tests/bench/service/http_watch_load.h"
 #include "tests/bench/service/load_options.h"
 #include "tests/bench/service/played_worker.h"
 #include "tests/bench/service/server_process.h"
@@ -36,6 +40,7 @@ struct Flags {
   HttpPollOptions poll;
   int jobs = 10;
   int seconds = 20;
+  int streams = 4000;
   bool unconditional = false;
   std::string binary;
   std::string folder;
@@ -78,6 +83,36 @@ absl::StatusOr<Json> Poll(const HttpPollOptions& options,
   return json;
 }
 
+// Opens streams of one job, and ends it.
+absl::StatusOr<Json> Watch(const Flags& flags, const std::string& job,
+                           const std::shared_ptr<grpc::Channel>& channel,
+                           const ServerProcess& server) {
+  Note(absl::StrCat(flags.streams, " streams of one job"));
+  ASSIGN_OR_RETURN(const ProcessFigures before, server.Figures());
+  HttpWatchers watchers;
+  const absl::Time begin = absl::Now();
+  RETURN_IF_ERROR(watchers.Open(
+      flags.poll.address, absl::StrCat("/v1/", job, ":watch"), flags.streams));
+  const absl::Time open = absl::Now();
+  ASSIGN_OR_RETURN(const ProcessFigures after, server.Figures());
+  grpc::ClientContext context;
+  v1::CancelJobRequest cancel;
+  cancel.set_name(job);
+  v1::Job cancelled;
+  const grpc::Status status = v1::TrainingService::NewStub(channel)->CancelJob(
+      &context, cancel, &cancelled);
+  if (!status.ok()) return FromGrpcStatus(status);
+  RETURN_IF_ERROR(watchers.AwaitEnd());
+  Json json;
+  json["streams"] = flags.streams;
+  json["bytes_per_stream"] =
+      (after.resident_bytes - before.resident_bytes) / flags.streams;
+  json["open_seconds"] = absl::ToDoubleSeconds(open - begin);
+  json["end_seconds"] = absl::ToDoubleSeconds(absl::Now() - open);
+  json["server_cpu_seconds"] = CpuSeconds(server) - before.cpu_seconds;
+  return json;
+}
+
 absl::StatusOr<Json> Measure(Flags flags) {
   const std::string port_file =
       absl::StrCat(flags.folder, "/comera-http-port-", getpid());
@@ -114,6 +149,11 @@ absl::StatusOr<Json> Measure(Flags flags) {
   ASSIGN_OR_RETURN(result["list"], Poll(flags.poll, *server));
   worker.SetReporting(false);
   RETURN_IF_ERROR(worker.status());
+  // One that waits ends as soon as it is cancelled.
+  SubmissionFigures waiting;
+  RETURN_IF_ERROR(SubmitJobs(channels, LoadSpec(), 1, 1, &waiting));
+  ASSIGN_OR_RETURN(result["streams"],
+                   Watch(flags, waiting.jobs[0], channels[0], *server));
   return result;
 }
 
@@ -153,6 +193,9 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", flags.seconds, "of each phase")
       ->capture_default_str()
       ->check(CLI::Range(1, 3600));
+  app.add_option("--streams", flags.streams, "of server-sent events")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 20000));
   app.add_flag("--unconditional", flags.unconditional,
                "without If-None-Match: every answer has its body");
   app.add_option("--binary", flags.binary, "comera-server to start")

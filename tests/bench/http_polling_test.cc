@@ -13,7 +13,8 @@ TEST(HttpPollingTest, CarriesASmallLoadAndTellsItInOneObject) {
   const std::string root = absl::StrCat(std::getenv("TEST_SRCDIR"), "/comera/");
   e2e::Process polling(
       {root + "tests/bench/http_polling", "--pollers=50", "--jobs=3",
-       "--seconds=2", absl::StrCat("--folder=", ::testing::TempDir()),
+       "--seconds=2", "--streams=20",
+       absl::StrCat("--folder=", ::testing::TempDir()),
        absl::StrCat("--binary=", root, "server/comera-server"), "--json"},
       ::testing::TempDir() + "/http_polling.log");
   const auto line = polling.ReadLine(absl::Seconds(60));
@@ -27,6 +28,7 @@ TEST(HttpPollingTest, CarriesASmallLoadAndTellsItInOneObject) {
   EXPECT_LE(result["unchanged"]["share_304"], 0.5);
   EXPECT_LE(result["training"]["share_304"], 0.5);
   EXPECT_EQ(result["list"]["answers"], 100);
+  EXPECT_EQ(result["streams"]["streams"], 20);
 }
 
 }  // namespace
