@@ -115,7 +115,7 @@ TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerNamesTheLeader) {
   EXPECT_EQ(call(1, "GET", "/readyz?leader").code, 503);
   EXPECT_EQ(call(1, "GET", "/v1/jobs").code, 200);
   for (const HttpReply& reply :
-       {call(1, "POST", "/v1/jobs"), call(1, "GET", "/v1/workers"),
+       {call(1, "POST", "/v1/queues"), call(1, "GET", "/v1/workers"),
         call(1, "GET", "/v1/sweeps")}) {
     EXPECT_EQ(reply.code, 503);
     EXPECT_EQ(reply.Header("Retry-After"), "1");
