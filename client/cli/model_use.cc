@@ -97,7 +97,7 @@ std::vector<Argument> ModelArguments(ModelUse* use, bool computes) {
       {"--device", "Compute on", &use->device, false, {"cpu", "gpu"}},
       {"--threads", "Threads (all)", &use->threads, false, {}},
       {"--batch",
-       "Rows that go through the model together (32)",
+       "Rows that go through the model together (32, fewer of large models)",
        &use->batch,
        false,
        {}},
@@ -204,8 +204,8 @@ absl::StatusOr<std::string> FindTrainer(const std::string& argument,
 
 absl::StatusOr<std::unique_ptr<RowPredictor>> StartPredictor(
     const ModelUse& use, const std::string& folder, const Session& session) {
-  if (use.batch < 1 || use.batch > 4096) {
-    return absl::InvalidArgumentError("--batch: 1 to 4096");
+  if (use.batch < 0 || use.batch > 4096) {
+    return absl::InvalidArgumentError("--batch: 0 to 4096");
   }
   ASSIGN_OR_RETURN(const std::string trainer,
                    FindTrainer(use.trainer, session));

@@ -22,7 +22,7 @@ struct ModelUse {
   std::string device = "cpu";
   std::string cache;
   int64_t threads = 0;
-  int64_t batch = 32;
+  int64_t batch = 0;  // the trainer decides
 };
 
 // MODEL and --trainer-binary, --model-cache; `computes`: also --device,

@@ -227,8 +227,9 @@ int main(int argc, char** argv) {
                  "Of the validation set, for --evaluate; default all")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--batch", predict.predict.batch_size,
-                 "Rows that go through the model together, for --serve")
-      ->check(CLI::Range(1, 4096));
+                 "Rows that go through the model together, for --serve and "
+                 "--evaluate; default as memory allows, at most 32")
+      ->check(CLI::Range(0, 4096));
   app.add_option("--threads", machine.threads,
                  "Threads of a rank, for --calibrate and --serve; default all");
   app.add_option("--device", machine.device,

@@ -1,5 +1,6 @@
 #include "worker/trainer/predict/predictor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,17 @@ const char* FamilyName(v1::ModelSpec::Family family) {
     default:
       return "dlrm";
   }
+}
+
+// Of a model whose activations are also planned for going back.
+int64_t GoodBatch(const ModelConfig& config) {
+  if (config.family == v1::ModelSpec::DLRM) return 256;
+  constexpr int64_t kMaxBytes = int64_t{512} << 20;
+  const auto row = static_cast<double>(config.length) *
+                   static_cast<double>(config.hidden) *
+                   static_cast<double>(2 * config.layers + 4) * sizeof(float);
+  return std::clamp(static_cast<int64_t>(kMaxBytes / row), int64_t{1},
+                    int64_t{32});
 }
 
 v1::ServedModel Describe(const ModelConfig& config, const InputFormat& format) {
@@ -68,9 +80,11 @@ absl::StatusOr<PredictorParts> OpenModel(const std::string& directory,
   model.config.room = false;
   model.config.machine =
       LoadCalibration(options.cache_dir, MachineOf(options.backend), &why);
-  ASSIGN_OR_RETURN(parts.scorer,
-                   Scorer::Create(model.config, model.parameters,
-                                  options.batch_size, parts.backend.get()));
+  ASSIGN_OR_RETURN(parts.scorer, Scorer::Create(model.config, model.parameters,
+                                                options.batch_size > 0
+                                                    ? options.batch_size
+                                                    : GoodBatch(model.config),
+                                                parts.backend.get()));
   parts.config = std::move(model.config);
   return parts;
 }

@@ -20,8 +20,9 @@ struct PredictOptions {
   BackendOptions backend;
   // Where measured numbers of this machine are kept; empty: nowhere.
   std::string cache_dir;
-  // Rows that go through the model together.
-  int64_t batch_size = 32;
+  // Rows that go through the model together; 0: as many as is good for speed,
+  // and for activations of 512 MiB.
+  int64_t batch_size = 0;
 };
 
 // An exported model that answers rows of raw data.
