@@ -1,7 +1,7 @@
 // One coordinator, one worker, one job from the first page to its model.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkAccess, colours, launch, visit } from './pages';
+import { checkAccess, checkFits, colours, launch, visit } from './pages';
 import { Service, submit, tinyJob, until } from './service';
 
 let browser: Browser;
@@ -171,6 +171,41 @@ describe('the dashboard', () => {
     await dialog.getByRole('button', { name: 'Cancel the job' }).click();
     await page.locator('.badge', { hasText: 'cancelled' }).first().waitFor();
     await page.getByText('enough <b>seen</b>').first().waitFor();
+    await close();
+  });
+
+  it('compares the runs of a sweep', async () => {
+    const sweep = await service.call<{ name: string }>('/v1/sweeps', {
+      spec: {
+        displayName: 'two ranks',
+        job: tinyJob(service, { steps: 150, late: false }),
+        grid: { ranks: ['4', '8'] },
+      },
+    });
+    const { page, close } = await visit(browser, `${service.url}/sweeps`);
+    await page.getByRole('link', { name: 'two ranks' }).click();
+    await page.getByRole('heading', { name: 'two ranks' }).waitFor();
+    expect(page.url()).toContain(sweep.name);
+    // Live, until both runs have ended.
+    await page.locator('.state-line .badge.good').waitFor();
+    const fronts = page.getByRole('figure', { name: 'Fronts' });
+    expect(await fronts.locator('.best').count()).toBeGreaterThan(0);
+    await page.getByLabel('Compare by').selectOption('ranks');
+    await page
+      .getByRole('heading', { name: 'Hyper-volume by ranks' })
+      .waitFor();
+    const shares = page
+      .getByRole('table', { name: 'Share of the reference' })
+      .locator('tbody tr');
+    expect(await shares.count()).toBe(2);
+    expect(await shares.first().textContent()).toMatch(/0\.\d{4}$/);
+    await checkAccess(page, 'sweep');
+    await checkFits(page, 'sweep');
+    await page
+      .getByRole('link', { name: /^[a-z0-9]{12}$/ })
+      .first()
+      .click();
+    await page.getByRole('figure', { name: 'Pareto front' }).waitFor();
     await close();
   });
 
