@@ -138,7 +138,7 @@ void AddSecurityFlags(CLI::App& app,
 void AddHttpFlags(CLI::App& app, Flags& flags) {
   app.add_option("--http_listen", flags.http_listen,
                  "Address for HTTP (dashboard, API as JSON, metrics), "
-                 "host:port; port 0: any free one; empty: none. Default: "
+                 "host:port; port 0: any free one; `none`: no HTTP. Default: "
                  "127.0.0.1:7480, and where that is taken or --listen has port "
                  "0 any free port");
   app.add_option("--http_port_file", flags.http_port_file,
@@ -263,7 +263,9 @@ bool WritePortFiles(const Flags& flags, const std::string& address,
 // Where HTTP is served. An address that nobody asked for is no reason not to
 // start.
 std::string HttpListen(const Flags& flags) {
-  if (flags.http_listen) return *flags.http_listen;
+  if (flags.http_listen) {
+    return *flags.http_listen == "none" ? "" : *flags.http_listen;
+  }
   if (absl::EndsWith(flags.listen, ":0")) return "127.0.0.1:0";
   if (comera::server::CanListen(kHttpListen)) return kHttpListen;
   LOG(WARNING) << "event=http_port_taken address=" << kHttpListen

@@ -29,7 +29,7 @@ clean() {
     "$bundle/deploy/with_cuda.sh" "$@"
 }
 
-clean "$program" --help | grep -q -- --task || fail "--help does not run"
+grep -q -- --task <<<"$(clean "$program" --help)" || fail "--help does not run"
 libraries=$(clean ldd "$program")
 if grep "not found" <<<"$libraries"; then fail "unresolved libraries"; fi
 # Everything else comes out of the bundle.
@@ -43,7 +43,7 @@ find "$bundle" -name 'libcu*' -o -name 'libnccl*' -o -name 'libc.so*' |
   grep . && fail "libraries that must not be in it"
 [ -f "$bundle/deploy/lib/if_missing/libgomp.so.1/libgomp.so.1" ] ||
   fail "libgomp is not kept for machines without it"
-if readelf -S "$program" | grep -q '\.symtab'; then fail "not stripped"; fi
+if grep -q '\.symtab' <<<"$(readelf -S "$program")"; then fail "not stripped"; fi
 
 # The tests and benchmarks add little to what the trainer needs.
 bytes=$(tar -C "$work" -cz comera-gpu | wc -c)
