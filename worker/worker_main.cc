@@ -90,10 +90,16 @@ std::string RandomId() {
   return absl::StrFormat("%08x%08x", random(), random());
 }
 
-std::string BesideThisProgram(const std::string& name) {
+// Beside this program or, as a build leaves them, in trainer/ beside it.
+std::string FindTrainer() {
   std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / name).string();
+  const auto folder =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto beside = folder / "comera-trainer";
+  const auto built = folder / "trainer" / "comera-trainer";
+  const bool is_build = !std::filesystem::exists(beside, error) &&
+                        std::filesystem::is_regular_file(built, error);
+  return (is_build ? built : beside).string();
 }
 
 // Held until the process ends.
@@ -247,8 +253,7 @@ int Main(const Flags& flags) {
   options.slots = *std::move(slots);
   options.data_dir =
       std::filesystem::absolute(flags.data_dir).lexically_normal().string();
-  options.trainer = flags.trainer.empty() ? BesideThisProgram("comera-trainer")
-                                          : flags.trainer;
+  options.trainer = flags.trainer.empty() ? FindTrainer() : flags.trainer;
   options.processes.grace = absl::Seconds(flags.grace);
   options.cache.max_bytes = flags.cache_bytes;
   options.processes.adopts_orphans = true;
@@ -403,7 +408,8 @@ int main(int argc, char** argv) {
   app.add_option("--rack", flags.rack,
                  "Label of the rack or switch: gangs are packed by it");
   app.add_option("--trainer", flags.trainer,
-                 "Path of comera-trainer (default: beside this program)");
+                 "Path of comera-trainer (default: beside this program, or in "
+                 "trainer/ there)");
   app.add_option("--ca", flags.security.ca_file,
                  "Authority of the coordinator's certificate: PEM file, or "
                  "system; turns TLS on")

@@ -95,7 +95,8 @@ def make_clone(root, clone, programs):
     for program in _PROGRAMS:
         target = binaries / program
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(programs / os.path.basename(program))
+        # No link: a program finds others beside where it really is.
+        os.link(programs / os.path.basename(program), target)
 
 
 def copy_programs(programs, source):
