@@ -108,6 +108,27 @@ describe('JobFollower', () => {
     expect(follower.timeline).toHaveLength(1);
   });
 
+  it('misses no state where the series are ahead of the stream', () => {
+    const follower = followed();
+    follower.setSeries({
+      series: [{ metric: 'loss', steps: ['40'], values: [4] }],
+      paretoPoints: [{ step: '40' }],
+      lastSequence: '15',
+    });
+    follower.addEvent({ sequence: '13', metrics: { step: '35', loss: 9 } });
+    follower.addEvent({ sequence: '14', paretoPoint: { step: '40' } });
+    expect(follower.store.get('loss').last()).toEqual({ step: 40, value: 4 });
+    expect(follower.pareto).toHaveLength(1);
+    expect(
+      follower.addEvent({
+        sequence: '15',
+        stateChange: { state: 'SUCCEEDED' },
+      }),
+    ).toBe(true);
+    expect(follower.job?.state).toBe('SUCCEEDED');
+    expect(follower.timeline).toHaveLength(1);
+  });
+
   it('tells failures in one line', () => {
     expect(
       failureText({ failureClass: 'NODE_LOST', message: 'gone', rank: 1 }),

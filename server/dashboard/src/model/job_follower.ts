@@ -53,6 +53,9 @@ export class JobFollower {
   lastMetrics: StepMetrics | null = null;
   lastSequence = 0;
   snapshotVersion = 0;
+  /** The last event whose figures the series hold. */
+  private seriesSequence = 0;
+  private begun = false;
 
   /** The series as the server has them, in place of what was known. */
   setSeries(series: JobSeries): void {
@@ -89,7 +92,13 @@ export class JobFollower {
     }
     if (series.paretoPoints) this.pareto = series.paretoPoints;
     if (series.runInfo) this.runInfo = series.runInfo;
-    this.lastSequence = Math.max(this.lastSequence, int(series.lastSequence));
+    this.seriesSequence = Math.max(
+      this.seriesSequence,
+      int(series.lastSequence),
+    );
+    // Later on the stream may be behind, with states that no series tells.
+    if (!this.begun) this.lastSequence = this.seriesSequence;
+    this.begun = true;
   }
 
   setJob(job: Job): void {
@@ -101,8 +110,9 @@ export class JobFollower {
     const sequence = int(event.sequence);
     if (sequence > 0 && sequence <= this.lastSequence) return false;
     this.lastSequence = Math.max(this.lastSequence, sequence);
-    if (event.metrics) this.addMetrics(event.metrics);
-    if (event.rankSnapshot) {
+    const inSeries = sequence > 0 && sequence <= this.seriesSequence;
+    if (event.metrics && !inSeries) this.addMetrics(event.metrics);
+    if (event.rankSnapshot && !inSeries) {
       const step = int(event.rankSnapshot.step);
       this.snapshots = this.snapshots.filter((known) => int(known.step) < step);
       this.snapshots.push(event.rankSnapshot);
@@ -111,7 +121,8 @@ export class JobFollower {
       }
       ++this.snapshotVersion;
     }
-    if (event.paretoPoint) this.pareto = [...this.pareto, event.paretoPoint];
+    if (event.paretoPoint && !inSeries)
+      this.pareto = [...this.pareto, event.paretoPoint];
     if (event.runInfo) this.runInfo = event.runInfo;
     if (event.result) this.result = event.result;
     if (event.stateChange && this.job) {
