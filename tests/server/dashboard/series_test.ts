@@ -70,6 +70,18 @@ describe('Series', () => {
     // Closer up every point is there.
     expect(series.view(777700, 777800, 800).steps.length).toBe(103);
   });
+
+  it('is bounded, however long the page is open', () => {
+    const series = new Series();
+    const steps = 1.2e6;
+    for (let step = 0; step < steps; ++step) {
+      series.append(step, step === 777777 ? 99 : step % 7);
+    }
+    expect(series.length).toBeLessThan(1 << 20);
+    expect(series.first()?.step).toBe(0);
+    expect(series.last()?.step).toBe(steps - 1);
+    expect(Math.max(...series.view(0, steps, 800).values)).toBe(99);
+  });
 });
 
 describe('SeriesStore', () => {

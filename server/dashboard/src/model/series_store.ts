@@ -1,5 +1,8 @@
 import { lowerBound, thin } from './thin';
 
+/** Points of a series that are kept; of more about half stay, spikes included. */
+const MOST = 1 << 20;
+
 /** One metric over steps: columns that grow, ascending in step. */
 export class Series {
   private steps = new Float64Array(256);
@@ -68,6 +71,15 @@ export class Series {
   }
 
   private grow(): void {
+    if (this.size >= MOST) {
+      const kept = thin(this.values, 0, this.size, MOST / 4);
+      kept.forEach((from, to) => {
+        this.steps[to] = this.steps[from] as number;
+        this.values[to] = this.values[from] as number;
+      });
+      this.size = kept.length;
+      return;
+    }
     const steps = new Float64Array(this.steps.length * 2);
     const values = new Float64Array(this.values.length * 2);
     steps.set(this.steps);
