@@ -12,6 +12,8 @@ import torch
 import comera
 import comera.torch
 from comera import safetensors
+from comera._proto import model_service_pb2
+from comera.models import Model
 from programs import program
 
 TOLERANCE = 1e-5
@@ -238,6 +240,13 @@ class ModelsTest(unittest.TestCase):
         (damaged / "model.safetensors").unlink()
         with self.assertRaises(FileNotFoundError):
             comera.torch.load(damaged)
+
+    def test_a_servers_name_leads_nowhere_else(self):
+        proto = model_service_pb2.Model()
+        for name in ("jobs/x/models/../../../../../.ssh", "/etc/x", "jobs//models/m", ""):
+            proto.name = name
+            with self.subTest(name), self.assertRaises(comera.IntegrityError):
+                comera.torch.load(Model(None, proto))
 
     def test_an_id_outside_the_vocabulary_is_an_error(self):
         for model, _, folder in self.each("classifier_dense", "masked_lm_tied"):

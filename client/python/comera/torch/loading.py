@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from comera import safetensors, tokenizers
+from comera._files import check_plain_name
 from comera.errors import IntegrityError
 from comera.models import Model
 from comera.torch import clicks
@@ -34,7 +35,8 @@ _CONFIG = "config.json"
 def _cache_folder(model: Model) -> Path:
     cache = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return root.joinpath("comera", *model.name.split("/"))
+    # The server's name for it must not lead elsewhere.
+    return root.joinpath("comera", *map(check_plain_name, model.name.split("/")))
 
 
 def _to_torch(tensor: safetensors.Tensor, name: str) -> Tensor:
