@@ -66,6 +66,8 @@ sans() {
   local one all=()
   IFS=, read -ra given <<<"$1"
   for one in "${given[@]}"; do
+    [[ ! $one =~ ^\*\.[^.]+$ ]] ||
+      fail "'$one': clients take no wildcard below a single name; name each"
     if [[ $one =~ ^[0-9]{1,3}(\.[0-9]{1,3}){3}$ || $one == *:* ]]; then
       all+=("IP:$one")
     elif [[ $one =~ ^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$ ]]; then

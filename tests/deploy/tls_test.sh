@@ -40,6 +40,8 @@ tls "${names[@]}" || fail "does not run twice"
 refused "no host name\|neither a host" tls --server='good,b ad'
 refused "cannot be a certificate" tls --client=../outside
 refused "cannot be a certificate" tls --client=ca
+# gRPC itself would refuse it: found only where a leader is followed.
+refused "no wildcard" tls '--server=a,*.pods'
 refused "no number of days" tls --client=bob --days=0
 refused "ends before" tls --client=bob --days=9000
 refused "would renew" tls --client=bob --renew=365
