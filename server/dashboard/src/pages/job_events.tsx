@@ -85,8 +85,8 @@ export function JobEvents({ name }: { name: string }) {
       isOver: () => over,
       onState: setLive,
       onMessage: (message) => {
-        const { job, event } = JSON.parse(message.data) as WatchJobResponse;
-        if (job && isFinal(job.state)) over = true;
+        // That the job has ended does not mean that all has been told.
+        const { event } = JSON.parse(message.data) as WatchJobResponse;
         if (!event || int(event.sequence) <= last) return;
         last = int(event.sequence);
         if (isFinal(event.stateChange?.state)) over = true;
