@@ -44,6 +44,15 @@ if [ -z "${COMERA_SHARED_DIR:-}" ] && [ -d ../shared ]; then
 fi
 export COMERA_SHARED_DIR=${COMERA_SHARED_DIR:-}
 
+# npm's packages that could not be had once are asked for again: Bazel would
+# keep their absence.
+external=$(bazel info output_base 2>/dev/null)/external
+for installed in "$external"/*_npm/installed; do
+  grep -qs '^absent' "$installed" || continue
+  repository=${installed%/installed}
+  bazel sync --only="${repository##*/}" >&2 || true
+done
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0

@@ -6,7 +6,8 @@ input and find the rest beside it, so that neither thousands of files are
 inputs, nor does a change of the sources fetch anything.
 
 Where there is no npm, or the packages cannot be had, `installed` begins with
-"absent" and says why: what is built from it must then do without.
+"absent" and says why: what is built from it must then do without. Bazel keeps
+that, too, until `bazel sync --only=REPOSITORY`; tests/run.sh does it.
 """
 
 _TRIES = 3
@@ -14,7 +15,10 @@ _TRIES = 3
 def _absent(ctx, reason):
     # buildifier: disable=print
     print("npm packages are absent: " + reason)
-    ctx.file("installed", "absent: %s\n" % reason)
+    ctx.file(
+        "installed",
+        "absent: %s\nWhen that is put right: bazel sync --only=%s\n" % (reason, ctx.name),
+    )
 
 def _npm_packages_impl(ctx):
     ctx.file("BUILD", 'exports_files(["installed"], visibility = ["//visibility:public"])\n')
