@@ -92,8 +92,9 @@ int MaxConnections(int wanted) {
     return wanted;
   }
   const auto possible = static_cast<int64_t>(files.rlim_cur);
-  return static_cast<int>(std::clamp<int64_t>(
-      possible - kOtherFiles, possible / 2, std::max(wanted, 1)));
+  return static_cast<int>(
+      std::min<int64_t>(std::max(possible - kOtherFiles, possible / 2),
+                        std::max(wanted, 1)));
 }
 
 }  // namespace
