@@ -111,7 +111,8 @@ class Connection : public HttpConnection,
   void Abandon(bool answered) {
     if (answered) return;
     asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
-      if (!self->answering_) return;
+      // One that has ended only waits for its last bytes to go.
+      if (!self->answering_ || self->ended_) return;
       if (self->head_sent_) return self->CloseNow();
       self->SendNow(MakeResponse(500, "text/plain", "no answer\n"));
     });
@@ -368,7 +369,12 @@ class Connection : public HttpConnection,
 
   void WriteNow(std::string part, std::function<void(bool)> done) {
     if (closed_ || !answering_ || !head_sent_) return done(false);
-    if (part.empty() || is_head_) return done(true);
+    if (is_head_) {
+      // Its answer is the head alone; nobody waits for the rest.
+      EndNow();
+      return done(false);
+    }
+    if (part.empty()) return done(true);
     done_ = std::move(done);
     next_ = std::move(part);
     if (!writing_) WriteNext();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -85,7 +86,9 @@ std::string HttpClient::ReadRaw(size_t bytes) {
 
 bool HttpClient::IsClosed() {
   char byte;
-  return recv(socket_, &byte, 1, MSG_PEEK) <= 0;
+  const ssize_t count = recv(socket_, &byte, 1, MSG_PEEK);
+  // Silence until the timeout is no end.
+  return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 std::string HttpClient::Line() {

@@ -4,6 +4,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -57,6 +59,17 @@ class StreamTest : public GatewayFixture {
     std::vector<std::string> names;
     for (const Event& event : events) names.push_back(event.event);
     return names;
+  }
+
+  // From the metrics.
+  std::string OpenWatches() {
+    static constexpr char kGauge[] =
+        "comera_rpc_streams_open{method=\"TrainingService.WatchJob\"} ";
+    const std::string text = Call("GET", "/metrics").body;
+    const size_t at = text.find(kGauge);
+    if (at == std::string::npos) return "";
+    const size_t number = at + sizeof(kGauge) - 1;
+    return text.substr(number, text.find('\n', number) - number);
   }
 
   static v1::LogChunk Chunk(const std::string& job, int64_t offset,
@@ -144,9 +157,23 @@ TEST_F(StreamTest, AReaderWhoGoesIsForgotten) {
     HttpClient client(server_->http_address());
     ASSERT_EQ(client.Begin("GET", "/v1/" + name + ":watch").code, 200);
     client.ReadEvent();
+    EXPECT_EQ(OpenWatches(), "1");
   }
-  // Would hang on a call that nobody ended.
-  StopServer();
+  // While the server goes on: its end would end the call in any case.
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (OpenWatches() != "0" && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(OpenWatches(), "0");
+}
+
+TEST_F(StreamTest, HeadOfAStreamEnds) {
+  const std::string name = Create(TestSpec(2)).name();
+  HttpClient client(server_->http_address());
+  const HttpReply head = client.Begin("HEAD", "/v1/" + name + ":watch");
+  EXPECT_EQ(head.code, 200);
+  EXPECT_EQ(head.Header("Content-Type"), "text/event-stream");
+  EXPECT_TRUE(client.IsClosed());
 }
 
 TEST_F(StreamTest, LogsAreTextOrEvents) {
