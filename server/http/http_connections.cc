@@ -45,7 +45,10 @@ void HttpConnections::CloseAll() {
 
 bool HttpConnections::TakeBody(size_t bytes) {
   const size_t before = body_bytes_.fetch_add(bytes);
-  if (bytes == 0 || before + bytes <= options_.max_bodies_bytes) return true;
+  if (bytes <= options_.small_body_bytes ||
+      before + bytes <= options_.max_bodies_bytes) {
+    return true;
+  }
   body_bytes_ -= bytes;
   return false;
 }

@@ -30,6 +30,9 @@ class HttpServer {
     size_t max_body_bytes = 4 << 20;
     // Of all bodies being read or handled.
     size_t max_bodies_bytes = 128 << 20;
+    // Those of at most this size are taken whatever others hold, so that a few
+    // senders of large ones, whom nobody knows yet, do not shut out everybody.
+    size_t small_body_bytes = 16 << 10;
     absl::Duration handshake_timeout = absl::Seconds(10);
     // From one answer to the end of the next request's head.
     absl::Duration idle_timeout = absl::Seconds(75);

@@ -106,6 +106,7 @@ TEST_F(HttpServerTest, LargeRequestsAreRefused) {
 TEST_F(HttpServerTest, BodiesTogetherAreBounded) {
   options_.max_bodies_bytes = 1500;
   options_.max_body_bytes = 1000;
+  options_.small_body_bytes = 100;
   Start();
   // Never sent to its end.
   HttpClient slow(server_->address());
@@ -116,6 +117,14 @@ TEST_F(HttpServerTest, BodiesTogetherAreBounded) {
   EXPECT_EQ(slow.ReadRaw(25), "HTTP/1.1 100 Continue\r\n\r\n");
   EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(900, 'x')).code, 503);
   EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(400, 'x')).code, 200);
+  // Small ones have room of their own.
+  HttpClient second(server_->address());
+  second.SendRaw(
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 500\r\n"
+      "Expect: 100-continue\r\n\r\n");
+  EXPECT_EQ(second.ReadRaw(25), "HTTP/1.1 100 Continue\r\n\r\n");
+  EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(101, 'x')).code, 503);
+  EXPECT_EQ(Connect().Call("POST", "/", {}, std::string(100, 'x')).code, 200);
 }
 
 TEST_F(HttpServerTest, ConnectionsAreBounded) {
