@@ -22,6 +22,8 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr size_t kMostAllowed = 10000;
 constexpr absl::Duration kAskTimeout = absl::Seconds(30);
+// For how long an answer is computed that nobody waits for any more.
+constexpr absl::Duration kMostLate = absl::Minutes(5);
 
 // Of a model that died while it answered: another try may find another cause.
 bool Died(const absl::Status& status) {
@@ -54,6 +56,10 @@ struct ServedModels::Entry {
   std::string version;
   std::unique_ptr<ModelChild> child;  // null: it does not run
   v1::ServedModel served;
+  // Whether the child still owes an answer, and since when; between calls, to
+  // one that gave up.
+  bool owes = false;
+  absl::Time owes_since;
   // Guarded by ServedModels::mutex_.
   int users = 0;
   absl::Time last_used;
@@ -146,13 +152,21 @@ absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
     if (found != allowed_.end() && found->second.until > absl::Now()) {
       return found->second.model;
     }
+    // Each takes a thread, and whoever asks is not known yet.
+    if (asking_ >= options_.most_calls) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(asking_, " calls are waiting already"));
+    }
+    ++asking_;
   }
-  ASSIGN_OR_RETURN(const v1::Artifact model,
-                   AskForModel(channel_, name, token,
-                               std::min(deadline, absl::Now() + kAskTimeout)));
+  const absl::StatusOr<v1::Artifact> model =
+      AskForModel(channel_, name, token,
+                  std::min(deadline, absl::Now() + kAskTimeout));
   const std::lock_guard<std::mutex> lock(mutex_);
+  --asking_;
+  RETURN_IF_ERROR(model.status());
   if (allowed_.size() >= kMostAllowed) allowed_.clear();
-  allowed_[key] = {model, absl::Now() + options_.allowed_for};
+  allowed_[key] = {*model, absl::Now() + options_.allowed_for};
   return model;
 }
 
@@ -210,6 +224,7 @@ absl::Status ServedModels::MakeReady(const v1::Artifact& model,
     return absl::OkStatus();
   }
   entry->child.reset();
+  entry->owes = false;
   RETURN_IF_ERROR(FetchModel(channel_, model, token, options_.max_file_bytes,
                              entry->folder, deadline));
   std::vector<std::string> command = {
@@ -267,6 +282,12 @@ absl::Status ServedModels::WithModel(
         status = MakeReady(model, token, deadline, entry.get());
         if (status.ok()) status = use(entry.get());
         if (status.ok() || absl::IsInvalidArgument(status)) break;
+        // Who gives up early must not cost the others their model: the next
+        // call passes over the answer.
+        if (absl::IsDeadlineExceeded(status) && entry->owes &&
+            absl::Now() - entry->owes_since < kMostLate) {
+          break;
+        }
         entry->child.reset();
         LOG(WARNING) << "model failed name=" << name << " " << status;
         // One that had answered before may do so again.
@@ -305,9 +326,16 @@ absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
   v1::PredictResponse response;
   RETURN_IF_ERROR(WithModel(
       request.name(), token, deadline, [&](Entry* entry) -> absl::Status {
+        if (entry->owes) {
+          RETURN_IF_ERROR(entry->child->Receive(deadline).status());
+          entry->owes = false;
+        }
         RETURN_IF_ERROR(entry->child->Send(line, deadline));
+        entry->owes = true;
+        entry->owes_since = absl::Now();
         ASSIGN_OR_RETURN(const std::string answer,
                          entry->child->Receive(deadline));
+        entry->owes = false;
         google::protobuf::util::JsonParseOptions lenient;
         lenient.ignore_unknown_fields = true;
         if (!google::protobuf::util::JsonStringToMessage(answer, &response,

@@ -116,6 +116,7 @@ class ServedModels {
   // By hash of token, and name.
   std::map<std::string, Allowed> allowed_ ABSL_GUARDED_BY(mutex_);
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int asking_ ABSL_GUARDED_BY(mutex_) = 0;  // the coordinator
   int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;  // entries, ever
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
