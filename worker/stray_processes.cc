@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -71,6 +73,16 @@ std::string MarkOf(pid_t pid) {
   return "";
 }
 
+// This process, or a child of it that has not begun its own program yet, and so
+// has none of its own environment either.
+bool RunsThisProgram(pid_t pid) {
+  std::error_code error, own_error;
+  const auto program =
+      std::filesystem::read_symlink(absl::StrCat("/proc/", pid, "/exe"), error);
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", own_error);
+  return !error && !own_error && program == own;
+}
+
 bool Lives(pid_t pid) {
   const std::optional<State> state = StateOf(pid);
   return state && state->state != 'Z' && state->state != 'X';
@@ -95,7 +107,7 @@ std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known) {
   ForEachProcess([&](pid_t pid) {
     const std::optional<State> state = StateOf(pid);
     if (state && state->parent == getpid() && known.count(pid) == 0 &&
-        MarkOf(pid).empty()) {
+        !RunsThisProgram(pid) && MarkOf(pid).empty()) {
       found.push_back(pid);
     }
   });
