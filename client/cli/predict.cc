@@ -1,6 +1,8 @@
 // comera predict: a trained model answers rows of raw data.
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -124,6 +126,13 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> OpenPredictor(
 int Predict(const Arguments& arguments, const Session& session) {
   if (arguments.top_k < 0 || arguments.top_k > 100) {
     return session.Fail("--top-k: 0 to 100", kExitUsage);
+  }
+  std::error_code error;
+  // Opening it empties it, before a row is read.
+  if (std::filesystem::is_regular_file(arguments.out, error) &&
+      std::filesystem::equivalent(arguments.out, arguments.input.file, error)) {
+    return session.Fail("--out: the answers would overwrite --input",
+                        kExitUsage);
   }
   const auto predictor = OpenPredictor(arguments, session);
   if (!predictor.ok()) return FailModelUse(predictor.status(), session);

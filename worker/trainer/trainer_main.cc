@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -170,6 +172,14 @@ int EvaluateModel(const std::string& directory, const std::string& task_file,
 // Writes the model in `directory` as `format` into `to`.
 int ExportModelAs(const std::string& format, const std::string& directory,
                   const std::string& to) {
+  std::error_code error;
+  // Files of both have the same names.
+  if (std::filesystem::equivalent(directory, to, error)) {
+    std::cerr << "comera-trainer: --to: " << to
+              << " is the model's own folder, which would be overwritten"
+              << std::endl;
+    return 1;
+  }
   absl::Status status;
   try {
     status = format == "hf"     ? ExportToHuggingFace(directory, to)

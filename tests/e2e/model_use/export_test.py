@@ -85,6 +85,16 @@ class ClassifierTest(unittest.TestCase):
             for a, b in zip(one['logits'], two['logits']):
                 self.assertAlmostEqual(a, b, delta=2e-5)
 
+    def test_a_model_is_not_overwritten_by_its_own_form(self):
+        model, _, _ = tiny.classifier(FOLDER, name='kept')
+        before = (model / 'model.safetensors').read_bytes()
+        for form in ('safetensors', 'hf', 'onnx'):
+            done = tiny.run('export', model, '--format', form, '--to',
+                            model / '..' / model.name, '--trainer-binary',
+                            tiny.TRAINER, code=1)
+            self.assertIn('own folder', done.stderr)
+        self.assertEqual((model / 'model.safetensors').read_bytes(), before)
+
 
 class MaskedLmTest(unittest.TestCase):
 

@@ -81,6 +81,14 @@ class ClassifierTest(unittest.TestCase):
         self.assertEqual(len(done.stdout.splitlines()), 2)
         self.assertIn('standard input:3: not a JSON object', done.stderr)
 
+    def test_the_input_is_not_overwritten(self):
+        rows = FOLDER / 'kept.jsonl'
+        rows.write_text('{"text": "sun", "text_pair": "moon"}\n')
+        done = tiny.run('predict', self.model, '--input', rows, '--out', rows,
+                        '--trainer-binary', tiny.TRAINER, code=2)
+        self.assertIn('overwrite', done.stderr)
+        self.assertIn('sun', rows.read_text())
+
     def test_answers_come_before_the_input_ends(self):
         with subprocess.Popen(
                 [tiny.COMERA, 'predict', self.model, '--trainer-binary',
