@@ -138,9 +138,11 @@ class CoordinatorHost {
   // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
   void TickNow();
   void Stop();
-  // Rises with whatever a reader may see of the jobs, before he may see it, but
-  // for samples of progress.
+  // Rises with whatever a reader may see of jobs and sweeps, before he is told
+  // of it, but for samples of progress.
   int64_t visible_changes() const { return visible_changes_; }
+  // For changes of what others keep beside the jobs.
+  void AddVisibleChange() { ++visible_changes_; }
   EventLoop& loop() { return *loop_; }
   // The thread that may block on files.
   EventLoop& io() { return *io_; }

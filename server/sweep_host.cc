@@ -95,6 +95,10 @@ void SweepHost::Release(SweepEffects effects) {
               << " reason=\"" << absl::Utf8SafeCEscape(record->sweep().reason())
               << "\"";
   }
+  // Who is woken and then asks must not get an older answer.
+  if (!effects.records.empty() || !effects.wake.empty()) {
+    host_->AddVisibleChange();
+  }
   for (SweepEffects::Create& create : effects.create) {
     Submitter submitter;
     submitter.user = create.user;
