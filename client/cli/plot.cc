@@ -35,9 +35,11 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Of [0, 1]; the middle where all values are one.
+  // Of [0, 1]; the middle where all values are one. Halves, since the whole
+  // difference of what a job reports may be infinite.
   double At(double value) const {
-    return high > low ? (value - low) / (high - low) : 0.5;
+    const double span = high / 2 - low / 2;
+    return span > 0 ? (value / 2 - low / 2) / span : 0.5;
   }
 };
 

@@ -43,6 +43,7 @@ TEST(Sparkline, EndsWithTheNewestValue) {
             20u);
   EXPECT_EQ(Sparkline(Series({}), 20), "");
   EXPECT_EQ(Sparkline(Series({1, NAN, 3}), 20), "▁█");
+  EXPECT_EQ(Sparkline(Series({-1.7e308, 1.7e308}), 20), "▁█");
 }
 
 TEST(Draw, ALineThatFallsWithItsTarget) {
