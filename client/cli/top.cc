@@ -4,8 +4,10 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -128,7 +130,7 @@ class Asker {
   }
   void Cancel(const std::string& job) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    cancel_ = job;
+    cancel_.push_back(job);
     now_ = true;
     changed_.notify_all();
   }
@@ -137,14 +139,14 @@ class Asker {
   void Run() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!stop_) {
-      const std::string cancel = std::exchange(cancel_, "");
+      const std::vector<std::string> cancel = std::exchange(cancel_, {});
       TopState state = state_;
       now_ = false;
       lock.unlock();
       std::string note;
-      if (!cancel.empty()) {
-        const auto job = client_->Cancel(cancel, "cancelled in comera top");
-        note = job.ok() ? absl::StrCat(cancel, " ", StateText(*job))
+      for (const std::string& name : cancel) {
+        const auto job = client_->Cancel(name, "cancelled in comera top");
+        note = job.ok() ? absl::StrCat(name, " ", StateText(*job))
                         : Printable(std::string(job.status().message()));
       }
       const absl::Status status = Ask(*client_, kJobs, &state);
@@ -165,7 +167,7 @@ class Asker {
   // All guarded by mutex_.
   TopState state_;
   std::string note_;
-  std::string cancel_;
+  std::vector<std::string> cancel_;
   std::chrono::seconds interval_{2};
   bool now_ = false;
   bool stop_ = false;

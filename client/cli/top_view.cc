@@ -74,11 +74,10 @@ TopAction TypeFilter(const KeyPress& key, TopChoice* choice) {
   if (key.key == Key::kText) {
     choice->filter += key.text;
   } else if (key.key == Key::kBackspace && !choice->filter.empty()) {
-    // A whole character.
-    do {
-      choice->filter.pop_back();
-    } while (!choice->filter.empty() && (choice->filter.back() & 0xC0) == 0x80);
-    if (!choice->filter.empty() && (choice->filter.back() & 0x80) != 0) {
+    // A whole character: to its first byte.
+    bool first = false;
+    while (!first && !choice->filter.empty()) {
+      first = (choice->filter.back() & 0xC0) != 0x80;
       choice->filter.pop_back();
     }
   } else if (key.key == Key::kEscape) {

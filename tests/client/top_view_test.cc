@@ -154,6 +154,9 @@ TEST_F(TopViewTest, FiltersWhileTyping) {
   Press(Letter("ü"));
   EXPECT_THAT(Screen(), HasSubstr("filter: Qü▏"));
   EXPECT_THAT(Ids(), testing::IsEmpty());
+  Press(Letter("x"));
+  Press({Key::kBackspace, ""});
+  EXPECT_EQ(choice_.filter, "Qü");
   Press({Key::kBackspace, ""});
   EXPECT_EQ(choice_.filter, "Q");
   Press(Letter("ueued"));
