@@ -124,6 +124,20 @@ nlohmann::ordered_json Description(const v1::Artifact& model,
                                                 time, absl::UTCTimeZone())}};
 }
 
+// Copies what is in `from` and has no other form in `to`.
+void KeepOthers(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(from, error);
+       !error && it != fs::recursive_directory_iterator();
+       it.increment(error)) {
+    std::error_code one;
+    if (!it->is_regular_file(one)) continue;
+    const fs::path target = to / it->path().lexically_relative(from);
+    fs::create_directories(target.parent_path(), one);
+    fs::copy_file(it->path(), target, fs::copy_options::skip_existing, one);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> MlflowArtifactFolder(const std::string& root,
@@ -182,6 +196,8 @@ absl::Status WriteMlflowRun(const std::string& root, const MlflowRun& run) {
     RETURN_IF_ERROR(
         WritePart(absl::StrCat(partial, "/tags/", MlflowKey(name)), value));
   }
+  // Tags that people gave the run in MLflow.
+  KeepOthers(folder + "/tags", partial + "/tags");
   for (const auto& [name, points] : run.metrics) {
     std::string lines;
     for (const MlflowPoint& point : points) {

@@ -214,11 +214,17 @@ TEST(Mlflow, ASecondExportReplacesTheFirst) {
   run.name = "it's: a \"run\"";
   run.params = {{"a", "1"}, {"b", "two\nlines"}};
   run.metrics["loss"] = {{1000, 0.5, 1}, {2000, NAN, 2}, {3000, INFINITY, 3}};
-  ASSERT_OK(WriteMlflowRun(root, run));
-  run.params.erase("a");
-  run.status = MlflowRun::kFinished;
+  run.tags["ours"] = "before";
   ASSERT_OK(WriteMlflowRun(root, run));
   const std::string folder = absl::StrCat(root, "/0/", run.id);
+  // What somebody adds in MLflow stays.
+  ASSERT_OK(WriteFileAtomically(folder + "/tags/theirs", "good"));
+  run.params.erase("a");
+  run.tags["ours"] = "after";
+  run.status = MlflowRun::kFinished;
+  ASSERT_OK(WriteMlflowRun(root, run));
+  EXPECT_EQ(ReadFile(folder + "/tags/theirs").value(), "good");
+  EXPECT_EQ(ReadFile(folder + "/tags/ours").value(), "after");
   EXPECT_THAT(ReadFile(folder + "/params/a"),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(ReadFile(folder + "/params/b").value(), "two\nlines");
