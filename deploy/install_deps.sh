@@ -2,9 +2,11 @@
 # Installs what building and running comera needs from Debian 12's packages;
 # does nothing where all of it is there.
 #
-#   deploy/install_deps.sh [--fuzz]
+#   deploy/install_deps.sh [--tests | --fuzz]
 #
-#   --fuzz   also what the fuzz targets need: Clang with its sanitizers
+#   --tests   also what tests/run.sh needs: programs that tests start, Chromium,
+#             PyTorch and the like
+#   --fuzz    also what the fuzz targets need: Clang with its sanitizers
 set -euo pipefail
 
 packages=(
@@ -18,22 +20,27 @@ packages=(
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
-  # HTTP: Beast and Asio.
-  libboost-dev
+  # HTTP: Beast and Asio. Metrics.
+  libboost-dev prometheus-cpp-dev
   # The screen of `comera top`.
   libncurses-dev
   # Store, checksums, text, compression.
   libsqlite3-dev libpqxx-dev libssl-dev libicu-dev zlib1g-dev
-  # Tests and benchmarks.
-  openssl libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
-  # Networks and clocks that the end-to-end tests break.
-  iproute2 libfaketime
-  # A PostgreSQL that the store's tests start by themselves.
-  postgresql
+  # Tests and benchmarks are part of the build.
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # The quickstart trains on C/C++ headers and Python's standard library.
   libc6-dev libstdc++-12-dev linux-libc-dev python3
-  # Metrics, and a Prometheus that their test starts by itself.
-  prometheus-cpp-dev prometheus
+  # deploy/gpu_bundle.sh.
+  xz-utils
+)
+# The dashboard is built with npm, of whatever Node there is.
+command -v npm >/dev/null || packages+=(nodejs npm)
+
+test_packages=(
+  # Certificates; networks and clocks that the end-to-end tests break.
+  openssl iproute2 libfaketime
+  # A PostgreSQL and a Prometheus that tests start by themselves.
+  postgresql prometheus
   # docs/reference is generated from the protos; docs/http.md calls the API.
   python3-protobuf curl
   # client/python and its tests: the client, types, data frames, plots, a wheel,
@@ -44,20 +51,19 @@ packages=(
   chromium
   # Checks exported ONNX graphs.
   python3-onnx
-  # Tests check the manual pages, and see what a terminal would show.
+  # Manual pages, and what a terminal would show.
   groff-base mandoc python3-pyte
-  # deploy/gpu_bundle.sh.
-  xz-utils
   # tests/deploy: scripts, packages, units, Kubernetes files, and a Slurm that
   # its test starts by itself.
   shellcheck debhelper lintian systemd python3-jsonschema python3-yaml
   slurmctld slurmd slurm-client munge
 )
 # kubectl, for its kustomize; other packages than Debian's have it too.
-command -v kubectl >/dev/null || packages+=(kubernetes-client)
+command -v kubectl >/dev/null || test_packages+=(kubernetes-client)
 
 case "${1:-}" in
   "") ;;
+  --tests) packages+=("${test_packages[@]}") ;;
   --fuzz) packages+=(clang llvm libclang-rt-14-dev) ;;
   *)
     sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
@@ -65,9 +71,6 @@ case "${1:-}" in
     exit 2
     ;;
 esac
-
-# The dashboard is built with npm, of whatever Node there is.
-command -v npm >/dev/null || packages+=(nodejs npm)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -37,7 +37,7 @@ case "${1:-}" in
     ;;
 esac
 
-deploy/install_deps.sh
+deploy/install_deps.sh --tests
 
 if [ -z "${COMERA_SHARED_DIR:-}" ] && [ -d ../shared ]; then
   COMERA_SHARED_DIR=$(cd ../shared && pwd)

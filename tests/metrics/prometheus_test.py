@@ -457,5 +457,5 @@ class PrometheusTest(unittest.TestCase):
 if __name__ == "__main__":
     for tool in ("prometheus", "promtool"):
         if shutil.which(tool) is None:
-            sys.exit(f"{tool} is missing: deploy/install_deps.sh")
+            sys.exit(f"{tool} is missing: deploy/install_deps.sh --tests")
     unittest.main(verbosity=2)

@@ -43,8 +43,9 @@ class Client:
     `comera login` stored; the server's last resort is 127.0.0.1:7400.
 
     Connecting is lazy and lasts across restarts of the coordinator. Calls are
-    repeated, with growing pauses, while it cannot be reached, and repeating is
-    always safe. Thread-safe. All calls raise RpcError's subclasses.
+    repeated, with growing pauses, while it cannot be reached. Nothing is done
+    twice; but a deletion whose reply was lost says NotFoundError when repeated.
+    Thread-safe. All calls raise RpcError's subclasses.
     """
 
     def __init__(

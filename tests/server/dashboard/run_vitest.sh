@@ -21,13 +21,13 @@ skip() {
 XML
   exit 0
 }
-command -v npm >/dev/null || skip "there is no npm (deploy/install_deps.sh)"
+command -v npm >/dev/null || skip "there is no npm (deploy/install_deps.sh --tests)"
 if grep -q '^absent' "$installed"; then
   cat "$installed" >&2
   exit 1
 fi
 if [ "$kind" != unit ]; then
-  command -v chromium >/dev/null || skip "there is no chromium (deploy/install_deps.sh)"
+  command -v chromium >/dev/null || skip "there is no chromium (deploy/install_deps.sh --tests)"
 fi
 
 # The tree as it is in the sources, with node_modules at its top.
