@@ -135,16 +135,24 @@ int Orphan(const TrainerTask& task) {
 // Leaves a process behind in a session of its own, as a daemon is; its id goes
 // to the log.
 int Daemon(const TrainerTask& task) {
+  int told[2];
+  if (pipe(told) != 0) return 1;
   if (fork() == 0) {
     setsid();
+    close(told[0]);
     if (fork() != 0) _exit(0);
     close(STDOUT_FILENO);
+    signal(SIGTERM, SIG_IGN);
     fprintf(stderr, "daemon=%d\n", getpid());
     close(STDERR_FILENO);
-    signal(SIGTERM, SIG_IGN);
+    close(told[1]);
     while (true) pause();
   }
+  close(told[1]);
   wait(nullptr);
+  // Until the daemon has told its number.
+  char nothing;
+  (void)!read(told[0], &nothing, 1);
   TellHeartbeat(1);
   return 0;
 }

@@ -22,8 +22,6 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr size_t kMostAllowed = 10000;
 constexpr absl::Duration kAskTimeout = absl::Seconds(30);
-// For how long an answer is computed that nobody waits for any more.
-constexpr absl::Duration kMostLate = absl::Minutes(5);
 
 // Of a model that died while it answered: another try may find another cause.
 bool Died(const absl::Status& status) {
@@ -159,9 +157,8 @@ absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
     }
     ++asking_;
   }
-  const absl::StatusOr<v1::Artifact> model =
-      AskForModel(channel_, name, token,
-                  std::min(deadline, absl::Now() + kAskTimeout));
+  const absl::StatusOr<v1::Artifact> model = AskForModel(
+      channel_, name, token, std::min(deadline, absl::Now() + kAskTimeout));
   const std::lock_guard<std::mutex> lock(mutex_);
   --asking_;
   RETURN_IF_ERROR(model.status());
@@ -285,7 +282,7 @@ absl::Status ServedModels::WithModel(
         // Who gives up early must not cost the others their model: the next
         // call passes over the answer.
         if (absl::IsDeadlineExceeded(status) && entry->owes &&
-            absl::Now() - entry->owes_since < kMostLate) {
+            absl::Now() - entry->owes_since < options_.most_late) {
           break;
         }
         entry->child.reset();

@@ -61,6 +61,9 @@ class ServedModels {
     absl::Duration idle = absl::Minutes(10);
     absl::Duration allowed_for = absl::Seconds(30);
     absl::Duration load_timeout = absl::Minutes(2);
+    // For how long an answer may be computed whose caller has given up; then
+    // the process counts as stuck.
+    absl::Duration most_late = absl::Minutes(1);
   };
 
   // `channel`: to the coordinator, without any token. Unavailable: the folder.
@@ -116,7 +119,7 @@ class ServedModels {
   // By hash of token, and name.
   std::map<std::string, Allowed> allowed_ ABSL_GUARDED_BY(mutex_);
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  int asking_ ABSL_GUARDED_BY(mutex_) = 0;  // the coordinator
+  int asking_ ABSL_GUARDED_BY(mutex_) = 0;    // the coordinator
   int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;  // entries, ever
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -73,6 +73,7 @@ while read -r line; do
   case $line in
     *die*) echo 'comera-trainer: no more' >&2; exit 1 ;;
     *sleep*) : >"$0.asleep"; exec sleep 100 ;;
+    *late*) until [ -e "$0.wake" ]; do :; done; echo '{"predictions": []}' ;;
     *refuse*) echo '{"error": "refused"}' ;;
     *) echo "{\"predictions\": [{\"label\": \"$$\"}]}" ;;
   esac
@@ -182,7 +183,18 @@ TEST_F(ServedModelsTest, WhatDiesIsStartedAgain) {
   EXPECT_EQ(second, third);
 }
 
+TEST_F(ServedModelsTest, WhoGivesUpEarlyCostsNobodyTheModel) {
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  EXPECT_THAT(Ask("a", "late", "good", absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  std::ofstream(options_.trainer + ".wake");
+  ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
+  EXPECT_EQ(first, second);
+}
+
 TEST_F(ServedModelsTest, WhatDoesNotAnswerIsEnded) {
+  options_.most_late = absl::ZeroDuration();
   Create();
   EXPECT_THAT(Ask("a", "sleep", "good", absl::Milliseconds(500)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
