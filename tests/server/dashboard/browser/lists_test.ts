@@ -120,7 +120,7 @@ describe('every page', () => {
       for (const path of paths()) {
         await page.goto(service.url + path);
         await page.getByRole('heading', { level: 1 }).waitFor();
-        await page.locator('.loading').waitFor({ state: 'detached' });
+        await page.locator('body:not(:has(.loading))').waitFor();
         await checkAccess(page, `${path}, ${colorScheme}`);
       }
       await close();
@@ -136,7 +136,7 @@ describe('every page', () => {
     for (const path of paths()) {
       await page.goto(service.url + path);
       await page.getByRole('heading', { level: 1 }).waitFor();
-      await page.locator('.loading').waitFor({ state: 'detached' });
+      await page.locator('body:not(:has(.loading))').waitFor();
       await checkFits(page, path);
     }
     await checkAccess(page, 'submit on a phone');
