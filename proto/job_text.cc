@@ -57,6 +57,9 @@ absl::Status CheckJson(const std::string& contents, const std::string& name) {
         1 + std::count(contents.begin(), contents.begin() + end, '\n');
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":", line, ": ", error.what()));
+  } catch (const nlohmann::json::exception& error) {
+    // A number that no double holds.
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", error.what()));
   }
   return absl::OkStatus();
 }
