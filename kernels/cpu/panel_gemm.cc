@@ -135,7 +135,6 @@ bool HasWide() {
 #endif
 
 typedef float Four __attribute__((vector_size(16)));
-typedef int FourInts __attribute__((vector_size(16)));
 
 // to[j] = column j of the rows at `from`.
 COMERA_INLINE void TransposeFour(const float* from, int64_t row, Four factor,
@@ -145,15 +144,14 @@ COMERA_INLINE void TransposeFour(const float* from, int64_t row, Four factor,
     std::memcpy(&r[i], from + i * row, sizeof(Four));
     r[i] *= factor;
   }
-  const Four low01 = __builtin_shuffle(r[0], r[1], FourInts{0, 4, 1, 5});
-  const Four high01 = __builtin_shuffle(r[0], r[1], FourInts{2, 6, 3, 7});
-  const Four low23 = __builtin_shuffle(r[2], r[3], FourInts{0, 4, 1, 5});
-  const Four high23 = __builtin_shuffle(r[2], r[3], FourInts{2, 6, 3, 7});
-  const Four columns[4] = {
-      __builtin_shuffle(low01, low23, FourInts{0, 1, 4, 5}),
-      __builtin_shuffle(low01, low23, FourInts{2, 3, 6, 7}),
-      __builtin_shuffle(high01, high23, FourInts{0, 1, 4, 5}),
-      __builtin_shuffle(high01, high23, FourInts{2, 3, 6, 7})};
+  const Four low01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+  const Four high01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+  const Four low23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+  const Four high23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  const Four columns[4] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                           __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                           __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                           __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
   for (int j = 0; j < 4; ++j) {
     std::memcpy(to + j * to_row, &columns[j], sizeof(Four));
   }
