@@ -18,7 +18,7 @@
 #include "server/hang_watch.h"
 #include "server/id_source.h"
 #include "server/job_table.h"
-#include "server/metrics/cluster_counts.h"
+#include "server/cluster_counts.h"
 #include "server/queue_table.h"
 #include "server/retry_policy.h"
 #include "server/scheduler.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
-#include "worker/backoff.h"
+#include "common/backoff.h"
 #include "worker/dataset_view.h"
 
 namespace comera::worker {

@@ -11,7 +11,7 @@
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
-#include "worker/backoff.h"
+#include "common/backoff.h"
 
 namespace comera::worker {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
 #include "worker/artifact_store.h"
-#include "worker/backoff.h"
+#include "common/backoff.h"
 #include "worker/blob_source.h"
 #include "worker/checkpoint_copier.h"
 #include "worker/checkpoint_shelf.h"

@@ -12,6 +12,7 @@
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/described_clicks.h"
 #include "worker/trainer/late_numbers.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/model_size.h"
 #include "worker/trainer/model_plan.h"
 #include "worker/trainer/objective/create_objective.h"
@@ -71,7 +72,7 @@ class Steps {
         trainer::PredictStepSeconds(config, batch_size, options.machine));
     ASSIGN_OR_RETURN(
         plan_, trainer::ModelPlan::Create(config, batch_size,
-                                          trainer::Model::Create, backend_));
+                                          trainer::CreateModel, backend_));
     state_ = arena_.Reserve("step state", sizeof(kernels::StepState));
     RETURN_IF_ERROR(arena_.Commit());
     const trainer::Model& model = plan_->model();

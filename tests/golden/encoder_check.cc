@@ -13,6 +13,7 @@
 #include "tests/golden/reference_batch.h"
 #include "tests/golden/reference_model.h"
 #include "worker/trainer/model/model.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/model_size.h"
 
 namespace comera::golden {
@@ -38,7 +39,7 @@ absl::Status CheckEncoderClassifier(const Safetensors& file,
                    ReferenceConfig(file, "param."));
   ASSIGN_OR_RETURN(const trainer::Batch batch, ReferenceBatch(file, 0, 1));
   ASSIGN_OR_RETURN(const auto model,
-                   trainer::Model::Create(config, batch.size, backend));
+                   trainer::CreateModel(config, batch.size, backend));
   const trainer::ParameterLayout& layout = model->layout();
   ASSIGN_OR_RETURN(const std::vector<float> parameters,
                    ReferenceValues(file, "param.", layout));

@@ -12,6 +12,7 @@
 #include "tests/golden/reference_batch.h"
 #include "tests/golden/reference_model.h"
 #include "worker/trainer/model/model.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/adamw.h"
 
@@ -63,7 +64,7 @@ absl::StatusOr<Trajectory> Train(const Safetensors& file, const Plan& plan,
                                  kernels::Backend* backend) {
   ASSIGN_OR_RETURN(trainer::Batch batch, ReferenceBatch(file, 0, plan.steps));
   ASSIGN_OR_RETURN(const auto model,
-                   trainer::Model::Create(config, batch.size, backend));
+                   trainer::CreateModel(config, batch.size, backend));
   const trainer::ParameterLayout& layout = model->layout();
   ASSIGN_OR_RETURN(const std::vector<float> initial,
                    ReferenceValues(file, "init.", layout));

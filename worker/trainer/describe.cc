@@ -16,6 +16,7 @@
 #include "worker/trainer/model/layer_table.h"
 #include "worker/trainer/model/model.h"
 #include "worker/trainer/model/model_layout.h"
+#include "worker/trainer/model/model_size.h"
 #include "worker/trainer/process_memory.h"
 
 namespace comera::trainer {

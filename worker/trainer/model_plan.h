@@ -17,7 +17,7 @@
 
 namespace comera::trainer {
 
-// How a Model is made; Model::Create, unless a test brings its own.
+// How a Model is made; CreateModel, unless a test brings its own.
 using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<Model>>(
     const ModelConfig& config, int64_t batch_size, kernels::Backend* backend)>;
 

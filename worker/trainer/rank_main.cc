@@ -23,6 +23,7 @@
 #include "worker/collective/counted_communicator.h"
 #include "worker/trainer/calibration.h"
 #include "worker/trainer/checkpoint.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/training_data.h"
 #include "worker/trainer/failure.h"
 #include "worker/trainer/form_gang.h"
@@ -107,7 +108,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
     activity.Describe(what);
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
-                   TrainingData::Open(task.spec(), data_options));
+                   OpenTrainingData(task.spec(), data_options));
   if (stop.load()) return absl::OkStatus();
 
   activity.Describe("meeting the other ranks");

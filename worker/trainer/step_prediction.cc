@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model_plan.h"
 
 namespace comera::trainer {
@@ -70,7 +71,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   const auto backend = kernels::CreateCostBackend(sizes.get(), speed, &costs);
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ModelPlan> plan,
-      ModelPlan::Create(config, batch_size, Model::Create, backend.get()));
+      ModelPlan::Create(config, batch_size, CreateModel, backend.get()));
   Model& model = plan->model();
   StepPrediction prediction;
   prediction.activation_bytes = model.activation_bytes();

@@ -25,6 +25,7 @@
 #include "worker/trainer/heartbeat.h"
 #include "worker/trainer/late/size_controller.h"
 #include "worker/trainer/late_numbers.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/initial_weights.h"
 #include "worker/trainer/model_plan.h"
 #include "worker/trainer/objective/objective.h"
@@ -105,7 +106,7 @@ struct TrainerOptions {
                              const v1::TrainingResult& result)>
       export_target;
 
-  ModelFactory model_factory = Model::Create;
+  ModelFactory model_factory = CreateModel;
   Clock* clock = Clock::Real();
 };
 

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "worker/trainer/failure.h"
+#include "worker/trainer/model/model_size.h"
 #include "worker/trainer/progress_events.h"
 #include "worker/trainer/trainer.h"
 

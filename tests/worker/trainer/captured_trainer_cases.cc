@@ -16,6 +16,7 @@
 #include "tests/worker/trainer/graph_backend.h"
 #include "tests/worker/trainer/tiny_clicks.h"
 #include "tests/worker/trainer/trainer_harness.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/phased_data.h"
 #include "worker/trainer/failure.h"
 
@@ -124,7 +125,7 @@ std::vector<Job> Jobs() {
       {"dense", WithDefaults(dense), std::make_shared<VaryingData>(0)});
   v1::JobSpec clicks = TinyClicksSpec();
   Shrink(&clicks);
-  auto data = TrainingData::Open(clicks, {});
+  auto data = OpenTrainingData(clicks, {});
   EXPECT_OK(data);
   jobs.push_back({"DLRM", clicks, *std::move(data)});
   // The host has a part in their updates.

@@ -9,6 +9,7 @@
 #include "tests/worker/trainer/data/temp_folder.h"
 #include "tests/worker/trainer/tiny_clicks.h"
 #include "tests/worker/trainer/trainer_harness.h"
+#include "worker/trainer/data/open_training_data.h"
 
 namespace comera::trainer {
 namespace {
@@ -20,7 +21,7 @@ class DlrmTrainerTest : public ::testing::Test {
     auto run = std::make_unique<TestRun>();
     run->spec = spec;
     if (data_ == nullptr) {
-      auto data = TrainingData::Open(spec, {});
+      auto data = OpenTrainingData(spec, {});
       EXPECT_OK(data);
       data_ = *std::move(data);
     }

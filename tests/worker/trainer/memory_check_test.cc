@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
 
@@ -33,14 +34,14 @@ class MemoryCheckTest : public testing::Test {
   int64_t Need(int64_t batch) {
     const auto backend = CpuWith(0);
     const auto need =
-        PredictMemory(spec_, config_, batch, Model::Create, backend.get());
+        PredictMemory(spec_, config_, batch, CreateModel, backend.get());
     EXPECT_OK(need);
     return need->bytes;
   }
   absl::Status Check(int64_t bytes, int ranks = 1) {
     const auto backend = CpuWith(bytes);
     const absl::Status status =
-        CheckMemory(spec_, config_, ranks, Model::Create, backend.get());
+        CheckMemory(spec_, config_, ranks, CreateModel, backend.get());
     // Nothing was taken.
     EXPECT_EQ(*backend->FreeBytes(), bytes);
     return status;
@@ -55,7 +56,7 @@ TEST_F(MemoryCheckTest, IsWhatTrainingTakes) {
   const int64_t before = *backend->FreeBytes();
   ASSERT_OK_AND_ASSIGN(
       const auto plan,
-      ModelPlan::Create(config_, kBatch, Model::Create, backend.get()));
+      ModelPlan::Create(config_, kBatch, CreateModel, backend.get()));
   const Model& model = plan->model();
   ASSERT_OK_AND_ASSIGN(
       const auto objective,
@@ -71,7 +72,7 @@ TEST_F(MemoryCheckTest, PartsAddUp) {
   const auto backend = CpuWith(0);
   ASSERT_OK_AND_ASSIGN(
       const MemoryNeed need,
-      PredictMemory(spec_, config_, kBatch, Model::Create, backend.get()));
+      PredictMemory(spec_, config_, kBatch, CreateModel, backend.get()));
   int64_t sum = 0;
   for (size_t i = 0; i < need.parts.size(); ++i) {
     sum += need.parts[i].second;

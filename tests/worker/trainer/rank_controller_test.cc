@@ -1,5 +1,6 @@
 // Compaction as the trainer sees it: the function and the optimiser's state
 // stay, the buffers shrink.
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/rank_controller.h"
 
 #include <memory>
@@ -19,13 +20,13 @@ class RankControllerTest : public ::testing::Test {
  protected:
   RankControllerTest()
       : backend_(kernels::CreateCpuBackend({/*threads=*/1})),
-        controller_(5, Model::Create, backend_.get()) {}
+        controller_(5, CreateModel, backend_.get()) {}
 
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(const ModelConfig config,
                          MakeModelConfig(TinySpec(), data_.vocabulary_size()));
     ASSERT_OK_AND_ASSIGN(
-        plan_, ModelPlan::Create(config, 8, Model::Create, backend_.get()));
+        plan_, ModelPlan::Create(config, 8, CreateModel, backend_.get()));
     const int64_t n = plan_->size();
     std::vector<float> parameters(n), first(n), second(n);
     plan_->model().Initialise(3, parameters.data());
@@ -73,7 +74,7 @@ TEST_F(RankControllerTest, DueEverySoManySteps) {
   EXPECT_TRUE(controller_.Due(5));
   EXPECT_FALSE(controller_.Due(6));
   EXPECT_TRUE(controller_.Due(10));
-  EXPECT_FALSE(RankController(0, Model::Create, backend_.get()).Due(5));
+  EXPECT_FALSE(RankController(0, CreateModel, backend_.get()).Due(5));
 }
 
 TEST_F(RankControllerTest, NothingDiedNothingRebuilt) {

@@ -16,6 +16,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/collective/in_process_communicator.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/trainer.h"
 
 namespace comera::trainer {
@@ -32,7 +33,7 @@ struct TestRun {
   // The checkpoint that spec.start_from names; empty: none.
   std::string start;
   int threads = 1;  // of every rank
-  ModelFactory model_factory = Model::Create;
+  ModelFactory model_factory = CreateModel;
   // Of every rank; empty: one of the processor.
   std::function<std::unique_ptr<kernels::Backend>()> make_backend;
   bool graphs = true;

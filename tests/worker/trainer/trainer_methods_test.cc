@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/trainer_harness.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/model_layout.h"
 
 namespace comera::trainer {
@@ -139,7 +140,7 @@ TEST(TrainerMethodsTest, AFrozenWeightStaysAndAMergedOneMoves) {
         "encoder.layers.0.ffn.up.weight")];
     EXPECT_EQ(weight.kind, ParameterKind::kFrozen);
     const auto backend = kernels::CreateCpuBackend({1});
-    auto model = Model::Create(run.exported_config, 1, backend.get());
+    auto model = CreateModel(run.exported_config, 1, backend.get());
     EXPECT_OK(model);
     std::vector<float> initial(layout.parameters.size());
     (*model)->Initialise(run.spec.training().seed(), initial.data());

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/trainer_harness.h"
 #include "worker/trainer/failure.h"
+#include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {
 namespace {
@@ -146,7 +147,7 @@ TEST(TrainerGangTest, ARankThatFailsEndsTheOthers) {
          kernels::Backend* backend) -> absl::StatusOr<std::unique_ptr<Model>> {
     static std::atomic<int> made{0};
     if (made++ == 1) return absl::ResourceExhaustedError("activations");
-    return Model::Create(config, batch_size, backend);
+    return CreateModel(config, batch_size, backend);
   };
   run.Run(2);
   int exhausted = 0, lost = 0;

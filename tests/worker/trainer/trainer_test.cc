@@ -1,4 +1,5 @@
 // One rank: stages, targets, events, failures.
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/trainer.h"
 
 #include <cmath>
@@ -296,7 +297,7 @@ ModelFactory Breaking(BreakingModel::What what, int step) {
   return
       [=](const ModelConfig& config, int64_t batch_size,
           kernels::Backend* backend) -> absl::StatusOr<std::unique_ptr<Model>> {
-        auto inner = Model::Create(config, batch_size, backend);
+        auto inner = CreateModel(config, batch_size, backend);
         if (!inner.ok()) return inner.status();
         return std::make_unique<BreakingModel>(*std::move(inner), what, step);
       };

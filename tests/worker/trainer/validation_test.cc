@@ -1,3 +1,4 @@
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/validation.h"
 
 #include <memory>
@@ -50,7 +51,7 @@ class ValidationTest : public ::testing::Test {
                                        int64_t samples = 2048) {
     auto config = MakeModelConfig(TinySpec(), data_.vocabulary_size());
     EXPECT_OK(config);
-    auto plan = ModelPlan::Create(*config, 8, Model::Create, backend_.get());
+    auto plan = ModelPlan::Create(*config, 8, CreateModel, backend_.get());
     EXPECT_OK(plan);
     std::vector<float> parameters((*plan)->size());
     (*plan)->model().Initialise(seed, parameters.data());

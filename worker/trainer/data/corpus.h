@@ -28,7 +28,7 @@ class Corpus {
   virtual ~Corpus() = default;
 
   // Calls `visit` for each text of a part; stops at its first error.
-  // NotFound, InvalidArgument, DataLoss as TrainingData::Open.
+  // NotFound, InvalidArgument, DataLoss as OpenTrainingData.
   virtual absl::Status Read(
       Part part,
       const std::function<absl::Status(const CorpusText&)>& visit) const = 0;

@@ -9,7 +9,7 @@
 
 namespace comera::trainer {
 
-// TrainingData::Open for DLRM: criteo_tsv, whose parsed rows are cached, or
+// OpenTrainingData for DLRM: criteo_tsv, whose parsed rows are cached, or
 // synthetic_clicks. `spec` with its defaults filled in.
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenClickData(
     const v1::JobSpec& spec, const TrainingData::Options& options);

@@ -3,13 +3,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "comera/v1/job.pb.h"
 #include "worker/trainer/data/batch.h"
 #include "worker/trainer/data/click_shape.h"
 
@@ -35,11 +32,6 @@ class TrainingData {
     // 4096". May be empty.
     std::function<void(const std::string&)> on_activity;
   };
-
-  // InvalidArgument: the spec; NotFound: a file or folder, or no file matches;
-  // DataLoss: malformed contents, with file and line.
-  static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
-      const v1::JobSpec& spec, const Options& options);
 
   virtual ~TrainingData() = default;
 

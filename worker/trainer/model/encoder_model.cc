@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/classifier_head.h"
-#include "worker/trainer/model/dlrm_model.h"
 #include "worker/trainer/model/initialise.h"
 #include "worker/trainer/model/layer_table.h"
 #include "worker/trainer/model/masked_lm_head.h"
@@ -26,22 +25,6 @@ int64_t MaxSequences(const ModelConfig& config, int64_t batch_size) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<Model>> Model::Create(
-    const ModelConfig& config, int64_t batch_size, kernels::Backend* backend) {
-  RETURN_IF_ERROR(CheckModelConfig(config));
-  if (config.family == v1::ModelSpec::DLRM) {
-    return DlrmModel::Create(config, batch_size, backend);
-  }
-  // Row indices are 32 bits wide.
-  if (batch_size < 1 || batch_size > INT32_MAX / config.max_positions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_size: ", batch_size, " is out of range"));
-  }
-  auto model = std::make_unique<EncoderModel>(config, batch_size, backend);
-  RETURN_IF_ERROR(model->Allocate());
-  return model;
-}
 
 EncoderModel::EncoderModel(const ModelConfig& config, int64_t batch_size,
                            kernels::Backend* backend)
@@ -68,12 +51,6 @@ int64_t EncoderModel::activation_bytes() const { return memory_.bytes(); }
 
 void EncoderModel::Initialise(uint64_t seed, float* parameters) const {
   InitialiseParameters(config_, seed, parameters);
-}
-
-absl::Status Model::Forward(const Batch& batch, const float* parameters,
-                            bool train, const kernels::StepState* state) {
-  RETURN_IF_ERROR(SetBatch(batch, train, state));
-  return Forward(parameters);
 }
 
 absl::Status EncoderModel::SetBatch(const Batch& batch, bool train,
@@ -146,12 +123,6 @@ absl::StatusOr<std::vector<float>> EncoderModel::ReadLogits() {
   RETURN_IF_ERROR(head_->ReadLogits(step_, &logits));
   RETURN_IF_ERROR(plan_.backend->Synchronize());
   return logits;
-}
-
-int64_t DenseParameterCount(const ModelConfig& config) {
-  ModelConfig dense = config;
-  for (auto& [key, factorisation] : dense.layers_by_name) factorisation = {};
-  return MakeModelLayout(dense).parameters.size();
 }
 
 }  // namespace comera::trainer

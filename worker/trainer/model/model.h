@@ -2,16 +2,12 @@
 #define COMERA_WORKER_TRAINER_MODEL_MODEL_H_
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "worker/trainer/data/batch.h"
-#include "worker/trainer/model/model_config.h"
 #include "worker/trainer/model/parameter_layout.h"
 
 namespace comera::trainer {
@@ -27,18 +23,14 @@ struct LossTotals {
 // An encoder with a head, or a DLRM, planned for one batch shape and one set of
 // ranks.
 //
-// Life cycle: Create plans and allocates activations and workspace; parameters
-// and gradients are the caller's flat device buffers of layout().size() floats.
-// After a change of ranks, create a new Model. A step: SetBatch, Forward, in
+// Life cycle: CreateModel (create_model.h) plans and allocates activations and
+// workspace; parameters and gradients are the caller's flat device buffers of
+// layout().size() floats. After a change of ranks, create a new Model. A step: SetBatch, Forward, in
 // training Backward. Forward and Backward enqueue only, and what they enqueue
 // is decided by shape(), so that they can be captured once and replayed for
 // every batch of that shape. Not thread-safe.
 class Model {
  public:
-  // InvalidArgument: impossible configuration, naming the field.
-  // ResourceExhausted: activations do not fit.
-  static absl::StatusOr<std::unique_ptr<Model>> Create(
-      const ModelConfig& config, int64_t batch_size, kernels::Backend* backend);
   virtual ~Model() = default;
 
   virtual const ParameterLayout& layout() const = 0;
@@ -73,9 +65,6 @@ class Model {
   // evaluation and checks.
   virtual absl::StatusOr<std::vector<float>> ReadLogits() = 0;
 };
-
-// Parameters of the dense model of the same shape (what DENSE would train).
-int64_t DenseParameterCount(const ModelConfig& config);
 
 }  // namespace comera::trainer
 

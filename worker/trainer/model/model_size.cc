@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "worker/trainer/model/model_layout.h"
+
 namespace comera::trainer {
 
 std::vector<int64_t> AliveRanks(const ParameterLayout& layout,
@@ -50,6 +52,12 @@ int64_t CountedModelSize(const ParameterLayout& layout,
         TensorisedSize(layer, AliveRanks(layout, layer, parameters, threshold));
   }
   return size;
+}
+
+int64_t DenseParameterCount(const ModelConfig& config) {
+  ModelConfig dense = config;
+  for (auto& [key, factorisation] : dense.layers_by_name) factorisation = {};
+  return MakeModelLayout(dense).parameters.size();
 }
 
 }  // namespace comera::trainer

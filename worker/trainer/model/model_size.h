@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/trainer/model/model_config.h"
 #include "worker/trainer/model/parameter_layout.h"
 
 namespace comera::trainer {
@@ -28,6 +29,10 @@ int64_t FixedSize(const ParameterLayout& layout);
 int64_t CountedModelSize(const ParameterLayout& layout,
                          const std::vector<TensorisedLayer>& layers,
                          const float* parameters, float threshold);
+
+// Parameters of the dense model of the same shape, which is what `method: dense`
+// would train.
+int64_t DenseParameterCount(const ModelConfig& config);
 
 }  // namespace comera::trainer
 

@@ -11,6 +11,7 @@
 #include "common/status_macros.h"
 #include "common/area_under_curve.h"
 #include "worker/trainer/data/saved_tokenizer.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/training_data.h"
 #include "worker/trainer/predict/predictor_parts.h"
 #include "worker/trainer/predict/softmax.h"
@@ -96,7 +97,7 @@ absl::StatusOr<v1::Evaluation> Evaluate(const std::string& directory,
   TrainingData::Options data_options;
   data_options.cache_dir = options.predict.cache_dir;
   ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
-                   TrainingData::Open(spec, data_options));
+                   OpenTrainingData(spec, data_options));
   RETURN_IF_ERROR(CheckData(*data, config));
 
   const bool clicks = config.family == v1::ModelSpec::DLRM;

@@ -21,7 +21,7 @@ struct EvaluateOptions {
 // `spec`, a job like its own with defaults filled in: with the tokenizer that
 // was exported, whatever the spec names. Masks of a masked LM are the job's.
 //
-// Errors of Predictor::Open and TrainingData::Open; InvalidArgument also: the
+// Errors of Predictor::Open and OpenTrainingData; InvalidArgument also: the
 // data are not of the model's kind.
 absl::StatusOr<v1::Evaluation> Evaluate(const std::string& directory,
                                         v1::JobSpec spec,

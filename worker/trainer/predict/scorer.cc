@@ -3,6 +3,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {
 
@@ -10,7 +11,7 @@ absl::StatusOr<std::unique_ptr<Scorer>> Scorer::Create(
     const ModelConfig& config, const std::vector<float>& parameters,
     int64_t batch_size, kernels::Backend* backend) {
   auto scorer = absl::WrapUnique(new Scorer(batch_size, backend));
-  ASSIGN_OR_RETURN(scorer->model_, Model::Create(config, batch_size, backend));
+  ASSIGN_OR_RETURN(scorer->model_, CreateModel(config, batch_size, backend));
   const auto bytes = static_cast<int64_t>(parameters.size() * sizeof(float));
   if (static_cast<int64_t>(parameters.size()) !=
       scorer->model_->layout().size()) {

@@ -9,6 +9,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "tests/worker/trainer/data/temp_folder.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/training_data.h"
 
 namespace comera::trainer {
@@ -40,7 +41,7 @@ class ClassifierDataTest : public ::testing::Test {
 };
 
 TEST_F(ClassifierDataTest, LabelsAtClsAndSegments) {
-  ASSERT_OK_AND_ASSIGN(const auto data, TrainingData::Open(spec_, {}));
+  ASSERT_OK_AND_ASSIGN(const auto data, OpenTrainingData(spec_, {}));
   Batch batch;
   ASSERT_OK(data->ValidationBatch(0, 2, &batch));
   EXPECT_EQ(batch.ids, std::vector<int32_t>({2, 5, 6, 3, 7, 3, 0, 0,  //
@@ -58,7 +59,7 @@ TEST_F(ClassifierDataTest, LabelsAtClsAndSegments) {
 
 TEST_F(ClassifierDataTest, OneSegment) {
   spec_.mutable_model()->set_segments(1);
-  ASSERT_OK_AND_ASSIGN(const auto data, TrainingData::Open(spec_, {}));
+  ASSERT_OK_AND_ASSIGN(const auto data, OpenTrainingData(spec_, {}));
   Batch batch;
   ASSERT_OK(data->ValidationBatch(0, 2, &batch));
   EXPECT_EQ(batch.segments, std::vector<int32_t>(16, 0));
@@ -68,7 +69,7 @@ TEST_F(ClassifierDataTest, ForgedLabelsInTheCacheAreNotUsed) {
   TempFolder cache;
   TrainingData::Options options;
   options.cache_dir = cache.path();
-  ASSERT_OK(TrainingData::Open(spec_, options));
+  ASSERT_OK(OpenTrainingData(spec_, options));
   int forged = 0;
   for (const auto& entry : std::filesystem::directory_iterator(cache.path())) {
     const std::string path = entry.path();
@@ -87,7 +88,7 @@ TEST_F(ClassifierDataTest, ForgedLabelsInTheCacheAreNotUsed) {
   ASSERT_EQ(forged, 1);
   std::string activity;
   options.on_activity = [&](const std::string& what) { activity += what; };
-  ASSERT_OK_AND_ASSIGN(const auto data, TrainingData::Open(spec_, options));
+  ASSERT_OK_AND_ASSIGN(const auto data, OpenTrainingData(spec_, options));
   EXPECT_THAT(activity, HasSubstr("outside the classes"));
   Batch batch;
   ASSERT_OK(data->ValidationBatch(0, 2, &batch));
@@ -96,7 +97,7 @@ TEST_F(ClassifierDataTest, ForgedLabelsInTheCacheAreNotUsed) {
 
 TEST_F(ClassifierDataTest, DataErrorsReachTheCaller) {
   folder_.Write("dev.tsv", "a\tb\tlabel\nx\ty\tmaybe\n");
-  EXPECT_THAT(TrainingData::Open(spec_, {}),
+  EXPECT_THAT(OpenTrainingData(spec_, {}),
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("dev.tsv:2: unknown label 'maybe'")));
 }

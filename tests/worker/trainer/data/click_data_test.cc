@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "common/area_under_curve.h"
 #include "worker/trainer/data/synthetic_clicks.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/training_data.h"
 
 namespace comera::trainer {
@@ -199,14 +200,14 @@ TEST(ClickDataTest, OpensByFamily) {
   v1::JobSpec spec;
   spec.mutable_model()->set_family(v1::ModelSpec::DLRM);
   *spec.mutable_data()->mutable_synthetic_clicks() = Log(100, 10);
-  ASSERT_OK_AND_ASSIGN(const auto data, TrainingData::Open(spec, {}));
+  ASSERT_OK_AND_ASSIGN(const auto data, OpenTrainingData(spec, {}));
   EXPECT_EQ(data->train_samples(), 100);
   EXPECT_EQ(data->validation_samples(), 10);
   EXPECT_EQ(data->vocabulary_size(), 0);
   ASSERT_NE(data->clicks(), nullptr);
   EXPECT_EQ(data->clicks()->table_rows[2], 50);
   spec.mutable_data()->mutable_jsonl();
-  EXPECT_THAT(TrainingData::Open(spec, {}),
+  EXPECT_THAT(OpenTrainingData(spec, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("criteo_tsv or synthetic_clicks")));
 }

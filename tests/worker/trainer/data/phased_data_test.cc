@@ -1,3 +1,4 @@
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/phased_data.h"
 
 #include <memory>
@@ -36,7 +37,7 @@ class PhasedDataTest : public ::testing::Test {
   }
 
   std::unique_ptr<TrainingData> Open(const v1::JobSpec& spec) {
-    auto data = TrainingData::Open(spec, {});
+    auto data = OpenTrainingData(spec, {});
     EXPECT_OK(data);
     return *std::move(data);
   }

@@ -6,6 +6,7 @@
 #include "common/status_matchers.h"
 #include "proto/job_defaults.h"
 #include "tests/worker/trainer/data/temp_folder.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/training_data.h"
 
 namespace comera::trainer {
@@ -26,7 +27,7 @@ TEST(RealDataTest, Mnli) {
   if (data->glue_tsv().train().empty()) {
     GTEST_SKIP() << "COMERA_SHARED_DIR has no MNLI";
   }
-  ASSERT_OK_AND_ASSIGN(const auto opened, TrainingData::Open(spec, {}));
+  ASSERT_OK_AND_ASSIGN(const auto opened, OpenTrainingData(spec, {}));
   EXPECT_EQ(opened->train_samples(), 29339);
   EXPECT_EQ(opened->validation_samples(), 9815);
   EXPECT_NEAR(opened->baseline_loss(), std::log(3.0), 1e-3);
@@ -55,7 +56,7 @@ TEST(RealDataTest, CodeSearchNet) {
   }
   data->mutable_tokenizer()->set_kind(v1::TokenizerSpec::BYTE_BPE);
   data->mutable_tokenizer()->set_train_vocabulary_size(1000);
-  ASSERT_OK_AND_ASSIGN(const auto opened, TrainingData::Open(spec, {}));
+  ASSERT_OK_AND_ASSIGN(const auto opened, OpenTrainingData(spec, {}));
   EXPECT_EQ(opened->vocabulary_size(), 1000);
   EXPECT_GE(opened->train_samples(), 1400);
   EXPECT_LT(opened->baseline_loss(), std::log(1000));
@@ -75,7 +76,7 @@ TEST(RealDataTest, Criteo) {
   // The second time from the cache.
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK_AND_ASSIGN(const auto data,
-                         TrainingData::Open(WithDefaults(spec), options));
+                         OpenTrainingData(WithDefaults(spec), options));
     // 800 rows: six parts of seven train, half of the seventh validates.
     EXPECT_EQ(data->train_samples(), 685);
     EXPECT_EQ(data->validation_samples(), 58);

@@ -1,3 +1,4 @@
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/training_data.h"
 
 #include <cmath>
@@ -45,7 +46,7 @@ class CodeDataTest : public ::testing::Test {
   }
   std::unique_ptr<TrainingData> Open() {
     activity_.clear();
-    auto data = TrainingData::Open(spec_, options_);
+    auto data = OpenTrainingData(spec_, options_);
     EXPECT_OK(data);
     return data.ok() ? *std::move(data) : nullptr;
   }
@@ -295,14 +296,14 @@ TEST_F(CodeDataTest, CorpusOfNothingReadable) {
   for (int i = 0; i < 40; ++i) {
     code_.Write(absl::StrCat("f", i, ".py"), std::string("\0\xff", 2));
   }
-  EXPECT_THAT(TrainingData::Open(spec_, options_),
+  EXPECT_THAT(OpenTrainingData(spec_, options_),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no training")));
 }
 
 TEST_F(CodeDataTest, BadSpecs) {
   const v1::JobSpec good = spec_;
   const auto expect = [this, &good](const char* field) {
-    EXPECT_THAT(TrainingData::Open(spec_, options_),
+    EXPECT_THAT(OpenTrainingData(spec_, options_),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
     spec_ = good;
   };

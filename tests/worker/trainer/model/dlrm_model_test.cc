@@ -1,3 +1,4 @@
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/dlrm_model.h"
 
 #include <algorithm>
@@ -248,7 +249,7 @@ TEST(DlrmTest, MalformedBatchesAreRefused) {
   refused([](Batch* b) { b->categories[0] = 30; });
   refused([](Batch* b) { b->categories[4] = -1; });
   EXPECT_OK(m.model->Forward(good, m.parameters.data(), true, &m.state));
-  EXPECT_THAT(Model::Create(m.config, 0, m.backend.get()),
+  EXPECT_THAT(CreateModel(m.config, 0, m.backend.get()),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -1,4 +1,5 @@
 #include "worker/trainer/model/model.h"
+#include "worker/trainer/model/create_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -318,7 +319,7 @@ TEST(ModelStatusTest, CreateNamesWhatIsImpossible) {
   const auto create = [&](auto change) {
     ModelConfig config = SmallConfig(kMaskedLm);
     change(config);
-    return Model::Create(config, 2, backend.get()).status();
+    return CreateModel(config, 2, backend.get()).status();
   };
   const auto refused = [](const char* what) {
     return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what));
@@ -342,10 +343,10 @@ TEST(ModelStatusTest, CreateNamesWhatIsImpossible) {
   EXPECT_THAT(
       create([](ModelConfig& c) { c.layers_by_name["layers.9.query"]; }),
       refused("does not have"));
-  EXPECT_THAT(Model::Create(SmallConfig(kMaskedLm), 0, backend.get()),
+  EXPECT_THAT(CreateModel(SmallConfig(kMaskedLm), 0, backend.get()),
               refused("batch_size"));
   const auto small = kernels::CreateCpuBackend({1, 100000});
-  EXPECT_THAT(Model::Create(SmallConfig(kMaskedLm), 50, small.get()),
+  EXPECT_THAT(CreateModel(SmallConfig(kMaskedLm), 50, small.get()),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cost_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/layer_table.h"
 
 namespace comera::trainer {
@@ -53,7 +54,7 @@ double MultiplyAdds(const ModelConfig& config) {
   const auto cpu = kernels::CreateCpuBackend({1, 0});
   kernels::OperationCosts costs;
   const auto counting = kernels::CreateCostBackend(cpu.get(), {}, &costs);
-  auto model = Model::Create(config, 3, counting.get());
+  auto model = CreateModel(config, 3, counting.get());
   if (!model.ok()) return -1;
   std::vector<float> parameters((*model)->layout().size());
   std::vector<float> gradients(parameters.size());

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/layer_table.h"
 
 namespace comera::trainer {
@@ -167,7 +168,7 @@ Batch Part(const Batch& batch, int64_t first, int64_t count) {
 TestModel::TestModel(const ModelConfig& model_config, int64_t batch_size,
                      uint64_t seed)
     : config(model_config), backend(kernels::CreateCpuBackend({1, 0})) {
-  auto created = Model::Create(config, batch_size, backend.get());
+  auto created = CreateModel(config, batch_size, backend.get());
   DieUnless(created.status());
   model = *std::move(created);
   parameters.resize(model->layout().size());

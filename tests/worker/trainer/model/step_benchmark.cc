@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/timing_backend.h"
 #include "worker/trainer/model/model.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/model_config.h"
 
 namespace comera::trainer {
@@ -82,7 +83,7 @@ absl::Status Run(const Flags& flags) {
   const auto backend = kernels::CreateCpuBackend({flags.threads, 0});
   kernels::OperationTimes times;
   const auto timing = kernels::CreateTimingBackend(backend.get(), &times);
-  auto model = Model::Create(Config(flags), flags.batch, timing.get());
+  auto model = CreateModel(Config(flags), flags.batch, timing.get());
   if (!model.ok()) return model.status();
   std::vector<float> parameters((*model)->layout().size());
   std::vector<float> gradients(parameters.size());

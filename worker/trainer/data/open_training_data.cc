@@ -1,4 +1,5 @@
-#include "worker/trainer/data/training_data.h"
+// Reads the corpus or click log that a job names, and cuts it into samples.
+#include "worker/trainer/data/open_training_data.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -150,8 +151,8 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenPhases(
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
-    const v1::JobSpec& spec, const Options& options) {
+absl::StatusOr<std::unique_ptr<TrainingData>> OpenTrainingData(
+    const v1::JobSpec& spec, const TrainingData::Options& options) {
   if (spec.model().family() == v1::ModelSpec::DLRM) {
     return OpenClickData(spec, options);
   }

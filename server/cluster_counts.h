@@ -1,5 +1,5 @@
-#ifndef COMERA_SERVER_METRICS_CLUSTER_COUNTS_H_
-#define COMERA_SERVER_METRICS_CLUSTER_COUNTS_H_
+#ifndef COMERA_SERVER_CLUSTER_COUNTS_H_
+#define COMERA_SERVER_CLUSTER_COUNTS_H_
 
 #include <cstdint>
 #include <map>
@@ -23,4 +23,4 @@ struct ClusterCounts {
 
 }  // namespace comera::server
 
-#endif  // COMERA_SERVER_METRICS_CLUSTER_COUNTS_H_
+#endif  // COMERA_SERVER_CLUSTER_COUNTS_H_

@@ -1,12 +1,12 @@
-#ifndef COMERA_WORKER_BACKOFF_H_
-#define COMERA_WORKER_BACKOFF_H_
+#ifndef COMERA_COMMON_BACKOFF_H_
+#define COMERA_COMMON_BACKOFF_H_
 
 #include <algorithm>
 #include <random>
 
 #include "absl/time/time.h"
 
-namespace comera::worker {
+namespace comera {
 
 // Growing waits between attempts, each between half and the whole of a step
 // that doubles up to `max`, so that many workers do not come back at once. Not
@@ -31,6 +31,6 @@ class Backoff {
   std::mt19937 random_;
 };
 
-}  // namespace comera::worker
+}  // namespace comera
 
-#endif  // COMERA_WORKER_BACKOFF_H_
+#endif  // COMERA_COMMON_BACKOFF_H_
