@@ -14,7 +14,7 @@
 #include "google/protobuf/message.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "server/forwarded_calls.h"
+#include "server/auth/forwarded_calls.h"
 
 namespace comera::server {
 

@@ -6,7 +6,7 @@
 #include "comera/rpc/error_details.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "server/http/json_text.h"
-#include "server/rpc_errors.h"
+#include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
 namespace {

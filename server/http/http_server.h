@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/http/http_exchange.h"
-#include "server/tls_files.h"
+#include "server/auth/tls_files.h"
 
 namespace comera::server {
 

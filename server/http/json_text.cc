@@ -7,7 +7,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/type_resolver_util.h"
 #include "nlohmann/json.hpp"
-#include "server/rpc_errors.h"
+#include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
 namespace {

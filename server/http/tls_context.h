@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/tls_files.h"
+#include "server/auth/tls_files.h"
 
 namespace comera::server {
 

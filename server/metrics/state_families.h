@@ -3,8 +3,8 @@
 #define COMERA_SERVER_METRICS_STATE_FAMILIES_H_
 
 #include "prometheus/metric_family.h"
-#include "server/job_directory.h"
-#include "server/rate_limit.h"
+#include "server/view/job_directory.h"
+#include "server/auth/rate_limit.h"
 
 namespace comera::server {
 

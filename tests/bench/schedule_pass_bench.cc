@@ -5,7 +5,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "tests/server/sequential_ids.h"
 #include "tests/server/test_spec.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/scheduler.h"
+#include "server/scheduler/scheduler.h"
 #include "tests/bench/schedule_trace.h"
 
 namespace comera::bench {

@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/comera_server.h"
+#include "server/daemon/comera_server.h"
 #include "tests/server/temp_dir.h"
 
 namespace comera::client {

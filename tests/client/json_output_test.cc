@@ -16,7 +16,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
-#include "server/comera_server.h"
+#include "server/daemon/comera_server.h"
 
 namespace comera::client {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/status_matchers.h"
 #include "tests/e2e/process.h"
 #include "tests/e2e/tiny_job.h"
-#include "tests/server/postgres_server.h"
+#include "tests/server/store/postgres_server.h"
 
 namespace comera::e2e {
 namespace {

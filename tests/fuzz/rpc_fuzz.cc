@@ -17,7 +17,7 @@
 #include "google/protobuf/text_format.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "server/comera_server.h"
+#include "server/daemon/comera_server.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/server/temp_dir.h"
 

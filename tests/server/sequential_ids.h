@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/id_source.h"
+#include "server/runtime/id_source.h"
 
 namespace comera::server {
 

@@ -1,15 +1,15 @@
 // What every JobStore must do.
-#include "server/job_store.h"
+#include "server/store/job_store.h"
 
 #include <functional>
 #include <memory>
 
 #include "common/status_matchers.h"
-#include "server/postgres_job_store.h"
-#include "server/postgres_leadership.h"
-#include "server/sqlite_job_store.h"
-#include "tests/server/fake_job_store.h"
-#include "tests/server/postgres_server.h"
+#include "server/store/postgres_job_store.h"
+#include "server/store/postgres_leadership.h"
+#include "server/store/sqlite_job_store.h"
+#include "tests/server/store/fake_job_store.h"
+#include "tests/server/store/postgres_server.h"
 #include "tests/server/temp_dir.h"
 
 namespace comera::server {

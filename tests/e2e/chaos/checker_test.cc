@@ -8,7 +8,7 @@
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
-#include "server/sqlite_job_store.h"
+#include "server/store/sqlite_job_store.h"
 #include "tests/e2e/chaos/evidence.h"
 #include "tests/e2e/process.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/progress.pb.h"
-#include "server/job_record.pb.h"
+#include "server/store/job_record.pb.h"
 
 namespace comera::e2e {
 

@@ -5,7 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/server/http/http_client.h"
-#include "tests/server/server_fixture.h"
+#include "tests/server/daemon/server_fixture.h"
 
 namespace comera::server {
 

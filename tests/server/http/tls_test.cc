@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/http/http_server.h"
-#include "server/tls_files.h"
+#include "server/auth/tls_files.h"
 #include "tests/security/certificates.h"
 #include "tests/server/http/gateway_fixture.h"
 

@@ -1,0 +1,51 @@
+#ifndef COMERA_SERVER_API_MODEL_SERVICE_H_
+#define COMERA_SERVER_API_MODEL_SERVICE_H_
+
+#include <memory>
+#include <string>
+
+#include "comera/v1/model_service.grpc.pb.h"
+#include "server/auth/access.h"
+#include "server/host/coordinator_host.h"
+
+namespace comera::server {
+
+// ModelService over a CoordinatorHost. Thread-safe; never blocks a gRPC thread.
+// Errors: model_service.proto.
+class ModelService : public v1::ModelService::CallbackService {
+ public:
+  // Both must outlive the server.
+  ModelService(CoordinatorHost* host, AccessControl* access)
+      : host_(host), access_(access) {}
+
+  grpc::ServerUnaryReactor* ListModels(
+      grpc::CallbackServerContext* context,
+      const v1::ListModelsRequest* request,
+      v1::ListModelsResponse* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::Model* response) override;
+  grpc::ServerUnaryReactor* DeleteModel(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteModelRequest* request,
+      v1::DeleteModelResponse* response) override;
+  grpc::ServerUnaryReactor* ListJobCheckpoints(
+      grpc::CallbackServerContext* context,
+      const v1::ListJobCheckpointsRequest* request,
+      v1::ListJobCheckpointsResponse* response) override;
+
+ private:
+  using Done = std::function<void(absl::StatusOr<v1::Model>)>;
+
+  // What the job's first events and the model's files tell.
+  void ReadEvents(v1::Model model, int64_t last, Done done);
+  void ReadConfig(v1::Model model, Done done);
+  void Remove(const std::string& name, grpc::ServerUnaryReactor* reactor);
+
+  CoordinatorHost* const host_;
+  AccessControl* const access_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_API_MODEL_SERVICE_H_

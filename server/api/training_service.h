@@ -1,0 +1,93 @@
+#ifndef COMERA_SERVER_API_TRAINING_SERVICE_H_
+#define COMERA_SERVER_API_TRAINING_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comera/v1/training_service.grpc.pb.h"
+#include "server/auth/access.h"
+#include "server/host/coordinator_host.h"
+#include "server/runtime/event_loop.h"
+#include "server/view/series_reader.h"
+
+namespace comera::server {
+
+// The clients' API over a CoordinatorHost: checks requests, translates errors.
+// Thread-safe; never blocks a gRPC thread. Errors: training_service.proto.
+class TrainingService : public v1::TrainingService::CallbackService {
+ public:
+  // Both must outlive the server.
+  TrainingService(CoordinatorHost* host, AccessControl* access);
+
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
+                                      const v1::CreateJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
+                                   const v1::GetJobRequest* request,
+                                   v1::Job* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context,
+                                     const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
+                                      const v1::CancelJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* PauseJob(grpc::CallbackServerContext* context,
+                                     const v1::PauseJobRequest* request,
+                                     v1::Job* response) override;
+  grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext* context,
+                                      const v1::ResumeJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext* context,
+                                       const v1::ExplainJobRequest* request,
+                                       v1::JobExplanation* response) override;
+  grpc::ServerUnaryReactor* GetWorker(grpc::CallbackServerContext* context,
+                                      const v1::GetWorkerRequest* request,
+                                      v1::WorkerSummary* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        v1::WorkerSummary* response) override;
+  grpc::ServerUnaryReactor* ResumeWorker(grpc::CallbackServerContext* context,
+                                         const v1::ResumeWorkerRequest* request,
+                                         v1::WorkerSummary* response) override;
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
+      grpc::CallbackServerContext* context,
+      const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* ReadSeries(grpc::CallbackServerContext* context,
+                                       const v1::ReadSeriesRequest* request,
+                                       v1::JobSeries* response) override;
+  grpc::ServerWriteReactor<v1::ReadLogResponse>* ReadLog(
+      grpc::CallbackServerContext* context,
+      const v1::ReadLogRequest* request) override;
+  grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* DownloadArtifact(
+      grpc::CallbackServerContext* context,
+      const v1::DownloadArtifactRequest* request) override;
+  grpc::ServerUnaryReactor* ListWorkers(
+      grpc::CallbackServerContext* context,
+      const v1::ListWorkersRequest* request,
+      v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(
+      grpc::CallbackServerContext* context,
+      const v1::GetServerInfoRequest* request,
+      v1::ServerInfo* response) override;
+
+ private:
+  // The caller of a stream, which counts as open while it is held.
+  absl::StatusOr<std::shared_ptr<const Caller>> OpenStream(
+      const grpc::CallbackServerContext& context);
+  // `then` runs if the job is the caller's, or he administers its queue; else
+  // `reactor` is finished with the refusal.
+  void WithOwnJob(const std::string& name, std::shared_ptr<const Caller> caller,
+                  grpc::ServerUnaryReactor* reactor,
+                  std::function<void()> then);
+
+  CoordinatorHost* const host_;
+  AccessControl* const access_;
+  SeriesReader series_;
+  // For lists, which take some milliseconds each.
+  EventLoop lists_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_API_TRAINING_SERVICE_H_

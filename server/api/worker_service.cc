@@ -1,0 +1,65 @@
+#include "server/api/worker_service.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "server/rpc/refused_stream.h"
+#include "server/rpc/rpc_errors.h"
+
+namespace comera::server {
+namespace {
+
+// One held Synchronize call. Finish() is called by the host's callback alone,
+// which also answers an abandoned call.
+class SynchronizeReactor : public grpc::ServerUnaryReactor {
+ public:
+  SynchronizeReactor(CoordinatorHost* host,
+                     const v1::SynchronizeRequest& request,
+                     v1::SynchronizeResponse* response)
+      : host_(host) {
+    call_ = host->Synchronize(
+        request,
+        [this, response](absl::StatusOr<v1::SynchronizeResponse> value) {
+          if (value.ok()) *response = *std::move(value);
+          Finish(ToRpcStatus(value.status()));
+        });
+  }
+
+ private:
+  void OnCancel() override { host_->Abandon(call_); }
+  void OnDone() override { delete this; }
+
+  CoordinatorHost* const host_;
+  int64_t call_ = 0;
+};
+
+}  // namespace
+
+absl::Status WorkerService::CheckWorker(
+    const grpc::CallbackServerContext& context) {
+  const auto caller = access_->Identify(context);
+  RETURN_IF_ERROR(caller.status());
+  return (*caller)->Check(Permission::kWork, "");
+}
+
+grpc::ServerUnaryReactor* WorkerService::Synchronize(
+    grpc::CallbackServerContext* context, const v1::SynchronizeRequest* request,
+    v1::SynchronizeResponse* response) {
+  if (absl::Status status = CheckWorker(*context); !status.ok()) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(ToRpcStatus(status));
+    return reactor;
+  }
+  return new SynchronizeReactor(host_, *request, response);
+}
+
+grpc::ServerReadReactor<v1::UploadArtifactRequest>*
+WorkerService::UploadArtifact(grpc::CallbackServerContext* context,
+                              v1::UploadArtifactResponse* response) {
+  if (absl::Status status = CheckWorker(*context); !status.ok()) {
+    return RefuseUpload<v1::UploadArtifactRequest>(status);
+  }
+  return StartUpload(host_);
+}
+
+}  // namespace comera::server

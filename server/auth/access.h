@@ -1,0 +1,94 @@
+// Who calls, and what they may do.
+#ifndef COMERA_SERVER_AUTH_ACCESS_H_
+#define COMERA_SERVER_AUTH_ACCESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+
+namespace comera::server {
+
+enum class Permission {
+  // Read jobs, queues, workers, datasets and sweeps.
+  kView,
+  // Create jobs, sweeps and datasets; change or stop one's own.
+  kUse,
+  // Change what belongs to others: their jobs, queues, workers, tokens.
+  kAdminister,
+  // Be a worker.
+  kWork,
+};
+
+// The authenticated caller of one RPC.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  // Name of the user; empty where the server asks for no token.
+  virtual const std::string& user() const = 0;
+  // PermissionDenied: not on this queue (empty: on the server as a whole).
+  virtual absl::Status Check(Permission permission,
+                             const std::string& queue) const = 0;
+  // `tokens/{token}`; empty where the server asks for no token.
+  virtual std::string token() const { return ""; }
+  // Where the call came from, of one that the HTTP port passes on; else empty.
+  virtual std::string peer() const { return ""; }
+
+  // Limits of the user; none by default.
+  //
+  // ResourceExhausted with RetryInfo: too many jobs of late.
+  virtual absl::Status ChargeSubmission() const { return absl::OkStatus(); }
+  // Counts a stream as open until this object goes. ResourceExhausted.
+  virtual absl::Status ChargeStream() { return absl::OkStatus(); }
+  // ResourceExhausted: the request is too large.
+  virtual absl::Status CheckSize(size_t bytes) const {
+    return absl::OkStatus();
+  }
+  // Jobs that may wait at once; 0: any number.
+  virtual int64_t max_queued_jobs() const { return 0; }
+
+  // Check(kUse) for what `owner` created, Check(kAdminister) for others'.
+  absl::Status CheckOwner(const std::string& owner,
+                          const std::string& queue) const {
+    return Check(owner == user() ? Permission::kUse : Permission::kAdminister,
+                 queue);
+  }
+};
+
+// Finds out who calls. Thread-safe; does not block.
+class AccessControl {
+ public:
+  virtual ~AccessControl() = default;
+  // Unauthenticated: no token, a wrong or an expired one. ResourceExhausted:
+  // the caller's rate limit.
+  virtual absl::StatusOr<std::unique_ptr<Caller>> Identify(
+      const grpc::CallbackServerContext& context) = 0;
+};
+
+// Who makes this call; null: nobody known, and `reactor` was finished with the
+// refusal.
+std::shared_ptr<const Caller> Admit(AccessControl* access,
+                                    const grpc::CallbackServerContext& context,
+                                    grpc::ServerUnaryReactor* reactor);
+// The same for a caller who needs `permission` on `queue`.
+std::shared_ptr<const Caller> Admit(AccessControl* access,
+                                    const grpc::CallbackServerContext& context,
+                                    Permission permission,
+                                    const std::string& queue,
+                                    grpc::ServerUnaryReactor* reactor);
+
+// For a server without tokens, which listens on loopback only: everybody may
+// do everything.
+class OpenAccess : public AccessControl {
+ public:
+  absl::StatusOr<std::unique_ptr<Caller>> Identify(
+      const grpc::CallbackServerContext& context) override;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_AUTH_ACCESS_H_

@@ -1,0 +1,96 @@
+#ifndef COMERA_SERVER_AUTH_RATE_LIMIT_H_
+#define COMERA_SERVER_AUTH_RATE_LIMIT_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+
+namespace comera::server {
+
+// A token bucket: `burst` at once, `per_second` in the long run. Not
+// thread-safe.
+class TokenBucket {
+ public:
+  TokenBucket(double per_second, double burst)
+      : per_second_(per_second), burst_(burst), tokens_(burst) {}
+
+  // Takes one; else how long until there is one.
+  absl::Duration Take(absl::Time now);
+
+ private:
+  const double per_second_;
+  const double burst_;
+  double tokens_;
+  absl::Time last_ = absl::InfinitePast();
+};
+
+// What one authenticated user may do at once, so that nobody starves the
+// others. Users are told apart by name; workers and callers of a server without
+// tokens have no limits. Thread-safe; costs one short lock per call.
+class UserLimits {
+ public:
+  struct Options {
+    // Calls of any kind.
+    double requests_per_second = 2000;
+    double request_burst = 4000;
+    // New jobs.
+    double submissions_per_second = 500;
+    double submission_burst = 5000;
+    // Watches, followed logs and downloads open at once.
+    int64_t max_streams = 10000;
+    // Jobs waiting in all queues.
+    int64_t max_queued_jobs = 20000;
+    // Of one request.
+    int64_t max_request_bytes = 4 << 20;
+  };
+
+  // `clock` must outlive the object.
+  UserLimits(const Options& options, Clock* clock)
+      : options_(options), clock_(clock) {}
+
+  // ResourceExhausted with RetryInfo: too many of late.
+  absl::Status TakeRequest(const std::string& user);
+  absl::Status TakeSubmission(const std::string& user);
+  // ResourceExhausted: too many are open. To be closed if OK.
+  absl::Status OpenStream(const std::string& user);
+  void CloseStream(const std::string& user);
+
+  const Options& options() const { return options_; }
+
+  // How often each said no.
+  struct Refusals {
+    int64_t requests = 0;
+    int64_t submissions = 0;
+    int64_t streams = 0;
+  };
+  Refusals refusals();
+
+ private:
+  struct User {
+    explicit User(const Options& options)
+        : requests(options.requests_per_second, options.request_burst),
+          submissions(options.submissions_per_second,
+                      options.submission_burst) {}
+    TokenBucket requests;
+    TokenBucket submissions;
+    int64_t streams = 0;
+  };
+
+  User& Find(const std::string& user);
+
+  const Options options_;
+  Clock* const clock_;
+  std::mutex mutex_;
+  Refusals refusals_;  // guarded by mutex_
+  // As many as there are tokens' names: only admins add to them.
+  std::map<std::string, User> users_;  // guarded by mutex_
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_AUTH_RATE_LIMIT_H_

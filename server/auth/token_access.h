@@ -1,0 +1,66 @@
+#ifndef COMERA_SERVER_AUTH_TOKEN_ACCESS_H_
+#define COMERA_SERVER_AUTH_TOKEN_ACCESS_H_
+
+#include <memory>
+#include <string>
+
+#include "comera/v1/access_service.pb.h"
+#include "server/auth/access.h"
+#include "server/auth/forwarded_calls.h"
+#include "server/auth/rate_limit.h"
+#include "server/auth/token_store.h"
+
+namespace comera::server {
+
+// Callers by their tokens. Until the first token is made, everybody who reaches
+// the server may do everything (OpenAccess).
+//
+// A token's role on the whole server holds in every queue; roles in queues come
+// on top. What belongs to no queue can be read by every user, and used by those
+// who may use some queue; only admins of the whole server administer it.
+// Workers' tokens let workers work, and nothing else; users' do not.
+class TokenAccess : public AccessControl {
+ public:
+  // All must outlive the object.
+  TokenAccess(TokenStore* tokens, UserLimits* limits,
+              const ForwardedCalls* forwarded)
+      : tokens_(tokens), limits_(limits), forwarded_(forwarded) {}
+
+  absl::StatusOr<std::unique_ptr<Caller>> Identify(
+      const grpc::CallbackServerContext& context) override;
+
+  // The same for what is answered on the HTTP port itself. `authorization`: the
+  // header's value; null: there is none. `origin`: who sends it.
+  absl::StatusOr<std::unique_ptr<Caller>> IdentifyHttp(
+      const std::string* authorization, const ForwardedCalls::Origin& origin);
+
+  // The token alone, without charging the user; null: none is needed.
+  // Unauthenticated.
+  absl::StatusOr<std::shared_ptr<const v1::Token>> FindHttpToken(
+      const std::string* authorization);
+
+  // Whether callers need a token.
+  bool required() const { return tokens_->required(); }
+
+  // The token of the call, without charging the user; null: none is needed.
+  // Unauthenticated.
+  absl::StatusOr<std::shared_ptr<const v1::Token>> FindToken(
+      const grpc::ServerContextBase& context);
+
+ private:
+  absl::StatusOr<std::unique_ptr<Caller>> Admit(
+      std::shared_ptr<const v1::Token> token,
+      const ForwardedCalls::Origin& origin);
+
+  TokenStore* const tokens_;
+  UserLimits* const limits_;
+  const ForwardedCalls* const forwarded_;
+};
+
+// OK: the token's roles give the permission.
+absl::Status CheckToken(const v1::Token& token, Permission permission,
+                        const std::string& queue);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_AUTH_TOKEN_ACCESS_H_

@@ -1,0 +1,247 @@
+#include "server/daemon/comera_server.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/coordinator_address.h"
+#include "common/metrics/process_metrics.h"
+#include "common/status_macros.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "server/runtime/artifact_files.h"
+#include "server/metrics/rpc_metrics.h"
+#include "server/metrics/state_families.h"
+#include "server/store/postgres_job_store.h"
+
+namespace comera::server {
+namespace {
+
+constexpr int kMaxMessageBytes = 16 << 20;
+constexpr size_t kMaxMemoryBytes = size_t{1} << 30;
+// How far a coordinator that does not lead may lag behind, nearly.
+constexpr absl::Duration kFollowInterval = absl::Milliseconds(300);
+
+void SetLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("comera-server");
+  quota.Resize(kMaxMemoryBytes);
+  builder.SetResourceQuota(quota);
+  // Two servers on one port would share its calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Finds readers and workers that vanished without a word.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+}  // namespace
+
+absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
+    const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen: \"", listen, "\" is not host:port, e.g. 127.0.0.1:7400"));
+  }
+  return std::make_pair(listen.substr(0, colon), port);
+}
+
+absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
+    const Options& options, Clock* clock, IdSource* ids,
+    CoordinatorHost::StatusCallback on_failure) {
+  RETURN_IF_ERROR(ParseListenAddress(options.listen).status());
+  if (options.data_dir.empty()) {
+    return absl::InvalidArgumentError("data_dir: missing");
+  }
+  // Coordinators on one database may share the folder: the leader writes.
+  ASSIGN_OR_RETURN(
+      DataDirLock lock,
+      DataDirLock::Acquire(options.data_dir, options.store_url.empty()
+                                                 ? DataDirLock::Kind::kExclusive
+                                                 : DataDirLock::Kind::kShared));
+  std::unique_ptr<ComeraServer> server(
+      new ComeraServer(options, std::move(lock)));
+  if (server->leads()) RETURN_IF_ERROR(CleanUploads(options.data_dir));
+  RETURN_IF_ERROR(server->OpenStore());
+  ASSIGN_OR_RETURN(const std::vector<Document> tokens,
+                   server->store_->LoadDocuments(TokenStore::kKind));
+  CoordinatorHost::Options host_options = options.host;
+  host_options.data_dir = options.data_dir;
+  host_options.metrics = server->metrics_.get();
+  server->metrics_->SetLeader(server->leads(), options.epoch);
+  if (server->feed_ != nullptr) {
+    host_options.follow = server->feed_;
+    host_options.tick_interval = kFollowInterval;
+    host_options.on_follow = [raw = server.get()](JobStore* store) {
+      ServerSecurity* security = raw->following_security_;
+      if (security != nullptr) security->Refresh(store);
+    };
+    host_options.not_leader = [raw = server.get()] {
+      return raw->leader_.NotLeader();
+    };
+  }
+  ASSIGN_OR_RETURN(server->host_,
+                   CoordinatorHost::Start(host_options, server->store_.get(),
+                                          ids, clock, std::move(on_failure)));
+  if (server->leads()) {
+    ASSIGN_OR_RETURN(
+        server->catalog_,
+        DatasetCatalog::Start(options.datasets, server->host_.get(), clock));
+    server->host_->SetDatasetPinner(server->catalog_.get());
+    server->describer_ = std::make_unique<DatasetDescriber>(
+        options.describer, options.data_dir, server->catalog_.get());
+    ASSIGN_OR_RETURN(
+        server->sweeps_,
+        SweepHost::Start(options.sweeps, server->host_.get(), ids, clock));
+  }
+  ASSIGN_OR_RETURN(
+      server->security_,
+      ServerSecurity::Create(options.security, options.listen, tokens,
+                             server->leads(), clock, server->host_.get()));
+  if (!server->leads()) server->following_security_ = server->security_.get();
+  server->AddCollectors();
+  RETURN_IF_ERROR(server->Serve());
+  return server;
+}
+
+absl::Status ComeraServer::OpenStore() {
+  if (options_.store_url.empty()) {
+    ASSIGN_OR_RETURN(
+        store_,
+        SqliteJobStore::Open(absl::StrCat(options_.data_dir, "/jobs.sqlite"),
+                             options_.store));
+    return absl::OkStatus();
+  }
+  PostgresJobStore::Options options;
+  options.max_samples = options_.store.max_samples;
+  options.epoch = options_.epoch;
+  ASSIGN_OR_RETURN(std::unique_ptr<PostgresJobStore> store,
+                   PostgresJobStore::Open(options_.store_url, options));
+  if (!leads()) feed_ = store.get();
+  store_ = std::move(store);
+  return absl::OkStatus();
+}
+
+absl::Status ComeraServer::Serve() {
+  AccessControl* access = security_->access();
+  if (!leads()) {
+    follower_access_ =
+        std::make_unique<FollowerAccess>(security_->access(), &leader_);
+    access = follower_access_.get();
+    leader_only_ = std::make_unique<LeaderOnlyService>(access, &leader_);
+  }
+  training_ = std::make_unique<TrainingService>(host_.get(), access);
+  queues_ = std::make_unique<QueueService>(host_.get(), access);
+  worker_ = std::make_unique<WorkerService>(host_.get(), security_->access());
+  datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
+                                               security_->access());
+  models_ = std::make_unique<ModelService>(host_.get(), security_->access());
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  ServerSecurity::Interceptors observers;
+  observers.push_back(MakeRpcMetrics(&metrics_->registry()));
+  security_->AddTo(&builder, options_.listen, &port, std::move(observers));
+  SetLimits(builder);
+  builder.RegisterService(training_.get());
+  if (leads()) {
+    builder.RegisterService(queues_.get());
+    backup_ =
+        std::make_unique<BackupService>(host_.get(), access, store_.get());
+    builder.RegisterService(worker_.get());
+    builder.RegisterService(datasets_.get());
+    sweep_service_ =
+        std::make_unique<SweepService>(sweeps_.get(), security_->access());
+    builder.RegisterService(sweep_service_.get());
+    builder.RegisterService(models_.get());
+    builder.RegisterService(backup_.get());
+  } else {
+    builder.RegisterCallbackGenericService(leader_only_.get());
+  }
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options_.listen));
+  }
+  server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, leads());
+  address_ =
+      absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
+  return ServeHttp();
+}
+
+absl::Status ComeraServer::ServeHttp() {
+  HttpGateway::Options options = options_.http;
+  if (options.server.listen.empty()) return absl::OkStatus();
+  options.server.tls = options_.security.tls;
+  RETURN_IF_ERROR(security_->CheckExposure(options_.security, "http_listen",
+                                           options.server.listen));
+  HttpGateway::Backend backend;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  backend.channel = server_->InProcessChannel(arguments);
+  backend.access = security_->access();
+  backend.forwarded = security_->forwarded();
+  backend.changes = [security = security_.get(), host = host_.get()] {
+    return security->changes() + host->visible_changes();
+  };
+  backend.metrics = metrics_source();
+  backend.leads = leads();
+  ASSIGN_OR_RETURN(http_, HttpGateway::Start(options, std::move(backend)));
+  return absl::OkStatus();
+}
+
+void ComeraServer::AddCollectors() {
+  metrics_->AddCollector([host = host_.get()] {
+    return std::vector<prometheus::MetricFamily>{
+        JobsFamily(host->CountJobs()),
+        MakeCounter("comera_dropped_samples_total",
+                    "Progress samples that slow readers of watches missed.",
+                    static_cast<double>(host->dropped_samples()))};
+  });
+  metrics_->AddCollector([security = security_.get()] {
+    return std::vector<prometheus::MetricFamily>{
+        RefusalsFamily(security->refusals())};
+  });
+  metrics_->AddCollector(
+      [folder = options_.data_dir] { return CollectDiskMetrics(folder); });
+}
+
+void ComeraServer::Shutdown() {
+  if (server_ == nullptr) return;
+  if (http_ != nullptr) http_->Leave();
+  host_->Stop();
+  if (describer_ != nullptr) describer_->Stop();
+  if (http_ != nullptr) http_->Shutdown(options_.shutdown_grace);
+  http_.reset();
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
+  server_.reset();
+  describer_.reset();
+  catalog_.reset();
+  // Its thread posts to the host.
+  backup_.reset();
+  metrics_->ClearCollectors();
+  host_.reset();
+}
+
+ComeraServer::~ComeraServer() {
+  Shutdown();
+  server_.reset();
+  // Also of a server that never served: its threads use what goes next.
+  describer_.reset();
+  catalog_.reset();
+  metrics_->ClearCollectors();
+  host_.reset();
+}
+
+}  // namespace comera::server

@@ -1,0 +1,138 @@
+#ifndef COMERA_SERVER_DAEMON_COMERA_SERVER_H_
+#define COMERA_SERVER_DAEMON_COMERA_SERVER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "grpcpp/grpcpp.h"
+#include "server/api/backup_service.h"
+#include "server/host/coordinator_host.h"
+#include "server/runtime/data_dir_lock.h"
+#include "server/dataset/dataset_service.h"
+#include "server/daemon/follower_access.h"
+#include "server/http/http_gateway.h"
+#include "server/http/metrics_source.h"
+#include "server/runtime/id_source.h"
+#include "server/daemon/leader_hint.h"
+#include "server/metrics/coordinator_metrics.h"
+#include "server/api/model_service.h"
+#include "server/api/queue_service.h"
+#include "server/daemon/server_security.h"
+#include "server/store/sqlite_job_store.h"
+#include "server/sweep/sweep_host.h"
+#include "server/sweep/sweep_service.h"
+#include "server/api/training_service.h"
+#include "server/api/worker_service.h"
+
+namespace comera::server {
+
+// A whole coordinator in this process: store, coordinator, gRPC services,
+// health and reflection. Serves from Start() until Shutdown() or destruction.
+// Thread-safe.
+class ComeraServer {
+ public:
+  struct Options {
+    // host:port; port 0 lets the system choose.
+    std::string listen = "127.0.0.1:0";
+    std::string data_dir;
+    ServerSecurity::Options security;
+    // The second port; its TLS files are those of `security`.
+    HttpGateway::Options http;
+    // Calls that do not end by themselves are cut after this.
+    absl::Duration shutdown_grace = absl::Seconds(5);
+    SqliteJobStore::Options store;
+    // Empty: a SQLite file in data_dir. Else a postgres:// URL, of a database
+    // that several coordinators share (coordinator_node.h).
+    std::string store_url;
+    // With store_url: of the leadership under which this coordinator writes
+    // (postgres_leadership.h); 0: another one leads, this one shows jobs.
+    int64_t epoch = 0;
+    // data_dir in here is ignored.
+    CoordinatorHost::Options host;
+    DatasetCatalog::Options datasets;
+    DatasetDescriber::Options describer;
+    SweepEngine::Options sweeps;
+  };
+
+  // InvalidArgument: the listen address, certificates, or an address beyond
+  // this machine without TLS and tokens; FailedPrecondition: data_dir is in use
+  // or newer than this program; DataLoss: the store is damaged; Unavailable:
+  // the address cannot be bound. `on_failure` as in CoordinatorHost::Start.
+  static absl::StatusOr<std::unique_ptr<ComeraServer>> Start(
+      const Options& options, Clock* clock, IdSource* ids,
+      CoordinatorHost::StatusCallback on_failure);
+  ~ComeraServer();
+
+  // With the port that was bound.
+  const std::string& address() const { return address_; }
+  // The same of the HTTP port; empty: there is none.
+  std::string http_address() const {
+    return http_ == nullptr ? "" : http_->address();
+  }
+  CoordinatorHost& host() { return *host_; }
+  // For GET /metrics; works, and tells the last figures, also when the server
+  // is gone.
+  MetricsSource metrics_source() const {
+    return [metrics = metrics_] { return metrics->Text(); };
+  }
+  // Of a server that does not lead: where to send callers.
+  LeaderHint& leader() { return leader_; }
+
+  // Ends streams and held calls, refuses new ones, flushes the store.
+  void Shutdown();
+
+ private:
+  ComeraServer(const Options& options, DataDirLock lock)
+      : options_(options), lock_(std::move(lock)) {}
+
+  bool leads() const { return options_.store_url.empty() || options_.epoch; }
+  absl::Status OpenStore();
+  void AddCollectors();
+  absl::Status Serve();
+  absl::Status ServeHttp();
+
+  const Options options_;
+  // Destroyed last to first: HTTP, server, services, security, datasets, host,
+  // store, lock.
+  DataDirLock lock_;
+  LeaderHint leader_;
+  const std::shared_ptr<CoordinatorMetrics> metrics_ =
+      std::make_shared<CoordinatorMetrics>();
+  std::unique_ptr<JobStore> store_;
+  // Of a server that does not lead, the same object as store_.
+  ChangeFeed* feed_ = nullptr;
+  // Of a server that leads.
+  std::unique_ptr<SweepHost> sweeps_;
+  std::unique_ptr<CoordinatorHost> host_;
+  std::unique_ptr<DatasetCatalog> catalog_;
+  std::unique_ptr<DatasetDescriber> describer_;
+  std::unique_ptr<ServerSecurity> security_;
+  // The same, of a server that does not lead, for the store's thread.
+  std::atomic<ServerSecurity*> following_security_{nullptr};
+  std::unique_ptr<TrainingService> training_;
+  std::unique_ptr<QueueService> queues_;
+  std::unique_ptr<WorkerService> worker_;
+  std::unique_ptr<SweepService> sweep_service_;
+  std::unique_ptr<BackupService> backup_;
+  // Of a server that does not lead.
+  std::unique_ptr<FollowerAccess> follower_access_;
+  std::unique_ptr<LeaderOnlyService> leader_only_;
+  std::unique_ptr<DatasetService> datasets_;
+  std::unique_ptr<ModelService> models_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<HttpGateway> http_;
+  std::string address_;
+};
+
+// Splits host:port. InvalidArgument: malformed.
+absl::StatusOr<std::pair<std::string, int>> ParseListenAddress(
+    const std::string& listen);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_DAEMON_COMERA_SERVER_H_

@@ -1,0 +1,85 @@
+#ifndef COMERA_SERVER_DAEMON_COORDINATOR_NODE_H_
+#define COMERA_SERVER_DAEMON_COORDINATOR_NODE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/daemon/comera_server.h"
+#include "server/store/postgres_leadership.h"
+
+namespace comera::server {
+
+// One of several coordinators on a PostgreSQL database: a server that shows
+// jobs while another one leads, and leads when it can.
+//
+// A change of role is a new ComeraServer at the same address: what the old one
+// had in memory is gone with it, and clients, who retry, come back. A leader
+// that loses its lock or its database steps down and stands again.
+class CoordinatorNode {
+ public:
+  struct Options {
+    // store_url is set; epoch is ignored.
+    ComeraServer::Options server;
+    // host:port for clients and workers; empty: where the server listens.
+    std::string advertise;
+    // How often to try to lead, and to check that one still does.
+    absl::Duration poll_interval = absl::Milliseconds(500);
+  };
+
+  // Serves when it returns, in either role. InvalidArgument: store_url, the
+  // addresses; otherwise the errors of ComeraServer::Start. `clock` and `ids`
+  // must outlive the node.
+  static absl::StatusOr<std::unique_ptr<CoordinatorNode>> Start(
+      const Options& options, Clock* clock, IdSource* ids);
+  // Stops serving first, then gives the leadership up.
+  ~CoordinatorNode();
+
+  const std::string& address() const { return options_.server.listen; }
+  const std::string& http_address() const {
+    return options_.server.http.server.listen;
+  }
+  // 0: does not lead.
+  int64_t epoch() const { return epoch_; }
+
+ private:
+  CoordinatorNode(const Options& options, Clock* clock, IdSource* ids)
+      : options_(options), clock_(clock), ids_(ids) {}
+
+  void Loop();
+  // One look at who leads, and what follows from it.
+  absl::Status Round();
+  absl::Status Lead();
+  void StepDown(const absl::Status& why);
+  absl::Status Serve(int64_t epoch);
+  void StopServing();
+  // False once the node is to stop.
+  bool Pause();
+
+  // The addresses get the ports that were bound first.
+  Options options_;
+  Clock* const clock_;
+  IdSource* const ids_;
+  std::atomic<int64_t> epoch_{0};
+
+  // Of the node's thread, once it runs.
+  std::unique_ptr<PostgresLeadership> leadership_;
+  std::unique_ptr<ComeraServer> server_;
+  bool database_failed_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;           // guarded by mutex_
+  absl::Status store_failure_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_DAEMON_COORDINATOR_NODE_H_

@@ -1,0 +1,425 @@
+// comera-server: the coordinator daemon.
+#include <glog/logging.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "common/files.h"
+#include "common/slewed_clock.h"
+#include "common/version.h"
+#include "server/daemon/comera_server.h"
+#include "server/daemon/coordinator_node.h"
+#include "server/http/http_server.h"
+#include "server/store/store_restore.h"
+
+namespace {
+
+using comera::server::ComeraServer;
+using comera::server::CoordinatorNode;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr char kHttpListen[] = "127.0.0.1:7480";
+// Each connection is an open file.
+constexpr rlim_t kMaxOpenFiles = 65536;
+
+struct Flags {
+  std::string listen = "127.0.0.1:7400";
+  std::string data_dir;
+  std::string store = "sqlite";
+  std::string advertise;
+  std::string backup;
+  std::string restore;
+  std::string port_file;
+  std::string node_lost_after = "60s";
+  std::string reattach_grace = "60s";
+  std::string stall_after = "28s";
+  int64_t dataset_quota_bytes =
+      comera::server::BlobStore::Options().quota_bytes;
+  int64_t max_dataset_bytes = comera::server::ManifestLimits().max_bytes;
+  int64_t max_dataset_file_bytes =
+      comera::server::BlobStore::Options().max_blob_bytes;
+  std::string keep_jobs = "30d";
+  std::string keep_logs = "30d";
+  bool retention_dry_run = false;
+  comera::server::ServerSecurity::Options security;
+  // Nothing: kHttpListen, or another port where that is taken.
+  std::optional<std::string> http_listen;
+  std::string http_port_file;
+  std::vector<std::string> http_hosts;
+  bool http_open_metrics = false;
+  bool print_config = false;
+};
+
+// Also whole days ("30d"), and "forever".
+std::optional<absl::Duration> ParseRetention(const std::string& text) {
+  if (text == "forever") return absl::InfiniteDuration();
+  absl::Duration duration;
+  int64_t days = 0;
+  if (absl::EndsWith(text, "d") &&
+      absl::SimpleAtoi(text.substr(0, text.size() - 1), &days)) {
+    duration = absl::Hours(24) * days;
+  } else if (!absl::ParseDuration(text, &duration)) {
+    return std::nullopt;
+  }
+  if (duration <= absl::ZeroDuration()) return std::nullopt;
+  return duration;
+}
+
+std::string CheckRetention(const std::string& text) {
+  if (ParseRetention(text)) return "";
+  return "\"" + text +
+         "\" is not a time to keep things, e.g. 30d, 12h, forever";
+}
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration() &&
+      duration < absl::InfiniteDuration()) {
+    return "";
+  }
+  return "\"" + text + "\" is not a positive duration, e.g. 60s or 2m";
+}
+
+absl::Duration ToDuration(const std::string& text) {
+  absl::Duration duration;
+  absl::ParseDuration(text, &duration);
+  return duration;
+}
+
+void AddSecurityFlags(CLI::App& app,
+                      comera::server::ServerSecurity::Options& security) {
+  app.add_option("--tls_cert", security.tls.certificate,
+                 "Certificate chain, PEM; read again when it changes");
+  app.add_option("--tls_key", security.tls.key, "Its key, PEM");
+  app.add_option("--tls_client_ca", security.tls.client_ca,
+                 "Authorities of clients' and workers' certificates, PEM: each "
+                 "then needs one");
+  app.add_option("--init_admin_token_file", security.init_admin_token_file,
+                 "While no admin token works: make one and write it there, "
+                 "readable by its owner only");
+  app.add_flag("--insecure_allow_remote", security.insecure_allow_remote,
+               "Listen beyond this machine without TLS or without tokens");
+  comera::server::UserLimits::Options& limits = security.limits;
+  app.add_option("--user_requests_per_second", limits.requests_per_second,
+                 "Calls per user, in the long run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--user_submissions_per_second", limits.submissions_per_second,
+                 "New jobs per user, in the long run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--user_queued_jobs", limits.max_queued_jobs,
+                 "Waiting jobs per user")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--user_streams", limits.max_streams, "Open streams per user")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void AddHttpFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--http_listen", flags.http_listen,
+                 "Address for HTTP (dashboard, API as JSON, metrics), "
+                 "host:port; port 0: any free one; `none`: no HTTP. Default: "
+                 "127.0.0.1:7480, and where that is taken or --listen has port "
+                 "0 any free port");
+  app.add_option("--http_port_file", flags.http_port_file,
+                 "Written with HTTP's host:port once the server accepts calls");
+  app.add_option("--http_host", flags.http_hosts,
+                 "Name by which browsers reach this server, e.g. of a proxy; "
+                 "may be repeated");
+  app.add_flag("--http_open_metrics", flags.http_open_metrics,
+               "Whoever reaches the HTTP port may read /metrics, without a "
+               "token");
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--listen", flags.listen,
+                 "Address for gRPC, host:port; port 0: any free one")
+      ->capture_default_str();
+  app.add_option("--data_dir", flags.data_dir,
+                 "Folder for jobs, logs and models; made if missing")
+      ->required();
+  app.add_option("--store", flags.store,
+                 "sqlite: a file in the data folder; or "
+                 "postgres://[user@]host[:port]/database, for several "
+                 "coordinators of which one leads (password: PGPASSFILE)")
+      ->capture_default_str();
+  app.add_option("--backup", flags.backup,
+                 "Write all jobs to this new file and exit; the server may run "
+                 "meanwhile (logs and models are files in the data folder)");
+  app.add_option("--restore", flags.restore,
+                 "Fill the empty store from the file of a backup and exit")
+      ->excludes("--backup");
+  app.add_option("--advertise", flags.advertise,
+                 "With --store=postgres://...: host:port at which clients and "
+                 "workers reach this coordinator (default: --listen)");
+  app.add_option("--port_file", flags.port_file,
+                 "Written with host:port once the server accepts calls");
+  app.add_option("--node_lost_after", flags.node_lost_after,
+                 "Give up the ranks of a worker that is silent for this long")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_option("--reattach_grace", flags.reattach_grace,
+                 "After a restart: wait this long for the workers of running "
+                 "jobs")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_option("--stall_after", flags.stall_after,
+                 "End a gang whose ranks make no progress for this long, or "
+                 "for five steps if that is longer")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_option("--dataset_quota_bytes", flags.dataset_quota_bytes,
+                 "Bytes of all uploaded datasets together, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max_dataset_bytes", flags.max_dataset_bytes,
+                 "Bytes of one version of a dataset, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max_dataset_file_bytes", flags.max_dataset_file_bytes,
+                 "Bytes of one file of a dataset, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--keep_jobs", flags.keep_jobs,
+                 "Finished jobs and sweeps go after this, with events, models "
+                 "and logs; e.g. 30d, 12h, forever")
+      ->capture_default_str()
+      ->check(CheckRetention);
+  app.add_option("--keep_logs", flags.keep_logs,
+                 "Logs of finished jobs go after this")
+      ->capture_default_str()
+      ->check(CheckRetention);
+  app.add_flag("--retention_dry_run", flags.retention_dry_run,
+               "Only log what --keep_jobs and --keep_logs would remove");
+  AddHttpFlags(app, flags);
+  AddSecurityFlags(app, flags.security);
+  app.add_flag("--print-config", flags.print_config,
+               "Print the configuration and exit");
+  app.set_version_flag("--version",
+                       absl::StrCat("comera-server ", comera::kVersion));
+}
+
+void PrintConfig(const Flags& flags) {
+  std::cout << "listen=" << flags.listen << "\ndata_dir=" << flags.data_dir
+            << "\nstore=" << flags.store << "\nadvertise=" << flags.advertise
+            << "\nport_file=" << flags.port_file
+            << "\nhttp_listen=" << flags.http_listen.value_or(kHttpListen)
+            << "\nhttp_port_file=" << flags.http_port_file
+            << "\nhttp_host=" << absl::StrJoin(flags.http_hosts, ",")
+            << "\nhttp_open_metrics="
+            << (flags.http_open_metrics ? "true" : "false")
+            << "\nnode_lost_after=" << flags.node_lost_after
+            << "\nreattach_grace=" << flags.reattach_grace
+            << "\nstall_after=" << flags.stall_after
+            << "\ndataset_quota_bytes=" << flags.dataset_quota_bytes
+            << "\nmax_dataset_bytes=" << flags.max_dataset_bytes
+            << "\nmax_dataset_file_bytes=" << flags.max_dataset_file_bytes
+            << "\nkeep_jobs=" << flags.keep_jobs
+            << "\nkeep_logs=" << flags.keep_logs << "\nretention_dry_run="
+            << (flags.retention_dry_run ? "true" : "false")
+            << "\ninsecure_allow_remote="
+            << (flags.security.insecure_allow_remote ? "true" : "false")
+            << "\ntls_cert=" << flags.security.tls.certificate
+            << "\ntls_key=" << flags.security.tls.key
+            << "\ntls_client_ca=" << flags.security.tls.client_ca
+            << "\ninit_admin_token_file="
+            << flags.security.init_admin_token_file << "\n";
+}
+
+// Writes an address to the file of a flag, if there is one.
+bool WritePortFile(const std::string& path, const std::string& address) {
+  if (path.empty()) return true;
+  absl::Status status = comera::WriteFileAtomically(path, address);
+  if (!status.ok()) std::cerr << "comera-server: " << status.message() << "\n";
+  return status.ok();
+}
+
+bool WritePortFiles(const Flags& flags, const std::string& address,
+                    const std::string& http_address) {
+  return WritePortFile(flags.http_port_file, http_address) &&
+         WritePortFile(flags.port_file, address);
+}
+
+// Where HTTP is served. An address that nobody asked for is no reason not to
+// start.
+std::string HttpListen(const Flags& flags) {
+  if (flags.http_listen) {
+    return *flags.http_listen == "none" ? "" : *flags.http_listen;
+  }
+  if (absl::EndsWith(flags.listen, ":0")) return "127.0.0.1:0";
+  if (comera::server::CanListen(kHttpListen)) return kHttpListen;
+  LOG(WARNING) << "event=http_port_taken address=" << kHttpListen
+               << " text=\"another port is used; --http_listen chooses one\"";
+  return "127.0.0.1:0";
+}
+
+void RaiseOpenFiles() {
+  rlimit files = {};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (files.rlim_cur >= kMaxOpenFiles) return;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, kMaxOpenFiles);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// Until SIGTERM or SIGINT, which all threads must block.
+void AwaitStop(const sigset_t& signals) {
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  LOG(INFO) << "event=stopping signal=" << signal_number;
+}
+
+// One of several coordinators.
+int ServeNode(const Flags& flags, const ComeraServer::Options& server,
+              comera::Clock* clock, const sigset_t& signals) {
+  CoordinatorNode::Options options;
+  options.server = server;
+  options.server.store_url = flags.store;
+  options.advertise = flags.advertise;
+  comera::server::RandomIdSource ids;
+  auto node = CoordinatorNode::Start(options, clock, &ids);
+  if (!node.ok()) {
+    std::cerr << "comera-server: " << node.status().message() << "\n";
+    return kFailed;
+  }
+  LOG(INFO) << "event=serving address=" << (*node)->address()
+            << " http=" << (*node)->http_address()
+            << " leads=" << ((*node)->epoch() > 0)
+            << " version=" << comera::kVersion;
+  if (!WritePortFiles(flags, (*node)->address(), (*node)->http_address())) {
+    return kFailed;
+  }
+  AwaitStop(signals);
+  node->reset();
+  LOG(INFO) << "event=stopped";
+  return EXIT_SUCCESS;
+}
+
+// --backup and --restore.
+int CopyJobs(const Flags& flags) {
+  comera::server::StorePlace place;
+  place.data_dir = flags.data_dir;
+  if (flags.store != "sqlite") place.store_url = flags.store;
+  absl::Status status = flags.store == "sqlite"
+                            ? absl::OkStatus()
+                            : comera::server::CheckPostgresUrl(flags.store);
+  if (status.ok() && !flags.backup.empty()) {
+    status = comera::server::BackupStore(place, flags.backup);
+    if (status.ok()) std::cerr << "wrote " << flags.backup << "\n";
+  } else if (status.ok()) {
+    const auto jobs = comera::server::RestoreStore(place, flags.restore);
+    status = jobs.status();
+    if (jobs.ok()) {
+      std::cerr << "restored " << *jobs << " jobs from " << flags.restore
+                << "\n";
+    }
+  }
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << "comera-server: " << status.message() << "\n";
+  return kFailed;
+}
+
+int Serve(const Flags& flags) {
+  // Every thread inherits the mask, so that only sigwait sees the signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  ComeraServer::Options options;
+  options.listen = flags.listen;
+  options.data_dir = flags.data_dir;
+  options.security = flags.security;
+  RaiseOpenFiles();
+  options.http.server.listen = HttpListen(flags);
+  options.http.names = flags.http_hosts;
+  options.http.open_metrics = flags.http_open_metrics;
+  options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
+  options.datasets.blobs.quota_bytes = flags.dataset_quota_bytes;
+  options.datasets.blobs.max_blob_bytes = flags.max_dataset_file_bytes;
+  options.datasets.limits.max_bytes = flags.max_dataset_bytes;
+  options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
+  options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
+  options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);
+  options.host.retention.dry_run = flags.retention_dry_run;
+  if (!flags.retention_dry_run) {
+    options.sweeps.keep_ended = options.host.retention.keep_jobs;
+  }
+  comera::server::RandomIdSource ids;
+  comera::SlewedClock clock({}, comera::Clock::Real());
+  // Jobs that were lost together do not all come back together.
+  auto random = std::make_shared<std::mt19937>(std::random_device()());
+  options.host.coordinator.jitter = [random] {
+    return std::uniform_real_distribution<double>(0, 1)(*random);
+  };
+  options.host.coordinator.hang.stall_after = ToDuration(flags.stall_after);
+  if (flags.store != "sqlite") {
+    return ServeNode(flags, options, &clock, signals);
+  }
+  std::atomic<bool> failed{false};
+  auto server = ComeraServer::Start(
+      options, &clock, &ids, [&failed](const absl::Status& status) {
+        // Memory is ahead of the disk: only a fresh start is safe.
+        LOG(ERROR) << "event=store_failed status=\"" << status << "\"";
+        failed = true;
+        kill(getpid(), SIGTERM);
+      });
+  if (!server.ok()) {
+    std::cerr << "comera-server: " << server.status().message() << "\n";
+    return kFailed;
+  }
+  LOG(INFO) << "event=serving address=" << (*server)->address()
+            << " http=" << (*server)->http_address()
+            << " version=" << comera::kVersion;
+  if (!WritePortFiles(flags, (*server)->address(), (*server)->http_address())) {
+    return kFailed;
+  }
+  AwaitStop(signals);
+  (*server)->Shutdown();
+  LOG(INFO) << "event=stopped";
+  return failed ? kFailed : EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  CLI::App app(
+      "Coordinator of comera: accepts training jobs, places them on "
+      "workers, keeps their state, logs and models.");
+  Flags flags;
+  AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : kUsage;
+  }
+  if (flags.print_config) {
+    PrintConfig(flags);
+    return EXIT_SUCCESS;
+  }
+  if (!flags.backup.empty() || !flags.restore.empty()) return CopyJobs(flags);
+  return Serve(flags);
+}

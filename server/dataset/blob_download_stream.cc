@@ -1,0 +1,74 @@
+#include <memory>
+#include <utility>
+
+#include "server/runtime/artifact_files.h"
+#include "server/dataset/dataset_service.h"
+#include "server/rpc/rpc_errors.h"
+
+namespace comera::server {
+namespace {
+
+constexpr size_t kChunkBytes = 512 << 10;
+
+// One blob on its way out: read a piece (IO thread), write it (gRPC), read the
+// next.
+class BlobDownloadStream
+    : public grpc::ServerWriteReactor<v1::DownloadBlobResponse> {
+ public:
+  BlobDownloadStream(DatasetCatalog* catalog,
+                     const v1::DownloadBlobRequest& request)
+      : catalog_(catalog), request_(request) {
+    catalog_->io().Post([this] { Begin(); });
+  }
+
+ private:
+  void Begin() {
+    const auto size = catalog_->blobs().Size(request_.sha256());
+    if (!size.ok()) return End(size.status());
+    v1::ArtifactFile expected;
+    expected.set_path(request_.sha256());
+    expected.set_sha256(request_.sha256());
+    expected.set_size_bytes(*size);
+    auto download = ArtifactDownload::Begin(
+        catalog_->blobs().Path(request_.sha256()), expected, request_.offset());
+    if (!download.ok()) return End(download.status());
+    download_ = *std::move(download);
+    Next();
+  }
+
+  void Next() {
+    response_.set_offset(download_->offset());
+    auto data = download_->Next(kChunkBytes);
+    if (!data.ok()) return End(data.status());
+    if (data->empty()) return End(absl::OkStatus());
+    response_.set_data(*std::move(data));
+    StartWrite(&response_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    catalog_->io().Post([this, ok] {
+      if (!ok) return End(absl::CancelledError("the reader is gone"));
+      Next();
+    });
+  }
+
+  void End(const absl::Status& status) { Finish(ToRpcStatus(status)); }
+
+  void OnDone() override {
+    catalog_->io().Post([this] { delete this; });
+  }
+
+  DatasetCatalog* const catalog_;
+  const v1::DownloadBlobRequest request_;
+  std::unique_ptr<ArtifactDownload> download_;
+  v1::DownloadBlobResponse response_;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
+    DatasetCatalog* catalog, const v1::DownloadBlobRequest& request) {
+  return new BlobDownloadStream(catalog, request);
+}
+
+}  // namespace comera::server

@@ -1,0 +1,156 @@
+// How versions of datasets come to be.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "proto/dataset_names.h"
+#include "server/dataset/dataset_catalog.h"
+#include "server/rpc/proto_time.h"
+
+namespace comera::server {
+namespace {
+
+constexpr int kMaxLabels = 64;
+
+// Whether this changed any.
+bool MergeLabels(const v1::CreateDatasetRequest& request, v1::Dataset* to) {
+  bool changed = false;
+  auto& labels = *to->mutable_labels();
+  for (const auto& [key, value] : request.labels()) {
+    const auto known = labels.find(key);
+    if (value.empty()) {
+      if (known == labels.end()) continue;
+      labels.erase(known);
+    } else {
+      if (known != labels.end() && known->second == value) continue;
+      labels[key] = value;
+    }
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+absl::Status DatasetCatalog::CheckCreate(
+    const v1::CreateDatasetRequest& request, const Caller& caller) const {
+  const auto found = records_.find(request.dataset_id());
+  if (found == records_.end()) {
+    if (records_.size() >= static_cast<size_t>(options_.max_datasets)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("there are ", records_.size(),
+                       " datasets, the most that are possible: delete some"));
+    }
+    return absl::OkStatus();
+  }
+  const v1::Dataset& dataset = found->second.dataset();
+  RETURN_IF_ERROR(caller.CheckOwner(dataset.user(), ""));
+  if (dataset.versions_size() >= options_.max_versions) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(dataset.name(), " has ", dataset.versions_size(),
+                     " versions, the most that are possible: delete some"));
+  }
+  return absl::OkStatus();
+}
+
+void DatasetCatalog::Create(v1::CreateDatasetRequest request,
+                            std::shared_ptr<const Caller> caller,
+                            Callback<v1::Dataset> done) {
+  Mutate([this, request = std::move(request), caller = std::move(caller),
+          done = std::move(done)](const Finished& finished) {
+    const auto end = [done, finished](absl::StatusOr<v1::Dataset> dataset) {
+      done(std::move(dataset));
+      finished();
+    };
+    if (closing_) return end(absl::UnavailableError("stopping"));
+    if (absl::Status status = CheckCreate(request, *caller); !status.ok()) {
+      return end(status);
+    }
+    io_->Post([this, request, user = caller->user(), end] {
+      auto version = StoreManifest(request);
+      host_->loop().Post([this, request, user, end, version] {
+        if (!version.ok()) return end(version.status());
+        AddVersion(request, user, *version, end);
+      });
+    });
+    MaybeSweep();
+  });
+}
+
+absl::StatusOr<v1::DatasetVersion> DatasetCatalog::StoreManifest(
+    const v1::CreateDatasetRequest& request) {
+  ASSIGN_OR_RETURN(const v1::DatasetManifest manifest,
+                   MakeManifest(request.files(), options_.limits));
+  int64_t missing = 0;
+  const v1::DatasetFile* first = nullptr;
+  for (const v1::DatasetFile& file : manifest.files()) {
+    const auto size = blobs_->Size(file.sha256());
+    if (size.ok() && *size != file.size_bytes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("files: ", file.path(), " has ", *size, " bytes, not ",
+                       file.size_bytes()));
+    }
+    if (size.ok()) continue;
+    if (missing++ == 0) first = &file;
+  }
+  if (missing > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the contents of ", missing, " of ", manifest.files_size(),
+                     " files are missing, first ", first->path(), " (",
+                     first->sha256(), "): upload them, then repeat"));
+  }
+  v1::DatasetVersion version;
+  ASSIGN_OR_RETURN(*version.mutable_digest(),
+                   blobs_->Put(manifest.SerializeAsString()));
+  version.set_file_count(manifest.files_size());
+  version.set_size_bytes(TotalBytes(manifest));
+  return version;
+}
+
+void DatasetCatalog::AddVersion(const v1::CreateDatasetRequest& request,
+                                const std::string& user,
+                                const v1::DatasetVersion& version,
+                                Callback<v1::Dataset> done) {
+  const std::string& id = request.dataset_id();
+  const auto found = records_.find(id);
+  DatasetRecord record;
+  if (found != records_.end()) record = found->second;
+  // Only now: the assignment may replace the message inside.
+  v1::Dataset& dataset = *record.mutable_dataset();
+  if (found == records_.end()) {
+    dataset.set_name(DatasetName(id));
+    dataset.set_user(user);
+    *dataset.mutable_create_time() = ToTimestamp(clock_->Now());
+    record.set_next_number(1);
+  }
+  bool changed = MergeLabels(request, &dataset);
+  if (dataset.labels_size() > kMaxLabels) {
+    return done(absl::InvalidArgumentError(
+        absl::StrCat("labels: at most ", kMaxLabels, " are possible")));
+  }
+  const int count = dataset.versions_size();
+  if (count == 0 || dataset.versions(count - 1).digest() != version.digest()) {
+    changed = true;
+    v1::DatasetVersion* added = dataset.add_versions();
+    *added = version;
+    added->set_number(record.next_number());
+    added->set_name(DatasetVersionName(id, record.next_number()));
+    added->set_user(user);
+    *added->mutable_create_time() = ToTimestamp(clock_->Now());
+    record.set_next_number(record.next_number() + 1);
+  }
+  if (!changed) return done(dataset);
+  Commit(id, &record, [this, id, record, done](const absl::Status& status) {
+    if (!status.ok()) return done(status);
+    const v1::Dataset& dataset = record.dataset();
+    LOG(INFO) << "dataset=" << dataset.name()
+              << " versions=" << dataset.versions_size() << " newest="
+              << dataset.versions(dataset.versions_size() - 1).number();
+    records_[id] = record;
+    done(dataset);
+  });
+}
+
+}  // namespace comera::server

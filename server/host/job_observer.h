@@ -1,0 +1,20 @@
+#ifndef COMERA_SERVER_HOST_JOB_OBSERVER_H_
+#define COMERA_SERVER_HOST_JOB_OBSERVER_H_
+
+#include "absl/time/time.h"
+#include "comera/v1/progress.pb.h"
+
+namespace comera::server {
+
+// A part of the server that follows all jobs. Called on the event loop.
+class JobObserver {
+ public:
+  virtual ~JobObserver() = default;
+  // Each event once it is durable, in order; the directory has the job already.
+  virtual void OnJobEvent(const v1::JobEvent& event) = 0;
+  virtual void OnTick(absl::Time now) = 0;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_HOST_JOB_OBSERVER_H_

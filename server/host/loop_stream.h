@@ -1,0 +1,139 @@
+#ifndef COMERA_SERVER_HOST_LOOP_STREAM_H_
+#define COMERA_SERVER_HOST_LOOP_STREAM_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "grpcpp/grpcpp.h"
+#include "server/host/coordinator_host.h"
+#include "server/rpc/rpc_errors.h"
+
+namespace comera::server {
+
+// A server stream whose logic runs on the event loop: gRPC's reactions only
+// post to it.
+//
+// Lives from Start() until gRPC is done with it and no closure holds it.
+// Subclasses implement Begin() and Next(), both called on the loop, and call
+// Write() and End() there. Next() is called when the stream may write: after
+// Begin(), on Wake(), and after each write unless that was said to be the last
+// for now: the loop is then not bothered with its end, which is what lets
+// thousands of streams follow live events. End() may come at any time, once;
+// later calls do nothing.
+template <typename Response>
+class LoopStream : public grpc::ServerWriteReactor<Response>,
+                   public std::enable_shared_from_this<LoopStream<Response>> {
+ public:
+  // Hands `stream` to gRPC and to the loop.
+  static grpc::ServerWriteReactor<Response>* Start(
+      std::shared_ptr<LoopStream> stream) {
+    LoopStream* raw = stream.get();
+    raw->self_ = stream;
+    raw->host_->loop().Post([stream = std::move(stream)] {
+      if (stream->ended_) return;
+      stream->Begin();
+      stream->Wake();
+    });
+    return raw;
+  }
+
+ protected:
+  explicit LoopStream(CoordinatorHost* host) : host_(host) {}
+
+  virtual void Begin() = 0;
+  virtual void Next() = 0;
+  // Releases what the stream has registered; on the loop, once.
+  virtual void Close() {}
+
+  void Wake() {
+    if (ended_ || WriteIsUnderWay()) return;
+    if (host_->stopping()) {
+      return End(absl::UnavailableError("the coordinator is stopping"));
+    }
+    Next();
+  }
+
+  // `more`: whether Next() is to be called when it is written.
+  void Write(Response response, bool more = true) {
+    if (ended_) return;
+    response_ = std::move(response);
+    write_ = more ? WriteState::kWanted : WriteState::kUnderWay;
+    this->StartWrite(&response_);
+  }
+
+  void End(const absl::Status& status) {
+    if (ended_) return;
+    ended_ = true;
+    Close();
+    // A write in flight ends first.
+    if (WriteIsUnderWay()) {
+      final_ = ToRpcStatus(status);
+    } else {
+      this->Finish(ToRpcStatus(status));
+    }
+  }
+
+  CoordinatorHost& host() { return *host_; }
+  bool ended() const { return ended_; }
+
+ private:
+  enum class WriteState {
+    kNone,
+    // Ends without a word.
+    kUnderWay,
+    // The loop is to be told when it ends.
+    kWanted,
+    // It has ended, the loop is being told.
+    kTelling,
+  };
+
+  // On the loop. If so, OnWriteDone() posts to the loop.
+  bool WriteIsUnderWay() {
+    auto state = WriteState::kUnderWay;
+    if (write_.compare_exchange_strong(state, WriteState::kWanted)) return true;
+    return state != WriteState::kNone;
+  }
+
+  void OnWriteDone(bool ok) override {
+    auto expected = WriteState::kUnderWay;
+    if (ok && write_.compare_exchange_strong(expected, WriteState::kNone)) {
+      return;
+    }
+    write_ = WriteState::kTelling;
+    host_->loop().Post([self = this->shared_from_this(), ok] {
+      self->write_ = WriteState::kNone;
+      if (self->ended_) {
+        if (self->final_) self->Finish(*self->final_);
+      } else if (ok) {
+        self->Wake();
+      } else {
+        self->End(absl::CancelledError("the reader is gone"));
+      }
+    });
+  }
+
+  void OnCancel() override {
+    host_->loop().Post([self = this->shared_from_this()] {
+      self->End(absl::CancelledError("the reader is gone"));
+    });
+  }
+
+  // Destroyed on the loop, where its members lived.
+  void OnDone() override {
+    host_->loop().Post([self = std::move(self_)] {});
+  }
+
+  CoordinatorHost* const host_;
+  std::shared_ptr<LoopStream> self_;
+  Response response_;
+  // Set by the loop when a write begins, else as said at its values.
+  std::atomic<WriteState> write_{WriteState::kNone};
+  bool ended_ = false;
+  std::optional<grpc::Status> final_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_HOST_LOOP_STREAM_H_

@@ -1,0 +1,66 @@
+#ifndef COMERA_SERVER_RUNTIME_EVENT_LOOP_H_
+#define COMERA_SERVER_RUNTIME_EVENT_LOOP_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/time.h"
+
+namespace comera::server {
+
+// One thread that runs closures in the order in which they were posted, and a
+// tick in between. What only its closures touch needs no lock.
+//
+// Post() may be called from any thread, also from a closure. The destructor
+// runs what was posted before it, then joins the thread.
+class EventLoop {
+ public:
+  struct Options {
+    // Time between ticks; infinite: none.
+    absl::Duration tick_interval = absl::InfiniteDuration();
+    std::function<void()> on_tick;
+  };
+
+  EventLoop() : EventLoop(Options{}) {}
+  explicit EventLoop(Options options);
+  ~EventLoop();
+
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // Dropped once the destructor has begun and the queue is empty.
+  void Post(std::function<void()> closure);
+
+  // Posts once `delay` of real time is over; dropped if the destructor begins
+  // before.
+  void PostAfter(absl::Duration delay, std::function<void()> closure);
+
+  // Posts and waits until it ran. Not from the loop's own thread.
+  void Run(std::function<void()> closure);
+
+ private:
+  using SteadyClock = std::chrono::steady_clock;
+
+  void Loop();
+  // Waits until there is something to do or it is `next_tick`; false: the end.
+  bool Await(SteadyClock::time_point next_tick,
+             std::deque<std::function<void()>>* batch);
+
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> queue_;  // guarded by mutex_
+  // By when they are due; guarded by mutex_.
+  std::multimap<SteadyClock::time_point, std::function<void()>> later_;
+  bool stopping_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_RUNTIME_EVENT_LOOP_H_

@@ -1,0 +1,57 @@
+#include "server/scheduler/job_demand.h"
+
+#include <algorithm>
+
+#include "server/rpc/proto_time.h"
+
+namespace comera::server {
+namespace {
+
+bool Divides(const v1::JobSpec& spec, int32_t ranks) {
+  const v1::TrainingSpec& training = spec.training();
+  return training.batch_size() % ranks == 0 &&
+         std::all_of(training.phases().begin(), training.phases().end(),
+                     [&](const v1::Phase& phase) {
+                       return phase.batch_size() % ranks == 0;
+                     });
+}
+
+}  // namespace
+
+JobDemand DemandOf(const v1::JobSpec& spec) {
+  const v1::ResourceSpec& resources = spec.resources();
+  JobDemand demand;
+  demand.device = resources.device();
+  demand.priority = spec.priority();
+  demand.ranks = std::max(1, resources.ranks());
+  if (resources.min_ranks() > 0 && resources.min_ranks() < demand.ranks) {
+    demand.sizes.push_back(demand.ranks);
+    for (int32_t ranks = demand.ranks - 1; ranks >= resources.min_ranks();
+         --ranks) {
+      if (Divides(spec, ranks)) demand.sizes.push_back(ranks);
+    }
+    if (demand.sizes.size() == 1) demand.sizes.clear();
+  }
+  demand.preemptible = !spec.has_preemptible() || spec.preemptible();
+  if (spec.has_time_limit()) {
+    const absl::Duration limit = FromProtoDuration(spec.time_limit());
+    if (limit > absl::ZeroDuration()) demand.time_limit = limit;
+  }
+  demand.queue = spec.queue();
+  return demand;
+}
+
+std::vector<int32_t> SmallerSizes(const v1::JobSpec& spec, int32_t ranks,
+                                  size_t limit) {
+  std::vector<int32_t> sizes;
+  int32_t below = ranks;
+  for (int32_t size = ranks - 1; size >= 1 && sizes.size() < limit; --size) {
+    // Not all of many: each is at most two thirds of the one before.
+    if (!Divides(spec, size) || size > below * 2 / 3) continue;
+    sizes.push_back(size);
+    below = size;
+  }
+  return sizes;
+}
+
+}  // namespace comera::server

@@ -1,0 +1,140 @@
+#include "server/scheduler/preemption.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace comera::server {
+
+PreemptionPlanner::PreemptionPlanner(const ClusterSnapshot& snapshot,
+                                     const ServingOrder& order)
+    : snapshot_(snapshot),
+      order_(order),
+      ordered_(snapshot.running.size()),
+      taken_(snapshot.queues.size()) {}
+
+bool PreemptionPlanner::IsEligible(const RunningJob& victim) const {
+  return victim.preemptible && !victim.stopping && victim.usable_ranks > 0 &&
+         snapshot_.now - victim.started >= snapshot_.options.min_run_time;
+}
+
+void PreemptionPlanner::Sort() {
+  if (sorted_) return;
+  sorted_ = true;
+  const std::vector<RunningJob>& running = snapshot_.running;
+  for (size_t i = 0; i < running.size(); ++i) {
+    if (IsEligible(running[i])) victims_.push_back(static_cast<int32_t>(i));
+  }
+  std::sort(victims_.begin(), victims_.end(), [&](int32_t a, int32_t b) {
+    const RunningJob& x = running[a];
+    const RunningJob& y = running[b];
+    return std::make_tuple(x.priority, y.started, x.ranks, -x.serial) <
+           std::make_tuple(y.priority, x.started, y.ranks, -y.serial);
+  });
+}
+
+bool PreemptionPlanner::MayStop(const RunningJob& victim, const PendingJob& job,
+                                bool owed, int32_t victims_queue_ranks) const {
+  const bool same_queue = victim.queue == job.queue;
+  const bool borrows =
+      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_ranks;
+  if (victim.priority < job.priority && (same_queue || borrows || owed)) {
+    return true;
+  }
+  return owed && !same_queue && borrows;
+}
+
+bool PreemptionPlanner::MayShrink(const RunningJob& victim,
+                                  const PendingJob& job, bool owed,
+                                  int32_t victims_queue_ranks) const {
+  if (MayStop(victim, job, owed, victims_queue_ranks)) return true;
+  const bool borrows =
+      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_ranks;
+  return victim.priority == job.priority &&
+         (victim.queue == job.queue || borrows || owed);
+}
+
+std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
+  Sort();
+  const PendingJob& job = snapshot_.jobs[need.job];
+  const bool owed = order_.IsOwed(job.queue, job.min_ranks());
+  std::vector<Victim> plan;
+  std::vector<int32_t> taken = taken_;
+  int32_t slots = need.slots, queue_ranks = need.queue_ranks;
+  const auto add = [&](int32_t index, StopOrder::Kind kind, int32_t ranks) {
+    const RunningJob& victim = snapshot_.running[index];
+    Victim found;
+    found.order = {kind, index, ranks, need.job};
+    found.freed = victim.ranks - ranks;
+    found.freed_slots =
+        victim.gpu == need.gpu ? std::max(0, victim.usable_ranks - ranks) : 0;
+    const int32_t for_queue = victim.queue == job.queue ? found.freed : 0;
+    // Helps with what is still missing.
+    if (!(slots > 0 && found.freed_slots > 0) &&
+        !(queue_ranks > 0 && for_queue > 0)) {
+      return;
+    }
+    slots -= found.freed_slots;
+    queue_ranks -= for_queue;
+    taken[victim.queue] += found.freed;
+    plan.push_back(found);
+  };
+  const auto queue_ranks_of = [&](const RunningJob& victim) {
+    return order_.queue_ranks(victim.queue) - taken[victim.queue];
+  };
+  const auto done = [&] { return slots <= 0 && queue_ranks <= 0; };
+  for (int32_t index : victims_) {
+    if (done()) break;
+    const RunningJob& victim = snapshot_.running[index];
+    if (victim.sizes.empty() || ordered_[index] ||
+        !MayShrink(victim, job, owed, queue_ranks_of(victim))) {
+      continue;
+    }
+    // The largest size that leaves enough, else the smallest.
+    const int32_t missing = std::max(slots, queue_ranks);
+    for (int32_t size : victim.sizes) {
+      if (size >= victim.ranks) continue;
+      if (victim.ranks - size >= missing || size == victim.sizes.back()) {
+        add(index, StopOrder::kShrink, size);
+        break;
+      }
+    }
+  }
+  for (int32_t index : victims_) {
+    if (done()) break;
+    const RunningJob& victim = snapshot_.running[index];
+    if (ordered_[index]) continue;
+    // One that shrinks may have to go altogether.
+    const auto shrunk = std::find_if(
+        plan.begin(), plan.end(),
+        [&](const Victim& other) { return other.order.running == index; });
+    int32_t ranks = queue_ranks_of(victim);
+    if (shrunk != plan.end()) ranks += shrunk->freed;
+    if (!MayStop(victim, job, owed, ranks)) continue;
+    if (shrunk != plan.end()) {
+      slots += shrunk->freed_slots;
+      if (victim.queue == job.queue) queue_ranks += shrunk->freed;
+      taken[victim.queue] -= shrunk->freed;
+      plan.erase(shrunk);
+    }
+    add(index, StopOrder::kPreempt, 0);
+  }
+  if (!done()) return {};
+  // As few as do: those that later ones made superfluous go on.
+  std::vector<StopOrder> orders;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const RunningJob& victim = snapshot_.running[plan[i].order.running];
+    const int32_t for_queue = victim.queue == job.queue ? plan[i].freed : 0;
+    if (slots + plan[i].freed_slots <= 0 && queue_ranks + for_queue <= 0) {
+      slots += plan[i].freed_slots;
+      queue_ranks += for_queue;
+      taken[victim.queue] -= plan[i].freed;
+      continue;
+    }
+    ordered_[plan[i].order.running] = true;
+    orders.push_back(plan[i].order);
+  }
+  taken_ = std::move(taken);
+  return orders;
+}
+
+}  // namespace comera::server

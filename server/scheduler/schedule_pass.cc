@@ -1,0 +1,335 @@
+#include "server/scheduler/schedule_pass.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace comera::server {
+namespace {
+
+// What is assumed of a running job of which nothing is known: that it goes on
+// for as long as it has run, and at least for this.
+constexpr absl::Duration kLeastRemaining = absl::Minutes(1);
+// Where even all expected ends leave too little room (slots are unfit for a
+// while), others may use what is free for this long.
+constexpr absl::Duration kUnknownWait = absl::Minutes(10);
+
+}  // namespace
+
+SchedulePass::SchedulePass(const ClusterSnapshot& snapshot, int32_t probe)
+    : snapshot_(snapshot),
+      probe_(probe),
+      order_(snapshot),
+      planner_(snapshot, order_),
+      queues_(snapshot.queues.size()),
+      leaving_(snapshot.running.size()) {
+  for (size_t i = 0; i < snapshot.workers.size(); ++i) {
+    const WorkerRoom& room = snapshot.workers[i];
+    const auto worker = static_cast<int32_t>(i);
+    pools_[0].slots.Add(worker, room.rack, &room.free_cpu);
+    pools_[0].total += room.total_cpu;
+    pools_[0].unfit += room.unfit_cpu;
+    pools_[0].lasting_unfit += room.lasting_unfit_cpu;
+    pools_[1].slots.Add(worker, room.rack, &room.free_gpu);
+    pools_[1].total += room.total_gpu;
+    pools_[1].unfit += room.unfit_gpu;
+    pools_[1].lasting_unfit += room.lasting_unfit_gpu;
+  }
+  for (Pool& pool : pools_) pool.free_at_start = pool.slots.free();
+  for (const RunningJob& job : snapshot.running) {
+    if (!job.stopping) continue;
+    leaving_[&job - snapshot.running.data()] = true;
+    pools_[job.gpu].coming += std::max(0, job.usable_ranks - job.kept_ranks);
+    queues_[job.queue].coming += std::max(0, job.ranks - job.kept_ranks);
+  }
+  for (const PendingJob& job : snapshot.jobs) {
+    Pool& pool = pools_[UsesGpu(job)];
+    pool.least_need = std::min(pool.least_need, job.min_ranks());
+  }
+}
+
+Decision SchedulePass::Run() {
+  decision_.waiting.reserve(snapshot_.jobs.size());
+  int32_t job = 0;
+  while ((job = order_.Next()) >= 0) {
+    Visit(job);
+    if (probe_ >= 0) continue;
+    decision_.more = static_cast<int32_t>(decision_.placements.size()) >=
+                     snapshot_.options.max_placements;
+    if (decision_.more || (Closed(pools_[0]) && Closed(pools_[1]))) break;
+  }
+  // Those that could not be served whatever they are.
+  while (!decision_.more && (job = order_.Next()) >= 0) {
+    const PendingJob& pending = snapshot_.jobs[job];
+    const Pool& pool = pools_[UsesGpu(pending)];
+    WaitReason::Kind kind = WaitReason::kEarlierJobs;
+    if (pool.total == 0) {
+      kind = WaitReason::kNoWorker;
+    } else if (pending.min_ranks() > pool.total - pool.lasting_unfit) {
+      kind = WaitReason::kPoolTooSmall;
+    }
+    Wait(job, Reason(kind, pending));
+  }
+  if (!decision_.more) {
+    decision_.cpu_spare = !pools_[0].waits && pools_[0].slots.free() > 0;
+    decision_.gpu_spare = !pools_[1].waits && pools_[1].slots.free() > 0;
+    Grow();
+  }
+  return std::move(decision_);
+}
+
+bool SchedulePass::Closed(const Pool& pool) const {
+  // With a head nobody preempts any more, and what is left is too little.
+  return pool.total == 0 || (pool.head && pool.free() < pool.least_need);
+}
+
+WaitReason SchedulePass::Reason(WaitReason::Kind kind,
+                                const PendingJob& job) const {
+  const bool gpu = UsesGpu(job);
+  const Pool& pool = pools_[gpu];
+  WaitReason reason;
+  reason.kind = kind;
+  reason.gpu = gpu;
+  switch (kind) {
+    case WaitReason::kNoWorker:
+    case WaitReason::kRoomComing:
+      reason.need = job.min_ranks();
+      break;
+    case WaitReason::kPoolTooSmall:
+      reason.need = job.min_ranks();
+      reason.have = pool.total - pool.lasting_unfit;
+      reason.unfit = pool.lasting_unfit;
+      break;
+    case WaitReason::kNoRoom:
+      reason.need = job.min_ranks();
+      reason.have = pool.free();
+      reason.unfit = pool.unfit;
+      break;
+    case WaitReason::kQueueLimit:
+    case WaitReason::kQueueTooSmall:
+      reason.need = job.min_ranks();
+      reason.limit = snapshot_.queues[job.queue].limit;
+      if (kind == WaitReason::kQueueLimit) {
+        reason.have = order_.queue_ranks(job.queue);
+      }
+      break;
+    default:
+      break;
+  }
+  return reason;
+}
+
+void SchedulePass::Wait(int32_t job, const WaitReason& reason) {
+  decision_.waiting.push_back({job, reason});
+  if (job == probe_) found_.reason = reason;
+}
+
+int32_t SchedulePass::Fitting(const PendingJob& job, int32_t room) const {
+  if (job.sizes.empty()) return job.ranks <= room ? job.ranks : 0;
+  for (int32_t size : job.sizes) {
+    if (size <= room) return size;
+  }
+  return 0;
+}
+
+int32_t SchedulePass::Startable(const PendingJob& job, const Pool& pool,
+                                const Queue& queue) const {
+  int32_t room = std::min(pool.free(), QueueFree(job.queue));
+  const absl::Time end = EndIfStarted(job);
+  if (pool.head && end > pool.head->time) {
+    room = std::min(room, pool.head->extra);
+  }
+  if (queue.head && end > queue.head->time) {
+    room = std::min(room, queue.head->extra);
+  }
+  return Fitting(job, room);
+}
+
+void SchedulePass::Visit(int32_t index) {
+  const PendingJob& job = snapshot_.jobs[index];
+  const bool gpu = UsesGpu(job);
+  Pool& pool = pools_[gpu];
+  Queue& queue = queues_[job.queue];
+  if (index == probe_) {
+    found_.free = pool.free();
+    found_.queue_room = QueueFree(job.queue);
+    found_.head = pool.head;
+    found_.queue_head = queue.head;
+  } else if (probe_ >= 0 && UsesGpu(snapshot_.jobs[probe_]) == gpu &&
+             found_.ranks_now == 0 && found_.reason.kind == WaitReason::kNone) {
+    found_.ahead.push_back(index);
+  }
+  const int32_t need = job.min_ranks();
+  // These hold nobody back.
+  if (pool.total == 0) return Wait(index, Reason(WaitReason::kNoWorker, job));
+  if (need > pool.total - pool.lasting_unfit) {
+    return Wait(index, Reason(WaitReason::kPoolTooSmall, job));
+  }
+  if (need > snapshot_.queues[job.queue].limit) {
+    return Wait(index, Reason(WaitReason::kQueueTooSmall, job));
+  }
+  const int32_t queue_room = QueueFree(job.queue);
+  const bool limited = need > queue_room;
+  if (job.not_before > snapshot_.now) {
+    pool.waits = pool.waits || !limited;
+    if (limited ? !queue.head : !pool.head) Reserve(index, queue_room);
+    return Wait(index, Reason(WaitReason::kBackOff, job));
+  }
+  if (const int32_t ranks = Startable(job, pool, queue); ranks > 0) {
+    return Start(index, ranks);
+  }
+  // The cluster does not wait for a queue's own limit.
+  if (queue.head && (limited || !queue.head->Allows(need, EndIfStarted(job)))) {
+    return Wait(index, Reason(WaitReason::kEarlierInQueue, job));
+  }
+  if (!limited) {
+    pool.waits = true;
+    if (pool.head) return Wait(index, Reason(WaitReason::kEarlierJobs, job));
+  }
+  if (!pool.head && ClaimRoom(index, queue_room)) {
+    return Wait(index, Reason(WaitReason::kRoomComing, job));
+  }
+  const WaitReason reason =
+      Reason(limited ? WaitReason::kQueueLimit : WaitReason::kNoRoom, job);
+  Reserve(index, queue_room);
+  Wait(index, reason);
+}
+
+void SchedulePass::Start(int32_t index, int32_t ranks) {
+  const PendingJob& job = snapshot_.jobs[index];
+  const bool gpu = UsesGpu(job);
+  Pool& pool = pools_[gpu];
+  Queue& queue = queues_[job.queue];
+  const absl::Time end = EndIfStarted(job);
+  if (pool.head) pool.head->Take(ranks, end);
+  if (queue.head) queue.head->Take(ranks, end);
+  pool.releases.push_back({end, ranks});
+  queue.releases.push_back({end, ranks});
+  order_.Placed(index, ranks);
+  decision_.placements.push_back(
+      {index, pool.slots.Take(ranks, job.last_workers)});
+  if (index == probe_) found_.ranks_now = ranks;
+}
+
+bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
+  const PendingJob& job = snapshot_.jobs[index];
+  const bool gpu = UsesGpu(job);
+  Pool& pool = pools_[gpu];
+  Queue& queue = queues_[job.queue];
+  const int32_t need = job.min_ranks();
+  PreemptionPlanner::Need missing;
+  missing.job = index;
+  missing.gpu = gpu;
+  missing.slots = need - pool.free() - pool.coming_unclaimed();
+  missing.queue_ranks =
+      need - queue_room - std::max(0, queue.coming - queue.claimed);
+  if (missing.slots > 0 || missing.queue_ranks > 0) {
+    if (++plans_ > snapshot_.options.max_plans) return false;
+    // Nobody is stopped for room that comes by itself in no time.
+    if (missing.queue_ranks <= 0) {
+      const Reservation soon = Reservation::Make(
+          need, pool.free(), snapshot_.now, PoolReleases(gpu, /*guess=*/false));
+      if (soon.time <= snapshot_.now + snapshot_.options.preemption_grace) {
+        return false;
+      }
+    }
+    const std::vector<StopOrder> orders = planner_.Plan(missing);
+    if (orders.empty()) return false;
+    for (const StopOrder& order : orders) {
+      const RunningJob& victim = snapshot_.running[order.running];
+      pools_[victim.gpu].coming +=
+          std::max(0, victim.usable_ranks - order.ranks);
+      queues_[victim.queue].coming += victim.ranks - order.ranks;
+      leaving_[order.running] = true;
+      decision_.stops.push_back(order);
+    }
+  }
+  pool.claimed += need;
+  queue.claimed += need;
+  return true;
+}
+
+void SchedulePass::Reserve(int32_t index, int32_t queue_room) {
+  const PendingJob& job = snapshot_.jobs[index];
+  const bool gpu = UsesGpu(job);
+  Pool& pool = pools_[gpu];
+  Queue& queue = queues_[job.queue];
+  const int32_t need = job.min_ranks();
+  const absl::Time earliest = std::max(snapshot_.now, job.not_before);
+  // The cluster does not wait for a queue's own limit.
+  std::optional<Reservation>& head = need > queue_room ? queue.head : pool.head;
+  head = need > queue_room
+             ? Reservation::Make(need, queue_room, earliest,
+                                 QueueReleases(job.queue))
+             : Reservation::Make(need, pool.free(), earliest,
+                                 PoolReleases(gpu, /*guess=*/true));
+  if (head->time == absl::InfiniteFuture()) {
+    head->time = snapshot_.now + kUnknownWait;
+    head->extra = 0;
+  }
+}
+
+absl::Time SchedulePass::EndOf(const RunningJob& job, bool guess) const {
+  if (job.expected_end != absl::InfiniteFuture()) {
+    return std::max(job.expected_end, snapshot_.now);
+  }
+  if (!guess) return absl::InfiniteFuture();
+  return snapshot_.now + std::max(kLeastRemaining, snapshot_.now - job.started);
+}
+
+std::vector<Release> SchedulePass::PoolReleases(bool gpu, bool guess) const {
+  const Pool& pool = pools_[gpu];
+  std::vector<Release> releases = pool.releases;
+  releases.push_back({snapshot_.now + snapshot_.options.preemption_grace,
+                      pool.coming_unclaimed()});
+  for (size_t i = 0; i < snapshot_.running.size(); ++i) {
+    const RunningJob& job = snapshot_.running[i];
+    if (job.gpu != gpu || job.usable_ranks == 0 || leaving_[i]) continue;
+    releases.push_back({EndOf(job, guess), job.usable_ranks});
+  }
+  return releases;
+}
+
+std::vector<Release> SchedulePass::QueueReleases(int32_t index) const {
+  const Queue& queue = queues_[index];
+  std::vector<Release> releases = queue.releases;
+  releases.push_back({snapshot_.now + snapshot_.options.preemption_grace,
+                      std::max(0, queue.coming - queue.claimed)});
+  for (size_t i = 0; i < snapshot_.running.size(); ++i) {
+    const RunningJob& job = snapshot_.running[i];
+    if (job.queue != index || leaving_[i]) continue;
+    releases.push_back({EndOf(job, /*guess=*/true), job.ranks});
+  }
+  return releases;
+}
+
+void SchedulePass::Grow() {
+  for (const bool gpu : {false, true}) {
+    const Pool& pool = pools_[gpu];
+    const absl::Time since =
+        gpu ? snapshot_.gpu_spare_since : snapshot_.cpu_spare_since;
+    if (pool.waits || snapshot_.now - since < snapshot_.options.grow_after) {
+      continue;
+    }
+    int32_t spare = pool.free();
+    for (size_t i = 0; i < snapshot_.running.size() && spare > 0; ++i) {
+      const RunningJob& job = snapshot_.running[i];
+      if (job.gpu != gpu || job.stopping || job.sizes.empty() ||
+          job.sizes.front() <= job.ranks ||
+          snapshot_.now - job.started < snapshot_.options.min_run_time) {
+        continue;
+      }
+      const int32_t room = std::min(spare, QueueRoom(job.queue));
+      for (int32_t size : job.sizes) {
+        if (size <= job.ranks) break;
+        if (size > job.ranks + room) continue;
+        decision_.stops.push_back(
+            {StopOrder::kGrow, static_cast<int32_t>(i), size, -1});
+        order_.Placed(job, size - job.ranks);
+        spare -= size - job.ranks;
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace comera::server

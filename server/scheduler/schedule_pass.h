@@ -1,0 +1,126 @@
+#ifndef COMERA_SERVER_SCHEDULER_SCHEDULE_PASS_H_
+#define COMERA_SERVER_SCHEDULER_SCHEDULE_PASS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "server/scheduler/preemption.h"
+#include "server/scheduler/reservation.h"
+#include "server/scheduler/scheduler.h"
+#include "server/scheduler/serving_order.h"
+#include "server/scheduler/slot_pool.h"
+
+namespace comera::server {
+
+// One walk over the queued jobs in serving order: the work behind Scheduler.
+// Used once.
+class SchedulePass {
+ public:
+  // `probe`: a queued job to look at; the walk then leaves nobody out. -1:
+  // none. The snapshot must outlive this.
+  SchedulePass(const ClusterSnapshot& snapshot, int32_t probe);
+
+  Decision Run();
+
+  // After Run() with a probe: what was found when it was its turn.
+  struct Probe {
+    // Queued jobs for the same device, in the order in which they came.
+    std::vector<int32_t> ahead;
+    int32_t ranks_now = 0;
+    WaitReason reason;
+    // Room that it could have taken: `free` at all, within its queue's limit.
+    int32_t free = 0;
+    int32_t queue_room = 0;
+    std::optional<Reservation> head;
+    std::optional<Reservation> queue_head;
+  };
+  const Probe& probe() const { return found_; }
+  bool UsesGpu(const PendingJob& job) const {
+    return job.device == v1::ResourceSpec::GPU ||
+           (job.device == v1::ResourceSpec::ANY && pools_[1].total > 0);
+  }
+  int32_t fit_slots(bool gpu) const {
+    return pools_[gpu].total - pools_[gpu].lasting_unfit;
+  }
+  int32_t free_slots(bool gpu) const { return pools_[gpu].free_at_start; }
+  const ServingOrder& order() const { return order_; }
+
+ private:
+  struct Pool {
+    SlotPool slots;
+    int32_t total = 0;
+    int32_t unfit = 0;
+    int32_t lasting_unfit = 0;
+    int32_t free_at_start = 0;
+    // Slots that stopping jobs will leave, and what waiting jobs count on.
+    int32_t coming = 0;
+    int32_t claimed = 0;
+    std::optional<Reservation> head;
+    bool waits = false;
+    // The fewest ranks that some queued job for it can do with.
+    int32_t least_need = 1 << 30;
+    // Of jobs that were placed in this pass.
+    std::vector<Release> releases;
+
+    // Free slots that nobody counts on.
+    int32_t free() const {
+      return slots.free() - std::max(0, claimed - coming);
+    }
+    int32_t coming_unclaimed() const { return std::max(0, coming - claimed); }
+  };
+  struct Queue {
+    // Ranks of its jobs that are stopping, and what waiting jobs count on.
+    int32_t coming = 0;
+    int32_t claimed = 0;
+    std::optional<Reservation> head;
+    std::vector<Release> releases;
+  };
+
+  void Visit(int32_t job);
+  // The most ranks that the job can start with in so much room; 0: none.
+  int32_t Fitting(const PendingJob& job, int32_t room) const;
+  int32_t Startable(const PendingJob& job, const Pool& pool,
+                    const Queue& queue) const;
+  void Start(int32_t job, int32_t ranks);
+  // Takes the job's room from others; false: it cannot be had now.
+  bool ClaimRoom(int32_t job, int32_t queue_room);
+  void Reserve(int32_t job, int32_t queue_room);
+  void Wait(int32_t job, const WaitReason& reason);
+  void Grow();
+  bool Closed(const Pool& pool) const;
+  WaitReason Reason(WaitReason::Kind kind, const PendingJob& job) const;
+  int32_t QueueRoom(int32_t queue) const {
+    return snapshot_.queues[queue].limit - order_.queue_ranks(queue);
+  }
+  // Of that, what no job waiting for room counts on.
+  int32_t QueueFree(int32_t queue) const {
+    return QueueRoom(queue) -
+           std::max(0, queues_[queue].claimed - queues_[queue].coming);
+  }
+  // With `guess`, jobs of which nothing is known end some time too.
+  std::vector<Release> PoolReleases(bool gpu, bool guess) const;
+  std::vector<Release> QueueReleases(int32_t queue) const;
+  // When a running job is taken to end.
+  absl::Time EndOf(const RunningJob& job, bool guess) const;
+  absl::Time EndIfStarted(const PendingJob& job) const {
+    return snapshot_.now + job.duration;
+  }
+
+  const ClusterSnapshot& snapshot_;
+  const int32_t probe_;
+  ServingOrder order_;
+  PreemptionPlanner planner_;
+  Pool pools_[2];  // CPU, GPU
+  std::vector<Queue> queues_;
+  // Running jobs whose room is counted in `coming`.
+  std::vector<bool> leaving_;
+  int32_t plans_ = 0;
+  Probe found_;
+  Decision decision_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_SCHEDULER_SCHEDULE_PASS_H_

@@ -1,0 +1,129 @@
+#include "server/scheduler/slot_pool.h"
+
+#include <algorithm>
+
+namespace comera::server {
+namespace {
+
+// The largest, of several the first.
+std::set<std::pair<int32_t, int32_t>>::const_iterator Largest(
+    const std::set<std::pair<int32_t, int32_t>>& set) {
+  return set.lower_bound({set.rbegin()->first, -1});
+}
+
+}  // namespace
+
+void SlotPool::Add(int32_t worker, int32_t rack,
+                   const std::vector<int32_t>* free) {
+  if (free->empty()) return;
+  if (rooms_.size() <= static_cast<size_t>(worker)) rooms_.resize(worker + 1);
+  rooms_[worker] = {rack, free, 0};
+  const auto count = static_cast<int32_t>(free->size());
+  free_ += count;
+  workers_.insert(workers_.end(), {count, worker});
+  if (rack < 0) return;
+  if (racks_.size() <= static_cast<size_t>(rack)) racks_.resize(rack + 1);
+  Rack& room = racks_[rack];
+  racks_by_free_.erase({room.free, rack});
+  room.free += count;
+  room.workers.insert({count, worker});
+  racks_by_free_.insert({room.free, rack});
+}
+
+int32_t SlotPool::Choose(ByFree from, int32_t ranks,
+                         std::vector<int32_t>* chosen) {
+  while (ranks > 0 && !from.empty()) {
+    // The tightest that holds all that is missing, else the largest.
+    auto best = from.lower_bound({ranks, -1});
+    if (best == from.end()) best = Largest(from);
+    ranks -= best->first;
+    chosen->push_back(best->second);
+    from.erase(best);
+  }
+  return ranks;
+}
+
+std::vector<int32_t> SlotPool::ChooseWorkers(
+    int32_t ranks, const std::vector<int32_t>& wanted) const {
+  std::vector<int32_t> chosen;
+  ByFree before;
+  int32_t room = 0;
+  for (int32_t worker : wanted) {
+    if (worker < 0 || static_cast<size_t>(worker) >= rooms_.size()) continue;
+    const int32_t free = rooms_[worker].free();
+    if (free > 0 && before.insert({free, worker}).second) room += free;
+  }
+  if (room >= ranks) {
+    Choose(std::move(before), ranks, &chosen);
+    return chosen;
+  }
+  const auto machine = workers_.lower_bound({ranks, -1});
+  if (machine != workers_.end()) return {machine->second};
+  const auto rack = racks_by_free_.lower_bound({ranks, -1});
+  if (rack != racks_by_free_.end()) {
+    Choose(racks_[rack->second].workers, ranks, &chosen);
+    return chosen;
+  }
+  // Whole racks, the largest first, then the tightest for the rest.
+  ByFree left = racks_by_free_;
+  while (ranks > 0 && !left.empty()) {
+    auto best = left.lower_bound({ranks, -1});
+    if (best == left.end()) best = Largest(left);
+    if (best->first == 0) break;
+    ranks = Choose(racks_[best->second].workers, ranks, &chosen);
+    left.erase(best);
+  }
+  if (ranks > 0) {
+    ByFree unlabelled;
+    for (const auto& entry : workers_) {
+      if (rooms_[entry.second].rack < 0) unlabelled.insert(entry);
+    }
+    Choose(std::move(unlabelled), ranks, &chosen);
+  }
+  return chosen;
+}
+
+void SlotPool::Use(int32_t worker, int32_t count,
+                   std::vector<RankPlace>* places) {
+  Room& room = rooms_[worker];
+  const int32_t before = room.free();
+  const int32_t after = before - count;
+  for (int32_t i = 0; i < count; ++i) {
+    places->push_back({worker, (*room.slots)[room.taken++]});
+  }
+  free_ -= count;
+  workers_.erase({before, worker});
+  if (after > 0) workers_.insert({after, worker});
+  if (room.rack < 0) return;
+  Rack& rack = racks_[room.rack];
+  rack.workers.erase({before, worker});
+  if (after > 0) rack.workers.insert({after, worker});
+  racks_by_free_.erase({rack.free, room.rack});
+  rack.free -= count;
+  racks_by_free_.insert({rack.free, room.rack});
+}
+
+std::vector<RankPlace> SlotPool::Take(int32_t ranks,
+                                      const std::vector<int32_t>& wanted) {
+  std::vector<int32_t> chosen = ChooseWorkers(ranks, wanted);
+  // The full ones are filled in the order of choice, so the last may keep some.
+  std::vector<std::pair<int32_t, int32_t>> shares;
+  for (int32_t worker : chosen) {
+    const int32_t share = std::min(ranks, rooms_[worker].free());
+    shares.push_back({worker, share});
+    ranks -= share;
+  }
+  // Rank 0 returns to where rank 0 was.
+  const auto preference = [&](int32_t worker) {
+    return std::find(wanted.begin(), wanted.end(), worker) - wanted.begin();
+  };
+  std::stable_sort(shares.begin(), shares.end(),
+                   [&](const auto& a, const auto& b) {
+                     return preference(a.first) < preference(b.first);
+                   });
+  std::vector<RankPlace> places;
+  for (const auto& [worker, share] : shares) Use(worker, share, &places);
+  return places;
+}
+
+}  // namespace comera::server

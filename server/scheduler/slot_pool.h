@@ -1,0 +1,64 @@
+#ifndef COMERA_SERVER_SCHEDULER_SLOT_POOL_H_
+#define COMERA_SERVER_SCHEDULER_SLOT_POOL_H_
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "server/scheduler/scheduler.h"
+
+namespace comera::server {
+
+// The free slots of one device, and how gangs are packed into them: on the
+// wanted workers, else on one machine, else in one rack, else on as few racks
+// and machines as possible; always the tightest that does. Not thread-safe.
+class SlotPool {
+ public:
+  // Of workers without a rack label each is its own rack, as far as packing
+  // goes. `free` is ascending and must outlive the pool.
+  void Add(int32_t worker, int32_t rack, const std::vector<int32_t>* free);
+
+  int32_t free() const { return free_; }
+
+  // The slots of `ranks` ranks; they are free no more. There must be so many.
+  std::vector<RankPlace> Take(int32_t ranks,
+                              const std::vector<int32_t>& wanted);
+
+ private:
+  struct Room {
+    int32_t rack = -1;
+    const std::vector<int32_t>* slots = nullptr;
+    // The first so many are taken.
+    int32_t taken = 0;
+    int32_t free() const {
+      return slots == nullptr ? 0 : static_cast<int32_t>(slots->size()) - taken;
+    }
+  };
+  // (free slots, worker), only with free slots.
+  using ByFree = std::set<std::pair<int32_t, int32_t>>;
+  struct Rack {
+    int32_t free = 0;
+    ByFree workers;
+  };
+
+  // Appends workers of `from` that together hold `ranks`; returns what is
+  // missing.
+  static int32_t Choose(ByFree from, int32_t ranks,
+                        std::vector<int32_t>* chosen);
+  std::vector<int32_t> ChooseWorkers(int32_t ranks,
+                                     const std::vector<int32_t>& wanted) const;
+  void Use(int32_t worker, int32_t count, std::vector<RankPlace>* places);
+
+  int32_t free_ = 0;
+  // By worker.
+  std::vector<Room> rooms_;
+  ByFree workers_;
+  std::vector<Rack> racks_;
+  // (free slots, rack).
+  ByFree racks_by_free_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_SCHEDULER_SLOT_POOL_H_

@@ -1,0 +1,124 @@
+#include "server/store/store_thread.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace comera::server {
+namespace {
+
+template <typename T>
+void Append(std::vector<T> from, std::vector<T>* to) {
+  std::move(from.begin(), from.end(), std::back_inserter(*to));
+}
+
+// Of each job the last record, which is all that the store would keep.
+template <typename Requests>
+void AppendRecords(Requests* group, std::vector<JobRecord>* records) {
+  std::unordered_set<std::string> seen;
+  for (auto request = group->rbegin(); request != group->rend(); ++request) {
+    std::vector<JobRecord>& some = request->batch.records;
+    for (auto record = some.rbegin(); record != some.rend(); ++record) {
+      if (!seen.insert(record->job().name()).second) continue;
+      records->push_back(std::move(*record));
+    }
+  }
+  std::reverse(records->begin(), records->end());
+}
+
+}  // namespace
+
+StoreThread::StoreThread(JobStore* store, Done on_failure, OnCommit on_commit)
+    : store_(store),
+      on_failure_(std::move(on_failure)),
+      on_commit_(std::move(on_commit)) {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+StoreThread::~StoreThread() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void StoreThread::Write(StoreBatch batch, Done done) {
+  Request request;
+  request.batch = std::move(batch);
+  request.done = std::move(done);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(request));
+  }
+  wake_.notify_one();
+}
+
+void StoreThread::Read(std::function<void(JobStore*)> read) {
+  Request request;
+  request.read = [this, read = std::move(read)] { read(store_); };
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(request));
+  }
+  wake_.notify_one();
+}
+
+void StoreThread::ReadEvents(std::string job, int64_t after, int64_t last,
+                             int limit, EventsDone done) {
+  Read([job = std::move(job), after, last, limit,
+        done = std::move(done)](JobStore* store) {
+    done(store->ReadEvents(job, after, last, limit));
+  });
+}
+
+void StoreThread::CommitGroup(std::vector<Request> group) {
+  if (group.empty()) return;
+  StoreBatch all;
+  for (Request& request : group) {
+    Append(std::move(request.batch.events), &all.events);
+    Append(std::move(request.batch.deleted_jobs), &all.deleted_jobs);
+    Append(std::move(request.batch.documents), &all.documents);
+    Append(std::move(request.batch.audit), &all.audit);
+  }
+  AppendRecords(&group, &all.records);
+  if (failure_.ok()) {
+    const absl::Time begin = absl::Now();
+    failure_ = store_->Commit(all);
+    // One without content costs nothing, and tells nothing.
+    if (on_commit_ && !all.empty()) {
+      on_commit_(absl::Now() - begin, group.size(), failure_.ok());
+    }
+    if (!failure_.ok()) on_failure_(failure_);
+  }
+  for (Request& request : group) request.done(failure_);
+}
+
+void StoreThread::Loop() {
+  while (true) {
+    std::deque<Request> batch;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      batch.swap(queue_);
+    }
+    std::vector<Request> group;
+    for (Request& request : batch) {
+      if (request.read == nullptr) {
+        group.push_back(std::move(request));
+        continue;
+      }
+      CommitGroup(std::move(group));
+      group.clear();
+      request.read();
+    }
+    CommitGroup(std::move(group));
+  }
+}
+
+}  // namespace comera::server

@@ -1,0 +1,209 @@
+#ifndef COMERA_SERVER_SWEEP_SWEEP_ENGINE_H_
+#define COMERA_SERVER_SWEEP_SWEEP_ENGINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comera/v1/progress.pb.h"
+#include "comera/v1/sweep_service.pb.h"
+#include "comera/v1/training_service.pb.h"
+#include "proto/sweep_plan.h"
+#include "server/sweep/dominance_rule.h"
+#include "server/runtime/id_source.h"
+#include "server/sweep/pareto_front.h"
+#include "server/sweep/sweep_record.pb.h"
+
+namespace comera::server {
+
+// One job of a sweep: a run, or a shared early stage.
+struct SweepChildId {
+  std::string sweep;
+  bool stage = false;
+  int index = 0;
+
+  bool operator<(const SweepChildId& other) const {
+    return std::tie(sweep, stage, index) <
+           std::tie(other.sweep, other.stage, other.index);
+  }
+};
+
+// What an operation of the engine wants done: make `records` durable (an unset
+// record: the sweep is forgotten), then create and cancel jobs and wake
+// readers.
+struct SweepEffects {
+  struct Create {
+    SweepChildId child;
+    v1::CreateJobRequest request;
+    // Whose job it is to be.
+    std::string user;
+  };
+  struct Cancel {
+    std::string job;
+    std::string reason;
+  };
+  // By name.
+  std::map<std::string, std::optional<SweepRecord>> records;
+  std::vector<Create> create;
+  std::vector<Cancel> cancel;
+  // Sweeps with new events.
+  std::set<std::string> wake;
+};
+
+// Decides what happens to sweeps: a state machine over requests, events of jobs
+// and time. No locks, threads, IO or clock; one thread calls it.
+//
+// After a restart, Load() with the stored records puts it back, and Tick() asks
+// again for what was not done yet: jobs are created by a request_id made of the
+// sweep and the run, so that asking twice creates once.
+//
+// Guarantees: a run that fails does not end the sweep; every sweep whose jobs
+// all end comes to a final state, with the exact front over all points that its
+// jobs reported.
+class SweepEngine {
+ public:
+  struct Options {
+    // Sweeps that have not ended.
+    size_t max_active = 1000;
+    // Newest events kept per sweep for readers.
+    size_t kept_events = 512;
+    // After a creation was refused for now (full queue).
+    absl::Duration retry_after = absl::Seconds(5);
+    // Figures that change all the time are stored this often; what is lost in a
+    // crash is read again from the jobs' events.
+    absl::Duration store_interval = absl::Seconds(10);
+    // Ended sweeps are forgotten after this.
+    absl::Duration keep_ended = absl::InfiniteDuration();
+    // How often those are looked for.
+    absl::Duration expiry_interval = absl::Minutes(10);
+    DominanceOptions dominance;
+  };
+
+  // `ids` must outlive the engine.
+  SweepEngine(const Options& options, IdSource* ids);
+
+  // The records of an earlier engine; once, before anything else.
+  void Load(std::vector<SweepRecord> records, absl::Time now);
+
+  // The spec must be valid. InvalidArgument: the request_id belongs to another
+  // spec or user. ResourceExhausted: max_active.
+  absl::StatusOr<v1::Sweep> Create(const v1::CreateSweepRequest& request,
+                                   const std::string& user, absl::Time now,
+                                   SweepEffects* effects);
+  // NotFound.
+  absl::StatusOr<v1::Sweep> Cancel(const std::string& name,
+                                   const std::string& reason, absl::Time now,
+                                   SweepEffects* effects);
+  // NotFound, FailedPrecondition: not ended.
+  absl::Status Delete(const std::string& name, SweepEffects* effects);
+
+  // The answer to SweepEffects::Create. Unavailable and ResourceExhausted:
+  // asked again later; other errors: the run failed.
+  void Created(const SweepChildId& child, const absl::StatusOr<v1::Job>& job,
+               absl::Time now, SweepEffects* effects);
+
+  // Sequence of the newest event taken of a job; nothing if no sweep that is
+  // under way has it.
+  std::optional<int64_t> JobSequence(const std::string& job) const;
+  // `job` as it was when the event was shown. Events before JobSequence change
+  // nothing.
+  void TakeEvent(const v1::JobEvent& event, const v1::Job& job, absl::Time now,
+                 SweepEffects* effects);
+  // All events up to `sequence` were taken, gaps included; `job` as it is now.
+  // Null: there is no such job any more.
+  void CaughtUp(const std::string& name, const v1::Job* job, int64_t sequence,
+                absl::Time now, SweepEffects* effects);
+  // Jobs of sweeps that are under way.
+  std::vector<std::string> Jobs() const;
+
+  // About every second.
+  void Tick(absl::Time now, SweepEffects* effects);
+
+  // Null if unknown. Complete; valid until the next call that changes it.
+  const v1::Sweep* Find(const std::string& name) const;
+  // Newest first, those before `serial` (0: all), at most `limit`, with their
+  // serials; without runs, stages and points.
+  std::vector<std::pair<int64_t, v1::Sweep>> List(int64_t serial,
+                                                  int limit) const;
+  int64_t LastSequence(const std::string& name) const;
+  // The kept events after `sequence`; nothing if some of them are gone.
+  std::optional<std::vector<v1::SweepEvent>> EventsAfter(
+      const std::string& name, int64_t sequence) const;
+
+ private:
+  struct Entry {
+    SweepRecord record;
+    SweepPlan plan;
+    ParetoFront front{1024};
+    std::deque<v1::SweepEvent> events;
+    // Creations that were asked for and not answered; when to ask again.
+    std::map<SweepChildId, absl::Time> creating;
+    std::set<std::string> cancelled;  // jobs
+    std::set<int> changed_runs, changed_stages;
+    bool front_changed = false;
+    absl::Time stored = absl::InfinitePast();
+    bool unsaved = false;
+
+    v1::Sweep& sweep() { return *record.mutable_sweep(); }
+    const v1::Sweep& sweep() const { return record.sweep(); }
+  };
+
+  static void MakeChildren(Entry& entry);
+  // Starts, cancels and ends what is due.
+  void Advance(Entry& entry, absl::Time now, SweepEffects* effects);
+  void StartRun(Entry& entry, int index, int* room, absl::Time now,
+                SweepEffects* effects);
+  void AskFor(Entry& entry, const SweepChildId& child, absl::Time now,
+              SweepEffects* effects);
+  void CancelWhatIsDue(Entry& entry, SweepEffects* effects);
+  void EndIfDone(Entry& entry, absl::Time now, SweepEffects* effects);
+  void SettleRun(Entry& entry, int index, v1::SweepRunState state,
+                 const std::string& reason);
+  void TakeFinal(Entry& entry, const SweepChildId& child, const v1::Job& job);
+
+  // Events (sweep_engine_events.cc).
+  void TakeJob(Entry& entry, const SweepChildId& child, const v1::Job& job);
+  void TakePoint(Entry& entry, const SweepChildId& child,
+                 const v1::ParetoPoint& point);
+  void TakeValidation(Entry& entry, const SweepChildId& child,
+                      const v1::StepMetrics& metrics);
+  void JudgeRun(Entry& entry, int index);
+  void RebuildFront(Entry& entry);
+  void UpdateFront(Entry& entry);
+  void UpdateCounts(Entry& entry);
+  void AddEvent(Entry& entry, v1::SweepEvent event, absl::Time now,
+                SweepEffects* effects);
+  // Tells readers of changed runs, stages and front.
+  void Tell(Entry& entry, absl::Time now, SweepEffects* effects);
+  // Ends an operation that changed more than figures.
+  void Store(Entry& entry, absl::Time now, SweepEffects* effects);
+
+  void ForgetOldSweeps(absl::Time now, SweepEffects* effects);
+
+  Entry* FindEntry(const std::string& name);
+  static SweepChild* RecordOf(Entry& entry, const SweepChildId& child);
+
+  const Options options_;
+  IdSource* const ids_;
+  std::map<std::string, Entry> sweeps_;
+  std::map<int64_t, std::string> by_serial_;
+  std::map<std::string, std::string> requests_;
+  // Jobs of sweeps that are under way.
+  std::map<std::string, SweepChildId> jobs_;
+  absl::Time next_expiry_ = absl::InfinitePast();
+};
+
+bool IsFinal(v1::Sweep::State state);
+bool IsSettled(v1::SweepRunState state);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_SWEEP_SWEEP_ENGINE_H_

@@ -1,0 +1,347 @@
+#include "server/sweep/sweep_host.h"
+
+#include <glog/logging.h>
+
+#include <future>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace comera::server {
+namespace {
+
+constexpr char kKind[] = "sweep";
+constexpr int kPage = 500;
+
+absl::Status Stopping() {
+  return absl::UnavailableError("the coordinator is stopping");
+}
+
+absl::StatusOr<std::vector<SweepRecord>> ReadRecords(JobStore* store) {
+  ASSIGN_OR_RETURN(const std::vector<Document> documents,
+                   store->LoadDocuments(kKind));
+  std::vector<SweepRecord> records;
+  for (const Document& document : documents) {
+    SweepRecord record;
+    if (!document.body || !record.ParseFromString(*document.body) ||
+        record.sweep().name() != document.name ||
+        record.runs_size() != record.sweep().runs_size() ||
+        record.stages_size() != record.sweep().stages_size()) {
+      return absl::DataLossError(
+          absl::StrCat("the stored sweep ", document.name, " is damaged"));
+    }
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SweepHost>> SweepHost::Start(
+    const SweepEngine::Options& options, CoordinatorHost* host, IdSource* ids,
+    Clock* clock) {
+  std::promise<absl::StatusOr<std::vector<SweepRecord>>> loaded;
+  host->loop().Run([&] {
+    host->store()->Read(
+        [&](JobStore* store) { loaded.set_value(ReadRecords(store)); });
+  });
+  ASSIGN_OR_RETURN(std::vector<SweepRecord> records, loaded.get_future().get());
+  std::unique_ptr<SweepHost> sweeps(new SweepHost(options, host, ids, clock));
+  LOG(INFO) << "event=loaded sweeps=" << records.size();
+  host->loop().Run([&] {
+    sweeps->engine_.Load(std::move(records), clock->Now());
+    host->SetObserver(sweeps.get());
+    for (const std::string& job : sweeps->engine_.Jobs()) sweeps->CatchUp(job);
+  });
+  return sweeps;
+}
+
+SweepHost::SweepHost(const SweepEngine::Options& options, CoordinatorHost* host,
+                     IdSource* ids, Clock* clock)
+    : host_(host), clock_(clock), engine_(options, ids) {}
+
+void SweepHost::Apply(SweepEffects effects, StatusCallback done) {
+  if (host_->store() == nullptr) return done(Stopping());
+  StoreBatch batch;
+  for (const auto& [name, record] : effects.records) {
+    Document document;
+    document.kind = kKind;
+    document.name = name;
+    if (record) document.body = record->SerializeAsString();
+    batch.documents.push_back(std::move(document));
+  }
+  auto shared = std::make_shared<SweepEffects>(std::move(effects));
+  host_->store()->Write(
+      std::move(batch),
+      [this, shared, done = std::move(done)](const absl::Status& status) {
+        host_->loop().Post([this, shared, status, done] {
+          if (!status.ok()) {
+            return done(absl::UnavailableError(
+                absl::StrCat("the job store failed: ", status.message())));
+          }
+          Release(std::move(*shared));
+          done(status);
+        });
+      });
+}
+
+void SweepHost::Release(SweepEffects effects) {
+  for (const auto& [name, record] : effects.records) {
+    if (!record || !IsFinal(record->sweep().state())) continue;
+    LOG(INFO) << "sweep=" << name
+              << " state=" << v1::Sweep::State_Name(record->sweep().state())
+              << " reason=\"" << absl::Utf8SafeCEscape(record->sweep().reason())
+              << "\"";
+  }
+  // Who is woken and then asks must not get an older answer.
+  if (!effects.records.empty() || !effects.wake.empty()) {
+    host_->AddVisibleChange();
+  }
+  for (SweepEffects::Create& create : effects.create) {
+    Submitter submitter;
+    submitter.user = create.user;
+    submitter.sweep = create.child.sweep;
+    host_->CreateJob(
+        std::move(create.request),
+        [this, child = create.child](const absl::StatusOr<v1::Job>& job) {
+          SweepEffects effects;
+          engine_.Created(child, job, clock_->Now(), &effects);
+          Apply(std::move(effects), [](const absl::Status&) {});
+          // Its first events came before it was known whose they are.
+          if (job.ok()) CatchUp(job->name());
+        },
+        submitter);
+  }
+  for (const SweepEffects::Cancel& cancel : effects.cancel) {
+    host_->CancelJob(cancel.job, cancel.reason,
+                     [](const absl::StatusOr<v1::Job>&) {});
+  }
+  for (const std::string& name : effects.wake) {
+    const auto listeners = listeners_.find(name);
+    if (listeners == listeners_.end()) continue;
+    // A listener may remove itself.
+    const auto all = listeners->second;
+    for (const auto& [id, wake] : all) wake();
+  }
+}
+
+void SweepHost::OnJobEvent(const v1::JobEvent& event) {
+  const std::optional<int64_t> known = engine_.JobSequence(event.job());
+  if (!known || catching_up_.count(event.job()) > 0) return;
+  if (event.sequence() <= *known) return;
+  if (event.sequence() > *known + 1) return CatchUp(event.job());
+  const JobDirectory::Entry* entry = host_->directory().Find(event.job());
+  if (entry == nullptr) return;
+  SweepEffects effects;
+  engine_.TakeEvent(event, *entry->job, clock_->Now(), &effects);
+  if (effects.records.empty() && effects.wake.empty()) return;
+  Apply(std::move(effects), [](const absl::Status&) {});
+}
+
+void SweepHost::OnTick(absl::Time now) {
+  SweepEffects effects;
+  engine_.Tick(now, &effects);
+  if (effects.records.empty() && effects.wake.empty() &&
+      effects.create.empty() && effects.cancel.empty()) {
+    return;
+  }
+  Apply(std::move(effects), [](const absl::Status&) {});
+}
+
+void SweepHost::CatchUp(const std::string& job) {
+  const std::optional<int64_t> known = engine_.JobSequence(job);
+  if (!known || !catching_up_.insert({job, *known}).second) return;
+  CatchUpPage(job);
+}
+
+void SweepHost::CatchUpPage(const std::string& job) {
+  const JobDirectory::Entry* entry = host_->directory().Find(job);
+  const int64_t after = catching_up_.at(job);
+  const int64_t last = entry == nullptr ? 0 : entry->last_sequence;
+  if (after >= last || host_->store() == nullptr) {
+    catching_up_.erase(job);
+    if (host_->store() == nullptr) return;
+    SweepEffects effects;
+    engine_.CaughtUp(job, entry == nullptr ? nullptr : entry->job.get(), last,
+                     clock_->Now(), &effects);
+    return Apply(std::move(effects), [](const absl::Status&) {});
+  }
+  host_->store()->ReadEvents(
+      job, after, last, kPage,
+      [this, job, last](absl::StatusOr<std::vector<v1::JobEvent>> events) {
+        host_->loop().Post([this, job, last, events = std::move(events)] {
+          const JobDirectory::Entry* entry = host_->directory().Find(job);
+          if (!events.ok() || entry == nullptr) {
+            LOG_IF(WARNING, !events.ok())
+                << "job=" << job << " event=sweep_missed_events "
+                << events.status();
+            catching_up_.at(job) = last;
+            return CatchUpPage(job);
+          }
+          SweepEffects effects;
+          for (const v1::JobEvent& event : *events) {
+            // The end is taken with the job as it is, when all else is known.
+            if (event.has_state_change()) continue;
+            engine_.TakeEvent(event, *entry->job, clock_->Now(), &effects);
+          }
+          catching_up_.at(job) =
+              events->empty() ? last : events->back().sequence();
+          Apply(std::move(effects), [](const absl::Status&) {});
+          CatchUpPage(job);
+        });
+      });
+}
+
+void SweepHost::Create(v1::CreateSweepRequest request, std::string user,
+                       Callback<v1::Sweep> done) {
+  host_->loop().Post([this, request = std::move(request),
+                      user = std::move(user), done = std::move(done)] {
+    if (host_->stopping()) return done(Stopping());
+    SweepEffects effects;
+    const absl::StatusOr<v1::Sweep> sweep =
+        engine_.Create(request, user, clock_->Now(), &effects);
+    Apply(std::move(effects), [sweep, done](const absl::Status& status) {
+      done(status.ok() ? sweep : status);
+    });
+  });
+}
+
+void SweepHost::Get(std::string name, Callback<v1::Sweep> done) {
+  host_->loop().Post([this, name = std::move(name), done = std::move(done)] {
+    const v1::Sweep* sweep = engine_.Find(name);
+    if (sweep == nullptr) {
+      return done(absl::NotFoundError(absl::StrCat("no sweep ", name)));
+    }
+    done(*sweep);
+  });
+}
+
+void SweepHost::List(int64_t before_serial, int limit,
+                     std::function<bool(const v1::Sweep&)> visible,
+                     Callback<Sweeps> done) {
+  host_->loop().Post([this, before_serial, limit, visible = std::move(visible),
+                      done = std::move(done)] {
+    Sweeps shown;
+    int64_t before = before_serial;
+    while (static_cast<int>(shown.size()) < limit) {
+      Sweeps page = engine_.List(before, limit);
+      if (page.empty()) break;
+      before = page.back().first;
+      for (auto& sweep : page) {
+        if (static_cast<int>(shown.size()) == limit) break;
+        if (visible(sweep.second)) shown.push_back(std::move(sweep));
+      }
+    }
+    done(std::move(shown));
+  });
+}
+
+void SweepHost::Cancel(std::string name, std::string reason,
+                       Callback<v1::Sweep> done) {
+  host_->loop().Post([this, name = std::move(name), reason = std::move(reason),
+                      done = std::move(done)] {
+    if (host_->stopping()) return done(Stopping());
+    SweepEffects effects;
+    const absl::StatusOr<v1::Sweep> sweep =
+        engine_.Cancel(name, reason, clock_->Now(), &effects);
+    Apply(std::move(effects), [sweep, done](const absl::Status& status) {
+      done(status.ok() ? sweep : status);
+    });
+  });
+}
+
+void SweepHost::Delete(std::string name, StatusCallback done) {
+  host_->loop().Post([this, name = std::move(name), done = std::move(done)] {
+    if (host_->stopping()) return done(Stopping());
+    SweepEffects effects;
+    const absl::Status deleted = engine_.Delete(name, &effects);
+    Apply(std::move(effects), [deleted, done](const absl::Status& status) {
+      done(status.ok() ? deleted : status);
+    });
+  });
+}
+
+// Where the reading of several jobs' points stands.
+struct SweepHost::PointsRead {
+  std::vector<std::string> jobs;
+  std::function<absl::Status(const v1::Job&)> visible;
+  Callback<JobPoints> done;
+  size_t next = 0;
+  int64_t after = 0;
+  JobPoints result;
+};
+
+void SweepHost::ReadPoints(std::vector<std::string> jobs,
+                           std::function<absl::Status(const v1::Job&)> visible,
+                           Callback<JobPoints> done) {
+  auto read = std::make_shared<PointsRead>();
+  read->jobs = std::move(jobs);
+  read->visible = std::move(visible);
+  read->done = std::move(done);
+  host_->loop().Post([this, read] { ReadNextPoints(read); });
+}
+
+void SweepHost::ReadNextPoints(std::shared_ptr<PointsRead> read) {
+  if (host_->store() == nullptr) return read->done(Stopping());
+  if (read->next == read->jobs.size()) {
+    return read->done(std::move(read->result));
+  }
+  const std::string& job = read->jobs[read->next];
+  const JobDirectory::Entry* entry = host_->directory().Find(job);
+  if (entry == nullptr) {
+    return read->done(absl::NotFoundError(absl::StrCat("no job ", job)));
+  }
+  if (absl::Status status = read->visible(*entry->job); !status.ok()) {
+    return read->done(status);
+  }
+  host_->store()->ReadEvents(
+      job, read->after, entry->last_sequence, kPage,
+      [this, read](absl::StatusOr<std::vector<v1::JobEvent>> events) {
+        host_->loop().Post([this, read, events = std::move(events)] {
+          if (!events.ok()) return read->done(events.status());
+          const auto add = [&](const v1::ParetoPoint& point) {
+            v1::FrontPoint added;
+            *added.mutable_point() = point;
+            added.set_job(read->jobs[read->next]);
+            added.set_run(-1);
+            read->result.points.push_back(std::move(added));
+          };
+          for (const v1::JobEvent& event : *events) {
+            read->after = event.sequence();
+            if (event.has_pareto_point()) add(event.pareto_point());
+            for (const v1::ParetoPoint& point : event.result().pareto_front()) {
+              add(point);
+            }
+            if (event.has_run_info() &&
+                read->result.reference.size_parameters() == 0) {
+              read->result.reference.set_validation_loss(
+                  event.run_info().baseline_loss());
+              read->result.reference.set_size_parameters(
+                  event.run_info().dense_parameters());
+            }
+          }
+          if (events->empty()) {
+            ++read->next;
+            read->after = 0;
+          }
+          ReadNextPoints(read);
+        });
+      });
+}
+
+int64_t SweepHost::AddListener(const std::string& sweep,
+                               std::function<void()> wake) {
+  listeners_[sweep][next_listener_] = std::move(wake);
+  return next_listener_++;
+}
+
+void SweepHost::RemoveListener(const std::string& sweep, int64_t id) {
+  const auto it = listeners_.find(sweep);
+  if (it == listeners_.end()) return;
+  it->second.erase(id);
+  if (it->second.empty()) listeners_.erase(it);
+}
+
+}  // namespace comera::server

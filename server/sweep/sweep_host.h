@@ -1,0 +1,98 @@
+#ifndef COMERA_SERVER_SWEEP_SWEEP_HOST_H_
+#define COMERA_SERVER_SWEEP_SWEEP_HOST_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "server/host/coordinator_host.h"
+#include "server/host/job_observer.h"
+#include "server/sweep/sweep_engine.h"
+
+namespace comera::server {
+
+// Runs a SweepEngine beside a coordinator: feeds it the jobs' events, keeps its
+// records in the job store, creates and cancels the jobs that it asks for.
+//
+// Threads: methods of the first group may be called from any thread, their
+// callbacks come on the loop's thread, once each, after all that they tell is
+// durable. Methods of the second group are for closures on the loop.
+//
+// Life cycle: from Start() until after the host's destruction, which still runs
+// closures of it.
+class SweepHost : public JobObserver {
+ public:
+  template <typename T>
+  using Callback = CoordinatorHost::Callback<T>;
+  using StatusCallback = CoordinatorHost::StatusCallback;
+
+  // Loads the stored sweeps; waits for it. Errors of JobStore::LoadDocuments;
+  // DataLoss: a stored sweep is damaged.
+  static absl::StatusOr<std::unique_ptr<SweepHost>> Start(
+      const SweepEngine::Options& options, CoordinatorHost* host, IdSource* ids,
+      Clock* clock);
+  // Any thread. Errors of the engine, and Unavailable while stopping.
+  void Create(v1::CreateSweepRequest request, std::string user,
+              Callback<v1::Sweep> done);
+  void Get(std::string name, Callback<v1::Sweep> done);
+  // Sweeps older than `before_serial` (0: all), those that are `visible`.
+  using Sweeps = std::vector<std::pair<int64_t, v1::Sweep>>;
+  void List(int64_t before_serial, int limit,
+            std::function<bool(const v1::Sweep&)> visible,
+            Callback<Sweeps> done);
+  void Cancel(std::string name, std::string reason, Callback<v1::Sweep> done);
+  void Delete(std::string name, StatusCallback done);
+  // The points that jobs have reported so far, by `jobs/{job}`; `visible` is
+  // asked first. NotFound; the first error of `visible`.
+  struct JobPoints {
+    std::vector<v1::FrontPoint> points;
+    v1::ReferencePoint reference;  // Zeros: none was reported.
+  };
+  void ReadPoints(std::vector<std::string> jobs,
+                  std::function<absl::Status(const v1::Job&)> visible,
+                  Callback<JobPoints> done);
+
+  // Loop only.
+  CoordinatorHost& host() { return *host_; }
+  const SweepEngine& engine() const { return engine_; }
+  // `wake` is called when the sweep has news, until it is removed.
+  int64_t AddListener(const std::string& sweep, std::function<void()> wake);
+  void RemoveListener(const std::string& sweep, int64_t id);
+
+ private:
+  struct PointsRead;
+
+  SweepHost(const SweepEngine::Options& options, CoordinatorHost* host,
+            IdSource* ids, Clock* clock);
+
+  void OnJobEvent(const v1::JobEvent& event) override;
+  void OnTick(absl::Time now) override;
+
+  // Makes the effects durable, then does what they ask for, then `done`.
+  void Apply(SweepEffects effects, StatusCallback done);
+  void Release(SweepEffects effects);
+  // Reads the events that the engine has not seen.
+  void CatchUp(const std::string& job);
+  void CatchUpPage(const std::string& job);
+  void ReadNextPoints(std::shared_ptr<PointsRead> read);
+
+  CoordinatorHost* const host_;
+  Clock* const clock_;
+  // Loop only.
+  SweepEngine engine_;
+  // Jobs whose events are being read, with the newest one read.
+  std::map<std::string, int64_t> catching_up_;
+  std::map<std::string, std::map<int64_t, std::function<void()>>> listeners_;
+  int64_t next_listener_ = 1;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_SWEEP_SWEEP_HOST_H_

@@ -1,0 +1,55 @@
+#ifndef COMERA_SERVER_VIEW_JOB_FILTER_H_
+#define COMERA_SERVER_VIEW_JOB_FILTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/training_service.pb.h"
+
+namespace comera::server {
+
+// What JobFilter searches for ListJobsRequest.text: name, display name and
+// labels in lower case. ASCII letters alone have a case here.
+std::string SearchText(const v1::Job& job);
+
+// Which jobs a ListJobsRequest asks for, and the page tokens of the list.
+class JobFilter {
+ public:
+  // `visible`: whether the asker may see a queue's jobs; asked once a queue.
+  // InvalidArgument: a field of the request.
+  static absl::StatusOr<JobFilter> Create(
+      const v1::ListJobsRequest& request,
+      std::function<bool(const std::string& queue)> visible);
+
+  // `text`: the job's SearchText().
+  bool Matches(const v1::Job& job, const std::string& text);
+
+  int32_t page_size() const { return page_size_; }
+  // The serial that all jobs of the page are below; without a token none is
+  // beyond. InvalidArgument: no token of this list.
+  absl::StatusOr<int64_t> ParseToken() const;
+  // For the page after the job of this serial.
+  std::string Token(int64_t serial) const;
+
+ private:
+  explicit JobFilter(const v1::ListJobsRequest& request) : request_(request) {}
+
+  bool Sees(const std::string& queue);
+  // Of the filter's fields; the same in every process.
+  std::string Digest() const;
+
+  v1::ListJobsRequest request_;
+  std::function<bool(const std::string&)> visible_;
+  std::unordered_map<std::string, bool> queues_;
+  int32_t page_size_ = 0;
+  uint64_t states_ = 0;
+  std::string text_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_VIEW_JOB_FILTER_H_

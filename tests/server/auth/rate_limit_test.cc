@@ -1,0 +1,66 @@
+#include "server/auth/rate_limit.h"
+
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace comera::server {
+namespace {
+
+class StillClock : public Clock {
+ public:
+  absl::Time Now() override { return now; }
+  absl::Time now = absl::FromUnixSeconds(1800000000);
+};
+
+TEST(TokenBucket, GivesTheBurstThenTheRate) {
+  TokenBucket bucket(10, 3);
+  absl::Time now = absl::FromUnixSeconds(1000);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(bucket.Take(now), absl::ZeroDuration());
+  }
+  const absl::Duration wait = bucket.Take(now);
+  EXPECT_NEAR(absl::ToDoubleSeconds(wait), 0.1, 1e-6);
+  EXPECT_GT(bucket.Take(now + wait / 2), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Take(now + wait + absl::Milliseconds(1)),
+            absl::ZeroDuration());
+  // A long pause gives no more than the burst.
+  now += absl::Hours(1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(bucket.Take(now), absl::ZeroDuration());
+  }
+  EXPECT_GT(bucket.Take(now), absl::ZeroDuration());
+  // Nor does a clock that goes back and forth.
+  EXPECT_GT(bucket.Take(now - absl::Hours(2)), absl::ZeroDuration());
+  EXPECT_EQ(bucket.Take(now - absl::Hours(1)), absl::ZeroDuration());
+}
+
+TEST(UserLimits, CountEachUserAlone) {
+  StillClock clock;
+  UserLimits::Options options;
+  options.requests_per_second = 1;
+  options.request_burst = 2;
+  options.submissions_per_second = 1;
+  options.submission_burst = 1;
+  options.max_streams = 2;
+  UserLimits limits(options, &clock);
+  EXPECT_OK(limits.TakeRequest("alice"));
+  EXPECT_OK(limits.TakeRequest("alice"));
+  EXPECT_THAT(limits.TakeRequest("alice"),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_OK(limits.TakeRequest("bob"));
+  EXPECT_OK(limits.TakeSubmission("alice"));
+  EXPECT_THAT(limits.TakeSubmission("alice"),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_OK(limits.OpenStream("alice"));
+  EXPECT_OK(limits.OpenStream("alice"));
+  EXPECT_THAT(limits.OpenStream("alice"),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_OK(limits.OpenStream("bob"));
+  limits.CloseStream("alice");
+  EXPECT_OK(limits.OpenStream("alice"));
+  clock.now += absl::Seconds(1);
+  EXPECT_OK(limits.TakeRequest("alice"));
+}
+
+}  // namespace
+}  // namespace comera::server

@@ -1,0 +1,172 @@
+#include "tests/server/coordinator/coordinator_harness.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/proto_time.h"
+
+namespace comera::server {
+
+void CoordinatorHarness::Take(Effects effects) {
+  for (auto& [name, record] : effects.records) {
+    reasons[name] = record.job().reason();
+    stored[name] = std::move(record);
+  }
+  for (const auto& [name, job] : effects.views) reasons[name] = job.reason();
+  for (v1::JobEvent& event : effects.events) {
+    events.push_back(std::move(event));
+  }
+  for (WorkerProbe& probe : effects.probes) probes.push_back(std::move(probe));
+  for (Document& document : effects.documents) {
+    documents.push_back(std::move(document));
+  }
+  for (SynchronizeReply& reply : effects.replies) {
+    replies.emplace(reply.call, std::move(reply.response));
+  }
+}
+
+void CoordinatorHarness::Schedule() {
+  if (!coordinator->NeedsSchedule()) return;
+  Effects effects;
+  coordinator->Schedule(now, &effects);
+  Take(std::move(effects));
+}
+
+std::string CoordinatorHarness::Submit(int ranks) {
+  return Submit(TestSpec(ranks));
+}
+
+std::string CoordinatorHarness::Submit(const v1::JobSpec& spec) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = spec;
+  Effects effects;
+  const std::string name = coordinator->Submit(request, now, &effects)->name();
+  Take(std::move(effects));
+  Schedule();
+  return name;
+}
+
+absl::StatusOr<v1::Job> CoordinatorHarness::Cancel(const std::string& name) {
+  Effects effects;
+  auto job = coordinator->Cancel(name, "", now, &effects);
+  Take(std::move(effects));
+  Schedule();
+  return job;
+}
+
+absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
+    Worker& worker) {
+  v1::SynchronizeRequest request;
+  request.set_worker(worker.id);
+  request.set_incarnation(worker.incarnation);
+  for (int i = 0; i < worker.slots; ++i) {
+    v1::Slot* slot = request.add_slots();
+    slot->set_index(i);
+    slot->set_device(v1::ResourceSpec::CPU);
+    if (const auto gpu = worker.gpus.find(i); gpu != worker.gpus.end()) {
+      slot->set_device(v1::ResourceSpec::GPU);
+      slot->mutable_gpu()->set_name(gpu->second);
+      slot->mutable_gpu()->set_uuid("GPU-1");
+    }
+    if (const auto reason = worker.unfit.find(i);
+        reason != worker.unfit.end()) {
+      slot->set_unfit(reason->second);
+    }
+  }
+  for (const v1::RankStatus& rank : worker.ranks) *request.add_ranks() = rank;
+  for (const auto& report : worker.reports) *request.add_reports() = report;
+  for (const auto& entry : worker.rendezvous) {
+    *request.add_rendezvous() = entry;
+  }
+  request.set_host(worker.host);
+  request.set_peer_address(worker.peer_address);
+  for (const auto& held : worker.checkpoints) *request.add_checkpoints() = held;
+  request.set_seen_version(worker.seen_version);
+  *request.mutable_hold() = ToProtoDuration(worker.hold);
+  Effects effects;
+  const int64_t call = ++last_call;
+  coordinator->Synchronize(request, {}, call, now, &effects);
+  Take(std::move(effects));
+  Schedule();
+  auto it = replies.find(call);
+  if (it == replies.end()) return absl::UnavailableError("held");
+  if (it->second.ok()) worker.seen_version = it->second->desired_version();
+  return it->second;
+}
+
+v1::SynchronizeResponse CoordinatorHarness::Follow(
+    Worker& worker, v1::RankStatus::Phase phase) {
+  (void)Sync(worker);
+  v1::SynchronizeResponse response = *Sync(worker);
+  worker.ranks.clear();
+  for (const v1::RankAssignment& rank : response.desired()) {
+    worker.ranks.push_back(
+        Status(rank.job(), rank.epoch(), rank.rank(), phase, rank.slot()));
+  }
+  return *Sync(worker);
+}
+
+void CoordinatorHarness::Advance(absl::Duration duration) {
+  now += duration;
+  Effects effects;
+  coordinator->Tick(now, &effects);
+  Take(std::move(effects));
+  Schedule();
+}
+
+void CoordinatorHarness::Restart() {
+  std::vector<JobRecord> records;
+  for (const auto& [name, record] : stored) records.push_back(record);
+  now += absl::Seconds(5);
+  coordinator = std::make_unique<Coordinator>(options_, &ids_);
+  coordinator->Load(std::move(records), now);
+}
+
+std::vector<std::string> CoordinatorHarness::States(
+    const std::string& name) const {
+  std::vector<std::string> states;
+  for (const v1::JobEvent& event : events) {
+    if (event.job() == name && event.has_state_change()) {
+      states.push_back(v1::JobState_Name(event.state_change().state()));
+    }
+  }
+  return states;
+}
+
+v1::RankStatus Status(const std::string& job, int64_t epoch, int32_t rank,
+                      v1::RankStatus::Phase phase, int32_t slot) {
+  v1::RankStatus status;
+  status.set_job(job);
+  status.set_epoch(epoch);
+  status.set_rank(rank);
+  status.set_phase(phase);
+  status.set_slot(slot);
+  return status;
+}
+
+v1::RankStatus Failed(const std::string& job, int64_t epoch, int32_t rank,
+                      v1::FailureClass failure_class, absl::Time time) {
+  v1::RankStatus status = Status(job, epoch, rank, v1::RankStatus::EXITED);
+  status.mutable_failure()->set_failure_class(failure_class);
+  status.mutable_failure()->set_message(absl::StrCat("rank ", rank, " died"));
+  *status.mutable_failure()->mutable_time() = ToTimestamp(time);
+  return status;
+}
+
+v1::RankStatus Result(const std::string& job, int64_t epoch) {
+  v1::RankStatus status = Status(job, epoch, 0, v1::RankStatus::EXITED);
+  status.mutable_result()->set_outcome(v1::TARGET_MET);
+  status.mutable_result()->set_reason("targets met at step 90");
+  return status;
+}
+
+v1::ProgressReport Metrics(const std::string& job, int64_t epoch,
+                           int64_t number, int64_t step) {
+  v1::ProgressReport report;
+  report.set_job(job);
+  report.set_epoch(epoch);
+  report.set_number(number);
+  report.mutable_event()->mutable_metrics()->set_step(step);
+  report.mutable_event()->mutable_metrics()->set_loss(5.0);
+  return report;
+}
+
+}  // namespace comera::server

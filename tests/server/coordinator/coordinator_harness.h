@@ -1,0 +1,88 @@
+#ifndef COMERA_TESTS_SERVER_COORDINATOR_COORDINATOR_HARNESS_H_
+#define COMERA_TESTS_SERVER_COORDINATOR_COORDINATOR_HARNESS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/coordinator/coordinator.h"
+#include "tests/server/sequential_ids.h"
+#include "tests/server/test_spec.h"
+
+namespace comera::server {
+
+// A Coordinator with a clock of its own and the records that it asked to
+// store. Not thread-safe.
+class CoordinatorHarness {
+ public:
+  explicit CoordinatorHarness(const Coordinator::Options& options = {})
+      : options_(options) {
+    coordinator = std::make_unique<Coordinator>(options_, &ids_);
+    coordinator->Load({}, now);
+  }
+
+  // A worker as the coordinator sees it.
+  struct Worker {
+    std::string id;
+    std::string incarnation = "i1";
+    int slots = 2;
+    int64_t seen_version = 0;
+    std::vector<v1::RankStatus> ranks = {};
+    std::vector<v1::ProgressReport> reports = {};
+    std::vector<v1::RendezvousEntry> rendezvous = {};
+    absl::Duration hold = absl::ZeroDuration();
+    // By index of the slot; those that have one are GPU slots.
+    std::map<int, std::string> gpus = {};
+    std::map<int, std::string> unfit = {};
+    std::string host = "";
+    std::string peer_address = "";
+    std::vector<v1::HeldCheckpoint> checkpoints = {};
+  };
+
+  std::string Submit(int ranks = 2);
+  std::string Submit(const v1::JobSpec& spec);
+  absl::StatusOr<v1::Job> Cancel(const std::string& name);
+  // The answer, or why there is none; Unavailable: the call is held.
+  absl::StatusOr<v1::SynchronizeResponse> Sync(Worker& worker);
+  // Lets the worker register, then report what is desired of it as `phase`.
+  v1::SynchronizeResponse Follow(Worker& worker, v1::RankStatus::Phase phase);
+  void Advance(absl::Duration duration);
+  // A fresh coordinator with the stored records.
+  void Restart();
+
+  // As stored.
+  const v1::Job& job(const std::string& name) { return stored.at(name).job(); }
+  std::vector<std::string> States(const std::string& name) const;
+
+  absl::Time now = absl::FromUnixSeconds(1000000);
+  std::unique_ptr<Coordinator> coordinator;
+  std::map<std::string, JobRecord> stored;
+  std::map<std::string, std::string> reasons;
+  std::vector<v1::JobEvent> events;
+  std::vector<WorkerProbe> probes;
+  std::vector<Document> documents;
+  std::map<int64_t, absl::StatusOr<v1::SynchronizeResponse>> replies;
+  int64_t last_call = 0;
+
+  void Take(Effects effects);
+  void Schedule();
+
+ private:
+  const Coordinator::Options options_;
+  SequentialIds ids_;
+};
+
+v1::RankStatus Status(const std::string& job, int64_t epoch, int32_t rank,
+                      v1::RankStatus::Phase phase, int32_t slot = 0);
+v1::RankStatus Failed(const std::string& job, int64_t epoch, int32_t rank,
+                      v1::FailureClass failure_class, absl::Time time);
+// Rank 0, ended with a result and without a model.
+v1::RankStatus Result(const std::string& job, int64_t epoch);
+v1::ProgressReport Metrics(const std::string& job, int64_t epoch,
+                           int64_t number, int64_t step);
+
+}  // namespace comera::server
+
+#endif  // COMERA_TESTS_SERVER_COORDINATOR_COORDINATOR_HARNESS_H_

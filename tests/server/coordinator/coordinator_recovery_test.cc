@@ -1,0 +1,331 @@
+// Traces of the coordinator's state machine: failures, and what is done about
+// them.
+#include <algorithm>
+
+#include "common/status_matchers.h"
+#include "server/coordinator/coordinator.h"
+#include "server/rpc/proto_time.h"
+#include "tests/server/coordinator/coordinator_fixture.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class RecoveryTest : public CoordinatorTest {
+ protected:
+  // Both ranks at this step, the second one stopped for so long.
+  void Stopped(absl::Duration silent) {
+    for (v1::RankStatus& rank : w1_.ranks) {
+      rank.set_step(7);
+      rank.set_stage(v1::EARLY);
+      rank.set_collectives(41);
+      rank.set_collectives_begun(42);
+      *rank.mutable_stalled() = ToProtoDuration(silent);
+    }
+    w1_.ranks[1].set_collectives_begun(41);
+    *w1_.ranks[1].mutable_silent() = ToProtoDuration(silent);
+  }
+
+  v1::ProgressReport Checkpoint(const std::string& job, int64_t number,
+                                int64_t step) {
+    v1::ProgressReport report = Metrics(job, 1, number, step);
+    report.mutable_event()->mutable_checkpoint()->set_step(step);
+    return report;
+  }
+
+  v1::HeldCheckpoint Held(const std::string& job, int64_t step,
+                          v1::HeldCheckpoint::Place place) {
+    v1::HeldCheckpoint held;
+    held.set_job(job);
+    held.set_step(step);
+    held.set_place(place);
+    return held;
+  }
+};
+
+TEST_F(RecoveryTest, Complaint01_AStuckRankIsNamedWithin30Seconds) {
+  const std::string name = RunningJob();
+  Stopped(absl::Seconds(27));
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).incidents_size(), 0);
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(2));
+  Stopped(absl::Seconds(30));
+  const v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  EXPECT_THAT(answer.desired(), SizeIs(0));
+  // Both are killed from outside: the stopped one takes no signal, the other
+  // waits in a collective and could save nothing.
+  EXPECT_THAT(answer.kill(), SizeIs(2));
+  const v1::Failure& failure = h_.events.back().incident();
+  EXPECT_EQ(failure.failure_class(), v1::COLLECTIVE_HANG);
+  EXPECT_EQ(failure.rank(), 1);
+  EXPECT_THAT(failure.message(), HasSubstr("before collective 42"));
+}
+
+TEST_F(RecoveryTest, Complaint02_AHungGangIsTriedAgainOnceItIsGone) {
+  const std::string name = RunningJob();
+  Stopped(absl::Seconds(30));
+  ASSERT_OK(h_.Sync(w1_));
+  h_.Restart();  // the verdict outlives the coordinator
+  EXPECT_THAT(h_.Sync(w1_)->kill(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).epoch(), 1);
+  for (v1::RankStatus& rank : w1_.ranks) rank.set_phase(kExited);
+  w1_.ranks[1].set_log_tail("last words of rank 1");
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).epoch(), 2);
+  ASSERT_THAT(h_.job(name).incidents(), SizeIs(1));
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::COLLECTIVE_HANG);
+  // Complaint 5: the log travels with the failure.
+  EXPECT_EQ(h_.job(name).incidents(0).log_tail(), "last words of rank 1");
+}
+
+TEST_F(RecoveryTest, Complaint03_ASilentNetworkDestroysNoJob) {
+  const std::string name = RunningJob();
+  Stopped(absl::Seconds(20));
+  ASSERT_OK(h_.Sync(w1_));
+  // Nothing is heard for most of a minute: what was told does not get older.
+  for (int i = 0; i < 55; ++i) h_.Advance(absl::Seconds(1));
+  Stopped(absl::ZeroDuration());
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.job(name).incidents_size(), 0);
+}
+
+TEST_F(RecoveryTest,
+       Complaint04_AResultFromAnOutageIsTakenByTheNextCoordinator) {
+  const std::string name = RunningJob();
+  h_.Restart();
+  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
+  EXPECT_EQ(h_.job(name).epoch(), 1);
+}
+
+TEST_F(RecoveryTest, Complaint04_ATerminalStateIsReachedWithoutTheWorker) {
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_retries()->set_infrastructure(0);
+  const std::string name = h_.Submit(spec);
+  h_.Follow(w1_, kRunning);
+  h_.Restart();
+  for (int i = 0; i < 62; ++i) h_.Advance(absl::Seconds(1));
+  EXPECT_EQ(h_.job(name).state(), v1::FAILED);
+  EXPECT_EQ(h_.job(name).failure().failure_class(), v1::NODE_LOST);
+}
+
+TEST_F(RecoveryTest, Complaint05_TheLogsTailTravelsWithTheFailure) {
+  const std::string name = RunningJob();
+  w1_.ranks[0] = Failed(name, 1, 0, v1::USER, h_.now);
+  w1_.ranks[0].mutable_failure()->set_log_tail("no such file: x");
+  w1_.ranks[1].set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).failure().log_tail(), "no such file: x");
+}
+
+TEST_F(RecoveryTest, Complaint15_ALaterErrorDoesNotMaskTheFirstOne) {
+  const std::string name = RunningJob();
+  w1_.ranks[1] = Failed(name, 1, 1, v1::DATA, h_.now);
+  ASSERT_OK(h_.Sync(w1_));
+  h_.Advance(absl::Seconds(5));
+  w1_.ranks[0] = Failed(name, 1, 0, v1::INTERNAL, h_.now);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).failure().failure_class(), v1::DATA);
+  ASSERT_THAT(h_.job(name).incidents(), SizeIs(1));
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::INTERNAL);
+}
+
+// A worker whose clock is an hour slow must not always be the first.
+TEST_F(RecoveryTest, Complaint15_WrongClocksDoNotChooseTheCause) {
+  h_.Advance(absl::Hours(2));
+  const std::string name = RunningJob();
+  h_.Advance(absl::Seconds(5));
+  w1_.ranks[1] = Failed(name, 1, 1, v1::NAN_LOSS, h_.now - absl::Seconds(4));
+  w1_.ranks[0] =
+      Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now - absl::Hours(1));
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).failure().failure_class(), v1::NAN_LOSS);
+  const absl::Time told = FromTimestamp(h_.job(name).incidents(0).time());
+  EXPECT_GE(told, h_.now - absl::Seconds(5));
+}
+
+TEST_F(RecoveryTest, Complaint16_NoSlotIsOfferedBeforeItsProcessIsGone) {
+  const std::string name = RunningJob();
+  const std::string next = h_.Submit(2);
+  ASSERT_OK(h_.Cancel(name));
+  ASSERT_OK(h_.Sync(w1_));
+  w1_.ranks[0].set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
+  EXPECT_EQ(h_.job(next).state(), v1::QUEUED);
+  w1_.ranks[1].set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLED);
+  EXPECT_EQ(h_.job(next).state(), v1::STARTING);
+}
+
+TEST_F(RecoveryTest, Complaint13_APreemptionNoticeCostsNothing) {
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_retries()->set_infrastructure(0);
+  const std::string name = h_.Submit(spec);
+  h_.Follow(w1_, kRunning);
+  w1_.ranks[0] = Failed(name, 1, 0, v1::PREEMPTED, h_.now);
+  w1_.ranks[1] = Failed(name, 1, 1, v1::PREEMPTED, h_.now);
+  w1_.slots = 0;  // it is ending
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.stored[name].infrastructure_losses(), 0);
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_TRUE(h_.Sync(w2_)->desired(0).resume());
+}
+
+TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
+  const std::string name = RunningJob();
+  const auto lose = [&](int64_t epoch) {
+    w1_.ranks = {Failed(name, epoch, 0, v1::RANK_LOST, h_.now),
+                 Status(name, epoch, 1, kExited)};
+    ASSERT_OK(h_.Sync(w1_));
+    w1_.ranks.clear();
+    ASSERT_OK(h_.Sync(w1_));
+  };
+  lose(1);
+  EXPECT_EQ(h_.job(name).epoch(), 2);  // at once
+  lose(2);
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  // A job that ends in time may use the room meanwhile; the place in the queue
+  // stays.
+  const int64_t serial = h_.stored[name].serial();
+  v1::JobSpec brief = TestSpec(2);
+  brief.mutable_time_limit()->set_seconds(1);
+  const std::string later = h_.Submit(brief);
+  EXPECT_EQ(h_.job(later).state(), v1::STARTING);
+  const std::string last = h_.Submit(2);
+  h_.Advance(absl::Seconds(2));
+  h_.Follow(w1_, kRunning);
+  w1_.ranks = {Result(later, 1), Status(later, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.stored[name].serial(), serial);
+  EXPECT_EQ(h_.job(name).epoch(), 3);
+  EXPECT_EQ(h_.job(last).state(), v1::QUEUED);
+}
+
+TEST_F(RecoveryTest, AGoneProcessIsLostAtOnceASilentOneIsNot) {
+  w1_.peer_address = "10.0.0.1:7500";
+  const std::string name = RunningJob();
+  h_.Advance(absl::Seconds(2));
+  EXPECT_THAT(h_.probes, SizeIs(0));
+  h_.Advance(absl::Seconds(1));
+  ASSERT_THAT(h_.probes, SizeIs(1));
+  EXPECT_EQ(h_.probes[0].address, "10.0.0.1:7500");
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  // The machine refused the connection.
+  Effects effects;
+  h_.coordinator->WorkerGone("w1", "another", h_.now, &effects);
+  EXPECT_TRUE(effects.records.empty());
+  h_.coordinator->WorkerGone("w1", "i1", h_.now, &effects);
+  ASSERT_EQ(effects.records.count(name), 1u);
+  EXPECT_EQ(effects.records[name].job().state(), v1::QUEUED);
+  EXPECT_EQ(effects.records[name].job().incidents(0).failure_class(),
+            v1::NODE_LOST);
+}
+
+TEST_F(RecoveryTest, AWorkerThatSpokeSinceIsNotGone) {
+  w1_.peer_address = "10.0.0.1:7500";
+  RunningJob();
+  h_.Advance(absl::Seconds(5));
+  ASSERT_OK(h_.Sync(w1_));
+  Effects effects;
+  h_.coordinator->WorkerGone("w1", "i1", h_.now, &effects);
+  EXPECT_TRUE(effects.records.empty());
+}
+
+TEST_F(RecoveryTest, CheckpointsHaveCopiesAndAreFetchedFromThem) {
+  w1_.peer_address = "10.0.0.1:1";
+  w1_.host = "a";
+  w2_.peer_address = "10.0.0.2:1";
+  w2_.host = "b";
+  const std::string name = RunningJob();
+  const int64_t before = w1_.seen_version;
+  ASSERT_OK(h_.Sync(w2_));
+  h_.Advance(absl::Seconds(1));
+  v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  EXPECT_GT(answer.desired_version(), before);
+  ASSERT_THAT(answer.desired(), SizeIs(2));
+  ASSERT_THAT(answer.desired(0).replicas(), SizeIs(1));
+  EXPECT_EQ(answer.desired(0).replicas(0).address(), "10.0.0.2:1");
+  EXPECT_THAT(answer.desired(1).replicas(), SizeIs(0));
+  w1_.reports = {Checkpoint(name, 1, 20)};
+  w1_.checkpoints = {Held(name, 20, v1::HeldCheckpoint::DISK)};
+  ASSERT_OK(h_.Sync(w1_));
+  w2_.checkpoints = {Held(name, 20, v1::HeldCheckpoint::MEMORY)};
+  ASSERT_OK(h_.Sync(w2_));
+  ASSERT_THAT(h_.job(name).checkpoints(), SizeIs(1));
+  EXPECT_THAT(h_.job(name).checkpoints(0).workers(), ElementsAre("w1", "w2"));
+  // w1 is lost; on a third worker the job finds its state with the second.
+  w2_.slots = 0;
+  Worker w3{"w3"};
+  w3.peer_address = "10.0.0.3:1";
+  w3.host = "c";
+  for (int i = 0; i < 61; ++i) {
+    h_.Advance(absl::Seconds(1));
+    ASSERT_OK(h_.Sync(w2_));
+    ASSERT_OK(h_.Sync(w3));
+  }
+  answer = *h_.Sync(w3);
+  ASSERT_THAT(answer.desired(), SizeIs(2));
+  ASSERT_THAT(answer.desired(0).sources(), SizeIs(1));
+  EXPECT_EQ(answer.desired(0).sources(0).worker(), "w2");
+}
+
+TEST_F(RecoveryTest, CopiesOfEndedJobsMayGo) {
+  const std::string name = RunningJob();
+  w2_.peer_address = "10.0.0.2:1";
+  w2_.checkpoints = {Held(name, 20, v1::HeldCheckpoint::MEMORY)};
+  EXPECT_THAT(h_.Sync(w2_)->ended_jobs(), SizeIs(0));
+  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_THAT(h_.Sync(w2_)->ended_jobs(), ElementsAre(name));
+}
+
+TEST_F(RecoveryTest,
+       WithoutAnyGoodCheckpointTheJobBeginsAnewIfTheBudgetAllows) {
+  const std::string name = RunningJob();
+  w1_.reports = {Checkpoint(name, 1, 20)};
+  w1_.ranks = {Failed(name, 1, 0, v1::CHECKPOINT_DAMAGED, h_.now),
+               Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  w1_.ranks.clear();
+  const v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  ASSERT_THAT(answer.desired(), SizeIs(2));
+  EXPECT_FALSE(answer.desired(0).resume());
+  EXPECT_THAT(h_.job(name).checkpoints(), SizeIs(0));
+}
+
+TEST_F(RecoveryTest, Complaint12_APassedOverCheckpointIsToldAndTrainingGoesOn) {
+  const std::string name = RunningJob();
+  v1::ProgressReport report = Metrics(name, 1, 1, 5);
+  v1::Failure& incident = *report.mutable_event()->mutable_incident();
+  incident.set_failure_class(v1::CHECKPOINT_DAMAGED);
+  incident.set_message("step-20 is damaged, going on from step 10");
+  w1_.reports = {report};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  ASSERT_THAT(h_.job(name).incidents(), SizeIs(1));
+  EXPECT_THAT(h_.job(name).incidents(0).message(), HasSubstr("step 10"));
+  EXPECT_EQ(h_.events.back().incident().failure_class(),
+            v1::CHECKPOINT_DAMAGED);
+}
+
+TEST_F(RecoveryTest, AMissingModelIsAskedForAgain) {
+  const std::string name = RunningJob();
+  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  w1_.ranks[0].mutable_model()->set_name(name + "/models/final");
+  w1_.ranks[0].mutable_model()->add_files()->set_path("model.safetensors");
+  const v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  ASSERT_THAT(answer.missing_models(), SizeIs(1));
+  EXPECT_EQ(answer.missing_models(0).rank(), 0);
+}
+
+}  // namespace
+}  // namespace comera::server

@@ -1,0 +1,347 @@
+// Traces of the coordinator's state machine: lives of jobs.
+#include "server/coordinator/coordinator.h"
+
+#include "common/status_matchers.h"
+#include "tests/server/coordinator/coordinator_fixture.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+using Worker = CoordinatorHarness::Worker;
+
+TEST_F(CoordinatorTest, JobRunsToItsResult) {
+  const std::string name = h_.Submit(2);
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  answer = *h_.Sync(w1_);
+  ASSERT_THAT(answer.desired(), SizeIs(2));
+  EXPECT_EQ(answer.desired(0).job(), name);
+  EXPECT_EQ(answer.desired(0).epoch(), 1);
+  EXPECT_EQ(answer.desired(1).rank(), 1);
+  EXPECT_EQ(answer.desired(1).world_size(), 2);
+  EXPECT_EQ(answer.desired(1).local_rank(), 1);
+  EXPECT_NE(answer.desired(0).slot(), answer.desired(1).slot());
+  EXPECT_FALSE(answer.desired(0).resume());
+  EXPECT_EQ(answer.desired(0).spec().training().batch_size(), 8);
+
+  w1_.ranks = {Status(name, 1, 0, kStarting), Status(name, 1, 1, kStarting, 1)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::STARTING);
+  w1_.ranks[0].set_phase(kRunning);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::STARTING);
+  w1_.ranks[1].set_phase(kRunning);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_TRUE(h_.job(name).has_start_time());
+
+  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited, 1)};
+  answer = *h_.Sync(w1_);
+  EXPECT_THAT(answer.forget(), SizeIs(2));
+  EXPECT_THAT(answer.desired(), SizeIs(0));
+  EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
+  EXPECT_EQ(h_.job(name).outcome(), v1::TARGET_MET);
+  EXPECT_EQ(h_.job(name).reason(), "targets met at step 90");
+  EXPECT_THAT(h_.States(name),
+              ElementsAre("QUEUED", "STARTING", "RUNNING", "SUCCEEDED"));
+}
+
+TEST_F(CoordinatorTest, WaitsForWholeGangAndSaysForWhat) {
+  w1_.slots = 1;
+  ASSERT_OK(h_.Sync(w1_));
+  const std::string name = h_.Submit(2);
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.reasons[name], "waiting for 2 CPU slots, the cluster has 1");
+  w2_.slots = 1;
+  w2_.ranks = {Status("jobs/other", 3, 0, kRunning)};
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.reasons[name], "waiting for 2 free CPU slots, 1 free");
+  w2_.ranks.clear();
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.job(name).state(), v1::STARTING);
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(1));
+  EXPECT_EQ(h_.Sync(w2_)->desired(0).local_world_size(), 1);
+}
+
+TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextEpoch) {
+  const std::string name = RunningJob();
+  w1_.ranks[1] = Failed(name, 1, 1, v1::RANK_LOST, h_.now);
+  v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  EXPECT_THAT(answer.desired(), SizeIs(0));
+  ASSERT_THAT(answer.forget(), SizeIs(1));
+  EXPECT_EQ(answer.forget(0).rank(), 1);
+  // Rank 0 still runs: nothing of the next epoch may start.
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.job(name).epoch(), 1);
+  w1_.ranks = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::STARTING);
+  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_THAT(h_.job(name).incidents(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::RANK_LOST);
+  w1_.ranks.clear();
+  answer = *h_.Sync(w1_);
+  ASSERT_THAT(answer.desired(), SizeIs(2));
+  EXPECT_EQ(answer.desired(0).epoch(), 2);
+  EXPECT_TRUE(answer.desired(0).resume());
+  EXPECT_THAT(h_.States(name), ElementsAre("QUEUED", "STARTING", "RUNNING",
+                                           "QUEUED", "STARTING"));
+}
+
+TEST_F(CoordinatorTest, CauseIsTheFirstFailureThatIsNoConsequence) {
+  const std::string name = RunningJob();
+  // The peer saw the collective break before the worker saw rank 1 end.
+  w1_.ranks = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now),
+               Failed(name, 1, 1, v1::DATA, h_.now + absl::Seconds(1))};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::FAILED);
+  EXPECT_EQ(h_.job(name).failure().failure_class(), v1::DATA);
+  EXPECT_EQ(h_.job(name).failure().rank(), 1);
+  EXPECT_THAT(h_.job(name).incidents(), SizeIs(1));
+}
+
+struct BudgetCase {
+  v1::FailureClass failure_class;
+  int attempts;  // until the job fails
+};
+
+class BudgetTest : public ::testing::TestWithParam<BudgetCase> {};
+
+TEST_P(BudgetTest, EachClassHasItsBudget) {
+  CoordinatorHarness h;
+  Worker w1{"w1"};
+  v1::JobSpec spec = TestSpec(1);
+  spec.mutable_retries()->set_infrastructure(2);
+  spec.mutable_retries()->set_training(1);
+  const std::string name = h.Submit(spec);
+  int attempts = 0;
+  while (h.job(name).state() != v1::FAILED) {
+    ASSERT_LT(attempts, 10);
+    w1.ranks.clear();
+    h.Advance(absl::Seconds(3));  // the back-off between attempts
+    h.Follow(w1, kRunning);
+    ++attempts;
+    ASSERT_EQ(h.job(name).epoch(), attempts);
+    w1.ranks = {Failed(name, attempts, 0, GetParam().failure_class, h.now)};
+    ASSERT_OK(h.Sync(w1));
+  }
+  EXPECT_EQ(attempts, GetParam().attempts);
+  EXPECT_EQ(h.job(name).failure().failure_class(), GetParam().failure_class);
+  EXPECT_THAT(h.job(name).incidents(), SizeIs(attempts - 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, BudgetTest,
+                         ::testing::Values(BudgetCase{v1::USER, 1},
+                                           BudgetCase{v1::DATA, 1},
+                                           BudgetCase{v1::OUT_OF_MEMORY, 2},
+                                           BudgetCase{v1::NAN_LOSS, 2},
+                                           BudgetCase{v1::INTERNAL, 2},
+                                           BudgetCase{v1::NODE_LOST, 3},
+                                           BudgetCase{v1::RANK_LOST, 3},
+                                           BudgetCase{v1::COLLECTIVE_HANG, 3},
+                                           BudgetCase{v1::DISK_FULL, 3}));
+
+TEST_F(CoordinatorTest, CancelQueuedIsImmediate) {
+  const std::string name = h_.Submit(2);
+  EXPECT_EQ(h_.Cancel(name)->state(), v1::CANCELLED);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+  EXPECT_THAT(h_.Cancel("jobs/none"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(CoordinatorTest, CancelRunningWaitsForEveryRankAlsoOverARestart) {
+  const std::string name = RunningJob();
+  EXPECT_EQ(h_.Cancel(name)->state(), v1::CANCELLING);
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+  w1_.ranks[0].set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
+  h_.Restart();
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
+  w1_.ranks = {Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLED);
+  EXPECT_THAT(h_.States(name), ElementsAre("QUEUED", "STARTING", "RUNNING",
+                                           "CANCELLING", "CANCELLED"));
+  // Nothing changes a final job.
+  EXPECT_EQ(h_.Cancel(name)->state(), v1::CANCELLED);
+  EXPECT_THAT(h_.States(name), SizeIs(5));
+}
+
+TEST_F(CoordinatorTest, CancelBeforeTheWorkerSawTheJob) {
+  ASSERT_OK(h_.Sync(w1_));
+  const std::string name = h_.Submit(2);
+  EXPECT_EQ(h_.job(name).state(), v1::STARTING);
+  EXPECT_EQ(h_.Cancel(name)->state(), v1::CANCELLING);
+  // This report was written before the worker knew: it might start the ranks.
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
+  // Now it knows, and has none.
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLED);
+}
+
+TEST_F(CoordinatorTest, CancellingEndsWhenTheWorkerIsLost) {
+  const std::string name = RunningJob();
+  ASSERT_OK(h_.Cancel(name));
+  h_.Advance(absl::Seconds(61));
+  EXPECT_EQ(h_.job(name).state(), v1::CANCELLED);
+}
+
+TEST_F(CoordinatorTest, ResultWinsOverTheEndOfAnotherRank) {
+  const std::string name = RunningJob();
+  w1_.ranks = {Status(name, 1, 0, kRunning),
+               Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  w1_.ranks = {Result(name, 1)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
+  EXPECT_THAT(h_.job(name).incidents(), SizeIs(1));
+}
+
+TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
+  const std::string name = RunningJob();
+  v1::RankStatus result = Result(name, 1);
+  result.mutable_model()->set_name(name + "/models/final");
+  for (const char* path : {"config.json", "model.safetensors"}) {
+    v1::ArtifactFile* file = result.mutable_model()->add_files();
+    file->set_path(path);
+    file->set_size_bytes(3);
+    file->set_sha256(std::string(64, 'a'));
+  }
+  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  ASSERT_THAT(answer.forget(), SizeIs(1));
+  EXPECT_EQ(answer.forget(0).rank(), 1);
+
+  v1::UploadArtifactHeader header;
+  header.set_artifact(name + "/models/final");
+  header.set_epoch(1);
+  *header.mutable_file() = result.model().files(0);
+  Effects effects;
+  ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
+  EXPECT_THAT(effects.records.at(name).job().models(), SizeIs(0));
+  // Twice the same file is one file.
+  ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
+  *header.mutable_file() = result.model().files(1);
+  header.set_epoch(2);
+  EXPECT_THAT(h_.coordinator->ArtifactStored(header, h_.now, &effects),
+              StatusIs(absl::StatusCode::kAborted));
+  header.set_epoch(1);
+  ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  EXPECT_EQ(effects.records.at(name).job().state(), v1::SUCCEEDED);
+  EXPECT_EQ(effects.records.at(name).job().models(0).files_size(), 2);
+}
+
+TEST_F(CoordinatorTest, SucceedsOnlyWithTheModelOfEveryTarget) {
+  const std::string name = RunningJob();
+  v1::RankStatus result = Result(name, 1);
+  const auto describe = [&](const std::string& id, v1::Artifact* model) {
+    model->set_name(name + "/models/" + id);
+    v1::ArtifactFile* file = model->add_files();
+    file->set_path("config.json");
+    file->set_size_bytes(3);
+    file->set_sha256(std::string(64, 'a'));
+  };
+  describe("final", result.mutable_model());
+  describe("target-1", result.add_target_models());
+  describe("target-2", result.add_target_models());
+  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  v1::UploadArtifactHeader header;
+  header.set_epoch(1);
+  *header.mutable_file() = result.model().files(0);
+  Effects effects;
+  for (const char* id : {"final", "target-1", "target-2"}) {
+    EXPECT_EQ(h_.job(name).state(), v1::RUNNING) << id;
+    header.set_artifact(name + "/models/" + id);
+    ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  }
+  const v1::Job& job = effects.records.at(name).job();
+  EXPECT_EQ(job.state(), v1::SUCCEEDED);
+  ASSERT_THAT(job.models(), SizeIs(3));
+  EXPECT_EQ(job.models(0).name(), name + "/models/target-1");
+  EXPECT_EQ(job.models(2).name(), name + "/models/final");
+}
+
+TEST_F(CoordinatorTest, ATargetsModelOutsideTheJobFailsIt) {
+  const std::string name = RunningJob();
+  v1::RankStatus result = Result(name, 1);
+  result.add_target_models()->set_name("jobs/other/models/target-1");
+  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::FAILED);
+}
+
+TEST_F(CoordinatorTest, WorkerLostBeforeItsModelArrivedMeansRetry) {
+  const std::string name = RunningJob();
+  v1::RankStatus result = Result(name, 1);
+  result.mutable_model()->set_name(name + "/models/final");
+  result.mutable_model()->add_files()->set_path("config.json");
+  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  h_.Advance(absl::Seconds(61));
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+}
+
+TEST_F(CoordinatorTest, TimeLimitFailsTheJobOnceItsRanksEnded) {
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_time_limit()->set_seconds(30);
+  const std::string name = h_.Submit(spec);
+  h_.Follow(w1_, kRunning);
+  h_.Advance(absl::Seconds(29));
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(2));
+  h_.Advance(absl::Seconds(2));
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  w1_.ranks = {Failed(name, 1, 0, v1::RANK_LOST, h_.now),
+               Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::FAILED);
+  EXPECT_EQ(h_.job(name).failure().failure_class(), v1::USER);
+  EXPECT_EQ(h_.job(name).failure().message(), "time_limit of 30s exceeded");
+}
+
+TEST_F(CoordinatorTest, RequestIdIsIdempotentAlsoAfterARestart) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = TestSpec(2);
+  (*request.mutable_spec()->mutable_labels())["a"] = "1";
+  (*request.mutable_spec()->mutable_labels())["b"] = "2";
+  request.set_request_id("r1");
+  Effects effects;
+  ASSERT_OK_AND_ASSIGN(v1::Job job,
+                       h_.coordinator->Submit(request, h_.now, &effects));
+  h_.stored[job.name()] = effects.records.at(job.name());
+  h_.Restart();
+  Effects none;
+  ASSERT_OK_AND_ASSIGN(v1::Job same,
+                       h_.coordinator->Submit(request, h_.now, &none));
+  EXPECT_EQ(same.name(), job.name());
+  EXPECT_TRUE(none.records.empty());
+  request.mutable_spec()->set_priority(5);
+  EXPECT_THAT(h_.coordinator->Submit(request, h_.now, &none),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CoordinatorTest, QueueHasALimit) {
+  Coordinator::Options options;
+  options.max_queued_jobs = 2;
+  CoordinatorHarness h(options);
+  h.Submit(1);
+  h.Submit(1);
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = TestSpec(1);
+  Effects effects;
+  EXPECT_THAT(h.coordinator->Submit(request, h.now, &effects),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace comera::server

@@ -1,0 +1,257 @@
+// Traces of the coordinator's state machine: what workers report, and when they
+// are lost.
+#include "common/status_matchers.h"
+#include "server/coordinator/coordinator.h"
+#include "tests/server/coordinator/coordinator_fixture.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TEST_F(CoordinatorTest, RestartedWorkerLosesItsRanks) {
+  const std::string name = RunningJob();
+  Worker again{"w1", "i2"};
+  ASSERT_OK(h_.Sync(again));
+  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
+  // The old daemon must not take its ranks back.
+  EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(h_.job(name).epoch(), 2);
+}
+
+TEST_F(CoordinatorTest, SilentWorkerIsLostAfterPatienceOnly) {
+  const std::string name = RunningJob();
+  h_.Advance(absl::Seconds(59));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  h_.Advance(absl::Seconds(2));
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_THAT(h_.reasons[name], HasSubstr("waiting for 2"));
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
+  // It comes back with its old ranks: they hold their slots until they ended.
+  v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  EXPECT_THAT(answer.desired(), SizeIs(0));
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  for (v1::RankStatus& rank : w1_.ranks) rank.set_phase(kExited);
+  answer = *h_.Sync(w1_);
+  EXPECT_THAT(answer.forget(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).state(), v1::STARTING);
+}
+
+TEST_F(CoordinatorTest, StaleEpochChangesNothing) {
+  const std::string name = RunningJob();
+  Worker again{"w1", "i2"};
+  h_.Follow(again, kRunning);
+  ASSERT_EQ(h_.job(name).epoch(), 2);
+  ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
+  const size_t events = h_.events.size();
+  again.ranks.push_back(Result(name, 1));
+  again.ranks.push_back(Failed(name, 1, 1, v1::USER, h_.now));
+  again.reports = {Metrics(name, 1, 7, 70)};
+  v1::SynchronizeResponse answer = *h_.Sync(again);
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.events.size(), events);
+  EXPECT_THAT(answer.forget(), SizeIs(2));
+  EXPECT_EQ(answer.report_acks(0).number(), 7);
+}
+
+TEST_F(CoordinatorTest, EachReportIsTakenOnce) {
+  const std::string name = RunningJob();
+  w1_.reports = {Metrics(name, 1, 1, 10), Metrics(name, 1, 2, 20)};
+  EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 2);
+  const size_t events = h_.events.size();
+  EXPECT_EQ(h_.job(name).progress().step(), 20);
+  // Repeated, and one behind a gap.
+  w1_.reports.push_back(Metrics(name, 1, 4, 40));
+  EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 2);
+  EXPECT_EQ(h_.events.size(), events);
+  h_.Restart();
+  w1_.reports.push_back(Metrics(name, 1, 3, 30));
+  w1_.reports.push_back(Metrics(name, 1, 4, 40));
+  EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 4);
+  EXPECT_EQ(h_.events.size(), events + 2);
+  EXPECT_EQ(h_.job(name).progress().step(), 40);
+  for (size_t i = 1; i < h_.events.size(); ++i) {
+    EXPECT_EQ(h_.events[i].sequence(), h_.events[i - 1].sequence() + 1);
+  }
+}
+
+TEST_F(CoordinatorTest, RunningJobReattachesAfterRestart) {
+  const std::string name = RunningJob();
+  h_.Restart();
+  h_.Advance(absl::Seconds(30));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  w1_.ranks[0].set_step(50);
+  v1::SynchronizeResponse answer = *h_.Sync(w1_);
+  ASSERT_THAT(answer.desired(), SizeIs(2));
+  EXPECT_EQ(answer.desired(0).epoch(), 1);
+  h_.Advance(absl::Seconds(50));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.job(name).epoch(), 1);
+  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
+}
+
+TEST_F(CoordinatorTest, RestartGivesUpWorkersThatNeverReturn) {
+  const std::string name = RunningJob();
+  h_.Restart();
+  h_.Advance(absl::Seconds(61));
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
+}
+
+TEST_F(CoordinatorTest, RankThatNeverReportsIsLost) {
+  const std::string name = h_.Submit(2);
+  h_.Follow(w1_, kStarting);
+  for (int i = 0; i < 31; ++i) {
+    h_.Advance(absl::Seconds(10));
+    ASSERT_OK(h_.Sync(w1_));
+  }
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+  w1_.ranks[0].set_phase(kExited);
+  w1_.ranks[1].set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::RANK_LOST);
+  EXPECT_THAT(h_.job(name).incidents(0).message(), HasSubstr("within 5m"));
+}
+
+TEST_F(CoordinatorTest, RankMissingFromReportsIsLostInTheEnd) {
+  const std::string name = RunningJob();
+  w1_.ranks.pop_back();
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  h_.Advance(absl::Seconds(11));
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+}
+
+TEST_F(CoordinatorTest, RendezvousReachesTheOtherWorkersOfTheGang) {
+  w1_.slots = w2_.slots = 1;
+  ASSERT_OK(h_.Sync(w1_));
+  ASSERT_OK(h_.Sync(w2_));
+  const std::string name = h_.Submit(2);
+  ASSERT_OK(h_.Sync(w1_));
+  ASSERT_OK(h_.Sync(w2_));
+  v1::RendezvousEntry entry;
+  entry.set_job(name);
+  entry.set_epoch(1);
+  entry.set_key("rank0");
+  entry.set_value("10.0.0.1:99");
+  w1_.rendezvous = {entry};
+  const int64_t before = w2_.seen_version;
+  EXPECT_THAT(h_.Sync(w1_)->rendezvous(), SizeIs(0));
+  v1::SynchronizeResponse answer = *h_.Sync(w2_);
+  ASSERT_THAT(answer.rendezvous(), SizeIs(1));
+  EXPECT_EQ(answer.rendezvous(0).value(), "10.0.0.1:99");
+  EXPECT_GT(answer.desired_version(), before);
+  // Of another epoch, or from outside the gang: not kept.
+  w1_.rendezvous[0].set_epoch(2);
+  Worker w3{"w3"};
+  w3.rendezvous = {entry};
+  ASSERT_OK(h_.Sync(w1_));
+  ASSERT_OK(h_.Sync(w3));
+  EXPECT_THAT(h_.Sync(w2_)->rendezvous(), SizeIs(1));
+  // A restarted coordinator learns them again.
+  h_.Restart();
+  EXPECT_THAT(h_.Sync(w2_)->rendezvous(), SizeIs(0));
+  w1_.rendezvous = {entry};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_THAT(h_.Sync(w2_)->rendezvous(), SizeIs(1));
+}
+
+TEST_F(CoordinatorTest, CallIsHeldUntilThereIsNews) {
+  ASSERT_OK(h_.Sync(w1_));
+  w1_.hold = absl::Seconds(20);
+  EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kUnavailable));
+  int64_t held = h_.last_call;
+  const std::string name = h_.Submit(1);
+  ASSERT_EQ(h_.replies.count(held), 1u);
+  EXPECT_THAT(h_.replies.at(held)->desired(), SizeIs(1));
+  const int64_t version = h_.replies.at(held)->desired_version();
+  EXPECT_GT(version, w1_.seen_version);
+
+  // Without news it ends in time, and the worker is not taken for lost.
+  w1_.seen_version = version;
+  w1_.ranks = {Status(name, 1, 0, kRunning)};
+  w1_.hold = absl::Hours(1);
+  EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kUnavailable));
+  held = h_.last_call;
+  h_.Advance(absl::Seconds(29));
+  EXPECT_EQ(h_.replies.count(held), 0u);
+  h_.Advance(absl::Seconds(2));
+  ASSERT_EQ(h_.replies.count(held), 1u);
+  EXPECT_EQ(h_.replies.at(held)->desired_version(), version);
+
+  // A newer call replaces a held one; an abandoned one is forgotten.
+  EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kUnavailable));
+  held = h_.last_call;
+  EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(h_.replies.count(held), 1u);
+  h_.coordinator->Abandon(h_.last_call);
+  h_.Submit(1);
+  EXPECT_EQ(h_.replies.count(h_.last_call), 0u);
+}
+
+TEST_F(CoordinatorTest, AnUnfitSlotTakesARankOnceItIsFit) {
+  w1_.unfit = {{1, "hot"}};
+  h_.Sync(w1_).IgnoreError();
+  const std::string name = h_.Submit(2);
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.reasons[name], "waiting for 2 free CPU slots, 1 free, 1 unfit");
+  w1_.unfit.clear();
+  h_.Follow(w1_, kRunning);
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+}
+
+TEST_F(CoordinatorTest, ASlotThatBecomesUnfitKeepsItsRank) {
+  const std::string name = RunningJob();
+  w1_.unfit = {{0, "hot"}, {1, "hot"}};
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+}
+
+TEST_F(CoordinatorTest, WorkersTellOfTheirGpus) {
+  w1_.gpus = {{0, "NVIDIA H200"}};
+  w1_.unfit = {{0, "hot"}, {1, "broken"}};
+  h_.Sync(w1_).IgnoreError();
+  const auto workers = h_.coordinator->Workers(h_.now);
+  ASSERT_THAT(workers, SizeIs(1));
+  EXPECT_THAT(workers[0].gpus(), ElementsAre("NVIDIA H200"));
+  EXPECT_THAT(workers[0].unfit_slots(),
+              ElementsAre("slot 0 (NVIDIA H200 GPU-1): hot", "slot 1: broken"));
+}
+
+TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
+  Worker bad{"W 1"};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("worker")));
+  bad = Worker{"w1", ""};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("incarnation")));
+  bad = Worker{"w1"};
+  bad.ranks = {Status("jobs/../x", 1, 0, kRunning)};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("ranks[0].job")));
+  bad.ranks = {Status("jobs/x", 0, 0, kRunning)};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("ranks[0].epoch")));
+  bad.ranks.clear();
+  bad.unfit = {{0, std::string(5000, 'x')}};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("slots.unfit")));
+  bad.unfit.clear();
+  bad.gpus = {{1, std::string(5000, 'x')}};
+  EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("slots.gpu")));
+  // Ranks that no job has are harmless.
+  const std::string name = RunningJob();
+  w1_.ranks.push_back(Status(name, 1, 2, kRunning));
+  w1_.ranks.push_back(Status(name, 1, -5, kExited));
+  EXPECT_OK(h_.Sync(w1_));
+}
+
+}  // namespace
+}  // namespace comera::server

@@ -1,0 +1,271 @@
+// Several coordinators on one PostgreSQL: who writes, who reads, who follows.
+#include "server/daemon/coordinator_node.h"
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/training_client.h"
+#include "comera/rpc/error_details.pb.h"
+#include "comera/v1/training_service.grpc.pb.h"
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "common/coordinator_address.h"
+#include "common/status_matchers.h"
+#include "tests/server/http/http_client.h"
+#include "tests/server/store/postgres_server.h"
+#include "tests/server/temp_dir.h"
+#include "tests/server/test_spec.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr absl::Duration kBound = absl::Seconds(20);
+
+class CoordinatorNodeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = PostgresServer::Shared();
+    if (server_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
+    url_ = server_->NewDatabase();
+    // The first one leads.
+    for (int i = 0; i < 2; ++i) {
+      CoordinatorNode::Options options;
+      options.server.store_url = url_;
+      options.server.data_dir = folder_.path();
+      options.server.http.server.listen = "127.0.0.1:0";
+      options.poll_interval = absl::Milliseconds(50);
+      auto node = CoordinatorNode::Start(options, Clock::Real(), &ids_);
+      ASSERT_OK(node);
+      nodes_.push_back(*std::move(node));
+      addresses_.push_back(nodes_.back()->address());
+      http_addresses_.push_back(nodes_.back()->http_address());
+    }
+    ASSERT_GT(nodes_[0]->epoch(), 0);
+    ASSERT_EQ(nodes_[1]->epoch(), 0);
+  }
+
+  std::unique_ptr<client::TrainingClient> Client(const std::string& servers) {
+    client::TrainingClient::Options options;
+    options.initial_backoff = absl::Milliseconds(20);
+    options.max_backoff = absl::Milliseconds(200);
+    return client::TrainingClient::Connect(servers, options);
+  }
+
+  std::string Both() const {
+    return absl::StrCat(addresses_[0], ",", addresses_[1]);
+  }
+
+  // A stub that follows nobody.
+  std::unique_ptr<v1::TrainingService::Stub> Stub(int node) {
+    return v1::TrainingService::NewStub(grpc::CreateChannel(
+        addresses_[node], grpc::InsecureChannelCredentials()));
+  }
+
+  // The job as that node shows it, once `ready` says so.
+  template <typename Ready>
+  v1::Job GetUntil(int node, const std::string& name, Ready ready) {
+    const auto stub = Stub(node);
+    const absl::Time deadline = absl::Now() + kBound;
+    while (absl::Now() < deadline) {
+      grpc::ClientContext context;
+      v1::GetJobRequest request;
+      request.set_name(name);
+      v1::Job job;
+      if (stub->GetJob(&context, request, &job).ok() && ready(job)) return job;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    ADD_FAILURE() << name << " is not shown by node " << node;
+    return v1::Job();
+  }
+
+  static void ExpectNotLeader(const grpc::Status& status,
+                              const std::string& leader) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    google::rpc::Status details;
+    ASSERT_TRUE(details.ParseFromString(status.error_details()));
+    google::rpc::ErrorInfo info;
+    ASSERT_TRUE(details.details(0).UnpackTo(&info));
+    EXPECT_EQ(info.reason(), "NOT_LEADER");
+    EXPECT_EQ(info.metadata().at("leader"), leader);
+  }
+
+  PostgresServer* server_ = nullptr;
+  std::string url_;
+  TempDir folder_;
+  RandomIdSource ids_;
+  std::vector<std::unique_ptr<CoordinatorNode>> nodes_;
+  std::vector<std::string> addresses_;
+  std::vector<std::string> http_addresses_;
+};
+
+TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerNamesTheLeader) {
+  const auto call = [this](int node, const std::string& method,
+                           const std::string& target) {
+    return HttpClient(http_addresses_[node]).Call(method, target);
+  };
+  EXPECT_EQ(call(0, "GET", "/readyz").body, "leader\n");
+  EXPECT_EQ(call(1, "GET", "/readyz").body, "follower\n");
+  EXPECT_EQ(call(0, "GET", "/readyz?leader").code, 200);
+  EXPECT_EQ(call(1, "GET", "/readyz?leader").code, 503);
+  EXPECT_EQ(call(1, "GET", "/v1/jobs").code, 200);
+  for (const HttpReply& reply :
+       {call(1, "POST", "/v1/queues"), call(1, "GET", "/v1/workers"),
+        call(1, "GET", "/v1/sweeps")}) {
+    EXPECT_EQ(reply.code, 503);
+    EXPECT_EQ(reply.Header("Retry-After"), "1");
+    EXPECT_THAT(reply.body,
+                HasSubstr(absl::StrCat(
+                    R"("reason":"NOT_LEADER","domain":"comera","metadata":)",
+                    R"({"leader":")", addresses_[0], R"("})")));
+  }
+  // The other takes over, at its own address.
+  nodes_[0].reset();
+  const absl::Time deadline = absl::Now() + kBound;
+  while (call(1, "GET", "/readyz?leader").code != 200) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(call(1, "GET", "/v1/workers").code, 200);
+}
+
+TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
+  const auto leader = Client(addresses_[0]);
+  ASSERT_OK_AND_ASSIGN(const v1::Job job, leader->Submit(TestSpec(1)));
+  GetUntil(1, job.name(), [](const v1::Job&) { return true; });
+
+  const auto stub = Stub(1);
+  {
+    grpc::ClientContext context;
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = TestSpec(1);
+    v1::Job unused;
+    ExpectNotLeader(stub->CreateJob(&context, request, &unused), addresses_[0]);
+  }
+  {
+    grpc::ClientContext context;
+    v1::ListWorkersResponse unused;
+    ExpectNotLeader(stub->ListWorkers(&context, {}, &unused), addresses_[0]);
+  }
+  {
+    grpc::ClientContext context;
+    v1::ReadSeriesRequest request;
+    request.set_name(job.name());
+    request.set_max_points(10);
+    v1::JobSeries series;
+    EXPECT_TRUE(stub->ReadSeries(&context, request, &series).ok());
+    EXPECT_EQ(series.last_sequence(), 1);
+  }
+  {
+    grpc::ClientContext context;
+    v1::ListJobsRequest request;
+    request.set_queue(job.spec().queue());
+    v1::ListJobsResponse list;
+    EXPECT_TRUE(stub->ListJobs(&context, request, &list).ok());
+    EXPECT_EQ(list.total_size(), 1);
+  }
+  {
+    // A service that followers do not have at all.
+    grpc::ClientContext context;
+    v1::SynchronizeResponse unused;
+    auto worker = v1::WorkerService::NewStub(
+        grpc::CreateChannel(addresses_[1], grpc::InsecureChannelCredentials()));
+    ExpectNotLeader(worker->Synchronize(&context, {}, &unused), addresses_[0]);
+  }
+
+  // A watch on the follower sees what the leader decides, to the end.
+  grpc::ClientContext context;
+  v1::WatchJobRequest request;
+  request.set_name(job.name());
+  auto reader = stub->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.job().state(), v1::QUEUED);
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.event().state_change().state(), v1::QUEUED);
+  ASSERT_OK(leader->Cancel(job.name(), "enough"));
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.event().state_change().state(), v1::CANCELLED);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_TRUE(reader->Finish().ok());
+  GetUntil(1, job.name(),
+           [](const v1::Job& j) { return j.state() == v1::CANCELLED; });
+}
+
+TEST_F(CoordinatorNodeTest, ClientOfAFollowerIsLedToTheLeader) {
+  const auto client = Client(addresses_[1]);
+  ASSERT_OK_AND_ASSIGN(const v1::Job job, client->Submit(TestSpec(1)));
+  EXPECT_THAT(*Client(addresses_[0])->List({}, 0), SizeIs(1));
+  EXPECT_OK(client->Cancel(job.name(), ""));
+}
+
+// A submission whose answer was lost is repeated at the coordinator that took
+// over, and stays one job.
+TEST_F(CoordinatorNodeTest,
+       Complaint19_RepeatedSubmissionIsOneJobAfterFailOver) {
+  const auto client = Client(Both());
+  client::TrainingClient::SubmitOptions options;
+  options.request_id = "only-once";
+  ASSERT_OK_AND_ASSIGN(const v1::Job job, client->Submit(TestSpec(1), options));
+  nodes_[0].reset();
+  ASSERT_OK_AND_ASSIGN(const v1::Job again,
+                       client->Submit(TestSpec(1), options));
+  EXPECT_EQ(again.name(), job.name());
+  EXPECT_THAT(*client->List({}, 0), SizeIs(1));
+  EXPECT_GT(nodes_[1]->epoch(), 0);
+  v1::JobSpec other = TestSpec(1);
+  other.set_priority(5);
+  EXPECT_THAT(client->Submit(other, options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CoordinatorNodeTest, LostDatabaseSessionsAreALostLeadership) {
+  const auto client = Client(Both());
+  ASSERT_OK(client->Submit(TestSpec(1)));
+  const int64_t epoch = nodes_[0]->epoch();
+  server_->DropSessions();
+  // Whoever leads now, the job is there and the next one is taken.
+  ASSERT_OK(client->Submit(TestSpec(1)));
+  EXPECT_THAT(*client->List({}, 0), SizeIs(2));
+  EXPECT_GT(std::max(nodes_[0]->epoch(), nodes_[1]->epoch()), epoch);
+}
+
+TEST_F(CoordinatorNodeTest, AddressesAreChecked) {
+  CoordinatorNode::Options options;
+  options.server.store_url = url_;
+  options.server.data_dir = folder_.path();
+  options.server.listen = "0.0.0.0:0";
+  options.server.security.insecure_allow_remote = true;
+  EXPECT_THAT(
+      CoordinatorNode::Start(options, Clock::Real(), &ids_),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("advertise")));
+  options.advertise = "node1";
+  EXPECT_THAT(
+      CoordinatorNode::Start(options, Clock::Real(), &ids_),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("advertise")));
+  options.server.store_url = "postgres://me:secret@db/comera";
+  EXPECT_THAT(
+      CoordinatorNode::Start(options, Clock::Real(), &ids_),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("PGPASSFILE")));
+}
+
+TEST(CoordinatorTargetTest, ListsBecomeOneTarget) {
+  grpc::ChannelArguments arguments;
+  EXPECT_EQ(*CoordinatorTarget("db:7400", &arguments), "db:7400");
+  EXPECT_EQ(*CoordinatorTarget("127.0.0.1:1,127.0.0.2:2", &arguments),
+            "ipv4:127.0.0.1:1,127.0.0.2:2");
+  EXPECT_EQ(*CoordinatorTarget("[::1]:1,[::1]:2", &arguments),
+            "ipv6:[::1]:1,[::1]:2");
+  for (const char* bad : {"127.0.0.1:1,", "127.0.0.1:1,b", "a:1,b:99999"}) {
+    EXPECT_THAT(CoordinatorTarget(bad, &arguments),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+}  // namespace
+}  // namespace comera::server

@@ -1,0 +1,169 @@
+// What a running server forgets, and what a backup of it holds.
+#include <filesystem>
+#include <fstream>
+
+#include "client/backup_file.h"
+#include "client/training_client.h"
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "server/coordinator/coordinator.h"
+#include "server/rpc/proto_time.h"
+#include "server/store/store_restore.h"
+#include "tests/server/daemon/server_fixture.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class RetentionTest : public ServerFixture {
+ protected:
+  RetentionTest() {
+    options_.host.retention.keep_jobs = absl::Hours(48);
+    options_.host.retention.keep_logs = absl::Hours(24);
+    RestartServer();
+  }
+
+  // A finished job with a log and a model's file on the disk.
+  std::string Finished(const std::string& request_id) {
+    const std::string name = Create(TestSpec(1), request_id).name();
+    Cancel(name);
+    for (const std::string& path : {Log(name), Model(name)}) {
+      EXPECT_OK(MakeDirectories(path.substr(0, path.rfind('/'))));
+      std::ofstream(path) << "x";
+    }
+    return name;
+  }
+  std::string Path(const char* kind, const std::string& name) const {
+    return options_.data_dir + "/" + kind + "/" + name.substr(5);
+  }
+  std::string Log(const std::string& name) const {
+    return Path("logs", name) + "/1-0.log";
+  }
+  std::string Model(const std::string& name) const {
+    return Path("artifacts", name) + "/final/model.safetensors";
+  }
+  static bool Exists(const std::string& path) {
+    return std::filesystem::exists(path);
+  }
+
+  bool Known(const std::string& name) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    v1::Job job;
+    return training_->GetJob(Context().get(), request, &job).ok();
+  }
+
+  // Time passes, a sweep happens, and all that follows from it is done.
+  void Pass(absl::Duration duration) {
+    clock_.Advance(duration);
+    server_->host().TickNow();
+    // What it commits, shows and then removes, one after the other.
+    for (int i = 0; i < 3; ++i) {
+      Create(TestSpec(1));
+      server_->host().io().Run([] {});
+    }
+  }
+};
+
+TEST_F(RetentionTest, FinishedJobsGoAfterTheirTimeUnfinishedOnesNever) {
+  Pass(absl::Minutes(2));
+  const std::string waiting = Create(TestSpec(1)).name();
+  const std::string done = Finished("r");
+  Pass(absl::Hours(2));
+  EXPECT_TRUE(Exists(Log(done)));
+  Pass(absl::Hours(23));
+  EXPECT_FALSE(Exists(Log(done)));
+  EXPECT_TRUE(Exists(Model(done)));
+  EXPECT_TRUE(Known(done));
+  Pass(absl::Hours(24));
+  EXPECT_FALSE(Known(done));
+  EXPECT_FALSE(Exists(Path("artifacts", done)));
+  EXPECT_FALSE(Exists(Path("logs", done)));
+  EXPECT_TRUE(Known(waiting));
+  // Forgotten for good, and its request_id is free.
+  RestartServer();
+  EXPECT_FALSE(Known(done));
+  EXPECT_TRUE(Known(waiting));
+  EXPECT_NE(Create(TestSpec(1), "r").name(), done);
+}
+
+TEST_F(RetentionTest, DryRunRemovesNothing) {
+  options_.host.retention.dry_run = true;
+  RestartServer();
+  Pass(absl::Minutes(2));
+  const std::string done = Finished("r");
+  Pass(absl::Hours(100));
+  EXPECT_TRUE(Known(done));
+  EXPECT_TRUE(Exists(Log(done)));
+}
+
+TEST(ExpiredJobsTest, WhatAnUnfinishedJobBeginsWithStays) {
+  const absl::Time now = absl::FromUnixSeconds(1000000);
+  const auto record = [](const std::string& name, int64_t serial,
+                         v1::JobState state) {
+    JobRecord record;
+    record.set_serial(serial);
+    record.mutable_job()->set_name(name);
+    record.mutable_job()->set_state(state);
+    *record.mutable_job()->mutable_spec() = TestSpec(1);
+    return record;
+  };
+  JobRecord done = record("jobs/done", 1, v1::SUCCEEDED);
+  JobRecord other = record("jobs/other", 2, v1::SUCCEEDED);
+  for (JobRecord* each : {&done, &other}) {
+    *each->mutable_job()->mutable_end_time() =
+        ToTimestamp(now - absl::Hours(1));
+  }
+  JobRecord next = record("jobs/next", 3, v1::PAUSED);
+  next.mutable_job()->mutable_spec()->mutable_start_from()->set_checkpoint(
+      "jobs/done/checkpoints/5");
+  const auto expired = [&](const JobRecord& third, absl::Time ended_before) {
+    RandomIdSource ids;
+    Coordinator coordinator(Coordinator::Options(), &ids);
+    coordinator.Load({done, other, third}, now);
+    return coordinator.ExpiredJobs(ended_before, 10);
+  };
+  EXPECT_THAT(expired(next, now), ElementsAre("jobs/other"));
+  EXPECT_THAT(expired(next, now - absl::Hours(2)), IsEmpty());
+  next.mutable_job()->set_state(v1::CANCELLED);
+  EXPECT_THAT(expired(next, now), ElementsAre("jobs/done", "jobs/other"));
+}
+
+TEST_F(RetentionTest, OnlineBackupRestoresToAServerWithAllJobs) {
+  const std::string done = Finished("r");
+  const std::string waiting = Create(TestSpec(1), "w").name();
+  const std::string backup = folder_.path() + "/jobs.backup";
+  {
+    const auto client = client::TrainingClient::Connect(server_->address(), {});
+    ASSERT_OK(client->CreateBackup(backup));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto contents, client::VerifyBackup(backup));
+  EXPECT_EQ(contents.jobs, 2);
+  EXPECT_EQ(contents.events, 3);
+  EXPECT_FALSE(Exists(options_.data_dir + "/backups/online.sqlite"));
+  StopServer();
+  options_.data_dir = folder_.path() + "/second";
+  StorePlace place;
+  place.data_dir = options_.data_dir;
+  ASSERT_OK_AND_ASSIGN(const int64_t jobs, RestoreStore(place, backup));
+  EXPECT_EQ(jobs, 2);
+  StartServer();
+  EXPECT_EQ(Get(done).state(), v1::CANCELLED);
+  EXPECT_EQ(Create(TestSpec(1), "w").name(), waiting);
+  EXPECT_EQ(Cancel(waiting).state(), v1::CANCELLED);
+}
+
+TEST_F(RetentionTest, DamagedBackupIsSeen) {
+  const std::string path = folder_.path() + "/junk";
+  std::ofstream(path) << std::string(10000, 'x');
+  EXPECT_THAT(client::VerifyBackup(path),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(client::VerifyBackup(path + "2"),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace comera::server

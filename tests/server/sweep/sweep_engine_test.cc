@@ -1,0 +1,442 @@
+#include "server/sweep/sweep_engine.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/resource_names.h"
+#include "tests/server/sequential_ids.h"
+#include "tests/server/test_spec.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+v1::SweepSpec Grid(int targets, int seeds) {
+  v1::SweepSpec spec;
+  v1::JobSpec& job = *spec.mutable_job();
+  job = TestSpec(1);
+  job.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
+  v1::LateStage& late = *job.mutable_objective()->mutable_late();
+  late.set_target_loss(3);
+  late.set_max_steps(50);
+  for (int i = 0; i < targets; ++i) {
+    spec.mutable_grid()->add_targets()->set_target_ratio(0.9 - 0.1 * i);
+  }
+  for (int i = 0; i < seeds; ++i) spec.mutable_grid()->add_seeds(i + 1);
+  return spec;
+}
+
+// An engine with the jobs that it asked for and the records that it stored.
+class SweepEngineTest : public ::testing::Test {
+ protected:
+  SweepEngineTest() { Restart(); }
+
+  void Restart() {
+    engine_ = std::make_unique<SweepEngine>(options_, &ids_);
+    std::vector<SweepRecord> records;
+    for (const auto& [name, record] : stored_) records.push_back(record);
+    engine_->Load(std::move(records), now_);
+  }
+
+  // Does what the effects ask for, as the host does.
+  void Take(SweepEffects effects) {
+    for (auto& [name, record] : effects.records) {
+      if (record) {
+        stored_[name] = *record;
+      } else {
+        stored_.erase(name);
+      }
+    }
+    for (const auto& cancel : effects.cancel) cancelled_.push_back(cancel.job);
+    for (auto& create : effects.create) {
+      asked_.push_back(create);
+      if (!answering_) continue;
+      Answer(create);
+    }
+  }
+
+  void Answer(const SweepEffects::Create& create) {
+    // Idempotent, as the coordinator is.
+    std::string& name = by_request_[create.request.request_id()];
+    if (name.empty()) {
+      name = absl::StrCat("jobs/", by_request_.size());
+      v1::Job& job = jobs_[name];
+      job.set_name(name);
+      job.set_state(v1::QUEUED);
+      *job.mutable_spec() = create.request.spec();
+    }
+    SweepEffects effects;
+    engine_->Created(create.child, jobs_[name], now_, &effects);
+    Take(std::move(effects));
+  }
+
+  v1::Sweep Create(const v1::SweepSpec& spec) {
+    v1::CreateSweepRequest request;
+    *request.mutable_spec() = spec;
+    SweepEffects effects;
+    const auto sweep = engine_->Create(request, "ada", now_, &effects);
+    EXPECT_OK(sweep);
+    name_ = sweep->name();
+    Take(std::move(effects));
+    return sweep.ok() ? *sweep : v1::Sweep();
+  }
+
+  const v1::Sweep& sweep() { return *engine_->Find(name_); }
+
+  void Event(const std::string& job, v1::JobEvent event) {
+    event.set_job(job);
+    event.set_sequence(*engine_->JobSequence(job) + 1);
+    SweepEffects effects;
+    engine_->TakeEvent(event, jobs_[job], now_, &effects);
+    Take(std::move(effects));
+  }
+
+  void Point(const std::string& job, double loss, int64_t size) {
+    v1::JobEvent event;
+    event.mutable_pareto_point()->set_validation_loss(loss);
+    event.mutable_pareto_point()->set_size_parameters(size);
+    Event(job, event);
+  }
+
+  void End(const std::string& job, v1::JobState state,
+           v1::Outcome outcome = v1::TARGET_MET) {
+    v1::Job& ended = jobs_[job];
+    ended.set_state(state);
+    ended.set_reason("the job's reason");
+    if (state == v1::SUCCEEDED) ended.set_outcome(outcome);
+    if (ended.spec().objective().early().only() && state == v1::SUCCEEDED) {
+      v1::Checkpoint& checkpoint = *ended.add_checkpoints();
+      checkpoint.set_name(job + "/checkpoints/100");
+      checkpoint.mutable_file()->set_path(kTrainingStateFile);
+    }
+    v1::JobEvent event;
+    event.mutable_state_change()->set_state(state);
+    Event(job, event);
+  }
+
+  void Tick(absl::Duration later = absl::Seconds(1)) {
+    now_ += later;
+    SweepEffects effects;
+    engine_->Tick(now_, &effects);
+    Take(std::move(effects));
+  }
+
+  SequentialIds ids_;
+  absl::Time now_ = absl::FromUnixSeconds(1000000);
+  SweepEngine::Options options_;
+  std::unique_ptr<SweepEngine> engine_;
+  std::map<std::string, SweepRecord> stored_;
+  std::map<std::string, v1::Job> jobs_;
+  std::map<std::string, std::string> by_request_;
+  std::vector<SweepEffects::Create> asked_;
+  std::vector<std::string> cancelled_;
+  std::string name_;
+  bool answering_ = true;
+};
+
+TEST_F(SweepEngineTest, EarlyStagesComeFirstAndOnceLateStagesFork) {
+  Create(Grid(3, 2));
+  ASSERT_EQ(sweep().runs_size(), 6);
+  ASSERT_EQ(sweep().stages_size(), 2);
+  ASSERT_THAT(asked_, SizeIs(2));
+  EXPECT_TRUE(asked_[0].request.spec().objective().early().only());
+  EXPECT_EQ(asked_[0].user, "ada");
+  End("jobs/1", v1::SUCCEEDED);
+  // Three targets of the first seed.
+  ASSERT_THAT(asked_, SizeIs(5));
+  for (int i = 2; i < 5; ++i) {
+    const v1::JobSpec& spec = asked_[i].request.spec();
+    EXPECT_EQ(spec.start_from().checkpoint(), "jobs/1/checkpoints/100");
+    EXPECT_EQ(spec.training().seed(), 1u);
+    EXPECT_FALSE(spec.objective().early().only());
+  }
+  End("jobs/2", v1::SUCCEEDED);
+  ASSERT_THAT(asked_, SizeIs(8));
+  for (int i = 3; i <= 8; ++i) End(absl::StrCat("jobs/", i), v1::SUCCEEDED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
+  EXPECT_EQ(sweep().counts().succeeded(), 6);
+}
+
+TEST_F(SweepEngineTest, WithoutSharingEveryRunIsAWholeJob) {
+  v1::SweepSpec spec = Grid(3, 1);
+  spec.set_share_early_stage(false);
+  Create(spec);
+  EXPECT_EQ(sweep().stages_size(), 0);
+  ASSERT_THAT(asked_, SizeIs(3));
+  EXPECT_FALSE(asked_[0].request.spec().has_start_from());
+}
+
+TEST_F(SweepEngineTest, AFailedRunDoesNotEndTheSweep) {
+  Create(Grid(1, 3));
+  End("jobs/1", v1::FAILED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::ACTIVE);
+  End("jobs/2", v1::SUCCEEDED, v1::TARGET_MISSED);
+  End("jobs/3", v1::SUCCEEDED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MISSED);
+  EXPECT_THAT(sweep().reason(), HasSubstr("2 of 3 runs succeeded, 1 failed"));
+  EXPECT_EQ(sweep().runs(0).reason(), "the job's reason");
+}
+
+TEST_F(SweepEngineTest, AFailedEarlyStageFailsItsRunsAlone) {
+  Create(Grid(2, 2));
+  End("jobs/1", v1::FAILED);
+  EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_FAILED);
+  EXPECT_THAT(sweep().runs(1).reason(), HasSubstr("the early stage failed"));
+  EXPECT_EQ(sweep().runs(2).state(), v1::SWEEP_RUN_WAITING);
+  End("jobs/2", v1::SUCCEEDED);
+  End("jobs/3", v1::FAILED);
+  End("jobs/4", v1::FAILED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::FAILED);
+}
+
+TEST_F(SweepEngineTest, AtMostMaxParallelJobsAreOut) {
+  v1::SweepSpec spec = Grid(2, 3);
+  spec.set_max_parallel(2);
+  Create(spec);
+  EXPECT_THAT(asked_, SizeIs(2));
+  size_t ended = 0;
+  while (sweep().state() == v1::Sweep::ACTIVE) {
+    ASSERT_LE(asked_.size(), ended + 2);
+    ASSERT_GT(asked_.size(), ended);
+    End(absl::StrCat("jobs/", ++ended), v1::SUCCEEDED);
+  }
+  EXPECT_EQ(ended, 9u);  // three early stages, six runs
+}
+
+TEST_F(SweepEngineTest, CancelReachesEveryJobAndEndsWithTheLast) {
+  v1::SweepSpec spec = Grid(1, 4);
+  spec.set_max_parallel(2);
+  Create(spec);
+  SweepEffects effects;
+  ASSERT_OK(engine_->Cancel(name_, "enough", now_, &effects));
+  Take(std::move(effects));
+  EXPECT_THAT(cancelled_, ElementsAre("jobs/1", "jobs/2"));
+  EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLING);
+  EXPECT_EQ(sweep().counts().cancelled(), 2);
+  Tick();
+  EXPECT_THAT(cancelled_, SizeIs(2));
+  End("jobs/1", v1::CANCELLED);
+  End("jobs/2", v1::SUCCEEDED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLED);
+  EXPECT_THAT(asked_, SizeIs(2));
+}
+
+TEST_F(SweepEngineTest, AJobThatIsJustBeingCreatedIsCancelledToo) {
+  answering_ = false;
+  Create(Grid(1, 1));
+  SweepEffects effects;
+  ASSERT_OK(engine_->Cancel(name_, "", now_, &effects));
+  Take(std::move(effects));
+  EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLING);
+  Answer(asked_[0]);
+  EXPECT_THAT(cancelled_, ElementsAre("jobs/1"));
+  End("jobs/1", v1::CANCELLED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLED);
+}
+
+TEST_F(SweepEngineTest, ARestartBetweenAskingAndAnswerCreatesOnce) {
+  answering_ = false;
+  Create(Grid(2, 1));
+  ASSERT_THAT(asked_, SizeIs(1));
+  // The coordinator created it; the answer was lost.
+  by_request_[asked_[0].request.request_id()] = "jobs/1";
+  jobs_["jobs/1"].set_name("jobs/1");
+  jobs_["jobs/1"].set_state(v1::RUNNING);
+  *jobs_["jobs/1"].mutable_spec() = asked_[0].request.spec();
+  Restart();
+  answering_ = true;
+  Tick();
+  ASSERT_THAT(asked_, SizeIs(2));
+  EXPECT_EQ(asked_[1].request.SerializeAsString(),
+            asked_[0].request.SerializeAsString());
+  EXPECT_EQ(sweep().stages(0).job(), "jobs/1");
+  EXPECT_THAT(by_request_, SizeIs(1));
+}
+
+TEST_F(SweepEngineTest, ARestartKeepsFrontRunsAndPlaces) {
+  Create(Grid(2, 1));
+  End("jobs/1", v1::SUCCEEDED);
+  Point("jobs/2", 2.5, 1000);
+  Point("jobs/3", 2.0, 2000);
+  const int64_t known = *engine_->JobSequence("jobs/2");
+  Tick(absl::Seconds(30));
+  const v1::Sweep before = sweep();
+  const int64_t last = engine_->LastSequence(name_);
+  Restart();
+  EXPECT_EQ(sweep().front().SerializeAsString(),
+            before.front().SerializeAsString());
+  EXPECT_EQ(*engine_->JobSequence("jobs/2"), known);
+  // A reader's old place is never taken for a new one.
+  EXPECT_GT(engine_->LastSequence(name_), last);
+  EXPECT_EQ(engine_->EventsAfter(name_, last), std::nullopt);
+  Point("jobs/2", 1.0, 500);
+  EXPECT_THAT(sweep().front().points(), SizeIs(1));
+  End("jobs/2", v1::SUCCEEDED);
+  End("jobs/3", v1::SUCCEEDED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+}
+
+TEST_F(SweepEngineTest, Complaint20_TheFrontIsOverAllRunsWithItsHypervolume) {
+  Create(Grid(1, 3));
+  v1::JobEvent info;
+  info.mutable_run_info()->set_baseline_loss(4);
+  info.mutable_run_info()->set_dense_parameters(10000);
+  Event("jobs/1", info);
+  Point("jobs/1", 3, 5000);
+  Point("jobs/2", 2, 8000);
+  Point("jobs/2", 3.5, 6000);  // beaten by run 0
+  Point("jobs/3", 3.5, 1000);
+  Tick();
+  const v1::SweepFront& front = sweep().front();
+  ASSERT_EQ(front.points_size(), 3);
+  EXPECT_EQ(front.points(0).run(), 2);
+  EXPECT_EQ(front.points(1).run(), 0);
+  EXPECT_EQ(front.points(2).run(), 1);
+  EXPECT_EQ(front.points(2).job(), "jobs/2");
+  EXPECT_DOUBLE_EQ(front.hypervolume(), 0.5 * 4000 + 1 * 3000 + 2 * 2000);
+  EXPECT_DOUBLE_EQ(front.hypervolume_ratio(), 9000.0 / 40000);
+  const auto events = engine_->EventsAfter(name_, 0);
+  ASSERT_TRUE(events.has_value());
+  EXPECT_TRUE(std::any_of(
+      events->begin(), events->end(),
+      [](const v1::SweepEvent& event) { return event.has_front(); }));
+}
+
+TEST_F(SweepEngineTest, DominatedRunsAreStoppedAfterThreeStrikesIfAsked) {
+  for (bool asked : {false, true}) {
+    SCOPED_TRACE(asked);
+    v1::SweepSpec spec = Grid(1, 2);
+    spec.set_stop_dominated(asked);
+    Create(spec);
+    const std::string good = sweep().runs(0).job();
+    const std::string bad = sweep().runs(1).job();
+    Point(good, 1.0, 500);
+    Point(bad, 3.0, 1000);
+    cancelled_.clear();
+    for (int i = 0; i < 6; ++i) {
+      v1::JobProgress& progress = *jobs_[bad].mutable_progress();
+      progress.set_step(100 + 5 * i);
+      progress.set_total_steps(150);
+      progress.set_size_parameters(1000);
+      progress.set_target_size_parameters(1000);
+      v1::JobEvent event;
+      event.mutable_metrics()->set_step(progress.step());
+      event.mutable_metrics()->set_validation_loss(3.0);
+      event.mutable_metrics()->set_size_parameters(1000);
+      Event(bad, event);
+      // The fourth validation is the first strike.
+      if (i < 5) {
+        EXPECT_THAT(cancelled_, IsEmpty()) << i;
+      }
+    }
+    if (!asked) {
+      EXPECT_THAT(cancelled_, IsEmpty());
+      continue;
+    }
+    EXPECT_THAT(cancelled_, ElementsAre(bad));
+    End(bad, v1::CANCELLED);
+    EXPECT_EQ(sweep().runs(1).state(), v1::SWEEP_RUN_STOPPED);
+    EXPECT_THAT(sweep().runs(1).reason(), HasSubstr("run 0 has 1 at 500"));
+    End(good, v1::SUCCEEDED);
+    EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+    EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
+  }
+}
+
+TEST_F(SweepEngineTest, ARequestIdGivesTheSameSweep) {
+  v1::CreateSweepRequest request;
+  *request.mutable_spec() = Grid(1, 2);
+  request.set_request_id("mine");
+  SweepEffects effects;
+  const auto first = engine_->Create(request, "ada", now_, &effects);
+  const auto again = engine_->Create(request, "ada", now_, &effects);
+  ASSERT_OK(first);
+  ASSERT_OK(again);
+  EXPECT_EQ(first->name(), again->name());
+  EXPECT_THAT(effects.create, SizeIs(2));
+  EXPECT_THAT(engine_->Create(request, "bob", now_, &effects),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  request.mutable_spec()->mutable_grid()->add_seeds(9);
+  EXPECT_THAT(engine_->Create(request, "ada", now_, &effects),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(SweepEngineTest, AFullQueueIsAskedAgainAndABadRunFails) {
+  answering_ = false;
+  Create(Grid(1, 2));
+  SweepEffects effects;
+  engine_->Created(asked_[0].child, absl::ResourceExhaustedError("full"), now_,
+                   &effects);
+  engine_->Created(asked_[1].child, absl::InvalidArgumentError("no data"), now_,
+                   &effects);
+  Take(std::move(effects));
+  EXPECT_EQ(sweep().runs(1).state(), v1::SWEEP_RUN_FAILED);
+  EXPECT_EQ(sweep().runs(1).reason(), "no data");
+  Tick();
+  EXPECT_THAT(asked_, SizeIs(2));
+  Tick(absl::Seconds(10));
+  EXPECT_THAT(asked_, SizeIs(3));
+}
+
+TEST_F(SweepEngineTest, OnlyEndedSweepsAreDeleted) {
+  Create(Grid(1, 1));
+  SweepEffects effects;
+  EXPECT_THAT(engine_->Delete(name_, &effects),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  End("jobs/1", v1::SUCCEEDED);
+  EXPECT_OK(engine_->Delete(name_, &effects));
+  Take(std::move(effects));
+  EXPECT_EQ(engine_->Find(name_), nullptr);
+  EXPECT_THAT(stored_, IsEmpty());
+}
+
+TEST_F(SweepEngineTest, OldEndedSweepsAreForgotten) {
+  options_.keep_ended = absl::Hours(24);
+  Restart();
+  Create(Grid(1, 1));
+  const std::string ended = name_;
+  End("jobs/1", v1::SUCCEEDED);
+  Create(Grid(1, 1));
+  const std::string active = name_;
+  Tick(absl::Hours(23));
+  EXPECT_NE(engine_->Find(ended), nullptr);
+  Tick(absl::Hours(2));
+  EXPECT_EQ(engine_->Find(ended), nullptr);
+  EXPECT_EQ(stored_.count(ended), 0u);
+  // However old.
+  Tick(absl::Hours(1000));
+  EXPECT_NE(engine_->Find(active), nullptr);
+}
+
+TEST_F(SweepEngineTest, AJobThatIsGoneFailsItsRun) {
+  Create(Grid(1, 1));
+  SweepEffects effects;
+  engine_->CaughtUp("jobs/1", nullptr, 0, now_, &effects);
+  EXPECT_EQ(sweep().state(), v1::Sweep::FAILED);
+}
+
+TEST_F(SweepEngineTest, ListsNewestFirstWithoutRuns) {
+  Create(Grid(1, 1));
+  const std::string first = name_;
+  Create(Grid(1, 2));
+  const auto list = engine_->List(0, 10);
+  ASSERT_THAT(list, SizeIs(2));
+  EXPECT_EQ(list[0].second.name(), name_);
+  EXPECT_EQ(list[0].second.runs_size(), 0);
+  EXPECT_EQ(list[0].second.counts().runs(), 2);
+  const auto rest = engine_->List(list[0].first, 10);
+  ASSERT_THAT(rest, SizeIs(1));
+  EXPECT_EQ(rest[0].second.name(), first);
+}
+
+}  // namespace
+}  // namespace comera::server
