@@ -13,7 +13,7 @@
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "worker/gang.h"
-#include "worker/trainer/task.pb.h"
+#include "worker/trainer/process/task.pb.h"
 
 namespace comera::worker {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "comera/v1/job.pb.h"
 #include "kernels/backend.h"
-#include "worker/trainer/make_backend.h"
+#include "worker/trainer/process/make_backend.h"
 
 namespace comera::kernels {
 

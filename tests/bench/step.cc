@@ -17,8 +17,8 @@
 #include "tests/bench/bench_device.h"
 #include "tests/bench/bench_job.h"
 #include "tests/bench/timed_step.h"
-#include "worker/trainer/calibration.h"
-#include "worker/trainer/make_backend.h"
+#include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/process/make_backend.h"
 
 namespace comera::bench {
 namespace {

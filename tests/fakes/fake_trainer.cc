@@ -16,7 +16,7 @@
 #include "comera/v1/progress.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "worker/collective/rendezvous.h"
-#include "worker/trainer/task.pb.h"
+#include "worker/trainer/process/task.pb.h"
 
 namespace comera {
 namespace {

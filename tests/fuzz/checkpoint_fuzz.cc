@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/trainer/checkpoint.h"
+#include "worker/trainer/state/checkpoint.h"
 
 namespace {
 

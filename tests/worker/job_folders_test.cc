@@ -10,7 +10,7 @@
 #include "common/status_matchers.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
-#include "worker/trainer/task.pb.h"
+#include "worker/trainer/process/task.pb.h"
 
 namespace comera::worker {
 namespace {

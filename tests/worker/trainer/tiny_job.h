@@ -16,7 +16,7 @@
 #include "comera/v1/job.pb.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job_defaults.h"
-#include "worker/trainer/checkpoint.h"
+#include "worker/trainer/state/checkpoint.h"
 #include "worker/trainer/data/training_data.h"
 
 namespace comera::trainer {

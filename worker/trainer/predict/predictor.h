@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/predict_service.pb.h"
-#include "worker/trainer/make_backend.h"
+#include "worker/trainer/process/make_backend.h"
 
 namespace comera::trainer {
 

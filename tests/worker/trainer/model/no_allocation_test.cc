@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model_plan.h"
+#include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/adamw.h"
 

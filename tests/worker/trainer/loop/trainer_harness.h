@@ -1,0 +1,176 @@
+// Runs trainers on the tiny job and keeps what they tell.
+#ifndef COMERA_TESTS_WORKER_TRAINER_LOOP_TRAINER_HARNESS_H_
+#define COMERA_TESTS_WORKER_TRAINER_LOOP_TRAINER_HARNESS_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/worker/trainer/tiny_job.h"
+#include "worker/collective/in_process_communicator.h"
+#include "worker/trainer/model/create_model.h"
+#include "worker/trainer/loop/trainer.h"
+
+namespace comera::trainer {
+
+// One run of a job, all its ranks.
+struct TestRun {
+  // In.
+  v1::JobSpec spec = TinySpec();
+  FakeTrainingData data;
+  // Instead of `data`, if not null.
+  const TrainingData* other_data = nullptr;
+  FakeDisk* disk = nullptr;
+  bool resume = false;
+  // The checkpoint that spec.start_from names; empty: none.
+  std::string start;
+  int threads = 1;  // of every rank
+  ModelFactory model_factory = CreateModel;
+  // Of every rank; empty: one of the processor.
+  std::function<std::unique_ptr<kernels::Backend>()> make_backend;
+  bool graphs = true;
+  bool report_device_memory = false;
+  // What a rank talks through instead of the given one, which outlives it;
+  // empty: that one. Not asked with one rank.
+  std::function<std::unique_ptr<collective::Communicator>(
+      collective::Communicator*, kernels::Backend*)>
+      make_communicator;
+  // Ask rank `stop_rank` to stop once this step was reported; 0: never.
+  int64_t stop_after_step = 0;
+  int stop_rank = 0;
+
+  // Out, of rank 0.
+  std::vector<v1::TrainerEvent> events;
+  std::vector<std::string> log;
+  absl::StatusOr<RunEnd> end = absl::UnknownError("not run");
+  ModelConfig exported_config;
+  std::vector<float> exported;
+  std::map<int, std::pair<ModelConfig, std::vector<float>>> exported_targets;
+  std::string early_stage;
+  StepRunner::Counters graph_counters;
+  // Of every rank.
+  std::vector<absl::Status> statuses;
+  std::vector<int64_t> last_steps;
+
+  void Run(int ranks = 1) {
+    auto gang = collective::CreateInProcessGroup(ranks);
+    std::vector<std::atomic<bool>> stops(ranks);
+    for (auto& stop : stops) stop = false;
+    statuses.assign(ranks, absl::OkStatus());
+    last_steps.assign(ranks, -1);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < ranks; ++r) {
+      threads.emplace_back([&, r] {
+        statuses[r] = RunRank(r, ranks == 1 ? nullptr : gang[r].get(), stops);
+        // A rank that is gone must not keep the others waiting.
+        gang[r].reset();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Training loss after each step.
+  std::map<int64_t, double> Losses() const {
+    std::map<int64_t, double> losses;
+    for (const v1::TrainerEvent& event : events) {
+      if (event.has_metrics()) {
+        losses[event.metrics().step()] = event.metrics().loss();
+      }
+    }
+    return losses;
+  }
+
+  template <typename Has>
+  std::vector<v1::TrainerEvent> Select(Has has) const {
+    std::vector<v1::TrainerEvent> selected;
+    for (const v1::TrainerEvent& event : events) {
+      if ((event.*has)()) selected.push_back(event);
+    }
+    return selected;
+  }
+
+ private:
+  absl::Status RunRank(int rank, collective::Communicator* communicator,
+                       std::vector<std::atomic<bool>>& stops) {
+    const auto backend =
+        make_backend
+            ? make_backend()
+            : kernels::CreateCpuBackend(
+                  {threads, /*memory_limit_bytes=*/0,
+                   spec.training().precision() == v1::TrainingSpec::BF16});
+    TrainerOptions options;
+    options.seal_steps = true;  // as in debug builds
+    options.spec = spec;
+    options.report_device_memory = report_device_memory;
+    options.resume = resume;
+    options.backend = backend.get();
+    options.graphs = graphs;
+    options.data = other_data != nullptr ? other_data : &data;
+    options.communicator = communicator;
+    std::unique_ptr<collective::Communicator> other;
+    if (communicator != nullptr && make_communicator) {
+      other = make_communicator(communicator, backend.get());
+      options.communicator = other.get();
+    }
+    options.model_factory = model_factory;
+    if (rank == 0) {
+      if (disk != nullptr) {
+        options.checkpoint_files = std::make_unique<FakeCheckpointFiles>(disk);
+      }
+      options.events = [&](const v1::TrainerEvent& event) {
+        events.push_back(event);
+        if (stop_after_step > 0 && event.has_metrics() &&
+            event.metrics().step() == stop_after_step) {
+          stops[stop_rank] = true;
+        }
+      };
+      options.log = [&](const std::string& line) { log.push_back(line); };
+      options.export_model = [&](const ModelConfig& config,
+                                 const std::vector<float>& parameters,
+                                 const v1::TrainingResult&) {
+        exported_config = config;
+        exported = parameters;
+        return absl::OkStatus();
+      };
+      options.export_target = [&](int target, const ModelConfig& config,
+                                  const std::vector<float>& parameters,
+                                  const v1::TrainingResult&) {
+        exported_targets[target] = {config, parameters};
+        return absl::OkStatus();
+      };
+      options.export_early_stage = [this](const std::string& contents) {
+        early_stage = contents;
+        return absl::OkStatus();
+      };
+      if (!start.empty()) {
+        options.read_start = [this]() -> absl::StatusOr<std::string> {
+          return start;
+        };
+      }
+    }
+    auto trainer = Trainer::Create(std::move(options));
+    if (!trainer.ok()) {
+      if (rank == 0) end = trainer.status();
+      return trainer.status();
+    }
+    absl::StatusOr<RunEnd> own = (*trainer)->Run(stops[rank]);
+    last_steps[rank] = (*trainer)->progress().step;
+    if (rank == 0) {
+      end = own;
+      graph_counters = (*trainer)->graph_counters();
+    }
+    return own.status();
+  }
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_TESTS_WORKER_TRAINER_LOOP_TRAINER_HARNESS_H_

@@ -1,0 +1,163 @@
+// Several ranks in one process against one rank with the same global batch.
+#include <cmath>
+#include <map>
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/trainer/loop/trainer_harness.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/model/create_model.h"
+
+namespace comera::trainer {
+namespace {
+
+class TrainerRanksTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(TrainerRanksTest, LossesAreThoseOfOneRank) {
+  const int ranks = GetParam();
+  TestRun one, many;
+  ASSERT_EQ(one.spec.model().dropout(), 0.1);
+  for (TestRun* run : {&one, &many}) {
+    run->spec.mutable_objective()->mutable_early()->set_steps(20);
+  }
+  one.Run(1);
+  many.Run(ranks);
+  ASSERT_OK(one.end);
+  for (const absl::Status& status : many.statuses) ASSERT_OK(status);
+  const auto want = one.Losses();
+  const auto got = many.Losses();
+  ASSERT_EQ(want.size(), 20u);
+  ASSERT_EQ(got.size(), 20u);
+  for (const auto& [step, loss] : want) {
+    EXPECT_NEAR(got.at(step), loss, 1e-5 * loss) << "step " << step;
+  }
+  EXPECT_NEAR(many.end->result.validation_loss(),
+              one.end->result.validation_loss(), 1e-4);
+  EXPECT_EQ(many.events.front().run_info().world_size(), ranks);
+}
+
+TEST_P(TrainerRanksTest, CompactTogetherAndStopTogether) {
+  const int ranks = GetParam();
+  TestRun run;
+  FakeDisk disk;
+  run.disk = &disk;
+  run.spec.mutable_objective()->mutable_early()->set_steps(80);
+  run.spec.mutable_objective()->mutable_early()->set_gamma(20);
+  run.stop_after_step = 57;
+  run.stop_rank = ranks - 1;
+  run.Run(ranks);
+  for (const absl::Status& status : run.statuses) ASSERT_OK(status);
+  EXPECT_TRUE(run.end->stopped);
+  EXPECT_GE(run.Select(&v1::TrainerEvent::has_rank_snapshot).size(), 2u);
+  for (int64_t step : run.last_steps) EXPECT_EQ(step, run.last_steps[0]);
+  EXPECT_LT(run.last_steps[0], 80);
+  // Rank 0 left a checkpoint at that step, and the job goes on from it.
+  TestRun again;
+  again.spec = run.spec;
+  again.disk = &disk;
+  again.resume = true;
+  again.Run(ranks);
+  for (const absl::Status& status : again.statuses) ASSERT_OK(status);
+  EXPECT_EQ(again.events.front().run_info().resumed_from_step(),
+            run.last_steps[0]);
+  EXPECT_EQ(again.end->result.outcome(), v1::COMPLETED);
+}
+
+// What an elastic job does: it goes on from its checkpoint with other ranks and
+// repeats the losses of the run that was never stopped.
+TEST(TrainerElasticTest, LossesDoNotDependOnTheRanksOfEachAttempt) {
+  TestRun whole;
+  whole.spec.mutable_objective()->mutable_early()->set_steps(60);
+  whole.Run(4);
+  ASSERT_OK(whole.end);
+  const auto want = whole.Losses();
+  FakeDisk disk;
+  int64_t last = 0;
+  bool first = true;
+  for (const auto& [ranks, until] :
+       {std::make_pair(4, 20), std::make_pair(2, 35), std::make_pair(1, 45),
+        std::make_pair(4, 0)}) {
+    SCOPED_TRACE(ranks);
+    TestRun part;
+    part.spec = whole.spec;
+    part.disk = &disk;
+    part.resume = !first;
+    if (until > 0) part.stop_after_step = until;
+    part.Run(ranks);
+    for (const absl::Status& status : part.statuses) ASSERT_OK(status);
+    EXPECT_EQ(part.events.front().run_info().resumed_from_step(), last);
+    for (const auto& [step, loss] : part.Losses()) {
+      EXPECT_NEAR(loss, want.at(step), 1e-5 * loss) << "step " << step;
+    }
+    last = part.last_steps[0];
+    first = false;
+    if (until == 0) {
+      EXPECT_NEAR(part.end->result.validation_loss(),
+                  whole.end->result.validation_loss(), 1e-4);
+    }
+  }
+}
+
+// Only the products of oneDNN may add in another order on more threads.
+TEST(TrainerThreadsTest, LossesAreThoseOfOneThread) {
+  std::map<int64_t, double> want;
+  for (int threads : {1, 2, 3}) {
+    SCOPED_TRACE(threads);
+    TestRun run;
+    // Wide and long enough for every kind of work to be shared out.
+    run.spec.mutable_model()->set_hidden(64);
+    run.spec.mutable_model()->set_ffn(256);
+    v1::CompressionSpec& layers = *run.spec.mutable_compression();
+    for (v1::LayerCompression* layer :
+         {layers.mutable_embedding(), layers.mutable_attention(),
+          layers.mutable_ffn_up(), layers.mutable_ffn_down(),
+          layers.mutable_head()}) {
+      layer->Clear();
+      layer->add_ranks(12);
+    }
+    run.spec.mutable_training()->set_batch_size(64);
+    run.spec.mutable_objective()->mutable_early()->set_steps(20);
+    run.threads = threads;
+    run.Run();
+    ASSERT_OK(run.end);
+    const auto losses = run.Losses();
+    ASSERT_EQ(losses.size(), 20u);
+    if (threads == 1) want = losses;
+    for (const auto& [step, loss] : want) {
+      EXPECT_NEAR(losses.at(step), loss, 1e-6 * loss) << "step " << step;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, TrainerRanksTest, ::testing::Values(1, 2, 4));
+
+TEST(TrainerGangTest, BatchMustDivide) {
+  TestRun run;
+  run.spec.mutable_training()->set_batch_size(9);
+  run.Run(2);
+  EXPECT_THAT(run.statuses[0], StatusIs(absl::StatusCode::kInvalidArgument,
+                                        ::testing::HasSubstr("batch_size")));
+}
+
+TEST(TrainerGangTest, ARankThatFailsEndsTheOthers) {
+  TestRun run;
+  run.model_factory =
+      [](const ModelConfig& config, int64_t batch_size,
+         kernels::Backend* backend) -> absl::StatusOr<std::unique_ptr<Model>> {
+    static std::atomic<int> made{0};
+    if (made++ == 1) return absl::ResourceExhaustedError("activations");
+    return CreateModel(config, batch_size, backend);
+  };
+  run.Run(2);
+  int exhausted = 0, lost = 0;
+  for (const absl::Status& status : run.statuses) {
+    exhausted += absl::IsResourceExhausted(status) ? 1 : 0;
+    lost += FailureClassOf(status) == v1::COLLECTIVE_HANG ? 1 : 0;
+  }
+  EXPECT_EQ(exhausted, 1);
+  EXPECT_EQ(lost, 1);
+}
+
+}  // namespace
+}  // namespace comera::trainer

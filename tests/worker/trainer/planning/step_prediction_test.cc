@@ -1,0 +1,110 @@
+#include "worker/trainer/planning/step_prediction.h"
+
+#include <string>
+
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "worker/trainer/model/layer_table.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr int64_t kBatch = 32;
+
+// The published six-encoder (REFERENCE.md, "Models").
+ModelConfig SixEncoder() {
+  ModelConfig config;
+  config.family = v1::ModelSpec::ENCODER_CLASSIFIER;
+  config.vocabulary = 30522;
+  config.layers = 6;
+  config.hidden = 768;
+  config.ffn = 3072;
+  config.heads = 12;
+  config.max_positions = 512;
+  config.classes = 3;
+  config.length = 128;
+  for (const FactorisableLayer &layer : FactorisableLayers(config)) {
+    Factorisation &f = config.layers_by_name[layer.key];
+    if (layer.embedding) {
+      f = {{16, 20, 10, 10}, {4, 4, 8, 6}, {32, 32, 32}};
+    } else if (layer.layer_class == "ffn_up") {
+      f = {{12, 8, 8}, {12, 16, 16}, {12, 30, 30, 30, 16}};
+    } else if (layer.layer_class == "ffn_down") {
+      f = {{16, 16, 12}, {8, 8, 12}, {16, 30, 30, 30, 12}};
+    } else {
+      f = {{12, 8, 8}, {8, 8, 12}, {12, 30, 30, 30, 12}};
+    }
+  }
+  return config;
+}
+
+ModelConfig WithRanksTimes(ModelConfig config, double factor) {
+  for (auto &[key, f] : config.layers_by_name) {
+    for (int64_t &rank : f.ranks) {
+      rank = static_cast<int64_t>(static_cast<double>(rank) * factor);
+    }
+  }
+  return config;
+}
+
+StepPrediction Predict(const ModelConfig &config) {
+  const auto prediction = PredictStep(config, kBatch, {});
+  EXPECT_OK(prediction.status());
+  return prediction.value_or(StepPrediction());
+}
+
+TEST(StepPredictionTest, TimeAndMemoryFallWithTheRanks) {
+  StepPrediction before = Predict(SixEncoder());
+  for (double factor : {0.75, 0.5, 0.25, 0.0}) {
+    const StepPrediction now = Predict(WithRanksTimes(SixEncoder(), factor));
+    EXPECT_LT(now.seconds(), before.seconds()) << factor;
+    EXPECT_LT(now.multiply_adds(), before.multiply_adds()) << factor;
+    EXPECT_LT(now.activation_bytes, before.activation_bytes) << factor;
+    EXPECT_LT(now.parameter_bytes, before.parameter_bytes) << factor;
+    before = now;
+  }
+}
+
+TEST(StepPredictionTest, FarBelowDense) {
+  ModelConfig dense = SixEncoder();
+  for (auto &[key, f] : dense.layers_by_name) f = {};
+  const StepPrediction whole = Predict(dense),
+                       compressed = Predict(SixEncoder());
+  EXPECT_GT(whole.multiply_adds(), 5 * compressed.multiply_adds());
+  EXPECT_GT(whole.seconds(), 3 * compressed.seconds());
+  EXPECT_GT(whole.activation_bytes, 2 * compressed.activation_bytes);
+  // Dense products alone: 6 layers of 4 d^2 + 2 d ffn, three times.
+  const double products =
+      3.0 * kBatch * 128 * 6 * (4.0 * 768 * 768 + 2.0 * 768 * 3072);
+  EXPECT_GT(whole.multiply_adds(), products);
+  EXPECT_LT(whole.multiply_adds(), 1.2 * products);
+}
+
+// The target of the design: what the blocks keep per token is the residual
+// stream and rank-space vectors.
+TEST(StepPredictionTest, ActivationsOfBatch32) {
+  EXPECT_LT(Predict(SixEncoder()).activation_bytes, int64_t{500} << 20);
+}
+
+TEST(StepPredictionTest, SlowerMachinesTakeLonger) {
+  kernels::MachineSpeed slow;
+  slow.square_rate /= 10;
+  slow.skinny_rate /= 10;
+  const auto usual = PredictStepSeconds(SixEncoder(), kBatch, {});
+  const auto slower = PredictStepSeconds(SixEncoder(), kBatch, slow);
+  ASSERT_OK(usual.status());
+  ASSERT_OK(slower.status());
+  EXPECT_GT(*slower, 2 * *usual);
+}
+
+TEST(StepPredictionTest, RefusesImpossibleConfigurations) {
+  ModelConfig config = SixEncoder();
+  config.heads = 5;
+  EXPECT_THAT(PredictStep(config, kBatch, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(PredictStep(SixEncoder(), 0, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace comera::trainer

@@ -1,0 +1,275 @@
+#include "worker/trainer/state/checkpoint.h"
+
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/trainer/tiny_job.h"
+
+namespace comera::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TrainingState MakeState(int64_t step) {
+  TrainingState state;
+  state.fingerprint = "spec-a";
+  state.progress.step = step;
+  state.progress.stage = v1::LATE;
+  state.progress.loss.Add(1.0 / 3);
+  state.progress.loss.Add(0.7);
+  state.progress.initial_size = 1234;
+  state.progress.target_size = 567;
+  state.progress.validation = {step, 0.1 + 0.2, 0.25, {}};
+  state.progress.validation_gap = -1e-17;
+  state.progress.front.Add({5, 1.0 / 7, 900});
+  state.progress.front.Add({9, 2.0 / 7, 800});
+  state.ranks = {{"embedding", {3}}, {"layers.0.query", {0, 0, 0}}};
+  state.parameters = {1.5f, -0.0f, std::numeric_limits<float>::denorm_min()};
+  state.first_moment = {1e-30f, 2, 3};
+  state.second_moment = {0, 1, 3.1415927f};
+  state.nearest.emplace();
+  state.nearest->validation = {4, 1.25, 0.5, {}};
+  state.nearest->size = 800;
+  state.nearest->distance = 0.3;
+  state.nearest->ranks = {{"embedding", {5}}, {"layers.0.query", {1, 1, 1}}};
+  state.nearest->parameters = {9, 8};
+  return state;
+}
+
+std::unique_ptr<CheckpointFiles> Files(FakeDisk* disk) {
+  return std::make_unique<FakeCheckpointFiles>(disk);
+}
+
+TEST(TrainingStateTest, ComesBackBitEqual) {
+  const TrainingState state = MakeState(12);
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
+  ASSERT_OK_AND_ASSIGN(const TrainingState back, TrainingState::Parse(bytes));
+  // Serialising is injective in every field, so equal bytes are equal states.
+  ASSERT_OK_AND_ASSIGN(const std::string again, back.Serialize());
+  EXPECT_EQ(bytes, again);
+  EXPECT_EQ(back.fingerprint, "spec-a");
+  EXPECT_EQ(back.progress.step, 12);
+  EXPECT_EQ(back.progress.loss.sum, state.progress.loss.sum);
+  EXPECT_EQ(back.progress.validation.loss, 0.1 + 0.2);
+  EXPECT_EQ(back.progress.validation_gap, -1e-17);
+  EXPECT_EQ(back.progress.front.points().size(), 2u);
+  EXPECT_EQ(back.ranks, state.ranks);
+  EXPECT_EQ(back.parameters, state.parameters);
+  EXPECT_TRUE(std::signbit(back.parameters[1]));
+  EXPECT_EQ(back.second_moment, state.second_moment);
+  ASSERT_TRUE(back.nearest.has_value());
+  EXPECT_EQ(back.nearest->parameters, state.nearest->parameters);
+}
+
+TEST(TrainingStateTest, PartsMustFitEachOther) {
+  TrainingState state = MakeState(1);
+  state.first_moment.push_back(0);
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
+  EXPECT_THAT(TrainingState::Parse(bytes),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
+  const v1::JobSpec spec = TinySpec();
+  const std::string fingerprint = SpecFingerprint(spec);
+  v1::JobSpec other = spec;
+  other.mutable_resources()->set_ranks(4);
+  other.set_priority(3);
+  other.mutable_checkpoint()->set_every_steps(3);
+  other.mutable_training()->set_report_every_steps(3);
+  EXPECT_EQ(SpecFingerprint(other), fingerprint);
+  other = spec;
+  other.mutable_training()->set_seed(8);
+  EXPECT_NE(SpecFingerprint(other), fingerprint);
+  other = spec;
+  other.mutable_model()->set_layers(2);
+  EXPECT_NE(SpecFingerprint(other), fingerprint);
+  other = spec;
+  other.mutable_data()->set_max_length(16);
+  EXPECT_NE(SpecFingerprint(other), fingerprint);
+}
+
+TEST(CheckpointTest, NothingSavedNothingLoaded) {
+  FakeDisk disk;
+  disk.files["notes.txt"] = "not a checkpoint";
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  EXPECT_FALSE(loaded.has_value());
+}
+
+TEST(CheckpointTest, KeepsTheNewest) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 3);
+  for (int64_t step : {10, 20, 30, 40, 1000000}) {
+    ASSERT_OK(store.Save(MakeState(step)));
+  }
+  EXPECT_THAT(disk.files, SizeIs(3));
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 1000000);
+  EXPECT_THAT(loaded->damaged, IsEmpty());
+}
+
+TEST(CheckpointTest, KeepsAtLeastTwo) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 1);
+  for (int64_t step : {10, 20, 30}) ASSERT_OK(store.Save(MakeState(step)));
+  EXPECT_THAT(disk.files, SizeIs(2));
+}
+
+TEST(CheckpointTest, SnapshotsAreGoneOnFromAndGiveWay) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  for (int64_t step : {13, 16, 19}) {
+    ASSERT_OK(store.SaveSnapshot(MakeState(step)));
+  }
+  // The newest two, and the checkpoint.
+  EXPECT_THAT(disk.files, SizeIs(3));
+  ASSERT_OK_AND_ASSIGN(auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 19);
+  // One that was torn by a crash of the machine is passed over.
+  disk.files["step-000000000019.snapshot"].resize(100);
+  ASSERT_OK_AND_ASSIGN(loaded, store.LoadNewest("spec-a"));
+  EXPECT_EQ(loaded->state.progress.step, 16);
+  EXPECT_THAT(loaded->damaged, SizeIs(1));
+  ASSERT_OK(store.Save(MakeState(20)));
+  EXPECT_THAT(disk.files, SizeIs(2));
+}
+
+// A run that began anew must not be outlived by what it did not go on from.
+TEST(CheckpointTest, WhatIsNewerThanTheRunGoes) {
+  FakeDisk disk;
+  disk.files["step-000000000500.checkpoint"] = "damaged";
+  disk.files["step-000000000600.checkpoint"] = "damaged";
+  disk.files["step-000000000610.snapshot"] = "damaged";
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_EQ(disk.files.size(), 1u);
+  EXPECT_EQ(disk.files.begin()->first, "step-000000000010.checkpoint");
+}
+
+TEST(CheckpointTest, LeftoversOfAKilledWriterGo) {
+  FakeDisk disk;
+  disk.files["step-000000000010.checkpoint.tmp.4711.0"] = "half";
+  disk.files["notes.txt"] = "the user's";
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  EXPECT_FALSE(loaded.has_value());
+  ASSERT_OK(store.Save(MakeState(20)));
+  EXPECT_THAT(disk.files, SizeIs(2));
+  EXPECT_EQ(disk.files.count("notes.txt"), 1u);
+}
+
+TEST(CheckpointTest, EveryTruncationFallsBack) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_OK(store.Save(MakeState(20)));
+  const std::string name = disk.files.rbegin()->first;
+  const std::string whole = disk.files[name];
+  for (size_t size = 0; size < whole.size(); size += 1 + size / 40) {
+    disk.files[name] = whole.substr(0, size);
+    ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+    ASSERT_TRUE(loaded.has_value());
+    ASSERT_EQ(loaded->state.progress.step, 10) << "size " << size;
+    ASSERT_THAT(loaded->damaged, ElementsAre(HasSubstr(name)));
+  }
+}
+
+TEST(CheckpointTest, EveryBitFlipFallsBack) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_OK(store.Save(MakeState(20)));
+  const std::string name = disk.files.rbegin()->first;
+  std::string& contents = disk.files[name];
+  for (size_t i = 0; i < contents.size(); ++i) {
+    contents[i] ^= static_cast<char>(1 << (i % 8));
+    ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+    ASSERT_TRUE(loaded.has_value());
+    ASSERT_EQ(loaded->state.progress.step, 10) << "byte " << i;
+    contents[i] ^= static_cast<char>(1 << (i % 8));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 20);
+}
+
+TEST(CheckpointTest, AllDamagedIsDataLoss) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  disk.files.begin()->second[100] ^= 1;
+  EXPECT_THAT(store.LoadNewest("spec-a"),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("step-")));
+}
+
+TEST(CheckpointTest, UnreadableFallsBack) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_OK(store.Save(MakeState(20)));
+  disk.unreadable[disk.files.rbegin()->first] =
+      absl::UnavailableError("Input/output error");
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 10);
+  EXPECT_THAT(loaded->damaged, ElementsAre(HasSubstr("Input/output error")));
+}
+
+TEST(CheckpointTest, AnotherSpecificationIsRefused) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  EXPECT_THAT(store.LoadNewest("spec-b"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("another specification")));
+}
+
+TEST(CheckpointTest, FullDiskLeavesTheOldOnes) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), 2);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_OK(store.Save(MakeState(20)));
+  disk.full = true;
+  EXPECT_THAT(store.Save(MakeState(30)),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 20);
+  EXPECT_THAT(disk.files, SizeIs(2));
+}
+
+TEST(CheckpointTest, FolderOnDisk) {
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/checkpoint_test/a/b");
+  CheckpointStore store(OpenCheckpointFolder(folder), 2);
+  ASSERT_OK_AND_ASSIGN(auto loaded, store.LoadNewest("spec-a"));
+  EXPECT_FALSE(loaded.has_value());
+  for (int64_t step : {10, 20, 30}) ASSERT_OK(store.Save(MakeState(step)));
+  EXPECT_THAT(ReadFile(folder + "/step-000000000010.checkpoint"),
+              StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 30);
+}
+
+TEST(CheckpointTest, FolderThatCannotBeMade) {
+  const std::string file = absl::StrCat(::testing::TempDir(), "/a_file");
+  ASSERT_OK(WriteFileAtomically(file, "x"));
+  CheckpointStore store(OpenCheckpointFolder(file + "/checkpoints"), 2);
+  EXPECT_FALSE(store.Save(MakeState(10)).ok());
+}
+
+}  // namespace
+}  // namespace comera::trainer

@@ -1,0 +1,204 @@
+#include "worker/trainer/describe/describe.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/contraction/cost_model.h"
+#include "kernels/contraction/ttm_plan.h"
+#include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/describe/described_clicks.h"
+#include "worker/trainer/describe/described_vocabulary.h"
+#include "worker/trainer/process/make_backend.h"
+#include "worker/trainer/model/layer_path.h"
+#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/model.h"
+#include "worker/trainer/model/model_layout.h"
+#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/process/process_memory.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+// Parameters, gradients and two moments.
+constexpr int64_t kCopies = 4;
+
+// Rows that the layer sees in a step of `batch` samples.
+int64_t RowsOf(const ModelConfig& config, const FactorisableLayer& layer,
+               const Batch& batch) {
+  const int64_t tokens = batch.size * batch.length;
+  if (layer.embedding) return std::min(tokens, layer.inputs);
+  if (!layer.in_head) return tokens;
+  return config.family == v1::ModelSpec::MASKED_LM
+             ? static_cast<int64_t>(batch.labels.size())
+             : batch.size;
+}
+
+int64_t CountParameters(const FactorisableLayer& layer,
+                        const Factorisation& f) {
+  ModelLayout layout;
+  AddLayer(layer, f, &layout);
+  return layout.parameters.size();
+}
+
+void DescribeLinear(const ModelConfig& config, const FactorisableLayer& layer,
+                    const Factorisation& f, LayerDescription* to) {
+  to->dense_multiply_adds =
+      kernels::DenseCost(layer.inputs, layer.outputs, to->rows).total();
+  to->dense_seconds = kernels::DenseSeconds(layer.inputs, layer.outputs,
+                                            to->rows, config.machine)
+                          .total();
+  if (f.dense()) {
+    to->path = f.low_rank.kind == LowRank::Kind::kNone ? "dense weight"
+                                                       : "low-rank method";
+    to->multiply_adds = to->dense_multiply_adds;
+    to->seconds = to->dense_seconds;
+  } else if (IsGone(f)) {
+    to->path = "gone";
+  } else {
+    const kernels::TtChoice choice =
+        ChooseLayerPath(config, layer, f, to->rows);
+    to->path = kernels::TtPathName(choice.path);
+    to->groups = kernels::GroupsText(choice.ends);
+    to->multiply_adds = choice.cost.total();
+    to->seconds =
+        kernels::SecondsOf(choice.ends, ShapeOf(f), to->rows, config.machine)
+            .total();
+  }
+}
+
+// Looking up a dense row moves it, there and back.
+void DescribeEmbedding(const ModelConfig& config,
+                       const FactorisableLayer& layer, const Factorisation& f,
+                       LayerDescription* to) {
+  const double rows = static_cast<double>(to->rows);
+  const double row_bytes = 4.0 * static_cast<double>(layer.outputs);
+  to->dense_seconds =
+      kernels::MoveSeconds(config.machine, 5 * rows * row_bytes);
+  if (f.dense()) {
+    to->path = "dense table";
+    to->seconds = to->dense_seconds;
+  } else if (f.ranks[0] == 0) {
+    to->path = "gone";
+  } else {
+    // Its shape was checked with the configuration.
+    const auto plan = kernels::TtmPlan::Create(
+        {f.input_modes, f.output_modes, f.ranks}, to->rows);
+    to->path = "shared products";
+    to->multiply_adds = 3 * plan->cost();
+    to->seconds = to->multiply_adds / config.machine.skinny_rate;
+  }
+}
+
+LayerDescription DescribeLayer(const ModelConfig& config,
+                               const FactorisableLayer& layer,
+                               const Batch& batch) {
+  const Factorisation& f = config.layers_by_name.at(layer.key);
+  LayerDescription to;
+  to.name = layer.key;
+  to.layer_class = layer.layer_class;
+  to.rows = RowsOf(config, layer, batch);
+  to.parameters = CountParameters(layer, f);
+  to.bytes = kCopies * to.parameters * kFloat;
+  to.dense_parameters = CountParameters(layer, {});
+  if (layer.embedding) {
+    DescribeEmbedding(config, layer, f, &to);
+  } else {
+    DescribeLinear(config, layer, f, &to);
+  }
+  return to;
+}
+
+MemoryDescription DescribeMemory(const StepPrediction& step, int threads,
+                                 int64_t process_bytes) {
+  MemoryDescription memory;
+  memory.parameters = step.parameter_bytes;
+  memory.gradients = step.gradient_bytes;
+  memory.moments = step.optimizer_bytes;
+  memory.activations = step.activation_bytes;
+  memory.scratch = LibraryBytes(threads);
+  memory.process = process_bytes;
+  memory.checkpoint =
+      CheckpointBytes(step.parameter_bytes + step.optimizer_bytes);
+  return memory;
+}
+
+ModelConfig DenseOf(ModelConfig config) {
+  for (auto& [key, factorisation] : config.layers_by_name) factorisation = {};
+  return config;
+}
+
+absl::StatusOr<ModelConfig> DescribedConfig(
+    const v1::JobSpec& spec, int64_t vocabulary,
+    std::vector<std::string>* assumptions) {
+  if (spec.model().family() == v1::ModelSpec::DLRM) {
+    return MakeModelConfig(spec, DescribedClicks(spec, assumptions));
+  }
+  ASSIGN_OR_RETURN(vocabulary,
+                   DescribedVocabulary(spec, vocabulary, assumptions));
+  return MakeModelConfig(spec, vocabulary);
+}
+
+BackendOptions BackendOptionsOf(const TrainerTask& task) {
+  BackendOptions options;
+  options.device = task.device();
+  options.precision = task.spec().training().precision();
+  options.threads = task.threads();
+  if (options.threads == 0) {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    options.threads = std::max(1, cores / std::max(task.local_world_size(), 1));
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
+                                         const DescribeOptions& options) {
+  const int64_t process_bytes = ResidentBytes();  // before anything is built
+  TaskDescription result;
+  const v1::JobSpec& spec = task.spec();
+  ASSIGN_OR_RETURN(ModelConfig config, DescribedConfig(spec, options.vocabulary,
+                                                       &result.assumptions));
+  std::string why;
+  const Machine machine = MachineOf(BackendOptionsOf(task));
+  config.machine = LoadCalibration(task.cache_dir(), machine, &why);
+  result.machine = config.machine;
+  result.machine_name = machine.name;
+  result.calibrated = !(config.machine == machine.defaults);
+  if (!why.empty()) result.assumptions.push_back(why);
+  if (!result.calibrated) {
+    result.assumptions.push_back(
+        "seconds: this machine was not measured (comera-trainer --calibrate)");
+  }
+  result.ranks = std::max(task.world_size(), 1);
+  result.batch_size = spec.training().batch_size() / result.ranks;
+  if (result.batch_size < 1 ||
+      spec.training().batch_size() % result.ranks != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.batch_size: ", spec.training().batch_size(),
+                     " is not a multiple of ", result.ranks, " ranks"));
+  }
+  ASSIGN_OR_RETURN(result.step,
+                   PredictStep(config, result.batch_size, config.machine));
+  const ModelConfig dense = DenseOf(config);
+  ASSIGN_OR_RETURN(const StepPrediction dense_step,
+                   PredictStep(dense, result.batch_size, config.machine));
+  result.dense_seconds = dense_step.seconds();
+  const Batch batch = SyntheticBatch(config, result.batch_size);
+  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
+    result.layers.push_back(DescribeLayer(config, layer, batch));
+  }
+  result.parameters = result.step.parameter_bytes / kFloat;
+  result.dense_parameters = DenseParameterCount(config);
+  result.memory =
+      DescribeMemory(result.step, config.machine.threads, process_bytes);
+  result.assumptions.push_back(
+      "memory: without the tokenised data, which is not read");
+  return result;
+}
+
+}  // namespace comera::trainer

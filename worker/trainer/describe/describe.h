@@ -1,0 +1,81 @@
+// What a task will do and take, told before anything runs.
+#ifndef COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBE_H_
+#define COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/trainer/planning/step_prediction.h"
+#include "worker/trainer/process/task.pb.h"
+
+namespace comera::trainer {
+
+struct DescribeOptions {
+  // Tokens in the vocabulary; 0: from the task, a vocabulary file, or assumed.
+  int64_t vocabulary = 0;
+};
+
+// One factorisable layer on one rank.
+struct LayerDescription {
+  std::string name;
+  std::string layer_class;
+  std::string path;    // e.g. "prefix/suffix", "dense", "gone"
+  std::string groups;  // e.g. "123|456"; empty where there are none
+  int64_t rows = 0;    // of a step; embedding: distinct tokens at most
+  int64_t parameters = 0;
+  int64_t bytes = 0;  // of parameters, gradients and moments
+  int64_t dense_parameters = 0;
+  // Multiply-adds and seconds of a step, forward and backward, alone; and of
+  // the dense layer.
+  double multiply_adds = 0;
+  double seconds = 0;
+  double dense_multiply_adds = 0;
+  double dense_seconds = 0;
+};
+
+// Bytes at the step's peak, by what they are for.
+struct MemoryDescription {
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  int64_t moments = 0;
+  int64_t activations = 0;  // and workspace: they share memory
+  int64_t scratch = 0;      // of operations and of the math library
+  int64_t data = 0;
+  int64_t process = 0;  // program and libraries
+  // Copies on the host while a checkpoint is written.
+  int64_t checkpoint = 0;
+  int64_t peak() const {
+    return parameters + gradients + moments + activations + scratch + data +
+           process + checkpoint;
+  }
+};
+
+struct TaskDescription {
+  std::vector<LayerDescription> layers;
+  StepPrediction step;       // on one rank
+  double dense_seconds = 0;  // of a step of the dense model
+  MemoryDescription memory;  // of one rank
+  int64_t parameters = 0;
+  int64_t dense_parameters = 0;
+  int64_t batch_size = 0;  // of one rank
+  int64_t ranks = 1;
+  kernels::MachineSpeed machine;
+  std::string machine_name;
+  bool calibrated = false;
+  // What was assumed because the task does not say it.
+  std::vector<std::string> assumptions;
+};
+
+// Reads no data but, where the vocabulary's size stands nowhere else, its file.
+// InvalidArgument: an impossible task, naming the field.
+absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
+                                         const DescribeOptions& options);
+
+// One JSON object, for programs.
+std::string DescriptionJson(const TaskDescription& description);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBE_H_

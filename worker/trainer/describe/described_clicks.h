@@ -1,0 +1,20 @@
+#ifndef COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBED_CLICKS_H_
+#define COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBED_CLICKS_H_
+
+#include <string>
+#include <vector>
+
+#include "comera/v1/job.pb.h"
+#include "worker/trainer/data/click_shape.h"
+
+namespace comera::trainer {
+
+// What a row holds of a click log that is not read; `spec` with its defaults.
+// The tables of Criteo files are taken to be as large as Criteo Kaggle's, which
+// *assumptions then says.
+ClickShape DescribedClicks(const v1::JobSpec& spec,
+                           std::vector<std::string>* assumptions);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBED_CLICKS_H_

@@ -1,0 +1,88 @@
+#ifndef COMERA_WORKER_TRAINER_LOOP_STEP_RUNNER_H_
+#define COMERA_WORKER_TRAINER_LOOP_STEP_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace comera::trainer {
+
+// Runs the operations of training steps, where the backend can from graphs: the
+// first time that a shape comes its operations are enqueued one by one, so that
+// whatever they set up is there; the second time they are captured; from then
+// on the graph is replayed, and the host has next to nothing to do.
+//
+// A shape that cannot be captured is told of once and runs without a graph from
+// then on. The graphs of the shapes that came last are kept, kGraphs of them.
+//
+// Not thread-safe. The backend outlives it.
+class StepRunner {
+ public:
+  using Shape = std::vector<int64_t>;
+
+  static constexpr size_t kGraphs = 16;
+  // Shapes that are remembered.
+  static constexpr size_t kShapes = 128;
+
+  // How often operations were enqueued in which way (`captured` ones were then
+  // replayed); refused: of the eager ones, those after a capture that failed.
+  struct Counters {
+    int64_t eager = 0;
+    int64_t captured = 0;
+    int64_t replayed = 0;
+    int64_t refused = 0;
+  };
+
+  // `graphs` false: all is enqueued one by one. `log` is told what could not be
+  // captured, and why.
+  StepRunner(kernels::Backend* backend, bool graphs,
+             std::function<void(const std::string&)> log);
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  // Enqueues what `enqueue` does, which depends on `shape` alone: the same
+  // operations on the same memory whenever the shape is equal. True: they were
+  // replayed from a graph. Errors are those of `enqueue` and Backend::Replay.
+  absl::StatusOr<bool> Run(const Shape& shape,
+                           absl::FunctionRef<absl::Status()> enqueue);
+
+  // Gives up all graphs: their memory or their operations will change.
+  void Forget();
+
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Entry {
+    Shape shape;
+    std::unique_ptr<kernels::StepGraph> graph;
+    bool refused = false;
+  };
+
+  // The graph of `enqueue`'s operations, which are not run.
+  absl::StatusOr<std::unique_ptr<kernels::StepGraph>> Capture(
+      absl::FunctionRef<absl::Status()> enqueue);
+  absl::StatusOr<bool> RunEager(absl::FunctionRef<absl::Status()> enqueue);
+  absl::StatusOr<bool> Replay(const Entry& entry);
+  // Gives up the graph that was not used for longest.
+  absl::Status DropOldest();
+
+  kernels::Backend* const backend_;
+  const bool graphs_;
+  const std::function<void(const std::string&)> log_;
+  std::list<Entry> entries_;  // the last used first
+  size_t kept_ = 0;           // graphs
+  Counters counters_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_LOOP_STEP_RUNNER_H_

@@ -1,0 +1,22 @@
+// How the ranks of a job meet.
+#ifndef COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_
+#define COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "worker/collective/communicator.h"
+#include "worker/trainer/process/task.pb.h"
+
+namespace comera::trainer {
+
+// Waits for the other ranks of the task and joins them: over NCCL where
+// `backend`, which must outlive the communicator, computes on a GPU, else over
+// Gloo. Null where there is one rank. Errors are those of the factories.
+absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
+    const TrainerTask& task, const kernels::Backend& backend);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_

@@ -1,0 +1,223 @@
+#include "worker/trainer/main/rank_main.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "proto/resource_names.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/counted_communicator.h"
+#include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/state/checkpoint.h"
+#include "worker/trainer/data/open_training_data.h"
+#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/main/form_gang.h"
+#include "worker/trainer/process/make_backend.h"
+#include "worker/trainer/model/export.h"
+#include "worker/trainer/loop/trainer.h"
+
+namespace comera::trainer {
+namespace {
+
+absl::Status LimitMemory(int64_t bytes) {
+  if (bytes <= 0) return absl::OkStatus();
+  struct rlimit limit = {};
+  limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(bytes);
+  if (setrlimit(RLIMIT_DATA, &limit) == 0) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("setrlimit(RLIMIT_DATA): ", std::strerror(errno)));
+}
+
+int ThreadsOf(const TrainerTask& task) {
+  if (task.threads() > 0) return task.threads();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / task.local_world_size());
+}
+
+absl::Status Export(const TrainingData& data, const std::string& directory,
+                    const ModelConfig& config,
+                    const std::vector<float>& parameters,
+                    const v1::TrainingResult& result) {
+  std::map<std::string, double> figures = {
+      {"step", static_cast<double>(result.step())},
+      {"validation_loss", result.validation_loss()},
+      {"validation_accuracy", result.validation_accuracy()},
+      {"size_parameters", static_cast<double>(result.size_parameters())},
+      {"baseline_loss", data.baseline_loss()},
+  };
+  if (result.has_validation_auc()) {
+    figures["validation_auc"] = result.validation_auc();
+    figures["validation_normalized_entropy"] =
+        result.validation_normalized_entropy();
+  }
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  RETURN_IF_ERROR(ExportModel(config, parameters.data(), figures, directory));
+  return data.SaveTokenizer(directory);
+}
+
+BackendOptions BackendOptionsOf(const TrainerTask& task) {
+  BackendOptions options;
+  options.device = task.device();
+  options.precision = task.spec().training().precision();
+  options.threads = ThreadsOf(task);
+  options.memory_limit_bytes = task.spec().resources().memory_bytes();
+  return options;
+}
+
+// A full disk is no lack of memory, and a file no rank of the gang.
+absl::Status OfFiles(absl::Status status) {
+  const bool full = absl::IsResourceExhausted(status);
+  return WithFailureClass(std::move(status),
+                          full ? v1::DISK_FULL : v1::INTERNAL);
+}
+
+absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
+                   const EventSink& events, Activity& activity,
+                   const RankOptions& rank_options) {
+  // On a GPU the limit is that of device memory, which the backend keeps.
+  if (task.device() != v1::ResourceSpec::GPU) {
+    RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
+  }
+  RETURN_IF_ERROR(OfFiles(MakeDirectories(task.work_dir())));
+
+  // Before the data are opened, which may take minutes.
+  const BackendOptions backend_options = BackendOptionsOf(task);
+  ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend,
+                   MakeBackend(backend_options));
+  ASSIGN_OR_RETURN(const std::string device, DeviceName(backend_options));
+
+  activity.Set(v1::PREPARING, 0, "opening data");
+  TrainingData::Options data_options;
+  data_options.cache_dir = task.cache_dir();
+  data_options.on_activity = [&](const std::string& what) {
+    activity.Describe(what);
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
+                   OpenTrainingData(task.spec(), data_options));
+  if (stop.load()) return absl::OkStatus();
+
+  activity.Describe("meeting the other ranks");
+  absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
+      FormGang(task, *backend);
+  if (!gang.ok()) {
+    return WithFailureClass(gang.status(), v1::COLLECTIVE_HANG);
+  }
+  std::unique_ptr<collective::Communicator> counted;
+  if (*gang != nullptr) {
+    counted = std::make_unique<collective::CountedCommunicator>(gang->get());
+  }
+  activity.Count(counted.get());
+  LOG(INFO) << "training job=" << task.job() << " epoch=" << task.epoch()
+            << " rank=" << task.rank() << " ranks=" << task.world_size()
+            << " device=\"" << device << "\"";
+
+  TrainerOptions options;
+  std::string why;
+  options.machine =
+      LoadCalibration(task.cache_dir(), MachineOf(backend_options), &why);
+  if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
+  options.spec = task.spec();
+  options.resume = task.resume();
+  options.graphs = rank_options.graphs;
+  options.backend = backend.get();
+  options.device = device;
+  options.report_device_memory = task.device() == v1::ResourceSpec::GPU;
+  options.check_memory = task.device() == v1::ResourceSpec::GPU ||
+                         backend_options.memory_limit_bytes > 0;
+  options.data = data.get();
+  options.communicator = counted.get();
+  options.snapshot_every_steps = task.snapshot_every_steps();
+  if (task.rank() == 0) {
+    options.checkpoint_files =
+        OpenCheckpointFolder(absl::StrCat(task.work_dir(), "/checkpoints"));
+  }
+  options.events = events;
+  options.log = [](const std::string& line) { LOG(WARNING) << line; };
+  options.activity = &activity;
+  options.export_model = [&](const ModelConfig& config,
+                             const std::vector<float>& parameters,
+                             const v1::TrainingResult& result) {
+    return OfFiles(Export(*data, absl::StrCat(task.work_dir(), "/model"),
+                          config, parameters, result));
+  };
+  options.export_target = [&](int target, const ModelConfig& config,
+                              const std::vector<float>& parameters,
+                              const v1::TrainingResult& result) {
+    return OfFiles(Export(
+        *data, absl::StrCat(task.work_dir(), "/targets/target-", target + 1),
+        config, parameters, result));
+  };
+  if (task.rank() == 0) {
+    // Beside the targets' models, for the worker to upload.
+    options.export_early_stage = [&](const std::string& contents) {
+      const std::string folder =
+          absl::StrCat(task.work_dir(), "/targets/", kEarlyStageArtifact);
+      RETURN_IF_ERROR(OfFiles(MakeDirectories(folder)));
+      return OfFiles(WriteFileAtomically(
+          absl::StrCat(folder, "/", kTrainingStateFile), contents));
+    };
+    if (!task.start_from().empty()) {
+      options.read_start = [&] {
+        auto contents = ReadFile(task.start_from());
+        if (!contents.ok()) contents = OfFiles(contents.status());
+        return contents;
+      };
+    }
+  }
+  activity.Describe("building the model");
+  absl::Status status;
+  {
+    absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+        Trainer::Create(std::move(options));
+    status = trainer.status();
+    if (trainer.ok()) {
+      const absl::StatusOr<RunEnd> end = (*trainer)->Run(stop);
+      status = end.status();
+      if (end.ok() && end->stopped) {
+        // Also where another rank was asked: it is no mystery why this one
+        // ends.
+        v1::TrainerEvent event;
+        *event.mutable_failure() =
+            ToFailure(WithFailureClass(
+                          absl::CancelledError(absl::StrCat(
+                              "stopped as asked, after a checkpoint at step ",
+                              (*trainer)->progress().step)),
+                          v1::PREEMPTED),
+                      task.epoch(), task.rank());
+        events(event);
+      }
+    }
+  }
+  activity.Count(nullptr);
+  return status;
+}
+
+}  // namespace
+
+absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
+                     const EventSink& events, Activity& activity,
+                     const RankOptions& rank_options) {
+  try {
+    return Train(task, stop, events, activity, rank_options);
+  } catch (const std::bad_alloc&) {
+    activity.Count(nullptr);
+    return absl::ResourceExhaustedError("out of memory");
+  }
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,27 @@
+#ifndef COMERA_WORKER_TRAINER_MAIN_RANK_MAIN_H_
+#define COMERA_WORKER_TRAINER_MAIN_RANK_MAIN_H_
+
+#include <atomic>
+
+#include "absl/status/status.h"
+#include "worker/trainer/process/event_writer.h"
+#include "worker/trainer/process/heartbeat.h"
+#include "worker/trainer/process/task.pb.h"
+
+namespace comera::trainer {
+
+struct RankOptions {
+  // As TrainerOptions has it.
+  bool graphs = true;
+};
+
+// Does a task (as ReadTaskFile gives it) from opening the data to exporting the
+// model: all of comera-trainer but its command line and its streams. OK also
+// when `stop` ended it. Errors carry their class (failure.h).
+absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
+                     const EventSink& events, Activity& activity,
+                     const RankOptions& rank_options = {});
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MAIN_RANK_MAIN_H_

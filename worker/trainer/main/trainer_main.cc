@@ -1,0 +1,299 @@
+// comera-trainer: one rank of a training job, started by the worker or by hand.
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "glog/logging.h"
+#include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/describe/describe.h"
+#include "worker/trainer/process/event_writer.h"
+#include "worker/trainer/export/hf_export.h"
+#include "worker/trainer/export/onnx_export.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/process/heartbeat.h"
+#include "worker/trainer/process/make_backend.h"
+#include "worker/trainer/predict/evaluate.h"
+#include "worker/trainer/predict/predictor.h"
+#include "worker/trainer/predict/serve.h"
+#include "worker/trainer/main/rank_main.h"
+#include "worker/trainer/process/stop_signals.h"
+#include "worker/trainer/process/task_file.h"
+
+namespace comera::trainer {
+namespace {
+
+// The line that tells of the end of memory, made while there is some.
+std::string* out_of_memory_line = nullptr;
+
+void PrepareForOutOfMemory(int64_t epoch, int rank) {
+  v1::TrainerEvent event;
+  *event.mutable_failure() =
+      ToFailure(absl::ResourceExhaustedError("out of memory"), epoch, rank);
+  *out_of_memory_line = EventWriter::ToLine(event);
+}
+
+// Ends the process where memory ends: not all libraries survive the unwinding
+// of an exception that is thrown in their midst.
+void EndOutOfMemory() {
+  // Short enough for a pipe to take it whole, between two lines.
+  if (write(STDOUT_FILENO, out_of_memory_line->data(),
+            out_of_memory_line->size()) < 0) {
+    _exit(2);
+  }
+  _exit(1);
+}
+
+int Main(const std::string& task_file, const RankOptions& options) {
+  StopSignals signals;  // before any other thread
+  // A reader that goes is noticed by write, and is no reason to stop.
+  signal(SIGPIPE, SIG_IGN);
+  out_of_memory_line = new std::string;
+  PrepareForOutOfMemory(0, 0);
+  std::set_new_handler(EndOutOfMemory);
+  EventWriter writer(EventWriter::ToDescriptor(STDOUT_FILENO));
+  const EventSink sink = [&](const v1::TrainerEvent& event) {
+    writer.Write(event);
+  };
+  Activity activity;
+  activity.Set(v1::PREPARING, 0, "reading the task");
+  absl::Status status;
+  int64_t epoch = 0;
+  int rank = 0;
+  {
+    HeartbeatThread heartbeat(&activity, sink);
+    const absl::StatusOr<TrainerTask> task = ReadTaskFile(task_file);
+    status = task.status();
+    if (task.ok()) {
+      epoch = task->epoch();
+      rank = task->rank();
+      PrepareForOutOfMemory(epoch, rank);
+      status = RunTask(*task, signals.asked(), sink, activity, options);
+    }
+  }
+  if (status.ok()) return 0;  // the writer's destructor writes all out
+  LOG(ERROR) << "rank=" << rank << " epoch=" << epoch << " " << status;
+  v1::TrainerEvent event;
+  *event.mutable_failure() = ToFailure(status, epoch, rank);
+  writer.Write(std::move(event));
+  return 1;
+}
+
+// Prints what the task will do and take, and runs nothing.
+int PrintDescription(const std::string& task_file, int64_t vocabulary) {
+  const absl::StatusOr<TrainerTask> task = ReadTaskFile(task_file);
+  absl::Status status = task.status();
+  if (task.ok()) {
+    const absl::StatusOr<TaskDescription> description =
+        Describe(*task, {vocabulary});
+    status = description.status();
+    if (status.ok()) std::cout << DescriptionJson(*description) << std::endl;
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
+// Measures this machine, prints its numbers, and keeps them in `cache_dir`
+// unless that is empty.
+int Calibrate(const std::string& cache_dir, const BackendOptions& options) {
+  const auto calibrate = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(options));
+    const Machine machine = MachineOf(options);
+    ASSIGN_OR_RETURN(const kernels::MachineSpeed speed,
+                     MeasureMachine(backend.get(), machine));
+    std::cout << CalibrationJson(machine.name, speed);
+    return cache_dir.empty() ? absl::OkStatus()
+                             : SaveCalibration(cache_dir, machine.name, speed);
+  };
+  const absl::Status status = calibrate();
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
+// Answers rows with the model in `directory` until its input ends.
+int ServeModel(const std::string& directory,
+               const Predictor::Options& options) {
+  signal(SIGPIPE, SIG_IGN);
+  const auto serve = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto predictor, Predictor::Open(directory, options));
+    return Serve(predictor.get(), STDIN_FILENO, STDOUT_FILENO);
+  };
+  absl::Status status;
+  try {
+    status = serve();
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
+// Prints how good the model in `directory` is on the validation set of the
+// task's job, as a line of JSON.
+int EvaluateModel(const std::string& directory, const std::string& task_file,
+                  const EvaluateOptions& options) {
+  const auto evaluate = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const TrainerTask task, ReadTaskFile(task_file));
+    EvaluateOptions own = options;
+    if (own.predict.cache_dir.empty()) own.predict.cache_dir = task.cache_dir();
+    ASSIGN_OR_RETURN(const v1::Evaluation evaluation,
+                     Evaluate(directory, task.spec(), own));
+    std::cout << PredictLine(evaluation) << std::flush;
+    return absl::OkStatus();
+  };
+  absl::Status status;
+  try {
+    status = evaluate();
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
+// Writes the model in `directory` as `format` into `to`.
+int ExportModelAs(const std::string& format, const std::string& directory,
+                  const std::string& to) {
+  std::error_code error;
+  // Files of both have the same names.
+  if (std::filesystem::equivalent(directory, to, error)) {
+    std::cerr << "comera-trainer: --to: " << to
+              << " is the model's own folder, which would be overwritten"
+              << std::endl;
+    return 1;
+  }
+  absl::Status status;
+  try {
+    status = format == "hf"     ? ExportToHuggingFace(directory, to)
+             : format == "onnx" ? ExportToOnnx(directory, to)
+                                : ExportDense(directory, to);
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return 1;
+}
+
+}  // namespace
+}  // namespace comera::trainer
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Trains one rank of a job and tells its progress as JSON lines "
+      "(comera.v1.TrainerEvent) on standard output."};
+  std::string task_file, cache_dir, model, export_format, export_to;
+  bool describe = false, calibrate = false;
+  bool serve = false, evaluate = false;
+  comera::trainer::EvaluateOptions predict;
+  int64_t vocabulary = 0;
+  comera::trainer::BackendOptions machine;
+  app.add_option(
+      "--task", task_file,
+      "Task: a file with protobuf JSON of "
+      "comera.trainer.TrainerTask; `spec` and `work_dir` are enough");
+  app.add_flag("--describe", describe,
+               "Print what the task will do and take as JSON; train nothing");
+  app.add_option("--vocabulary", vocabulary,
+                 "Tokens in the vocabulary, for --describe without data");
+  app.add_flag("--calibrate", calibrate,
+               "Measure this machine for the planner, print JSON");
+  app.add_option("--cache-dir", cache_dir,
+                 "Where --calibrate keeps its numbers: cache_dir of the tasks");
+  app.add_flag("--serve", serve,
+               "Answer lines of comera.v1.PredictRequest (protobuf JSON) on "
+               "standard input with the model of --model, a line each");
+  app.add_option("--model", model,
+                 "Folder of a model, for --serve, --evaluate and --export");
+  app.add_option(
+         "--export", export_format,
+         "Write the model of --model into --to: hf, as the transformers "
+         "library keeps a BERT or RoBERTa; safetensors, as a model of "
+         "ours without factors")
+      ->check(CLI::IsMember({"hf", "onnx", "safetensors"}));
+  app.add_option("--to", export_to, "Folder, for --export");
+  app.add_flag("--evaluate", evaluate,
+               "Tell how good the model of --model is on the validation set of "
+               "the task's job, as JSON; train nothing");
+  app.add_option("--samples", predict.samples,
+                 "Of the validation set, for --evaluate; default all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--batch", predict.predict.batch_size,
+                 "Rows that go through the model together, for --serve and "
+                 "--evaluate; default as memory allows, at most 32")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--threads", machine.threads,
+                 "Threads of a rank, for --calibrate and --serve; default all");
+  app.add_option("--device", machine.device,
+                 "What --calibrate measures and --serve uses: cpu or gpu; "
+                 "default cpu")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, comera::v1::ResourceSpec::Device>{
+              {"cpu", comera::v1::ResourceSpec::CPU},
+              {"gpu", comera::v1::ResourceSpec::GPU}}));
+  app.add_option("--precision", machine.precision,
+                 "Of a GPU's products, for --calibrate and --serve; default "
+                 "fp32")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, comera::v1::TrainingSpec::Precision>{
+              {"fp32", comera::v1::TrainingSpec::FP32},
+              {"tf32", comera::v1::TrainingSpec::TF32},
+              {"bf16", comera::v1::TrainingSpec::BF16}}));
+  comera::trainer::RankOptions options;
+  app.add_option("--graphs", options.graphs,
+                 "on: a GPU's steps are captured once and replayed; off: every "
+                 "operation is enqueued, for debugging and comparisons")
+      ->default_str("on");
+  app.set_version_flag("--version",
+                       std::string("comera-trainer ") + comera::kVersion);
+  CLI11_PARSE(app, argc, argv);
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
+  predict.predict.backend = machine;
+  predict.predict.cache_dir = cache_dir;
+  const bool exports = !export_format.empty();
+  if ((serve || evaluate || exports) && model.empty()) {
+    std::cerr << "comera-trainer: --serve, --evaluate and --export need --model"
+              << std::endl;
+    return 106;
+  }
+  if (exports && export_to.empty()) {
+    std::cerr << "comera-trainer: --export needs --to" << std::endl;
+    return 106;
+  }
+  if (exports) {
+    return comera::trainer::ExportModelAs(export_format, model, export_to);
+  }
+  if (serve) return comera::trainer::ServeModel(model, predict.predict);
+  if (task_file.empty()) {
+    std::cerr << "comera-trainer: --task, --serve or --calibrate is required"
+              << std::endl;
+    return 106;  // CLI11's code for a required option
+  }
+  if (evaluate) {
+    return comera::trainer::EvaluateModel(model, task_file, predict);
+  }
+  if (describe) {
+    return comera::trainer::PrintDescription(task_file, vocabulary);
+  }
+  return comera::trainer::Main(task_file, options);
+}

@@ -1,0 +1,45 @@
+// Whether a job fits into the memory of its device, before any is taken.
+#ifndef COMERA_WORKER_TRAINER_PLANNING_MEMORY_CHECK_H_
+#define COMERA_WORKER_TRAINER_PLANNING_MEMORY_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+#include "kernels/backend.h"
+#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/planning/model_plan.h"
+
+namespace comera::trainer {
+
+// What one rank holds on the backend while it trains, all of it together.
+struct MemoryNeed {
+  int64_t bytes = 0;
+  // Names and bytes, the largest first.
+  std::vector<std::pair<std::string, int64_t>> parts;
+};
+
+// Plans the model for `batch_size` samples on a backend that only counts; what
+// workspace operations need is asked of `backend`, which is not changed.
+// InvalidArgument: impossible configuration.
+absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
+                                         const ModelConfig& config,
+                                         int64_t batch_size,
+                                         const ModelFactory& factory,
+                                         kernels::Backend* backend);
+
+// Compares the phase of `spec` that needs most with what `backend` has free.
+// `config` has the ranks to begin with. ResourceExhausted: it does not fit; the
+// message tells both sizes, the three largest parts, and the largest batch that
+// would fit.
+absl::Status CheckMemory(const v1::JobSpec& spec, const ModelConfig& config,
+                         int world_size, const ModelFactory& factory,
+                         kernels::Backend* backend);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_PLANNING_MEMORY_CHECK_H_

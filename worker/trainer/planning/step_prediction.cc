@@ -1,0 +1,124 @@
+#include "worker/trainer/planning/step_prediction.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "common/status_macros.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "worker/trainer/model/create_model.h"
+#include "worker/trainer/planning/model_plan.h"
+
+namespace comera::trainer {
+namespace {
+
+// Every seventh token or so is predicted (15%).
+constexpr int64_t kLabelEvery = 7;
+
+Batch SyntheticClickBatch(const ClickShape& clicks, int64_t size) {
+  Batch batch;
+  batch.size = size;
+  batch.length = 1;
+  batch.dense.assign(size * clicks.dense_features, 0.5f);
+  for (int64_t rows : clicks.table_rows) {
+    for (int64_t i = 0; i < size; ++i) {
+      batch.categories.push_back(static_cast<int32_t>(i * 7919 % rows));
+    }
+  }
+  for (int64_t i = 0; i < size; ++i) {
+    batch.labels.push_back(static_cast<int32_t>(i % 2));
+  }
+  return batch;
+}
+
+}  // namespace
+
+Batch SyntheticBatch(const ModelConfig& config, int64_t size) {
+  if (config.family == v1::ModelSpec::DLRM) {
+    return SyntheticClickBatch(config.clicks, size);
+  }
+  Batch batch;
+  batch.size = size;
+  batch.length = config.length;
+  const bool masked_lm = config.family == v1::ModelSpec::MASKED_LM;
+  const int64_t rows = size * config.length;
+  const int64_t vocabulary = std::max<int64_t>(config.vocabulary, 1);
+  // A step coprime to most vocabularies spreads the ids.
+  const auto id = [&](int64_t i) {
+    return static_cast<int32_t>(i * 7919 % vocabulary);
+  };
+  for (int64_t i = 0; i < rows; ++i) {
+    batch.ids.push_back(id(i));
+    batch.segments.push_back(0);
+    batch.mask.push_back(1);
+    const bool first = i % config.length == 0;
+    if (masked_lm ? i % kLabelEvery == 0 : first) {
+      batch.label_rows.push_back(static_cast<int32_t>(i));
+      batch.labels.push_back(masked_lm ? id(i + 1) : 0);
+    }
+  }
+  return batch;
+}
+
+absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
+                                           int64_t batch_size,
+                                           const kernels::MachineSpeed& speed) {
+  kernels::CpuOptions cpu;
+  cpu.threads = speed.threads;
+  const auto sizes = kernels::CreateCpuBackend(cpu);
+  kernels::OperationCosts costs;
+  const auto backend = kernels::CreateCostBackend(sizes.get(), speed, &costs);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ModelPlan> plan,
+      ModelPlan::Create(config, batch_size, CreateModel, backend.get()));
+  Model& model = plan->model();
+  StepPrediction prediction;
+  prediction.activation_bytes = model.activation_bytes();
+  constexpr int64_t kFloat = sizeof(float);
+  const int64_t moments = model.layout().moments_size();
+  prediction.parameter_bytes = plan->size() * kFloat;
+  prediction.gradient_bytes = plan->trained_size() * kFloat;
+  prediction.optimizer_bytes =
+      (2 * moments + model.layout().projectors_size()) * kFloat;
+  const auto take = [&](kernels::OperationCosts::Entry* to) {
+    *to = costs.total;
+    costs.Clear();
+  };
+
+  costs.Clear();
+  const kernels::StepState state;
+  RETURN_IF_ERROR(backend->Fill(plan->reduced(), 0));
+  RETURN_IF_ERROR(model.Forward(SyntheticBatch(config, batch_size),
+                                plan->parameters().data, /*train=*/true,
+                                &state));
+  take(&prediction.forward);
+  RETURN_IF_ERROR(
+      model.Backward(plan->parameters().data, plan->gradients().data));
+  take(&prediction.backward);
+  // The objective's passes: the scale of the loss, and the cores' l2 term.
+  RETURN_IF_ERROR(backend->Scale(1, plan->gradients()));
+  RETURN_IF_ERROR(
+      backend->Axpy(0, plan->trained_parameters(), plan->gradients()));
+  float norm = 0;
+  RETURN_IF_ERROR(backend->SumOfSquares(plan->gradients(), &norm));
+  // AdamW where the moments are; what GaLore projects is not counted.
+  const kernels::AdamWSegment all = {0, moments, 1e-3f, 0};
+  RETURN_IF_ERROR(backend->AdamW({}, absl::MakeConstSpan(&all, 1),
+                                 {plan->parameters().data, moments},
+                                 {plan->gradients().data, moments},
+                                 plan->first_moment(), plan->second_moment()));
+  take(&prediction.optimizer);
+  return prediction;
+}
+
+absl::StatusOr<double> PredictStepSeconds(ModelConfig config,
+                                          int64_t batch_size,
+                                          const kernels::MachineSpeed& speed) {
+  config.machine = speed;
+  ASSIGN_OR_RETURN(const StepPrediction prediction,
+                   PredictStep(config, batch_size, speed));
+  return prediction.seconds();
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,69 @@
+#ifndef COMERA_WORKER_TRAINER_PROCESS_EVENT_WRITER_H_
+#define COMERA_WORKER_TRAINER_PROCESS_EVENT_WRITER_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comera/v1/progress.pb.h"
+
+namespace comera::trainer {
+
+// Takes events; called from any thread and must not block for long.
+using EventSink = std::function<void(const v1::TrainerEvent& event)>;
+
+// Writes events as JSON lines, without making the training step wait for a
+// slow reader.
+//
+// Life cycle: a thread writes from construction on; Flush, or destruction,
+// waits for all that is queued. Thread-safe.
+//
+// Guarantees: order is kept. When the queue is full the oldest metrics and
+// heartbeats give way first; results, failures, checkpoints, rank snapshots and
+// Pareto points are never dropped.
+class EventWriter {
+ public:
+  // Writes one line with its newline; may block. False: the reader is gone,
+  // nothing more is written.
+  using WriteLine = std::function<bool(const std::string& line)>;
+
+  explicit EventWriter(WriteLine write_line, size_t capacity = 1000);
+  ~EventWriter();
+
+  // Sets the event's time if it has none.
+  void Write(v1::TrainerEvent event);
+  void Flush();
+
+  // Events that gave way so far.
+  int64_t dropped() const;
+
+  // One line of JSON with its newline.
+  static std::string ToLine(const v1::TrainerEvent& event);
+  // Writes whole lines to a file descriptor.
+  static WriteLine ToDescriptor(int descriptor);
+
+ private:
+  void Loop();
+
+  const WriteLine write_line_;
+  const size_t capacity_;
+  // The system's Abseil is not built for ThreadSanitizer: std's mutex, which
+  // guards all that follows.
+  mutable std::mutex mutex_;
+  std::condition_variable work_;     // queue_ is not empty, or stop_
+  std::condition_variable drained_;  // queue_ is empty and nothing is written
+  std::deque<v1::TrainerEvent> queue_;
+  bool writing_ = false;
+  bool stop_ = false;
+  int64_t dropped_ = 0;
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_PROCESS_EVENT_WRITER_H_

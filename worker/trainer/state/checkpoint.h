@@ -1,0 +1,89 @@
+// Checkpoints of a job: where they lie, and which one to continue from.
+#ifndef COMERA_WORKER_TRAINER_STATE_CHECKPOINT_H_
+#define COMERA_WORKER_TRAINER_STATE_CHECKPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/trainer/state/training_state.h"
+
+namespace comera::trainer {
+
+// The few file operations that checkpoints need; an interface so that tests
+// can let each of them fail.
+class CheckpointFiles {
+ public:
+  virtual ~CheckpointFiles() = default;
+  // Names in the folder; none if there is no folder.
+  virtual absl::StatusOr<std::vector<std::string>> List() = 0;
+  virtual absl::StatusOr<std::string> Read(const std::string& name) = 0;
+  // All or nothing, durable on return. ResourceExhausted: disk full.
+  virtual absl::Status Write(const std::string& name,
+                             std::string_view contents) = 0;
+  // The same, but a crash of the machine may lose it, which a checksum shows.
+  virtual absl::Status WriteQuickly(const std::string& name,
+                                    std::string_view contents) {
+    return Write(name, contents);
+  }
+  virtual absl::Status Remove(const std::string& name) = 0;
+};
+
+// Files in `folder`, which is made on the first Write.
+std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder);
+
+// What a checkpoint file holds: the serialised state, then its SHA-256.
+absl::StatusOr<std::string> CheckpointContents(const TrainingState& state);
+// DataLoss: damaged.
+absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents);
+
+// Keeps the newest checkpoints of one job.
+//
+// A checkpoint is one file, step-<12 digits>.checkpoint: the serialised
+// TrainingState, then a line with its SHA-256. A snapshot, step-<12
+// digits>.snapshot, is the same and not durable: it is there for the worker to
+// copy, and to lose fewer steps when only the process ends. Not thread-safe.
+class CheckpointStore {
+ public:
+  // Keeps the newest `keep` (at least 2, so that a damaged one is survived).
+  // No other process may write to the folder.
+  CheckpointStore(std::unique_ptr<CheckpointFiles> files, int keep);
+
+  // Returns the file's size. ResourceExhausted: disk full; older checkpoints
+  // are then all still there.
+  absl::StatusOr<int64_t> Save(const TrainingState& state);
+  // The same, between two checkpoints; the newest two are kept.
+  absl::StatusOr<int64_t> SaveSnapshot(const TrainingState& state);
+
+  struct Loaded {
+    TrainingState state;
+    // One line per newer checkpoint that was damaged and passed over.
+    std::vector<std::string> damaged;
+  };
+  // The newest good checkpoint or snapshot; nothing if there is none at all.
+  // DataLoss: there are some, and all are damaged. FailedPrecondition: the
+  // newest good one has another fingerprint.
+  absl::StatusOr<std::optional<Loaded>> LoadNewest(
+      const std::string& fingerprint);
+
+ private:
+  // Writes the state as `name`, then removes leftovers and what is newer: that
+  // is of a run which this one does not continue.
+  absl::StatusOr<int64_t> Write(const TrainingState& state, bool snapshot);
+  // Both kinds by ascending step. `leftovers`, unless null, gets the files of
+  // writes that were cut short.
+  absl::StatusOr<std::vector<std::string>> Names(
+      std::vector<std::string>* leftovers = nullptr);
+
+  const std::unique_ptr<CheckpointFiles> files_;
+  const int keep_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_STATE_CHECKPOINT_H_

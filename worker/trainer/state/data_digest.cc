@@ -1,0 +1,56 @@
+#include "worker/trainer/state/data_digest.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/files.h"
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr int64_t kBatches = 16;
+constexpr int64_t kMaxBatchSamples = 64;
+constexpr int64_t kValidationSamples = 64;
+
+template <typename T>
+void Append(const std::vector<T>& values, std::string* bytes) {
+  bytes->append(reinterpret_cast<const char*>(values.data()),
+                values.size() * sizeof(T));
+  bytes->push_back('|');
+}
+
+void Append(const Batch& batch, std::string* bytes) {
+  Append(batch.ids, bytes);
+  Append(batch.labels, bytes);
+  Append(batch.dense, bytes);
+  Append(batch.categories, bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DataDigest(const TrainingData& data,
+                                       int64_t batch_size) {
+  std::string bytes;
+  Append(std::vector<int64_t>{data.train_samples(), data.validation_samples(),
+                              data.vocabulary_size()},
+         &bytes);
+  Append(std::vector<double>{data.baseline_loss()}, &bytes);
+  Batch batch;
+  // The digest comes before it is known whether a batch of the job fits.
+  batch_size = std::min(batch_size, kMaxBatchSamples);
+  const int64_t steps = std::max<int64_t>(1, data.train_samples() / batch_size);
+  const int64_t batches = std::min(kBatches, steps);
+  for (int64_t i = 0; i < batches; ++i) {
+    RETURN_IF_ERROR(
+        data.TrainBatch(i * steps / batches, batch_size, 0, 1, &batch));
+    Append(batch, &bytes);
+  }
+  RETURN_IF_ERROR(data.ValidationBatch(
+      0, std::min(kValidationSamples, data.validation_samples()), &batch));
+  Append(batch, &bytes);
+  return Sha256Hex(bytes);
+}
+
+}  // namespace comera::trainer

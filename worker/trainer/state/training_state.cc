@@ -1,0 +1,95 @@
+#include "worker/trainer/state/training_state.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/data_paths.h"
+
+namespace comera::trainer {
+
+RankTable RanksOf(const ModelConfig& config) {
+  RankTable ranks;
+  for (const auto& [layer, factorisation] : config.layers_by_name) {
+    if (!factorisation.dense()) ranks[layer] = factorisation.ranks;
+  }
+  return ranks;
+}
+
+absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
+                                      const RankTable& ranks) {
+  size_t used = 0;
+  for (auto& [layer, factorisation] : config.layers_by_name) {
+    if (factorisation.dense()) continue;
+    const auto it = ranks.find(layer);
+    if (it == ranks.end() || it->second.size() != factorisation.ranks.size()) {
+      return absl::DataLossError(absl::StrCat("ranks of layer ", layer));
+    }
+    for (size_t i = 0; i < it->second.size(); ++i) {
+      if (it->second[i] < 0 || it->second[i] > factorisation.ranks[i]) {
+        return absl::DataLossError(absl::StrCat("ranks of layer ", layer, ": ",
+                                                it->second[i], " at bond ", i));
+      }
+    }
+    factorisation.ranks = it->second;
+    ++used;
+  }
+  if (used != ranks.size()) {
+    return absl::DataLossError("ranks of layers that the model does not have");
+  }
+  return config;
+}
+
+namespace {
+
+v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
+  v1::JobSpec kept;
+  *kept.mutable_model() = spec.model();
+  *kept.mutable_data() = spec.data();
+  *kept.mutable_compression() = spec.compression();
+  *kept.mutable_objective() = spec.objective();
+  *kept.mutable_optimizer() = spec.optimizer();
+  *kept.mutable_training() = spec.training();
+  if (spec.has_initial_weights()) {
+    *kept.mutable_initial_weights() = spec.initial_weights();
+  }
+  // How often progress is shown changes no number.
+  kept.mutable_training()->clear_report_every_steps();
+  return kept;
+}
+
+std::string Digest(const v1::JobSpec& kept) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    kept.SerializeToCodedStream(&coded);
+  }
+  return Sha256Hex(bytes);
+}
+
+}  // namespace
+
+std::string SpecFingerprint(const v1::JobSpec& spec) {
+  return Digest(WhatNumbersDependOn(spec));
+}
+
+std::string EarlyStageFingerprint(const v1::JobSpec& spec) {
+  v1::JobSpec kept = WhatNumbersDependOn(spec);
+  // Each machine may keep the same data in a folder of its own.
+  for (const DataPath& path : DataPaths(&kept)) {
+    path.path->erase(0, path.path->rfind('/') + 1);
+  }
+  v1::ObjectiveSpec& objective = *kept.mutable_objective();
+  objective.mutable_early()->clear_only();
+  objective.clear_late();
+  // The learning rate decays towards the end of the late stage.
+  if (spec.optimizer().decay() != v1::OptimizerSpec::NONE) {
+    objective.mutable_late()->set_max_steps(
+        spec.objective().late().max_steps());
+  }
+  return Digest(kept);
+}
+
+}  // namespace comera::trainer

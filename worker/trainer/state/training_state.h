@@ -1,0 +1,157 @@
+#ifndef COMERA_WORKER_TRAINER_STATE_TRAINING_STATE_H_
+#define COMERA_WORKER_TRAINER_STATE_TRAINING_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+#include "kernels/machine_speed.h"
+#include "worker/trainer/late/size_control.h"
+#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/state/pareto_front.h"
+
+namespace comera::trainer {
+
+// Inner ranks by key of ModelConfig::layers_by_name; factorised layers only.
+using RankTable = std::map<std::string, std::vector<int64_t>>;
+
+RankTable RanksOf(const ModelConfig& config);
+// `config` with these ranks. DataLoss: other layers or numbers of bonds, or
+// ranks larger than those of `config`.
+absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
+                                      const RankTable& ranks);
+
+// How well clicks are told from non-clicks (common/area_under_curve.h).
+struct ClickMetrics {
+  double auc = 0;
+  double normalized_entropy = 0;
+};
+
+// Figures of one pass over the validation samples.
+struct ValidationResult {
+  int64_t step = -1;  // after how many steps; -1: never
+  double loss = 0;
+  double accuracy = 0;
+  // Click logs that hold both clicks and non-clicks.
+  std::optional<ClickMetrics> clicks;
+};
+
+// Exponential average of a series with its start-up bias removed.
+struct LossAverage {
+  static constexpr double kDecay = 0.95;
+  double sum = 0;
+  double weight = 0;
+
+  void Add(double loss) {
+    sum = kDecay * sum + (1 - kDecay) * loss;
+    weight = kDecay * weight + (1 - kDecay);
+  }
+  double value() const { return weight > 0 ? sum / weight : 0; }
+};
+
+// How the approach to one target ended.
+struct TargetOutcome {
+  bool met = false;
+  int64_t target_size = 0;  // parameters
+  int64_t steps = 0;        // of the late stage
+  ValidationResult validation;
+  int64_t size = 0;
+};
+
+// Progress that is not parameters: equal on every rank.
+struct TrainingProgress {
+  int64_t step = 0;  // steps done
+  v1::Stage stage = v1::EARLY;
+  LossAverage loss;
+  // Whole model, as exported, at step 0, and when the late stage began.
+  int64_t initial_size = 0;
+  int64_t late_size = 0;
+  // S0 in parameters, known from the start of the late stage on.
+  int64_t target_size = 0;
+  // Of the targets before the one that is being approached.
+  std::vector<TargetOutcome> outcomes;
+  ValidationResult validation;
+  // Validation loss minus smoothed training loss at the last validation.
+  double validation_gap = 0;
+  // Loss and size of the target that is being approached.
+  bool targets_met = false;
+  ParetoFront front;
+
+  // Steps spent on earlier targets, and steps since the training data were
+  // last begun from: each target is approached as if it were the only one.
+  int64_t earlier_target_steps() const {
+    int64_t steps = 0;
+    for (const TargetOutcome& outcome : outcomes) steps += outcome.steps;
+    return steps;
+  }
+  int64_t own_step() const { return step - earlier_target_steps(); }
+};
+
+// The end of the early stage, where every target's approach begins.
+struct BranchPoint {
+  LossAverage loss;
+  ValidationResult validation;
+  double validation_gap = 0;
+  RankTable ranks;
+  // In the layout of `ranks`: all parameters, and the optimiser's state.
+  std::vector<float> parameters;
+  std::vector<float> first_moment;
+  std::vector<float> second_moment;
+  std::vector<float> projectors;
+};
+
+// The model that came nearest to the target that is being approached.
+struct NearestModel {
+  ValidationResult validation;
+  int64_t size = 0;
+  bool small_enough = false;
+  // What the late stage minimises, of the validation loss.
+  double distance = 0;
+  RankTable ranks;
+  std::vector<float> parameters;
+};
+
+// Everything that the next step depends on, on the host. A value type.
+struct TrainingState {
+  // Of the parts of the specification that the numbers depend on.
+  std::string fingerprint;
+  // Of the samples (data_digest.h); empty: of an earlier version.
+  std::string data_digest;
+  TrainingProgress progress;
+  // What contractions were planned with: paths differ in rounding, so all ranks
+  // and every resumed run take those of the first run's rank 0.
+  kernels::MachineSpeed machine;
+  RankTable ranks;
+  // In the layout of `ranks`: all parameters, and the optimiser's state.
+  std::vector<float> parameters;
+  std::vector<float> first_moment;
+  std::vector<float> second_moment;
+  std::vector<float> projectors;
+  std::optional<NearestModel> nearest;
+  // Late stage of the pareto objective.
+  std::optional<SizeControl> control;
+  // While other targets are to come.
+  std::optional<BranchPoint> branch;
+
+  // A safetensors file; numbers come back bit-equal.
+  absl::StatusOr<std::string> Serialize() const;
+  // DataLoss: malformed, or parts that do not fit each other.
+  static absl::StatusOr<TrainingState> Parse(const std::string& contents);
+};
+
+// Names the model, data, compression, objective, optimiser, training and
+// initial weight fields of a specification with its defaults filled in; not the
+// number of ranks.
+std::string SpecFingerprint(const v1::JobSpec& spec);
+// The same of what the training state at the end of the early stage depends on:
+// jobs that share it differ in their late stages only.
+std::string EarlyStageFingerprint(const v1::JobSpec& spec);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_STATE_TRAINING_STATE_H_

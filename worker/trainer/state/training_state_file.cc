@@ -1,0 +1,355 @@
+// A training state as a safetensors file, and back.
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/state/training_state.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr char kFormat[] = "comera-training-state-2";
+// Which machine the numbers are of does not matter here.
+constexpr char kMachine[] = "of the job";
+
+// Doubles travel as their bits: text would have to be trusted to round-trip.
+int64_t BitsOf(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+double DoubleOf(int64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+absl::Status AddInts(Safetensors& file, const std::string& name,
+                     const std::vector<int64_t>& values) {
+  const int64_t count = static_cast<int64_t>(values.size());
+  return file.AddInt64(name, {count}, values.data(), count);
+}
+
+absl::Status AddFloats(Safetensors& file, const std::string& name,
+                       const std::vector<float>& values) {
+  const int64_t count = static_cast<int64_t>(values.size());
+  return file.AddFloat(name, {count}, values.data(), count);
+}
+
+// Of most methods there are none.
+absl::Status AddProjectors(Safetensors& file, const std::string& name,
+                           const std::vector<float>& projectors) {
+  if (projectors.empty()) return absl::OkStatus();
+  return AddFloats(file, name, projectors);
+}
+
+absl::StatusOr<std::vector<float>> GetProjectors(const Safetensors& file,
+                                                 const std::string& name) {
+  if (file.tensors().count(name) == 0) return std::vector<float>();
+  return file.GetFloat(name);
+}
+
+absl::Status AddRanks(Safetensors& file, const std::string& prefix,
+                      const RankTable& ranks) {
+  for (const auto& [layer, values] : ranks) {
+    RETURN_IF_ERROR(AddInts(file, absl::StrCat(prefix, layer), values));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RankTable> GetRanks(const Safetensors& file,
+                                   absl::string_view prefix) {
+  RankTable ranks;
+  for (const auto& [name, tensor] : file.tensors()) {
+    absl::string_view layer = name;
+    if (!absl::ConsumePrefix(&layer, prefix)) continue;
+    ASSIGN_OR_RETURN(ranks[std::string(layer)], file.GetInt64(name));
+  }
+  return ranks;
+}
+
+// A tensor of exactly `count` numbers.
+absl::StatusOr<std::vector<int64_t>> GetInts(const Safetensors& file,
+                                             const std::string& name,
+                                             size_t count) {
+  ASSIGN_OR_RETURN(std::vector<int64_t> values, file.GetInt64(name));
+  if (values.size() != count) {
+    return absl::DataLossError(absl::StrCat(
+        "tensor ", name, ": ", values.size(), " numbers, not ", count));
+  }
+  return values;
+}
+
+constexpr size_t kValidationNumbers = 5;
+
+std::array<int64_t, kValidationNumbers> PackValidation(
+    const ValidationResult& v) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  return {v.step, BitsOf(v.loss), BitsOf(v.accuracy),
+          BitsOf(v.clicks ? v.clicks->auc : kNone),
+          BitsOf(v.clicks ? v.clicks->normalized_entropy : kNone)};
+}
+
+// From kValidationNumbers numbers.
+ValidationResult UnpackValidation(const int64_t* numbers) {
+  ValidationResult v;
+  v.step = numbers[0];
+  v.loss = DoubleOf(numbers[1]);
+  v.accuracy = DoubleOf(numbers[2]);
+  const ClickMetrics clicks = {DoubleOf(numbers[3]), DoubleOf(numbers[4])};
+  if (std::isfinite(clicks.auc)) v.clicks = clicks;
+  return v;
+}
+
+std::vector<int64_t> PackProgress(const TrainingProgress& p) {
+  std::vector<int64_t> numbers = {p.step,
+                                  p.stage,
+                                  BitsOf(p.loss.sum),
+                                  BitsOf(p.loss.weight),
+                                  p.initial_size,
+                                  p.late_size,
+                                  p.target_size,
+                                  BitsOf(p.validation_gap),
+                                  p.targets_met ? 1 : 0};
+  const auto validation = PackValidation(p.validation);
+  numbers.insert(numbers.end(), validation.begin(), validation.end());
+  return numbers;
+}
+constexpr size_t kProgressNumbers = 9 + kValidationNumbers;
+
+absl::StatusOr<TrainingProgress> UnpackProgress(const std::vector<int64_t>& v) {
+  TrainingProgress p;
+  p.step = v[0];
+  if (v[0] < 0 || (v[1] != v1::EARLY && v[1] != v1::LATE)) {
+    return absl::DataLossError(
+        absl::StrCat("progress: step ", v[0], ", stage ", v[1]));
+  }
+  p.stage = static_cast<v1::Stage>(v[1]);
+  p.loss.sum = DoubleOf(v[2]);
+  p.loss.weight = DoubleOf(v[3]);
+  p.initial_size = v[4];
+  p.late_size = v[5];
+  p.target_size = v[6];
+  p.validation_gap = DoubleOf(v[7]);
+  p.targets_met = v[8] != 0;
+  p.validation = UnpackValidation(&v[9]);
+  return p;
+}
+
+constexpr size_t kOutcomeNumbers = 4 + kValidationNumbers;
+
+absl::Status AddOutcomes(Safetensors& file,
+                         const std::vector<TargetOutcome>& outcomes) {
+  if (outcomes.empty()) return absl::OkStatus();
+  std::vector<int64_t> values;
+  for (const TargetOutcome& o : outcomes) {
+    values.insert(values.end(),
+                  {o.met ? 1 : 0, o.target_size, o.steps, o.size});
+    const auto validation = PackValidation(o.validation);
+    values.insert(values.end(), validation.begin(), validation.end());
+  }
+  return AddInts(file, "outcomes", values);
+}
+
+absl::StatusOr<std::vector<TargetOutcome>> GetOutcomes(const Safetensors& file,
+                                                       int64_t steps_done) {
+  std::vector<TargetOutcome> outcomes;
+  if (file.tensors().count("outcomes") == 0) return outcomes;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> values,
+                   file.GetInt64("outcomes"));
+  int64_t left = steps_done;
+  for (size_t i = 0; i + kOutcomeNumbers <= values.size();
+       i += kOutcomeNumbers) {
+    const int64_t* v = values.data() + i;
+    TargetOutcome outcome;
+    outcome.met = v[0] != 0;
+    outcome.target_size = v[1];
+    outcome.steps = v[2];
+    outcome.size = v[3];
+    outcome.validation = UnpackValidation(v + 4);
+    if (outcome.steps < 0 || outcome.steps > left) {
+      return absl::DataLossError(
+          absl::StrCat("outcomes: ", outcome.steps, " steps of ", left));
+    }
+    left -= outcome.steps;
+    outcomes.push_back(outcome);
+  }
+  return outcomes;
+}
+
+absl::Status AddFront(Safetensors& file, const ParetoFront& front) {
+  if (front.points().empty()) return absl::OkStatus();
+  std::vector<int64_t> values;
+  for (const ParetoCandidate& point : front.points()) {
+    values.insert(values.end(), {point.step, BitsOf(point.validation_loss),
+                                 point.size_parameters});
+  }
+  return AddInts(file, "pareto_front", values);
+}
+
+absl::StatusOr<ParetoFront> GetFront(const Safetensors& file) {
+  if (file.tensors().count("pareto_front") == 0) return ParetoFront();
+  ASSIGN_OR_RETURN(const std::vector<int64_t> values,
+                   file.GetInt64("pareto_front"));
+  ParetoFront front;
+  for (size_t i = 0; i + 2 < values.size(); i += 3) {
+    front.Add({values[i], DoubleOf(values[i + 1]), values[i + 2]});
+  }
+  return front;
+}
+
+absl::Status AddNearest(Safetensors& file, const NearestModel& nearest) {
+  std::vector<int64_t> numbers = {nearest.size, nearest.small_enough ? 1 : 0,
+                                  BitsOf(nearest.distance)};
+  const auto validation = PackValidation(nearest.validation);
+  numbers.insert(numbers.end(), validation.begin(), validation.end());
+  RETURN_IF_ERROR(AddInts(file, "nearest", numbers));
+  RETURN_IF_ERROR(AddRanks(file, "nearest_ranks.", nearest.ranks));
+  return AddFloats(file, "nearest_parameters", nearest.parameters);
+}
+
+absl::StatusOr<NearestModel> GetNearest(const Safetensors& file) {
+  NearestModel nearest;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v,
+                   GetInts(file, "nearest", 3 + kValidationNumbers));
+  nearest.size = v[0];
+  nearest.small_enough = v[1] != 0;
+  nearest.distance = DoubleOf(v[2]);
+  nearest.validation = UnpackValidation(&v[3]);
+  ASSIGN_OR_RETURN(nearest.ranks, GetRanks(file, "nearest_ranks."));
+  ASSIGN_OR_RETURN(nearest.parameters, file.GetFloat("nearest_parameters"));
+  return nearest;
+}
+
+absl::Status AddControl(Safetensors& file, const SizeControl& control) {
+  RETURN_IF_ERROR(AddInts(file, "control",
+                          {BitsOf(control.start_size), control.observations,
+                           BitsOf(control.weight), control.wave_steps_left}));
+  RETURN_IF_ERROR(AddFloats(file, "control_saliency", control.saliency));
+  return AddFloats(file, "control_fade", control.fade);
+}
+
+absl::StatusOr<SizeControl> GetControl(const Safetensors& file) {
+  SizeControl control;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v, GetInts(file, "control", 4));
+  control.start_size = DoubleOf(v[0]);
+  control.observations = v[1];
+  control.weight = DoubleOf(v[2]);
+  control.wave_steps_left = v[3];
+  ASSIGN_OR_RETURN(control.saliency, file.GetFloat("control_saliency"));
+  ASSIGN_OR_RETURN(control.fade, file.GetFloat("control_fade"));
+  return control;
+}
+
+absl::Status AddBranch(Safetensors& file, const BranchPoint& branch) {
+  std::vector<int64_t> numbers = {BitsOf(branch.loss.sum),
+                                  BitsOf(branch.loss.weight),
+                                  BitsOf(branch.validation_gap)};
+  const auto validation = PackValidation(branch.validation);
+  numbers.insert(numbers.end(), validation.begin(), validation.end());
+  RETURN_IF_ERROR(AddInts(file, "branch", numbers));
+  RETURN_IF_ERROR(AddRanks(file, "branch_ranks.", branch.ranks));
+  RETURN_IF_ERROR(AddFloats(file, "branch_parameters", branch.parameters));
+  RETURN_IF_ERROR(AddFloats(file, "branch_first_moment", branch.first_moment));
+  RETURN_IF_ERROR(
+      AddFloats(file, "branch_second_moment", branch.second_moment));
+  return AddProjectors(file, "branch_projectors", branch.projectors);
+}
+
+absl::StatusOr<BranchPoint> GetBranch(const Safetensors& file) {
+  BranchPoint branch;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v,
+                   GetInts(file, "branch", 3 + kValidationNumbers));
+  branch.loss.sum = DoubleOf(v[0]);
+  branch.loss.weight = DoubleOf(v[1]);
+  branch.validation_gap = DoubleOf(v[2]);
+  branch.validation = UnpackValidation(&v[3]);
+  ASSIGN_OR_RETURN(branch.ranks, GetRanks(file, "branch_ranks."));
+  ASSIGN_OR_RETURN(branch.parameters, file.GetFloat("branch_parameters"));
+  ASSIGN_OR_RETURN(branch.first_moment, file.GetFloat("branch_first_moment"));
+  ASSIGN_OR_RETURN(branch.second_moment, file.GetFloat("branch_second_moment"));
+  ASSIGN_OR_RETURN(branch.projectors, GetProjectors(file, "branch_projectors"));
+  return branch;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TrainingState::Serialize() const {
+  Safetensors file;
+  file.metadata()["format"] = kFormat;
+  file.metadata()["fingerprint"] = fingerprint;
+  if (!data_digest.empty()) file.metadata()["data"] = data_digest;
+  file.metadata()["machine"] = CalibrationJson(kMachine, machine);
+  RETURN_IF_ERROR(AddInts(file, "progress", PackProgress(progress)));
+  RETURN_IF_ERROR(AddOutcomes(file, progress.outcomes));
+  RETURN_IF_ERROR(AddFront(file, progress.front));
+  RETURN_IF_ERROR(AddRanks(file, "ranks.", ranks));
+  RETURN_IF_ERROR(AddFloats(file, "parameters", parameters));
+  RETURN_IF_ERROR(AddFloats(file, "first_moment", first_moment));
+  RETURN_IF_ERROR(AddFloats(file, "second_moment", second_moment));
+  RETURN_IF_ERROR(AddProjectors(file, "projectors", projectors));
+  if (nearest.has_value()) RETURN_IF_ERROR(AddNearest(file, *nearest));
+  if (control.has_value()) RETURN_IF_ERROR(AddControl(file, *control));
+  if (branch.has_value()) RETURN_IF_ERROR(AddBranch(file, *branch));
+  return file.Serialize();
+}
+
+absl::StatusOr<TrainingState> TrainingState::Parse(
+    const std::string& contents) {
+  ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Parse(contents));
+  const auto format = file.metadata().find("format");
+  if (format == file.metadata().end() || format->second != kFormat) {
+    return absl::DataLossError("not a training state");
+  }
+  TrainingState state;
+  const auto fingerprint = file.metadata().find("fingerprint");
+  if (fingerprint != file.metadata().end()) {
+    state.fingerprint = fingerprint->second;
+  }
+  const auto data = file.metadata().find("data");
+  if (data != file.metadata().end()) state.data_digest = data->second;
+  const auto machine = file.metadata().find("machine");
+  if (machine == file.metadata().end()) {
+    return absl::DataLossError("machine: missing");
+  }
+  absl::StatusOr<kernels::MachineSpeed> speed =
+      ParseCalibration(machine->second, kMachine);
+  if (!speed.ok()) return absl::DataLossError(speed.status().message());
+  state.machine = *speed;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
+                   GetInts(file, "progress", kProgressNumbers));
+  ASSIGN_OR_RETURN(state.progress, UnpackProgress(numbers));
+  ASSIGN_OR_RETURN(state.progress.outcomes,
+                   GetOutcomes(file, state.progress.step));
+  ASSIGN_OR_RETURN(state.progress.front, GetFront(file));
+  ASSIGN_OR_RETURN(state.ranks, GetRanks(file, "ranks."));
+  ASSIGN_OR_RETURN(state.parameters, file.GetFloat("parameters"));
+  ASSIGN_OR_RETURN(state.first_moment, file.GetFloat("first_moment"));
+  ASSIGN_OR_RETURN(state.second_moment, file.GetFloat("second_moment"));
+  ASSIGN_OR_RETURN(state.projectors, GetProjectors(file, "projectors"));
+  if (state.first_moment.size() != state.second_moment.size()) {
+    return absl::DataLossError("first and second moments differ in number");
+  }
+  if (file.tensors().count("nearest") > 0) {
+    ASSIGN_OR_RETURN(state.nearest, GetNearest(file));
+  }
+  if (file.tensors().count("control") > 0) {
+    ASSIGN_OR_RETURN(state.control, GetControl(file));
+  }
+  if (file.tensors().count("branch") > 0) {
+    ASSIGN_OR_RETURN(state.branch, GetBranch(file));
+  }
+  return state;
+}
+
+}  // namespace comera::trainer
