@@ -32,7 +32,7 @@ class LintTest(unittest.TestCase):
                 ('tests/e2e/BUILD', 'cc_test(\n    name = "kill_test",\n)'),
                 ('tests/run.sh', ''),
                 ('docs/other.md', '# The `x` of it, twice!\n\n# Two\n\n# Two\n'),
-                ('worker/rank_table.h', '')):
+                ('worker/gang/rank_table.h', '')):
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

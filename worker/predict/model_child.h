@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "worker/child_process.h"
+#include "worker/gang/child_process.h"
 
 namespace comera::worker {
 

@@ -21,7 +21,7 @@
 #include "comera/v1/job.pb.h"
 #include "comera/v1/predict_service.pb.h"
 #include "worker/predict/model_child.h"
-#include "worker/rank_user.h"
+#include "worker/gang/rank_user.h"
 
 namespace grpc {
 class Channel;

@@ -1,0 +1,163 @@
+// What comes before a rank: preparation on a thread of its own, and the fetch
+// of the checkpoint that its job starts from.
+#include "worker/checkpoint/start_fetch.h"
+
+#include <filesystem>
+#include <future>
+#include <string>
+
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_training_service.h"
+#include "worker/gang/rank_preparer.h"
+
+namespace comera::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StartFetchTest : public ::testing::Test {
+ protected:
+  ~StartFetchTest() override { service_.Shutdown(); }
+
+  void Serve() {
+    channel_ = grpc::CreateChannel(service_.Start(),
+                                   grpc::InsecureChannelCredentials());
+  }
+
+  absl::Status Fetch(const std::atomic<bool>& abandoned) {
+    StartFetchOptions options;
+    options.min_backoff = absl::Milliseconds(1);
+    options.max_backoff = absl::Milliseconds(5);
+    return FetchStart(options, channel_, "jobs/a/checkpoints/40", path_,
+                      abandoned);
+  }
+
+  client::FakeTrainingService service_;
+  std::shared_ptr<grpc::Channel> channel_;
+  const std::string path_ =
+      ::testing::TempDir() + "/" +
+      ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+      "/work/start";
+  const std::atomic<bool> wanted_{false};
+};
+
+TEST_F(StartFetchTest, BringsTheFileWholeAndOnce) {
+  int calls = 0;
+  service_.download = [&](const v1::DownloadArtifactRequest& request,
+                          grpc::ServerContext*, auto* writer) {
+    ++calls;
+    EXPECT_EQ(request.name(), "jobs/a/checkpoints/40");
+    EXPECT_EQ(request.path(), "training_state.checkpoint");
+    v1::DownloadArtifactResponse part;
+    if (calls == 1) {
+      part.set_data("broken");
+      writer->Write(part);
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
+    }
+    part.set_data("one ");
+    writer->Write(part);
+    part.set_offset(4);
+    part.set_data("two");
+    writer->Write(part);
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_OK(Fetch(wanted_));
+  ASSERT_OK_AND_ASSIGN(const std::string contents, ReadFile(path_));
+  EXPECT_EQ(contents, "one two");
+  EXPECT_OK(Fetch(wanted_));
+  service_.Shutdown();
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(StartFetchTest, WhatTheCoordinatorDoesNotHaveIsAnError) {
+  service_.download = [](const v1::DownloadArtifactRequest&,
+                         grpc::ServerContext*, auto*) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such file");
+  };
+  Serve();
+  EXPECT_THAT(Fetch(wanted_), StatusIs(absl::StatusCode::kNotFound,
+                                       HasSubstr("jobs/a/checkpoints/40")));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(StartFetchTest, AGapIsNotTaken) {
+  service_.download = [](const v1::DownloadArtifactRequest&,
+                         grpc::ServerContext*, auto* writer) {
+    v1::DownloadArtifactResponse part;
+    part.set_offset(5);
+    part.set_data("x");
+    writer->Write(part);
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_THAT(Fetch(wanted_), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(StartFetchTest, AnAbandonedFetchEnds) {
+  std::atomic<bool> abandoned{false};
+  service_.download = [&](const v1::DownloadArtifactRequest&,
+                          grpc::ServerContext*, auto*) {
+    abandoned = true;
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
+  };
+  Serve();
+  EXPECT_THAT(Fetch(abandoned), StatusIs(absl::StatusCode::kAborted));
+}
+
+RankPreparer::Start StartOf(RankProcesses::Id id) {
+  RankPreparer::Start start;
+  start.id = id;
+  start.assignment.set_job("jobs/a");
+  return start;
+}
+
+TEST(RankPreparerTest, TellsOfEachEndOnce) {
+  std::promise<void> told;
+  RankPreparer preparer([&] { told.set_value(); });
+  preparer.Begin(StartOf(7), [](const std::atomic<bool>&) {
+    return absl::NotFoundError("gone");
+  });
+  told.get_future().wait();
+  const auto done = preparer.TakeDone();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].start.id, 7);
+  EXPECT_EQ(done[0].start.assignment.job(), "jobs/a");
+  EXPECT_THAT(done[0].status, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_TRUE(preparer.TakeDone().empty());
+  EXPECT_FALSE(preparer.Abandon(7));
+}
+
+TEST(RankPreparerTest, WhatIsAbandonedIsNotTold) {
+  std::promise<void> begun;
+  bool told = false;
+  {
+    RankPreparer preparer([&] { told = true; });
+    preparer.Begin(StartOf(7), [&](const std::atomic<bool>& abandoned) {
+      begun.set_value();
+      while (!abandoned) std::this_thread::yield();
+      return absl::OkStatus();
+    });
+    begun.get_future().wait();
+    EXPECT_TRUE(preparer.TakeDone().empty());
+    EXPECT_TRUE(preparer.Abandon(7));
+    EXPECT_FALSE(preparer.Abandon(7));
+    EXPECT_TRUE(preparer.TakeDone().empty());
+  }
+  EXPECT_FALSE(told);
+}
+
+TEST(RankPreparerTest, EndsWithoutBeingAsked) {
+  RankPreparer preparer([] {});
+  preparer.Begin(StartOf(1), [](const std::atomic<bool>& abandoned) {
+    while (!abandoned) std::this_thread::yield();
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+}  // namespace comera::worker

@@ -1,0 +1,228 @@
+#include "worker/data/dataset_cache.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/data/fake_blobs.h"
+
+namespace comera::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+using Lease = DatasetCache::Lease;
+
+class DatasetCacheTest : public ::testing::Test {
+ protected:
+  DatasetCacheTest() {
+    folder_ = ::testing::TempDir() + "/cache_XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    options_.min_free_bytes = 0;
+    Open();
+  }
+  ~DatasetCacheTest() override {
+    cache_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Open() {
+    cache_.reset();
+    auto cache = DatasetCache::Open(folder_, options_);
+    ASSERT_OK(cache);
+    cache_ = *std::move(cache);
+  }
+
+  absl::Status Get(const std::string& data, Lease* lease) {
+    return GetBlob(source_.Add(data), static_cast<int64_t>(data.size()), lease);
+  }
+  absl::Status GetBlob(const std::string& sha256, int64_t size, Lease* lease) {
+    DatasetCache::Fetch fetch;
+    fetch.source = &source_;
+    fetch.cancelled = &cancelled_;
+    const auto path = cache_->Get(sha256, size, fetch, lease);
+    if (!path.ok()) return path.status();
+    const auto contents = ReadFile(*path);
+    EXPECT_EQ(Sha256Hex(*contents), sha256);
+    return absl::OkStatus();
+  }
+
+  std::string folder_;
+  DatasetCache::Options options_;
+  FakeBlobs source_;
+  std::atomic<bool> cancelled_{false};
+  std::unique_ptr<DatasetCache> cache_;
+};
+
+TEST_F(DatasetCacheTest, FetchesOnceAlsoAcrossRestarts) {
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("hello", &lease));
+    EXPECT_OK(Get("hello", &lease));
+  }
+  Open();
+  Lease lease(cache_.get());
+  EXPECT_OK(Get("hello", &lease));
+  EXPECT_EQ(source_.offsets().size(), 1);
+  EXPECT_EQ(cache_->used_bytes(), 5);
+}
+
+TEST_F(DatasetCacheTest, BrokenFetchGoesOnWhereItBroke) {
+  source_.Break({3, 2});
+  {
+    Lease lease(cache_.get());
+    EXPECT_THAT(Get("hello, world", &lease), StatusIs(Code::kUnavailable));
+  }
+  Open();
+  Lease lease(cache_.get());
+  EXPECT_THAT(Get("hello, world", &lease), StatusIs(Code::kUnavailable));
+  EXPECT_OK(Get("hello, world", &lease));
+  EXPECT_THAT(source_.offsets(), ElementsAre(0, 3, 5));
+  EXPECT_EQ(cache_->used_bytes(), 12);
+}
+
+TEST_F(DatasetCacheTest, OtherBytesAreNotTaken) {
+  Lease lease(cache_.get());
+  const std::string sha256 = source_.Add("right");
+  EXPECT_THAT(GetBlob(sha256, 4, &lease), StatusIs(Code::kDataLoss));
+  EXPECT_THAT(GetBlob(sha256, 6, &lease), StatusIs(Code::kDataLoss));
+  // A part that something else left.
+  ASSERT_OK(WriteFileAtomically(folder_ + "/partial/" + sha256, "wro"));
+  EXPECT_THAT(GetBlob(sha256, 5, &lease), StatusIs(Code::kDataLoss));
+  ASSERT_OK(
+      WriteFileAtomically(folder_ + "/partial/" + sha256, "wrong, and long"));
+  EXPECT_THAT(GetBlob(sha256, 5, &lease), StatusIs(Code::kUnavailable));
+  EXPECT_OK(GetBlob(sha256, 5, &lease));
+  EXPECT_THAT(GetBlob(Sha256Hex("none"), 4, &lease), StatusIs(Code::kNotFound));
+  EXPECT_EQ(cache_->used_bytes(), 5);
+}
+
+TEST_F(DatasetCacheTest, OldestGoesFirstAndNothingInUse) {
+  options_.max_bytes = 10;
+  Open();
+  std::optional<Lease> held(cache_.get());
+  EXPECT_OK(Get("held", &*held));
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("old", &lease));
+    EXPECT_OK(Get("new", &lease));
+    // All is in use.
+    EXPECT_THAT(Get("more", &lease),
+                StatusIs(Code::kResourceExhausted, HasSubstr("in use")));
+    EXPECT_THAT(Get("longer than the cache", &lease),
+                StatusIs(Code::kResourceExhausted, HasSubstr("does not fit")));
+  }
+  {
+    // Used again, so that it is younger than "new".
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("old", &lease));
+  }
+  const size_t fetched = source_.offsets().size();
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("abc", &lease));
+    EXPECT_OK(Get("old", &lease));
+  }
+  EXPECT_EQ(source_.offsets().size(), fetched + 1);
+  EXPECT_EQ(cache_->used_bytes(), 10);
+  held.reset();
+  Lease lease(cache_.get());
+  EXPECT_OK(Get("0123456789", &lease));
+  EXPECT_EQ(cache_->used_bytes(), 10);
+}
+
+TEST_F(DatasetCacheTest, TheOrderOfUseOutlivesTheProcess) {
+  for (const char* data : {"aaa", "bbb", "aaa"}) {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get(data, &lease));
+  }
+  options_.max_bytes = 6;
+  Open();
+  Lease lease(cache_.get());
+  EXPECT_OK(Get("ccc", &lease));
+  const size_t fetched = source_.offsets().size();
+  EXPECT_OK(Get("aaa", &lease));
+  EXPECT_EQ(source_.offsets().size(), fetched);
+}
+
+TEST_F(DatasetCacheTest, ViewsNameBlobsUntilTheyGo) {
+  options_.max_bytes = 10;
+  Open();
+  const std::string digest(64, 'd');
+  const std::string path = cache_->View(digest) + "/a/b.txt";
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("hello", &lease));
+    ASSERT_OK(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"));
+    ASSERT_OK(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"));
+    EXPECT_EQ(*ReadFile(path), "hello");
+    // The same time of writing whenever it is fetched: what ranks computed
+    // from the file is known by it.
+    struct stat info;
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mtim.tv_sec, 1);
+    EXPECT_EQ(info.st_mode & 0222, 0);
+  }
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("0123456789", &lease));
+    EXPECT_NE(access(path.c_str(), F_OK), 0);
+    EXPECT_THAT(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"),
+                StatusIs(Code::kInternal));
+  }
+  Open();
+  EXPECT_FALSE(std::filesystem::exists(cache_->View(digest)));
+}
+
+TEST_F(DatasetCacheTest, OneFetchForMany) {
+  source_.Close();
+  std::vector<std::thread> ranks;
+  for (int i = 0; i < 4; ++i) {
+    ranks.emplace_back([this] {
+      Lease lease(cache_.get());
+      EXPECT_OK(Get("shared", &lease));
+    });
+  }
+  source_.WaitForFetches(1);
+  source_.Open();
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(source_.offsets().size(), 1);
+  EXPECT_EQ(cache_->used_bytes(), 6);
+}
+
+TEST_F(DatasetCacheTest, WhoWaitsCanGiveUp) {
+  source_.Close();
+  std::atomic<bool> given_up{false};
+  std::thread first([&] {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("shared", &lease));
+  });
+  source_.WaitForFetches(1);
+  std::thread second([&] {
+    Lease lease(cache_.get());
+    DatasetCache::Fetch fetch;
+    fetch.source = &source_;
+    fetch.cancelled = &given_up;
+    EXPECT_THAT(cache_->Get(Sha256Hex("shared"), 6, fetch, &lease),
+                StatusIs(Code::kCancelled));
+  });
+  given_up = true;
+  cache_->Wake();
+  second.join();
+  source_.Open();
+  first.join();
+}
+
+}  // namespace
+}  // namespace comera::worker

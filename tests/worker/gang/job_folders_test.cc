@@ -1,0 +1,132 @@
+#include "worker/gang/job_folders.h"
+
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+#include "worker/trainer/process/task.pb.h"
+
+namespace comera::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+class JobFoldersTest : public testing::Test {
+ protected:
+  JobFoldersTest() : folder_(NewFolder()), folders_(folder_) {
+    rank_.set_job("jobs/a");
+    rank_.set_epoch(3);
+    rank_.set_rank(1);
+    rank_.set_world_size(4);
+    rank_.set_local_rank(1);
+    rank_.set_local_world_size(2);
+    rank_.set_resume(true);
+    rank_.mutable_spec()->set_display_name("name \"quoted\"");
+  }
+
+  static std::string NewFolder() {
+    std::string folder = testing::TempDir() + "/folders-XXXXXX";
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    return folder;
+  }
+
+  void WriteLog() {
+    v1::RankKey key;
+    key.set_job("jobs/a");
+    key.set_epoch(3);
+    key.set_rank(1);
+    std::ofstream(folders_.Log(key)) << "log";
+  }
+
+  // Makes all below `path` look `age` old.
+  void MakeOld(const std::string& path, absl::Duration age) {
+    const auto time =
+        fs::file_time_type::clock::now() - absl::ToChronoSeconds(age);
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      fs::last_write_time(entry, time);
+    }
+    fs::last_write_time(path, time);
+  }
+
+  std::string folder_;
+  JobFolders folders_;
+  v1::RankAssignment rank_;
+};
+
+TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       folders_.WriteTask(rank_, 5, "10.0.0.7"));
+  EXPECT_EQ(path, folder_ + "/jobs/a/epoch-3/rank-1/task.json");
+  ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
+  trainer::TrainerTask task;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &task).ok());
+  EXPECT_EQ(task.job(), "a");
+  EXPECT_EQ(task.epoch(), 3);
+  EXPECT_EQ(task.rank(), 1);
+  EXPECT_EQ(task.world_size(), 4);
+  EXPECT_EQ(task.local_rank(), 1);
+  EXPECT_EQ(task.local_world_size(), 2);
+  EXPECT_EQ(task.threads(), 5);
+  EXPECT_TRUE(task.resume());
+  EXPECT_EQ(task.spec().display_name(), "name \"quoted\"");
+  EXPECT_TRUE(fs::is_directory(task.work_dir()));
+  EXPECT_TRUE(fs::is_directory(task.rendezvous_dir()));
+  EXPECT_TRUE(fs::is_directory(task.cache_dir()));
+  EXPECT_EQ(task.work_dir(), folders_.Work("jobs/a"));
+  EXPECT_EQ(task.host(), "10.0.0.7");
+  EXPECT_EQ(task.device(), v1::ResourceSpec::CPU);
+}
+
+TEST_F(JobFoldersTest, TheDeviceIsThatOfTheSlot) {
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       folders_.WriteTask(rank_, 5, "", v1::ResourceSpec::GPU));
+  ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
+  trainer::TrainerTask task;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &task).ok());
+  EXPECT_EQ(task.device(), v1::ResourceSpec::GPU);
+}
+
+TEST_F(JobFoldersTest, AGangOnThisMachineAloneMeetsOnLoopback) {
+  rank_.set_local_world_size(4);
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       folders_.WriteTask(rank_, 5, "10.0.0.7"));
+  ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
+  EXPECT_EQ(json.find("host"), std::string::npos);
+}
+
+TEST_F(JobFoldersTest, RemovesAnEpochOrAllButTheLogs) {
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
+  WriteLog();
+  folders_.RemoveEpoch("jobs/a", 3);
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
+  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
+  folders_.RemoveAllButLogs("jobs/a");
+  EXPECT_FALSE(fs::exists(folders_.Work("jobs/a")));
+  EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/3-1.log"));
+}
+
+TEST_F(JobFoldersTest, RemovesWhatIsOldAndNotInUse) {
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
+  WriteLog();
+  MakeOld(folder_ + "/jobs/a", absl::Hours(48));
+  folders_.RemoveOld({"jobs/a"}, absl::Hours(24), absl::Hours(24));
+  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
+  // One young file keeps its folder.
+  std::ofstream(folders_.Work("jobs/a") + "/checkpoint") << "x";
+  folders_.RemoveOld({}, absl::Hours(24), absl::Hours(72));
+  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
+  EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/3-1.log"));
+  MakeOld(folder_ + "/jobs/a", absl::Hours(96));
+  folders_.RemoveOld({}, absl::Hours(24), absl::Hours(72));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a"));
+}
+
+}  // namespace
+}  // namespace comera::worker

@@ -1,0 +1,235 @@
+// What a rank process gets of the machine: environment, user, rights, control
+// group. What the machine does not allow is skipped with a message.
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "worker/gang/rank_cgroup.h"
+#include "worker/gang/rank_environment.h"
+#include "worker/gang/rank_process.h"
+#include "worker/gang/rank_user.h"
+
+namespace comera::worker {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+class Ends : public RankProcesses::Observer {
+ public:
+  bool OnLine(RankProcesses::Id, std::string_view) override { return false; }
+  void OnLogGrown(RankProcesses::Id) override {}
+  void OnExit(RankProcesses::Id, const RankExit& exit) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    exit_ = exit;
+    ended_ = true;
+    changed_.notify_all();
+  }
+  RankExit Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
+                                  [&] { return ended_; }));
+    return exit_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  RankExit exit_;
+  bool ended_ = false;
+};
+
+class RankConfinementTest : public ::testing::Test {
+ protected:
+  RankConfinementTest() {
+    folder_ = ::testing::TempDir() + "/confined-XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+
+  // Runs a script as a rank; all that it writes.
+  std::string Run(const std::string& script, RankCommand command = {}) {
+    command.arguments = {"/bin/sh", "-c", script};
+    command.log_path = folder_ + "/log";
+    unlink(command.log_path.c_str());
+    Ends ends;
+    auto processes = RankProcesses::Start({}, &ends);
+    EXPECT_OK(processes);
+    const auto pid = (*processes)->Launch(1, command);
+    EXPECT_OK(pid);
+    if (pid.ok()) exit_ = ends.Wait();
+    std::ifstream file(command.log_path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  std::string folder_;
+  RankExit exit_;
+};
+
+TEST(RankEnvironment, KeepsSecretsOut) {
+  const char* const own[] = {"PATH=/bin",
+                             "COMERA_TOKEN=comera_x",
+                             "COMERA_TOKEN_FILE=/x",
+                             "AWS_SECRET_ACCESS_KEY=x",
+                             "SSH_AUTH_SOCK=/x",
+                             "NCCL_DEBUG=INFO",
+                             "RANK=7",
+                             "OMP_NUM_THREADS=9",
+                             "CUDA_VISIBLE_DEVICES=",
+                             "LC_ALL=C",
+                             "=odd",
+                             "odd",
+                             "PATHS=x",
+                             nullptr};
+  EXPECT_THAT(RankEnvironment(own, {"RANK=1", "OMP_NUM_THREADS=2"}),
+              UnorderedElementsAre("RANK=1", "OMP_NUM_THREADS=2", "PATH=/bin",
+                                   "NCCL_DEBUG=INFO",
+                                   "CUDA_VISIBLE_DEVICES=", "LC_ALL=C"));
+}
+
+TEST_F(RankConfinementTest, TokensDoNotReachRanks) {
+  setenv("COMERA_TOKEN", "comera_secret", 1);
+  setenv("COMERA_TOKEN_FILE", "/some/file", 1);
+  RankCommand command;
+  command.environment = {"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
+                         "LOCAL_WORLD_SIZE=2"};
+  const std::string text = Run("env; cat /proc/self/environ", command);
+  EXPECT_THAT(text, HasSubstr("RANK=3"));
+  EXPECT_THAT(text, HasSubstr("LOCAL_WORLD_SIZE=2"));
+  EXPECT_THAT(text, Not(HasSubstr("COMERA_TOKEN")));
+  EXPECT_THAT(text, Not(HasSubstr("comera_secret")));
+  unsetenv("COMERA_TOKEN");
+  unsetenv("COMERA_TOKEN_FILE");
+}
+
+TEST_F(RankConfinementTest, NothingStaysOpenAndNoRightsCanBeGained) {
+  // As a careless library would.
+  const int leaked = open("/etc/hostname", O_RDONLY);
+  const std::string text =
+      Run("ls /proc/self/fd | wc -l; grep NoNewPrivs /proc/self/status");
+  close(leaked);
+  // Standard streams, and the folder that ls itself reads.
+  EXPECT_THAT(text, ::testing::StartsWith("4\n"));
+  EXPECT_THAT(text, HasSubstr("NoNewPrivs:\t1"));
+}
+
+TEST_F(RankConfinementTest, RunsAsAnotherUser) {
+  EXPECT_THAT(FindRankUser("no-such-user-at-all"),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(FindRankUser("root"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  if (geteuid() != 0) {
+    EXPECT_THAT(FindRankUser("nobody"),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+    GTEST_SKIP() << "only root can run ranks as others";
+  }
+  ASSERT_OK_AND_ASSIGN(const RankUser user, FindRankUser("nobody"));
+  RankCommand command;
+  command.user = user;
+  const std::string text =
+      Run("id -u; id -G; grep -E 'Cap(Eff|Prm|Inh)' /proc/self/status; "
+          "ps -o pgid= -p $$ >/dev/null 2>&1; echo group $(cut -d' ' -f5 "
+          "/proc/self/stat); cat /etc/shadow && echo READ; kill -0 " +
+              std::to_string(getpid()) + " && echo SIGNALLED; echo done",
+          command);
+  std::stringstream lines(text);
+  std::string uid, groups;
+  std::getline(lines, uid);
+  std::getline(lines, groups);
+  EXPECT_EQ(uid, std::to_string(user.uid));
+  EXPECT_THAT((" " + groups + " "), Not(HasSubstr(" 0 "))) << text;
+  EXPECT_THAT(text, HasSubstr("CapEff:\t0000000000000000"));
+  EXPECT_THAT(text, HasSubstr("CapPrm:\t0000000000000000"));
+  EXPECT_THAT(text, Not(HasSubstr("READ")));
+  EXPECT_THAT(text, Not(HasSubstr("SIGNALLED")));
+  EXPECT_THAT(text, HasSubstr("done"));
+
+  // Folders are given, not what links point to.
+  const std::string mine = folder_ + "/mine";
+  mkdir(mine.c_str(), 0755);
+  EXPECT_OK(GiveTo(user, mine));
+  struct stat info = {};
+  ASSERT_EQ(stat(mine.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, user.uid);
+  const std::string link = folder_ + "/link";
+  ASSERT_EQ(symlink("/etc", link.c_str()), 0);
+  EXPECT_FALSE(GiveTo(user, link).ok());
+  ASSERT_EQ(stat("/etc", &info), 0);
+  EXPECT_EQ(info.st_uid, 0u);
+}
+
+// It can still be killed, and dies with the daemon.
+TEST_F(RankConfinementTest, AnotherUsersProcessIsKilled) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can run ranks as others";
+  RankCommand command;
+  ASSERT_OK_AND_ASSIGN(command.user, FindRankUser("nobody"));
+  command.arguments = {"/bin/sh", "-c", "sleep 1000"};
+  command.log_path = folder_ + "/log";
+  Ends ends;
+  auto processes = RankProcesses::Start({}, &ends);
+  ASSERT_OK(processes);
+  ASSERT_OK((*processes)->Launch(1, command));
+  (*processes)->Kill(1);
+  EXPECT_EQ(ends.Wait().signal, SIGKILL);
+}
+
+TEST_F(RankConfinementTest, ControlGroupKillsWhatLeftTheProcessGroup) {
+  auto cgroups = RankCgroups::Create();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status();
+  RankCgroups::Limits limits;
+  limits.memory_bytes = int64_t{1} << 30;
+  limits.processes = 64;
+  limits.cores = 2;
+  RankCommand command;
+  ASSERT_OK_AND_ASSIGN(
+      command.cgroup,
+      (*cgroups)->Make("test-" + std::to_string(getpid()), limits));
+  const std::string path = command.cgroup->path();
+  EXPECT_TRUE(command.cgroup->Empty());
+  // Fails before it starts anything if it is not in the group.
+  const std::string text =
+      Run("grep -q test- /proc/self/cgroup || exit 9; "
+          "setsid sleep 1000 & echo child $!; sleep 0.2",
+          command);
+  EXPECT_EQ(exit_.code, 0);
+  EXPECT_TRUE(command.cgroup->Empty());
+  const size_t at = text.find("child ");
+  ASSERT_NE(at, std::string::npos) << text;
+  // Gone, or dead and not reaped by whoever adopted it.
+  std::ifstream status(
+      "/proc/" + std::to_string(std::stoi(text.substr(at + 6))) + "/stat");
+  std::string stat_line;
+  std::getline(status, stat_line);
+  EXPECT_TRUE(stat_line.empty() || stat_line.find(") Z ") != std::string::npos)
+      << stat_line;
+  if ((*cgroups)->controllers().find("memory") != std::string::npos) {
+    std::ifstream max(path + "/memory.max");
+    int64_t bytes = 0;
+    max >> bytes;
+    EXPECT_EQ(bytes, limits.memory_bytes);
+  }
+  command.cgroup.reset();
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(RankCgroups, AFolderThatIsNoneIsAReason) {
+  EXPECT_THAT(RankCgroups::Create(::testing::TempDir()),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(RankCgroups::Create("/proc"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+}  // namespace
+}  // namespace comera::worker

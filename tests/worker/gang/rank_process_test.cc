@@ -1,0 +1,253 @@
+#include "worker/gang/rank_process.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "worker/gang/stray_processes.h"
+
+namespace comera::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Recorder : public RankProcesses::Observer {
+ public:
+  bool OnLine(RankProcesses::Id id, std::string_view line) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (line.empty() || line[0] != '{') return false;
+    lines_[id].emplace_back(line);
+    changed_.notify_all();
+    return true;
+  }
+  void OnLogGrown(RankProcesses::Id id) override {}
+  void OnExit(RankProcesses::Id id, const RankExit& exit) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    exits_[id] = exit;
+    changed_.notify_all();
+  }
+
+  bool WaitForLine(RankProcesses::Id id) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20),
+                             [&] { return !lines_[id].empty(); });
+  }
+  RankExit WaitForExit(RankProcesses::Id id) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20),
+                                  [&] { return exits_.count(id) > 0; }));
+    return exits_[id];
+  }
+  std::vector<std::string> lines(RankProcesses::Id id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return lines_[id];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<RankProcesses::Id, std::vector<std::string>> lines_;
+  std::map<RankProcesses::Id, RankExit> exits_;
+};
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+class RankProcessTest : public testing::Test {
+ protected:
+  RankProcessTest() {
+    folder_ = testing::TempDir() + "/rank-XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+
+  std::unique_ptr<RankProcesses> Start(RankProcesses::Options options = {}) {
+    auto processes = RankProcesses::Start(options, &recorder_);
+    EXPECT_OK(processes);
+    return *std::move(processes);
+  }
+
+  RankCommand Do(const std::string& what) const {
+    RankCommand command;
+    command.arguments = {getenv("FAKE_TRAINER"), "--do=" + what};
+    command.log_path = Log(what);
+    return command;
+  }
+
+  std::string Log(const std::string& what) const {
+    return folder_ + "/" + what + ".log";
+  }
+
+  std::string folder_;
+  Recorder recorder_;
+};
+
+TEST_F(RankProcessTest, GivesLinesAndTheEnd) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("succeed")));
+  const RankExit exit = recorder_.WaitForExit(1);
+  EXPECT_EQ(exit.signal, 0);
+  EXPECT_EQ(exit.code, 0);
+  EXPECT_GT(exit.peak_memory_bytes, 1 << 20);
+  EXPECT_FALSE(exit.out_of_memory_kill);
+  ASSERT_EQ(recorder_.lines(1).size(), 1);
+  EXPECT_THAT(recorder_.lines(1)[0], HasSubstr("heartbeat"));
+}
+
+TEST_F(RankProcessTest, TellsExitCodeAndLogTail) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("fail")));
+  const RankExit exit = recorder_.WaitForExit(1);
+  EXPECT_EQ(exit.code, 1);
+  EXPECT_EQ(exit.log_tail, "a line about the data\n");
+  EXPECT_EQ(ReadAll(Log("fail")), "a line about the data\n");
+}
+
+TEST_F(RankProcessTest, TellsTheSignal) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("crash")));
+  const RankExit exit = recorder_.WaitForExit(1);
+  EXPECT_EQ(exit.signal, SIGABRT);
+  EXPECT_THAT(exit.log_tail, HasSubstr("about to crash\n"));
+  // Also a line that was begun only.
+  EXPECT_THAT(exit.log_tail, HasSubstr("unfinished"));
+}
+
+TEST_F(RankProcessTest, StopLetsItEndInGoodOrder) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("wait")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  processes->Stop(1);
+  const RankExit exit = recorder_.WaitForExit(1);
+  EXPECT_EQ(exit.signal, 0);
+  EXPECT_EQ(exit.code, 0);
+  EXPECT_EQ(exit.log_tail, "stopping as asked\n");
+}
+
+TEST_F(RankProcessTest, KillsWhatIgnoresStop) {
+  RankProcesses::Options options;
+  options.grace = absl::Milliseconds(50);
+  auto processes = Start(options);
+  ASSERT_OK(processes->Launch(1, Do("ignore_term")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  processes->Stop(1);
+  EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
+}
+
+TEST_F(RankProcessTest, LogGetsWhatIsNoEventAndTheTooLong) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("spam")));
+  EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
+  const std::string log = ReadAll(Log("spam"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), 's'), 1500 * 999 + 1);
+  // Cut at 1 MiB.
+  EXPECT_EQ(std::count(log.begin(), log.end(), 'x'), 1 << 20);
+  EXPECT_THAT(log, HasSubstr("plain words"));
+  // What merely looks like an event is offered to the observer.
+  EXPECT_EQ(recorder_.lines(1)[0], "{\"not\": an event}");
+}
+
+TEST_F(RankProcessTest, BoundsTheLog) {
+  RankProcesses::Options options;
+  options.max_log_bytes = 1000;
+  auto processes = Start(options);
+  ASSERT_OK(processes->Launch(1, Do("spam")));
+  EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
+  EXPECT_EQ(ReadAll(Log("spam")).size(), 1000);
+}
+
+TEST_F(RankProcessTest, AProcessLeftBehindEndsWithTheRank) {
+  auto processes = Start();
+  ASSERT_OK_AND_ASSIGN(const pid_t pid, processes->Launch(1, Do("orphan")));
+  EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
+  // Its group has no living member: those that init has not reaped yet are
+  // zombies, which kill still finds, so ask until they are gone.
+  for (int i = 0; i < 10000 && kill(-pid, 0) == 0; ++i) sched_yield();
+  SUCCEED();
+}
+
+TEST_F(RankProcessTest, ChildHasItsOwnGroupNoInputAndTheAddedEnvironment) {
+  auto processes = Start();
+  RankCommand command = Do("environment");
+  setenv("RANK", "replaced", 1);
+  unsetenv("OMP_NUM_THREADS");
+  command.environment = {"RANK=3", "WORLD_SIZE=4"};
+  ASSERT_OK(processes->Launch(1, command));
+  EXPECT_THAT(recorder_.WaitForExit(1).log_tail,
+              HasSubstr("RANK=3 WORLD_SIZE=4 LOCAL_RANK=- "
+                        "LOCAL_WORLD_SIZE=- OMP_NUM_THREADS=- stdin=0 pgid=1"));
+}
+
+TEST_F(RankProcessTest, AMissingProgramIsAnError) {
+  auto processes = Start();
+  RankCommand command = Do("missing");
+  command.arguments = {"/no/such/program"};
+  EXPECT_THAT(
+      processes->Launch(1, command),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/program")));
+  command = Do("denied");
+  command.arguments = {"/etc"};
+  EXPECT_THAT(processes->Launch(2, command),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+TEST_F(RankProcessTest, DestructionKillsAndReaps) {
+  auto processes = Start();
+  ASSERT_OK_AND_ASSIGN(const pid_t pid,
+                       processes->Launch(1, Do("ignore_term")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  processes.reset();
+  EXPECT_EQ(kill(pid, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+  EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
+}
+
+bool IsZombie(pid_t pid) {
+  const std::string stat = ReadAll(absl::StrCat("/proc/", pid, "/stat"));
+  const size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "Z";
+}
+
+// What a rank starts in a session of its own holds no slot after it.
+TEST_F(RankProcessTest, Complaint16_NothingThatARankStartedOutlivesIt) {
+  for (const bool adopts : {false, true}) {
+    RankProcesses::Options options;
+    options.mark = folder_;
+    options.adopts_orphans = adopts;
+    if (adopts) AdoptOrphans();
+    const auto processes = Start(options);
+    const RankProcesses::Id id = adopts ? 2 : 1;
+    ASSERT_OK(processes->Launch(id, Do("daemon")));
+    EXPECT_EQ(recorder_.WaitForExit(id).code, 0);
+    EXPECT_THAT(MarkedProcesses(folder_), ::testing::IsEmpty());
+    const std::string log = ReadAll(Log("daemon"));
+    const int pid = atoi(log.substr(log.rfind("daemon=") + 7).c_str());
+    ASSERT_GT(pid, 1);
+    // Where it was not adopted, init reaps it, when it likes.
+    EXPECT_TRUE(kill(pid, 0) != 0 || (!adopts && IsZombie(pid))) << log;
+  }
+}
+
+TEST_F(RankProcessTest, Complaint02_AStoppedProcessIsKilledWithinItsGrace) {
+  const auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("freeze")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  // It answers no SIGTERM.
+  processes->Stop(1, absl::Milliseconds(50));
+  EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
+}
+
+}  // namespace
+}  // namespace comera::worker

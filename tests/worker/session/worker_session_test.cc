@@ -1,0 +1,516 @@
+// The session against a fake coordinator, with real (fake-trainer) processes.
+#include "worker/session/worker_session.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/files.h"
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/fake_gpu_driver.h"
+#include "tests/fakes/fake_worker_service.h"
+
+namespace comera::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using State = FakeWorkerService::State;
+using Key = FakeWorkerService::Key;
+
+constexpr char kJob[] = "jobs/a";
+
+v1::RankAssignment Assign(const std::string& what, int64_t epoch = 1,
+                          int rank = 0) {
+  v1::RankAssignment assignment;
+  assignment.set_job(kJob);
+  assignment.set_epoch(epoch);
+  assignment.set_rank(rank);
+  assignment.set_world_size(2);
+  assignment.set_local_world_size(2);
+  assignment.set_local_rank(rank);
+  assignment.set_slot(rank);
+  assignment.mutable_spec()->set_display_name(what);
+  return assignment;
+}
+
+class WorkerSessionTest : public testing::Test {
+ protected:
+  WorkerSessionTest() {
+    folder_ = testing::TempDir() + "/session-XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    options_.worker = "w";
+    options_.incarnation = "first";
+    options_.slots.resize(2);
+    options_.slots[1].set_index(1);
+    options_.cores = 2;
+    options_.data_dir = folder_;
+    options_.trainer = getenv("FAKE_TRAINER");
+    options_.processes.grace = absl::Seconds(20);
+    options_.min_interval = absl::Milliseconds(1);
+    options_.min_backoff = absl::Milliseconds(1);
+    options_.max_backoff = absl::Milliseconds(20);
+    options_.upload.min_backoff = absl::Milliseconds(1);
+    options_.upload.max_backoff = absl::Milliseconds(5);
+  }
+
+  ~WorkerSessionTest() override {
+    End();
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  void Create() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 5);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
+    auto session = WorkerSession::Create(
+        options_,
+        grpc::CreateCustomChannel(
+            service_.address(), grpc::InsecureChannelCredentials(), arguments),
+        std::move(gpus_));
+    ASSERT_OK(session);
+    session_ = *std::move(session);
+  }
+
+  // Slot 0 has a GPU, slot 1 has none.
+  FakeGpuDriver* AddGpu() {
+    auto driver = std::make_unique<FakeGpuDriver>(1);
+    FakeGpuDriver* const added = driver.get();
+    GpuWatch::Options options;
+    options.interval = options.short_interval = absl::Milliseconds(2);
+    *options_.slots[0].mutable_gpu() = driver->gpus()[0];
+    options_.slots[0].set_device(v1::ResourceSpec::GPU);
+    gpus_ = std::make_unique<GpuWatch>(options, std::move(driver));
+    return added;
+  }
+
+  void Run() {
+    Create();
+    thread_ = std::thread([this] { run_status_ = session_->Run(); });
+  }
+
+  // Ends Run, if it runs.
+  void End() {
+    if (!thread_.joinable()) return;
+    session_->Stop();
+    thread_.join();
+  }
+
+  static bool Exited(const State& state, const Key& key) {
+    const auto it = state.ranks.find(key);
+    return it != state.ranks.end() &&
+           it->second.phase() == v1::RankStatus::EXITED;
+  }
+  static bool Running(const State& state, const Key& key) {
+    const auto it = state.ranks.find(key);
+    return it != state.ranks.end() &&
+           it->second.phase() == v1::RankStatus::RUNNING;
+  }
+
+  // The newest status of a rank of the first epoch.
+  v1::RankStatus Told(int rank) {
+    return service_.state().ranks[Key(kJob, 1, rank)];
+  }
+
+  std::string folder_;
+  FakeWorkerService service_;
+  WorkerSession::Options options_;
+  std::unique_ptr<GpuWatch> gpus_;
+  std::unique_ptr<WorkerSession> session_;
+  std::thread thread_;
+  absl::Status run_status_;
+};
+
+TEST_F(WorkerSessionTest, IntroducesItself) {
+  Create();
+  ASSERT_OK(session_->RunOnce());
+  const v1::SynchronizeRequest request = service_.state().last;
+  EXPECT_EQ(request.worker(), "w");
+  EXPECT_EQ(request.incarnation(), "first");
+  EXPECT_EQ(request.slots_size(), 2);
+  EXPECT_FALSE(request.version().empty());
+}
+
+TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
+  service_.Want({Assign("succeed", 1, 0), Assign("succeed", 1, 1)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
+  }));
+  State state = service_.state();
+  const v1::RankStatus rank0 = Told(0);
+  EXPECT_FALSE(rank0.has_failure()) << rank0.DebugString();
+  EXPECT_EQ(rank0.result().outcome(), v1::COMPLETED);
+  EXPECT_GT(rank0.peak_memory_bytes(), 0);
+  ASSERT_EQ(rank0.model().files_size(), 2);
+  EXPECT_EQ(rank0.model().name(), "jobs/a/models/final");
+  EXPECT_EQ(rank0.model().size_parameters(), 42);
+  for (const v1::ArtifactFile& file : rank0.model().files()) {
+    const std::string name = "jobs/a/models/final/" + file.path();
+    EXPECT_EQ(state.files[name].size(), file.size_bytes());
+    EXPECT_EQ(Sha256Hex(state.files[name]), file.sha256());
+    EXPECT_EQ(state.headers[name].sha256(), file.sha256());
+  }
+  EXPECT_FALSE(Told(1).has_failure());
+  EXPECT_FALSE(Told(1).has_result());
+  // Stage, run info, three metrics, result.
+  EXPECT_EQ(state.reports.size(), 6);
+  EXPECT_TRUE(state.reports.back().event().has_result());
+  // Once the coordinator has all, the job's files go, its logs stay.
+  ASSERT_TRUE(service_.WaitFor(
+      [](const State& state) { return state.last.ranks_size() == 0; }));
+  End();
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/work"));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-1"));
+  EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/1-0.log"));
+  EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));
+}
+
+TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
+  service_.Want({Assign("succeed_twice", 1, 0), Assign("succeed", 1, 1)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  State state = service_.state();
+  const v1::RankStatus rank0 = Told(0);
+  EXPECT_EQ(rank0.model().name(), "jobs/a/models/final");
+  ASSERT_EQ(rank0.target_models_size(), 2);
+  EXPECT_EQ(rank0.target_models(0).name(), "jobs/a/models/target-1");
+  EXPECT_EQ(state.files["jobs/a/models/target-1/model.safetensors"], "t");
+  EXPECT_EQ(state.files["jobs/a/models/target-2/model.safetensors"], "tt");
+  EXPECT_EQ(state.files["jobs/a/models/final/config.json"], "{}");
+}
+
+TEST_F(WorkerSessionTest, RanksKnowTheirPlace) {
+  service_.Want({Assign("environment", 1, 1)});
+  Run();
+  const Key key = {kJob, 1, 1};
+  ASSERT_TRUE(service_.WaitFor([&](const State& state) {
+    const auto log = state.logs.find(key);
+    return log != state.logs.end() &&
+           log->second.find('\n') != std::string::npos;
+  }));
+  EXPECT_THAT(service_.state().logs[key],
+              HasSubstr("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
+                        "OMP_NUM_THREADS=1"));
+}
+
+TEST_F(WorkerSessionTest, ARankSeesTheGpuOfItsSlotOnly) {
+  AddGpu();
+  service_.Want({Assign("environment", 1, 0), Assign("environment", 1, 1)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([&](const State& state) {
+    return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1}) &&
+           state.logs.size() == 2;
+  }));
+  auto logs = service_.state().logs;
+  EXPECT_THAT((logs[{kJob, 1, 0}]),
+              HasSubstr("CUDA_VISIBLE_DEVICES=GPU-0 device=GPU"));
+  EXPECT_THAT((logs[{kJob, 1, 1}]),
+              HasSubstr("CUDA_VISIBLE_DEVICES= device=CPU"));
+}
+
+TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
+  FakeGpuDriver* const gpu = AddGpu();
+  service_.Want({Assign("wait", 1, 0)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  EXPECT_EQ(service_.state().last.slots(0).unfit(), "");
+  GpuReading held;
+  held.used_bytes = int64_t{5} << 30;
+  gpu->Set(0, held);
+  service_.Want({});
+  // The end is not told without the GPU's state.
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_THAT(service_.state().last.slots(0).unfit(),
+              HasSubstr("not seen to be free yet"));
+  EXPECT_EQ(service_.state().last.slots(1).unfit(), "");
+  gpu->Set(0, GpuReading());
+  EXPECT_TRUE(service_.WaitFor(
+      [](const State& state) { return state.last.slots(0).unfit().empty(); }));
+}
+
+TEST_F(WorkerSessionTest, NoRankStartsOnAnUnfitGpu) {
+  FakeGpuDriver* const gpu = AddGpu();
+  GpuReading broken;
+  broken.uncorrected_ecc = 1;
+  gpu->Set(0, broken);
+  service_.Want({Assign("succeed", 1, 0)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_EQ(Told(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_THAT(Told(0).failure().message(),
+              HasSubstr("1 uncorrected memory errors"));
+}
+
+TEST_F(WorkerSessionTest, TellsFailuresWithTheLogsTail) {
+  service_.Want({Assign("fail", 1, 0), Assign("crash", 1, 1)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
+  }));
+  State state = service_.state();
+  const v1::Failure failure = Told(0).failure();
+  EXPECT_EQ(failure.failure_class(), v1::DATA);
+  EXPECT_EQ(failure.message(), "line 7 is junk");
+  EXPECT_THAT(failure.log_tail(), HasSubstr("a line about the data"));
+  const v1::Failure crash = Told(1).failure();
+  EXPECT_EQ(crash.failure_class(), v1::RANK_LOST);
+  EXPECT_THAT(crash.message(), HasSubstr("signal 6"));
+  EXPECT_THAT(crash.log_tail(), HasSubstr("about to crash"));
+  EXPECT_EQ(crash.rank(), 1);
+}
+
+TEST_F(WorkerSessionTest, AProgramThatCannotStartIsAFailure) {
+  options_.trainer = "/no/such/trainer";
+  service_.Want({Assign("succeed")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  const v1::RankStatus rank = Told(0);
+  EXPECT_EQ(rank.failure().failure_class(), v1::INTERNAL);
+  EXPECT_THAT(rank.failure().message(), HasSubstr("/no/such/trainer"));
+}
+
+TEST_F(WorkerSessionTest, RefusesNamesThatAreNoNames) {
+  v1::RankAssignment escape = Assign("succeed");
+  escape.set_job("jobs/../../etc");
+  v1::RankAssignment negative = Assign("succeed", 1, 0);
+  negative.set_rank(-1);
+  service_.Want({escape, negative, Assign("wait", 1, 1)});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 1});
+  }));
+  EXPECT_EQ(service_.state().last.ranks_size(), 1);
+}
+
+TEST_F(WorkerSessionTest, StopsWhatIsNotWantedAnyMore) {
+  service_.Want({Assign("wait")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  service_.Want({});
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  // Asked, not killed; and that is no failure.
+  EXPECT_FALSE(Told(0).has_failure());
+  EXPECT_FALSE(Told(0).has_result());
+}
+
+TEST_F(WorkerSessionTest, KillsWhatDoesNotStop) {
+  options_.processes.grace = absl::Milliseconds(20);
+  service_.Want({Assign("ignore_term")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  service_.Want({});
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+}
+
+TEST_F(WorkerSessionTest, LocalNewsCutAHeldCallShort) {
+  options_.hold = absl::Seconds(3600);
+  options_.call_timeout = absl::Seconds(3600);
+  service_.Want({Assign("wait")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  // The rank dies by itself while nothing else happens.
+  const auto records = fs::directory_iterator(folder_ + "/ranks");
+  kill(std::stoi(records->path().stem().string()), SIGKILL);
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_THAT(Told(0).failure().message(), HasSubstr("signal 9"));
+}
+
+TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
+  // The second call below comes when the first was held this long.
+  options_.hold = absl::Milliseconds(20);
+  service_.Want({Assign("wait")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  service_.Stop();
+  const int before = service_.state().calls;
+  service_.Start();
+  ASSERT_TRUE(service_.WaitFor(
+      [&](const State& state) { return state.calls >= before + 2; }));
+  // The same rank, never ended, never started twice.
+  State state = service_.state();
+  EXPECT_EQ(state.exits_told.size(), 0);
+  ASSERT_EQ(state.last.ranks_size(), 1);
+  EXPECT_EQ(state.last.ranks(0).phase(), v1::RankStatus::RUNNING);
+  EXPECT_EQ(state.last.ranks(0).step(), 7);
+}
+
+TEST_F(WorkerSessionTest, RepeatsReportsAndLogsUntilAcknowledged) {
+  service_.SetAcknowledging(false);
+  service_.SetForgetting(false);
+  service_.Want({Assign("spam")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0}) && state.repeated_reports >= 12;
+  }));
+  service_.SetAcknowledging(true);
+  service_.SetForgetting(true);
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return state.last.ranks_size() == 0 && state.last.logs_size() == 0;
+  }));
+  State state = service_.state();
+  EXPECT_EQ(state.reports.size(), 6);
+  EXPECT_EQ(state.files.size(), 2);
+  std::ifstream file(folder_ + "/jobs/a/logs/1-0.log");
+  const std::string written((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_GT(written.size(), 2 << 20);
+  EXPECT_TRUE(state.logs[Key(kJob, 1, 0)] == written);
+}
+
+TEST_F(WorkerSessionTest, CallsCarryABoundedPieceOfTheLog) {
+  service_.SetAcknowledging(false);
+  service_.Want({Assign("spam")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return state.last.logs_size() == 1 &&
+           state.last.logs(0).data().size() >= 256 << 10;
+  }));
+  EXPECT_EQ(service_.state().last.logs(0).data().size(), 256 << 10);
+}
+
+TEST_F(WorkerSessionTest, TriesUploadsAgain) {
+  service_.SetUploadError(absl::DataLossError("checksum"));
+  service_.Want({Assign("succeed")});
+  Run();
+  ASSERT_TRUE(
+      service_.WaitFor([](const State& state) { return state.uploads >= 3; }));
+  EXPECT_FALSE(Exited(service_.state(), Key(kJob, 1, 0)));
+  service_.SetUploadError(absl::OkStatus());
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_TRUE(Told(0).has_result());
+}
+
+TEST_F(WorkerSessionTest, GivesUpAnUploadForAnEpochThatIsOver) {
+  service_.SetUploadError(absl::AbortedError("epoch"));
+  service_.Want({Assign("succeed")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_FALSE(Told(0).has_result());
+}
+
+TEST_F(WorkerSessionTest, AnUnwantedUploadIsAbandoned) {
+  service_.SetUploadError(absl::UnavailableError("disk"));
+  service_.Want({Assign("succeed")});
+  Run();
+  ASSERT_TRUE(
+      service_.WaitFor([](const State& state) { return state.uploads >= 2; }));
+  service_.Want({});
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_FALSE(Told(0).has_result());
+}
+
+TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
+  v1::RankAssignment rank = Assign("meet");
+  rank.set_local_world_size(1);
+  service_.Want({rank});
+  Run();
+  ASSERT_TRUE(service_.WaitFor(
+      [](const State& state) { return state.rendezvous.count("at/0") > 0; }));
+  EXPECT_EQ(service_.state().rendezvous["at/0"], "address");
+  v1::RendezvousEntry entry;
+  entry.set_job(kJob);
+  entry.set_epoch(1);
+  entry.set_key("at/1");
+  entry.set_value("elsewhere");
+  service_.Offer(entry);
+  entry.set_job("jobs/stranger");
+  service_.Offer(entry);
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_TRUE(Told(0).has_result());
+  // Others' entries are not told back.
+  EXPECT_EQ(service_.state().rendezvous.count("at/1"), 0);
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/stranger"));
+}
+
+TEST_F(WorkerSessionTest, AnotherIncarnationEndsThisOne) {
+  service_.Want({Assign("ignore_term")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  service_.SetError(absl::AbortedError("taken over"));
+  thread_.join();
+  EXPECT_THAT(run_status_, StatusIs(absl::StatusCode::kAborted));
+  EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));  // No process left.
+}
+
+TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
+  service_.Want({Assign("wait")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  session_->Stop();
+  thread_.join();
+  EXPECT_OK(run_status_);
+  const v1::RankStatus rank = Told(0);
+  EXPECT_EQ(rank.phase(), v1::RankStatus::EXITED);
+  EXPECT_EQ(rank.failure().failure_class(), v1::PREEMPTED);
+  // Nothing new is to be placed here.
+  EXPECT_EQ(service_.state().last.slots_size(), 0);
+}
+
+TEST_F(WorkerSessionTest, KillsWhatAnEarlierDaemonLeft) {
+  // A process as a crashed daemon would leave it, with its record.
+  const pid_t leftover = fork();
+  if (leftover == 0) {
+    setpgid(0, 0);
+    while (true) pause();
+  }
+  const RankRecords records(folder_ + "/ranks");
+  ASSERT_OK(records.Add(leftover));
+  // A stranger that has the process id of an old record stays.
+  ASSERT_OK(records.Add(getpid()));
+  const std::string own =
+      folder_ + "/ranks/" + std::to_string(getpid()) + ".pid";
+  std::ofstream(own) << "1 /some/older/program";
+  Create();
+  int status = 0;
+  ASSERT_EQ(waitpid(leftover, &status, 0), leftover);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));
+}
+
+}  // namespace
+}  // namespace comera::worker

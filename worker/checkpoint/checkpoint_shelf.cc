@@ -1,0 +1,89 @@
+#include "worker/checkpoint/checkpoint_shelf.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "worker/checkpoint/checkpoint_names.h"
+
+namespace comera::worker {
+namespace {
+
+// The coordinator takes no more at once.
+constexpr int kMaxHeld = 16000;
+
+}  // namespace
+
+void CheckpointShelf::LookAtAll() {
+  on_disk_.clear();
+  for (const std::string& job : folders_->Jobs()) Look(job);
+}
+
+void CheckpointShelf::Look(const std::string& job) {
+  std::vector<v1::HeldCheckpoint> found;
+  const std::string folder = folders_->Checkpoints(job);
+  for (const CheckpointName& name : ListCheckpointFiles(folder)) {
+    v1::HeldCheckpoint held;
+    held.set_job(job);
+    held.set_step(name.step);
+    held.set_snapshot(name.snapshot);
+    held.set_place(v1::HeldCheckpoint::DISK);
+    std::error_code gone;
+    const auto size =
+        std::filesystem::file_size(folder + "/" + ToFileName(name), gone);
+    if (!gone) held.set_size_bytes(static_cast<int64_t>(size));
+    found.push_back(std::move(held));
+  }
+  if (found.empty()) {
+    // So that the coordinator says when the job's other files may go.
+    v1::HeldCheckpoint other;
+    other.set_job(job);
+    found.push_back(std::move(other));
+  }
+  on_disk_[job] = std::move(found);
+}
+
+void CheckpointShelf::Durable(const std::string& job, int64_t step, int keep) {
+  std::set<int64_t>& steps = durable_[job];
+  steps.insert(step);
+  while (steps.size() > static_cast<size_t>(std::max(2, keep))) {
+    steps.erase(steps.begin());
+  }
+}
+
+void CheckpointShelf::Forget(const std::string& job) {
+  on_disk_.erase(job);
+  durable_.erase(job);
+}
+
+void CheckpointShelf::Fill(
+    google::protobuf::RepeatedPtrField<v1::HeldCheckpoint>* held) const {
+  for (const std::string& job : cache_->Jobs()) {
+    for (const ReplicaCache::Entry& entry : cache_->List(job)) {
+      if (held->size() >= kMaxHeld) return;
+      v1::HeldCheckpoint* one = held->Add();
+      one->set_job(job);
+      one->set_step(entry.name.step);
+      one->set_snapshot(entry.name.snapshot);
+      one->set_size_bytes(entry.size);
+      one->set_place(v1::HeldCheckpoint::MEMORY);
+    }
+  }
+  for (const auto& [job, found] : on_disk_) {
+    for (const v1::HeldCheckpoint& one : found) {
+      if (held->size() >= kMaxHeld) return;
+      *held->Add() = one;
+    }
+  }
+  for (const auto& [job, steps] : durable_) {
+    for (int64_t step : steps) {
+      if (held->size() >= kMaxHeld) return;
+      v1::HeldCheckpoint* one = held->Add();
+      one->set_job(job);
+      one->set_step(step);
+      one->set_place(v1::HeldCheckpoint::DURABLE);
+    }
+  }
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,55 @@
+#ifndef COMERA_WORKER_CHECKPOINT_PEER_SERVER_H_
+#define COMERA_WORKER_CHECKPOINT_PEER_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+#include "worker/gang/job_folders.h"
+#include "worker/checkpoint/peer_keys.h"
+#include "worker/checkpoint/replica_cache.h"
+
+namespace comera::worker {
+
+// This worker's PeerService: takes copies of training states into memory, gives
+// them and those on its own disk to workers that go on with a job.
+//
+// Serves from Start to destruction, on gRPC's threads. While it listens, the
+// process lives: a refused connection tells the coordinator that it does not.
+class PeerServer {
+ public:
+  struct Options {
+    // Address or name at which other workers reach this one.
+    std::string host = "127.0.0.1";
+    // 0: any free one.
+    int port = 0;
+    // Null: none, what is told travels in the clear.
+    std::shared_ptr<grpc::ServerCredentials> credentials;
+    // Served beside it; must outlive the server.
+    std::vector<grpc::Service*> services;
+  };
+
+  // Unavailable: the address cannot be bound. All pointers must outlive this.
+  static absl::StatusOr<std::unique_ptr<PeerServer>> Start(
+      const Options& options, ReplicaCache* cache, const JobFolders* folders,
+      const PeerKeys* keys);
+  ~PeerServer();
+
+  // host:port.
+  const std::string& address() const { return address_; }
+
+ private:
+  class Service;
+
+  PeerServer();
+
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_CHECKPOINT_PEER_SERVER_H_

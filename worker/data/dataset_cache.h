@@ -1,0 +1,122 @@
+#ifndef COMERA_WORKER_DATA_DATASET_CACHE_H_
+#define COMERA_WORKER_DATA_DATASET_CACHE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/data/blob_source.h"
+
+namespace comera::worker {
+
+// Blobs of datasets on this machine's disk, within a bound:
+//   blobs/ab/abcdef...     whole and verified
+//   partial/abcdef...      on their way in; a broken fetch goes on there
+//   views/<digest>/<path>  hard links to blobs under the names that a dataset's
+//                          version, known by its manifest's digest, has for
+//                          them
+// What was not used for longest goes first; nothing goes that a Lease holds.
+// Of several who want the same blob one fetches it, the others wait.
+//
+// Thread-safe. Leases must end before the cache does.
+class DatasetCache {
+ public:
+  struct Options {
+    int64_t max_bytes = int64_t{64} << 30;
+    // Left free on the disk.
+    int64_t min_free_bytes = int64_t{256} << 20;
+  };
+
+  // Blobs that are in use. Move-only; not thread-safe.
+  class Lease {
+   public:
+    explicit Lease(DatasetCache* cache) : cache_(cache) {}
+    ~Lease() { cache_->Release(blobs_); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+   private:
+    friend class DatasetCache;
+    DatasetCache* const cache_;
+    std::set<std::string> blobs_;
+  };
+
+  // How a blob comes, and who wants it.
+  struct Fetch {
+    BlobSource* source = nullptr;
+    const std::atomic<bool>* cancelled = nullptr;
+    // Bytes that came; empty: nobody wants to know.
+    std::function<void(int64_t)> on_bytes;
+  };
+
+  // Views of an earlier process are removed. Unavailable: the folder cannot be
+  // used.
+  static absl::StatusOr<std::unique_ptr<DatasetCache>> Open(
+      const std::string& folder, const Options& options);
+
+  // The blob's file, held by `lease`. `size` -1: not known, at most
+  // kMaxUnknownBytes. Errors of the source; DataLoss: other bytes came.
+  // ResourceExhausted: no room, in the bound or on the disk. Cancelled.
+  absl::StatusOr<std::string> Get(const std::string& sha256, int64_t size,
+                                  const Fetch& fetch, Lease* lease);
+  static constexpr int64_t kMaxUnknownBytes = int64_t{128} << 20;
+
+  // Where a version's files lie.
+  std::string View(const std::string& digest) const;
+  // Makes the leased blob appear as `path`, a dataset's path, in the view.
+  absl::Status Link(const std::string& sha256, const std::string& digest,
+                    const std::string& path);
+
+  // Of whole blobs and what is reserved.
+  int64_t used_bytes() const;
+  // Wakes those who wait for another's fetch, to look whether they are wanted.
+  void Wake();
+
+ private:
+  struct Entry {
+    int64_t size = 0;
+    absl::Time last_use;
+    int leases = 0;
+    // Names in views.
+    std::set<std::string> links;
+  };
+
+  DatasetCache(std::string folder, const Options& options)
+      : folder_(std::move(folder)), options_(options) {}
+
+  std::string BlobPath(const std::string& sha256) const;
+  std::string PartialPath(const std::string& sha256) const;
+  void Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Take(const std::string& sha256, Entry& entry, Lease* lease)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoom(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EvictOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool RemoveParts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Release(const std::set<std::string>& blobs);
+  // To the disk, without the lock; returns the size.
+  absl::StatusOr<int64_t> Download(const std::string& sha256, int64_t size,
+                                   const Fetch& fetch);
+
+  const std::string folder_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> fetching_ ABSL_GUARDED_BY(mutex_);
+  int64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_DATA_DATASET_CACHE_H_

@@ -1,0 +1,97 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+#include "worker/data/dataset_cache.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;
+
+absl::Status WriteAll(int fd, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t count = write(fd, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "data cannot be written");
+    data.remove_prefix(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+// Hashes what is there; returns its size.
+absl::StatusOr<int64_t> HashPart(int fd, Sha256Stream* sha256) {
+  std::string data(kChunkBytes, '\0');
+  int64_t size = 0;
+  while (true) {
+    const ssize_t count = read(fd, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "part of data");
+    if (count == 0) return size;
+    sha256->Add(std::string_view(data.data(), static_cast<size_t>(count)));
+    size += count;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
+                                               int64_t size,
+                                               const Fetch& fetch) {
+  const std::string part = PartialPath(sha256);
+  const int fd = open(
+      part.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return ErrnoStatus(errno, part);
+  const auto closer = absl::MakeCleanup([fd] { close(fd); });
+  const int64_t limit = size < 0 ? kMaxUnknownBytes : size;
+  Sha256Stream hash;
+  ASSIGN_OR_RETURN(int64_t there, HashPart(fd, &hash));
+  if (there > limit) {
+    unlink(part.c_str());
+    return absl::UnavailableError("a part of other data was there");
+  }
+  if (fetch.on_bytes) fetch.on_bytes(there);
+  const absl::Status came = fetch.source->Fetch(
+      sha256, there, *fetch.cancelled, [&](std::string_view data) {
+        if (static_cast<int64_t>(data.size()) > limit - there) {
+          return absl::DataLossError(
+              absl::StrCat(sha256, ": more than ", limit, " bytes came"));
+        }
+        RETURN_IF_ERROR(WriteAll(fd, data));
+        hash.Add(data);
+        there += static_cast<int64_t>(data.size());
+        if (fetch.on_bytes) fetch.on_bytes(static_cast<int64_t>(data.size()));
+        return absl::OkStatus();
+      });
+  // What came stays for the next try, unless it is of no use.
+  if (absl::IsDataLoss(came) || absl::IsResourceExhausted(came) ||
+      absl::IsOutOfRange(came)) {
+    unlink(part.c_str());
+  }
+  RETURN_IF_ERROR(came);
+  if ((size >= 0 && there != size) || hash.Finish() != sha256) {
+    unlink(part.c_str());
+    return absl::DataLossError(
+        absl::StrCat(sha256, ": the bytes that came are others"));
+  }
+  // A fixed time of writing: files that are fetched again are the same ones to
+  // what ranks computed from them. Ranks may not write to them.
+  const timespec times[2] = {{0, UTIME_NOW}, {1, 0}};
+  const std::string path = BlobPath(sha256);
+  if (fchmod(fd, 0444) != 0 || futimens(fd, times) != 0 || fsync(fd) != 0) {
+    return ErrnoStatus(errno, part);
+  }
+  RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
+  if (rename(part.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, path);
+  return there;
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,181 @@
+#include "worker/gang/job_folders.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+#include "worker/gang/gang.h"
+#include "worker/trainer/process/task.pb.h"
+
+namespace comera::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+void Remove(const std::string& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+std::vector<fs::path> Children(const fs::path& folder) {
+  std::vector<fs::path> children;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    children.push_back(it->path());
+  }
+  return children;
+}
+
+// When anything in `path` was last written.
+absl::Duration Age(const fs::path& path) {
+  const auto now = fs::file_time_type::clock::now();
+  std::error_code error;
+  auto newest = fs::last_write_time(path, error);
+  if (error) return absl::ZeroDuration();
+  for (fs::recursive_directory_iterator it(path, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    const auto time = fs::last_write_time(it->path(), gone);
+    if (!gone) newest = std::max(newest, time);
+  }
+  return absl::FromChrono(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - newest));
+}
+
+}  // namespace
+
+// `job` is "jobs/<id>", checked by the session.
+std::string JobFolders::Job(const std::string& job) const {
+  return absl::StrCat(data_dir_, "/", job);
+}
+
+std::string JobFolders::Epoch(const std::string& job, int64_t epoch) const {
+  return absl::StrCat(Job(job), "/epoch-", epoch);
+}
+
+std::string JobFolders::Work(const std::string& job) const {
+  return absl::StrCat(Job(job), "/work");
+}
+
+std::string JobFolders::Checkpoints(const std::string& job) const {
+  return absl::StrCat(Work(job), "/checkpoints");
+}
+
+std::string JobFolders::Temporary(const std::string& job, int64_t epoch) const {
+  return absl::StrCat(Epoch(job, epoch), "/tmp");
+}
+
+std::vector<std::string> JobFolders::Jobs() const {
+  std::vector<std::string> jobs;
+  for (const fs::path& job : Children(data_dir_ + "/jobs")) {
+    std::error_code error;
+    if (fs::is_directory(job / "work", error)) {
+      jobs.push_back("jobs/" + job.filename().string());
+    }
+  }
+  return jobs;
+}
+
+std::string JobFolders::Model(const std::string& job) const {
+  return absl::StrCat(Work(job), "/model");
+}
+
+std::string JobFolders::Targets(const std::string& job) const {
+  return absl::StrCat(Work(job), "/targets");
+}
+
+std::string JobFolders::Start(const std::string& job) const {
+  return absl::StrCat(Work(job), "/start_from.checkpoint");
+}
+
+std::string JobFolders::Rendezvous(const std::string& job,
+                                   int64_t epoch) const {
+  return absl::StrCat(Epoch(job, epoch), "/rendezvous");
+}
+
+std::string JobFolders::Log(const v1::RankKey& rank) const {
+  return absl::StrCat(Job(rank.job()), "/logs/", rank.epoch(), "-", rank.rank(),
+                      ".log");
+}
+
+std::vector<std::string> JobFolders::OfRank(const std::string& job,
+                                            int64_t epoch) const {
+  return {Work(job), Rendezvous(job, epoch), absl::StrCat(data_dir_, "/cache")};
+}
+
+absl::StatusOr<std::string> JobFolders::WriteTask(
+    const v1::RankAssignment& assignment, int threads,
+    const std::string& address, v1::ResourceSpec::Device device) const {
+  const std::string& job = assignment.job();
+  trainer::TrainerTask task;
+  task.set_job(job.substr(job.rfind('/') + 1));
+  task.set_epoch(assignment.epoch());
+  *task.mutable_spec() = assignment.spec();
+  task.set_rank(assignment.rank());
+  task.set_world_size(assignment.world_size());
+  task.set_local_rank(assignment.local_rank());
+  task.set_local_world_size(assignment.local_world_size());
+  task.set_threads(threads);
+  task.set_device(device);
+  task.set_rendezvous_dir(Rendezvous(job, assignment.epoch()));
+  task.set_work_dir(Work(job));
+  task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
+  task.set_resume(assignment.resume());
+  task.set_snapshot_every_steps(
+      assignment.spec().checkpoint().snapshot_every_steps());
+  if (SpansWorkers(assignment)) task.set_host(address);
+  if (assignment.spec().has_start_from() && assignment.rank() == 0) {
+    task.set_start_from(Start(job));
+  }
+  std::string json;
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(task, &json, options);
+  if (!status.ok()) return absl::InternalError("task to JSON");
+  const std::string folder =
+      absl::StrCat(Epoch(job, assignment.epoch()), "/rank-", assignment.rank());
+  for (const std::string& path :
+       {folder, task.rendezvous_dir(), task.work_dir(), task.cache_dir(),
+        Temporary(job, assignment.epoch()), absl::StrCat(Job(job), "/logs")}) {
+    RETURN_IF_ERROR(MakeDirectories(path));
+  }
+  const std::string file = absl::StrCat(folder, "/task.json");
+  RETURN_IF_ERROR(WriteFileAtomically(file, json));
+  return file;
+}
+
+void JobFolders::RemoveEpoch(const std::string& job, int64_t epoch) const {
+  Remove(Epoch(job, epoch));
+}
+
+void JobFolders::RemoveAllButLogs(const std::string& job) const {
+  for (const fs::path& child : Children(Job(job))) {
+    if (child.filename() != "logs") Remove(child.string());
+  }
+}
+
+void JobFolders::RemoveOld(const std::set<std::string>& active,
+                           absl::Duration stopped, absl::Duration logs) const {
+  for (const fs::path& job : Children(data_dir_ + "/jobs")) {
+    if (active.count("jobs/" + job.filename().string()) > 0) continue;
+    for (const fs::path& child : Children(job)) {
+      const bool is_logs = child.filename() == "logs";
+      if (Age(child) > (is_logs ? logs : stopped)) Remove(child.string());
+    }
+    std::error_code not_empty;
+    fs::remove(job, not_empty);
+  }
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,71 @@
+#ifndef COMERA_WORKER_GANG_JOB_FOLDERS_H_
+#define COMERA_WORKER_GANG_JOB_FOLDERS_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comera/v1/worker_service.pb.h"
+
+namespace comera::worker {
+
+// Where the files of jobs lie below the worker's data folder:
+//   jobs/<id>/work/                     checkpoints and model; all epochs
+//   jobs/<id>/epoch-<n>/rank-<r>/task.json
+//   jobs/<id>/epoch-<n>/rendezvous/
+//   jobs/<id>/epoch-<n>/tmp/
+//   jobs/<id>/logs/<n>-<r>.log
+//   cache/                              vocabularies and tokenised data
+// Jobs are named `jobs/<id>`, as everywhere. Thread-safe.
+class JobFolders {
+ public:
+  explicit JobFolders(std::string data_dir) : data_dir_(std::move(data_dir)) {}
+
+  std::string Work(const std::string& job) const;
+  std::string Checkpoints(const std::string& job) const;
+  // For temporary files of the epoch's ranks; goes with the epoch.
+  std::string Temporary(const std::string& job, int64_t epoch) const;
+  std::string Model(const std::string& job) const;
+  std::string Targets(const std::string& job) const;
+  // The checkpoint of another job that this one starts from.
+  std::string Start(const std::string& job) const;
+  std::string Rendezvous(const std::string& job, int64_t epoch) const;
+  std::string Log(const v1::RankKey& rank) const;
+
+  // Writes what the rank is to do and makes its folders; returns the file.
+  // `address` is where other workers' ranks reach this machine, `device` that
+  // of the rank's slot.
+  absl::StatusOr<std::string> WriteTask(
+      const v1::RankAssignment& assignment, int threads,
+      const std::string& address,
+      v1::ResourceSpec::Device device = v1::ResourceSpec::CPU) const;
+
+  // Jobs with files here beside their logs.
+  std::vector<std::string> Jobs() const;
+  // What a rank of the attempt must be able to write.
+  std::vector<std::string> OfRank(const std::string& job, int64_t epoch) const;
+
+  // All of an epoch but its logs.
+  void RemoveEpoch(const std::string& job, int64_t epoch) const;
+  // All of a job but its logs.
+  void RemoveAllButLogs(const std::string& job) const;
+
+  // Removes what nothing has been written to for long: work and epoch folders
+  // after `stopped`, logs after `logs`; jobs in `active` are left alone.
+  void RemoveOld(const std::set<std::string>& active, absl::Duration stopped,
+                 absl::Duration logs) const;
+
+ private:
+  std::string Job(const std::string& job) const;
+  std::string Epoch(const std::string& job, int64_t epoch) const;
+
+  std::string data_dir_;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_GANG_JOB_FOLDERS_H_

@@ -1,0 +1,331 @@
+#include "worker/gang/rank_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/text.h"
+#include "worker/gang/rank_failure.h"
+
+namespace comera::worker {
+namespace {
+
+// Of a failure's texts: every status is told again with every call.
+constexpr size_t kMaxTextBytes = 4096;
+constexpr size_t kMaxActivityBytes = 200;
+// Jobs whose last epoch is remembered.
+constexpr size_t kMaxBegun = 100000;
+// From a rank's result to its end; then it is killed, and has succeeded.
+constexpr absl::Duration kEndAfterResult = absl::Seconds(30);
+// Looks are at most this far apart while all is well.
+constexpr absl::Duration kLongestLook = absl::Seconds(6);
+
+// `saved`: it had the time to write a checkpoint, so nothing is lost.
+v1::Failure ShutDownFailure(const v1::RankKey& rank, bool saved,
+                            const std::string& why, absl::Time now) {
+  return MakeFailure(saved ? v1::PREEMPTED : v1::NODE_LOST,
+                     why.empty() ? "the worker was shut down" : why, rank, now);
+}
+
+// Why a rank could not be started. The slot's or the machine's fault is not the
+// job's, which is then tried again, elsewhere if there is room.
+v1::FailureClass ClassOfStart(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return v1::DISK_FULL;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnavailable:
+      return v1::RANK_LOST;
+    // It asks for what it may not have.
+    case absl::StatusCode::kInvalidArgument:
+      return v1::USER;
+    default:
+      return v1::INTERNAL;
+  }
+}
+
+}  // namespace
+
+RankTable::RankTable(const std::vector<v1::Slot>& slots,
+                     std::function<absl::Time()> steady)
+    : steady_(std::move(steady)) {
+  for (const v1::Slot& slot : slots) slots_.insert(slot.index());
+}
+
+void RankTable::SetDesired(
+    const google::protobuf::RepeatedPtrField<v1::RankAssignment>& desired) {
+  desired_.clear();
+  for (const v1::RankAssignment& assignment : desired) {
+    desired_[KeyOf(assignment)] = assignment;
+  }
+}
+
+bool RankTable::MayStart(const v1::RankAssignment& assignment) const {
+  if (shutting_down_ || !gave_up_.empty() ||
+      slots_.count(assignment.slot()) == 0) {
+    return false;
+  }
+  const auto begun = begun_.find({assignment.job(), assignment.rank()});
+  if (begun != begun_.end() && begun->second >= assignment.epoch()) {
+    return false;
+  }
+  return std::none_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+    const v1::RankAssignment& other = entry.second.assignment;
+    return entry.second.process &&
+           (other.slot() == assignment.slot() ||
+            // Epochs share the folder with the checkpoints.
+            (other.job() == assignment.job() &&
+             other.epoch() != assignment.epoch()));
+  });
+}
+
+RankTable::Actions RankTable::Reconcile(absl::Time now) {
+  Actions actions;
+  for (auto& [key, rank] : ranks_) {
+    if (upload_again_.count(key) > 0)
+      actions.upload_again.push_back(ToProto(key));
+    const bool late = steady_() - rank.result_time > kEndAfterResult;
+    if (rank.process && !rank.kill_told && (late || kill_.count(key) > 0)) {
+      rank.kill_told = true;
+      rank.forced = late;
+      rank.stopping = true;
+      actions.kill.push_back(rank.id);
+    }
+    const bool wanted =
+        desired_.count(key) > 0 && (gave_up_.empty() || !rank.process);
+    if (wanted && !shutting_down_) continue;
+    if (rank.process && !rank.stopping) {
+      rank.stopping = true;
+      if (!gave_up_.empty()) rank.stop_why = gave_up_;
+      if (shutting_down_) rank.stop_why = "the worker was shut down";
+      actions.stop.push_back(rank.id);
+    }
+    if (rank.uploading) {
+      actions.abandon.push_back(ToProto(key));
+      rank.uploading = false;
+      if (shutting_down_) {
+        rank.failure = ShutDownFailure(ToProto(key), false, "", now);
+      }
+      End(rank);
+    }
+  }
+  upload_again_.clear();
+  for (const auto& [key, assignment] : desired_) {
+    if (ranks_.count(key) > 0 || !MayStart(assignment)) continue;
+    if (begun_.size() >= kMaxBegun) begun_.erase(begun_.begin());
+    begun_[{assignment.job(), assignment.rank()}] = assignment.epoch();
+    // An older epoch's end must not take this one's files.
+    finished_jobs_.erase(assignment.job());
+    Rank& rank = ranks_[key];
+    rank.id = next_id_++;
+    rank.assignment = assignment;
+    rank.progress_time = rank.heard_time = steady_();
+    rank.status.set_job(assignment.job());
+    rank.status.set_epoch(assignment.epoch());
+    rank.status.set_rank(assignment.rank());
+    rank.status.set_slot(assignment.slot());
+    rank.status.set_phase(v1::RankStatus::STARTING);
+    actions.start.push_back({rank.id, assignment});
+  }
+  return actions;
+}
+
+RankTable::Rank* RankTable::FindById(RankProcesses::Id id) {
+  for (auto& [key, rank] : ranks_) {
+    if (rank.id == id) return &rank;
+  }
+  return nullptr;
+}
+
+void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
+                            absl::Time now) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return;
+  rank->process = false;
+  rank->failure =
+      MakeFailure(ClassOfStart(status),
+                  absl::StrCat("rank ", rank->assignment.rank(),
+                               " could not be started: ", status.ToString()),
+                  ToProto(KeyOf(rank->assignment)), now);
+  End(*rank);
+}
+
+void RankTable::FetchFailed(RankProcesses::Id id, const absl::Status& status,
+                            absl::Time now) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return;
+  rank->process = false;
+  const v1::RankKey key = ToProto(KeyOf(rank->assignment));
+  if (shutting_down_ || !rank->stop_why.empty()) {
+    // It had not begun, so nothing is lost.
+    rank->failure = ShutDownFailure(ToProto(KeyOf(rank->assignment)), true,
+                                    rank->stop_why, now);
+  } else if (!rank->stopping) {
+    v1::FailureClass failure_class = v1::RANK_LOST;
+    if (absl::IsNotFound(status) || absl::IsDataLoss(status) ||
+        absl::IsInvalidArgument(status)) {
+      failure_class = v1::DATA;
+    } else if (absl::IsResourceExhausted(status)) {
+      failure_class = v1::DISK_FULL;
+    }
+    rank->failure = MakeFailure(
+        failure_class,
+        TruncateUtf8(absl::StrCat("the data of rank ", key.rank(),
+                                  " could not be fetched: ", status.message()),
+                     kMaxTextBytes),
+        key, now);
+  }
+  End(*rank);
+}
+
+bool RankTable::IsAwaited(RankProcesses::Id id) const {
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.id == id) return !rank.stopping && !shutting_down_;
+  }
+  return false;
+}
+
+void RankTable::Preparing(RankProcesses::Id id) {
+  if (Rank* rank = FindById(id)) rank->preparing = true;
+}
+
+void RankTable::Launching(RankProcesses::Id id) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return;
+  rank->preparing = false;
+  rank->progress_time = rank->heard_time = steady_();
+}
+
+bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return false;
+  if (rank->status.phase() == v1::RankStatus::STARTING) {
+    rank->status.set_phase(v1::RankStatus::RUNNING);
+  }
+  rank->heard_time = steady_();
+  if (event.has_heartbeat()) {
+    const v1::Heartbeat& beat = event.heartbeat();
+    v1::RankStatus& status = rank->status;
+    if (beat.step() != status.step() || beat.stage() != status.stage() ||
+        beat.collectives() != status.collectives() ||
+        beat.collectives_begun() != status.collectives_begun() ||
+        beat.work() != rank->work || beat.activity() != status.activity()) {
+      rank->progress_time = rank->heard_time;
+    }
+    rank->work = beat.work();
+    status.set_step(beat.step());
+    status.set_stage(beat.stage());
+    status.set_collectives(beat.collectives());
+    status.set_collectives_begun(beat.collectives_begun());
+    status.set_activity(TruncateUtf8(beat.activity(), kMaxActivityBytes));
+  } else if (event.has_metrics()) {
+    rank->status.set_step(event.metrics().step());
+  }
+  // What goes wrong while a rank is being stopped is no failure of its own.
+  if (event.has_failure() && !rank->failure && !rank->stopping) {
+    rank->failure = event.failure();
+    rank->failure->set_message(
+        TruncateUtf8(event.failure().message(), kMaxTextBytes));
+    rank->failure->set_log_tail(
+        TruncateUtf8(event.failure().log_tail(), kMaxTextBytes));
+    rank->failure->set_epoch(rank->assignment.epoch());
+    rank->failure->set_rank(rank->assignment.rank());
+  }
+  // The job's story is told by rank 0.
+  if (rank->assignment.rank() != 0 || event.has_failure()) return true;
+  if (event.has_heartbeat()) {
+    if (event.heartbeat().stage() == rank->told_stage) return true;
+    rank->told_stage = event.heartbeat().stage();
+  }
+  if (event.has_result()) {
+    rank->result = event.result();
+    rank->result_time = steady_();
+  }
+  // Those are for this worker.
+  if (event.has_checkpoint() && event.checkpoint().snapshot()) return true;
+  if (event.event_case() != v1::TrainerEvent::EVENT_NOT_SET) {
+    reports_[{rank->assignment.job(), rank->assignment.epoch()}].Add(event);
+  }
+  return true;
+}
+
+std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
+                                             const RankExit& exit,
+                                             absl::Time now) {
+  Rank* rank = FindById(id);
+  if (rank == nullptr) return std::nullopt;
+  const v1::RankKey key = ToProto(KeyOf(rank->assignment));
+  const bool ended_well = exit.signal == 0 && exit.code == 0;
+  // The model was written before the result was told.
+  const bool succeeded = ended_well || (rank->forced && rank->result);
+  rank->process = false;
+  rank->status.set_log_tail(TruncateUtf8(ToUtf8(exit.log_tail), kMaxTextBytes));
+  rank->status.set_peak_memory_bytes(exit.peak_memory_bytes);
+  if (succeeded && rank->result && !shutting_down_) {
+    rank->failure.reset();
+    rank->uploading = true;
+    return key;
+  }
+  if (rank->failure) {
+    if (rank->failure->log_tail().empty()) {
+      rank->failure->set_log_tail(ToUtf8(exit.log_tail));
+    }
+  } else if (shutting_down_ || !rank->stop_why.empty()) {
+    rank->failure = ShutDownFailure(ToProto(KeyOf(rank->assignment)),
+                                    ended_well, rank->stop_why, now);
+  } else if (!rank->stopping && (!succeeded || key.rank() == 0)) {
+    rank->failure = FailureOfExit(exit, key, now);
+  }
+  End(*rank);
+  return std::nullopt;
+}
+
+void RankTable::OnUpload(
+    const v1::RankKey& key,
+    const absl::StatusOr<std::vector<v1::Artifact>>& models, absl::Time now) {
+  const auto it = ranks_.find(KeyOf(key));
+  if (it == ranks_.end() || !it->second.uploading) return;
+  Rank& rank = it->second;
+  rank.uploading = false;
+  if (models.ok()) {
+    *rank.status.mutable_result() = *rank.result;
+    const int targets = static_cast<int>(models->size()) - 1;
+    for (int i = 0; i < targets; ++i) {
+      v1::Artifact& artifact = *rank.status.add_target_models();
+      artifact = (*models)[i];
+      if (i >= rank.result->targets_size()) continue;
+      const v1::TargetResult& target = rank.result->targets(i);
+      artifact.set_validation_loss(target.validation_loss());
+      artifact.set_size_parameters(target.size_parameters());
+    }
+    v1::Artifact& artifact = *rank.status.mutable_model();
+    artifact = models->back();
+    artifact.set_validation_loss(rank.result->validation_loss());
+    artifact.set_size_parameters(rank.result->size_parameters());
+  } else if (!absl::IsAborted(models.status()) &&
+             !absl::IsNotFound(models.status())) {
+    rank.failure = MakeFailure(v1::INTERNAL,
+                               absl::StrCat("the model could not be stored: ",
+                                            models.status().ToString()),
+                               key, now);
+  }
+  End(rank);
+}
+
+// Nothing more comes from the rank: its end can be told.
+void RankTable::End(Rank& rank) {
+  rank.status.set_phase(v1::RankStatus::EXITED);
+  if (rank.failure) *rank.status.mutable_failure() = *rank.failure;
+}
+
+void RankTable::ForgiveOwnPause() {
+  const absl::Time now = steady_();
+  const absl::Duration pause = now - last_look_;
+  last_look_ = now;
+  if (pause <= kLongestLook) return;
+  for (auto& [key, rank] : ranks_) {
+    rank.progress_time = std::min(rank.progress_time + pause, now);
+    rank.heard_time = std::min(rank.heard_time + pause, now);
+  }
+}
+
+}  // namespace comera::worker

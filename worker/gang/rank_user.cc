@@ -1,0 +1,63 @@
+#include "worker/gang/rank_user.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr int kMaxGroups = 1024;
+
+}  // namespace
+
+absl::StatusOr<RankUser> FindRankUser(const std::string& name) {
+  struct passwd entry = {};
+  struct passwd* found = nullptr;
+  std::vector<char> buffer(65536);
+  const int error =
+      getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  if (found == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no user ", name,
+                                            error != 0 ? ": " : "",
+                                            error != 0 ? strerror(error) : ""));
+  }
+  if (entry.pw_uid == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is root: ranks are to have fewer rights"));
+  }
+  if (geteuid() != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("only root can run ranks as ", name));
+  }
+  RankUser user;
+  user.uid = entry.pw_uid;
+  user.gid = entry.pw_gid;
+  int count = kMaxGroups;
+  user.groups.resize(count);
+  if (getgrouplist(name.c_str(), entry.pw_gid, user.groups.data(), &count) <
+      0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is in more than ", kMaxGroups, " groups"));
+  }
+  user.groups.resize(count);
+  return user;
+}
+
+absl::Status GiveTo(const RankUser& user, const std::string& folder) {
+  const int fd =
+      open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const bool given = fd >= 0 && fchown(fd, user.uid, user.gid) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (given) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("chown ", folder, ": ", strerror(error)));
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,103 @@
+#include "worker/main/worker_flags.h"
+
+#include "absl/time/time.h"
+
+namespace comera::worker {
+namespace {
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration()) {
+    return "";
+  }
+  return "\"" + text + "\" is not a positive duration, e.g. 90s or 10m";
+}
+
+}  // namespace
+
+void AddFlags(CLI::App& app, WorkerFlags& flags) {
+  app.add_option("--server", flags.server,
+                 "Coordinator, HOST:PORT; of several, all, with commas")
+      ->envname("COMERA_SERVER")
+      ->capture_default_str();
+  app.add_option("--name", flags.name,
+                 "Name of this worker, [a-z0-9-]{1,63} (default: host name)");
+  app.add_option("--address", flags.address,
+                 "Address or host name at which other machines' ranks reach "
+                 "this one, for gangs across workers (default: loopback)");
+  app.add_option("--slots", flags.slots,
+                 "Ranks to run on the CPU at once; 0: one per two cores, where "
+                 "GPUs are offered none")
+      ->capture_default_str();
+  app.add_option("--gpus", flags.gpus,
+                 "GPUs to offer, a slot each: auto (all, if this program was "
+                 "built with CUDA), none, or a number")
+      ->capture_default_str();
+  app.add_option("--data_dir", flags.data_dir,
+                 "Folder for checkpoints, logs and caches")
+      ->capture_default_str();
+  app.add_option("--cache_bytes", flags.cache_bytes,
+                 "Bytes of datasets' files to keep at most; those not used for "
+                 "longest go first")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--rack", flags.rack,
+                 "Label of the rack or switch: gangs are packed by it");
+  app.add_option("--trainer", flags.trainer,
+                 "Path of comera-trainer (default: beside this program, or in "
+                 "trainer/ there)");
+  app.add_option("--ca", flags.security.ca_file,
+                 "Authority of the coordinator's certificate: PEM file, or "
+                 "system; turns TLS on")
+      ->envname("COMERA_CA");
+  app.add_option("--cert", flags.security.certificate_file,
+                 "This worker's certificate, PEM file");
+  app.add_option("--key", flags.security.key_file, "Its key, PEM file");
+  app.add_option("--token_file", flags.security.token_file,
+                 "File with a token for workers; read again when it changes")
+      ->envname("COMERA_TOKEN_FILE");
+  app.add_flag("--insecure_token", flags.security.insecure_token,
+               "Send the token unencrypted beyond this machine");
+  app.add_option("--rank_user", flags.rank_user,
+                 "Run ranks as this user (needs root; default: the daemon's)");
+  app.add_flag("--rank_cgroups", flags.rank_cgroups,
+               "Give each rank a control group (cgroup v2) below the daemon's, "
+               "with limits for memory, processes and CPU where they can be "
+               "set");
+  app.add_option("--data_root", flags.data_roots,
+                 "Folder below which jobs may read data; repeatable (default: "
+                 "anywhere)");
+  app.add_option("--grace", flags.grace,
+                 "Seconds from SIGTERM to SIGKILL when a rank is stopped")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--orphan_after", flags.orphan_after,
+                 "Ranks train on for this long without the coordinator, then "
+                 "save what they have and end")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  app.add_option("--checkpoint_store", flags.checkpoint_store,
+                 "Folder of a file system that all workers share, for durable "
+                 "checkpoints (default: none)");
+  app.add_option("--replica_memory", flags.replica_memory_mib,
+                 "MiB of memory for copies of other workers' checkpoints; 0: "
+                 "none are kept")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--metrics_listen", flags.metrics_listen,
+                 "Serve metrics for Prometheus at this address:port, in the "
+                 "clear and to everybody who reaches it (default: nowhere)");
+  app.add_option("--predict_models", flags.predict_models,
+                 "Models that may answer `comera predict --remote` here at "
+                 "once; 0: none")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  app.add_option("--predict_memory", flags.predict_memory_mib,
+                 "MiB of memory that each of them may take")
+      ->check(CLI::Range(64, 1 << 24))
+      ->capture_default_str();
+  app.add_flag("--print-config", flags.print_config,
+               "Print the configuration that would be used, and exit");
+}
+
+}  // namespace comera::worker

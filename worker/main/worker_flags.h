@@ -1,0 +1,44 @@
+#ifndef COMERA_WORKER_MAIN_WORKER_FLAGS_H_
+#define COMERA_WORKER_MAIN_WORKER_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "common/rpc_channel.h"
+#include "worker/data/dataset_cache.h"
+
+namespace comera::worker {
+
+// What comera-worker's command line and environment say; AddFlags has the
+// meanings.
+struct WorkerFlags {
+  std::string server = "127.0.0.1:7400";
+  std::string name;
+  std::string address;
+  int slots = 0;
+  std::string gpus = "auto";
+  std::string data_dir = "/var/lib/comera-worker";
+  std::string rack;
+  std::string trainer;
+  int64_t cache_bytes = DatasetCache::Options().max_bytes;
+  ChannelSecurity security;
+  std::string rank_user;
+  bool rank_cgroups = false;
+  std::vector<std::string> data_roots;
+  double grace = 30;
+  std::string orphan_after = "10m";
+  std::string checkpoint_store;
+  int replica_memory_mib = 512;
+  std::string metrics_listen;
+  int predict_models = 2;
+  int predict_memory_mib = 8192;
+  bool print_config = false;
+};
+
+void AddFlags(CLI::App& app, WorkerFlags& flags);
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_MAIN_WORKER_FLAGS_H_

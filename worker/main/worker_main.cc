@@ -1,0 +1,360 @@
+// comera-worker: the daemon of one machine.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/files.h"
+#include "common/rpc_channel.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+#include "glog/logging.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/resource_names.h"
+#include "worker/gpu/gpu_watch.h"
+#include "worker/gpu/nvml.h"
+#include "worker/metrics/metrics_port.h"
+#include "worker/metrics/worker_metrics.h"
+#include "worker/checkpoint/peer_tls.h"
+#include "worker/predict/predict_service.h"
+#include "worker/predict/served_models.h"
+#include "worker/session/slot_inventory.h"
+#include "worker/gang/stray_processes.h"
+#include "worker/main/worker_flags.h"
+#include "worker/session/worker_session.h"
+
+namespace comera::worker {
+namespace {
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name[0] != '\0' ? name : "localhost";
+}
+
+// A host name as a worker's name: [a-z0-9-]{1,63}.
+std::string ToWorkerName(const std::string& host) {
+  std::string name;
+  for (char c : host.substr(0, 63)) {
+    const auto byte = static_cast<unsigned char>(c);
+    name.push_back(isalnum(byte) ? static_cast<char>(tolower(byte)) : '-');
+  }
+  return name;
+}
+
+std::string RandomId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x", random(), random());
+}
+
+// Beside this program or, as a build leaves them, in trainer/ beside it.
+std::string FindTrainer() {
+  std::error_code error;
+  const auto folder =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto beside = folder / "comera-trainer";
+  const auto built = folder / "trainer" / "comera-trainer";
+  const bool is_build = !std::filesystem::exists(beside, error) &&
+                        std::filesystem::is_regular_file(built, error);
+  return (is_build ? built : beside).string();
+}
+
+// Held until the process ends.
+absl::Status LockFolder(const std::string& folder) {
+  absl::Status made = MakeDirectories(folder);
+  if (!made.ok()) return made;
+  const std::string path = folder + "/lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "lock ", path, ": ", strerror(errno),
+        errno == EWOULDBLOCK ? " (another comera-worker uses this folder)"
+                             : ""));
+  }
+  return absl::OkStatus();
+}
+
+// Null: no GPUs are offered. `chosen` is what the slots are made for.
+absl::StatusOr<std::unique_ptr<GpuWatch>> FindGpus(
+    const std::string& wanted, std::vector<v1::Gpu>* chosen) {
+#if COMERA_CUDA
+  const bool with_cuda = true;
+#else
+  const bool with_cuda = false;
+#endif
+  const bool automatic = wanted == "auto";
+  if (wanted == "none" || wanted == "0" || (automatic && !with_cuda)) {
+    return std::unique_ptr<GpuWatch>();
+  }
+  absl::StatusOr<std::unique_ptr<GpuDriver>> driver = LoadNvml();
+  if (!driver.ok() && automatic) {
+    // Without a driver there is nothing to say.
+    LOG_IF(WARNING, !absl::IsNotFound(driver.status()))
+        << "GPUs are not offered " << driver.status();
+    return std::unique_ptr<GpuWatch>();
+  }
+  RETURN_IF_ERROR(driver.status());
+  const char* visible = getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) {
+    visible = "";
+  } else if (*visible == '\0') {
+    visible = "-1";  // as in CUDA, set and empty hides all
+  }
+  ASSIGN_OR_RETURN(*chosen, ChooseGpus(wanted, visible, (*driver)->gpus()));
+  if (chosen->empty()) return std::unique_ptr<GpuWatch>();
+  return std::make_unique<GpuWatch>(GpuWatch::Options(), *std::move(driver));
+}
+
+int64_t Gpus(const WorkerSession::Options& options) {
+  return std::count_if(options.slots.begin(), options.slots.end(),
+                       [](const v1::Slot& slot) { return slot.has_gpu(); });
+}
+
+void PrintConfig(const WorkerFlags& flags,
+                 const WorkerSession::Options& options) {
+  std::cout << "server=" << flags.server << "\nname=" << options.worker
+            << "\naddress=" << options.address << "\nrack=" << options.rack
+            << "\nslots=" << options.slots.size() << "\ngpus=" << Gpus(options)
+            << "\ncores=" << options.cores << "\ndata_dir=" << options.data_dir
+            << "\ntrainer=" << options.trainer
+            << "\ncache_bytes=" << flags.cache_bytes
+            << "\ngrace=" << flags.grace
+            << "\norphan_after=" << flags.orphan_after
+            << "\ncheckpoint_store=" << options.checkpoint_store
+            << "\nreplica_memory=" << (options.replica_memory >> 20)
+            << "\npredict_models=" << flags.predict_models
+            << "\npredict_memory=" << flags.predict_memory_mib
+            << "\nca=" << flags.security.ca_file
+            << "\ncert=" << flags.security.certificate_file
+            << "\nkey=" << flags.security.key_file
+            << "\ntoken_file=" << flags.security.token_file
+            << "\nrank_user=" << flags.rank_user
+            << "\nmetrics_listen=" << flags.metrics_listen
+            << "\nrank_cgroups=" << (flags.rank_cgroups ? "true" : "false")
+            << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",") << "\n";
+}
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") ||
+         absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]");
+}
+
+// Null: none are served.
+absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
+    const WorkerFlags& flags, const ChannelSecurity& security,
+    const grpc::ChannelArguments& arguments,
+    const WorkerSession::Options& session) {
+  if (flags.predict_models == 0 || session.replica_memory == 0) {
+    return std::unique_ptr<ServedModels>();
+  }
+  // What is asked here is asked of the coordinator in the caller's name.
+  ChannelSecurity nobody = security;
+  nobody.token.clear();
+  nobody.token_file.clear();
+  ASSIGN_OR_RETURN(const auto channel,
+                   OpenChannel(flags.server, nobody, arguments));
+  ServedModels::Options options;
+  options.trainer = session.trainer;
+  options.folder = session.data_dir + "/served_models";
+  options.environment = session.environment;
+  options.environment.push_back(absl::StrCat(
+      kRankMark, "=", session.data_dir, "#", session.incarnation, "#predict#"));
+  options.user = session.rank_user;
+  options.most_models = flags.predict_models;
+  options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;
+  options.threads = std::max(1, session.cores / 2);
+  return ServedModels::Create(options, channel);
+}
+
+int Fail(const absl::Status& status) {
+  LOG(ERROR) << "worker ends " << status;
+  return 1;
+}
+
+int Main(const WorkerFlags& flags) {
+  WorkerSession::Options options;
+  options.host = HostName();
+  options.worker = flags.name.empty() ? ToWorkerName(options.host) : flags.name;
+  if (!IsResourceId(options.worker)) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        "--name=", options.worker, " must match [a-z0-9-]{1,63}")));
+  }
+  options.address = flags.address;
+  options.rack = flags.rack;
+  options.incarnation = RandomId();
+  options.cores = UsableCores();
+  std::vector<v1::Gpu> chosen;
+  absl::StatusOr<std::unique_ptr<GpuWatch>> gpus =
+      FindGpus(flags.gpus, &chosen);
+  if (!gpus.ok()) return Fail(gpus.status());
+  absl::StatusOr<std::vector<v1::Slot>> slots =
+      TakeInventory(flags.slots, options.cores, chosen);
+  if (!slots.ok()) return Fail(slots.status());
+  // Sums in the NVLink switch vary from call to call (NCCL issue 1497), and a
+  // job that is repeated is to give the same numbers.
+  // And ranks record and replay their steps each when their own batches allow,
+  // so that of one sum some ranks' memory would be registered and that of
+  // others not, which NCCL leaves undefined.
+  for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_GRAPH_REGISTER"}) {
+    if (*gpus == nullptr || getenv(name) != nullptr) continue;
+    options.environment.push_back(absl::StrCat(name, "=0"));
+  }
+  options.slots = *std::move(slots);
+  options.data_dir =
+      std::filesystem::absolute(flags.data_dir).lexically_normal().string();
+  options.trainer = flags.trainer.empty() ? FindTrainer() : flags.trainer;
+  options.processes.grace = absl::Seconds(flags.grace);
+  options.cache.max_bytes = flags.cache_bytes;
+  options.processes.adopts_orphans = true;
+  absl::ParseDuration(flags.orphan_after, &options.orphan_after);
+  if (!flags.checkpoint_store.empty()) {
+    options.checkpoint_store = std::filesystem::absolute(flags.checkpoint_store)
+                                   .lexically_normal()
+                                   .string();
+  }
+  // Without an address only this machine's workers could ask.
+  const bool reachable = !flags.address.empty() || IsLoopback(flags.server);
+  if (!flags.address.empty()) options.peers.host = flags.address;
+  options.replica_memory =
+      reachable ? static_cast<size_t>(flags.replica_memory_mib) << 20 : 0;
+  if (!flags.rank_user.empty()) {
+    absl::StatusOr<RankUser> user = FindRankUser(flags.rank_user);
+    if (!user.ok()) return Fail(user.status());
+    options.rank_user = *std::move(user);
+  }
+  if (flags.print_config) {
+    PrintConfig(flags, options);
+    return 0;
+  }
+  if (access(options.trainer.c_str(), X_OK) != 0) {
+    return Fail(absl::NotFoundError(
+        absl::StrCat("--trainer=", options.trainer, ": ", strerror(errno))));
+  }
+  AdoptOrphans();
+  const absl::Status locked = LockFolder(options.data_dir);
+  if (!locked.ok()) return Fail(locked);
+  if (!flags.data_roots.empty()) {
+    std::vector<std::string> folders = flags.data_roots;
+    // Uploaded datasets are for every job.
+    folders.push_back(options.data_dir + "/datasets");
+    const absl::Status made = MakeDirectories(folders.back());
+    if (!made.ok()) return Fail(made);
+    absl::StatusOr<DataRoots> roots = DataRoots::Create(folders);
+    if (!roots.ok()) return Fail(roots.status());
+    options.data_roots = *std::move(roots);
+  }
+  std::unique_ptr<RankCgroups> cgroups;
+  if (flags.rank_cgroups) {
+    absl::StatusOr<std::unique_ptr<RankCgroups>> made = RankCgroups::Create();
+    if (made.ok()) {
+      cgroups = *std::move(made);
+      options.cgroups = cgroups.get();
+      LOG(INFO) << "cgroups for ranks, limits=\"" << cgroups->controllers()
+                << "\"";
+    } else {
+      LOG(WARNING) << "ranks run without cgroups " << made.status();
+    }
+  }
+
+  // Blocked before any thread starts, so that only the waiting one gets them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  // An answer brings the entries and specs of many ranks.
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  ChannelSecurity security = flags.security;
+  if (const char* token = getenv("COMERA_TOKEN");
+      token != nullptr && security.token_file.empty()) {
+    security.token = token;
+  }
+  const auto channel = OpenChannel(flags.server, security, arguments);
+  if (!channel.ok()) return Fail(channel.status());
+  const absl::StatusOr<PeerTls> peer_tls = MakePeerTls(security);
+  if (!peer_tls.ok()) return Fail(peer_tls.status());
+  options.peers.credentials = peer_tls->server;
+  options.peer_credentials = peer_tls->client;
+  const auto metrics = std::make_shared<WorkerMetrics>();
+  std::unique_ptr<MetricsPort> metrics_port;
+  if (!flags.metrics_listen.empty()) {
+    options.metrics = metrics.get();
+    auto port = MetricsPort::Start(flags.metrics_listen, metrics);
+    if (!port.ok()) return Fail(port.status());
+    metrics_port = *std::move(port);
+    LOG(INFO) << "metrics served address=" << metrics_port->address();
+  }
+  // Outlive the session, which serves them.
+  const auto models = ServeModels(flags, security, arguments, options);
+  if (!models.ok()) return Fail(models.status());
+  PredictServiceImpl predict(models->get());
+  if (*models != nullptr) options.peers.services.push_back(&predict);
+  auto session = WorkerSession::Create(options, *channel, *std::move(gpus));
+  if (!session.ok()) return Fail(session.status());
+  LOG(INFO) << "worker started name=" << options.worker
+            << " incarnation=" << options.incarnation
+            << " server=" << flags.server << " slots=" << options.slots.size()
+            << " gpus=" << Gpus(options) << " cores=" << options.cores
+            << " data_dir=" << options.data_dir;
+  for (const v1::Slot& slot : options.slots) {
+    if (!slot.has_gpu()) continue;
+    LOG(INFO) << "GPU offered slot=" << slot.index() << " name=\""
+              << slot.gpu().name() << "\" uuid=" << slot.gpu().uuid()
+              << " pci=" << slot.gpu().pci_bus_id() << " topology=\""
+              << slot.gpu().topology() << "\"";
+  }
+  std::thread waiter([&] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    LOG(INFO) << "worker stopping signal=" << signal;
+    (*session)->Stop();
+  });
+  const absl::Status status = (*session)->Run();
+  if (*models != nullptr) (*models)->Stop();
+  if (!status.ok()) pthread_kill(waiter.native_handle(), SIGTERM);
+  waiter.join();
+  if (!status.ok()) return Fail(status);
+  LOG(INFO) << "worker stopped";
+  return 0;
+}
+
+}  // namespace
+}  // namespace comera::worker
+
+int main(int argc, char** argv) {
+  comera::worker::WorkerFlags flags;
+  CLI::App app{"Runs the ranks that the coordinator places on this machine."};
+  comera::worker::AddFlags(app, flags);
+  app.set_version_flag("--version",
+                       std::string("comera-worker ") + comera::kVersion);
+  CLI11_PARSE(app, argc, argv);
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  return comera::worker::Main(flags);
+}

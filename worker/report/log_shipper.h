@@ -1,0 +1,47 @@
+#ifndef COMERA_WORKER_REPORT_LOG_SHIPPER_H_
+#define COMERA_WORKER_REPORT_LOG_SHIPPER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "comera/v1/worker_service.pb.h"
+#include "google/protobuf/repeated_ptr_field.h"
+
+namespace comera::worker {
+
+// Sends the logs of ranks to the coordinator piece by piece: from the offset
+// that was acknowledged, again until it is, to the end of a log whose process
+// has ended. The files stay. Not thread-safe.
+class LogShipper {
+ public:
+  void Begin(const v1::RankKey& rank, const std::string& path);
+  // The log does not grow any more.
+  void End(const v1::RankKey& rank);
+
+  // Adds what is not acknowledged, at most `limit` bytes in all. Returns
+  // whether there was anything.
+  bool Fill(size_t limit,
+            google::protobuf::RepeatedPtrField<v1::LogChunk>* chunks);
+  void OnAnswer(const google::protobuf::RepeatedPtrField<v1::LogAck>& acks);
+
+  size_t size() const { return logs_.size(); }
+
+ private:
+  struct Log {
+    std::string path;
+    int64_t acknowledged = 0;
+    bool ended = false;
+    // Answers without an acknowledgement of what was sent.
+    int ignored = 0;
+    bool sent = false;
+  };
+  using Key = std::tuple<std::string, int64_t, int32_t>;
+
+  std::map<Key, Log> logs_;
+};
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_REPORT_LOG_SHIPPER_H_

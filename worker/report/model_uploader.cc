@@ -1,0 +1,204 @@
+#include "worker/report/model_uploader.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "common/files.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+#include "proto/resource_names.h"
+#include "common/backoff.h"
+
+namespace comera::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFiles = 64;
+constexpr size_t kChunkBytes = size_t{1} << 20;
+
+bool IsFinal(const absl::Status& status) {
+  return absl::IsAborted(status) || absl::IsNotFound(status) ||
+         absl::IsInvalidArgument(status) ||
+         absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status);
+}
+
+absl::StatusOr<v1::Artifact> Describe(const std::string& job,
+                                      const std::string& model,
+                                      const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  // A rank's own user may own what is above: no link is followed.
+  if (fs::is_symlink(fs::symlink_status(folder, error))) {
+    return absl::FailedPreconditionError("the model's folder is a link");
+  }
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->symlink_status(error).type() == fs::file_type::regular) {
+      names.push_back(it->path().filename());
+    }
+  }
+  if (names.empty() || names.size() > kMaxFiles) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the model's folder holds ", names.size(), " files; 1 to ",
+                     kMaxFiles, " are possible"));
+  }
+  std::sort(names.begin(), names.end());
+  v1::Artifact artifact;
+  artifact.set_name(absl::StrCat(job, "/models/", model));
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const std::string contents,
+                     ReadFile(absl::StrCat(folder, "/", name)));
+    v1::ArtifactFile* file = artifact.add_files();
+    file->set_path(name);
+    file->set_size_bytes(static_cast<int64_t>(contents.size()));
+    file->set_sha256(Sha256Hex(contents));
+  }
+  return artifact;
+}
+
+}  // namespace
+
+ModelUploader::ModelUploader(const Options& options,
+                             std::shared_ptr<grpc::Channel> channel,
+                             OnDone on_done)
+    : options_(options),
+      channel_(std::move(channel)),
+      on_done_(std::move(on_done)),
+      thread_([this] { Loop(); }) {}
+
+ModelUploader::~ModelUploader() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = abandoned_ = true;
+    if (call_ != nullptr) call_->TryCancel();
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void ModelUploader::Upload(const v1::RankKey& rank, const std::string& folder,
+                           const std::string& targets_folder) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tasks_.push_back({rank, folder, targets_folder});
+  changed_.notify_all();
+}
+
+void ModelUploader::Abandon(const v1::RankKey& rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it =
+      std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+        return task.rank.job() == rank.job() &&
+               task.rank.epoch() == rank.epoch();
+      });
+  if (it == tasks_.end()) return;
+  if (it != tasks_.begin()) {
+    tasks_.erase(it);
+    return;
+  }
+  abandoned_ = true;
+  if (call_ != nullptr) call_->TryCancel();
+  changed_.notify_all();
+}
+
+void ModelUploader::Loop() {
+  while (true) {
+    Task task;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      if (ending_) return;
+      task = tasks_.front();
+    }
+    const absl::StatusOr<Models> models = TryForever(task);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (ending_) return;
+      tasks_.pop_front();
+      abandoned_ = false;
+    }
+    on_done_(task.rank, models);
+  }
+}
+
+absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
+  Models models;
+  const auto upload = [&](const std::string& name,
+                          const std::string& folder) -> absl::Status {
+    ASSIGN_OR_RETURN(v1::Artifact artifact,
+                     Describe(task.rank.job(), name, folder));
+    for (const v1::ArtifactFile& file : artifact.files()) {
+      RETURN_IF_ERROR(Send(task, folder, artifact, file));
+    }
+    models.push_back(std::move(artifact));
+    return absl::OkStatus();
+  };
+  for (int i = 1;; ++i) {
+    const std::string name = absl::StrCat("target-", i);
+    const std::string folder = absl::StrCat(task.targets_folder, "/", name);
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) break;
+    RETURN_IF_ERROR(upload(name, folder));
+  }
+  // What other jobs continue from, beside the targets.
+  const std::string early_stage =
+      absl::StrCat(task.targets_folder, "/", kEarlyStageArtifact);
+  std::error_code none;
+  if (fs::is_directory(early_stage, none)) {
+    RETURN_IF_ERROR(upload(kEarlyStageArtifact, early_stage));
+  }
+  RETURN_IF_ERROR(upload("final", task.folder));
+  return models;
+}
+
+absl::StatusOr<ModelUploader::Models> ModelUploader::TryForever(
+    const Task& task) {
+  Backoff backoff(options_.min_backoff, options_.max_backoff);
+  while (true) {
+    absl::StatusOr<Models> models = TryOnce(task);
+    if (models.ok()) return models;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (abandoned_) return absl::AbortedError("abandoned");
+    if (IsFinal(models.status())) return models.status();
+    changed_.wait_for(lock, absl::ToChronoMilliseconds(backoff.Next()),
+                      [&] { return abandoned_; });
+    if (abandoned_) return absl::AbortedError("abandoned");
+  }
+}
+
+absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
+                                 const v1::Artifact& artifact,
+                                 const v1::ArtifactFile& file) {
+  ASSIGN_OR_RETURN(const std::string contents,
+                   ReadFile(absl::StrCat(folder, "/", file.path())));
+  const auto stub = v1::WorkerService::NewStub(channel_);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (abandoned_) return absl::AbortedError("abandoned");
+    call_ = &context;
+  }
+  v1::UploadArtifactResponse response;
+  auto writer = stub->UploadArtifact(&context, &response);
+  v1::UploadArtifactRequest request;
+  request.mutable_header()->set_artifact(artifact.name());
+  request.mutable_header()->set_epoch(task.rank.epoch());
+  *request.mutable_header()->mutable_file() = file;
+  bool going = writer->Write(request);
+  for (size_t at = 0; going && at < contents.size(); at += kChunkBytes) {
+    request.set_data(contents.substr(at, kChunkBytes));
+    going = writer->Write(request);
+  }
+  if (going) writer->WritesDone();
+  const absl::Status status = FromGrpcStatus(writer->Finish());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  call_ = nullptr;
+  return status;
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,68 @@
+#include "worker/session/rendezvous_exchange.h"
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/collective/rendezvous.h"
+
+namespace comera::worker {
+
+using collective::FileRendezvous;
+
+void RendezvousExchange::Forget(const std::set<Gang>& gangs) {
+  for (std::set<Key>* keys : {&told_, &foreign_}) {
+    for (auto it = keys->begin(); it != keys->end();) {
+      it = gangs.count(it->first) > 0 ? std::next(it) : keys->erase(it);
+    }
+  }
+}
+
+bool RendezvousExchange::Collect(
+    const std::set<Gang>& gangs,
+    google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* entries) {
+  Forget(gangs);
+  bool any_new = false;
+  for (const Gang& gang : gangs) {
+    absl::StatusOr<FileRendezvous> rendezvous =
+        FileRendezvous::Open(folders_->Rendezvous(gang.first, gang.second));
+    if (!rendezvous.ok()) continue;
+    const absl::StatusOr<std::vector<std::string>> keys = rendezvous->Keys();
+    if (!keys.ok()) continue;
+    for (const std::string& key : *keys) {
+      if (foreign_.count({gang, key}) > 0) continue;
+      absl::StatusOr<std::string> value =
+          rendezvous->Get(key, absl::ZeroDuration());
+      if (!value.ok()) continue;
+      v1::RendezvousEntry* entry = entries->Add();
+      entry->set_job(gang.first);
+      entry->set_epoch(gang.second);
+      entry->set_key(key);
+      entry->set_value(*std::move(value));
+      any_new = told_.insert({gang, key}).second || any_new;
+    }
+  }
+  return any_new;
+}
+
+absl::Status RendezvousExchange::Deliver(
+    const std::set<Gang>& gangs,
+    const google::protobuf::RepeatedPtrField<v1::RendezvousEntry>& entries) {
+  absl::Status first_error;
+  for (const v1::RendezvousEntry& entry : entries) {
+    const Gang gang = {entry.job(), entry.epoch()};
+    if (gangs.count(gang) == 0 || told_.count({gang, entry.key()}) > 0 ||
+        !foreign_.insert({gang, entry.key()}).second) {
+      continue;
+    }
+    absl::StatusOr<FileRendezvous> rendezvous =
+        FileRendezvous::Open(folders_->Rendezvous(gang.first, gang.second));
+    const absl::Status status =
+        rendezvous.ok() ? rendezvous->Set(entry.key(), entry.value())
+                        : rendezvous.status();
+    if (!status.ok()) first_error.Update(status);
+  }
+  return first_error;
+}
+
+}  // namespace comera::worker

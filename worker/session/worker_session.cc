@@ -1,0 +1,478 @@
+#include "worker/session/worker_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "common/grpc_status.h"
+#include "common/metrics/process_metrics.h"
+#include "common/status_macros.h"
+#include "common/steady_time.h"
+#include "common/version.h"
+#include "glog/logging.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/time_util.h"
+#include "proto/resource_names.h"
+#include "worker/gang/gang.h"
+#include "worker/gang/stray_processes.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr size_t kMaxLogBytes = size_t{256} << 10;
+// While gangs with ranks elsewhere meet, their entries are looked for.
+constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
+// However long a coordinator asks ranks to be given for their last checkpoint.
+constexpr absl::Duration kMaxGrace = absl::Minutes(30);
+constexpr absl::Duration kSweepInterval = absl::Hours(1);
+// Without an answer for longer than calls usually take: the coordinator is
+// away.
+constexpr absl::Duration kCutOff = absl::Seconds(15);
+
+// Names become paths and command lines: nothing else may pass.
+bool IsSane(const v1::RankAssignment& assignment) {
+  return ParseJobName(assignment.job()).has_value() &&
+         assignment.epoch() >= 1 && assignment.rank() >= 0 &&
+         assignment.rank() < assignment.world_size() &&
+         assignment.local_rank() >= 0 &&
+         assignment.local_rank() < assignment.local_world_size();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
+    const Options& options, std::shared_ptr<grpc::Channel> channel,
+    std::unique_ptr<GpuWatch> gpus) {
+  std::unique_ptr<WorkerSession> session(
+      new WorkerSession(options, std::move(channel)));
+  RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
+  // What they had started in groups of its own.
+  RETURN_IF_ERROR(
+      KillMarked(absl::StrCat(options.data_dir, "#"), absl::Seconds(10)));
+  RETURN_IF_ERROR(session->OpenCache());
+  session->StartPeers();
+  WorkerSession* self = session.get();
+  session->uploader_ = std::make_unique<ModelUploader>(
+      options.upload, session->channel_,
+      [self](const v1::RankKey& rank,
+             const absl::StatusOr<ModelUploader::Models>& models) {
+        self->OnUpload(rank, models);
+      });
+  session->preparer_ = std::make_unique<RankPreparer>([self] {
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->Notify();
+  });
+  RankProcesses::Options processes = options.processes;
+  processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
+  ASSIGN_OR_RETURN(session->processes_, RankProcesses::Start(processes, self));
+  if (gpus != nullptr) {
+    // So that the first call tells of healthy GPUs.
+    gpus->Look();
+    session->gpus_ = std::move(gpus);
+    session->gpus_->Start([self] {
+      const std::lock_guard<std::mutex> lock(self->mutex_);
+      self->Notify();
+    });
+  }
+  session->AddCollectors();
+  return session;
+}
+
+void WorkerSession::AddCollectors() {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->AddCollector([this] {
+    auto families = CollectDiskMetrics(options_.data_dir);
+    families.push_back(MakeGauge("comera_worker_slots",
+                                 "Slots that this worker offers.",
+                                 static_cast<double>(options_.slots.size())));
+    families.push_back(
+        MakeGauge("comera_worker_data_cache_bytes",
+                  "Bytes of datasets' files in this worker's cache.",
+                  static_cast<double>(cache_->used_bytes())));
+    families.push_back(MakeGauge(
+        "comera_worker_data_cache_max_bytes", "Bytes that the cache may have.",
+        static_cast<double>(options_.cache.max_bytes)));
+    return families;
+  });
+  if (gpus_ == nullptr) return;
+  options_.metrics->AddCollector([this] { return GpuFamilies(gpus_->seen()); });
+}
+
+WorkerSession::WorkerSession(const Options& options,
+                             std::shared_ptr<grpc::Channel> channel)
+    : options_(options),
+      channel_(std::move(channel)),
+      folders_(options.data_dir),
+      records_(options.data_dir + "/ranks"),
+      rendezvous_(&folders_),
+      heard_(SteadyNow()),
+      replicas_(options.replica_memory),
+      store_(options.checkpoint_store.empty()
+                 ? nullptr
+                 : OpenDirectoryStore(options.checkpoint_store)),
+      peers_(options.peer_credentials, &peer_keys_),
+      shelf_(&folders_, &replicas_),
+      table_(options.slots) {}
+
+// Order: processes_ first, because its thread gives models to uploader_,
+// checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
+WorkerSession::~WorkerSession() {
+  if (options_.metrics != nullptr) options_.metrics->ClearCollectors();
+  preparer_.reset();
+  processes_.reset();
+  fetcher_.reset();
+  copier_.reset();
+  uploader_.reset();
+  gpus_.reset();
+  peer_server_.reset();
+}
+
+void WorkerSession::Notify() {
+  news_ = true;
+  if (held_call_ != nullptr) held_call_->TryCancel();
+  changed_.notify_all();
+}
+
+bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
+  if (line.empty() || line[0] != '{') return false;
+  v1::TrainerEvent event;
+  google::protobuf::util::JsonParseOptions parse;
+  parse.ignore_unknown_fields = true;
+  if (!google::protobuf::util::JsonStringToMessage(
+           google::protobuf::StringPiece(line.data(), line.size()), &event,
+           parse)
+           .ok()) {
+    return false;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (event.has_checkpoint()) CopyCheckpoint(id, event.checkpoint());
+  if (event.has_metrics() && options_.metrics != nullptr) {
+    if (const auto rank = table_.Find(id)) {
+      options_.metrics->OnStep(rank->job(), event.metrics());
+    }
+  }
+  if (table_.OnEvent(id, event)) Notify();
+  return true;
+}
+
+void WorkerSession::OnLogGrown(RankProcesses::Id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Notify();
+}
+
+void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto pid = pids_.find(id); pid != pids_.end()) {
+    records_.Remove(pid->second);
+    pids_.erase(pid);
+  }
+  // Before the end is told, so that the slot is not taken for free with it.
+  GiveGpuBack(id);
+  fetcher_->Release(id);
+  if (const auto rank = table_.Find(id)) {
+    LOG(INFO) << "rank ended " << DescribeRank(*rank) << " code=" << exit.code
+              << " signal=" << exit.signal
+              << " peak_memory_bytes=" << exit.peak_memory_bytes;
+    logs_.End(*rank);
+    if (options_.metrics != nullptr) {
+      options_.metrics->OnRankEnded(rank->job(),
+                                    exit.code != 0 || exit.signal != 0);
+    }
+  }
+  if (const auto rank = table_.OnExit(id, exit, absl::Now())) {
+    uploader_->Upload(*rank, folders_.Model(rank->job()),
+                      folders_.Targets(rank->job()));
+  }
+  Notify();
+}
+
+void WorkerSession::OnUpload(const v1::RankKey& rank,
+                             const absl::StatusOr<ModelUploader::Models>& m) {
+  LOG(INFO) << "model upload " << DescribeRank(rank)
+            << " status=" << m.status();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  table_.OnUpload(rank, m, absl::Now());
+  Notify();
+}
+
+absl::Duration WorkerSession::GraceOf(RankProcesses::Id id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto rank = table_.Find(id);
+  for (const v1::RankStop& stop : stopping_) {
+    if (rank && stop.rank().job() == rank->job() &&
+        stop.rank().epoch() == rank->epoch() &&
+        stop.rank().rank() == rank->rank()) {
+      const absl::Duration asked = absl::Seconds(stop.grace().seconds());
+      return std::max(options_.processes.grace, std::min(asked, kMaxGrace));
+    }
+  }
+  return options_.processes.grace;
+}
+
+void WorkerSession::Act() {
+  RankTable::Actions actions;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    actions = table_.Reconcile(absl::Now());
+    for (const v1::RankKey& rank : actions.abandon) uploader_->Abandon(rank);
+    for (const v1::RankKey& rank : actions.upload_again) {
+      uploader_->Upload(rank, folders_.Model(rank.job()),
+                        folders_.Targets(rank.job()));
+    }
+  }
+  for (RankProcesses::Id id : actions.kill) {
+    CancelFetch(id);
+    if (AbandonPreparation(id)) continue;
+    processes_->Stop(id, options_.hung_grace);
+  }
+  for (RankProcesses::Id id : actions.stop) {
+    CancelFetch(id);
+    if (!AbandonPreparation(id)) processes_->Stop(id, GraceOf(id));
+  }
+  for (const RankTable::Actions::Start& start : FetchData(actions.start)) {
+    if (!Prepare(start)) StartOrFail(start);
+  }
+  StartPrepared();
+}
+
+void WorkerSession::StartOrFail(const RankTable::Actions::Start& start) {
+  const absl::Status status = StartRank(start);
+  if (!status.ok()) {
+    LOG(ERROR) << "rank not started job=" << start.assignment.job()
+               << " epoch=" << start.assignment.epoch()
+               << " rank=" << start.assignment.rank() << " " << status;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    fetcher_->Release(start.id);
+    table_.StartFailed(start.id, status, absl::Now());
+  }
+}
+
+v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
+  v1::SynchronizeRequest request;
+  request.set_worker(options_.worker);
+  request.set_incarnation(options_.incarnation);
+  request.set_host(options_.host);
+  request.set_rack(options_.rack);
+  request.set_version(kVersion);
+  // A worker that is ending has no room for new ranks.
+  if (!stop_) {
+    for (const v1::Slot& slot : options_.slots) {
+      v1::Slot& told = *request.add_slots();
+      told = slot;
+      if (gpus_ != nullptr && slot.has_gpu()) {
+        told.set_unfit(gpus_->Unfit(slot.gpu().uuid()));
+      }
+    }
+  }
+  request.set_seen_version(seen_version_);
+  if (peer_server_ != nullptr) {
+    request.set_peer_address(peer_server_->address());
+  }
+  shelf_.Fill(request.mutable_checkpoints());
+  const auto spanning = table_.SpanningGangs();
+  const bool statuses = table_.Fill(&request, SteadyNow() - heard_ > kCutOff);
+  const bool logs = logs_.Fill(kMaxLogBytes, request.mutable_logs());
+  const bool entries =
+      rendezvous_.Collect(spanning, request.mutable_rendezvous());
+  *news = statuses || logs || entries || stop_;
+  news_ = false;
+  if (!*news) {
+    absl::Duration hold = options_.hold;
+    if (table_.HasProcesses()) hold = std::min(hold, options_.busy_hold);
+    if (table_.AnyMeeting()) hold = std::min(hold, kMeetingHold);
+    *request.mutable_hold() =
+        google::protobuf::util::TimeUtil::NanosecondsToDuration(
+            absl::ToInt64Nanoseconds(hold));
+  }
+  return request;
+}
+
+absl::Status WorkerSession::Call(const v1::SynchronizeRequest& request,
+                                 bool news, v1::SynchronizeResponse* response) {
+  grpc::ClientContext context;
+  const absl::Duration hold = news ? absl::ZeroDuration() : options_.hold;
+  context.set_deadline(
+      absl::ToChronoTime(absl::Now() + hold + options_.call_timeout));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!news) {
+      if (news_ || stop_) return absl::CancelledError("local news");
+      held_call_ = &context;
+    }
+  }
+  const grpc::Status status = v1::WorkerService::NewStub(channel_)->Synchronize(
+      &context, request, response);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  held_call_ = nullptr;
+  return FromGrpcStatus(status);
+}
+
+void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
+  v1::SynchronizeResponse sane = response;
+  sane.clear_desired();
+  for (const v1::RankAssignment& assignment : response.desired()) {
+    if (IsSane(assignment)) {
+      *sane.add_desired() = assignment;
+    } else {
+      LOG(ERROR) << "refused assignment " << assignment.ShortDebugString();
+    }
+  }
+  seen_version_ = response.desired_version();
+  peer_keys_.Learn(response.peer_key());
+  stopping_.assign(response.stopping().begin(), response.stopping().end());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.OnAnswer(sane);
+    logs_.OnAnswer(sane.log_acks());
+  }
+  Act();
+  std::set<RendezvousExchange::Gang> spanning;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    spanning = table_.SpanningGangs();
+  }
+  const absl::Status delivered =
+      rendezvous_.Deliver(spanning, sane.rendezvous());
+  LOG_IF(ERROR, !delivered.ok()) << "rendezvous " << delivered;
+}
+
+void WorkerSession::CleanUp() {
+  std::vector<std::string> jobs;
+  std::vector<std::pair<std::string, int64_t>> epochs;
+  std::set<std::string> active;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    jobs = table_.TakeFinishedJobs();
+    epochs = table_.TakeFinishedEpochs();
+    active = table_.Jobs();
+  }
+  for (const auto& [job, epoch] : epochs) folders_.RemoveEpoch(job, epoch);
+  for (const std::string& job : jobs) {
+    copier_->Forget(job);
+    replicas_.Drop(job);
+    folders_.RemoveAllButLogs(job);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.Forget(job);
+  }
+  const absl::Time now = SteadyNow();
+  if (now < next_sweep_) return;
+  next_sweep_ = now + kSweepInterval;
+  folders_.RemoveOld(active, options_.keep_stopped, options_.keep_logs);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.LookAtAll();
+  }
+  if (store_ == nullptr) return;
+  const absl::Status expired =
+      store_->Expire("checkpoints", options_.keep_durable);
+  LOG_IF(WARNING, !expired.ok()) << "checkpoint store " << expired;
+}
+
+absl::Status WorkerSession::RunOnce() {
+  Act();
+  v1::SynchronizeRequest request;
+  bool news = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    request = MakeRequest(&news);
+  }
+  v1::SynchronizeResponse response;
+  const absl::Status status = Call(request, news, &response);
+  WatchCoordinator(status);
+  if (absl::IsAborted(status)) KillAll();
+  // Cut short by Notify; nobody else cancels.
+  if (absl::IsCancelled(status) && !news) return absl::OkStatus();
+  RETURN_IF_ERROR(status);
+  TakeAnswer(response);
+  CleanUp();
+  return absl::OkStatus();
+}
+
+void WorkerSession::WatchCoordinator(const absl::Status& call) {
+  // Cancelled: cut short by local news.
+  const absl::Time now = SteadyNow();
+  if (options_.metrics != nullptr && !absl::IsCancelled(call)) {
+    options_.metrics->OnSynchronize(call.ok());
+  }
+  if (call.ok()) {
+    heard_ = now;
+    return;
+  }
+  if (absl::IsCancelled(call) || now - heard_ < options_.orphan_after) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!table_.HasProcesses()) return;
+  LOG(WARNING) << "coordinator given up, ranks save and end after="
+               << now - heard_;
+  table_.GiveUpCoordinator(absl::StrCat(
+      "the coordinator was not heard for ",
+      absl::FormatDuration(absl::Trunc(now - heard_, absl::Seconds(1)))));
+}
+
+absl::Status WorkerSession::Run() {
+  Backoff backoff(options_.min_backoff, options_.max_backoff);
+  bool connected = true;
+  while (true) {
+    const absl::Status status = RunOnce();
+    if (absl::IsAborted(status)) return status;
+    if (status.ok() != connected) {
+      connected = status.ok();
+      LOG(WARNING) << "coordinator reachable=" << connected << " " << status;
+    }
+    if (status.ok()) backoff.Reset();
+    const absl::Duration pause =
+        status.ok() ? options_.min_interval : backoff.Next();
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (changed_.wait_for(lock, absl::ToChronoMilliseconds(pause),
+                          [this] { return stop_; })) {
+      break;
+    }
+  }
+  ShutDown();
+  return absl::OkStatus();
+}
+
+void WorkerSession::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stop_ = true;
+  Notify();
+}
+
+void WorkerSession::KillAll() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  table_.ShutDown();
+  const std::vector<RankProcesses::Id> ids = table_.Processes();
+  DropFetched();
+  lock.unlock();
+  for (RankProcesses::Id id : ids) {
+    CancelFetch(id);
+    if (!AbandonPreparation(id)) processes_->Kill(id);
+  }
+  lock.lock();
+  changed_.wait_for(lock, std::chrono::seconds(30),
+                    [this] { return !table_.HasProcesses(); });
+}
+
+void WorkerSession::ShutDown() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.ShutDown();
+  }
+  Act();
+  const absl::Duration patience = options_.processes.grace + absl::Seconds(10);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, absl::ToChronoMilliseconds(patience),
+                      [this] { return !table_.HasProcesses(); });
+  }
+  // What the ranks just saved, before its machine goes.
+  if (!copier_->Flush(options_.flush_timeout)) {
+    LOG(WARNING) << "not all checkpoints could be copied";
+  }
+  // The coordinator would find out, but later.
+  const absl::Status told = RunOnce();
+  LOG_IF(WARNING, !told.ok()) << "coordinator not told of the end " << told;
+}
+
+}  // namespace comera::worker

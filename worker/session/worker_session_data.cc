@@ -1,0 +1,90 @@
+// The data of ranks before they start.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "worker/session/worker_session.h"
+
+namespace comera::worker {
+
+absl::Status WorkerSession::OpenCache() {
+  ASSIGN_OR_RETURN(
+      cache_, DatasetCache::Open(absl::StrCat(options_.data_dir, "/datasets"),
+                                 options_.cache));
+  blobs_ = std::make_unique<RemoteBlobs>(channel_);
+  DataFetcher::Observer* const observer = this;
+  fetcher_ = std::make_unique<DataFetcher>(options_.fetch, cache_.get(),
+                                           blobs_.get(), observer);
+  return absl::OkStatus();
+}
+
+std::vector<RankTable::Actions::Start> WorkerSession::FetchData(
+    const std::vector<RankTable::Actions::Start>& starts) {
+  std::vector<RankTable::Actions::Start> ready;
+  for (const RankTable::Actions::Start& start : starts) {
+    if (start.assignment.datasets().empty()) {
+      ready.push_back(start);
+      continue;
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      fetching_[start.id] = start.assignment;
+    }
+    fetcher_->Start(start.id, start.assignment);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (RankTable::Actions::Start& start : fetched_) {
+    if (table_.IsAwaited(start.id)) {
+      ready.push_back(std::move(start));
+    } else {
+      fetcher_->Release(start.id);
+      table_.FetchFailed(start.id, absl::CancelledError("not wanted"),
+                         absl::Now());
+    }
+  }
+  fetched_.clear();
+  return ready;
+}
+
+void WorkerSession::OnFetching(DataFetcher::Id id,
+                               const v1::TrainerEvent& heartbeat) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (table_.OnEvent(id, heartbeat)) Notify();
+}
+
+void WorkerSession::OnFetched(DataFetcher::Id id,
+                              absl::StatusOr<v1::JobSpec> spec) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = fetching_.find(id);
+  if (it == fetching_.end()) return;
+  if (spec.ok()) {
+    RankTable::Actions::Start start{id, std::move(it->second)};
+    *start.assignment.mutable_spec() = *std::move(spec);
+    fetched_.push_back(std::move(start));
+    table_.Preparing(id);
+  } else {
+    LOG_IF(ERROR, !absl::IsCancelled(spec.status()))
+        << "rank not started job=" << it->second.job()
+        << " rank=" << it->second.rank() << " " << spec.status();
+    fetcher_->Release(id);
+    table_.FetchFailed(id, spec.status(), absl::Now());
+  }
+  fetching_.erase(it);
+  // The session's thread starts it.
+  Notify();
+}
+
+void WorkerSession::CancelFetch(RankProcesses::Id id) { fetcher_->Cancel(id); }
+
+void WorkerSession::DropFetched() {
+  for (const RankTable::Actions::Start& start : fetched_) {
+    fetcher_->Release(start.id);
+    table_.FetchFailed(start.id, absl::CancelledError("not wanted"),
+                       absl::Now());
+  }
+  fetched_.clear();
+}
+
+}  // namespace comera::worker

@@ -1,0 +1,142 @@
+// From a rank that is to run to its process.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "worker/gang/gang.h"
+#include "worker/session/slot_inventory.h"
+#include "worker/session/worker_session.h"
+
+namespace comera::worker {
+namespace {
+
+// Threads too.
+constexpr int64_t kMaxRankProcesses = 2048;
+
+}  // namespace
+
+absl::Status WorkerSession::TakeGpu(const RankTable::Actions::Start& start,
+                                    const v1::Slot& slot,
+                                    RankCommand* command) {
+  if (gpus_ == nullptr) return absl::OkStatus();
+  const std::string& uuid = slot.gpu().uuid();
+  // None for ranks on the CPU.
+  command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
+  if (uuid.empty()) return absl::OkStatus();
+  const std::string unfit = gpus_->Unfit(uuid);
+  if (!unfit.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", slot.index(), ", GPU ", uuid, ": ", unfit));
+  }
+  gpus_->Begin(uuid);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gpu_of_[start.id] = uuid;
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSession::Confine(const RankTable::Actions::Start& start,
+                                    int threads, RankCommand* command) {
+  const v1::RankAssignment& rank = start.assignment;
+  if (options_.rank_user) {
+    command->user = options_.rank_user;
+    for (const std::string& folder :
+         folders_.OfRank(rank.job(), rank.epoch())) {
+      RETURN_IF_ERROR(MakeDirectories(folder));
+      RETURN_IF_ERROR(GiveTo(*options_.rank_user, folder));
+    }
+  }
+  if (options_.cgroups == nullptr) return absl::OkStatus();
+  RankCgroups::Limits limits;
+  limits.memory_bytes = rank.spec().resources().memory_bytes();
+  limits.processes = kMaxRankProcesses;
+  // And one for what is not computing.
+  limits.cores = threads + 1;
+  auto cgroup = options_.cgroups->Make(
+      absl::StrCat(options_.incarnation, "-", start.id), limits);
+  // A rank without is better than none.
+  LOG_IF(ERROR, !cgroup.ok()) << "rank without cgroup " << cgroup.status();
+  if (cgroup.ok()) command->cgroup = *std::move(cgroup);
+  return absl::OkStatus();
+}
+
+void WorkerSession::GiveGpuBack(RankProcesses::Id id) {
+  const auto found = gpu_of_.find(id);
+  if (found == gpu_of_.end()) return;
+  gpus_->End(found->second);
+  gpu_of_.erase(found);
+}
+
+absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
+  const v1::RankAssignment& rank = start.assignment;
+  v1::RankKey key;
+  key.set_job(rank.job());
+  key.set_epoch(rank.epoch());
+  key.set_rank(rank.rank());
+  const int threads = ThreadsPerRank(rank.spec(), options_.cores,
+                                     static_cast<int>(options_.slots.size()));
+  LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
+      << "no --address, so only ranks on this machine can join "
+      << DescribeRank(key);
+  v1::Slot slot;
+  for (const v1::Slot& one : options_.slots) {
+    if (one.index() == rank.slot()) slot = one;
+  }
+  RETURN_IF_ERROR(options_.data_roots.Check(rank.spec()));
+  ASSIGN_OR_RETURN(const std::string task,
+                   folders_.WriteTask(rank, threads, options_.address,
+                                      slot.device() == v1::ResourceSpec::GPU
+                                          ? v1::ResourceSpec::GPU
+                                          : v1::ResourceSpec::CPU));
+  RankCommand command;
+  command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
+  command.environment = options_.environment;
+  for (const auto& [name, value] :
+       std::map<std::string, int>{{"RANK", rank.rank()},
+                                  {"WORLD_SIZE", rank.world_size()},
+                                  {"LOCAL_RANK", rank.local_rank()},
+                                  {"LOCAL_WORLD_SIZE", rank.local_world_size()},
+                                  {"OMP_NUM_THREADS", threads}}) {
+    command.environment.push_back(absl::StrCat(name, "=", value));
+  }
+  command.environment.push_back(
+      absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.epoch())));
+  command.log_path = folders_.Log(key);
+  RETURN_IF_ERROR(Confine(start, threads, &command));
+  RETURN_IF_ERROR(TakeGpu(start, slot, &command));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    logs_.Begin(key, command.log_path);
+    table_.Launching(start.id);
+  }
+  // Before its end can be told.
+  if (options_.metrics != nullptr) {
+    options_.metrics->OnRankStarted(rank.job(), rank.epoch());
+  }
+  const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!pid.ok()) {
+    if (options_.metrics != nullptr) {
+      options_.metrics->OnRankEnded(rank.job(), /*failed=*/true);
+    }
+    GiveGpuBack(start.id);
+    logs_.End(key);
+    return pid.status();
+  }
+  LOG(INFO) << "rank started " << DescribeRank(key) << " slot=" << rank.slot()
+            << " pid=" << *pid << " threads=" << threads;
+  // It may have ended already.
+  const std::vector<RankProcesses::Id> running = table_.Processes();
+  if (std::find(running.begin(), running.end(), start.id) != running.end()) {
+    pids_[start.id] = *pid;
+    const absl::Status recorded = records_.Add(*pid);
+    LOG_IF(ERROR, !recorded.ok()) << "record pid=" << *pid << " " << recorded;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::worker

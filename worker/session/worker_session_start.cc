@@ -1,0 +1,56 @@
+// What a rank needs besides its data before it starts: the checkpoint that its
+// job begins with.
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "glog/logging.h"
+#include "worker/session/worker_session.h"
+
+namespace comera::worker {
+
+bool WorkerSession::Prepare(const RankTable::Actions::Start& start) {
+  const v1::RankAssignment& rank = start.assignment;
+  // Rank 0 shares the training state with the others.
+  if (rank.rank() != 0 || !(rank.resume() || rank.spec().has_start_from())) {
+    return false;
+  }
+  // Not on the session's thread: peers that do not answer must not make this
+  // worker silent.
+  preparer_->Begin(start, [this, rank](const std::atomic<bool>& abandoned) {
+    if (rank.spec().has_start_from()) {
+      RETURN_IF_ERROR(FetchStart(options_.start_fetch, channel_,
+                                 rank.spec().start_from().checkpoint(),
+                                 folders_.Start(rank.job()), abandoned));
+    }
+    if (rank.resume() && !abandoned) FetchCheckpoint(rank);
+    return absl::OkStatus();
+  });
+  return true;
+}
+
+void WorkerSession::StartPrepared() {
+  for (const RankPreparer::Done& done : preparer_->TakeDone()) {
+    if (done.status.ok()) {
+      StartOrFail(done.start);
+      continue;
+    }
+    LOG(ERROR) << "rank not started job=" << done.start.assignment.job()
+               << " epoch=" << done.start.assignment.epoch()
+               << " rank=" << done.start.assignment.rank() << " "
+               << done.status;
+    fetcher_->Release(done.start.id);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.FetchFailed(done.start.id, done.status, absl::Now());
+    Notify();
+  }
+}
+
+bool WorkerSession::AbandonPreparation(RankProcesses::Id id) {
+  if (!preparer_->Abandon(id)) return false;
+  fetcher_->Release(id);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  table_.FetchFailed(id, absl::CancelledError("not wanted"), absl::Now());
+  Notify();
+  return true;
+}
+
+}  // namespace comera::worker
