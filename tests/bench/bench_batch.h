@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "worker/trainer/data/batch.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::bench {
 

@@ -13,7 +13,7 @@
 #include "worker/trainer/describe/described_clicks.h"
 #include "worker/trainer/loop/late_numbers.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"

@@ -20,8 +20,8 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/bench/ttm_row_chain.h"
-#include "worker/trainer/model/embedding_bag.h"
-#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/embedding/embedding_bag.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace {
 int64_t heap_bytes = 0;  // of the host, in use; one thread

@@ -11,7 +11,7 @@
 #include "tests/golden/device_memory.h"
 #include "tests/golden/golden_file.h"
 #include "tests/worker/trainer/model/layer_harness.h"
-#include "worker/trainer/model/unique_ids.h"
+#include "worker/trainer/model/plan/unique_ids.h"
 
 namespace comera::golden {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tests/golden/golden_file.h"
-#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::golden {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/safetensors.h"
-#include "worker/trainer/model/model_config.h"
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::golden {
 

@@ -12,11 +12,11 @@
 #include "worker/trainer/describe/described_clicks.h"
 #include "worker/trainer/describe/described_vocabulary.h"
 #include "worker/trainer/process/make_backend.h"
-#include "worker/trainer/model/layer_path.h"
-#include "worker/trainer/model/layer_table.h"
-#include "worker/trainer/model/model.h"
-#include "worker/trainer/model/model_layout.h"
-#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/model/plan/layer_path.h"
+#include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/interface/model.h"
+#include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/process/process_memory.h"
 
 namespace comera::trainer {

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/model/layer_table.h"
-#include "worker/trainer/model/model_layout.h"
+#include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {
 namespace {

@@ -2,7 +2,7 @@
 #define COMERA_WORKER_TRAINER_EXPORT_DENSE_MODEL_H_
 
 #include "absl/status/statusor.h"
-#include "worker/trainer/model/export.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 

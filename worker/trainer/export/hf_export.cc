@@ -18,7 +18,7 @@
 #include "worker/trainer/data/input_format.h"
 #include "worker/trainer/data/saved_tokenizer.h"
 #include "worker/trainer/export/dense_model.h"
-#include "worker/trainer/model/model_layout.h"
+#include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {
 namespace {

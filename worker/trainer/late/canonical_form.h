@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::trainer {
 

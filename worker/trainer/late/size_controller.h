@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "worker/trainer/late/pruning_choice.h"
 #include "worker/trainer/late/size_control.h"
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::trainer {
 

@@ -2,8 +2,8 @@
 
 #include <sys/resource.h>
 
-#include "worker/trainer/model/model_layout.h"
-#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comera/v1/progress.pb.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/state/pareto_front.h"
 
 namespace comera::trainer {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "worker/trainer/model/compaction.h"
+#include "worker/trainer/model/plan/compaction.h"
 
 namespace comera::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "worker/trainer/process/failure.h"
-#include "worker/trainer/model/compaction.h"
+#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/loop/validation.h"
 

@@ -26,7 +26,7 @@
 #include "worker/trainer/late/size_controller.h"
 #include "worker/trainer/loop/late_numbers.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model/initial_weights.h"
+#include "worker/trainer/model/weights/initial_weights.h"
 #include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/objective/objective.h"
 #include "worker/trainer/optimizer/optimizer.h"

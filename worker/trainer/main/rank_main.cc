@@ -28,7 +28,7 @@
 #include "worker/trainer/process/failure.h"
 #include "worker/trainer/main/form_gang.h"
 #include "worker/trainer/process/make_backend.h"
-#include "worker/trainer/model/export.h"
+#include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/loop/trainer.h"
 
 namespace comera::trainer {

@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/model/dlrm_model.h"
-#include "worker/trainer/model/encoder_model.h"
+#include "worker/trainer/model/dlrm/dlrm_model.h"
+#include "worker/trainer/model/encoder/encoder_model.h"
 
 namespace comera::trainer {
 

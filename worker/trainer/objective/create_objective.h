@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 #include "worker/trainer/objective/objective.h"
 
 namespace comera::trainer {

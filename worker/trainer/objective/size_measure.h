@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/arena.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::trainer {
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 #include "worker/trainer/optimizer/gradient_norm.h"
 #include "worker/trainer/optimizer/optimizer.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/optimizer/adamw.h"
 #include "worker/trainer/optimizer/optimizer.h"
 

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/optimizer/optimizer.h"
 
 namespace comera::trainer {

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/tensor.h"
-#include "worker/trainer/model/parameter_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::trainer {
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/planning/model_plan.h"
 
 namespace comera::trainer {

@@ -8,7 +8,7 @@
 #include "kernels/cost_backend.h"
 #include "kernels/machine_speed.h"
 #include "worker/trainer/data/batch.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 

@@ -7,7 +7,7 @@
 #include "common/status_macros.h"
 #include "worker/trainer/data/input_format.h"
 #include "worker/trainer/data/saved_tokenizer.h"
-#include "worker/trainer/model/export.h"
+#include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/predict/click_predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"
 #include "worker/trainer/predict/text_predictor.h"

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "comera/v1/predict_service.pb.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/predict/predictor.h"
 #include "worker/trainer/predict/scorer.h"
 

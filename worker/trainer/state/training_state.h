@@ -12,7 +12,7 @@
 #include "comera/v1/job.pb.h"
 #include "kernels/machine_speed.h"
 #include "worker/trainer/late/size_control.h"
-#include "worker/trainer/model/model_config.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/state/pareto_front.h"
 
 namespace comera::trainer {

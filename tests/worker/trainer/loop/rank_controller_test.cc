@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
-#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {
 namespace {

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model/model_layout.h"
+#include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {
 namespace {

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "worker/trainer/process/failure.h"
-#include "worker/trainer/model/model_layout.h"
-#include "worker/trainer/model/model_size.h"
+#include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "worker/trainer/process/failure.h"
-#include "worker/trainer/model/export.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "worker/trainer/model/layer_table.h"
-#include "worker/trainer/model/linear.h"
-#include "worker/trainer/model/plan.h"
-#include "worker/trainer/model/word_embedding.h"
+#include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/embedding/word_embedding.h"
 
 namespace comera::trainer {
 

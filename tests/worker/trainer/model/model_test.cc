@@ -1,4 +1,4 @@
-#include "worker/trainer/model/model.h"
+#include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/create_model.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/compaction.h"
+#include "worker/trainer/model/plan/compaction.h"
 
 namespace comera::trainer {
 namespace {

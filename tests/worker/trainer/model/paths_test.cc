@@ -8,7 +8,7 @@
 #include "kernels/cost_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "worker/trainer/model/model.h"
+#include "worker/trainer/model/interface/model.h"
 
 namespace comera::trainer {
 

@@ -4,7 +4,7 @@
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
-#include "worker/trainer/model/layer_table.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
 namespace {

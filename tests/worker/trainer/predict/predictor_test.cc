@@ -16,7 +16,7 @@
 #include "worker/trainer/data/category_tables.h"
 #include "worker/trainer/data/input_format.h"
 #include "worker/trainer/data/wordpiece_tokenizer.h"
-#include "worker/trainer/model/export.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {

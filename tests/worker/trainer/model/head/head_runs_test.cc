@@ -1,0 +1,68 @@
+#include "worker/trainer/model/head/head_runs.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace comera::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+// Samples of these lengths, at most 3.
+Batch WithLengths(const std::vector<int64_t>& lengths) {
+  Batch batch;
+  batch.size = static_cast<int64_t>(lengths.size());
+  batch.length = 3;
+  for (int64_t each : lengths) {
+    for (int64_t j = 0; j < 3; ++j) {
+      batch.mask.push_back(j < each ? 1.0f : 0.0f);
+    }
+  }
+  return batch;
+}
+
+// (end, head) of every run.
+std::vector<std::pair<int64_t, int64_t>> RunsOf(int64_t heads,
+                                                const Batch& batch) {
+  PackedBatch packed(8, 24, 3);
+  EXPECT_OK(packed.Set(batch));
+  HeadRuns runs(heads, 8);
+  runs.Set(batch, packed);
+  std::vector<std::pair<int64_t, int64_t>> found;
+  for (const HeadRun& run : runs.runs()) found.push_back({run.end, run.head});
+  return found;
+}
+
+TEST(HeadRunsTest, HeadsShareTheBatchInOrder) {
+  EXPECT_THAT(RunsOf(2, WithLengths({3, 3, 3, 3})),
+              ElementsAre(Pair(6, 0), Pair(12, 1)));
+  EXPECT_THAT(RunsOf(4, WithLengths({3, 3, 3, 3})),
+              ElementsAre(Pair(3, 0), Pair(6, 1), Pair(9, 2), Pair(12, 3)));
+  EXPECT_THAT(RunsOf(1, WithLengths({3, 3})), ElementsAre());
+}
+
+TEST(HeadRunsTest, FollowsThePackedOrder) {
+  // Packed: samples 1 and 3 (three tokens each), then 2, then 0.
+  EXPECT_THAT(RunsOf(2, WithLengths({1, 3, 2, 3})),
+              ElementsAre(Pair(3, 0), Pair(8, 1), Pair(9, 0)));
+}
+
+TEST(HeadRunsTest, ARankKnowsItsPlaceInTheGlobalBatch) {
+  Batch batch = WithLengths({3, 3, 3});
+  batch.first_sample = 3;
+  batch.global_size = 8;  // two samples for each of four heads
+  EXPECT_THAT(RunsOf(4, batch), ElementsAre(Pair(3, 1), Pair(9, 2)));
+}
+
+TEST(HeadRunsTest, FewerSamplesThanHeads) {
+  EXPECT_THAT(RunsOf(4, WithLengths({3, 3})),
+              ElementsAre(Pair(3, 0), Pair(6, 1)));
+}
+
+}  // namespace
+}  // namespace comera::trainer

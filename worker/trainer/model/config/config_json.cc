@@ -1,0 +1,235 @@
+#include "worker/trainer/model/config/config_json.h"
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/config/layer_table.h"
+
+namespace comera::trainer {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kClassifier[] = "encoder_classifier";
+constexpr char kMaskedLm[] = "masked_lm";
+constexpr char kDlrm[] = "dlrm";
+constexpr size_t kMaxColumns = 1024;
+
+absl::Status Bad(const std::string& key, const char* what) {
+  return absl::DataLossError(
+      absl::StrCat("model configuration: ", key, ": ", what));
+}
+
+absl::StatusOr<int64_t> Integer(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number_integer()) {
+    return Bad(key, "expected an integer");
+  }
+  if (found->is_number_unsigned() &&
+      found->get<uint64_t>() > uint64_t{INT64_MAX}) {
+    return Bad(key, "out of range");
+  }
+  return found->get<int64_t>();
+}
+
+absl::StatusOr<float> Number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number()) {
+    return Bad(key, "expected a number");
+  }
+  return found->get<float>();
+}
+
+// `name` for errors.
+absl::StatusOr<std::vector<int64_t>> Integers(const Json& json,
+                                              const std::string& name,
+                                              const char* key,
+                                              size_t most = 64) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_array() || found->size() > most) {
+    return Bad(name, "expected a short array");
+  }
+  std::vector<int64_t> values;
+  for (const Json& value : *found) {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() &&
+         value.get<uint64_t>() > uint64_t{INT64_MAX})) {
+      return Bad(name, "expected integers");
+    }
+    values.push_back(value.get<int64_t>());
+  }
+  return values;
+}
+
+// By LowRank::Kind. GaLore's weights are like any others once trained.
+constexpr const char* kLowRankNames[] = {nullptr, nullptr, "lora", "lte",
+                                         "cola"};
+
+Json FactorisationToJson(const Factorisation& f) {
+  Json json = {{"input_modes", f.input_modes},
+               {"output_modes", f.output_modes},
+               {"ranks", f.ranks}};
+  const char* name = kLowRankNames[static_cast<int>(f.low_rank.kind)];
+  if (name != nullptr) {
+    json["low_rank"] = {{"kind", name},
+                        {"rank", f.low_rank.rank},
+                        {"heads", f.low_rank.heads},
+                        {"scale", f.low_rank.scale}};
+  }
+  return json;
+}
+
+absl::StatusOr<LowRank> LowRankFromJson(const Json& json,
+                                        const std::string& layer) {
+  const std::string key = absl::StrCat("factorisation of ", layer, ".low_rank");
+  LowRank low;
+  const auto found = json.find("low_rank");
+  if (found == json.end()) return low;
+  if (!found->is_object()) return Bad(key, "expected an object");
+  const Json kind = found->value("kind", Json());
+  for (int i = 0; i < static_cast<int>(std::size(kLowRankNames)); ++i) {
+    if (kLowRankNames[i] != nullptr && kind == kLowRankNames[i]) {
+      low.kind = static_cast<LowRank::Kind>(i);
+    }
+  }
+  if (low.kind == LowRank::Kind::kNone) return Bad(key, "unknown kind");
+  for (auto [field, value] :
+       {std::pair{"rank", &low.rank}, std::pair{"heads", &low.heads}}) {
+    const absl::StatusOr<int64_t> number = Integer(*found, field);
+    if (!number.ok()) {
+      return Bad(absl::StrCat(key, ".", field), "expected an integer");
+    }
+    *value = *number;
+  }
+  const auto scale = found->find("scale");
+  if (scale == found->end() || !scale->is_number()) {
+    return Bad(key, "expected a scale");
+  }
+  low.scale = scale->get<double>();
+  return low;
+}
+
+Json FactorisationsToJson(const ModelConfig& config) {
+  Json layers = Json::object();
+  for (const auto& [key, f] : config.layers_by_name) {
+    layers[key] = FactorisationToJson(f);
+  }
+  return layers;
+}
+
+Json DlrmToJson(const ModelConfig& config) {
+  return {{"family", kDlrm},
+          {"dense_features", config.clicks.dense_features},
+          {"table_rows", config.clicks.table_rows},
+          {"bottom_mlp", config.bottom_mlp},
+          {"top_mlp", config.top_mlp},
+          {"rank_threshold", config.rank_threshold},
+          {"factorisation", FactorisationsToJson(config)}};
+}
+
+Json EncoderToJson(const ModelConfig& config) {
+  return {{"family", config.family == v1::ModelSpec::ENCODER_CLASSIFIER
+                         ? kClassifier
+                         : kMaskedLm},
+          {"vocabulary", config.vocabulary},
+          {"layers", config.layers},
+          {"hidden", config.hidden},
+          {"ffn", config.ffn},
+          {"heads", config.heads},
+          {"max_positions", config.max_positions},
+          {"segments", config.segments},
+          {"classes", config.classes},
+          {"length", config.length},
+          {"tie_output", config.tie_output},
+          {"dropout", config.dropout},
+          {"layer_norm_epsilon", config.layer_norm_epsilon},
+          {"rank_threshold", config.rank_threshold},
+          {"factorisation", FactorisationsToJson(config)}};
+}
+
+absl::Status ReadDlrm(const Json& json, ModelConfig* config) {
+  config->length = 1;
+  config->dropout = 0;
+  config->segments = 0;
+  ASSIGN_OR_RETURN(config->clicks.dense_features,
+                   Integer(json, "dense_features"));
+  ASSIGN_OR_RETURN(config->clicks.table_rows,
+                   Integers(json, "table_rows", "table_rows", kMaxColumns));
+  ASSIGN_OR_RETURN(config->bottom_mlp,
+                   Integers(json, "bottom_mlp", "bottom_mlp"));
+  ASSIGN_OR_RETURN(config->top_mlp, Integers(json, "top_mlp", "top_mlp"));
+  return absl::OkStatus();
+}
+
+absl::Status ReadEncoder(const Json& json, ModelConfig* config) {
+  ASSIGN_OR_RETURN(config->vocabulary, Integer(json, "vocabulary"));
+  ASSIGN_OR_RETURN(config->layers, Integer(json, "layers"));
+  ASSIGN_OR_RETURN(config->hidden, Integer(json, "hidden"));
+  ASSIGN_OR_RETURN(config->ffn, Integer(json, "ffn"));
+  ASSIGN_OR_RETURN(config->heads, Integer(json, "heads"));
+  ASSIGN_OR_RETURN(config->max_positions, Integer(json, "max_positions"));
+  ASSIGN_OR_RETURN(config->segments, Integer(json, "segments"));
+  ASSIGN_OR_RETURN(config->classes, Integer(json, "classes"));
+  ASSIGN_OR_RETURN(config->length, Integer(json, "length"));
+  if (const auto tied = json.find("tie_output"); tied != json.end()) {
+    if (!tied->is_boolean()) return Bad("tie_output", "expected a boolean");
+    config->tie_output = tied->get<bool>();
+  }
+  ASSIGN_OR_RETURN(config->dropout, Number(json, "dropout"));
+  ASSIGN_OR_RETURN(config->layer_norm_epsilon,
+                   Number(json, "layer_norm_epsilon"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Json ModelConfigToJson(const ModelConfig& config) {
+  return config.family == v1::ModelSpec::DLRM ? DlrmToJson(config)
+                                              : EncoderToJson(config);
+}
+
+absl::StatusOr<ModelConfig> ModelConfigFromJson(const Json& json) {
+  if (!json.is_object()) return Bad("model", "expected an object");
+  ModelConfig config;
+  const auto family = json.find("family");
+  if (family != json.end() && *family == kClassifier) {
+    config.family = v1::ModelSpec::ENCODER_CLASSIFIER;
+  } else if (family != json.end() && *family == kMaskedLm) {
+    config.family = v1::ModelSpec::MASKED_LM;
+  } else if (family != json.end() && *family == kDlrm) {
+    config.family = v1::ModelSpec::DLRM;
+  } else {
+    return Bad("family", "unknown");
+  }
+  RETURN_IF_ERROR(config.family == v1::ModelSpec::DLRM
+                      ? ReadDlrm(json, &config)
+                      : ReadEncoder(json, &config));
+  ASSIGN_OR_RETURN(config.rank_threshold, Number(json, "rank_threshold"));
+  const auto layers = json.find("factorisation");
+  if (layers == json.end() || !layers->is_object()) {
+    return Bad("factorisation", "expected an object");
+  }
+  for (const auto& [key, value] : layers->items()) {
+    if (!value.is_object()) return Bad("factorisation", "expected objects");
+    Factorisation& f = config.layers_by_name[key];
+    const std::string name = absl::StrCat("factorisation of ", key);
+    ASSIGN_OR_RETURN(f.input_modes,
+                     Integers(value, name + ".input_modes", "input_modes"));
+    ASSIGN_OR_RETURN(f.output_modes,
+                     Integers(value, name + ".output_modes", "output_modes"));
+    ASSIGN_OR_RETURN(f.ranks, Integers(value, name + ".ranks", "ranks"));
+    ASSIGN_OR_RETURN(f.low_rank, LowRankFromJson(value, key));
+  }
+  if (absl::Status status = CheckModelConfig(config); !status.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("model configuration: ", status.message()));
+  }
+  return config;
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,37 @@
+// Which layers of a model can be factorised, in the order of the parameters.
+#ifndef COMERA_WORKER_TRAINER_MODEL_CONFIG_LAYER_TABLE_H_
+#define COMERA_WORKER_TRAINER_MODEL_CONFIG_LAYER_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/trainer/model/config/model_config.h"
+
+namespace comera::trainer {
+
+struct FactorisableLayer {
+  std::string key;   // in ModelConfig::layers_by_name
+  std::string name;  // prefix of its parameters
+  // embedding attention ffn_up ffn_down head output; DLRM: table mlp
+  std::string layer_class;
+  int64_t inputs = 0;      // embedding: rows (the vocabulary)
+  int64_t outputs = 0;     // embedding: its width
+  bool embedding = false;  // TTM rather than TT
+  bool in_head = false;
+};
+
+std::vector<FactorisableLayer> FactorisableLayers(const ModelConfig& config);
+
+// Heads of the model's LTE layers, which are equally many; 1 without any.
+int64_t LteHeads(const ModelConfig& config);
+
+// InvalidArgument names the field: widths, heads, modes whose product does not
+// fit, ranks of the wrong number, anything absurd. What passes can be planned
+// without overflow.
+absl::Status CheckModelConfig(const ModelConfig& config);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_CONFIG_LAYER_TABLE_H_

@@ -1,0 +1,104 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_CONFIG_MODEL_CONFIG_H_
+#define COMERA_WORKER_TRAINER_MODEL_CONFIG_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+#include "kernels/contraction/cost_model.h"
+#include "kernels/machine_speed.h"
+#include "worker/trainer/data/click_shape.h"
+
+namespace comera::trainer {
+
+// How one of the other methods trains the W (inputs, outputs) of a layer that
+// has no cores, with Y = X W. A is (inputs, heads * rank), B (heads * rank,
+// outputs); A_n and B_n are a head's columns and rows.
+struct LowRank {
+  enum class Kind {
+    kNone,    // W as it is
+    kGalore,  // W whole, the optimiser's state projected to the rank
+    kLora,    // W frozen, Y += scale X A B
+    kLte,     // likewise with heads, Y += scale / heads sum of X A_n B_n; in
+              // training a head's samples see scale X A_n B_n
+    kCola,    // no W: Y = silu(X A) B
+  };
+  Kind kind = Kind::kNone;
+  int64_t rank = 0;
+  int64_t heads = 1;
+  double scale = 1;
+};
+
+// How one layer is factorised. Dense: no modes.
+struct Factorisation {
+  std::vector<int64_t> input_modes;   // TTM: row modes
+  std::vector<int64_t> output_modes;  // TTM: column modes
+  // Inner ranks r_1..r_{order-1}; all 0: the layer is gone (only its bias
+  // remains; an embedding gives zeros).
+  std::vector<int64_t> ranks;
+  LowRank low_rank = {};  // without modes only
+  // No cores.
+  bool dense() const { return input_modes.empty(); }
+  // Number of cores: TT input + output modes, TTM row modes.
+};
+
+// Complete, explicit description of a model: nothing is left to choose.
+struct ModelConfig {
+  v1::ModelSpec::Family family = v1::ModelSpec::MASKED_LM;
+  int64_t vocabulary = 0;
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t ffn = 0;
+  int64_t heads = 0;
+  int64_t max_positions = 0;
+  int64_t segments = 2;
+  int64_t classes = 0;
+  int64_t length = 0;  // tokens per sample, fixed
+  // Masked LM: the projection to the vocabulary is the word embedding's table;
+  // there is then no layer "output".
+  bool tie_output = false;
+  float dropout = 0.1f;
+  float layer_norm_epsilon = 1e-9f;
+  float rank_threshold = 1e-2f;
+  // DLRM: what its samples hold, and the widths of its MLPs' layers; of the
+  // fields above it has only rank_threshold, and a length of 1.
+  ClickShape clicks;
+  std::vector<int64_t> bottom_mlp;  // the last: width of the embeddings
+  std::vector<int64_t> top_mlp;     // the last: 1
+  // By layer name: "embedding", "layers.I.query|key|value|output|ffn_up|
+  // ffn_down", "head" (classifier fc1 / masked-LM transform), "output"
+  // (masked-LM projection; the classifier's fc2 is always dense). DLRM:
+  // "bottom.I", "tables.I", "top.I".
+  std::map<std::string, Factorisation> layers_by_name;
+
+  // Training batches are filled up to one of few shapes (model/room.h), so that
+  // captured steps serve many of them; what fills them has no loss and no
+  // gradient.
+  bool room = false;
+  // What the contraction planner counts with; equal on all ranks of a job.
+  kernels::MachineSpeed machine;
+  // Every factorised layer on this path instead of the planner's choice, for
+  // tests and comparisons; not kGrouped.
+  std::optional<kernels::TtPath> forced_path;
+};
+
+// Resolves a spec (defaults filled) and the tokenizer's vocabulary: automatic
+// modes, ranks cut to what each bond can hold. InvalidArgument names the field.
+absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
+                                            int64_t vocabulary);
+
+// The same for DLRM, whose data have this shape.
+absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
+                                            const ClickShape& clicks);
+
+// Balanced factors of n into `count` modes (>= 1 each, product n); for
+// embedding rows the product may exceed n.
+std::vector<int64_t> AutoModes(int64_t n, int count, bool may_exceed);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_CONFIG_MODEL_CONFIG_H_

@@ -1,0 +1,36 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_
+#define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_
+
+#include <vector>
+
+#include "worker/trainer/model/embedding/word_embedding.h"
+
+namespace comera::trainer {
+
+// The table as it is: parameter NAME.weight (vocabulary, hidden).
+class DenseEmbedding : public WordEmbedding {
+ public:
+  DenseEmbedding(const Plan& plan, const std::string& name, int64_t max_ids);
+
+  absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) override;
+  void AppendShape(std::vector<int64_t>*) const override {}
+  absl::Status Forward(const Step& step, kernels::Matrix rows) override;
+  absl::Status Backward(const Step& step,
+                        kernels::ConstMatrix grad_rows) override;
+
+ private:
+  kernels::ConstIndices ids() const {
+    return {plan_.saved->Ints(ids_), count_};
+  }
+
+  const Plan plan_;
+  const Parameter& weight_;
+  const int64_t max_ids_;
+  SavedMemory::Piece ids_;
+  std::vector<int32_t> filled_;  // ids and what fills them up
+  int64_t count_ = 0;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_

@@ -1,0 +1,51 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_EMBEDDING_TTM_EMBEDDING_H_
+#define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_TTM_EMBEDDING_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/contraction/ttm_chain.h"
+#include "kernels/contraction/ttm_index.h"
+#include "worker/trainer/model/linear/folded_cores.h"
+#include "worker/trainer/model/embedding/word_embedding.h"
+
+namespace comera::trainer {
+
+// The table in TTM form (REFERENCE.md, "TTM lookup"): what rows have in common
+// is contracted once per step (TtmPlan). With all ranks 0 every row is 0.
+//
+// There may be several sets of ids, each on the device until it is set again;
+// SetIds, Forward and Backward work on the one that was chosen, at first 0.
+class TtmEmbedding : public WordEmbedding {
+ public:
+  TtmEmbedding(const Plan& plan, const std::string& name,
+               const Factorisation& factorisation, int64_t max_ids,
+               int64_t sets = 1);
+
+  void Choose(int64_t set) { set_ = set; }
+  using WordEmbedding::SetIds;
+  absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) override;
+  void AppendShape(std::vector<int64_t>* shape) const override;
+  absl::Status Forward(const Step& step, kernels::Matrix rows) override;
+  absl::Status Backward(const Step& step,
+                        kernels::ConstMatrix grad_rows) override;
+
+ private:
+  const Plan plan_;
+  FoldedCores cores_;
+  const int64_t max_ids_;
+  int64_t rows_ = 1;  // of the table: the product of its modes
+  // The lists of the set that was chosen, on the device.
+  int32_t* Lists() const;
+
+  std::optional<kernels::TtmChain> chain_;  // unless gone
+  std::vector<kernels::TtmIndex> indexes_;  // of each set, unless gone
+  int64_t set_ = 0;
+  SavedMemory::Piece lists_, kept_;
+  Workspace::Piece grad_blocks_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_EMBEDDING_TTM_EMBEDDING_H_

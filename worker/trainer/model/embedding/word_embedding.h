@@ -1,0 +1,45 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_EMBEDDING_WORD_EMBEDDING_H_
+#define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_WORD_EMBEDDING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/tensor.h"
+#include "worker/trainer/model/plan/plan.h"
+
+namespace comera::trainer {
+
+// Rows of a table, in some form. A step: SetIds, Forward, Backward.
+class WordEmbedding {
+ public:
+  virtual ~WordEmbedding() = default;
+
+  // The rows of the next steps: host memory, ascending and distinct (see
+  // UniqueIds), so that each is computed once. `room`: rows that Forward and
+  // Backward have, at least ids.size() and at most as planned, where those
+  // behind the ids' may hold anything and have no gradient; 0: ids.size().
+  // InvalidArgument: more than planned, not ascending, or beyond the table.
+  virtual absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) = 0;
+  absl::Status SetIds(absl::Span<const int32_t> ids) { return SetIds(ids, 0); }
+  // See Model; of the last SetIds, its number of rows apart.
+  virtual void AppendShape(std::vector<int64_t>* shape) const = 0;
+  // rows[i] = table[ids[i]]; rows is (ids.size() or room, width).
+  virtual absl::Status Forward(const Step& step, kernels::Matrix rows) = 0;
+  // Of the last Forward.
+  virtual absl::Status Backward(const Step& step,
+                                kernels::ConstMatrix grad_rows) = 0;
+};
+
+// The embedding layer `key` of the configuration, in the form named there.
+// max_ids: of one SetIds.
+std::unique_ptr<WordEmbedding> MakeWordEmbedding(const Plan& plan,
+                                                 const std::string& key,
+                                                 int64_t max_ids);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_EMBEDDING_WORD_EMBEDDING_H_

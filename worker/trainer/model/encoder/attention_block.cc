@@ -1,0 +1,15 @@
+#include "worker/trainer/model/encoder/attention_block.h"
+
+#include "absl/strings/str_cat.h"
+#include "worker/trainer/model/encoder/attention_branch.h"
+#include "worker/trainer/model/config/dropout_sites.h"
+
+namespace comera::trainer {
+
+AttentionBlock::AttentionBlock(const Plan& plan, int64_t layer)
+    : ResidualBlock(plan, absl::StrCat("encoder.layers.", layer, ".attention"),
+                    absl::StrCat("layers.", layer, ".attention"),
+                    AttentionOutputDropout(layer),
+                    MakeAttentionBranch(plan, layer)) {}
+
+}  // namespace comera::trainer

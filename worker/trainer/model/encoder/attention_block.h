@@ -1,0 +1,19 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_ATTENTION_BLOCK_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_ATTENTION_BLOCK_H_
+
+#include <cstdint>
+
+#include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/encoder/residual_block.h"
+
+namespace comera::trainer {
+
+// y = LayerNorm(x + dropout(output(attention(query(x), key(x), value(x))))).
+class AttentionBlock : public ResidualBlock {
+ public:
+  AttentionBlock(const Plan& plan, int64_t layer);
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_ATTENTION_BLOCK_H_

@@ -1,0 +1,59 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_ENCODER_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_ENCODER_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/trainer/data/batch.h"
+#include "worker/trainer/model/encoder/attention_block.h"
+#include "worker/trainer/model/encoder/ffn_block.h"
+#include "worker/trainer/model/head/head_runs.h"
+#include "worker/trainer/model/embedding/input_embedding.h"
+#include "worker/trainer/model/plan/packed_batch.h"
+#include "worker/trainer/model/plan/plan.h"
+
+namespace comera::trainer {
+
+// Input embedding and post-norm transformer blocks: token ids to the residual
+// stream (rows, hidden): one matrix, which every half of a block changes in
+// place, as it does its gradient. Going back, the stream's memory takes what a
+// half computed from, where that is needed again.
+class Encoder {
+ public:
+  // Stages of the step's memory that an encoder takes, from 0 on.
+  static int Stages(const ModelConfig& config) {
+    return static_cast<int>(1 + 2 * config.layers);
+  }
+  explicit Encoder(const Plan& plan);
+
+  // The tokens of the batch to the device, and what of them a step must know;
+  // step->train, room and state are given. InvalidArgument: malformed batch.
+  absl::Status SetBatch(const Batch& batch, Step* step);
+  // See Model; of the step that the last SetBatch filled in.
+  void AppendShape(const Step& step, std::vector<int64_t>* shape) const;
+  // Of the last SetBatch.
+  const PackedBatch& packed() const { return packed_; }
+  absl::Status Forward(const Step& step);
+  // Until Backward.
+  kernels::ConstMatrix output(int64_t rows) const;
+  // Where the head writes the gradient of output, whole, before Backward.
+  kernels::Matrix grad_output(int64_t rows) const;
+  absl::Status Backward(const Step& step);
+
+ private:
+  kernels::Matrix Stream(int64_t rows) const;
+
+  const Plan plan_;
+  InputEmbedding embedding_;
+  std::vector<std::unique_ptr<AttentionBlock>> attention_;
+  std::vector<std::unique_ptr<FfnBlock>> ffn_;
+  PackedBatch packed_;
+  HeadRuns head_runs_;
+  SavedMemory::Piece offsets_, row_ids_;
+  SavedMemory::Piece stream_, grad_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_ENCODER_H_

@@ -1,0 +1,128 @@
+#include "worker/trainer/model/encoder/encoder_model.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/head/classifier_head.h"
+#include "worker/trainer/model/linear/initialise.h"
+#include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/head/masked_lm_head.h"
+#include "worker/trainer/model/plan/room.h"
+
+namespace comera::trainer {
+namespace {
+
+std::unique_ptr<Head> MakeHead(const Plan& plan) {
+  if (plan.config->family == v1::ModelSpec::ENCODER_CLASSIFIER) {
+    return std::make_unique<ClassifierHead>(plan);
+  }
+  return std::make_unique<MaskedLmHead>(plan);
+}
+
+int64_t MaxSequences(const ModelConfig& config, int64_t batch_size) {
+  if (!config.room) return batch_size;
+  return batch_size +
+         MaxRoomSequences(batch_size * config.length, config.length);
+}
+
+}  // namespace
+
+EncoderModel::EncoderModel(const ModelConfig& config, int64_t batch_size,
+                           kernels::Backend* backend)
+    : config_(config),
+      batch_size_(batch_size),
+      layout_(MakeModelLayout(config)),
+      memory_(backend, Encoder::Stages(config) + 1),
+      plan_{backend,
+            &memory_,
+            memory_.saved(0),
+            memory_.workspace(0),
+            &config_,
+            &layout_,
+            batch_size,
+            batch_size * config.length,
+            MaxSequences(config, batch_size)},
+      totals_(memory_.whole()->Reserve("totals", 3 * sizeof(float))),
+      encoder_(plan_),
+      head_(MakeHead(plan_.AtStage(Encoder::Stages(config)))) {}
+
+absl::Status EncoderModel::Allocate() { return memory_.Commit(); }
+
+int64_t EncoderModel::activation_bytes() const { return memory_.bytes(); }
+
+void EncoderModel::Initialise(uint64_t seed, float* parameters) const {
+  InitialiseParameters(config_, seed, parameters);
+}
+
+absl::Status EncoderModel::SetBatch(const Batch& batch, bool train,
+                                    const kernels::StepState* state) {
+  state_ = State::kIdle;
+  if (batch.size < 1 || batch.size > batch_size_ ||
+      batch.length != config_.length) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch: ", batch.size, " samples of ", batch.length,
+        " tokens, planned for at most ", batch_size_, " of ", config_.length));
+  }
+  step_ = Step{};
+  step_.train = train;
+  step_.room = train && config_.room;
+  step_.state = state;
+  RETURN_IF_ERROR(encoder_.SetBatch(batch, &step_));
+  RETURN_IF_ERROR(head_->SetBatch(batch, encoder_.packed(), step_.room));
+  state_ = State::kBatchSet;
+  return absl::OkStatus();
+}
+
+void EncoderModel::AppendShape(std::vector<int64_t>* shape) const {
+  encoder_.AppendShape(step_, shape);
+  shape->push_back(head_->label_rows());
+}
+
+absl::Status EncoderModel::Forward(const float* parameters) {
+  if (state_ == State::kIdle) {
+    return absl::FailedPreconditionError("Forward without a batch");
+  }
+  step_.parameters = parameters;
+  float* totals = memory_.whole()->Floats(totals_);
+  RETURN_IF_ERROR(plan_.backend->Fill({totals, 3}, 0));
+  RETURN_IF_ERROR(encoder_.Forward(step_));
+  RETURN_IF_ERROR(head_->Forward(step_, encoder_.output(step_.rows()), totals));
+  state_ = step_.train ? State::kBackwardReady : State::kForwardDone;
+  return absl::OkStatus();
+}
+
+absl::Status EncoderModel::Backward(const float* parameters, float* gradients) {
+  if (state_ != State::kBackwardReady) {
+    return absl::FailedPreconditionError(
+        "Backward without a Forward in training");
+  }
+  state_ = State::kBackwardDone;
+  step_.parameters = parameters;
+  step_.gradients = gradients;
+  RETURN_IF_ERROR(head_->Backward(step_, encoder_.grad_output(step_.rows())));
+  return encoder_.Backward(step_);
+}
+
+absl::StatusOr<LossTotals> EncoderModel::ReadLoss() {
+  if (state_ == State::kIdle || state_ == State::kBatchSet) {
+    return absl::FailedPreconditionError("ReadLoss without a Forward");
+  }
+  float totals[3];
+  RETURN_IF_ERROR(
+      plan_.backend->CopyToHost(totals, this->totals(), sizeof(totals)));
+  RETURN_IF_ERROR(plan_.backend->Synchronize());
+  return LossTotals{totals[0], totals[1], totals[2]};
+}
+
+absl::StatusOr<std::vector<float>> EncoderModel::ReadLogits() {
+  // Backward reuses the memory.
+  if (state_ != State::kForwardDone && state_ != State::kBackwardReady) {
+    return absl::FailedPreconditionError("ReadLogits not after a Forward");
+  }
+  state_ = State::kForwardDone;
+  std::vector<float> logits;
+  RETURN_IF_ERROR(head_->ReadLogits(step_, &logits));
+  RETURN_IF_ERROR(plan_.backend->Synchronize());
+  return logits;
+}
+
+}  // namespace comera::trainer

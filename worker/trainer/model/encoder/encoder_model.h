@@ -1,0 +1,63 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_ENCODER_MODEL_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_ENCODER_MODEL_H_
+
+#include <memory>
+#include <vector>
+
+#include "worker/trainer/model/encoder/encoder.h"
+#include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/interface/model.h"
+#include "worker/trainer/model/plan/plan.h"
+
+namespace comera::trainer {
+
+// The one implementation of Model: an encoder and either head.
+class EncoderModel : public Model {
+ public:
+  // `config` must pass CheckModelConfig. Allocate before use.
+  EncoderModel(const ModelConfig& config, int64_t batch_size,
+               kernels::Backend* backend);
+  // ResourceExhausted.
+  absl::Status Allocate();
+
+  const ParameterLayout& layout() const override { return layout_.parameters; }
+  const std::vector<TensorisedLayer>& tensorised_layers() const override {
+    return layout_.layers;
+  }
+  int64_t activation_bytes() const override;
+  void Initialise(uint64_t seed, float* parameters) const override;
+  absl::Status SetBatch(const Batch& batch, bool train,
+                        const kernels::StepState* state) override;
+  void AppendShape(std::vector<int64_t>* shape) const override;
+  absl::Status Forward(const float* parameters) override;
+  absl::Status Backward(const float* parameters, float* gradients) override;
+  const float* totals() const override {
+    return plan_.memory->whole()->Floats(totals_);
+  }
+  absl::StatusOr<LossTotals> ReadLoss() override;
+  absl::StatusOr<std::vector<float>> ReadLogits() override;
+
+ private:
+  enum class State {
+    kIdle,
+    kBatchSet,
+    kForwardDone,
+    kBackwardReady,
+    kBackwardDone
+  };
+
+  const ModelConfig config_;
+  const int64_t batch_size_;
+  const ModelLayout layout_;
+  StepMemory memory_;
+  const Plan plan_;  // of stage 0
+  const SavedMemory::Piece totals_;
+  Encoder encoder_;
+  std::unique_ptr<Head> head_;
+  Step step_;  // of the last SetBatch
+  State state_ = State::kIdle;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_ENCODER_MODEL_H_

@@ -1,0 +1,134 @@
+#include "worker/trainer/model/encoder/ordinary_attention_branch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/model/config/dropout_sites.h"
+
+namespace comera::trainer {
+
+using kernels::AttentionShape;
+using kernels::ConstMatrix;
+using kernels::DropoutKey;
+using kernels::Matrix;
+
+OrdinaryAttentionBranch::OrdinaryAttentionBranch(
+    const Plan& plan, int64_t layer, AttentionProjections projections)
+    : plan_(plan),
+      layer_(layer),
+      hidden_(plan.config->hidden),
+      projections_(std::move(projections)) {
+  for (int i = 0; i < 3; ++i) keep_ |= !In(i).repeats_cheaply();
+  const ModelConfig& config = *plan.config;
+  const int64_t rows = plan.max_rows;
+  const int64_t stream = rows * hidden_ * int64_t{sizeof(float)};
+  const auto save = [&](const char* name, int64_t bytes) {
+    return plan.saved->Reserve(
+        absl::StrCat("layers.", layer, ".attention.", name), bytes);
+  };
+  constexpr const char* kParts[] = {"query", "key", "value"};
+  for (int i = 0; i < 3; ++i) kept_[i] = save(kParts[i], keep_ ? stream : 0);
+  const int64_t sums = rows * config.heads * int64_t{sizeof(float)};
+  kept_context_ = save("context", keep_ ? stream : 0);
+  kept_log_sum_ = save("log_sum", keep_ ? sums : 0);
+  shared_ =
+      plan.workspace->Reserve("attention.projected", keep_ ? 0 : 3 * stream);
+  shared_log_sum_ =
+      plan.workspace->Reserve("attention.log_sum", keep_ ? 0 : sums);
+  branch_ = plan.workspace->Reserve("block.branch", stream);
+  inner_ = plan.workspace->Reserve("block.inner", 3 * stream);
+  attention_ = plan.workspace->Reserve(
+      "attention.scratch", plan.backend->AttentionWorkspaceBytes(AttentionShape{
+                               plan.max_sequences, rows, config.length,
+                               config.heads, hidden_ / config.heads}));
+}
+
+Linear& OrdinaryAttentionBranch::In(int part) const {
+  return part == 0   ? *projections_.query
+         : part == 1 ? *projections_.key
+                     : *projections_.value;
+}
+
+Matrix OrdinaryAttentionBranch::Projected(int part, int64_t rows) const {
+  float* data = keep_
+                    ? plan_.saved->Floats(kept_[part])
+                    : plan_.workspace->Floats(shared_) + part * rows * hidden_;
+  return Matrix(data, rows, hidden_);
+}
+
+Matrix OrdinaryAttentionBranch::Context(int64_t rows) const {
+  // Where Backward later puts the gradient of the keys.
+  float* data = keep_ ? plan_.saved->Floats(kept_context_)
+                      : plan_.workspace->Floats(inner_) + rows * hidden_;
+  return Matrix(data, rows, hidden_);
+}
+
+float* OrdinaryAttentionBranch::LogSum() const {
+  return keep_ ? plan_.saved->Floats(kept_log_sum_)
+               : plan_.workspace->Floats(shared_log_sum_);
+}
+
+AttentionShape OrdinaryAttentionBranch::Shape(const Step& step) const {
+  const int64_t heads = plan_.config->heads;
+  return {step.sequences, step.tokens, step.max_length, heads, hidden_ / heads};
+}
+
+absl::Status OrdinaryAttentionBranch::Attend(const Step& step) {
+  const int64_t rows = step.rows();
+  const DropoutKey dropout =
+      step.Dropout(plan_.config->dropout, AttentionProbabilityDropout(layer_));
+  return plan_.backend->Attention(Shape(step), dropout, step.offsets,
+                                  Projected(0, rows), Projected(1, rows),
+                                  Projected(2, rows), LogSum(), Context(rows),
+                                  plan_.workspace->Floats(attention_));
+}
+
+absl::Status OrdinaryAttentionBranch::Forward(const Step& step, ConstMatrix x,
+                                              Matrix y) {
+  const int64_t rows = step.rows();
+  for (int i = 0; i < 3; ++i) {
+    Linear& projection = In(i);
+    RETURN_IF_ERROR(projection.Prepare(step));
+    RETURN_IF_ERROR(projection.Forward(step, 0, x, Projected(i, rows)));
+  }
+  RETURN_IF_ERROR(Attend(step));
+  RETURN_IF_ERROR(projections_.output->Prepare(step));
+  return projections_.output->Forward(step, 0, Context(rows), y);
+}
+
+absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
+                                               ConstMatrix grad_y,
+                                               Matrix grad_x) {
+  const int64_t rows = step.rows();
+  float* inner = plan_.workspace->Floats(inner_);
+  const Matrix grad_context(inner, rows, hidden_);
+  // grad_y, where it lies there, is done with by then.
+  const Matrix grads[] = {
+      Matrix(plan_.workspace->Floats(branch_), rows, hidden_),
+      Matrix(inner + rows * hidden_, rows, hidden_),
+      Matrix(inner + 2 * rows * hidden_, rows, hidden_)};
+  if (!keep_) {
+    for (int i = 0; i < 3; ++i) {
+      RETURN_IF_ERROR(In(i).Repeat(step, 0, x, Projected(i, rows)));
+    }
+    RETURN_IF_ERROR(Attend(step));
+  }
+  RETURN_IF_ERROR(projections_.output->Backward(step, 0, Context(rows), grad_y,
+                                                grad_context, false));
+  RETURN_IF_ERROR(projections_.output->FinishBackward(step));
+  const DropoutKey dropout =
+      step.Dropout(plan_.config->dropout, AttentionProbabilityDropout(layer_));
+  RETURN_IF_ERROR(plan_.backend->AttentionBackward(
+      Shape(step), dropout, step.offsets, Projected(0, rows),
+      Projected(1, rows), Projected(2, rows), LogSum(), grad_context, grads[0],
+      grads[1], grads[2], plan_.workspace->Floats(attention_)));
+  for (int i = 0; i < 3; ++i) {
+    Linear& projection = In(i);
+    RETURN_IF_ERROR(projection.Backward(step, 0, x, grads[i], grad_x, true));
+    RETURN_IF_ERROR(projection.FinishBackward(step));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,48 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_ORDINARY_ATTENTION_BRANCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_ORDINARY_ATTENTION_BRANCH_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/backend.h"
+#include "worker/trainer/model/encoder/attention_branch.h"
+
+namespace comera::trainer {
+
+// By queries, keys and values, whatever form the projections have. These and
+// the heads' outputs are kept for Backward only where computing them again
+// would cost much: not from tensor-train layers, of which rank vectors are
+// kept.
+class OrdinaryAttentionBranch : public AttentionBranch {
+ public:
+  OrdinaryAttentionBranch(const Plan& plan, int64_t layer,
+                          AttentionProjections projections);
+
+  absl::Status Forward(const Step& step, kernels::ConstMatrix x,
+                       kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, kernels::ConstMatrix x,
+                        kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x) override;
+
+ private:
+  Linear& In(int part) const;  // the projection to query, key or value
+  // Query, key or value (0, 1, 2), the heads' outputs, and Attention's sums:
+  // kept, or in memory that all layers share.
+  kernels::Matrix Projected(int part, int64_t rows) const;
+  kernels::Matrix Context(int64_t rows) const;
+  float* LogSum() const;
+  absl::Status Attend(const Step& step);
+  kernels::AttentionShape Shape(const Step& step) const;
+
+  const Plan plan_;
+  const int64_t layer_;
+  const int64_t hidden_;
+  const AttentionProjections projections_;
+  bool keep_ = false;
+  SavedMemory::Piece kept_[3], kept_log_sum_, kept_context_;
+  Workspace::Piece shared_, shared_log_sum_, branch_, inner_, attention_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_ORDINARY_ATTENTION_BRANCH_H_

@@ -1,0 +1,286 @@
+#include "worker/trainer/model/encoder/rank_space_attention_branch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/together.h"
+#include "worker/trainer/model/config/dropout_sites.h"
+
+namespace comera::trainer {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+using kernels::RankSpaceAttentionShape;
+
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+template <typename View>
+View Rows(const View& m, int64_t first, int64_t count) {
+  return View(m.data + first * m.stride, count, m.cols, m.stride);
+}
+template <typename View>
+View Columns(const View& m, int64_t first, int64_t count) {
+  return View(m.data + first, m.rows, count, m.stride);
+}
+
+}  // namespace
+
+RankSpaceAttentionBranch::RankSpaceAttentionBranch(
+    const Plan& plan, int64_t layer, AttentionProjections projections)
+    : plan_(plan),
+      layer_(layer),
+      heads_(plan.config->heads),
+      head_width_(plan.config->hidden / plan.config->heads),
+      projections_(std::move(projections)),
+      query_(*projections_.query->rank_space()),
+      key_(*projections_.key->rank_space()),
+      value_(*projections_.value->rank_space()),
+      output_(*projections_.output->rank_space()),
+      ranks_(query_.rank() + key_.rank() + value_.rank()),
+      together_(!plan.backend->in_host_memory()) {
+  const auto name = [&](const char* what) {
+    return absl::StrCat("layers.", layer, ".attention.", what);
+  };
+  const int64_t c_bytes =
+      heads_ * (query_.rank() + 1) * (key_.rank() + 1) * kFloat;
+  const int64_t e_bytes =
+      heads_ * (value_.rank() + 1) * output_.rank() * kFloat;
+  log_sum_ =
+      plan.saved->Reserve(name("log_sum"), plan.max_rows * heads_ * kFloat);
+  c_ = plan.saved->Reserve(name("c"), c_bytes);
+  e_ = plan.saved->Reserve(name("e"), e_bytes);
+  grad_c_ = plan.workspace->Reserve("attention.grad_c", c_bytes);
+  grad_e_ = plan.workspace->Reserve("attention.grad_e", e_bytes);
+  grad_t_ = plan.workspace->Reserve(
+      "attention.grad_t",
+      plan.max_rows * (query_.rank() + key_.rank() + value_.rank()) * kFloat);
+  attention_ = plan.workspace->Reserve(
+      "attention.scratch",
+      plan.backend->RankSpaceAttentionWorkspaceBytes(
+          Shape(plan.max_sequences, plan.max_rows, plan.config->length)));
+  if (!together_) return;
+  const int64_t a_bytes = plan.config->hidden * ranks_ * kFloat;
+  all_a_ = plan.workspace->Reserve("attention.all_a", a_bytes);
+  all_grad_a_ = plan.workspace->Reserve("attention.all_grad_a", a_bytes);
+  ones_ = plan.workspace->Reserve("attention.ones", ranks_ * kFloat);
+  tiles_ = plan.workspace->Reserve(
+      "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
+                          plan.max_rows, ranks_, plan.config->hidden));
+}
+
+RankSpaceAttentionShape RankSpaceAttentionBranch::Shape(
+    int64_t sequences, int64_t tokens, int64_t max_length) const {
+  return {{sequences, tokens, max_length, heads_, head_width_},
+          query_.rank(),
+          key_.rank(),
+          value_.rank(),
+          output_.rank()};
+}
+
+kernels::DropoutKey RankSpaceAttentionBranch::Dropout(const Step& step) const {
+  return step.Dropout(plan_.config->dropout,
+                      AttentionProbabilityDropout(layer_));
+}
+
+Matrix RankSpaceAttentionBranch::C(float* data) const {
+  return Matrix(data, heads_ * (query_.rank() + 1), key_.rank() + 1);
+}
+
+Matrix RankSpaceAttentionBranch::E(float* data) const {
+  return Matrix(data, heads_ * (value_.rank() + 1), output_.rank());
+}
+
+absl::Status RankSpaceAttentionBranch::FormFactors() {
+  const Matrix c = C(plan_.saved->Floats(c_)), e = E(plan_.saved->Floats(e_));
+  const int64_t q = query_.rank() + 1, v = value_.rank() + 1;
+  for (int64_t h = 0; h < heads_; ++h) {
+    const int64_t first = h * head_width_;
+    RETURN_IF_ERROR(plan_.backend->Gemm(
+        false, true, 1, Columns(query_.BWithBias(), first, head_width_),
+        Columns(key_.BWithBias(), first, head_width_), 0, Rows(c, h * q, q)));
+    RETURN_IF_ERROR(plan_.backend->Gemm(
+        false, false, 1, Columns(value_.BWithBias(), first, head_width_),
+        Rows(output_.A(), first, head_width_), 0, Rows(e, h * v, v)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankSpaceAttentionBranch::Forward(const Step& step, ConstMatrix x,
+                                               Matrix y) {
+  RETURN_IF_ERROR(ForwardToRankSpace(step, x));
+  return output_.Expand(0, y);
+}
+
+absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
+                                                          ConstMatrix x) {
+  const int64_t rows = step.rows();
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (TtLinear* each : {&query_, &key_, &value_, &output_}) {
+      RETURN_IF_ERROR(each->Prepare(step));
+    }
+    return FormFactors();
+  }));
+  for (TtLinear* projection : {&query_, &key_, &value_}) {
+    RETURN_IF_ERROR(projection->Project(0, x));
+  }
+  const SavedMemory& saved = *plan_.saved;
+  return plan_.backend->RankSpaceAttention(
+      Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
+      key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
+      E(saved.Floats(e_)), saved.Floats(log_sum_), output_.T(0, rows),
+      plan_.workspace->Floats(attention_));
+}
+
+absl::Status RankSpaceAttentionBranch::Backward(const Step& step, ConstMatrix x,
+                                                ConstMatrix grad_y,
+                                                Matrix grad_x) {
+  const Matrix grad_t = output_.U(step.rows());
+  RETURN_IF_ERROR(output_.BackwardExpand(0, grad_y, grad_t));
+  return BackwardFromRankSpace(step, {x, {}, {}}, grad_t, grad_x);
+}
+
+absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
+    const Step& step, const StreamInput& x, ConstMatrix grad_t, Matrix grad_x) {
+  const int64_t rows = step.rows();
+
+  const SavedMemory& saved = *plan_.saved;
+  const Workspace& workspace = *plan_.workspace;
+  const Matrix grad_c = C(workspace.Floats(grad_c_));
+  const Matrix grad_e = E(workspace.Floats(grad_e_));
+  // Side by side, or one behind the other.
+  const Matrix all(workspace.Floats(grad_t_), rows, ranks_);
+  const int64_t next = together_ ? 1 : rows;
+  const auto part = [&](float* data, int64_t rank) {
+    return Matrix(data, rows, rank, together_ ? ranks_ : rank);
+  };
+  const Matrix grad_q = part(all.data, query_.rank());
+  const Matrix grad_k = part(grad_q.data + next * grad_q.cols, key_.rank());
+  const Matrix grad_v = part(grad_k.data + next * grad_k.cols, value_.rank());
+  RETURN_IF_ERROR(plan_.backend->RankSpaceAttentionBackward(
+      Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
+      key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
+      E(saved.Floats(e_)), saved.Floats(log_sum_), grad_t, grad_q, grad_k,
+      grad_v, grad_c, grad_e, workspace.Floats(attention_)));
+
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(OutputGradients(grad_e));
+    RETURN_IF_ERROR(ValueGradients(grad_e));
+    RETURN_IF_ERROR(QueryGradients(grad_c));
+    return KeyGradients(grad_c);
+  }));
+  if (together_) {
+    RETURN_IF_ERROR(ProjectTogether(x, all, grad_x));
+    return FinishTogether(step);
+  }
+  RETURN_IF_ERROR(value_.BackwardProject(x, grad_v, grad_x));
+  RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x));
+  RETURN_IF_ERROR(key_.BackwardProject(x, grad_k, grad_x));
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (TtLinear* each : {&output_, &value_, &query_, &key_}) {
+      RETURN_IF_ERROR(each->FinishBackward(step));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,
+                                                       ConstMatrix grad_t,
+                                                       Matrix grad_x) {
+  kernels::Backend& backend = *plan_.backend;
+  const int64_t hidden = plan_.config->hidden;
+  const Matrix a(plan_.workspace->Floats(all_a_), hidden, ranks_);
+  const Matrix grad_a(plan_.workspace->Floats(all_grad_a_), hidden, ranks_);
+  const kernels::Vector ones = {plan_.workspace->Floats(ones_), ranks_};
+  RETURN_IF_ERROR(kernels::RunTogether(&backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(backend.Fill(ones, 1));
+    RETURN_IF_ERROR(backend.Fill({grad_a.data, hidden * ranks_}, 0));
+    int64_t first = 0;
+    for (TtLinear* each : {&query_, &key_, &value_}) {
+      // Times one: a copy from rows of one length to rows of another.
+      RETURN_IF_ERROR(backend.FoldCore(each->A(), {ones.data, each->rank()}, 0,
+                                       Columns(a, first, each->rank())));
+      first += each->rank();
+    }
+    return absl::OkStatus();
+  }));
+  return backend.ProjectBackward(x.rows, x.gamma, x.beta, grad_t, a, grad_a,
+                                 grad_x, plan_.workspace->Floats(tiles_));
+}
+
+absl::Status RankSpaceAttentionBranch::FinishTogether(const Step& step) {
+  kernels::Backend& backend = *plan_.backend;
+  const Matrix grad_a(plan_.workspace->Floats(all_grad_a_),
+                      plan_.config->hidden, ranks_);
+  const float* const ones = plan_.workspace->Floats(ones_);
+  return kernels::RunTogether(&backend, [&]() -> absl::Status {
+    int64_t first = 0;
+    for (TtLinear* each : {&query_, &key_, &value_}) {
+      RETURN_IF_ERROR(
+          backend.FoldCore(Columns(ConstMatrix(grad_a), first, each->rank()),
+                           {ones, each->rank()}, 0, each->grad_a()));
+      RETURN_IF_ERROR(each->FinishBackward(step));
+      first += each->rank();
+    }
+    return output_.FinishBackward(step);
+  });
+}
+
+// gA_h += B~v_h^T gE_h.
+absl::Status RankSpaceAttentionBranch::OutputGradients(ConstMatrix grad_e) {
+  RETURN_IF_ERROR(output_.BeginBackward());
+  const int64_t v = value_.rank() + 1;
+  for (int64_t h = 0; h < heads_; ++h) {
+    const int64_t first = h * head_width_;
+    RETURN_IF_ERROR(plan_.backend->Gemm(
+        true, false, 1, Columns(value_.BWithBias(), first, head_width_),
+        Rows(grad_e, h * v, v), 1, Rows(output_.grad_a(), first, head_width_)));
+  }
+  return absl::OkStatus();
+}
+
+// gB~v_h += gE_h A_h^T.
+absl::Status RankSpaceAttentionBranch::ValueGradients(ConstMatrix grad_e) {
+  RETURN_IF_ERROR(value_.BeginBackward());
+  const int64_t v = value_.rank() + 1;
+  for (int64_t h = 0; h < heads_; ++h) {
+    const int64_t first = h * head_width_;
+    RETURN_IF_ERROR(
+        plan_.backend->Gemm(false, true, 1, Rows(grad_e, h * v, v),
+                            Rows(output_.A(), first, head_width_), 1,
+                            Columns(value_.grad_b(), first, head_width_)));
+  }
+  return absl::OkStatus();
+}
+
+// gB~q_h += gC_h B~k_h.
+absl::Status RankSpaceAttentionBranch::QueryGradients(ConstMatrix grad_c) {
+  RETURN_IF_ERROR(query_.BeginBackward());
+  const int64_t q = query_.rank() + 1;
+  for (int64_t h = 0; h < heads_; ++h) {
+    const int64_t first = h * head_width_;
+    RETURN_IF_ERROR(
+        plan_.backend->Gemm(false, false, 1, Rows(grad_c, h * q, q),
+                            Columns(key_.BWithBias(), first, head_width_), 1,
+                            Columns(query_.grad_b(), first, head_width_)));
+  }
+  return absl::OkStatus();
+}
+
+// gB~k_h += gC_h^T B~q_h.
+absl::Status RankSpaceAttentionBranch::KeyGradients(ConstMatrix grad_c) {
+  RETURN_IF_ERROR(key_.BeginBackward());
+  const int64_t q = query_.rank() + 1;
+  for (int64_t h = 0; h < heads_; ++h) {
+    const int64_t first = h * head_width_;
+    RETURN_IF_ERROR(
+        plan_.backend->Gemm(true, false, 1, Rows(grad_c, h * q, q),
+                            Columns(query_.BWithBias(), first, head_width_), 1,
+                            Columns(key_.grad_b(), first, head_width_)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::trainer

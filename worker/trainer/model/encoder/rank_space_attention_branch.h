@@ -1,0 +1,79 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_RANK_SPACE_ATTENTION_BRANCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_RANK_SPACE_ATTENTION_BRANCH_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/backend.h"
+#include "worker/trainer/model/encoder/attention_branch.h"
+#include "worker/trainer/model/linear/tt_linear.h"
+
+namespace comera::trainer {
+
+// With all four projections in tensor-train form: neither queries, keys, values
+// nor heads are formed. Of a token only its four rank-space vectors are kept
+// (by the projections) and a float per head.
+//
+// With T~ and B~ of each projection (TtLinear) and the columns h of a head,
+//   C_h = B~q_h B~k_h^T, E_h = B~v_h A_h (rows h of the output's A),
+// attention goes from T~q, T~k, T~v straight to the output's T
+// (Backend::RankSpaceAttention), and back; the gradients of B~ and A follow
+// from those of C and E without looking at tokens.
+class RankSpaceAttentionBranch : public AttentionBranch {
+ public:
+  // All four must have a rank-space face.
+  RankSpaceAttentionBranch(const Plan& plan, int64_t layer,
+                           AttentionProjections projections);
+
+  absl::Status Forward(const Step& step, kernels::ConstMatrix x,
+                       kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, kernels::ConstMatrix x,
+                        kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x) override;
+  TtLinear* rank_space_end() override { return &output_; }
+  absl::Status ForwardToRankSpace(const Step& step,
+                                  kernels::ConstMatrix x) override;
+  absl::Status BackwardFromRankSpace(const Step& step, const StreamInput& x,
+                                     kernels::ConstMatrix grad_t,
+                                     kernels::Matrix grad_x) override;
+
+ private:
+  kernels::RankSpaceAttentionShape Shape(int64_t sequences, int64_t tokens,
+                                         int64_t max_length) const;
+  kernels::RankSpaceAttentionShape Shape(const Step& step) const {
+    return Shape(step.sequences, step.tokens, step.max_length);
+  }
+  kernels::DropoutKey Dropout(const Step& step) const;
+  // C and E, all heads; at `data` or from Forward.
+  kernels::Matrix C(float* data) const;
+  kernels::Matrix E(float* data) const;
+  absl::Status FormFactors();
+  // Gradients of B~ and A from those of C and E.
+  absl::Status OutputGradients(kernels::ConstMatrix grad_e);
+  absl::Status ValueGradients(kernels::ConstMatrix grad_e);
+  absl::Status QueryGradients(kernels::ConstMatrix grad_c);
+  absl::Status KeyGradients(kernels::ConstMatrix grad_c);
+  // BackwardProject of queries, keys and values with one reading of x: their
+  // ranks side by side, grad_t likewise.
+  absl::Status ProjectTogether(const StreamInput& x,
+                               kernels::ConstMatrix grad_t,
+                               kernels::Matrix grad_x);
+  absl::Status FinishTogether(const Step& step);
+
+  const Plan plan_;
+  const int64_t layer_;
+  const int64_t heads_, head_width_;
+  const AttentionProjections projections_;
+  // Of those.
+  TtLinear &query_, &key_, &value_, &output_;
+  const int64_t ranks_;  // of queries, keys and values
+  // A device waits for memory and for launches, not for products.
+  const bool together_;
+  SavedMemory::Piece log_sum_, c_, e_;
+  Workspace::Piece grad_c_, grad_e_, grad_t_, attention_;
+  Workspace::Piece all_a_ = 0, all_grad_a_ = 0, ones_ = 0, tiles_ = 0;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_RANK_SPACE_ATTENTION_BRANCH_H_

@@ -1,0 +1,74 @@
+#include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "kernels/together.h"
+#include "worker/trainer/model/linear/tt_linear.h"
+
+namespace comera::trainer {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+
+RankSpaceFfnBranch::RankSpaceFfnBranch(const Plan& plan,
+                                       std::unique_ptr<Linear> up,
+                                       std::unique_ptr<Linear> down)
+    : plan_(plan),
+      up_layer_(std::move(up)),
+      down_layer_(std::move(down)),
+      up_(up_layer_->rank_space()),
+      down_(down_layer_->rank_space()) {
+  grad_t2_ = plan.workspace->Reserve(
+      "ffn.grad_t2", plan.max_rows * down_->rank() * int64_t{sizeof(float)});
+  workspace_ = plan.workspace->Reserve(
+      "ffn.tiles",
+      plan.backend->RankSpaceFfnWorkspaceBytes(
+          {plan.max_rows, plan.config->ffn, up_->rank(), down_->rank()}));
+}
+
+absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
+                                         Matrix y) {
+  RETURN_IF_ERROR(ForwardToRankSpace(step, x));
+  return down_->Expand(0, y);
+}
+
+absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
+                                                    ConstMatrix x) {
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(up_->Prepare(step));
+    return down_->Prepare(step);
+  }));
+  RETURN_IF_ERROR(up_->Project(0, x));
+  return plan_.backend->RankSpaceFfn(
+      up_->TWithOnes(0, x.rows), up_->BWithBias(), down_->A(),
+      down_->T(0, x.rows), plan_.workspace->Floats(workspace_));
+}
+
+absl::Status RankSpaceFfnBranch::Backward(const Step& step, ConstMatrix x,
+                                          ConstMatrix grad_y, Matrix grad_x) {
+  const Matrix grad_t2(plan_.workspace->Floats(grad_t2_), x.rows,
+                       down_->rank());
+  RETURN_IF_ERROR(down_->BackwardExpand(0, grad_y, grad_t2));
+  return BackwardFromRankSpace(step, {x, {}, {}}, grad_t2, grad_x);
+}
+
+absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
+                                                       const StreamInput& x,
+                                                       ConstMatrix grad_t,
+                                                       Matrix grad_x) {
+  const int64_t rows = grad_x.rows;
+  RETURN_IF_ERROR(down_->BeginBackward());
+  RETURN_IF_ERROR(up_->BeginBackward());
+  const Matrix grad_t1 = up_->U(rows);
+  RETURN_IF_ERROR(plan_.backend->RankSpaceFfnBackward(
+      up_->TWithOnes(0, rows), up_->BWithBias(), down_->A(), grad_t, grad_t1,
+      up_->grad_b(), down_->grad_a(), plan_.workspace->Floats(workspace_)));
+  RETURN_IF_ERROR(up_->BackwardProject(x, grad_t1, grad_x));
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(down_->FinishBackward(step));
+    return up_->FinishBackward(step);
+  });
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,41 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_RANK_SPACE_FFN_BRANCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_RANK_SPACE_FFN_BRANCH_H_
+
+#include <memory>
+
+#include "worker/trainer/model/encoder/branch.h"
+#include "worker/trainer/model/linear/linear.h"
+
+namespace comera::trainer {
+
+// From rank vectors to rank vectors (kernels/backend.h, RankSpaceFfn): of a
+// token only T of both layers is kept, and the hidden layer is never in memory.
+class RankSpaceFfnBranch : public Branch {
+ public:
+  // Both layers have a rank-space face.
+  RankSpaceFfnBranch(const Plan& plan, std::unique_ptr<Linear> up,
+                     std::unique_ptr<Linear> down);
+
+  absl::Status Forward(const Step& step, kernels::ConstMatrix x,
+                       kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, kernels::ConstMatrix x,
+                        kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x) override;
+  TtLinear* rank_space_end() override { return down_; }
+  absl::Status ForwardToRankSpace(const Step& step,
+                                  kernels::ConstMatrix x) override;
+  absl::Status BackwardFromRankSpace(const Step& step, const StreamInput& x,
+                                     kernels::ConstMatrix grad_t,
+                                     kernels::Matrix grad_x) override;
+
+ private:
+  const Plan plan_;
+  const std::unique_ptr<Linear> up_layer_, down_layer_;
+  TtLinear* const up_;
+  TtLinear* const down_;
+  Workspace::Piece grad_t2_, workspace_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_RANK_SPACE_FFN_BRANCH_H_

@@ -1,0 +1,175 @@
+#include "worker/trainer/model/head/masked_lm_head.h"
+
+#include <algorithm>
+
+#include "common/status_macros.h"
+#include "worker/trainer/model/plan/room.h"
+#include "worker/trainer/model/head/tied_projection.h"
+
+namespace comera::trainer {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+// Rows enough for efficient products, logits of at most 32 MiB unless the
+// vocabulary is huge.
+int64_t ChunkRows(const Plan& plan) {
+  const int64_t rows = (int64_t{1} << 23) / plan.config->vocabulary;
+  return std::min(std::clamp<int64_t>(rows, 64, 512), plan.max_rows);
+}
+
+std::unique_ptr<Linear> MakeProjection(const Plan& plan, int64_t max_rows) {
+  if (plan.config->tie_output) return std::make_unique<TiedProjection>(plan);
+  return MakeLinear(plan, "output", max_rows, "head.output");
+}
+
+}  // namespace
+
+MaskedLmHead::MaskedLmHead(const Plan& plan)
+    : plan_(plan),
+      hidden_(plan.config->hidden),
+      vocabulary_(plan.config->vocabulary),
+      chunk_rows_(ChunkRows(plan)),
+      labels_(plan, plan.max_rows, plan.config->vocabulary),
+      transform_(MakeLinear(plan, "head", chunk_rows_, "head.transform")),
+      projection_(MakeProjection(plan, chunk_rows_)),
+      gamma_(plan.At("head.norm.gamma")),
+      beta_(plan.At("head.norm.beta")) {
+  SavedMemory& saved = *plan.saved;
+  const int64_t stream = chunk_rows_ * hidden_ * kFloat;
+  gathered_ = saved.Reserve("head.gathered", stream);
+  transformed_ = saved.Reserve("head.transformed", stream);
+  activated_ = saved.Reserve("head.activated", stream);
+  normalised_ = saved.Reserve("head.normalised", stream);
+  deviation_ = saved.Reserve("head.deviation", chunk_rows_ * kFloat);
+  normed_ = saved.Reserve("head.normed", stream);
+  logits_ = saved.Reserve("head.logits", chunk_rows_ * vocabulary_ * kFloat);
+  grad_ = saved.Reserve("head.grad.0", stream);
+  other_grad_ = saved.Reserve("head.grad.1", stream);
+  unused_totals_ = saved.Reserve("head.unused_totals", 3 * kFloat);
+}
+
+int64_t MaskedLmHead::chunks() const {
+  return (labels_.size() + chunk_rows_ - 1) / chunk_rows_;
+}
+
+int64_t MaskedLmHead::ChunkSize(int64_t chunk) const {
+  return std::min(chunk_rows_, labels_.size() - chunk * chunk_rows_);
+}
+
+Matrix MaskedLmHead::Saved(SavedMemory::Piece piece, int64_t rows,
+                           int64_t cols) const {
+  return Matrix(plan_.saved->Floats(piece), rows, cols);
+}
+
+absl::Status MaskedLmHead::SetBatch(const Batch& batch,
+                                    const PackedBatch& packed, bool room) {
+  RETURN_IF_ERROR(projection_->SetUp());
+  resident_chunk_ = -1;
+  const int64_t labels = static_cast<int64_t>(batch.labels.size());
+  return labels_.Set(
+      batch, packed,
+      room && labels <= plan_.max_rows ? RoomFor(labels, plan_.max_rows) : 0);
+}
+
+absl::Status MaskedLmHead::RunChunk(const Step& step, int64_t chunk) {
+  kernels::Backend& backend = *plan_.backend;
+  resident_chunk_ = -1;
+  const int64_t rows = ChunkSize(chunk);
+  const Matrix gathered = Saved(gathered_, rows, hidden_);
+  const Matrix transformed = Saved(transformed_, rows, hidden_);
+  const Matrix activated = Saved(activated_, rows, hidden_);
+  const Matrix normed = Saved(normed_, rows, hidden_);
+  RETURN_IF_ERROR(backend.GatherRows(
+      encoded_, labels_.Rows(chunk * chunk_rows_, rows), gathered));
+  RETURN_IF_ERROR(transform_->Forward(step, 0, gathered, transformed));
+  RETURN_IF_ERROR(backend.Gelu(transformed, activated));
+  RETURN_IF_ERROR(backend.ResidualLayerNorm(
+      {}, activated, ConstMatrix(nullptr, rows, hidden_), step.Vector(gamma_),
+      step.Vector(beta_), plan_.config->layer_norm_epsilon,
+      Saved(normalised_, rows, hidden_),
+      {plan_.saved->Floats(deviation_), rows}, normed));
+  return projection_->Forward(step, 0, normed,
+                              Saved(logits_, rows, vocabulary_));
+}
+
+absl::Status MaskedLmHead::ChunkLoss(const Step& step, int64_t chunk,
+                                     float* totals) {
+  const int64_t rows = ChunkSize(chunk);
+  const Matrix logits = Saved(logits_, rows, vocabulary_);
+  RETURN_IF_ERROR(plan_.backend->SoftmaxCrossEntropy(
+      logits, labels_.Labels(chunk * chunk_rows_, rows),
+      step.train ? logits : Matrix(nullptr, rows, vocabulary_), totals));
+  if (step.train) resident_chunk_ = chunk;
+  return absl::OkStatus();
+}
+
+absl::Status MaskedLmHead::Forward(const Step& step, ConstMatrix hidden,
+                                   float* totals) {
+  encoded_ = hidden;
+  RETURN_IF_ERROR(transform_->Prepare(step));
+  RETURN_IF_ERROR(projection_->Prepare(step));
+  for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
+    RETURN_IF_ERROR(RunChunk(step, chunk));
+    RETURN_IF_ERROR(ChunkLoss(step, chunk, totals));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MaskedLmHead::ChunkBackward(const Step& step, int64_t chunk,
+                                         Matrix grad_hidden) {
+  kernels::Backend& backend = *plan_.backend;
+  const int64_t rows = ChunkSize(chunk);
+  const Matrix grad = Saved(grad_, rows, hidden_);
+  const Matrix other = Saved(other_grad_, rows, hidden_);
+  RETURN_IF_ERROR(projection_->Backward(step, 0, Saved(normed_, rows, hidden_),
+                                        Saved(logits_, rows, vocabulary_), grad,
+                                        false));
+  RETURN_IF_ERROR(backend.ResidualLayerNormBackward(
+      {}, grad, Saved(normalised_, rows, hidden_),
+      {plan_.saved->Floats(deviation_), rows}, step.Vector(gamma_),
+      Matrix(nullptr, rows, hidden_), other, step.Gradient(gamma_),
+      step.Gradient(beta_)));
+  RETURN_IF_ERROR(
+      backend.GeluBackward(Saved(transformed_, rows, hidden_), other, other));
+  RETURN_IF_ERROR(transform_->Backward(step, 0, Saved(gathered_, rows, hidden_),
+                                       other, grad, false));
+  return backend.ScatterAddRows(grad, labels_.Rows(chunk * chunk_rows_, rows),
+                                grad_hidden);
+}
+
+absl::Status MaskedLmHead::Backward(const Step& step, Matrix grad_hidden) {
+  RETURN_IF_ERROR(plan_.backend->Fill(
+      {grad_hidden.data, grad_hidden.rows * grad_hidden.cols}, 0));
+  for (int64_t chunk = chunks(); chunk-- > 0;) {
+    if (resident_chunk_ != chunk) {
+      RETURN_IF_ERROR(RunChunk(step, chunk));
+      RETURN_IF_ERROR(
+          ChunkLoss(step, chunk, plan_.saved->Floats(unused_totals_)));
+    }
+    RETURN_IF_ERROR(ChunkBackward(step, chunk, grad_hidden));
+  }
+  RETURN_IF_ERROR(transform_->FinishBackward(step));
+  return projection_->FinishBackward(step);
+}
+
+absl::Status MaskedLmHead::ReadLogits(const Step& step,
+                                      std::vector<float>* logits) {
+  logits->resize(labels_.count() * vocabulary_);
+  for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
+    RETURN_IF_ERROR(RunChunk(step, chunk));
+    const int64_t first = chunk * chunk_rows_;
+    const int64_t rows = std::min(
+        ChunkSize(chunk), std::max<int64_t>(0, labels_.count() - first));
+    RETURN_IF_ERROR(plan_.backend->CopyToHost(
+        logits->data() + first * vocabulary_, plan_.saved->Floats(logits_),
+        rows * vocabulary_ * kFloat));
+  }
+  return plan_.backend->Synchronize();
+}
+
+}  // namespace comera::trainer

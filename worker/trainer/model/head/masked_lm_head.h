@@ -1,0 +1,59 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_HEAD_MASKED_LM_HEAD_H_
+#define COMERA_WORKER_TRAINER_MODEL_HEAD_MASKED_LM_HEAD_H_
+
+#include <memory>
+#include <vector>
+
+#include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/linear/linear.h"
+
+namespace comera::trainer {
+
+// output(LayerNorm(gelu(transform(h)))) at the label rows, softmax
+// cross-entropy over the vocabulary.
+//
+// Logits are large and their number varies, so label rows go in chunks of a
+// fixed size and no more than one chunk is kept. Backward starts with the
+// chunk that Forward ended with; the others are computed again. With the usual
+// 15% of labels there is one chunk, or few.
+class MaskedLmHead : public Head {
+ public:
+  explicit MaskedLmHead(const Plan& plan);
+
+  absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
+                        bool room) override;
+  int64_t label_rows() const override { return labels_.size(); }
+  absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
+                       float* totals) override;
+  absl::Status Backward(const Step& step, kernels::Matrix grad_hidden) override;
+  absl::Status ReadLogits(const Step& step,
+                          std::vector<float>* logits) override;
+
+ private:
+  int64_t chunks() const;
+  int64_t ChunkSize(int64_t chunk) const;
+  kernels::Matrix Saved(SavedMemory::Piece piece, int64_t rows,
+                        int64_t cols) const;
+  // The chunk's logits into logits_.
+  absl::Status RunChunk(const Step& step, int64_t chunk);
+  absl::Status ChunkLoss(const Step& step, int64_t chunk, float* totals);
+  absl::Status ChunkBackward(const Step& step, int64_t chunk,
+                             kernels::Matrix grad_hidden);
+
+  const Plan plan_;
+  const int64_t hidden_, vocabulary_;
+  const int64_t chunk_rows_;
+  LabelBuffer labels_;
+  std::unique_ptr<Linear> transform_, projection_;
+  const Parameter &gamma_, &beta_;
+  kernels::ConstMatrix encoded_;
+  // Whose gradient of logits lies in logits_; -1: none.
+  int64_t resident_chunk_ = -1;
+  SavedMemory::Piece gathered_, transformed_, activated_;
+  SavedMemory::Piece normalised_, deviation_, normed_, logits_;
+  SavedMemory::Piece grad_, other_grad_, unused_totals_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_HEAD_MASKED_LM_HEAD_H_

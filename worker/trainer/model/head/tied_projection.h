@@ -1,0 +1,55 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_HEAD_TIED_PROJECTION_H_
+#define COMERA_WORKER_TRAINER_MODEL_HEAD_TIED_PROJECTION_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/embedding/ttm_embedding.h"
+
+namespace comera::trainer {
+
+// Y = X E^T + bias with the word embedding's table E (vocabulary, hidden) and
+// the parameter head.output.bias. E has one set of parameters and its gradient
+// is the sum of both uses.
+//
+// A dense table is used where it lies. Rows of a TTM table are computed block
+// by block of the vocabulary, and so are their gradients, so that the table is
+// never there as a whole. A table that is gone gives Y = bias.
+class TiedProjection : public Linear {
+ public:
+  explicit TiedProjection(const Plan& plan);
+
+  bool repeats_cheaply() const override { return false; }
+  absl::Status SetUp() override;
+  absl::Status Prepare(const Step& step) override;
+  absl::Status Forward(const Step& step, int64_t first_row,
+                       kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Repeat(const Step& step, int64_t first_row,
+                      kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, int64_t first_row,
+                        kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x, bool accumulate) override;
+  absl::Status FinishBackward(const Step& step) override;
+
+ private:
+  int64_t blocks() const { return (vocabulary_ + block_ - 1) / block_; }
+  int64_t BlockSize(int64_t block) const;
+  // Rows of the table from block * block_ on, computed, in workspace.
+  absl::Status ComputeRows(const Step& step, int64_t block,
+                           kernels::Matrix* rows);
+
+  const Plan plan_;
+  const int64_t vocabulary_, hidden_;
+  const Parameter& bias_;
+  const Parameter* weight_ = nullptr;  // dense only
+  // TTM only.
+  int64_t block_ = 0;
+  std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
+  bool set_up_ = false;
+  Workspace::Piece rows_, grad_rows_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_HEAD_TIED_PROJECTION_H_

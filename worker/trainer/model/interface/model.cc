@@ -1,0 +1,14 @@
+// What every model does alike.
+#include "worker/trainer/model/interface/model.h"
+
+#include "common/status_macros.h"
+
+namespace comera::trainer {
+
+absl::Status Model::Forward(const Batch& batch, const float* parameters,
+                            bool train, const kernels::StepState* state) {
+  RETURN_IF_ERROR(SetBatch(batch, train, state));
+  return Forward(parameters);
+}
+
+}  // namespace comera::trainer

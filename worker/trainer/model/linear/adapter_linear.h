@@ -1,0 +1,64 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_LINEAR_ADAPTER_LINEAR_H_
+#define COMERA_WORKER_TRAINER_MODEL_LINEAR_ADAPTER_LINEAR_H_
+
+#include <string>
+
+#include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/config/model_config.h"
+
+namespace comera::trainer {
+
+// A frozen W beside trained products of thin matrices: NAME.weight (inputs,
+// outputs) has no gradient, NAME.a (inputs, heads * rank), NAME.b (heads *
+// rank, outputs) and NAME.bias have.
+//
+// LoRA (arXiv 2106.09685), one head: Y = X W + scale X A B + bias.
+// LTE (arXiv 2402.16828): the samples of the global batch are shared out among
+// the heads (head_runs.h); in training the rows of head n see
+//   Y = X W + scale X A_n B_n + bias,
+// elsewhere all rows see the mean, X W + scale / heads sum_n X A_n B_n + bias.
+// Every so many steps the optimiser moves that mean into W (lte_optimizer.h).
+class AdapterLinear : public Linear {
+ public:
+  AdapterLinear(const Plan& plan, const std::string& name, const LowRank& form,
+                int64_t max_rows);
+
+  bool repeats_cheaply() const override { return false; }
+  absl::Status Prepare(const Step& step) override;
+  absl::Status Forward(const Step& step, int64_t first_row,
+                       kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Repeat(const Step& step, int64_t first_row,
+                      kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, int64_t first_row,
+                        kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x, bool accumulate) override;
+  absl::Status FinishBackward(const Step& step) override;
+
+ private:
+  // Rows of a block up to `end`, all of one head.
+  struct Shard {
+    int64_t head, end;
+  };
+  // The one that begins at row `begin` of the block.
+  Shard ShardAt(const Step& step, int64_t first_row, int64_t begin,
+                int64_t rows) const;
+  template <typename T>
+  kernels::MatrixView<T> A(T* values, int64_t head) const;
+  template <typename T>
+  kernels::MatrixView<T> B(T* values, int64_t head) const;
+  // Y += factor X A_n B_n; T = X A_n stays for Backward.
+  absl::Status AddProduct(const Step& step, int64_t first_row, int64_t head,
+                          float factor, kernels::ConstMatrix x,
+                          kernels::Matrix y);
+
+  const Plan plan_;
+  const LowRank form_;
+  const Parameter &weight_, &bias_, &a_, &b_;
+  const int64_t inputs_, outputs_;
+  SavedMemory::Piece t_;  // (max_rows, rank)
+  Workspace::Piece u_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_ADAPTER_LINEAR_H_

@@ -1,0 +1,36 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_LINEAR_DENSE_LINEAR_H_
+#define COMERA_WORKER_TRAINER_MODEL_LINEAR_DENSE_LINEAR_H_
+
+#include <string>
+
+#include "worker/trainer/model/linear/linear.h"
+
+namespace comera::trainer {
+
+// W as it is: parameters NAME.weight (inputs, outputs) and NAME.bias.
+class DenseLinear : public Linear {
+ public:
+  DenseLinear(const Plan& plan, const std::string& name);
+
+  bool repeats_cheaply() const override { return false; }
+  absl::Status Prepare(const Step& step) override;
+  absl::Status Forward(const Step& step, int64_t first_row,
+                       kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Repeat(const Step& step, int64_t first_row,
+                      kernels::ConstMatrix x, kernels::Matrix y) override;
+  absl::Status Backward(const Step& step, int64_t first_row,
+                        kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
+                        kernels::Matrix grad_x, bool accumulate) override;
+  absl::Status FinishBackward(const Step& step) override;
+
+ private:
+  kernels::Backend* const backend_;
+  const Parameter& weight_;
+  const Parameter& bias_;
+  const int64_t inputs_;
+  const int64_t outputs_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_DENSE_LINEAR_H_

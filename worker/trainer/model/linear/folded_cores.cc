@@ -1,0 +1,91 @@
+#include "worker/trainer/model/linear/folded_cores.h"
+
+#include "common/status_macros.h"
+#include "kernels/together.h"
+
+namespace comera::trainer {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+
+namespace {
+
+constexpr int64_t kLineFloats = 16;  // cores begin on cache lines
+
+}  // namespace
+
+FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
+                         const std::string& scratch)
+    : plan_(plan) {
+  int64_t floats = 0;
+  for (const TensorisedLayer& layer : plan.layout->layers) {
+    if (layer.name != layer_name) continue;
+    for (size_t i = 0; i < layer.cores.size(); ++i) {
+      const bool last = i + 1 == layer.cores.size();
+      const Parameter& g = plan.layout->parameters[layer.cores[i]];
+      parts_.push_back(
+          {&g, last ? nullptr : &plan.layout->parameters[layer.bonds[i]],
+           floats});
+      floats += (g.size + kLineFloats - 1) / kLineFloats * kLineFloats;
+    }
+  }
+  cores_.resize(parts_.size());
+  grad_cores_.resize(parts_.size());
+  const int64_t bytes = floats * int64_t{sizeof(float)};
+  folded_ = plan.saved->Reserve(layer_name + ".folded", bytes);
+  grad_ = plan.workspace->Reserve(scratch + ".grad_cores", bytes);
+}
+
+absl::Status FoldedCores::Fold(const Step& step) {
+  return kernels::RunTogether(plan_.backend, [&] { return FoldEach(step); });
+}
+
+absl::Status FoldedCores::FoldEach(const Step& step) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Core& core = parts_[i];
+    const float* g = step.parameters + core.g->offset;
+    if (core.d == nullptr) {
+      cores_[i] = g;
+      continue;
+    }
+    float* h = plan_.saved->Floats(folded_) + core.offset;
+    RETURN_IF_ERROR(plan_.backend->FoldCore(
+        ConstMatrix(g, core.rows(), core.cols()), step.Vector(*core.d),
+        plan_.config->rank_threshold, Matrix(h, core.rows(), core.cols())));
+    cores_[i] = h;
+  }
+  return absl::OkStatus();
+}
+
+absl::Span<float* const> FoldedCores::grad_cores() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    grad_cores_[i] = plan_.workspace->Floats(grad_) + parts_[i].offset;
+  }
+  return grad_cores_;
+}
+
+absl::Status FoldedCores::Backward(const Step& step) {
+  return kernels::RunTogether(plan_.backend,
+                              [&] { return BackwardOfEach(step); });
+}
+
+absl::Status FoldedCores::BackwardOfEach(const Step& step) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Core& core = parts_[i];
+    if (core.d == nullptr) {
+      RETURN_IF_ERROR(plan_.backend->Axpy(1, {grad_cores_[i], core.g->size},
+                                          step.Gradient(*core.g)));
+      continue;
+    }
+    const int64_t rows = core.rows(), cols = core.cols();
+    RETURN_IF_ERROR(plan_.backend->FoldCoreBackward(
+        ConstMatrix(step.parameters + core.g->offset, rows, cols),
+        step.Vector(*core.d), plan_.config->rank_threshold,
+        ConstMatrix(grad_cores_[i], rows, cols),
+        Matrix(step.gradients + core.g->offset, rows, cols),
+        step.Gradient(*core.d)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,169 @@
+#include "worker/trainer/model/linear/initialise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/plan/model_layout.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr double kTableSigma = 0.02;
+constexpr double kTwoPi = 6.283185307179586;
+
+uint64_t Mix(uint64_t x) {  // SplitMix64
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Random values of one parameter, addressed by index.
+class ParameterRandom {
+ public:
+  ParameterRandom(uint64_t seed, const std::string& name) {
+    uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+    for (unsigned char c : name) hash = (hash ^ c) * 0x100000001b3u;
+    key_ = Mix(seed ^ Mix(hash));
+  }
+  // In (0, 1).
+  double Uniform(uint64_t index) const {
+    return (static_cast<double>(Mix(key_ + Mix(index)) >> 11) + 0.5) * 0x1p-53;
+  }
+  double Gaussian(uint64_t index) const {
+    return std::sqrt(-2 * std::log(Uniform(2 * index))) *
+           std::cos(kTwoPi * Uniform(2 * index + 1));
+  }
+
+ private:
+  uint64_t key_;
+};
+
+void FillGaussian(uint64_t seed, const Parameter& p, double sigma,
+                  float* parameters) {
+  const ParameterRandom random(seed, p.name);
+  for (int64_t i = 0; i < p.size; ++i) {
+    parameters[p.offset + i] = static_cast<float>(sigma * random.Gaussian(i));
+  }
+}
+
+void FillUniform(uint64_t seed, const Parameter& p, double bound,
+                 float* parameters) {
+  const ParameterRandom random(seed, p.name);
+  for (int64_t i = 0; i < p.size; ++i) {
+    parameters[p.offset + i] =
+        static_cast<float>(bound * (2 * random.Uniform(i) - 1));
+  }
+}
+
+// Standard deviation of a layer's weights, dense or as the product of its
+// cores. DLRM's tables start small beside what their rows learn, in whatever
+// form they are; so does a word table that is the projection too, which makes
+// logits of a sum over the width.
+double InitialDeviation(const ModelConfig& config,
+                        const FactorisableLayer& layer, bool dense) {
+  if (layer.layer_class == "table") return 0.05;
+  if (layer.embedding) return dense || config.tie_output ? kTableSigma : 1;
+  const double fan = static_cast<double>(layer.inputs + layer.outputs);
+  // Half of an MLP's units are silent behind the ReLU.
+  return std::sqrt((layer.layer_class == "mlp" ? 2 : 1) / fan);
+}
+
+// W or what stands in for it. The frozen weights begin as dense ones; B at 0,
+// so that the products begin at 0. A has the scale of the published codes:
+// U(+-1 / sqrt(inputs)) for LoRA, columns of length sqrt(inputs / rank) for
+// LTE, and for CoLA what gives A B the variance of W.
+void FillLowRank(uint64_t seed, const ModelLayout& layout,
+                 const FactorisableLayer& layer, const LowRank& low,
+                 float* parameters) {
+  const auto at = [&](const char* name) -> const Parameter& {
+    return layout.parameters[layout.parameters.Find(layer.name + name)];
+  };
+  const double sigma =
+      std::sqrt(1 / static_cast<double>(layer.inputs + layer.outputs));
+  const double rank = static_cast<double>(low.rank);
+  switch (low.kind) {
+    case LowRank::Kind::kNone:
+    case LowRank::Kind::kGalore:
+      FillGaussian(seed, at(".weight"), sigma, parameters);
+      break;
+    case LowRank::Kind::kLora:
+      FillGaussian(seed, at(".weight"), sigma, parameters);
+      FillUniform(seed, at(".a"),
+                  1 / std::sqrt(static_cast<double>(layer.inputs)), parameters);
+      break;
+    case LowRank::Kind::kLte:
+      FillGaussian(seed, at(".weight"), sigma, parameters);
+      FillGaussian(seed, at(".a"), 1 / std::sqrt(rank), parameters);
+      break;
+    case LowRank::Kind::kCola:
+      for (const char* name : {".a", ".b"}) {
+        FillGaussian(seed, at(name), std::sqrt(sigma) / std::pow(rank, 0.25),
+                     parameters);
+      }
+  }
+}
+
+}  // namespace
+
+void InitialiseParameters(const ModelConfig& config, uint64_t seed,
+                          float* parameters) {
+  const ModelLayout layout = MakeModelLayout(config);
+  // What the rules below do not reach: gammas and rank entries 1, betas 0.
+  for (const Parameter& p : layout.parameters.parameters()) {
+    const bool one =
+        p.kind == ParameterKind::kRank || absl::EndsWith(p.name, ".gamma");
+    std::fill_n(parameters + p.offset, p.size, one ? 1.0f : 0.0f);
+  }
+  const auto at = [&](const std::string& name) -> const Parameter& {
+    return layout.parameters[layout.parameters.Find(name)];
+  };
+
+  size_t next = 0;
+  double table_sigma = 1;
+  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
+    const Factorisation& f = config.layers_by_name.at(layer.key);
+    const double sigma = InitialDeviation(config, layer, f.dense());
+    if (layer.layer_class == "embedding") table_sigma = sigma;
+    if (f.dense() && f.low_rank.kind == LowRank::Kind::kNone) {
+      FillGaussian(seed, at(layer.name + ".weight"), sigma, parameters);
+    } else if (f.dense()) {
+      FillLowRank(seed, layout, layer, f.low_rank, parameters);
+    } else {
+      const TensorisedLayer& tt = layout.layers[next++];
+      const double order = static_cast<double>(tt.cores.size());
+      for (size_t i = 0; i < tt.cores.size(); ++i) {
+        if (tt.ranks[i + 1] == 0) continue;
+        FillGaussian(seed, layout.parameters[tt.cores[i]],
+                     std::pow(sigma, 1 / order) /
+                         std::sqrt(static_cast<double>(tt.ranks[i + 1])),
+                     parameters);
+      }
+    }
+    if (!layer.embedding) {
+      FillUniform(seed, at(layer.name + ".bias"),
+                  1 / std::sqrt(static_cast<double>(layer.outputs)),
+                  parameters);
+    }
+  }
+  if (config.family == v1::ModelSpec::DLRM) return;
+  if (config.tie_output) {
+    FillUniform(seed, at("head.output.bias"),
+                1 / std::sqrt(static_cast<double>(config.vocabulary)),
+                parameters);
+  }
+  // Words, positions and segments are added, so they start at one scale.
+  FillGaussian(seed, at("encoder.embedding.position"), table_sigma, parameters);
+  FillGaussian(seed, at("encoder.embedding.segment"), table_sigma, parameters);
+  if (config.family == v1::ModelSpec::ENCODER_CLASSIFIER) {
+    FillGaussian(seed, at("head.fc2.weight"),
+                 std::sqrt(1.0 / (config.hidden + config.classes)), parameters);
+    FillUniform(seed, at("head.fc2.bias"),
+                1 / std::sqrt(static_cast<double>(config.classes)), parameters);
+  }
+}
+
+}  // namespace comera::trainer

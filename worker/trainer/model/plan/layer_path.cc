@@ -1,0 +1,35 @@
+#include "worker/trainer/model/plan/layer_path.h"
+
+namespace comera::trainer {
+
+bool IsGone(const Factorisation& factorisation) {
+  return !factorisation.dense() && factorisation.ranks[0] == 0;
+}
+
+kernels::TtShape ShapeOf(const Factorisation& f) {
+  return {f.input_modes, f.output_modes, f.ranks};
+}
+
+kernels::TtChoice ChooseLayerPath(const ModelConfig& config,
+                                  const FactorisableLayer& layer,
+                                  const Factorisation& factorisation,
+                                  int64_t max_rows) {
+  if (config.forced_path.has_value()) {
+    const kernels::TtShape shape = ShapeOf(factorisation);
+    kernels::TtChoice forced;
+    for (int end : kernels::GroupEnds(*config.forced_path, shape)) {
+      // See TtContraction: fewer outputs than columns stay together.
+      if (end <= shape.inputs() || end == shape.order() ||
+          layer.outputs == shape.Cols()) {
+        forced.ends.push_back(end);
+      }
+    }
+    forced.path = kernels::PathOf(shape, forced.ends);
+    forced.cost = kernels::CostOf(forced.ends, shape, max_rows);
+    return forced;
+  }
+  return kernels::ChoosePath(ShapeOf(factorisation), max_rows, layer.outputs,
+                             config.machine);
+}
+
+}  // namespace comera::trainer

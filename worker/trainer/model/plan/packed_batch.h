@@ -1,0 +1,60 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_PACKED_BATCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_PLAN_PACKED_BATCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/trainer/data/batch.h"
+
+namespace comera::trainer {
+
+// The tokens of a batch without its padding: samples one after another, the
+// longest first, of equal ones the earlier. Padding then costs nothing, and
+// results are those of the padded batch: a token keeps the numbers by which
+// dropout and the table of positions know it, whatever it is padded to.
+//
+// A batch may be filled up to a number of tokens and sequences (room.h): with
+// copies of its tokens in sequences of their own, which nobody looks at, and
+// with empty sequences.
+//
+// Allocates when made and not again for batches of no more samples and tokens.
+class PackedBatch {
+ public:
+  // row_stride: at least the length of any sample; the same for all lengths
+  // that a run has.
+  PackedBatch(int64_t max_sequences, int64_t max_tokens, int64_t row_stride);
+
+  // InvalidArgument, and the batch before stays: the mask has another size
+  // than the batch, or something else than ones followed by zeros in a sample.
+  absl::Status Set(const Batch& batch);
+  // Further sequences, of at most `length` tokens, until there are so many; of
+  // a batch without tokens nothing is done. Of the lists below, only TokenAt
+  // does not know them.
+  void FillUp(int64_t tokens, int64_t sequences, int64_t length);
+
+  int64_t tokens() const { return static_cast<int64_t>(places_.size()); }
+  // Samples that have a token, unless filled up.
+  int64_t sequences() const {
+    return static_cast<int64_t>(offsets_.size()) - 1;
+  }
+  int64_t max_length() const { return max_length_; }
+  // (sequences + 1): sequence i is tokens [offsets[i], offsets[i + 1]).
+  const std::vector<int32_t>& offsets() const { return offsets_; }
+  // (tokens): sample * length + position, the row in the padded batch.
+  const std::vector<int32_t>& places() const { return places_; }
+  // (tokens): sample * row_stride + position, the token's row of a dropout.
+  const std::vector<int32_t>& row_ids() const { return row_ids_; }
+  // The token at a row of the padded batch, -1 for padding.
+  int32_t TokenAt(int64_t row) const { return token_at_[row]; }
+
+ private:
+  const int64_t row_stride_;
+  int64_t max_length_ = 0;
+  std::vector<int32_t> offsets_, places_, row_ids_, token_at_;
+  std::vector<int32_t> lengths_, order_;  // of samples
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_PLAN_PACKED_BATCH_H_

@@ -1,0 +1,153 @@
+// What a layer needs while it is planned, and while it runs.
+#ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_PLAN_H_
+#define COMERA_WORKER_TRAINER_MODEL_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/arena.h"
+#include "kernels/backend.h"
+#include "kernels/memory_plan.h"
+#include "worker/trainer/model/plan/model_layout.h"
+
+namespace comera::trainer {
+
+// A step runs the stages of a model forward, 0 to stages - 1, and then back.
+// Stage i is phase i of the memory's schedule, and 2 stages - 1 - i going back.
+
+// Memory whose contents last from one phase to another.
+class SavedMemory {
+ public:
+  using Piece = kernels::MemoryPlan::Piece;
+
+  SavedMemory(kernels::MemoryPlan* memory, kernels::PhaseSpan span)
+      : memory_(memory), span_(span) {}
+
+  Piece Reserve(const std::string& name, int64_t bytes) {
+    return memory_->Reserve(name, bytes, {span_});
+  }
+  void* Address(Piece piece) const { return memory_->Address(piece); }
+  float* Floats(Piece piece) const { return memory_->Floats(piece); }
+  int32_t* Ints(Piece piece) const { return memory_->Ints(piece); }
+
+ private:
+  kernels::MemoryPlan* const memory_;
+  const kernels::PhaseSpan span_;
+};
+
+// Scratch memory of one stage: pieces reserved under one name are the same
+// memory, as large as the largest. Contents last only until another layer of
+// the stage runs, and never from one phase to another: stages share memory.
+class Workspace {
+ public:
+  using Piece = kernels::MemoryPlan::Piece;
+
+  Workspace(kernels::MemoryPlan* memory, int forward, int backward)
+      : memory_(memory), forward_(forward), backward_(backward) {}
+
+  Piece Reserve(const std::string& name, int64_t bytes);
+  float* Floats(Piece piece) const { return memory_->Floats(piece); }
+
+ private:
+  kernels::MemoryPlan* const memory_;
+  const int forward_, backward_;  // phases
+  std::map<std::string, Piece> pieces_;
+};
+
+// The activations and scratch memory of a model: one allocation that pieces
+// share by lifetime.
+class StepMemory {
+ public:
+  StepMemory(kernels::Backend* backend, int stages);
+
+  // Lives from the stage's forward to its backward phase.
+  SavedMemory* saved(int stage) { return &saved_[stage]; }
+  Workspace* workspace(int stage) { return &workspaces_[stage]; }
+  // Live in all phases, and while a batch is set and results are read.
+  SavedMemory* whole() { return &whole_; }
+  // Live in all backward phases.
+  SavedMemory* gradients() { return &gradients_; }
+
+  absl::Status Commit() { return memory_.Commit(); }
+  int64_t bytes() const { return memory_.bytes(); }
+
+ private:
+  kernels::MemoryPlan memory_;
+  std::vector<SavedMemory> saved_;
+  std::vector<Workspace> workspaces_;
+  SavedMemory whole_, gradients_;
+};
+
+// Handed to every layer's constructor, which reserves its memory. All pointers
+// outlive the layers.
+struct Plan {
+  kernels::Backend* backend = nullptr;
+  StepMemory* memory = nullptr;
+  SavedMemory* saved = nullptr;  // of the stage, as is the workspace
+  Workspace* workspace = nullptr;
+  const ModelConfig* config = nullptr;
+  const ModelLayout* layout = nullptr;
+  int64_t max_batch = 0;
+  int64_t max_rows = 0;  // tokens: max_batch * config->length
+
+  // Of a batch that was filled up; at least max_batch.
+  int64_t max_sequences = 0;
+
+  // For the layers of another stage.
+  Plan AtStage(int stage) const {
+    Plan plan = *this;
+    plan.saved = memory->saved(stage);
+    plan.workspace = memory->workspace(stage);
+    return plan;
+  }
+
+  const Parameter& At(const std::string& name) const {
+    return layout->parameters[layout->parameters.Find(name)];
+  }
+};
+
+// Tokens from the end of the run before to `end`, which one head of LTE sees.
+struct HeadRun {
+  int64_t end = 0;
+  int64_t head = 0;
+};
+
+// One Forward, or the Backward that follows.
+struct Step {
+  const float* parameters = nullptr;
+  float* gradients = nullptr;  // Backward only
+  bool train = false;
+  bool room = false;  // the batch is filled up
+  const kernels::StepState* state = nullptr;
+  // The batch as PackedBatch has it; lists are memory of the backend.
+  int64_t tokens = 0;
+  int64_t sequences = 0;
+  int64_t max_length = 0;
+  kernels::ConstIndices offsets;
+  const int32_t* row_ids = nullptr;
+  int64_t first_row = 0;  // of sample 0 within the global batch, see row_ids
+  int64_t length = 0;     // of a padded sample
+  // LTE, in training: which rows are whose.
+  absl::Span<const HeadRun> head_runs;
+  int64_t rows() const { return tokens; }
+
+  // Key of dropout `site` of token matrices; no dropout outside training.
+  kernels::DropoutKey Dropout(float rate, uint32_t site) const {
+    return {train ? rate : 0.0f, site, first_row, state, row_ids};
+  }
+
+  kernels::ConstVector Vector(const Parameter& p) const {
+    return {parameters + p.offset, p.size};
+  }
+  kernels::Vector Gradient(const Parameter& p) const {
+    return {gradients + p.offset, p.size};
+  }
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_PLAN_PLAN_H_

@@ -1,0 +1,18 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_STREAM_INPUT_H_
+#define COMERA_WORKER_TRAINER_MODEL_PLAN_STREAM_INPUT_H_
+
+#include "kernels/tensor.h"
+
+namespace comera::trainer {
+
+// Rows of the residual stream as backward has them: rows * gamma + beta, as the
+// layer norm before kept them, or with null gamma and beta the rows as they
+// are.
+struct StreamInput {
+  kernels::ConstMatrix rows;
+  kernels::ConstVector gamma, beta;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_PLAN_STREAM_INPUT_H_

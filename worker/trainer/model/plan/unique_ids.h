@@ -1,0 +1,55 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_UNIQUE_IDS_H_
+#define COMERA_WORKER_TRAINER_MODEL_PLAN_UNIQUE_IDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/contraction/stable_order.h"
+
+namespace comera::trainer {
+
+// The distinct ids of a batch, ascending, and who uses each: what a table is
+// looked up with once and scattered back by. Linear in the ids whatever the
+// size of the table; allocates when made and never again. Not thread-safe.
+class UniqueIds {
+ public:
+  // `what` names an id in errors, e.g. "token id". Ids are below `limit`.
+  UniqueIds(std::string what, int64_t max_ids, int64_t limit);
+
+  // InvalidArgument, and the ids before stay: more than max_ids, or an id
+  // outside [0, limit).
+  absl::Status Set(absl::Span<const int32_t> ids);
+
+  // start() goes on to `count` ids, at most as many as there can be, of which
+  // nobody uses those from count() on.
+  void FillUp(int64_t count);
+
+  int64_t count() const { return static_cast<int64_t>(unique_.size()); }
+  // Ascending.
+  absl::Span<const int32_t> unique() const { return unique_; }
+  // ids[i] is unique()[index()[i]].
+  absl::Span<const int32_t> index() const { return index_; }
+  // Unique id u is at positions order()[start()[u]] .. [start()[u + 1]) of
+  // ids, ascending; start() has count() + 1 elements, unless filled up.
+  absl::Span<const int32_t> order() const { return order_; }
+  absl::Span<const int32_t> start() const { return start_; }
+
+ private:
+  const std::string what_;
+  const int64_t max_ids_, limit_;
+  kernels::StableOrder sorter_;
+  std::vector<int32_t> unique_, index_, start_;
+  absl::Span<const int32_t> order_;
+};
+
+// InvalidArgument unless `ids` are ascending and distinct, at most max_ids, and
+// all below `rows`.
+absl::Status CheckUniqueIds(absl::Span<const int32_t> ids, int64_t max_ids,
+                            int64_t rows);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_PLAN_UNIQUE_IDS_H_
