@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::bench {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/trainer/data/byte_bpe_tokenizer.h"
+#include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   comera::FuzzInput input(data, size);

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/trainer/data/criteo_tsv.h"
+#include "worker/trainer/data/clicks/criteo_tsv.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   comera::FuzzInput input(data, size);

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/trainer/data/glue_tsv_corpus.h"
+#include "worker/trainer/data/corpus/glue_tsv_corpus.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using comera::trainer::Corpus;

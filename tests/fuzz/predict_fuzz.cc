@@ -4,8 +4,8 @@
 #include <string>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/trainer/data/input_format.h"
-#include "worker/trainer/data/wordpiece_tokenizer.h"
+#include "worker/trainer/data/corpus/input_format.h"
+#include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 #include "worker/trainer/predict/serve.h"
 #include "worker/trainer/predict/text_rows.h"
 

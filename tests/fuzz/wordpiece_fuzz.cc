@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/trainer/data/wordpiece_tokenizer.h"
+#include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   comera::FuzzInput input(data, size);

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/safetensors.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::golden {

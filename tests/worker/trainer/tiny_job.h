@@ -17,7 +17,7 @@
 #include "google/protobuf/text_format.h"
 #include "proto/job_defaults.h"
 #include "worker/trainer/state/checkpoint.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 
 namespace comera::trainer {
 

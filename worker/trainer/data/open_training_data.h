@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 
 namespace comera::trainer {
 

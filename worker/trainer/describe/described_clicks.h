@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comera/v1/job.pb.h"
-#include "worker/trainer/data/click_shape.h"
+#include "worker/trainer/data/batch/click_shape.h"
 
 namespace comera::trainer {
 

@@ -1,7 +1,7 @@
 #include "worker/trainer/describe/described_vocabulary.h"
 
 #include "absl/strings/str_cat.h"
-#include "worker/trainer/data/wordpiece_tokenizer.h"
+#include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 
 namespace comera::trainer {
 namespace {

@@ -14,9 +14,9 @@
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "worker/trainer/data/category_tables.h"
-#include "worker/trainer/data/input_format.h"
-#include "worker/trainer/data/saved_tokenizer.h"
+#include "worker/trainer/data/clicks/category_tables.h"
+#include "worker/trainer/data/corpus/input_format.h"
+#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/export/dense_model.h"
 #include "worker/trainer/model/plan/model_layout.h"
 

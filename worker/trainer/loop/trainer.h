@@ -20,7 +20,7 @@
 #include "kernels/machine_speed.h"
 #include "worker/collective/communicator.h"
 #include "worker/trainer/state/checkpoint.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/process/event_writer.h"
 #include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/late/size_controller.h"

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "worker/collective/communicator.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/state/training_state.h"

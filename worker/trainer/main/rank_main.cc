@@ -24,7 +24,7 @@
 #include "worker/trainer/planning/calibration.h"
 #include "worker/trainer/state/checkpoint.h"
 #include "worker/trainer/data/open_training_data.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/process/failure.h"
 #include "worker/trainer/main/form_gang.h"
 #include "worker/trainer/process/make_backend.h"

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cost_backend.h"
 #include "kernels/machine_speed.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {

@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/criteo_cells.h"
-#include "worker/trainer/data/text.h"
+#include "worker/trainer/data/clicks/criteo_cells.h"
+#include "worker/trainer/data/source/text.h"
 
 namespace comera::trainer {
 

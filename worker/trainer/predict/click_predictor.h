@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/category_tables.h"
+#include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/predict/predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"
 

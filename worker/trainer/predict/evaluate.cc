@@ -10,9 +10,9 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "common/area_under_curve.h"
-#include "worker/trainer/data/saved_tokenizer.h"
+#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/data/open_training_data.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/predict/predictor_parts.h"
 #include "worker/trainer/predict/softmax.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/input_format.h"
-#include "worker/trainer/data/saved_tokenizer.h"
+#include "worker/trainer/data/corpus/input_format.h"
+#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/predict/click_predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/arena.h"
 #include "kernels/backend.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/config/model_config.h"
 

@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
-#include "worker/trainer/data/text.h"
+#include "worker/trainer/data/source/text.h"
 
 namespace comera::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/text.h"
+#include "worker/trainer/data/source/text.h"
 #include "worker/trainer/predict/softmax.h"
 
 namespace comera::trainer {

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/tokenizer/tokenizer.h"
 #include "worker/trainer/predict/predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"
 #include "worker/trainer/predict/text_rows.h"

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/predict_service.pb.h"
-#include "worker/trainer/data/batch.h"
-#include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/batch/batch.h"
+#include "worker/trainer/data/tokenizer/tokenizer.h"
 
 namespace comera::trainer {
 

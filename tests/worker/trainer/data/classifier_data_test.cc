@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "tests/worker/trainer/data/temp_folder.h"
 #include "worker/trainer/data/open_training_data.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 
 namespace comera::trainer {
 namespace {

@@ -1,5 +1,5 @@
 #include "worker/trainer/data/open_training_data.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/data/batch/training_data.h"
 
 #include <cmath>
 #include <filesystem>
@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "tests/worker/trainer/data/temp_folder.h"
-#include "worker/trainer/data/masking.h"
+#include "worker/trainer/data/batch/masking.h"
 
 namespace comera::trainer {
 namespace {

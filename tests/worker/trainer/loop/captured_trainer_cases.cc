@@ -17,7 +17,7 @@
 #include "tests/worker/trainer/tiny_clicks.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "worker/trainer/data/open_training_data.h"
-#include "worker/trainer/data/phased_data.h"
+#include "worker/trainer/data/batch/phased_data.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {

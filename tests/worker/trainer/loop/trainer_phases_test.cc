@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
-#include "worker/trainer/data/phased_data.h"
+#include "worker/trainer/data/batch/phased_data.h"
 #include "worker/trainer/planning/phase_table.h"
 
 namespace comera::trainer {

@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/data/temp_folder.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/data/category_tables.h"
-#include "worker/trainer/data/input_format.h"
-#include "worker/trainer/data/wordpiece_tokenizer.h"
+#include "worker/trainer/data/clicks/category_tables.h"
+#include "worker/trainer/data/corpus/input_format.h"
+#include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 #include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {

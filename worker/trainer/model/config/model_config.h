@@ -11,7 +11,7 @@
 #include "comera/v1/job.pb.h"
 #include "kernels/contraction/cost_model.h"
 #include "kernels/machine_speed.h"
-#include "worker/trainer/data/click_shape.h"
+#include "worker/trainer/data/batch/click_shape.h"
 
 namespace comera::trainer {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/encoder/attention_block.h"
 #include "worker/trainer/model/encoder/ffn_block.h"
 #include "worker/trainer/model/head/head_runs.h"

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/plan/packed_batch.h"
 #include "worker/trainer/model/plan/plan.h"
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::trainer {

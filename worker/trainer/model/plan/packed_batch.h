@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "worker/trainer/data/batch.h"
+#include "worker/trainer/data/batch/batch.h"
 
 namespace comera::trainer {
 

@@ -1,0 +1,73 @@
+#ifndef COMERA_WORKER_TRAINER_DATA_BATCH_TRAINING_DATA_H_
+#define COMERA_WORKER_TRAINER_DATA_BATCH_TRAINING_DATA_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "worker/trainer/data/batch/batch.h"
+#include "worker/trainer/data/batch/click_shape.h"
+
+namespace comera::trainer {
+
+// The tokenised training and validation samples of one job, in memory.
+//
+// Everything is a function of the spec and the files: every rank that opens the
+// same spec sees the same samples, and batch contents depend on (seed, step),
+// never on the number of ranks or on what was read before.
+//
+// A job with phases sees the corpus cut anew for each phase's length; what is
+// told of the samples is the last phase's.
+//
+// Thread safety: const methods may be called from several threads.
+class TrainingData {
+ public:
+  struct Options {
+    // Trained vocabularies and tokenised corpora; "" turns caching off. Safe to
+    // share between processes: files appear whole, by rename.
+    std::string cache_dir;
+    // Called now and then while opening, e.g. "training vocabulary, 1200 of
+    // 4096". May be empty.
+    std::function<void(const std::string&)> on_activity;
+  };
+
+  virtual ~TrainingData() = default;
+
+  virtual int64_t train_samples() const = 0;
+  virtual int64_t validation_samples() const = 0;
+  virtual int32_t vocabulary_size() const = 0;
+  // Cross-entropy (nats) on the validation labels of the training set's label
+  // distribution: unigram of tokens for masked LM (add-one smoothed), class
+  // frequencies for classifiers. Click logs: the entropy of the validation
+  // set's click rate.
+  virtual double baseline_loss() const = 0;
+
+  // What the batches of a click log hold; null for tokens.
+  virtual const ClickShape* clicks() const { return nullptr; }
+  // AUC that the true click probabilities reach on the first `samples`
+  // validation samples, where they are known.
+  virtual std::optional<double> ideal_auc(int64_t /*samples*/) const {
+    return std::nullopt;
+  }
+
+  // Rank `rank`'s contiguous share of step `step`'s global batch (steps from
+  // 0). Each epoch is a seeded permutation of all samples; batches run on over
+  // epoch boundaries. batch_size is the global batch, a multiple of world_size.
+  virtual absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
+                                  int world_size, Batch* batch) const = 0;
+  // Samples [first, first + count) of the validation set, count clipped at the
+  // end. Masks of masked LM are fixed (a function of seed and sample).
+  virtual absl::Status ValidationBatch(int64_t first, int64_t count,
+                                       Batch* batch) const = 0;
+
+  // Writes what is exported beside a model for those who use it: the
+  // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows are
+  // read (input_format.h).
+  virtual absl::Status SaveTokenizer(const std::string& directory) const = 0;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DATA_BATCH_TRAINING_DATA_H_

@@ -1,0 +1,51 @@
+#ifndef COMERA_WORKER_TRAINER_DATA_SOURCE_CACHE_FILE_H_
+#define COMERA_WORKER_TRAINER_DATA_SOURCE_CACHE_FILE_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace comera::trainer {
+
+// Results that are slow to compute, kept as checksummed files of a folder and
+// shared by processes: of several that start together one computes, the others
+// wait for it (flock) and read.
+//
+// Thread safety: not needed by a process's one opener; processes may overlap.
+class FileCache {
+ public:
+  // "" turns caching off. `on_activity` is called while waiting and when the
+  // folder cannot be used, which is no error; may be empty.
+  FileCache(std::string directory,
+            std::function<void(const std::string&)> on_activity)
+      : directory_(std::move(directory)),
+        on_activity_(std::move(on_activity)) {}
+
+  // What `build` returned, now or earlier, for `kind` ("vocabulary") and `key`
+  // (all that the result depends on, any length). `accept` takes the bytes into
+  // use; if it refuses cached ones, as when the checksum is wrong, they are
+  // built again.
+  absl::Status GetOrBuild(
+      absl::string_view kind, absl::string_view key,
+      const std::function<absl::StatusOr<std::string>()>& build,
+      const std::function<absl::Status(absl::string_view)>& accept);
+
+ private:
+  absl::Status Build(
+      const std::string& path,
+      const std::function<absl::StatusOr<std::string>()>& build,
+      const std::function<absl::Status(absl::string_view)>& accept);
+  void Report(const std::string& message) const {
+    if (on_activity_) on_activity_(message);
+  }
+
+  const std::string directory_;
+  const std::function<void(const std::string&)> on_activity_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DATA_SOURCE_CACHE_FILE_H_

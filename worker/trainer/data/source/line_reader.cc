@@ -1,0 +1,86 @@
+#include "worker/trainer/data/source/line_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/trainer/data/source/open_byte_source.h"
+#include "worker/trainer/data/source/text.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr size_t kBufferBytes = 64 << 10;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(
+    const std::string& path, size_t max_line_bytes) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenByteSource(path));
+  return absl::WrapUnique(
+      new LineReader(std::move(source), path, max_line_bytes));
+}
+
+LineReader::LineReader(std::unique_ptr<ByteSource> source, std::string path,
+                       size_t max_line_bytes)
+    : source_(std::move(source)),
+      path_(std::move(path)),
+      max_line_bytes_(max_line_bytes),
+      buffer_(kBufferBytes) {}
+
+absl::Status LineReader::Error(absl::string_view what) const {
+  return absl::DataLossError(
+      absl::StrCat(Place(path_, line_number_), ": ", what));
+}
+
+absl::StatusOr<bool> LineReader::ReadLine() {
+  line_.clear();
+  while (true) {
+    if (position_ == filled_) {
+      const absl::StatusOr<size_t> count =
+          source_->Read(buffer_.data(), buffer_.size());
+      if (absl::IsDataLoss(count.status())) {
+        return Error(count.status().message());
+      }
+      RETURN_IF_ERROR(count.status());
+      position_ = 0;
+      filled_ = *count;
+      if (filled_ == 0) return !line_.empty();
+    }
+    const char* const start = &buffer_[position_];
+    const size_t available = filled_ - position_;
+    const void* const end = std::memchr(start, '\n', available);
+    const size_t size =
+        end == nullptr
+            ? available
+            : static_cast<size_t>(static_cast<const char*>(end) - start);
+    if (line_.size() + size > max_line_bytes_) {
+      return Error(
+          absl::StrCat("the line is longer than ", max_line_bytes_, " bytes"));
+    }
+    line_.append(start, size);
+    position_ += size;
+    if (end != nullptr) {
+      ++position_;
+      return true;
+    }
+  }
+}
+
+absl::StatusOr<bool> LineReader::Next(absl::string_view* line) {
+  ++line_number_;
+  ASSIGN_OR_RETURN(const bool more, ReadLine());
+  if (!more) return false;
+  *line = line_;
+  if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
+  if (line->find('\0') != absl::string_view::npos) {
+    return Error("a NUL byte: this is no text file");
+  }
+  if (!IsValidUtf8(*line)) return Error("not UTF-8");
+  return true;
+}
+
+}  // namespace comera::trainer

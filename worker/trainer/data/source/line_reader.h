@@ -1,0 +1,63 @@
+#ifndef COMERA_WORKER_TRAINER_DATA_SOURCE_LINE_READER_H_
+#define COMERA_WORKER_TRAINER_DATA_SOURCE_LINE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/trainer/data/source/byte_source.h"
+
+namespace comera::trainer {
+
+// Lines of a text file, plain or gzip, in bounded memory.
+//
+//   ASSIGN_OR_RETURN(auto reader, LineReader::Open(path));
+//   while (true) {
+//     ASSIGN_OR_RETURN(const bool more, reader->Next(&line));
+//     if (!more) break;
+//     ...
+//   }
+//
+// Not thread safe.
+class LineReader {
+ public:
+  static constexpr size_t kMaxLineBytes = 16 << 20;
+
+  // NotFound, InvalidArgument (not a regular file), DataLoss (not gzip).
+  static absl::StatusOr<std::unique_ptr<LineReader>> Open(
+      const std::string& path, size_t max_line_bytes = kMaxLineBytes);
+
+  // The next line without its end (LF or CRLF), valid until the next call;
+  // false at the end of the file. DataLoss, with file and line: a line above
+  // the limit, a NUL byte, not UTF-8, damaged gzip.
+  absl::StatusOr<bool> Next(absl::string_view* line);
+
+  // Of the line that Next returned last, from 1.
+  int64_t line_number() const { return line_number_; }
+  // DataLoss at that line.
+  absl::Status Error(absl::string_view what) const;
+
+ private:
+  LineReader(std::unique_ptr<ByteSource> source, std::string path,
+             size_t max_line_bytes);
+  // Reads up to and over the next line end, into line_.
+  absl::StatusOr<bool> ReadLine();
+
+  const std::unique_ptr<ByteSource> source_;
+  const std::string path_;
+  const size_t max_line_bytes_;
+  std::vector<char> buffer_;
+  size_t position_ = 0;  // in buffer_
+  size_t filled_ = 0;
+  std::string line_;
+  int64_t line_number_ = 0;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DATA_SOURCE_LINE_READER_H_

@@ -1,0 +1,109 @@
+#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
+#include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
+#include "worker/trainer/data/source/read_limited.h"
+#include "worker/trainer/data/source/text.h"
+#include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
+
+namespace comera::trainer {
+namespace {
+
+constexpr int64_t kMaxConfigBytes = 1 << 20;
+
+// Looks for one member of the outermost object, and keeps nothing else: the
+// file may be anyone's.
+class LowerCaseReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::optional<bool> found() const { return found_; }
+
+  bool boolean(bool value) override {
+    if (depth_ == 1 && asked_) found_ = value;
+    return true;
+  }
+  bool key(string_t& name) override {
+    asked_ = name == "do_lower_case";
+    return true;
+  }
+  bool start_object(size_t) override { return ++depth_ <= 64; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(size_t) override { return ++depth_ <= 64; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool null() override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+  bool asked_ = false;
+  std::optional<bool> found_;
+};
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
+    const std::string& directory) {
+  v1::TokenizerSpec spec;
+  const std::string pairs = absl::StrCat(directory, "/vocab.json");
+  if (Exists(pairs)) {
+    spec.set_kind(v1::TokenizerSpec::BYTE_BPE);
+    spec.set_vocabulary_file(pairs);
+    spec.set_merges_file(absl::StrCat(directory, "/merges.txt"));
+    return spec;
+  }
+  const std::string words = absl::StrCat(directory, "/vocab.txt");
+  if (!Exists(words)) {
+    return absl::NotFoundError(
+        absl::StrCat(PrintablePath(directory),
+                     ": no tokenizer: neither vocab.txt nor "
+                     "vocab.json is there"));
+  }
+  spec.set_kind(v1::TokenizerSpec::WORDPIECE);
+  spec.set_vocabulary_file(words);
+  spec.set_lowercase(true);
+  const std::string config = absl::StrCat(directory, "/tokenizer_config.json");
+  const absl::StatusOr<std::string> json = ReadLimited(config, kMaxConfigBytes);
+  if (absl::IsNotFound(json.status())) return spec;
+  RETURN_IF_ERROR(json.status());
+  LowerCaseReader reader;
+  if (!nlohmann::json::sax_parse(*json, &reader)) {
+    return absl::DataLossError(
+        absl::StrCat(PrintablePath(config), ": malformed JSON"));
+  }
+  spec.set_lowercase(reader.found().value_or(true));
+  return spec;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSavedTokenizer(
+    const std::string& directory) {
+  ASSIGN_OR_RETURN(const v1::TokenizerSpec spec, FindSavedTokenizer(directory));
+  if (spec.kind() == v1::TokenizerSpec::WORDPIECE) {
+    return WordpieceTokenizer::Load(spec.vocabulary_file(), spec.lowercase());
+  }
+  ASSIGN_OR_RETURN(
+      BytePairVocabulary vocabulary,
+      LoadBytePairVocabulary(spec.vocabulary_file(), spec.merges_file()));
+  return ByteBpeTokenizer::Create(std::move(vocabulary));
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,25 @@
+#ifndef COMERA_WORKER_TRAINER_DATA_TOKENIZER_SAVED_TOKENIZER_H_
+#define COMERA_WORKER_TRAINER_DATA_TOKENIZER_SAVED_TOKENIZER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
+#include "worker/trainer/data/tokenizer/tokenizer.h"
+
+namespace comera::trainer {
+
+// Which tokenizer Tokenizer::Save left in a folder: vocab.json and merges.txt,
+// or vocab.txt, which is of lower-case words unless tokenizer_config.json
+// denies it. NotFound: none; DataLoss: tokenizer_config.json is malformed.
+absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
+    const std::string& directory);
+
+// That tokenizer. DataLoss also: its files.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSavedTokenizer(
+    const std::string& directory);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_DATA_TOKENIZER_SAVED_TOKENIZER_H_
