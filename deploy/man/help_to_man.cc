@@ -6,7 +6,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "client/cli/man_page.h"
+#include "client/cli/shell/man_page.h"
 
 int main(int argc, char** argv) {
   if (argc != 4) {

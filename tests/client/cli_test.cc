@@ -1,4 +1,4 @@
-#include "client/cli/cli.h"
+#include "client/cli/main/cli.h"
 
 #include <cstdlib>
 #include <fstream>

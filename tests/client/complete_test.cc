@@ -1,6 +1,6 @@
-#include "client/cli/complete.h"
+#include "client/cli/shell/complete.h"
 
-#include "client/cli/completion_scripts.h"
+#include "client/cli/shell/completion_scripts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/cli.h"
+#include "client/cli/main/cli.h"
 #include "client/dataset_client.h"
 #include "common/files.h"
 #include "common/status_matchers.h"

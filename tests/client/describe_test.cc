@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/cli.h"
+#include "client/cli/main/cli.h"
 #include "client/program_output.h"
 #include "common/files.h"
 #include "common/status_matchers.h"

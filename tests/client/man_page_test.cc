@@ -1,4 +1,4 @@
-#include "client/cli/man_page.h"
+#include "client/cli/shell/man_page.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

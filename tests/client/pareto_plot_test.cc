@@ -1,10 +1,10 @@
-#include "client/cli/pareto_plot.h"
+#include "client/cli/output/pareto_plot.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/sweep_view.h"
-#include "client/cli/text_format.h"
+#include "client/cli/live/sweep_view.h"
+#include "client/cli/output/text_format.h"
 #include "client/sweep_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

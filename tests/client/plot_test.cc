@@ -1,9 +1,9 @@
-#include "client/cli/plot.h"
+#include "client/cli/output/plot.h"
 
 #include <cmath>
 
-#include "client/cli/figure_history.h"
-#include "client/cli/text_format.h"
+#include "client/cli/live/figure_history.h"
+#include "client/cli/output/text_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,10 +1,10 @@
-#include "client/cli/progress_view.h"
+#include "client/cli/live/progress_view.h"
 
 #include <string>
 
 #include "absl/strings/str_join.h"
-#include "client/cli/run_figures.h"
-#include "client/cli/text_format.h"
+#include "client/cli/live/run_figures.h"
+#include "client/cli/output/text_format.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/cli.h"
+#include "client/cli/main/cli.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
-#include "client/cli/style.h"
-#include "client/cli/table.h"
-#include "client/cli/text_format.h"
+#include "client/cli/output/style.h"
+#include "client/cli/output/table.h"
+#include "client/cli/output/text_format.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
-#include "client/cli/top_view.h"
+#include "client/cli/live/top_view.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/text_format.h"
+#include "client/cli/output/text_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,0 +1,349 @@
+#include "client/cli/live/progress_view.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/output/plot.h"
+#include "client/cli/output/text_format.h"
+#include "client/training_client.h"
+#include "proto/job_targets.h"
+
+namespace comera::client {
+namespace {
+
+constexpr int kBarWidth = 24;
+
+std::string StageText(const RunFigures& figures) {
+  const v1::StepMetrics& m = figures.metrics();
+  switch (m.stage()) {
+    case v1::PREPARING:
+      return "preparing";
+    case v1::EARLY:
+      return "early stage";
+    case v1::LATE: {
+      const int targets =
+          figures.job().spec().objective().late().targets_size();
+      if (targets < 2) return "late stage";
+      return absl::StrCat("late stage, target ", m.target_index() + 1, " of ",
+                          targets);
+    }
+    default:
+      return "starting";
+  }
+}
+
+// What the truncation of initial weights lost; every layer's figure is in the
+// event itself (JSON output) and in the log.
+std::string InitialErrorsText(const v1::RunInfo& info) {
+  if (info.initial_errors().empty()) return "";
+  double sum = 0;
+  const v1::LayerError* worst = &info.initial_errors(0);
+  for (const v1::LayerError& error : info.initial_errors()) {
+    sum += error.relative_error();
+    if (error.relative_error() > worst->relative_error()) worst = &error;
+  }
+  const int layers = info.initial_errors_size();
+  return absl::StrFormat(
+      ", %d layers from dense weights with relative error %.3f (worst %.3f: "
+      "%s)",
+      layers, sum / layers, worst->relative_error(), Printable(worst->layer()));
+}
+
+// How the approach to one target of a list ended.
+std::string TargetText(const v1::TargetResult& target) {
+  return absl::StrFormat(
+      "%s: validation loss %s, target %s; size %s, target %s; %s steps",
+      target.outcome() == v1::TARGET_MET ? "met" : "missed",
+      FormatFigure(target.validation_loss()),
+      FormatFigure(target.target_loss()), FormatBytes(target.size_bytes()),
+      FormatBytes(4.0 * target.target_size_parameters()),
+      FormatCount(target.steps()));
+}
+
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+// AUC beside the best possible one, where that is known.
+std::string AucText(const RunFigures& figures, double auc) {
+  std::string text = absl::StrFormat("%.4f", auc);
+  if (figures.run_info() && figures.run_info()->has_ideal_auc()) {
+    absl::StrAppendFormat(&text, " of %.4f", figures.run_info()->ideal_auc());
+  }
+  return text;
+}
+
+std::string LossText(const RunFigures& figures) {
+  const v1::StepMetrics& m = figures.metrics();
+  std::string text = absl::StrCat(
+      "loss ",
+      FormatFigure(m.smoothed_loss() > 0 ? m.smoothed_loss() : m.loss()));
+  if (const auto loss = figures.validation_loss()) {
+    absl::StrAppend(&text, "  validation ", FormatFigure(*loss));
+    if (m.target_loss() > 0) {
+      absl::StrAppend(&text, " → ", FormatFigure(m.target_loss()));
+    }
+  } else if (m.target_loss() > 0) {
+    absl::StrAppend(&text, "  target ", FormatFigure(m.target_loss()));
+  }
+  if (const auto clicks = figures.validation_clicks()) {
+    absl::StrAppend(&text, "  AUC ", AucText(figures, clicks->auc));
+  } else if (const auto accuracy = figures.validation_accuracy()) {
+    absl::StrAppendFormat(&text, "  accuracy %.1f%%", 100 * *accuracy);
+  }
+  return text;
+}
+
+std::string SizeText(const RunFigures& figures) {
+  const v1::StepMetrics& m = figures.metrics();
+  std::string text = absl::StrCat("size ", FormatBytes(m.size_bytes()));
+  if (m.target_size_parameters() > 0) {
+    absl::StrAppend(&text, " → ",
+                    FormatBytes(4.0 * m.target_size_parameters()));
+  }
+  if (figures.run_info() && m.size_parameters() > 0) {
+    absl::StrAppendFormat(
+        &text, "  (dense / %.1f)",
+        Share(figures.run_info()->dense_parameters(), m.size_parameters()));
+  }
+  return text;
+}
+
+std::string SpeedText(const v1::StepMetrics& m) {
+  std::string text = absl::StrFormat("%.1f samples/s", m.samples_per_second());
+  if (m.synchronized_bytes() > 0) {
+    absl::StrAppend(&text, "  ", FormatBytes(m.synchronized_bytes()), "/step");
+    absl::StrAppendFormat(
+        &text, " (dense / %.1f)",
+        Share(m.dense_synchronized_bytes(), m.synchronized_bytes()));
+  }
+  if (m.peak_memory_bytes() > 0) {
+    absl::StrAppend(&text, "  memory ", FormatBytes(m.peak_memory_bytes()));
+  }
+  return text;
+}
+
+// embedding, attention, ... in the order of the model; others last.
+int ClassOrder(const std::string& name) {
+  static constexpr const char* kOrder[] = {"embedding", "attention", "ffn_up",
+                                           "ffn_down",  "head",      "output",
+                                           "table",     "mlp"};
+  constexpr int kClasses = 8;
+  for (int i = 0; i < kClasses; ++i) {
+    if (name == kOrder[i]) return i;
+  }
+  return kClasses;
+}
+
+std::vector<std::pair<std::string, ClassRanks>> OrderedRanks(
+    const RunFigures& figures) {
+  std::vector<std::pair<std::string, ClassRanks>> ranks(figures.ranks().begin(),
+                                                        figures.ranks().end());
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [](const auto& a, const auto& b) {
+                     return ClassOrder(a.first) < ClassOrder(b.first);
+                   });
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<std::string> ProgressBlock(const RunFigures& figures, int width) {
+  std::vector<std::string> lines;
+  const v1::Job& job = figures.job();
+  std::string head =
+      absl::StrCat(LastSegment(job.name()), "  ", StateText(job));
+  if (!job.reason().empty()) {
+    absl::StrAppend(&head, "  ", Printable(job.reason()));
+  }
+  lines.push_back(head);
+  if (figures.has_metrics()) {
+    const v1::StepMetrics& m = figures.metrics();
+    lines.push_back(absl::StrFormat(
+        "%s %s/%s  %s%s", Bar(Share(m.step(), m.total_steps()), kBarWidth),
+        FormatCount(m.step()), FormatCount(m.total_steps()), StageText(figures),
+        m.has_eta() ? "  ETA " + DurationText(ToDuration(m.eta())) : ""));
+    lines.push_back(LossText(figures));
+    lines.push_back(SizeText(figures));
+    for (const auto& [name, ranks] : OrderedRanks(figures)) {
+      lines.push_back(
+          absl::StrFormat("%-9s %s rank %.1f of %.1f", Printable(name),
+                          Bar(Share(ranks.current, ranks.initial), kBarWidth),
+                          ranks.current, ranks.initial));
+    }
+    lines.push_back(SpeedText(m));
+  }
+  for (std::string& line : lines) line = CutToWidth(line, width);
+  return lines;
+}
+
+std::string ProgressLine(const RunFigures& figures) {
+  const v1::StepMetrics& m = figures.metrics();
+  std::vector<std::string> parts = {
+      absl::StrCat("step ", m.step(), "/", m.total_steps()), StageText(figures),
+      LossText(figures), SizeText(figures), SpeedText(m)};
+  if (m.has_eta()) {
+    parts.push_back("ETA " + DurationText(ToDuration(m.eta())));
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
+std::string EventLine(const v1::JobEvent& event) {
+  switch (event.event_case()) {
+    case v1::JobEvent::kStateChange: {
+      v1::Job job;
+      job.set_state(event.state_change().state());
+      job.set_outcome(event.state_change().outcome());
+      *job.mutable_failure() = event.state_change().failure();
+      std::string line = StateText(job);
+      if (!event.state_change().reason().empty()) {
+        absl::StrAppend(&line, ": ", Printable(event.state_change().reason()));
+      }
+      return line;
+    }
+    case v1::JobEvent::kIncident: {
+      const v1::Failure& failure = event.incident();
+      std::string where =
+          failure.rank() >= 0 ? absl::StrCat(" on rank ", failure.rank()) : "";
+      return absl::StrCat("attempt ", failure.epoch(), " lost: ",
+                          v1::FailureClass_Name(failure.failure_class()), where,
+                          ": ", Printable(failure.message()));
+    }
+    case v1::JobEvent::kParetoPoint: {
+      const v1::ParetoPoint& point = event.pareto_point();
+      return absl::StrCat("Pareto point at step ", point.step(),
+                          ": validation ",
+                          FormatFigure(point.validation_loss()), ", size ",
+                          FormatBytes(point.size_bytes()));
+    }
+    case v1::JobEvent::kDropped:
+      return absl::StrCat("(", event.dropped().count(),
+                          " progress samples were left out)");
+    case v1::JobEvent::kRunInfo: {
+      const v1::RunInfo& info = event.run_info();
+      std::string line = absl::StrCat(
+          FormatCount(info.train_samples()), " training and ",
+          FormatCount(info.validation_samples()), " validation samples, ",
+          info.vocabulary_size() > 0
+              ? absl::StrCat("vocabulary ", FormatCount(info.vocabulary_size()),
+                             ", ")
+              : "",
+          FormatCount(info.initial_parameters()),
+          " parameters (dense: ", FormatCount(info.dense_parameters()),
+          "), baseline loss ", FormatFigure(info.baseline_loss()),
+          InitialErrorsText(info));
+      if (info.has_ideal_auc()) {
+        absl::StrAppendFormat(&line, ", ideal AUC %.4f", info.ideal_auc());
+      }
+      if (info.resumed_from_step() > 0) {
+        absl::StrAppend(&line, ", resumed from step ",
+                        info.resumed_from_step());
+      }
+      return line;
+    }
+    default:
+      return "";
+  }
+}
+
+std::vector<std::string> Summary(const RunFigures& figures,
+                                 const std::string& model_directory) {
+  std::vector<std::vector<std::string>> rows;
+  const v1::Job& job = figures.job();
+  const auto add = [&](std::string key, std::string value) {
+    rows.push_back({std::move(key), std::move(value)});
+  };
+  add("job", job.name());
+  std::string outcome = StateText(job);
+  if (!job.reason().empty()) {
+    absl::StrAppend(&outcome, ": ", Printable(job.reason()));
+  }
+  add("outcome", outcome);
+  if (job.state() == v1::FAILED && !job.failure().message().empty()) {
+    add("failure", Printable(job.failure().message()));
+  }
+  if (job.has_start_time() && job.has_end_time()) {
+    add("time",
+        DurationText(ToTime(job.end_time()) - ToTime(job.start_time())));
+  }
+  // Loss and size are those of the last target's model.
+  if (const auto loss = figures.validation_loss()) {
+    std::string text = FormatFigure(*loss);
+    if (job.spec().objective().has_late()) {
+      absl::StrAppend(
+          &text, ", target ",
+          FormatFigure(
+              TargetsOf(job.spec().objective().late()).back().target_loss()));
+    }
+    if (figures.run_info()) {
+      absl::StrAppend(
+          &text, ", ",
+          job.spec().model().family() == v1::ModelSpec::MASKED_LM ? "unigram "
+                                                                  : "",
+          "baseline ", FormatFigure(figures.run_info()->baseline_loss()));
+    }
+    add("validation loss", text);
+  }
+  if (const auto clicks = figures.validation_clicks()) {
+    add("validation AUC", AucText(figures, clicks->auc));
+    add("normalised entropy",
+        absl::StrFormat("%.4f", clicks->normalized_entropy));
+  }
+  if (const auto accuracy = figures.validation_accuracy()) {
+    add("validation accuracy", absl::StrFormat("%.2f%%", 100 * *accuracy));
+  }
+  const int64_t parameters = figures.result()
+                                 ? figures.result()->size_parameters()
+                                 : figures.metrics().size_parameters();
+  if (parameters > 0) {
+    std::string text = absl::StrCat(FormatBytes(4.0 * parameters), " (",
+                                    FormatCount(parameters), " parameters)");
+    const int64_t target = figures.metrics().target_size_parameters();
+    if (target > 0)
+      absl::StrAppend(&text, ", target ", FormatBytes(4.0 * target));
+    if (figures.run_info()) {
+      const double dense = figures.run_info()->dense_parameters();
+      absl::StrAppendFormat(&text, ", %.1fx smaller than dense (%s)",
+                            Share(dense, parameters), FormatBytes(4 * dense));
+    }
+    add("size", text);
+  }
+  if (figures.result() && figures.result()->targets_size() > 1) {
+    int number = 0;
+    for (const v1::TargetResult& target : figures.result()->targets()) {
+      add(absl::StrCat("target ", ++number), TargetText(target));
+    }
+  }
+  for (const auto& [name, ranks] : OrderedRanks(figures)) {
+    add(absl::StrCat("ranks ", Printable(name)),
+        absl::StrFormat("%.1f → %.1f", ranks.initial, ranks.current));
+  }
+  const v1::StepMetrics& m = figures.metrics();
+  if (m.synchronized_bytes() > 0) {
+    add("gradient bytes per step",
+        absl::StrFormat(
+            "%s, dense %s: %.1fx fewer", FormatBytes(m.synchronized_bytes()),
+            FormatBytes(m.dense_synchronized_bytes()),
+            Share(m.dense_synchronized_bytes(), m.synchronized_bytes())));
+  }
+  if (figures.peak_memory_bytes() > 0) {
+    add("peak memory per rank", FormatBytes(figures.peak_memory_bytes()));
+  }
+  if (!model_directory.empty()) {
+    add("model", model_directory);
+  } else if (!job.models().empty()) {
+    add("model", absl::StrCat(job.models().rbegin()->name(), " (comera models ",
+                              LastSegment(job.name()), " --download DIR)"));
+  }
+  size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row[0].size());
+  std::vector<std::string> lines;
+  for (const auto& row : rows) {
+    lines.push_back(absl::StrCat(
+        row[0], std::string(width + 2 - row[0].size(), ' '), row[1]));
+  }
+  return lines;
+}
+
+}  // namespace comera::client

@@ -1,0 +1,30 @@
+// A job's progress as lines of text.
+#ifndef COMERA_CLIENT_CLI_LIVE_PROGRESS_VIEW_H_
+#define COMERA_CLIENT_CLI_LIVE_PROGRESS_VIEW_H_
+
+#include <string>
+#include <vector>
+
+#include "client/cli/live/run_figures.h"
+
+namespace comera::client {
+
+// The block that a terminal shows and updates in place; no line is wider than
+// `width` columns.
+std::vector<std::string> ProgressBlock(const RunFigures& figures, int width);
+
+// One line for a metrics event, for output that is not a terminal.
+std::string ProgressLine(const RunFigures& figures);
+
+// One line for an event that is told whatever the output: state changes,
+// incidents, Pareto points (not on a terminal), lost events. "" for others.
+std::string EventLine(const v1::JobEvent& event);
+
+// What a finished job amounts to, line by line. `model_directory`: where its
+// model was put, "" if it stays with the coordinator.
+std::vector<std::string> Summary(const RunFigures& figures,
+                                 const std::string& model_directory);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_LIVE_PROGRESS_VIEW_H_

@@ -1,0 +1,65 @@
+// What is known of a job, gathered from its events.
+#ifndef COMERA_CLIENT_CLI_LIVE_RUN_FIGURES_H_
+#define COMERA_CLIENT_CLI_LIVE_RUN_FIGURES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "comera/v1/job.pb.h"
+#include "comera/v1/progress.pb.h"
+
+namespace comera::client {
+
+// Mean rank of the inner bonds of one class of layers, at step 0 and now.
+struct ClassRanks {
+  double initial = 0;
+  double current = 0;
+};
+
+// How well clicks are told from non-clicks on the validation set.
+struct ClickFigures {
+  double auc = 0;
+  double normalized_entropy = 0;
+};
+
+// A value type: events in, newest figures out.
+class RunFigures {
+ public:
+  void Apply(const v1::Job& job);
+  void Apply(const v1::JobEvent& event);
+
+  const v1::Job& job() const { return job_; }
+  v1::JobState state() const { return job_.state(); }
+  bool has_metrics() const { return has_metrics_; }
+  const v1::StepMetrics& metrics() const { return metrics_; }
+  const std::optional<v1::RunInfo>& run_info() const { return run_info_; }
+  const std::optional<v1::TrainingResult>& result() const { return result_; }
+  std::optional<double> validation_loss() const;
+  std::optional<double> validation_accuracy() const;
+  std::optional<ClickFigures> validation_clicks() const;
+  // By layer class.
+  const std::map<std::string, ClassRanks>& ranks() const { return ranks_; }
+  int64_t peak_memory_bytes() const { return peak_memory_bytes_; }
+  int64_t dropped_events() const { return dropped_events_; }
+
+ private:
+  void ApplyRanks(const v1::RankSnapshot& snapshot);
+
+  v1::Job job_;
+  v1::StepMetrics metrics_;
+  bool has_metrics_ = false;
+  std::optional<v1::RunInfo> run_info_;
+  std::optional<v1::TrainingResult> result_;
+  std::optional<double> validation_loss_;
+  std::optional<double> validation_accuracy_;
+  std::optional<ClickFigures> validation_clicks_;
+  std::map<std::string, ClassRanks> ranks_;
+  int64_t peak_memory_bytes_ = 0;
+  int64_t dropped_events_ = 0;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_LIVE_RUN_FIGURES_H_

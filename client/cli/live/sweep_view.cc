@@ -1,0 +1,215 @@
+#include "client/cli/live/sweep_view.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/session/sweep_connection.h"
+#include "client/cli/output/text_format.h"
+
+namespace comera::client {
+namespace {
+
+constexpr absl::Duration kLineInterval = absl::Seconds(5);
+constexpr size_t kMaxBlockLines = 30;
+
+std::string StateName(v1::SweepRunState state, v1::JobState job) {
+  const std::string name(
+      absl::StripPrefix(v1::SweepRunState_Name(state), "SWEEP_RUN_"));
+  if (state != v1::SWEEP_RUN_ACTIVE || job == v1::JOB_STATE_UNSPECIFIED) {
+    return name;
+  }
+  return v1::JobState_Name(job);
+}
+
+std::string Steps(const v1::JobProgress& progress) {
+  if (progress.total_steps() <= 0) return "-";
+  return absl::StrFormat("%d/%.0f%%", progress.step(),
+                         100.0 * static_cast<double>(progress.step()) /
+                             static_cast<double>(progress.total_steps()));
+}
+
+std::string Loss(const v1::JobProgress& progress) {
+  if (progress.has_validation_loss()) {
+    return FormatFigure(progress.validation_loss());
+  }
+  return progress.loss() > 0 ? FormatFigure(progress.loss()) : "-";
+}
+
+std::vector<std::string> Row(const std::string& index, const std::string& label,
+                             const std::string& state, const std::string& job,
+                             const v1::JobProgress& progress,
+                             const std::string& reason) {
+  return {index,
+          label.empty() ? "-" : Printable(label),
+          state,
+          Steps(progress),
+          Loss(progress),
+          progress.size_parameters() > 0
+              ? FormatShort(static_cast<double>(progress.size_parameters()))
+              : "-",
+          job.empty() ? "-" : LastSegment(job),
+          Printable(reason)};
+}
+
+std::string Outcome(const v1::SweepRun& run) {
+  return run.outcome() == v1::OUTCOME_UNSPECIFIED
+             ? ""
+             : absl::StrCat(" ", v1::Outcome_Name(run.outcome()));
+}
+
+}  // namespace
+
+std::string SweepStateText(const v1::Sweep& sweep) {
+  const std::string state = v1::Sweep::State_Name(sweep.state());
+  return sweep.outcome() == v1::OUTCOME_UNSPECIFIED
+             ? state
+             : absl::StrCat(state, " ", v1::Outcome_Name(sweep.outcome()));
+}
+
+std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout) {
+  std::vector<std::vector<std::string>> rows = {
+      {"RUN", "WHAT", "STATE", "STEP/%", "LOSS", "SIZE", "JOB", "REASON"}};
+  for (const v1::SweepStage& stage : sweep.stages()) {
+    const auto runs = std::count_if(
+        sweep.runs().begin(), sweep.runs().end(),
+        [&](const auto& run) { return run.stage() == stage.index(); });
+    rows.push_back(Row(absl::StrCat("s", stage.index()),
+                       absl::StrCat("early stage of ", runs, " runs"),
+                       StateName(stage.state(), stage.job_state()), stage.job(),
+                       stage.progress(), stage.reason()));
+  }
+  for (const v1::SweepRun& run : sweep.runs()) {
+    rows.push_back(Row(absl::StrCat(run.index()), run.label(),
+                       StateName(run.state(), run.job_state()) + Outcome(run),
+                       run.job(), run.progress(), run.reason()));
+  }
+  return FormatTable(rows, layout, {"JOB", "REASON", "STEP/%"}).value_or("");
+}
+
+std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout) {
+  std::string text =
+      absl::StrCat(sweep.name(), "  ", SweepStateText(sweep), "  ",
+                   Printable(sweep.reason()), "\n\n", RunTable(sweep, layout));
+  if (sweep.front().points_size() > 0) {
+    absl::StrAppend(&text, "\n", FrontTable(sweep.front(), &sweep, layout));
+  }
+  const std::string line = HypervolumeLine(sweep.front());
+  if (!line.empty()) absl::StrAppend(&text, line, "\n");
+  return text;
+}
+
+int ExitCodeOfSweep(const v1::Sweep& sweep) {
+  switch (sweep.state()) {
+    case v1::Sweep::SUCCEEDED:
+      return sweep.outcome() == v1::TARGET_MISSED ? kExitTargetMissed : kExitOk;
+    case v1::Sweep::FAILED:
+      return kExitJobFailed;
+    case v1::Sweep::CANCELLED:
+      return kExitJobCancelled;
+    default:
+      return kExitUnfinished;
+  }
+}
+
+void SweepPrinter::OnSweep(const v1::Sweep& sweep) {
+  sweep_ = sweep;
+  if (!is_table()) return session_.Print(sweep, /*one_line=*/true);
+  if (is_live()) Draw();
+}
+
+void SweepPrinter::OnEvent(const v1::SweepEvent& event) {
+  ApplySweepEvent(event, &sweep_);
+  if (!is_table()) return session_.Print(event, /*one_line=*/true);
+  if (is_live()) return Draw();
+  Line(event);
+}
+
+void SweepPrinter::Line(const v1::SweepEvent& event) {
+  std::ostream& out = *session_.env.out;
+  const auto due = [&](int key, v1::SweepRunState state) {
+    const absl::Time now = ToTime(event.time());
+    if (told_.count(key) > 0 && told_[key] == state &&
+        now - told_time_[key] < kLineInterval) {
+      return false;
+    }
+    told_[key] = state;
+    told_time_[key] = now;
+    return true;
+  };
+  if (event.has_run()) {
+    const v1::SweepRun& run = event.run();
+    if (!due(run.index(), run.state())) return;
+    out << "run " << run.index() << " (" << Printable(run.label()) << ") "
+        << StateName(run.state(), run.job_state()) << Outcome(run) << "  step "
+        << Steps(run.progress()) << "  loss " << Loss(run.progress())
+        << "  size " << FormatCount(run.progress().size_parameters());
+    if (!run.reason().empty()) out << "  " << Printable(run.reason());
+    out << std::endl;
+  } else if (event.has_stage()) {
+    const v1::SweepStage& stage = event.stage();
+    if (!due(-1 - stage.index(), stage.state())) return;
+    out << "early stage " << stage.index() << " "
+        << StateName(stage.state(), stage.job_state()) << "  step "
+        << Steps(stage.progress()) << "  loss " << Loss(stage.progress());
+    if (!stage.reason().empty()) out << "  " << Printable(stage.reason());
+    out << std::endl;
+  } else if (event.has_front()) {
+    out << "front: " << event.front().points_size() << " points";
+    const std::string line = HypervolumeLine(event.front());
+    if (!line.empty()) out << ", " << line;
+    out << std::endl;
+  } else if (event.has_state_change()) {
+    out << SweepStateText(sweep_) << "  " << Printable(sweep_.reason())
+        << std::endl;
+  }
+}
+
+void SweepPrinter::Draw() {
+  TableLayout layout = session_.Layout();
+  // One column is left free: a full line would wrap.
+  layout.width = session_.env.width - 1;
+  std::vector<std::string> lines = {
+      absl::StrCat(sweep_.name(), "  ", SweepStateText(sweep_), "  ",
+                   sweep_.front().points_size(), " points on the front  ",
+                   HypervolumeLine(sweep_.front()))};
+  for (absl::string_view line :
+       absl::StrSplit(RunTable(sweep_, layout), '\n', absl::SkipEmpty())) {
+    lines.push_back(std::string(line));
+  }
+  if (lines.size() > kMaxBlockLines) {
+    const size_t more = lines.size() - kMaxBlockLines;
+    lines.resize(kMaxBlockLines);
+    lines.push_back(absl::StrCat("... and ", more, " more"));
+  }
+  std::string text;
+  if (block_lines_ > 0) {
+    text = absl::StrCat("\x1b[", block_lines_, "A\x1b[J");
+  }
+  lines[0] = Shortened(lines[0], layout.width);
+  for (const std::string& line : lines) absl::StrAppend(&text, line, "\n");
+  *session_.env.out << text << std::flush;
+  block_lines_ = static_cast<int>(lines.size());
+}
+
+void SweepPrinter::Finish(const v1::Sweep& sweep) {
+  sweep_ = sweep;
+  if (!is_table()) return;
+  if (is_live()) {
+    Draw();
+    block_lines_ = 0;
+    *session_.env.out << "\n"
+                      << FrontTable(sweep.front(), &sweep, session_.Layout());
+    const std::string line = HypervolumeLine(sweep.front());
+    if (!line.empty()) *session_.env.out << line << "\n";
+  } else {
+    *session_.env.out << "\n" << SweepText(sweep, session_.Layout());
+  }
+  *session_.env.out << std::flush;
+}
+
+}  // namespace comera::client

@@ -1,0 +1,48 @@
+// How the CLI shows sweeps.
+#ifndef COMERA_CLIENT_CLI_LIVE_SWEEP_VIEW_H_
+#define COMERA_CLIENT_CLI_LIVE_SWEEP_VIEW_H_
+
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/cli/session/session.h"
+#include "comera/v1/sweep_service.pb.h"
+
+namespace comera::client {
+
+// "SUCCEEDED TARGET_MET", "ACTIVE".
+std::string SweepStateText(const v1::Sweep& sweep);
+// Early stages and runs, a line each.
+std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout);
+// All of it: state, runs, front.
+std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout);
+int ExitCodeOfSweep(const v1::Sweep& sweep);
+
+// Shows a sweep's events: the runs updated in place on a terminal, lines
+// elsewhere, JSON lines or YAML documents if asked for.
+class SweepPrinter {
+ public:
+  explicit SweepPrinter(const Session& session) : session_(session) {}
+
+  void OnSweep(const v1::Sweep& sweep);
+  void OnEvent(const v1::SweepEvent& event);
+  void Finish(const v1::Sweep& sweep);
+
+ private:
+  bool is_table() const { return session_.output == OutputFormat::kTable; }
+  bool is_live() const { return is_table() && session_.env.out_is_terminal; }
+  void Draw();
+  void Line(const v1::SweepEvent& event);
+
+  const Session& session_;
+  v1::Sweep sweep_;
+  int block_lines_ = 0;
+  // Last state and time told of a run or, below zero, of a stage.
+  std::map<int, v1::SweepRunState> told_;
+  std::map<int, absl::Time> told_time_;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_LIVE_SWEEP_VIEW_H_

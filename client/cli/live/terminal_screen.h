@@ -1,0 +1,65 @@
+// The whole terminal as a screen of lines.
+#ifndef COMERA_CLIENT_CLI_LIVE_TERMINAL_SCREEN_H_
+#define COMERA_CLIENT_CLI_LIVE_TERMINAL_SCREEN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cli/output/style.h"
+
+namespace comera::client {
+
+enum class Key {
+  kNone,  // nothing was pressed in time, or Wake was called
+  kText,  // a character
+  kUp,
+  kDown,
+  kPageUp,
+  kPageDown,
+  kHome,
+  kEnd,
+  kEnter,
+  kEscape,
+  kBackspace,
+  kResize,
+  kClosed,  // the terminal is gone
+};
+
+struct KeyPress {
+  Key key = Key::kNone;
+  std::string text;  // UTF-8, of kText
+};
+
+// The alternate screen of the terminal on standard input and output, by
+// ncurses; one at a time. The terminal is as before once it is destroyed, and
+// also when a signal ends the process. Wake may be called from any thread, all
+// else from one.
+class TerminalScreen {
+ public:
+  // FailedPrecondition: TERM names no terminal that can do this.
+  static absl::StatusOr<std::unique_ptr<TerminalScreen>> Open(bool color);
+  ~TerminalScreen();
+
+  // Gives the terminal back; nothing but the destructor may follow.
+  void Close();
+
+  int width() const;
+  int height() const;
+  // From the top; what is behind them is blank.
+  void Draw(const std::vector<StyledLine>& lines);
+  // The next key; kNone after `timeout` or Wake.
+  KeyPress Wait(absl::Duration timeout);
+  void Wake();
+
+ private:
+  TerminalScreen() = default;
+  bool color_ = false;
+  bool open_ = true;
+};
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_LIVE_TERMINAL_SCREEN_H_

@@ -1,0 +1,56 @@
+#include "client/cli/output/message_text.h"
+
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+#include "yaml-cpp/emitter.h"
+#include "yaml-cpp/emittermanip.h"
+
+namespace comera::client {
+namespace {
+
+void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
+  if (value.is_object()) {
+    if (value.empty()) out << YAML::Flow;
+    out << YAML::BeginMap;
+    for (const auto& [key, member] : value.items()) {
+      out << YAML::Key << key << YAML::Value;
+      Emit(member, out);
+    }
+    out << YAML::EndMap;
+  } else if (value.is_array()) {
+    // Modes and ranks read best on one line.
+    const bool plain = value.empty() || !value.front().is_structured();
+    out << (plain ? YAML::Flow : YAML::Block) << YAML::BeginSeq;
+    for (const auto& item : value) Emit(item, out);
+    out << YAML::EndSeq;
+  } else if (value.is_string()) {
+    out << value.get<std::string>();
+  } else {
+    out << value.dump();
+  }
+}
+
+}  // namespace
+
+std::string ToJson(const google::protobuf::Message& message, bool one_line) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.add_whitespace = !one_line;
+  std::string text;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(message, &text, options);
+  // Only invalid UTF-8 or times out of range fail.
+  if (!status.ok()) text = "{}";
+  if (text.empty() || text.back() != '\n') text += '\n';
+  return text;
+}
+
+std::string ToYaml(const google::protobuf::Message& message) {
+  const auto json =
+      nlohmann::ordered_json::parse(ToJson(message, true), nullptr, false);
+  YAML::Emitter out;
+  Emit(json, out);
+  return std::string("---\n") + out.c_str() + "\n";
+}
+
+}  // namespace comera::client

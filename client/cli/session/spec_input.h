@@ -1,0 +1,36 @@
+// Job files on the command line: FILE and --set.
+#ifndef COMERA_CLIENT_CLI_SESSION_SPEC_INPUT_H_
+#define COMERA_CLIENT_CLI_SESSION_SPEC_INPUT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/session/session.h"
+#include "client/cli/session/verb.h"
+#include "comera/v1/job.pb.h"
+#include "proto/job_validation.h"
+
+namespace comera::client {
+
+struct SpecInput {
+  std::string file;
+  std::vector<std::string> assignments;
+};
+
+// The arguments that fill `input`.
+std::vector<Argument> SpecArguments(SpecInput* input);
+
+// Reads the file and applies the assignments.
+absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
+                                     const Session& session);
+
+// The same, and checks the spec. Errors, one line each, go to stderr; nothing
+// is returned then.
+std::optional<v1::JobSpec> ReadSoundSpec(const SpecInput& input,
+                                         const Session& session);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_SESSION_SPEC_INPUT_H_

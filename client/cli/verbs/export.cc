@@ -1,0 +1,101 @@
+// comera export: jobs, sweeps and models for other programs.
+#include <memory>
+
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/verbs/export_formats.h"
+#include "client/cli/verbs/verbs.h"
+
+namespace comera::client {
+namespace {
+
+constexpr char kExamples[] =
+    R"(  comera export 4f2x7k3m5q6a --format tensorboard --to runs
+  comera export 4f2x7k3m5q6a --format tensorboard --to runs --follow
+  comera export 4f2x7k3m5q6a --format mlflow --to mlruns
+  comera export sweeps/9s1d0p8w6e2r --format mlflow --to mlruns --no-models
+  comera export ./model --format hf --to bert          # transformers' layout
+  comera export 4f2x7k3m5q6a --format onnx --to onnx   # its newest model
+  comera export ./model --format safetensors --to dense
+
+TensorBoard shows them with `tensorboard --logdir runs`, MLflow with
+`mlflow ui --backend-store-uri mlruns`. The same command again adds what is
+new.)";
+
+struct Format {
+  const char* name;
+  int (*run)(const ExportArguments& arguments, const Session& session);
+  // Whether --follow means something.
+  bool follows;
+};
+
+constexpr Format kFormats[] = {
+    {"tensorboard", ExportTensorBoard, true},
+    {"mlflow", ExportMlflow, false},
+    {"hf", ExportModel, false},
+    {"onnx", ExportModel, false},
+    {"safetensors", ExportModel, false},
+};
+
+int Export(const ExportArguments& arguments, const Session& session) {
+  for (const Format& format : kFormats) {
+    if (arguments.format != format.name) continue;
+    if (arguments.follow && !format.follows) {
+      return session.Fail("--follow goes with --format tensorboard",
+                          kExitUsage);
+    }
+    return format.run(arguments, session);
+  }
+  return session.Fail("unknown --format", kExitUsage);
+}
+
+}  // namespace
+
+Verb ExportVerb(Session* session) {
+  auto arguments = std::make_shared<ExportArguments>();
+  std::vector<std::string> formats;
+  for (const Format& format : kFormats) formats.push_back(format.name);
+  Verb verb = {"export",
+               "Write a job, a sweep or a model as other programs read it",
+               {},
+               nullptr};
+  verb.arguments = {
+      {"what",
+       "Id of a job or a sweep; hf, onnx, safetensors: folder of a model, or "
+       "jobs/JOB/models/MODEL (of a job the newest)",
+       &arguments->what,
+       true,
+       {},
+       Names::kJobOrSweep},
+      {"--format", "For which program", &arguments->format, true, formats},
+      {"--to",
+       "Folder to write into; made if missing",
+       &arguments->to,
+       true,
+       {}},
+      {"--follow",
+       "tensorboard: go on until the job ends",
+       &arguments->follow,
+       false,
+       {}},
+      {"--no-models",
+       "mlflow: without the models' files",
+       &arguments->no_models,
+       false,
+       {}},
+      {"--trainer-binary",
+       "hf, onnx, safetensors: comera-trainer to run (beside comera)",
+       &arguments->use.trainer,
+       false,
+       {}},
+      {"--model-cache",
+       "hf, onnx, safetensors: where downloaded models are kept",
+       &arguments->use.cache,
+       false,
+       {}},
+  };
+  verb.examples = kExamples;
+  verb.run = [=] { return Export(*arguments, *session); };
+  return verb;
+}
+
+}  // namespace comera::client

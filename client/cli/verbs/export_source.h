@@ -1,0 +1,33 @@
+// What an export reads from the coordinator.
+#ifndef COMERA_CLIENT_CLI_VERBS_EXPORT_SOURCE_H_
+#define COMERA_CLIENT_CLI_VERBS_EXPORT_SOURCE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cli/session/session.h"
+#include "comera/v1/sweep_service.pb.h"
+
+namespace comera::client {
+
+// A job, or a sweep and the jobs it has so far.
+struct ExportSource {
+  std::optional<v1::Sweep> sweep;
+  std::vector<v1::Job> jobs;
+};
+
+// `what`: `jobs/{job}`, `sweeps/{sweep}`, or a bare id, a job's if there is
+// such a job. InvalidArgument: no such name. NotFound.
+absl::StatusOr<ExportSource> FindExportSource(const std::string& what,
+                                              const Session& session);
+
+// The number of a job's newest event.
+absl::StatusOr<int64_t> NewestEvent(TrainingClient& client,
+                                    const std::string& job);
+
+}  // namespace comera::client
+
+#endif  // COMERA_CLIENT_CLI_VERBS_EXPORT_SOURCE_H_

@@ -1,0 +1,62 @@
+// comera logs: prints a rank's log.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/session/interrupts.h"
+#include "client/cli/output/text_format.h"
+#include "client/cli/verbs/verbs.h"
+
+namespace comera::client {
+namespace {
+
+struct Arguments {
+  std::string job;
+  int64_t rank = 0;
+  int64_t epoch = 0;
+  bool follow = false;
+};
+
+int Logs(const Arguments& arguments, const Session& session) {
+  const absl::StatusOr<std::string> name = Session::JobNameFrom(arguments.job);
+  if (!name.ok()) {
+    return session.Fail(std::string(name.status().message()), kExitUsage);
+  }
+  if (arguments.rank < 0 || arguments.rank > 1'000'000 || arguments.epoch < 0) {
+    return session.Fail("--rank and --epoch must not be negative", kExitUsage);
+  }
+  auto client = session.Connect();
+  Interrupts interrupts([&] { client->Stop(); });
+  TrainingClient::LogOptions options;
+  options.rank = static_cast<int32_t>(arguments.rank);
+  options.epoch = arguments.epoch;
+  options.follow = arguments.follow;
+  const absl::Status status = client->ReadLog(
+      *name, options,
+      [&](const std::string& data) { *session.env.out << data << std::flush; });
+  if (interrupts.happened()) {
+    session.Note(absl::StrCat("detached; ", *name, " goes on"));
+    return kExitInterrupted;
+  }
+  return status.ok() ? kExitOk : session.FailRpc(status);
+}
+
+}  // namespace
+
+Verb LogsVerb(Session* session) {
+  auto arguments = std::make_shared<Arguments>();
+  Verb verb = {"logs", "Print the log of one rank of a job", {}, nullptr};
+  verb.arguments = {
+      {"job", "Job id", &arguments->job, true, {}},
+      {"--rank", "Which rank (0)", &arguments->rank, false, {}},
+      {"--epoch", "Which attempt (the newest)", &arguments->epoch, false, {}},
+      {"-f,--follow", "Until the job ends", &arguments->follow, false, {}},
+  };
+  verb.examples =
+      R"(  comera logs 4f2x7k3m5q6a -f
+  comera logs 4f2x7k3m5q6a --rank 1 --epoch 2)";
+  verb.run = [=] { return Logs(*arguments, *session); };
+  return verb;
+}
+
+}  // namespace comera::client

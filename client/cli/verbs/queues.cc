@@ -1,0 +1,175 @@
+// comera queues: lists, creates, changes and deletes queues.
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/output/text_format.h"
+#include "client/cli/verbs/verbs.h"
+#include "proto/resource_names.h"
+
+namespace comera::client {
+namespace {
+
+struct Arguments {
+  std::string action = "list";
+  std::string queue;
+  int64_t guaranteed = -1;
+  int64_t max = -1;
+  std::string weight;
+  std::string borrowing;
+};
+
+int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
+  double weights = 0;
+  int64_t ranks = 0;
+  for (const v1::Queue& queue : queues) {
+    weights += queue.weight();
+    ranks += queue.running_ranks();
+  }
+  std::vector<std::vector<std::string>> rows = {{"QUEUE", "GUARANTEED", "MAX",
+                                                 "BORROWS", "WEIGHT", "SHARE",
+                                                 "USED", "RUNNING", "QUEUED"}};
+  const auto percent = [](double part, double whole) {
+    return whole > 0
+               ? absl::StrCat(static_cast<int>(100 * part / whole + 0.5), "%")
+               : std::string("-");
+  };
+  for (const v1::Queue& queue : queues) {
+    rows.push_back(
+        {LastSegment(queue.name()), absl::StrCat(queue.guaranteed_ranks()),
+         queue.max_ranks() > 0 ? absl::StrCat(queue.max_ranks()) : "-",
+         queue.borrowing() ? "yes" : "no", FormatFigure(queue.weight()),
+         percent(queue.weight(), weights),
+         percent(queue.running_ranks(), static_cast<double>(ranks)),
+         absl::StrCat(queue.running_jobs(), " (", queue.running_ranks(),
+                      " ranks)"),
+         absl::StrCat(queue.queued_jobs(), " (", queue.queued_ranks(),
+                      " ranks)")});
+  }
+  return session.PrintTable(rows, {"SHARE", "BORROWS", "WEIGHT", "USED"});
+}
+
+int List(const Session& session) {
+  const auto queues = session.Connect()->ListQueues();
+  if (!queues.ok()) return session.FailRpc(queues.status());
+  if (session.output == OutputFormat::kTable) {
+    return PrintQueues(*queues, session);
+  }
+  v1::ListQueuesResponse response;
+  for (const v1::Queue& queue : *queues) *response.add_queues() = queue;
+  session.Print(response, /*one_line=*/false);
+  return kExitOk;
+}
+
+// The fields that were given; or what is wrong with them.
+absl::StatusOr<std::vector<std::string>> Fields(const Arguments& arguments,
+                                                v1::Queue* queue) {
+  std::vector<std::string> fields;
+  constexpr int64_t kMost = 1 << 30;
+  if (arguments.guaranteed > kMost || arguments.max > kMost) {
+    return absl::InvalidArgumentError("so many ranks there are not");
+  }
+  if (arguments.guaranteed >= 0) {
+    queue->set_guaranteed_ranks(static_cast<int32_t>(arguments.guaranteed));
+    fields.push_back("guaranteed_ranks");
+  }
+  if (arguments.max >= 0) {
+    queue->set_max_ranks(static_cast<int32_t>(arguments.max));
+    fields.push_back("max_ranks");
+  }
+  if (!arguments.weight.empty()) {
+    double weight = 0;
+    if (!absl::SimpleAtod(arguments.weight, &weight)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--weight ", Printable(arguments.weight), " is no number"));
+    }
+    queue->set_weight(weight);
+    fields.push_back("weight");
+  }
+  if (!arguments.borrowing.empty()) {
+    queue->set_borrowing(arguments.borrowing == "yes");
+    fields.push_back("borrowing");
+  }
+  return fields;
+}
+
+int Queues(const Arguments& arguments, const Session& session) {
+  if (arguments.action == "list") return List(session);
+  const std::string name = arguments.queue.rfind("queues/", 0) == 0
+                               ? arguments.queue
+                               : QueueName(arguments.queue);
+  const auto id = ParseQueueName(name);
+  if (!id) {
+    return session.Fail(
+        absl::StrCat("`", Printable(arguments.queue),
+                     "` is no queue's name ([a-z0-9-], at most 63)"),
+        kExitUsage);
+  }
+  v1::Queue queue;
+  queue.set_name(name);
+  const auto fields = Fields(arguments, &queue);
+  if (!fields.ok()) {
+    return session.Fail(std::string(fields.status().message()), kExitUsage);
+  }
+  const auto client = session.Connect();
+  if (arguments.action == "delete") {
+    const absl::Status status = client->DeleteQueue(name);
+    if (!status.ok()) return session.FailRpc(status);
+    session.Note(absl::StrCat(name, " is deleted"));
+    return kExitOk;
+  }
+  if (arguments.action == "update" && fields->empty()) {
+    return session.Fail("name what to change: --guaranteed, --max, ...",
+                        kExitUsage);
+  }
+  const auto made = arguments.action == "create"
+                        ? client->CreateQueue(*id, queue)
+                        : client->UpdateQueue(queue, *fields);
+  if (!made.ok()) return session.FailRpc(made.status());
+  if (session.output == OutputFormat::kTable) {
+    return PrintQueues({*made}, session);
+  }
+  session.Print(*made, /*one_line=*/false);
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb QueuesVerb(Session* session) {
+  auto arguments = std::make_shared<Arguments>();
+  Verb verb = {"queues", "List, create, update or delete queues", {}, nullptr};
+  verb.arguments = {
+      {"action",
+       "What to do (list)",
+       &arguments->action,
+       false,
+       {"list", "create", "update", "delete"}},
+      {"queue", "Queue's name", &arguments->queue, false, {}},
+      {"--guaranteed",
+       "Ranks that it always gets back",
+       &arguments->guaranteed,
+       false,
+       {}},
+      {"--max", "Ranks at most (0: no limit)", &arguments->max, false, {}},
+      {"--weight",
+       "Share of what is nobody's guarantee (1)",
+       &arguments->weight,
+       false,
+       {}},
+      {"--borrowing",
+       "Whether it may use more than its guarantee",
+       &arguments->borrowing,
+       false,
+       {"yes", "no"}},
+  };
+  verb.examples =
+      R"(  comera queues
+  comera queues create vision --guaranteed 16 --max 64
+  comera queues update vision --weight 2 --borrowing no
+  comera queues delete vision)";
+  verb.run = [=] { return Queues(*arguments, *session); };
+  return verb;
+}
+
+}  // namespace comera::client

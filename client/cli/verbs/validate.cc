@@ -1,0 +1,65 @@
+// comera validate: checks a job file without submitting it.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/output/message_text.h"
+#include "client/cli/session/spec_input.h"
+#include "client/cli/verbs/verbs.h"
+#include "proto/job_defaults.h"
+
+namespace comera::client {
+namespace {
+
+struct Arguments {
+  SpecInput spec;
+  bool remote = false;
+  bool print = false;
+};
+
+int Validate(const Arguments& arguments, const Session& session) {
+  const std::optional<v1::JobSpec> spec =
+      ReadSoundSpec(arguments.spec, session);
+  if (!spec) return kExitClientError;
+  if (arguments.remote) {
+    TrainingClient::SubmitOptions options;
+    options.validate_only = true;
+    const absl::StatusOr<v1::Job> job =
+        session.Connect()->Submit(*spec, options);
+    if (!job.ok()) return session.FailRpc(job.status());
+  }
+  // Programs that ask for JSON or YAML get the job, too.
+  if (arguments.print || session.output != OutputFormat::kTable) {
+    const v1::JobSpec filled = WithDefaults(*spec);
+    *session.env.out << (session.output == OutputFormat::kJson
+                             ? ToJson(filled, /*one_line=*/false)
+                             : ToYaml(filled));
+  }
+  if (!arguments.print) {
+    session.Note(absl::StrCat(arguments.spec.file, ": valid"));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb ValidateVerb(Session* session) {
+  auto arguments = std::make_shared<Arguments>();
+  Verb verb = {"validate", "Check a job file", SpecArguments(&arguments->spec),
+               nullptr};
+  verb.arguments.push_back(
+      {"--remote", "Ask the coordinator, too", &arguments->remote, false, {}});
+  verb.arguments.push_back({"--print",
+                            "Print the job with all defaults",
+                            &arguments->print,
+                            false,
+                            {}});
+  verb.examples =
+      R"(  comera validate job.yaml
+  comera validate job.yaml --set model.heads=8 --print
+  comera validate job.yaml --remote    # and when it would start)";
+  verb.run = [=] { return Validate(*arguments, *session); };
+  return verb;
+}
+
+}  // namespace comera::client
