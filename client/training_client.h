@@ -140,7 +140,7 @@ class TrainingClient {
 
   struct LogOptions {
     int32_t rank = 0;
-    int64_t epoch = 0;  // 0: the newest
+    int64_t attempt = 0;  // 0: the newest
     int64_t offset = 0;
     bool follow = false;
   };

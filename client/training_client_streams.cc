@@ -66,7 +66,7 @@ absl::Status TrainingClient::ReadLog(
   v1::ReadLogRequest request;
   request.set_name(name);
   request.set_rank(options.rank);
-  request.set_epoch(options.epoch);
+  request.set_attempt(options.attempt);
   request.set_offset(options.offset);
   request.set_follow(options.follow);
   return impl_->runner().Stream(
@@ -78,7 +78,7 @@ absl::Status TrainingClient::ReadLog(
         while (reader->Read(&response)) {
           end.progressed = true;
           // Not the log of a newer attempt from this one's offset.
-          if (response.epoch() > 0) request.set_epoch(response.epoch());
+          if (response.attempt() > 0) request.set_attempt(response.attempt());
           // What came before a disconnect is not told twice.
           const int64_t known = request.offset() - response.offset();
           const int64_t size = response.data().size();

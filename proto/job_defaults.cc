@@ -169,7 +169,8 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   FillOptimizer(spec.compression().method() == v1::CompressionSpec::GALORE,
                 *spec.mutable_optimizer());
   FillTraining(spec);
-  if (spec.resources().ranks() == 0) spec.mutable_resources()->set_ranks(1);
+  if (spec.resources().processes() == 0)
+    spec.mutable_resources()->set_processes(1);
   if (spec.queue().empty()) spec.set_queue("default");
   v1::RetryBudget& retries = *spec.mutable_retries();
   if (!retries.has_infrastructure()) retries.set_infrastructure(3);

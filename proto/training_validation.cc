@@ -37,7 +37,7 @@ void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
     check.Range(field + ".max_length", phase.max_length(), 8,
                 std::max(8, spec.data().max_length()));
     CheckBatch(field + ".batch_size", phase.batch_size(),
-               spec.resources().ranks(), check);
+               spec.resources().processes(), check);
     steps += std::clamp<int64_t>(phase.steps(), 0, kMaxSteps);
   }
   check.That(steps == spec.objective().early().steps(), "training.phases",
@@ -59,26 +59,26 @@ void CheckInitialWeights(const v1::JobSpec& spec, SpecChecker& check) {
 void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::TrainingSpec& training = spec.training();
   const v1::ResourceSpec& resources = spec.resources();
-  CheckBatch("training.batch_size", training.batch_size(), resources.ranks(),
-             check);
+  CheckBatch("training.batch_size", training.batch_size(),
+             resources.processes(), check);
   check.Range("training.report_every_steps", training.report_every_steps(), 1,
               kMaxSteps);
   check.Range("training.validate_every_steps", training.validate_every_steps(),
               1, kMaxSteps);
   check.Range("training.validation_samples", training.validation_samples(), -1,
               kMaxSteps);
-  check.Range("resources.ranks", resources.ranks(), 1, 1024);
-  if (resources.min_ranks() != 0) {
-    check.Range("resources.min_ranks", resources.min_ranks(), 1,
-                std::max(1, resources.ranks()));
+  check.Range("resources.processes", resources.processes(), 1, 1024);
+  if (resources.min_processes() != 0) {
+    check.Range("resources.min_processes", resources.min_processes(), 1,
+                std::max(1, resources.processes()));
     CheckBatch("training.batch_size", training.batch_size(),
-               resources.min_ranks(), check);
+               resources.min_processes(), check);
     check.That(spec.compression().method() != v1::CompressionSpec::LTE,
-               "resources.min_ranks",
+               "resources.min_processes",
                "is not for LTE: its heads share out the batch by ranks");
   }
-  check.Range("resources.threads_per_rank", resources.threads_per_rank(), 0,
-              1024);
+  check.Range("resources.threads_per_process", resources.threads_per_process(),
+              0, 1024);
   check.Range("resources.memory_bytes", resources.memory_bytes(), 0, kMaxBytes);
   check.That(training.precision() != v1::TrainingSpec::TF32 ||
                  resources.device() != v1::ResourceSpec::CPU,

@@ -90,8 +90,8 @@ std::string Indented(const std::string& text) {
   return out;
 }
 
-Event RanksOf(const v1::RankSnapshot& snapshot,
-              const google::protobuf::Timestamp& time) {
+Event MembersOf(const v1::RankSnapshot& snapshot,
+                const google::protobuf::Timestamp& time) {
   Event event = At(time, snapshot.step());
   Summary* summary = event.mutable_summary();
   for (const MetricValue& mean : MeanRanks(snapshot)) {
@@ -168,7 +168,7 @@ std::vector<Event> EventsOf(const v1::JobEvent& event) {
   std::vector<Event> events;
   switch (event.event_case()) {
     case v1::JobEvent::kRunInfo:
-      if (event.epoch() > 1) {
+      if (event.attempt() > 1) {
         events.push_back(
             At(event.time(), event.run_info().resumed_from_step() + 1));
         events.back().mutable_session_log()->set_status(
@@ -182,7 +182,7 @@ std::vector<Event> EventsOf(const v1::JobEvent& event) {
       }
       break;
     case v1::JobEvent::kRankSnapshot:
-      events.push_back(RanksOf(event.rank_snapshot(), event.time()));
+      events.push_back(MembersOf(event.rank_snapshot(), event.time()));
       break;
     case v1::JobEvent::kParetoPoint: {
       const v1::ParetoPoint& point = event.pareto_point();
@@ -197,7 +197,7 @@ std::vector<Event> EventsOf(const v1::JobEvent& event) {
       const v1::Failure& failure = event.incident();
       events.push_back(
           Text(event.time(), "job/incidents",
-               absl::StrCat("attempt ", failure.epoch(), ": ",
+               absl::StrCat("attempt ", failure.attempt(), ": ",
                             v1::FailureClass_Name(failure.failure_class()),
                             "\n\n", Indented(failure.message()))));
       break;

@@ -12,9 +12,9 @@
 #include "grpcpp/support/server_interceptor.h"
 #include "server/auth/access.h"
 #include "server/auth/audit_log.h"
-#include "server/host/coordinator_host.h"
 #include "server/auth/forwarded_calls.h"
 #include "server/auth/token_access.h"
+#include "server/host/coordinator_host.h"
 
 namespace comera::server {
 

@@ -12,9 +12,9 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "server/runtime/file_handle.h"
 #include "server/host/loop_stream.h"
 #include "server/rpc/refused_stream.h"
+#include "server/runtime/file_handle.h"
 
 namespace comera::server {
 namespace {

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
-#include "server/runtime/artifact_files.h"
-#include "server/host/loop_stream.h"
 #include "server/api/training_streams.h"
+#include "server/host/loop_stream.h"
+#include "server/runtime/artifact_files.h"
 
 namespace comera::server {
 namespace {

@@ -7,9 +7,9 @@
 #include "common/files.h"
 #include "glog/logging.h"
 #include "proto/resource_names.h"
-#include "server/runtime/artifact_files.h"
 #include "server/api/model_listing.h"
 #include "server/rpc/rpc_errors.h"
+#include "server/runtime/artifact_files.h"
 
 namespace comera::server {
 namespace {

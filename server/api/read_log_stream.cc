@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/resource_names.h"
+#include "server/api/training_streams.h"
 #include "server/coordinator/job_table.h"
 #include "server/host/loop_stream.h"
-#include "server/api/training_streams.h"
 
 namespace comera::server {
 namespace {
@@ -19,7 +19,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
       : LoopStream(host),
         caller_(std::move(caller)),
         request_(request),
-        epoch_(request.epoch()),
+        attempt_(request.attempt()),
         offset_(request.offset()) {}
 
  private:
@@ -34,8 +34,8 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     if (request_.rank() < 0) {
       return End(InvalidField("rank", "must not be negative"));
     }
-    if (request_.epoch() < 0) {
-      return End(InvalidField("epoch", "must not be negative"));
+    if (request_.attempt() < 0) {
+      return End(InvalidField("attempt", "must not be negative"));
     }
     if (request_.offset() < 0) {
       return End(InvalidField("offset", "must not be negative"));
@@ -62,14 +62,14 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     }
     const v1::Job& job = *entry->job;
     // The newest attempt, once there is one.
-    if (epoch_ == 0) epoch_ = job.epoch();
+    if (attempt_ == 0) attempt_ = job.attempt();
     const bool final = IsFinal(job.state());
     const int64_t changes = host().Changes(request_.name());
     if (changes == seen_changes_ && !more_) return;
     more_ = false;
     reading_ = true;
     host().ReadLog(
-        request_.name(), epoch_, request_.rank(), offset_, kChunkBytes,
+        request_.name(), attempt_, request_.rank(), offset_, kChunkBytes,
         [self = Self(), changes, final](absl::StatusOr<std::string> data) {
           self->reading_ = false;
           self->Take(std::move(data), changes, final);
@@ -84,12 +84,12 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
       if (!absl::IsNotFound(data.status())) return End(data.status());
       return End(absl::NotFoundError(
           absl::StrCat("rank ", request_.rank(), " of ", request_.name(),
-                       " has no log of attempt ", epoch_)));
+                       " has no log of attempt ", attempt_)));
     }
     if (data.ok() && !data->empty()) {
       v1::ReadLogResponse response;
       response.set_offset(offset_);
-      response.set_epoch(epoch_);
+      response.set_attempt(attempt_);
       offset_ += static_cast<int64_t>(data->size());
       response.set_data(*std::move(data));
       more_ = true;
@@ -106,7 +106,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
 
   const std::shared_ptr<const Caller> caller_;
   const v1::ReadLogRequest request_;
-  int64_t epoch_;
+  int64_t attempt_;
   int64_t offset_;
   int64_t listener_ = 0;
   bool reading_ = false;

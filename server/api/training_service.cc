@@ -13,9 +13,9 @@
 #include "proto/job_validation.h"
 #include "proto/resource_names.h"
 #include "server/api/audited_call.h"
+#include "server/api/training_streams.h"
 #include "server/rpc/refused_stream.h"
 #include "server/rpc/rpc_errors.h"
-#include "server/api/training_streams.h"
 
 namespace comera::server {
 namespace {

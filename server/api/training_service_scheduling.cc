@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "proto/resource_names.h"
-#include "server/rpc/rpc_errors.h"
 #include "server/api/training_service.h"
+#include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
 namespace {

@@ -2,18 +2,18 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/runtime/artifact_files.h"
-#include "server/rpc/rpc_errors.h"
 #include "server/api/worker_service.h"
+#include "server/rpc/rpc_errors.h"
+#include "server/runtime/artifact_files.h"
 
 namespace comera::server {
 namespace {
 
 // One file on its way in. Strictly one step after the other: read a message
 // (gRPC), handle it (IO thread), read the next; at the end verify (IO thread),
-// ask whether the epoch still holds (loop), publish (IO thread), tell the
-// coordinator (loop). The IO thread is one, so a publication of an older epoch
-// cannot overtake one of a newer.
+// ask whether the attempt still holds (loop), publish (IO thread), tell the
+// coordinator (loop). The IO thread is one, so a publication of an older
+// attempt cannot overtake one of a newer.
 class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
  public:
   explicit UploadStream(CoordinatorHost* host) : host_(host) {

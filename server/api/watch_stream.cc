@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/resource_names.h"
-#include "server/host/loop_stream.h"
 #include "server/api/training_streams.h"
+#include "server/host/loop_stream.h"
 
 namespace comera::server {
 namespace {

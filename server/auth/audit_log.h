@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "comera/v1/access_service.pb.h"
 #include "common/clock.h"
-#include "server/store/job_store.h"
 #include "server/auth/rate_limit.h"
+#include "server/store/job_store.h"
 
 namespace comera::server {
 

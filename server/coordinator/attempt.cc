@@ -4,28 +4,28 @@
 
 namespace comera::server {
 
-bool Ended(const AttemptRank& rank) {
-  return rank.lost() || rank.phase() == v1::RankStatus::EXITED;
+bool Ended(const AttemptMember& rank) {
+  return rank.lost() || rank.phase() == v1::MemberStatus::EXITED;
 }
 
-bool IsWanted(const Attempt& attempt, const AttemptRank& rank) {
+bool IsWanted(const Attempt& attempt, const AttemptMember& rank) {
   return !attempt.stopping() && !Ended(rank);
 }
 
 bool AllEnded(const Attempt& attempt) {
-  return std::all_of(attempt.ranks().begin(), attempt.ranks().end(), Ended);
+  return std::all_of(attempt.members().begin(), attempt.members().end(), Ended);
 }
 
 bool AllStarted(const Attempt& attempt) {
-  return std::all_of(attempt.ranks().begin(), attempt.ranks().end(),
-                     [](const AttemptRank& rank) {
-                       return rank.phase() == v1::RankStatus::RUNNING ||
-                              rank.phase() == v1::RankStatus::EXITED;
+  return std::all_of(attempt.members().begin(), attempt.members().end(),
+                     [](const AttemptMember& rank) {
+                       return rank.phase() == v1::MemberStatus::RUNNING ||
+                              rank.phase() == v1::MemberStatus::EXITED;
                      });
 }
 
 bool HasResult(const Attempt& attempt) {
-  return attempt.ranks_size() > 0 && attempt.ranks(0).has_result();
+  return attempt.members_size() > 0 && attempt.members(0).has_result();
 }
 
 namespace {
@@ -48,7 +48,7 @@ bool IsStored(const v1::Artifact& model, const Attempt& attempt) {
 }  // namespace
 
 bool ModelsAreStored(const Attempt& attempt) {
-  const AttemptRank& rank = attempt.ranks(0);
+  const AttemptMember& rank = attempt.members(0);
   return (rank.model().name().empty() || IsStored(rank.model(), attempt)) &&
          std::all_of(rank.target_models().begin(), rank.target_models().end(),
                      [&](const v1::Artifact& model) {

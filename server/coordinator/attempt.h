@@ -9,9 +9,9 @@
 namespace comera::server {
 
 // Its process is verified gone, or its worker is.
-bool Ended(const AttemptRank& rank);
+bool Ended(const AttemptMember& rank);
 // Whether the worker is to run it.
-bool IsWanted(const Attempt& attempt, const AttemptRank& rank);
+bool IsWanted(const Attempt& attempt, const AttemptMember& rank);
 bool AllEnded(const Attempt& attempt);
 // Every rank has reported, or ended after it did.
 bool AllStarted(const Attempt& attempt);

@@ -8,8 +8,8 @@
 #include "proto/job_defaults.h"
 #include "proto/resource_names.h"
 #include "server/coordinator/attempt.h"
-#include "server/rpc/proto_time.h"
 #include "server/coordinator/start_from.h"
+#include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
@@ -49,8 +49,8 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
     if (!IsActive(entry.job().state())) continue;
     entry.placed = now;
     if (HasResult(entry.record.attempt())) entry.result_time = now;
-    for (const AttemptRank& rank : entry.record.attempt().ranks()) {
-      RankWatch watch;
+    for (const AttemptMember& rank : entry.record.attempt().members()) {
+      MemberWatch watch;
       watch.last_listed = now;
       watch.start_version = watch.stop_version = first_version;
       entry.ranks.push_back(watch);
@@ -159,9 +159,9 @@ absl::StatusOr<v1::Job> Coordinator::Cancel(const std::string& name,
 
 bool Coordinator::KeepsLog(const v1::LogChunk& chunk) const {
   const JobEntry* entry = const_cast<JobTable&>(jobs_).Find(chunk.job());
-  return entry != nullptr && chunk.offset() >= 0 && chunk.epoch() >= 1 &&
-         chunk.epoch() <= entry->job().epoch() && chunk.rank() >= 0 &&
-         chunk.rank() < entry->job().spec().resources().ranks();
+  return entry != nullptr && chunk.offset() >= 0 && chunk.attempt() >= 1 &&
+         chunk.attempt() <= entry->job().attempt() && chunk.rank() >= 0 &&
+         chunk.rank() < entry->job().spec().resources().processes();
 }
 
 void Coordinator::Tick(absl::Time now, Effects* effects) {
@@ -175,11 +175,11 @@ void Coordinator::Tick(absl::Time now, Effects* effects) {
     if (!worker.lost && !worker.held && silent > patience) {
       worker.lost = true;
       peers_changed_ = peers_changed_ || !worker.peer_address.empty();
-      LoseRanks(worker,
-                absl::StrCat("was not heard from for ",
-                             absl::FormatDuration(
-                                 absl::Trunc(silent, absl::Seconds(1)))),
-                now, effects);
+      LoseMembers(worker,
+                  absl::StrCat("was not heard from for ",
+                               absl::FormatDuration(
+                                   absl::Trunc(silent, absl::Seconds(1)))),
+                  now, effects);
     }
     ProbeSilent(worker, now, effects);
   }

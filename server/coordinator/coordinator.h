@@ -14,15 +14,15 @@
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "comera/v1/worker_service.pb.h"
+#include "server/coordinator/cluster_counts.h"
 #include "server/coordinator/effects.h"
 #include "server/coordinator/hang_watch.h"
-#include "server/runtime/id_source.h"
 #include "server/coordinator/job_table.h"
-#include "server/coordinator/cluster_counts.h"
 #include "server/coordinator/queue_table.h"
 #include "server/coordinator/retry_policy.h"
-#include "server/scheduler/scheduler.h"
 #include "server/coordinator/worker_table.h"
+#include "server/runtime/id_source.h"
+#include "server/scheduler/scheduler.h"
 
 namespace comera::server {
 
@@ -39,12 +39,12 @@ struct Submitter {
 //
 // No locks, threads, IO or clock: one thread calls it, passes the time, and
 // carries out the Effects before it tells anybody. After a restart, Load() with
-// the stored records puts it back; running jobs keep their epoch and wait for
+// the stored records puts it back; running jobs keep their attempt and wait for
 // their workers.
 //
 // Guarantees: a gang runs whole or not at all; a rank is given up only when its
 // worker says that its process is gone, restarted, or was silent for
-// node_lost_after ("cannot reach" is not "failed"); reports of older epochs
+// node_lost_after ("cannot reach" is not "failed"); reports of older attempts
 // change nothing; each progress report is taken once.
 //
 //   Effects effects;
@@ -172,7 +172,7 @@ class Coordinator {
   // Whether a log chunk of this attempt is to be kept.
   bool KeepsLog(const v1::LogChunk& chunk) const;
 
-  // NotFound, Aborted: another epoch; InvalidArgument; ResourceExhausted.
+  // NotFound, Aborted: another attempt; InvalidArgument; ResourceExhausted.
   absl::Status CheckUpload(const v1::UploadArtifactHeader& header) const;
   // The file lies whole below the artifact's name. Errors of CheckUpload.
   absl::Status ArtifactStored(const v1::UploadArtifactHeader& header,
@@ -205,14 +205,14 @@ class Coordinator {
 
  private:
   // Attempts (coordinator_attempts.cc).
-  struct GangRank {
+  struct GangMember {
     std::string worker;
     int32_t slot = 0;
   };
   // A placement, by rank.
   struct Gang {
     std::string job;
-    std::vector<GangRank> ranks;
+    std::vector<GangMember> ranks;
   };
   void Place(const Gang& placement, absl::Time now, Effects* effects);
   void Advance(JobEntry& entry, absl::Time now, Effects* effects);
@@ -232,8 +232,8 @@ class Coordinator {
   void AddEvent(JobEntry& entry, v1::JobEvent event, absl::Time now,
                 Effects* effects);
   // Gives up the worker's ranks; `why` continues "worker w ".
-  void LoseRanks(WorkerState& worker, const std::string& why, absl::Time now,
-                 Effects* effects);
+  void LoseMembers(WorkerState& worker, const std::string& why, absl::Time now,
+                   Effects* effects);
   void TickAttempt(JobEntry& entry, absl::Time now, Effects* effects);
 
   // Recovery (coordinator_recovery.cc).
@@ -249,7 +249,7 @@ class Coordinator {
                        WorkerState& worker, v1::SynchronizeResponse* response);
   // Where rank 0 of the job copies its checkpoints to and gets them from.
   void FillPeers(const JobEntry& entry, const WorkerState& worker,
-                 v1::RankAssignment* assignment);
+                 v1::MemberAssignment* assignment);
   // Tells running jobs' workers who their peers are, if that has changed.
   void TouchPeers(absl::Time now);
   // Scheduling (coordinator_schedule.cc, coordinator_snapshot.cc).
@@ -302,7 +302,7 @@ class Coordinator {
                      absl::Time now, Effects* effects);
   void TakeRanks(const v1::SynchronizeRequest& request, WorkerState& worker,
                  absl::Time now, Effects* effects);
-  void TakeRank(const v1::RankStatus& status, JobEntry& entry, absl::Time now,
+  void TakeRank(const v1::MemberStatus& status, JobEntry& entry, absl::Time now,
                 Effects* effects);
   void TakeMissingRanks(const v1::SynchronizeRequest& request, JobEntry& entry,
                         absl::Time now, Effects* effects);
@@ -311,7 +311,7 @@ class Coordinator {
   void TakeRendezvous(const v1::SynchronizeRequest& request);
   void AddForget(const v1::SynchronizeRequest& request,
                  v1::SynchronizeResponse* response);
-  JobEntry* FindAttempt(const std::string& job, int64_t epoch);
+  JobEntry* FindAttempt(const std::string& job, int64_t attempt);
   void FillDesired(WorkerState& worker, v1::SynchronizeResponse* response);
   void ReplyHeld(WorkerState& worker, absl::Time now, Effects* effects);
 

@@ -8,9 +8,9 @@
 #include "proto/resource_names.h"
 #include "server/coordinator/attempt.h"
 #include "server/coordinator/coordinator.h"
-#include "server/rpc/proto_time.h"
 #include "server/coordinator/retry_policy.h"
 #include "server/coordinator/start_from.h"
+#include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
@@ -25,7 +25,7 @@ constexpr int kMaxUploads = 256;
 void Coordinator::Place(const Gang& placement, absl::Time now,
                         Effects* effects) {
   JobEntry& entry = *jobs_.Find(placement.job);
-  entry.job().set_epoch(entry.job().epoch() + 1);
+  entry.job().set_attempt(entry.job().attempt() + 1);
   Attempt& attempt = *entry.record.mutable_attempt();
   attempt.Clear();
   entry.ranks.clear();
@@ -36,15 +36,15 @@ void Coordinator::Place(const Gang& placement, absl::Time now,
   entry.result_time = absl::InfiniteFuture();
   entry.record.clear_last_workers();
   std::vector<std::string> names;
-  for (const GangRank& place : placement.ranks) {
+  for (const GangMember& place : placement.ranks) {
     WorkerState& worker = *workers_.Find(place.worker);
-    AttemptRank& rank = *attempt.add_ranks();
+    AttemptMember& rank = *attempt.add_members();
     rank.set_worker(place.worker);
     rank.set_incarnation(worker.incarnation);
     rank.set_slot(place.slot);
     worker.jobs.insert(placement.job);
     Touch(place.worker);
-    RankWatch watch;
+    MemberWatch watch;
     watch.last_listed = now;
     entry.ranks.push_back(watch);
     if (std::find(names.begin(), names.end(), place.worker) == names.end()) {
@@ -52,9 +52,9 @@ void Coordinator::Place(const Gang& placement, absl::Time now,
       entry.record.add_last_workers(place.worker);
     }
   }
-  for (int i = 0; i < attempt.ranks_size(); ++i) {
+  for (int i = 0; i < attempt.members_size(); ++i) {
     entry.ranks[i].start_version =
-        workers_.Find(attempt.ranks(i).worker())->desired_version;
+        workers_.Find(attempt.members(i).worker())->desired_version;
   }
   SetState(entry, v1::STARTING,
            absl::StrCat("starting on ", absl::StrJoin(names, ", ")), now,
@@ -66,11 +66,11 @@ void Coordinator::StopAttempt(JobEntry& entry) {
   if (attempt.stopping()) return;
   attempt.set_stopping(true);
   Change(entry);
-  for (const AttemptRank& rank : attempt.ranks()) {
+  for (const AttemptMember& rank : attempt.members()) {
     if (!Ended(rank)) Touch(rank.worker());
   }
-  for (int i = 0; i < attempt.ranks_size(); ++i) {
-    const WorkerState* worker = workers_.Find(attempt.ranks(i).worker());
+  for (int i = 0; i < attempt.members_size(); ++i) {
+    const WorkerState* worker = workers_.Find(attempt.members(i).worker());
     if (worker != nullptr) {
       entry.ranks[i].stop_version = worker->desired_version;
     }
@@ -98,7 +98,7 @@ void Coordinator::RecordFailure(JobEntry& entry, v1::Failure failure,
   absl::Time time = failure.has_time() ? FromTimestamp(failure.time()) : now;
   if (entry.placed_here) time = std::max(time, entry.placed);
   *failure.mutable_time() = ToTimestamp(std::min(time, now));
-  failure.set_epoch(entry.job().epoch());
+  failure.set_attempt(entry.job().attempt());
   failure.set_message(TruncateUtf8(failure.message(), kMaxMessageBytes));
   failure.set_log_tail(TruncateUtf8(failure.log_tail(), kMaxMessageBytes));
   *attempt.add_failures() = failure;
@@ -110,14 +110,14 @@ void Coordinator::RecordFailure(JobEntry& entry, v1::Failure failure,
   AddEvent(entry, std::move(event), now, effects);
 }
 
-void Coordinator::LoseRanks(WorkerState& worker, const std::string& why,
-                            absl::Time now, Effects* effects) {
+void Coordinator::LoseMembers(WorkerState& worker, const std::string& why,
+                              absl::Time now, Effects* effects) {
   const std::set<std::string> jobs = worker.jobs;
   for (const std::string& name : jobs) {
     JobEntry& entry = *jobs_.Find(name);
     Attempt& attempt = *entry.record.mutable_attempt();
-    for (int i = 0; i < attempt.ranks_size(); ++i) {
-      AttemptRank& rank = *attempt.mutable_ranks(i);
+    for (int i = 0; i < attempt.members_size(); ++i) {
+      AttemptMember& rank = *attempt.mutable_members(i);
       if (rank.worker() != worker.id || rank.lost()) continue;
       // An exited rank is lost with its worker only while its model is not
       // here yet.
@@ -160,7 +160,7 @@ void Coordinator::Advance(JobEntry& entry, absl::Time now, Effects* effects) {
   }
   if (HasResult(attempt)) {
     if (ModelsAreStored(attempt)) return Succeed(entry, now, effects);
-    if (!attempt.ranks(0).lost()) return;
+    if (!attempt.members(0).lost()) return;
   }
   if (attempt.stop_cause() != Attempt::NOT_ASKED) {
     return EndStopped(entry, now, effects);
@@ -179,7 +179,7 @@ void Coordinator::EndAttempt(JobEntry& entry, absl::Time now) {
     entry.record.set_running_micros(entry.record.running_micros() +
                                     absl::ToInt64Microseconds(ran));
   }
-  for (const AttemptRank& rank : attempt.ranks()) {
+  for (const AttemptMember& rank : attempt.members()) {
     if (WorkerState* worker = workers_.Find(rank.worker())) {
       worker->jobs.erase(entry.job().name());
       Touch(rank.worker());
@@ -194,9 +194,9 @@ void Coordinator::EndAttempt(JobEntry& entry, absl::Time now) {
 
 void Coordinator::Succeed(JobEntry& entry, absl::Time now, Effects* effects) {
   const Attempt& attempt = entry.record.attempt();
-  const v1::TrainingResult result = attempt.ranks(0).result();
+  const v1::TrainingResult result = attempt.members(0).result();
   // The job's model is the newest of all.
-  for (v1::Artifact model : attempt.ranks(0).target_models()) {
+  for (v1::Artifact model : attempt.members(0).target_models()) {
     if (IsEarlyStage(model)) {
       AddEarlyStage(model, result.step(), now, &entry.job());
       continue;
@@ -204,7 +204,7 @@ void Coordinator::Succeed(JobEntry& entry, absl::Time now, Effects* effects) {
     *model.mutable_create_time() = ToTimestamp(now);
     *entry.job().add_models() = std::move(model);
   }
-  v1::Artifact model = attempt.ranks(0).model();
+  v1::Artifact model = attempt.members(0).model();
   if (!model.name().empty()) {
     *model.mutable_create_time() = ToTimestamp(now);
     *entry.job().add_models() = std::move(model);
@@ -268,7 +268,7 @@ void Coordinator::AddEvent(JobEntry& entry, v1::JobEvent event, absl::Time now,
   entry.record.set_last_sequence(entry.record.last_sequence() + 1);
   event.set_job(entry.job().name());
   event.set_sequence(entry.record.last_sequence());
-  event.set_epoch(entry.job().epoch());
+  event.set_attempt(entry.job().attempt());
   if (!event.has_time()) *event.mutable_time() = ToTimestamp(now);
   effects->events.push_back(std::move(event));
   Change(entry);
@@ -281,8 +281,8 @@ void Coordinator::TickAttempt(JobEntry& entry, absl::Time now,
   if (HasResult(attempt)) {
     if (now - entry.result_time > options_.finish_grace) StopAttempt(entry);
     if (now - entry.result_time > options_.model_deadline &&
-        !ModelsAreStored(attempt) && !attempt.ranks(0).lost()) {
-      entry.record.mutable_attempt()->mutable_ranks(0)->set_lost(true);
+        !ModelsAreStored(attempt) && !attempt.members(0).lost()) {
+      entry.record.mutable_attempt()->mutable_members(0)->set_lost(true);
       AddFailure(entry, v1::RANK_LOST, 0,
                  "training ended, but its model did not arrive", now, effects);
       Advance(entry, now, effects);
@@ -291,8 +291,8 @@ void Coordinator::TickAttempt(JobEntry& entry, absl::Time now,
   }
   if (attempt.stopping()) return;
   if (state == v1::STARTING && now - entry.placed > options_.start_deadline) {
-    for (int i = 0; i < attempt.ranks_size(); ++i) {
-      if (attempt.ranks(i).phase() >= v1::RankStatus::RUNNING) continue;
+    for (int i = 0; i < attempt.members_size(); ++i) {
+      if (attempt.members(i).phase() >= v1::MemberStatus::RUNNING) continue;
       AddFailure(entry, v1::RANK_LOST, i,
                  absl::StrCat("rank ", i, " did not report within ",
                               absl::FormatDuration(options_.start_deadline)),
@@ -328,9 +328,9 @@ absl::Status Coordinator::CheckUpload(
     return absl::NotFoundError(absl::StrCat("no job ", JobName(ids->first)));
   }
   if (!IsActive(entry->job().state()) ||
-      header.epoch() != entry->job().epoch()) {
+      header.attempt() != entry->job().attempt()) {
     return absl::AbortedError(absl::StrCat(
-        entry->job().name(), " has no running attempt ", header.epoch()));
+        entry->job().name(), " has no running attempt ", header.attempt()));
   }
   if (entry->record.attempt().uploads_size() >= kMaxUploads) {
     return absl::ResourceExhaustedError(

@@ -28,14 +28,14 @@ absl::StatusOr<v1::JobExplanation> Coordinator::Explain(const std::string& name,
   explanation.set_reason(job.reason());
   explanation.set_queue(entry->demand.queue);
   explanation.set_priority(entry->demand.priority);
-  explanation.set_max_ranks(entry->demand.ranks);
-  explanation.set_min_ranks(entry->demand.sizes.empty()
-                                ? entry->demand.ranks
-                                : entry->demand.sizes.back());
+  explanation.set_max_processes(entry->demand.ranks);
+  explanation.set_min_processes(entry->demand.sizes.empty()
+                                    ? entry->demand.ranks
+                                    : entry->demand.sizes.back());
   explanation.set_preemptions(entry->record.preemptions());
   const Attempt& attempt = entry->record.attempt();
-  explanation.set_ranks(attempt.ranks_size());
-  for (const AttemptRank& rank : attempt.ranks()) {
+  explanation.set_processes(attempt.members_size());
+  for (const AttemptMember& rank : attempt.members()) {
     const auto& told = explanation.workers();
     if (told.size() < kMaxWorkers &&
         std::find(told.begin(), told.end(), rank.worker()) == told.end()) {
@@ -45,10 +45,10 @@ absl::StatusOr<v1::JobExplanation> Coordinator::Explain(const std::string& name,
   if (const v1::Queue* queue = queues_.Find(entry->demand.queue)) {
     v1::Queue used = *queue;
     AddUse({&used});
-    explanation.set_queue_ranks(used.running_ranks());
-    explanation.set_queue_guaranteed_ranks(used.guaranteed_ranks());
-    explanation.set_queue_max_ranks(used.borrowing() ? used.max_ranks()
-                                                     : used.guaranteed_ranks());
+    explanation.set_queue_processes(used.running_processes());
+    explanation.set_queue_guaranteed_processes(used.guaranteed_processes());
+    explanation.set_queue_max_processes(
+        used.borrowing() ? used.max_processes() : used.guaranteed_processes());
   }
   return explanation;
 }
@@ -60,8 +60,8 @@ v1::JobExplanation Coordinator::ExplainQueued(const JobEntry& entry,
       std::find(view.jobs.begin(), view.jobs.end(), &entry) - view.jobs.begin();
   const server::Explanation found = Scheduler::Explain(
       view.cluster, static_cast<int32_t>(position),
-      SmallerSizes(entry.job().spec(), view.cluster.jobs[position].min_ranks(),
-                   kMaxSmaller));
+      SmallerSizes(entry.job().spec(),
+                   view.cluster.jobs[position].min_processes(), kMaxSmaller));
   v1::JobExplanation explanation;
   explanation.set_position(found.position);
   for (const server::Explanation::Ahead& other : found.ahead) {
@@ -70,16 +70,16 @@ v1::JobExplanation Coordinator::ExplainQueued(const JobEntry& entry,
     told->set_name(ahead.job().name());
     told->set_queue(ahead.demand.queue);
     told->set_priority(ahead.demand.priority);
-    told->set_ranks(view.cluster.jobs[other.job].min_ranks());
+    told->set_processes(view.cluster.jobs[other.job].min_processes());
     told->set_why(other.why);
   }
-  if (found.ranks_now == 0) explanation.set_blocked_by(found.reason.Text());
+  if (found.processes_now == 0) explanation.set_blocked_by(found.reason.Text());
   if (found.expected_start) {
     *explanation.mutable_expected_start() = ToTimestamp(*found.expected_start);
   }
   for (const server::Explanation::Smaller& smaller : found.smaller) {
     v1::SmallerGang* told = explanation.add_smaller_gangs();
-    told->set_ranks(smaller.ranks);
+    told->set_processes(smaller.ranks);
     told->set_now(smaller.now);
     if (smaller.expected_start) {
       *told->mutable_expected_start() = ToTimestamp(*smaller.expected_start);
@@ -105,12 +105,12 @@ v1::Forecast Coordinator::Foresee(const v1::JobSpec& spec,
   const server::Explanation found = Scheduler::Explain(
       view.cluster, static_cast<int32_t>(view.cluster.jobs.size()) - 1, {});
   v1::Forecast forecast;
-  forecast.set_ranks_now(found.ranks_now);
+  forecast.set_processes_now(found.processes_now);
   forecast.set_position(found.position - 1);
   if (found.expected_start) {
     *forecast.mutable_expected_start() = ToTimestamp(*found.expected_start);
   }
-  if (found.ranks_now == 0) forecast.set_blocked_by(found.reason.Text());
+  if (found.processes_now == 0) forecast.set_blocked_by(found.reason.Text());
   return forecast;
 }
 

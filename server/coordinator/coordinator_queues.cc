@@ -119,16 +119,16 @@ void Coordinator::AddUse(const std::vector<v1::Queue*>& queues) const {
     v1::Queue* queue = find(entry);
     if (queue == nullptr) continue;
     queue->set_running_jobs(queue->running_jobs() + 1);
-    queue->set_running_ranks(queue->running_ranks() +
-                             entry.record.attempt().ranks_size());
+    queue->set_running_processes(queue->running_processes() +
+                                 entry.record.attempt().members_size());
   }
   for (const JobEntry* entry : jobs_.QueuedEntries()) {
     v1::Queue* queue = find(*entry);
     if (queue == nullptr) continue;
     queue->set_queued_jobs(queue->queued_jobs() + 1);
-    queue->set_queued_ranks(
-        queue->queued_ranks() +
-        std::max(1, entry->job().spec().resources().ranks()));
+    queue->set_queued_processes(
+        queue->queued_processes() +
+        std::max(1, entry->job().spec().resources().processes()));
   }
 }
 

@@ -68,14 +68,14 @@ void Coordinator::AddIncident(JobEntry& entry, v1::Failure failure,
   if (failure.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED) {
     failure.set_failure_class(v1::INTERNAL);
   }
-  failure.set_epoch(entry.job().epoch());
+  failure.set_attempt(entry.job().attempt());
   failure.set_message(TruncateUtf8(failure.message(), kMaxMessageBytes));
   failure.set_log_tail(TruncateUtf8(failure.log_tail(), kMaxMessageBytes));
   if (!failure.has_time()) *failure.mutable_time() = ToTimestamp(now);
   const auto& known = entry.job().incidents();
   const bool repeated =
       std::any_of(known.begin(), known.end(), [&](const v1::Failure& other) {
-        return other.epoch() == failure.epoch() &&
+        return other.attempt() == failure.attempt() &&
                other.failure_class() == failure.failure_class() &&
                other.message() == failure.message();
       });
@@ -94,7 +94,7 @@ void Coordinator::Requeue(JobEntry& entry, const v1::Failure& cause,
       v1::FailureClass_Name(cause.failure_class()), ": ", cause.message());
   if (cause.failure_class() == v1::PREEMPTED) {
     SetState(entry, v1::QUEUED,
-             absl::StrCat("attempt ", entry.job().epoch(), " was stopped (",
+             absl::StrCat("attempt ", entry.job().attempt(), " was stopped (",
                           cause.message(), "), to go on elsewhere"),
              now, effects);
     return;
@@ -117,7 +117,7 @@ void Coordinator::Requeue(JobEntry& entry, const v1::Failure& cause,
                      absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1))));
   }
   SetState(entry, v1::QUEUED,
-           absl::StrCat("attempt ", entry.job().epoch(), " was lost (", what,
+           absl::StrCat("attempt ", entry.job().attempt(), " was lost (", what,
                         "), ", when),
            now, effects);
 }
@@ -145,8 +145,8 @@ void Coordinator::WorkerGone(const std::string& id,
     return;  // It was heard since.
   }
   worker->lost = true;
-  LoseRanks(*worker, "is gone: its machine has no such process any more", now,
-            effects);
+  LoseMembers(*worker, "is gone: its machine has no such process any more", now,
+              effects);
   peers_changed_ = true;
   Finish(now, effects);
 }
@@ -184,9 +184,9 @@ void Coordinator::TakeCheckpoints(const v1::SynchronizeRequest& request,
 }
 
 void Coordinator::FillPeers(const JobEntry& entry, const WorkerState& worker,
-                            v1::RankAssignment* assignment) {
+                            v1::MemberAssignment* assignment) {
   std::set<std::string> gang;
-  for (const AttemptRank& rank : entry.record.attempt().ranks()) {
+  for (const AttemptMember& rank : entry.record.attempt().members()) {
     gang.insert(rank.worker());
   }
   const std::string& job = entry.job().name();
@@ -226,8 +226,8 @@ void Coordinator::TouchPeers(absl::Time now) {
   next_touch_peers_ = now + kTouchPeersInterval;
   for (const std::string& name : jobs_.active()) {
     const Attempt& attempt = jobs_.Find(name)->record.attempt();
-    if (attempt.ranks_size() > 0 && IsWanted(attempt, attempt.ranks(0))) {
-      Touch(attempt.ranks(0).worker());
+    if (attempt.members_size() > 0 && IsWanted(attempt, attempt.members(0))) {
+      Touch(attempt.members(0).worker());
     }
   }
 }

@@ -6,8 +6,8 @@
 #include "proto/resource_names.h"
 #include "server/coordinator/attempt.h"
 #include "server/coordinator/coordinator.h"
-#include "server/rpc/proto_time.h"
 #include "server/coordinator/retry_policy.h"
+#include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
@@ -62,7 +62,7 @@ void Coordinator::Start(const View& view, const Placement& placement,
   JobEntry& entry = *view.jobs[placement.job];
   Gang gang;
   gang.job = entry.job().name();
-  for (const RankPlace& place : placement.ranks) {
+  for (const MemberPlace& place : placement.ranks) {
     gang.ranks.push_back({view.workers[place.worker]->id, place.slot});
   }
   entry.record.set_resizing(false);
@@ -86,13 +86,13 @@ void Coordinator::TakeOrder(const View& view, const StopOrder& order,
                                    view.cluster.jobs[order.job].priority, ")"),
                       now);
     case StopOrder::kShrink:
-      entry.record.set_target_ranks(order.ranks);
+      entry.record.set_target_processes(order.ranks);
       return StopGang(entry, Attempt::RESIZED,
                       absl::StrCat("goes on with ", order.ranks,
                                    " ranks, to make room for ", whom),
                       now);
     case StopOrder::kGrow:
-      entry.record.set_target_ranks(order.ranks);
+      entry.record.set_target_processes(order.ranks);
       return StopGang(
           entry, Attempt::RESIZED,
           absl::StrCat("goes on with ", order.ranks, " ranks, there is room"),
@@ -167,13 +167,13 @@ void Coordinator::FillStops(const WorkerState& worker,
     const JobEntry& entry = *jobs_.Find(name);
     const Attempt& attempt = entry.record.attempt();
     if (attempt.stop_cause() == Attempt::NOT_ASKED) continue;
-    for (int i = 0; i < attempt.ranks_size(); ++i) {
-      const AttemptRank& rank = attempt.ranks(i);
+    for (int i = 0; i < attempt.members_size(); ++i) {
+      const AttemptMember& rank = attempt.members(i);
       if (rank.worker() != worker.id || Ended(rank)) continue;
-      v1::RankStop* stop = response->add_stopping();
-      stop->mutable_rank()->set_job(name);
-      stop->mutable_rank()->set_epoch(entry.job().epoch());
-      stop->mutable_rank()->set_rank(i);
+      v1::MemberStop* stop = response->add_stopping();
+      stop->mutable_member()->set_job(name);
+      stop->mutable_member()->set_attempt(entry.job().attempt());
+      stop->mutable_member()->set_rank(i);
       *stop->mutable_grace() =
           ToProtoDuration(options_.scheduler.preemption_grace);
     }

@@ -19,7 +19,7 @@ bool IsGpu(const WorkerState& worker, int32_t slot) {
 
 // Whether the slot may not be given to others yet. Those of a gang that makes
 // room come free together, so that nobody picks them one by one.
-bool HoldsSlot(const Attempt& attempt, const AttemptRank& rank) {
+bool HoldsSlot(const Attempt& attempt, const AttemptMember& rank) {
   return !Ended(rank) ||
          (attempt.stop_cause() != Attempt::NOT_ASKED && !rank.lost());
 }
@@ -55,11 +55,11 @@ Coordinator::View Coordinator::Look(absl::Time now) const {
   view.cluster.queues.clear();
   for (const auto& [id, queue] : queues_.queues()) {
     QueueShare share;
-    share.guaranteed_ranks = queue.guaranteed_ranks();
+    share.guaranteed_processes = queue.guaranteed_processes();
     share.weight = queue.weight();
-    if (queue.max_ranks() > 0) share.limit = queue.max_ranks();
+    if (queue.max_processes() > 0) share.limit = queue.max_processes();
     if (!queue.borrowing()) {
-      share.limit = std::min(share.limit, queue.guaranteed_ranks());
+      share.limit = std::min(share.limit, queue.guaranteed_processes());
     }
     view.queues[id] = static_cast<int32_t>(view.cluster.queues.size());
     view.cluster.queues.push_back(share);
@@ -94,7 +94,7 @@ void Coordinator::LookAtWorkers(absl::Time now, View* view) const {
   }
   for (const auto& [serial, entry] : jobs_.active_entries()) {
     const Attempt& attempt = entry->record.attempt();
-    for (const AttemptRank& rank : attempt.ranks()) {
+    for (const AttemptMember& rank : attempt.members()) {
       if (!HoldsSlot(attempt, rank)) continue;
       const auto it = view->positions.find(rank.worker());
       if (it != view->positions.end()) busy[it->second].push_back(rank.slot());
@@ -147,7 +147,7 @@ void Coordinator::LookAtRunning(absl::Time now, View* view) const {
     job.queue = view->QueueNumber(entry->demand.queue);
     job.user = view->UserNumber(entry->job().user());
     job.ranks = job.usable_ranks = 0;
-    for (const AttemptRank& rank : attempt.ranks()) {
+    for (const AttemptMember& rank : attempt.members()) {
       if (!HoldsSlot(attempt, rank)) continue;
       const auto it = view->positions.find(rank.worker());
       if (it != view->positions.end()) {
@@ -163,7 +163,7 @@ void Coordinator::LookAtRunning(absl::Time now, View* view) const {
     job.stopping = attempt.stopping() || HasResult(attempt) ||
                    entry->job().state() == v1::CANCELLING;
     if (attempt.stop_cause() == Attempt::RESIZED) {
-      job.kept_ranks = entry->record.target_ranks();
+      job.kept_ranks = entry->record.target_processes();
     }
     job.started = attempt.has_placed_time()
                       ? FromTimestamp(attempt.placed_time())
@@ -206,7 +206,7 @@ PendingJob Coordinator::ToPending(const JobEntry& entry, absl::Time now,
   job.device = entry.demand.device;
   job.ranks = entry.demand.ranks;
   if (!entry.demand.sizes.empty()) {
-    const int32_t target = entry.record.target_ranks();
+    const int32_t target = entry.record.target_processes();
     for (int32_t size : entry.demand.sizes) {
       if (target == 0 || size <= target) job.sizes.push_back(size);
     }

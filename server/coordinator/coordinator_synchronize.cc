@@ -11,8 +11,8 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_checkpoints.h"
 #include "server/coordinator/progress_update.h"
-#include "server/rpc/proto_time.h"
 #include "server/coordinator/synchronize_validation.h"
+#include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
@@ -64,7 +64,7 @@ WorkerState* Coordinator::Admit(const v1::SynchronizeRequest& request,
                                    request.worker(), " has taken over"))});
       worker->held.reset();
     }
-    LoseRanks(*worker, "was restarted", now, effects);
+    LoseMembers(*worker, "was restarted", now, effects);
   }
   return worker;
 }
@@ -119,10 +119,10 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
   Finish(now, effects);
 }
 
-JobEntry* Coordinator::FindAttempt(const std::string& job, int64_t epoch) {
+JobEntry* Coordinator::FindAttempt(const std::string& job, int64_t attempt) {
   JobEntry* entry = jobs_.Find(job);
   if (entry == nullptr || !IsActive(entry->job().state()) ||
-      entry->job().epoch() != epoch) {
+      entry->job().attempt() != attempt) {
     return nullptr;
   }
   return entry;
@@ -132,16 +132,16 @@ void Coordinator::TakeRanks(const v1::SynchronizeRequest& request,
                             WorkerState& worker, absl::Time now,
                             Effects* effects) {
   std::set<int32_t> occupied;
-  for (const v1::RankStatus& status : request.ranks()) {
-    if (status.phase() != v1::RankStatus::EXITED) {
+  for (const v1::MemberStatus& status : request.members()) {
+    if (status.phase() != v1::MemberStatus::EXITED) {
       occupied.insert(status.slot());
     }
-    JobEntry* entry = FindAttempt(status.job(), status.epoch());
+    JobEntry* entry = FindAttempt(status.job(), status.attempt());
     if (entry == nullptr || status.rank() < 0 ||
-        status.rank() >= entry->record.attempt().ranks_size()) {
+        status.rank() >= entry->record.attempt().members_size()) {
       continue;
     }
-    const AttemptRank& rank = entry->record.attempt().ranks(status.rank());
+    const AttemptMember& rank = entry->record.attempt().members(status.rank());
     if (rank.worker() != worker.id ||
         rank.incarnation() != worker.incarnation || rank.lost()) {
       continue;
@@ -161,17 +161,17 @@ void Coordinator::TakeRanks(const v1::SynchronizeRequest& request,
   }
 }
 
-void Coordinator::TakeRank(const v1::RankStatus& status, JobEntry& entry,
+void Coordinator::TakeRank(const v1::MemberStatus& status, JobEntry& entry,
                            absl::Time now, Effects* effects) {
-  AttemptRank& rank =
-      *entry.record.mutable_attempt()->mutable_ranks(status.rank());
-  RankWatch& watch = entry.ranks[status.rank()];
+  AttemptMember& rank =
+      *entry.record.mutable_attempt()->mutable_members(status.rank());
+  MemberWatch& watch = entry.ranks[status.rank()];
   watch.last_listed = now;
   entry.hang.Observe(status, now);
   if (status.phase() <= rank.phase()) return;
   rank.set_phase(status.phase());
   Change(entry);
-  if (status.phase() != v1::RankStatus::EXITED) return;
+  if (status.phase() != v1::MemberStatus::EXITED) return;
   Touch(rank.worker());
   needs_schedule_ = true;
   if (status.rank() == 0 && status.has_result()) {
@@ -210,22 +210,22 @@ void Coordinator::TakeMissingRanks(const v1::SynchronizeRequest& request,
                                    Effects* effects) {
   std::set<int32_t> listed;
   bool older_lives = false;
-  for (const v1::RankStatus& status : request.ranks()) {
+  for (const v1::MemberStatus& status : request.members()) {
     if (status.job() != entry.job().name()) continue;
-    if (status.epoch() == entry.job().epoch()) {
+    if (status.attempt() == entry.job().attempt()) {
       listed.insert(status.rank());
-    } else if (status.phase() != v1::RankStatus::EXITED) {
+    } else if (status.phase() != v1::MemberStatus::EXITED) {
       older_lives = true;
     }
   }
   Attempt& attempt = *entry.record.mutable_attempt();
-  for (int i = 0; i < attempt.ranks_size(); ++i) {
-    AttemptRank& rank = *attempt.mutable_ranks(i);
+  for (int i = 0; i < attempt.members_size(); ++i) {
+    AttemptMember& rank = *attempt.mutable_members(i);
     if (rank.worker() != request.worker() || Ended(rank) ||
         listed.count(i) > 0) {
       continue;
     }
-    RankWatch& watch = entry.ranks[i];
+    MemberWatch& watch = entry.ranks[i];
     // The worker starts none before a given-up one's process is gone, which
     // takes up to its grace period; start_deadline bounds the wait.
     if (older_lives) watch.last_listed = now;
@@ -251,11 +251,11 @@ void Coordinator::TakeReports(const v1::SynchronizeRequest& request,
   std::map<std::pair<std::string, int64_t>, int64_t> acks;
   for (const v1::ProgressReport& report : request.reports()) {
     const auto [own, first] =
-        acks.emplace(std::make_pair(report.job(), report.epoch()), 0);
+        acks.emplace(std::make_pair(report.job(), report.attempt()), 0);
     int64_t& ack = own->second;
-    JobEntry* entry = FindAttempt(report.job(), report.epoch());
-    const AttemptRank* rank0 =
-        entry != nullptr ? &entry->record.attempt().ranks(0) : nullptr;
+    JobEntry* entry = FindAttempt(report.job(), report.attempt());
+    const AttemptMember* rank0 =
+        entry != nullptr ? &entry->record.attempt().members(0) : nullptr;
     if (rank0 == nullptr || rank0->worker() != request.worker() ||
         rank0->incarnation() != request.incarnation()) {
       // Nobody wants it any more: the worker may drop it.
@@ -292,19 +292,19 @@ void Coordinator::TakeReports(const v1::SynchronizeRequest& request,
   for (const auto& [key, number] : acks) {
     v1::ReportAck* ack = response->add_report_acks();
     ack->set_job(key.first);
-    ack->set_epoch(key.second);
+    ack->set_attempt(key.second);
     ack->set_number(number);
   }
 }
 
 void Coordinator::TakeRendezvous(const v1::SynchronizeRequest& request) {
   for (const v1::RendezvousEntry& given : request.rendezvous()) {
-    JobEntry* entry = FindAttempt(given.job(), given.epoch());
+    JobEntry* entry = FindAttempt(given.job(), given.attempt());
     if (entry == nullptr) continue;
     const Attempt& attempt = entry->record.attempt();
     const bool member =
-        std::any_of(attempt.ranks().begin(), attempt.ranks().end(),
-                    [&](const AttemptRank& rank) {
+        std::any_of(attempt.members().begin(), attempt.members().end(),
+                    [&](const AttemptMember& rank) {
                       return rank.worker() == request.worker() &&
                              rank.incarnation() == request.incarnation();
                     });
@@ -312,7 +312,7 @@ void Coordinator::TakeRendezvous(const v1::SynchronizeRequest& request) {
         !entry->rendezvous.Put(request.worker(), given.key(), given.value())) {
       continue;
     }
-    for (const AttemptRank& rank : attempt.ranks()) {
+    for (const AttemptMember& rank : attempt.members()) {
       if (rank.worker() != request.worker()) Touch(rank.worker());
     }
   }
@@ -320,22 +320,22 @@ void Coordinator::TakeRendezvous(const v1::SynchronizeRequest& request) {
 
 void Coordinator::AddForget(const v1::SynchronizeRequest& request,
                             v1::SynchronizeResponse* response) {
-  for (const v1::RankStatus& status : request.ranks()) {
-    if (status.phase() != v1::RankStatus::EXITED) continue;
-    const JobEntry* entry = FindAttempt(status.job(), status.epoch());
+  for (const v1::MemberStatus& status : request.members()) {
+    if (status.phase() != v1::MemberStatus::EXITED) continue;
+    const JobEntry* entry = FindAttempt(status.job(), status.attempt());
     // Rank 0 is remembered by its worker until its model has arrived.
     if (entry != nullptr && status.rank() == 0 &&
         HasResult(entry->record.attempt()) &&
         !ModelsAreStored(entry->record.attempt())) {
-      v1::RankKey* key = response->add_missing_models();
+      v1::MemberKey* key = response->add_missing_models();
       key->set_job(status.job());
-      key->set_epoch(status.epoch());
+      key->set_attempt(status.attempt());
       key->set_rank(status.rank());
       continue;
     }
-    v1::RankKey* key = response->add_forget();
+    v1::MemberKey* key = response->add_forget();
     key->set_job(status.job());
-    key->set_epoch(status.epoch());
+    key->set_attempt(status.attempt());
     key->set_rank(status.rank());
   }
 }
@@ -346,39 +346,39 @@ void Coordinator::FillDesired(WorkerState& worker,
     const JobEntry& entry = *jobs_.Find(name);
     const Attempt& attempt = entry.record.attempt();
     int32_t local_world_size = 0;
-    for (const AttemptRank& rank : attempt.ranks()) {
+    for (const AttemptMember& rank : attempt.members()) {
       if (rank.worker() == worker.id) ++local_world_size;
     }
     int32_t local_rank = 0;
-    for (int i = 0; i < attempt.ranks_size(); ++i) {
-      const AttemptRank& rank = attempt.ranks(i);
+    for (int i = 0; i < attempt.members_size(); ++i) {
+      const AttemptMember& rank = attempt.members(i);
       if (rank.worker() != worker.id) continue;
       const int32_t local = local_rank++;
       if (attempt.hung() && !Ended(rank)) {
-        v1::RankKey* key = response->add_kill();
+        v1::MemberKey* key = response->add_kill();
         key->set_job(name);
-        key->set_epoch(entry.job().epoch());
+        key->set_attempt(entry.job().attempt());
         key->set_rank(i);
       }
       if (!IsWanted(attempt, rank) ||
           rank.incarnation() != worker.incarnation) {
         continue;
       }
-      v1::RankAssignment* assignment = response->add_desired();
+      v1::MemberAssignment* assignment = response->add_desired();
       assignment->set_job(name);
-      assignment->set_epoch(entry.job().epoch());
+      assignment->set_attempt(entry.job().attempt());
       assignment->set_rank(i);
-      assignment->set_world_size(attempt.ranks_size());
+      assignment->set_world_size(attempt.members_size());
       assignment->set_slot(rank.slot());
       assignment->set_local_rank(local);
       assignment->set_local_world_size(local_world_size);
       *assignment->mutable_spec() = entry.job().spec();
       *assignment->mutable_datasets() = entry.job().datasets();
-      assignment->set_resume(entry.job().epoch() > 1 &&
+      assignment->set_resume(entry.job().attempt() > 1 &&
                              !entry.record.start_over());
       if (i == 0) FillPeers(entry, worker, assignment);
     }
-    entry.rendezvous.AppendForeign(worker.id, name, entry.job().epoch(),
+    entry.rendezvous.AppendForeign(worker.id, name, entry.job().attempt(),
                                    response->mutable_rendezvous());
   }
   response->set_peer_key(options_.peer_key);

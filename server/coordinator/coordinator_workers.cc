@@ -192,12 +192,12 @@ void Coordinator::CountHardwareFailure(const JobEntry& entry,
                                        absl::Time now, Effects* effects) {
   const Attempt& attempt = entry.record.attempt();
   if (options_.exclude_after_failures <= 0 || failure.rank() < 0 ||
-      failure.rank() >= attempt.ranks_size() ||
+      failure.rank() >= attempt.members_size() ||
       (failure.failure_class() != v1::NODE_LOST &&
        failure.failure_class() != v1::RANK_LOST)) {
     return;
   }
-  WorkerState* worker = workers_.Find(attempt.ranks(failure.rank()).worker());
+  WorkerState* worker = workers_.Find(attempt.members(failure.rank()).worker());
   if (worker == nullptr || worker->policy.excluded()) return;
   // A lost worker is one failure, however many jobs it had; a rank that dies
   // again and again may be its job's fault, so jobs count once.

@@ -22,7 +22,7 @@ std::string Rounded(absl::Duration duration) {
 
 }  // namespace
 
-void HangWatch::Observe(const v1::RankStatus& status, absl::Time now) {
+void HangWatch::Observe(const v1::MemberStatus& status, absl::Time now) {
   if (status.rank() < 0 || status.rank() >= kMaxRanks) return;
   if (static_cast<size_t>(status.rank()) >= ranks_.size()) {
     ranks_.resize(status.rank() + 1);
@@ -70,10 +70,10 @@ std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
   const Seen* silent = nullptr;
   std::vector<const Seen*> live;
   bool all_known = true;
-  for (int i = 0; i < attempt.ranks_size(); ++i) {
-    if (Ended(attempt.ranks(i))) continue;
+  for (int i = 0; i < attempt.members_size(); ++i) {
+    if (Ended(attempt.members(i))) continue;
     if (static_cast<size_t>(i) >= ranks_.size() || !ranks_[i].told ||
-        ranks_[i].status.phase() != v1::RankStatus::RUNNING) {
+        ranks_[i].status.phase() != v1::MemberStatus::RUNNING) {
       all_known = false;  // The deadline for starting is watched elsewhere.
       continue;
     }

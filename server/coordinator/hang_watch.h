@@ -46,7 +46,7 @@ class HangWatch {
   void Reset() { *this = HangWatch(); }
 
   // What a worker tells of its rank.
-  void Observe(const v1::RankStatus& status, absl::Time now);
+  void Observe(const v1::MemberStatus& status, absl::Time now);
 
   // The rank for which `attempt` waits, if it hangs.
   std::optional<Hang> Find(const Options& options,
@@ -58,7 +58,7 @@ class HangWatch {
  private:
   struct Seen {
     bool told = false;
-    v1::RankStatus status;  // without texts but `activity`
+    v1::MemberStatus status;  // without texts but `activity`
     absl::Duration stalled;
     absl::Duration silent;
   };

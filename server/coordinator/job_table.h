@@ -11,10 +11,10 @@
 #include "absl/time/time.h"
 #include "proto/job_state.h"
 #include "server/coordinator/hang_watch.h"
-#include "server/scheduler/job_demand.h"
-#include "server/store/job_record.pb.h"
 #include "server/coordinator/rendezvous_mirror.h"
+#include "server/scheduler/job_demand.h"
 #include "server/scheduler/wait_reason.h"
+#include "server/store/job_record.pb.h"
 
 namespace comera::server {
 
@@ -23,7 +23,7 @@ bool IsActive(v1::JobState state);
 
 // What the coordinator remembers of a rank beyond the record; lost when it
 // restarts.
-struct RankWatch {
+struct MemberWatch {
   // When its worker last listed it, or was first expected to.
   absl::Time last_listed;
   // The worker's answers from this version on ask for the rank, and from that
@@ -35,7 +35,7 @@ struct RankWatch {
 struct JobEntry {
   JobRecord record;
   // Of the current attempt.
-  std::vector<RankWatch> ranks;
+  std::vector<MemberWatch> ranks;
   RendezvousMirror rendezvous;
   HangWatch hang;
   absl::Time placed;

@@ -12,8 +12,8 @@ namespace comera::server {
 // Brings the job's newest figures up to date; returns whether any changed.
 bool UpdateProgress(const v1::TrainerEvent& event, v1::JobProgress* progress);
 
-// The job event to publish (without job, sequence, time and epoch); nothing for
-// heartbeats and failures, which travel with the rank's status.
+// The job event to publish (without job, sequence, time and attempt); nothing
+// for heartbeats and failures, which travel with the rank's status.
 std::optional<v1::JobEvent> ToJobEvent(const v1::TrainerEvent& event);
 
 }  // namespace comera::server

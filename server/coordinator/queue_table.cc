@@ -27,9 +27,9 @@ v1::Queue DefaultQueue() {
 
 void ClearOutputs(v1::Queue& queue) {
   queue.clear_running_jobs();
-  queue.clear_running_ranks();
+  queue.clear_running_processes();
   queue.clear_queued_jobs();
-  queue.clear_queued_ranks();
+  queue.clear_queued_processes();
 }
 
 absl::Status Invalid(absl::string_view field, absl::string_view what) {
@@ -37,24 +37,26 @@ absl::Status Invalid(absl::string_view field, absl::string_view what) {
 }
 
 absl::Status Check(const v1::Queue& queue) {
-  if (queue.guaranteed_ranks() < 0 || queue.guaranteed_ranks() > kMaxRanks) {
-    return Invalid("queue.guaranteed_ranks",
+  if (queue.guaranteed_processes() < 0 ||
+      queue.guaranteed_processes() > kMaxRanks) {
+    return Invalid("queue.guaranteed_processes",
                    absl::StrCat("must be 0 to ", kMaxRanks));
   }
-  if (queue.max_ranks() < 0 || queue.max_ranks() > kMaxRanks) {
-    return Invalid("queue.max_ranks",
+  if (queue.max_processes() < 0 || queue.max_processes() > kMaxRanks) {
+    return Invalid("queue.max_processes",
                    absl::StrCat("must be 0 (none) to ", kMaxRanks));
   }
-  if (queue.max_ranks() > 0 && queue.max_ranks() < queue.guaranteed_ranks()) {
-    return Invalid("queue.max_ranks", "is below guaranteed_ranks");
+  if (queue.max_processes() > 0 &&
+      queue.max_processes() < queue.guaranteed_processes()) {
+    return Invalid("queue.max_processes", "is below guaranteed_processes");
   }
   if (!(queue.weight() > 0) || !(queue.weight() <= kMaxWeight)) {
     return Invalid("queue.weight",
                    absl::StrCat("must be above 0 and at most ", kMaxWeight));
   }
-  if (!queue.borrowing() && queue.guaranteed_ranks() == 0) {
+  if (!queue.borrowing() && queue.guaranteed_processes() == 0) {
     return Invalid("queue.borrowing",
-                   "without it a queue needs guaranteed_ranks");
+                   "without it a queue needs guaranteed_processes");
   }
   return absl::OkStatus();
 }
@@ -141,19 +143,20 @@ absl::StatusOr<v1::Queue> QueueTable::Update(
   }
   v1::Queue queue = *old;
   for (const std::string& path : request.update_mask().paths()) {
-    if (path == "guaranteed_ranks") {
-      queue.set_guaranteed_ranks(given.guaranteed_ranks());
-    } else if (path == "max_ranks") {
-      queue.set_max_ranks(given.max_ranks());
+    if (path == "guaranteed_processes") {
+      queue.set_guaranteed_processes(given.guaranteed_processes());
+    } else if (path == "max_processes") {
+      queue.set_max_processes(given.max_processes());
     } else if (path == "weight") {
       queue.set_weight(given.weight() == 0 ? 1 : given.weight());
     } else if (path == "borrowing") {
       queue.set_borrowing(!given.has_borrowing() || given.borrowing());
     } else {
-      return Invalid("update_mask",
-                     absl::StrCat("\"", path.substr(0, 64),
-                                  "\" is none of guaranteed_ranks, max_ranks, "
-                                  "weight, borrowing"));
+      return Invalid(
+          "update_mask",
+          absl::StrCat("\"", path.substr(0, 64),
+                       "\" is none of guaranteed_processes, max_processes, "
+                       "weight, borrowing"));
     }
   }
   RETURN_IF_ERROR(Check(queue));

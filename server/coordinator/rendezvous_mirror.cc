@@ -17,13 +17,13 @@ bool RendezvousMirror::Put(const std::string& worker, const std::string& key,
 }
 
 void RendezvousMirror::AppendForeign(
-    const std::string& worker, const std::string& job, int64_t epoch,
+    const std::string& worker, const std::string& job, int64_t attempt,
     google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* out) const {
   for (const auto& [key, entry] : entries_) {
     if (entry.first == worker) continue;
     v1::RendezvousEntry* copy = out->Add();
     copy->set_job(job);
-    copy->set_epoch(epoch);
+    copy->set_attempt(attempt);
     copy->set_key(key);
     copy->set_value(entry.second);
   }

@@ -24,7 +24,7 @@ class RendezvousMirror {
 
   // Appends what other workers than `worker` wrote.
   void AppendForeign(
-      const std::string& worker, const std::string& job, int64_t epoch,
+      const std::string& worker, const std::string& job, int64_t attempt,
       google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* out) const;
 
  private:

@@ -26,11 +26,12 @@ absl::Status Bad(const std::string& field, const std::string& what) {
 }
 
 absl::Status CheckJob(const std::string& field, const std::string& job,
-                      int64_t epoch) {
+                      int64_t attempt) {
   if (!ParseJobName(job)) {
     return Bad(absl::StrCat(field, ".job"), "malformed job name");
   }
-  if (epoch < 1) return Bad(absl::StrCat(field, ".epoch"), "must be positive");
+  if (attempt < 1)
+    return Bad(absl::StrCat(field, ".attempt"), "must be positive");
   return absl::OkStatus();
 }
 
@@ -42,7 +43,7 @@ absl::Status CheckJobs(const char* field, const Entries& entries, int limit) {
   for (int i = 0; i < entries.size(); ++i) {
     absl::Status status =
         CheckJob(absl::StrCat(field, "[", i, "]"), entries.Get(i).job(),
-                 entries.Get(i).epoch());
+                 entries.Get(i).attempt());
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -83,7 +84,7 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
     }
   }
   for (absl::Status status :
-       {CheckJobs("ranks", request.ranks(), kMaxRanks),
+       {CheckJobs("members", request.members(), kMaxRanks),
         CheckJobs("reports", request.reports(), kMaxReports),
         CheckJobs("logs", request.logs(), kMaxReports),
         CheckJobs("rendezvous", request.rendezvous(), kMaxRendezvous)}) {
@@ -103,12 +104,12 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
       return Bad("checkpoints", "negative step or size");
     }
   }
-  for (const v1::RankStatus& rank : request.ranks()) {
-    if (rank.phase() == v1::RankStatus::PHASE_UNSPECIFIED) {
-      return Bad("ranks.phase", "unset");
+  for (const v1::MemberStatus& rank : request.members()) {
+    if (rank.phase() == v1::MemberStatus::PHASE_UNSPECIFIED) {
+      return Bad("members.phase", "unset");
     }
-    if (!v1::RankStatus::Phase_IsValid(rank.phase())) {
-      return Bad("ranks.phase", "unknown");
+    if (!v1::MemberStatus::Phase_IsValid(rank.phase())) {
+      return Bad("members.phase", "unknown");
     }
   }
   for (const v1::ProgressReport& report : request.reports()) {

@@ -12,9 +12,9 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
-#include "server/runtime/artifact_files.h"
 #include "server/metrics/rpc_metrics.h"
 #include "server/metrics/state_families.h"
+#include "server/runtime/artifact_files.h"
 #include "server/store/postgres_job_store.h"
 
 namespace comera::server {
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   CoordinatorHost::Options host_options = options.host;
   host_options.data_dir = options.data_dir;
   host_options.metrics = server->metrics_.get();
-  server->metrics_->SetLeader(server->leads(), options.epoch);
+  server->metrics_->SetLeader(server->leads(), options.term);
   if (server->feed_ != nullptr) {
     host_options.follow = server->feed_;
     host_options.tick_interval = kFollowInterval;
@@ -124,7 +124,7 @@ absl::Status ComeraServer::OpenStore() {
   }
   PostgresJobStore::Options options;
   options.max_samples = options_.store.max_samples;
-  options.epoch = options_.epoch;
+  options.term = options_.term;
   ASSIGN_OR_RETURN(std::unique_ptr<PostgresJobStore> store,
                    PostgresJobStore::Open(options_.store_url, options));
   if (!leads()) feed_ = store.get();

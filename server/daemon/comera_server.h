@@ -11,23 +11,23 @@
 #include "common/clock.h"
 #include "grpcpp/grpcpp.h"
 #include "server/api/backup_service.h"
-#include "server/host/coordinator_host.h"
-#include "server/runtime/data_dir_lock.h"
-#include "server/dataset/dataset_service.h"
-#include "server/daemon/follower_access.h"
-#include "server/http/http_gateway.h"
-#include "server/http/metrics_source.h"
-#include "server/runtime/id_source.h"
-#include "server/daemon/leader_hint.h"
-#include "server/metrics/coordinator_metrics.h"
 #include "server/api/model_service.h"
 #include "server/api/queue_service.h"
+#include "server/api/training_service.h"
+#include "server/api/worker_service.h"
+#include "server/daemon/follower_access.h"
+#include "server/daemon/leader_hint.h"
 #include "server/daemon/server_security.h"
+#include "server/dataset/dataset_service.h"
+#include "server/host/coordinator_host.h"
+#include "server/http/http_gateway.h"
+#include "server/http/metrics_source.h"
+#include "server/metrics/coordinator_metrics.h"
+#include "server/runtime/data_dir_lock.h"
+#include "server/runtime/id_source.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/sweep/sweep_host.h"
 #include "server/sweep/sweep_service.h"
-#include "server/api/training_service.h"
-#include "server/api/worker_service.h"
 
 namespace comera::server {
 
@@ -51,7 +51,7 @@ class ComeraServer {
     std::string store_url;
     // With store_url: of the leadership under which this coordinator writes
     // (postgres_leadership.h); 0: another one leads, this one shows jobs.
-    int64_t epoch = 0;
+    int64_t term = 0;
     // data_dir in here is ignored.
     CoordinatorHost::Options host;
     DatasetCatalog::Options datasets;
@@ -90,7 +90,7 @@ class ComeraServer {
   ComeraServer(const Options& options, DataDirLock lock)
       : options_(options), lock_(std::move(lock)) {}
 
-  bool leads() const { return options_.store_url.empty() || options_.epoch; }
+  bool leads() const { return options_.store_url.empty() || options_.term; }
   absl::Status OpenStore();
   void AddCollectors();
   absl::Status Serve();

@@ -79,7 +79,7 @@ void CoordinatorNode::Loop() {
 }
 
 absl::Status CoordinatorNode::Round() {
-  if (epoch_ > 0) {
+  if (term_ > 0) {
     absl::Status lost;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -105,26 +105,26 @@ absl::Status CoordinatorNode::Round() {
 }
 
 absl::Status CoordinatorNode::Lead() {
-  const int64_t epoch = leadership_->epoch();
+  const int64_t term = leadership_->term();
   StopServing();
-  const absl::Status status = Serve(epoch);
+  const absl::Status status = Serve(term);
   if (!status.ok()) {
     // Another one may do better.
     leadership_.reset();
     return status;
   }
-  epoch_ = epoch;
-  LOG(INFO) << "event=leading leader_epoch=" << epoch
+  term_ = term;
+  LOG(INFO) << "event=leading term=" << term
             << " address=" << options_.server.listen;
   return absl::OkStatus();
 }
 
 void CoordinatorNode::StepDown(const absl::Status& why) {
-  LOG(WARNING) << "event=stepping_down leader_epoch=" << epoch_ << " status=\""
-               << why << "\"";
+  LOG(WARNING) << "event=stepping_down term=" << term_ << " status=\"" << why
+               << "\"";
   StopServing();
   leadership_.reset();
-  epoch_ = 0;
+  term_ = 0;
   const std::lock_guard<std::mutex> lock(mutex_);
   store_failure_ = absl::OkStatus();
 }
@@ -135,9 +135,9 @@ void CoordinatorNode::StopServing() {
   server_.reset();
 }
 
-absl::Status CoordinatorNode::Serve(int64_t epoch) {
+absl::Status CoordinatorNode::Serve(int64_t term) {
   ComeraServer::Options options = options_.server;
-  options.epoch = epoch;
+  options.term = term;
   options.shutdown_grace = kRoleChangeGrace;
   ASSIGN_OR_RETURN(
       server_, ComeraServer::Start(

@@ -25,7 +25,7 @@ namespace comera::server {
 class CoordinatorNode {
  public:
   struct Options {
-    // store_url is set; epoch is ignored.
+    // store_url is set; term is ignored.
     ComeraServer::Options server;
     // host:port for clients and workers; empty: where the server listens.
     std::string advertise;
@@ -46,7 +46,7 @@ class CoordinatorNode {
     return options_.server.http.server.listen;
   }
   // 0: does not lead.
-  int64_t epoch() const { return epoch_; }
+  int64_t term() const { return term_; }
 
  private:
   CoordinatorNode(const Options& options, Clock* clock, IdSource* ids)
@@ -57,7 +57,7 @@ class CoordinatorNode {
   absl::Status Round();
   absl::Status Lead();
   void StepDown(const absl::Status& why);
-  absl::Status Serve(int64_t epoch);
+  absl::Status Serve(int64_t term);
   void StopServing();
   // False once the node is to stop.
   bool Pause();
@@ -66,7 +66,7 @@ class CoordinatorNode {
   Options options_;
   Clock* const clock_;
   IdSource* const ids_;
-  std::atomic<int64_t> epoch_{0};
+  std::atomic<int64_t> term_{0};
 
   // Of the node's thread, once it runs.
   std::unique_ptr<PostgresLeadership> leadership_;

@@ -303,7 +303,7 @@ int ServeNode(const Flags& flags, const ComeraServer::Options& server,
   }
   LOG(INFO) << "event=serving address=" << (*node)->address()
             << " http=" << (*node)->http_address()
-            << " leads=" << ((*node)->epoch() > 0)
+            << " leads=" << ((*node)->term() > 0)
             << " version=" << comera::kVersion;
   if (!WritePortFiles(flags, (*node)->address(), (*node)->http_address())) {
     return kFailed;

@@ -13,12 +13,12 @@
 #include "grpcpp/grpcpp.h"
 #include "server/api/access_service.h"
 #include "server/auth/audit_log.h"
-#include "server/host/coordinator_host.h"
 #include "server/auth/forwarded_calls.h"
 #include "server/auth/rate_limit.h"
 #include "server/auth/tls_files.h"
 #include "server/auth/token_access.h"
 #include "server/auth/token_store.h"
+#include "server/host/coordinator_host.h"
 
 namespace comera::server {
 

@@ -1,9 +1,9 @@
 #include <memory>
 #include <utility>
 
-#include "server/runtime/artifact_files.h"
 #include "server/dataset/dataset_service.h"
 #include "server/rpc/rpc_errors.h"
+#include "server/runtime/artifact_files.h"
 
 namespace comera::server {
 namespace {

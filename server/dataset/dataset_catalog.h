@@ -17,10 +17,10 @@
 #include "common/clock.h"
 #include "server/auth/access.h"
 #include "server/dataset/blob_store.h"
-#include "server/host/coordinator_host.h"
 #include "server/dataset/dataset_manifest.h"
-#include "server/host/dataset_pinner.h"
 #include "server/dataset/dataset_record.pb.h"
+#include "server/host/coordinator_host.h"
+#include "server/host/dataset_pinner.h"
 #include "server/runtime/event_loop.h"
 
 namespace comera::server {

@@ -185,10 +185,10 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
     if (event.has_state_change()) {
       LOG(INFO) << "job=" << event.job()
                 << " state=" << v1::JobState_Name(event.state_change().state())
-                << " epoch=" << event.epoch() << " reason=\""
+                << " attempt=" << event.attempt() << " reason=\""
                 << absl::Utf8SafeCEscape(event.state_change().reason()) << "\"";
     } else if (event.has_incident()) {
-      LOG(INFO) << "job=" << event.job() << " epoch=" << event.epoch()
+      LOG(INFO) << "job=" << event.job() << " attempt=" << event.attempt()
                 << " rank=" << event.incident().rank() << " incident="
                 << v1::FailureClass_Name(event.incident().failure_class())
                 << " message=\""
@@ -422,14 +422,14 @@ std::vector<v1::LogAck> CoordinatorHost::AppendLogs(
         chunk.offset() + static_cast<int64_t>(chunk.data().size());
     if (keep[i]) end = logs_.Append(chunk);
     if (!end.ok()) {
-      LOG(WARNING) << "job=" << chunk.job() << " epoch=" << chunk.epoch()
+      LOG(WARNING) << "job=" << chunk.job() << " attempt=" << chunk.attempt()
                    << " rank=" << chunk.rank()
                    << " event=log_not_stored status=\"" << end.status() << "\"";
       continue;
     }
     v1::LogAck ack;
     ack.set_job(chunk.job());
-    ack.set_epoch(chunk.epoch());
+    ack.set_attempt(chunk.attempt());
     ack.set_rank(chunk.rank());
     ack.set_offset(*end);
     acks.push_back(std::move(ack));
@@ -482,12 +482,12 @@ void CoordinatorHost::ArtifactStored(v1::UploadArtifactHeader header,
   });
 }
 
-void CoordinatorHost::ReadLog(std::string job, int64_t epoch, int32_t rank,
+void CoordinatorHost::ReadLog(std::string job, int64_t attempt, int32_t rank,
                               int64_t offset, size_t max_bytes,
                               Callback<std::string> done) {
-  io_->Post([this, job = std::move(job), epoch, rank, offset, max_bytes,
+  io_->Post([this, job = std::move(job), attempt, rank, offset, max_bytes,
              done = std::move(done)] {
-    auto data = logs_.Read(job, epoch, rank, offset, max_bytes);
+    auto data = logs_.Read(job, attempt, rank, offset, max_bytes);
     loop_->Post([data = std::move(data), done] { done(data); });
   });
 }

@@ -13,18 +13,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
-#include "server/store/change_feed.h"
 #include "server/coordinator/coordinator.h"
 #include "server/host/dataset_pinner.h"
-#include "server/runtime/event_loop.h"
-#include "server/view/job_directory.h"
 #include "server/host/job_observer.h"
-#include "server/store/job_store.h"
-#include "server/runtime/log_files.h"
-#include "server/metrics/coordinator_metrics.h"
-#include "server/view/progress_hub.h"
-#include "server/store/store_thread.h"
 #include "server/host/worker_probe.h"
+#include "server/metrics/coordinator_metrics.h"
+#include "server/runtime/event_loop.h"
+#include "server/runtime/log_files.h"
+#include "server/store/change_feed.h"
+#include "server/store/job_store.h"
+#include "server/store/store_thread.h"
+#include "server/view/job_directory.h"
+#include "server/view/progress_hub.h"
 
 namespace comera::server {
 
@@ -157,7 +157,7 @@ class CoordinatorHost {
   StoreThread* store() { return stopping_ ? nullptr : store_.get(); }
   bool stopping() const { return stopping_; }
   // Reads on the IO thread, answers on the loop.
-  void ReadLog(std::string job, int64_t epoch, int32_t rank, int64_t offset,
+  void ReadLog(std::string job, int64_t attempt, int32_t rank, int64_t offset,
                size_t max_bytes, Callback<std::string> done);
   // Rises whenever a job changes or one of its logs grows.
   int64_t Changes(const std::string& job) const;

@@ -46,11 +46,11 @@ bool WantsEvents(const HttpRequest& request) {
                            "text/event-stream");
 }
 
-// Of an event's id, "EPOCH:OFFSET".
+// Of an event's id, "ATTEMPT:OFFSET".
 absl::Status ResumeLog(const std::string& id, v1::ReadLogRequest* request) {
   const std::pair<std::string, std::string> parts =
       absl::StrSplit(id, absl::MaxSplits(':', 1));
-  RETURN_IF_ERROR(SetField("epoch", parts.first, request));
+  RETURN_IF_ERROR(SetField("attempt", parts.first, request));
   return SetField("offset", parts.second, request);
 }
 

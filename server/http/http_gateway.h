@@ -11,10 +11,10 @@
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "server/auth/forwarded_calls.h"
+#include "server/auth/token_access.h"
 #include "server/http/answer_cache.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics_source.h"
-#include "server/auth/token_access.h"
 
 namespace comera::server {
 

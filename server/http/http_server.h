@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/http/http_exchange.h"
 #include "server/auth/tls_files.h"
+#include "server/http/http_exchange.h"
 
 namespace comera::server {
 

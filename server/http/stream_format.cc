@@ -96,7 +96,7 @@ class LogEvents : public StreamFormat {
     const auto size = static_cast<int64_t>(part.data().size());
     return absl::StrCat(
         std::exchange(retry_, ""),
-        FormatEvent(absl::StrCat(part.epoch(), ":", part.offset() + size),
+        FormatEvent(absl::StrCat(part.attempt(), ":", part.offset() + size),
                     "log", json));
   }
 

@@ -92,10 +92,10 @@ CoordinatorMetrics::CoordinatorMetrics()
       leader_(Gauges(registry_, "comera_leader",
                      "1: this coordinator leads; 0: it only shows jobs.")
                   .Add({})),
-      leader_epoch_(Gauges(registry_, "comera_leader_epoch",
-                           "Number of the leadership it has; 0: none, or "
-                           "there is one coordinator only.")
-                        .Add({})) {
+      leader_term_(Gauges(registry_, "comera_leader_epoch",
+                          "Number of the leadership it has; 0: none, or "
+                          "there is one coordinator only.")
+                       .Add({})) {
   const auto* kinds = v1::JobEvent::descriptor()->FindOneofByName("event");
   for (int i = 0; i < kinds->field_count(); ++i) {
     const auto* kind = kinds->field(i);
@@ -172,7 +172,7 @@ void CoordinatorMetrics::OnState(const v1::JobEvent& event,
       queue_wait_.Add({{"queue", queue}}, WaitBuckets())
           .Observe(std::max(0.0, absl::ToDoubleSeconds(time - *since)));
     }
-    if (event.epoch() > 1) restarts_.Increment();
+    if (event.attempt() > 1) restarts_.Increment();
   }
   if (!IsFinalState(change.state())) return;
   finished_
@@ -216,9 +216,9 @@ void CoordinatorMetrics::SetCluster(const ClusterCounts& counts) {
   }
 }
 
-void CoordinatorMetrics::SetLeader(bool leads, int64_t epoch) {
+void CoordinatorMetrics::SetLeader(bool leads, int64_t term) {
   leader_.Set(leads ? 1 : 0);
-  leader_epoch_.Set(static_cast<double>(epoch));
+  leader_term_.Set(static_cast<double>(term));
 }
 
 std::vector<prometheus::MetricFamily> CoordinatorMetrics::CollectWaits() const {

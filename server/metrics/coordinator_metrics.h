@@ -53,7 +53,7 @@ class CoordinatorMetrics {
   void OnCommit(absl::Duration took, size_t writes, bool ok);
   void SetStoreBytes(int64_t bytes);
   void SetCluster(const ClusterCounts& counts);
-  void SetLeader(bool leads, int64_t epoch);
+  void SetLeader(bool leads, int64_t term);
 
   prometheus::Registry& registry() { return registry_; }
 
@@ -80,7 +80,7 @@ class CoordinatorMetrics {
   prometheus::Family<prometheus::Gauge>& busy_slots_;
   prometheus::Family<prometheus::Gauge>& unfit_slots_;
   prometheus::Gauge& leader_;
-  prometheus::Gauge& leader_epoch_;
+  prometheus::Gauge& leader_term_;
   // By v1::JobEvent::EventCase; they come often.
   std::vector<prometheus::Counter*> event_kinds_;
   QueueWaits waits_;

@@ -3,8 +3,8 @@
 #define COMERA_SERVER_METRICS_STATE_FAMILIES_H_
 
 #include "prometheus/metric_family.h"
-#include "server/view/job_directory.h"
 #include "server/auth/rate_limit.h"
+#include "server/view/job_directory.h"
 
 namespace comera::server {
 

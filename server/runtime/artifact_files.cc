@@ -44,8 +44,8 @@ absl::Status ValidateUpload(const v1::UploadArtifactHeader& header) {
   if (!ParseArtifactName(header.artifact())) {
     return absl::InvalidArgumentError("artifact: malformed name");
   }
-  if (header.epoch() < 1) {
-    return absl::InvalidArgumentError("epoch: must be positive");
+  if (header.attempt() < 1) {
+    return absl::InvalidArgumentError("attempt: must be positive");
   }
   if (!IsFileName(header.file().path())) {
     return absl::InvalidArgumentError(

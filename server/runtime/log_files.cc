@@ -13,16 +13,16 @@
 
 namespace comera::server {
 
-std::string LogFiles::Path(const std::string& job, int64_t epoch,
+std::string LogFiles::Path(const std::string& job, int64_t attempt,
                            int32_t rank) const {
   return absl::StrCat(data_dir_, "/logs/", ParseJobName(job).value_or("none"),
-                      "/", epoch, "-", rank, ".log");
+                      "/", attempt, "-", rank, ".log");
 }
 
 absl::StatusOr<int64_t> LogFiles::Append(const v1::LogChunk& chunk) {
   const int64_t end =
       chunk.offset() + static_cast<int64_t>(chunk.data().size());
-  const std::string path = Path(chunk.job(), chunk.epoch(), chunk.rank());
+  const std::string path = Path(chunk.job(), chunk.attempt(), chunk.rank());
   auto file = FileHandle::Open(path, O_WRONLY | O_CREAT);
   if (absl::IsNotFound(file.status())) {
     RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
@@ -39,11 +39,11 @@ absl::StatusOr<int64_t> LogFiles::Append(const v1::LogChunk& chunk) {
 }
 
 absl::StatusOr<std::string> LogFiles::Read(const std::string& job,
-                                           int64_t epoch, int32_t rank,
+                                           int64_t attempt, int32_t rank,
                                            int64_t offset,
                                            size_t max_bytes) const {
   ASSIGN_OR_RETURN(FileHandle file,
-                   FileHandle::Open(Path(job, epoch, rank), O_RDONLY));
+                   FileHandle::Open(Path(job, attempt, rank), O_RDONLY));
   return file.ReadAt(offset, max_bytes);
 }
 

@@ -10,8 +10,8 @@
 
 namespace comera::server {
 
-// The ranks' logs: logs/<job>/<epoch>-<rank>.log below the data folder. Blocks
-// on the disk; for the IO thread. Job ids must have been checked.
+// The ranks' logs: logs/<job>/<attempt>-<rank>.log below the data folder.
+// Blocks on the disk; for the IO thread. Job ids must have been checked.
 class LogFiles {
  public:
   struct Options {
@@ -29,12 +29,12 @@ class LogFiles {
 
   // Up to `max_bytes` from `offset` on, empty at the end. NotFound: the rank
   // never logged.
-  absl::StatusOr<std::string> Read(const std::string& job, int64_t epoch,
+  absl::StatusOr<std::string> Read(const std::string& job, int64_t attempt,
                                    int32_t rank, int64_t offset,
                                    size_t max_bytes) const;
 
  private:
-  std::string Path(const std::string& job, int64_t epoch, int32_t rank) const;
+  std::string Path(const std::string& job, int64_t attempt, int32_t rank) const;
 
   const std::string data_dir_;
   const Options options_;

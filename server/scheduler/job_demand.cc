@@ -23,10 +23,11 @@ JobDemand DemandOf(const v1::JobSpec& spec) {
   JobDemand demand;
   demand.device = resources.device();
   demand.priority = spec.priority();
-  demand.ranks = std::max(1, resources.ranks());
-  if (resources.min_ranks() > 0 && resources.min_ranks() < demand.ranks) {
+  demand.ranks = std::max(1, resources.processes());
+  if (resources.min_processes() > 0 &&
+      resources.min_processes() < demand.ranks) {
     demand.sizes.push_back(demand.ranks);
-    for (int32_t ranks = demand.ranks - 1; ranks >= resources.min_ranks();
+    for (int32_t ranks = demand.ranks - 1; ranks >= resources.min_processes();
          --ranks) {
       if (Divides(spec, ranks)) demand.sizes.push_back(ranks);
     }

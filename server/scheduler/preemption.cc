@@ -36,7 +36,7 @@ bool PreemptionPlanner::MayStop(const RunningJob& victim, const PendingJob& job,
                                 bool owed, int32_t victims_queue_ranks) const {
   const bool same_queue = victim.queue == job.queue;
   const bool borrows =
-      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_ranks;
+      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_processes;
   if (victim.priority < job.priority && (same_queue || borrows || owed)) {
     return true;
   }
@@ -48,7 +48,7 @@ bool PreemptionPlanner::MayShrink(const RunningJob& victim,
                                   int32_t victims_queue_ranks) const {
   if (MayStop(victim, job, owed, victims_queue_ranks)) return true;
   const bool borrows =
-      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_ranks;
+      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_processes;
   return victim.priority == job.priority &&
          (victim.queue == job.queue || borrows || owed);
 }
@@ -56,10 +56,10 @@ bool PreemptionPlanner::MayShrink(const RunningJob& victim,
 std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
   Sort();
   const PendingJob& job = snapshot_.jobs[need.job];
-  const bool owed = order_.IsOwed(job.queue, job.min_ranks());
+  const bool owed = order_.IsOwed(job.queue, job.min_processes());
   std::vector<Victim> plan;
   std::vector<int32_t> taken = taken_;
-  int32_t slots = need.slots, queue_ranks = need.queue_ranks;
+  int32_t slots = need.slots, queue_processes = need.queue_processes;
   const auto add = [&](int32_t index, StopOrder::Kind kind, int32_t ranks) {
     const RunningJob& victim = snapshot_.running[index];
     Victim found;
@@ -70,18 +70,18 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
     const int32_t for_queue = victim.queue == job.queue ? found.freed : 0;
     // Helps with what is still missing.
     if (!(slots > 0 && found.freed_slots > 0) &&
-        !(queue_ranks > 0 && for_queue > 0)) {
+        !(queue_processes > 0 && for_queue > 0)) {
       return;
     }
     slots -= found.freed_slots;
-    queue_ranks -= for_queue;
+    queue_processes -= for_queue;
     taken[victim.queue] += found.freed;
     plan.push_back(found);
   };
   const auto queue_ranks_of = [&](const RunningJob& victim) {
-    return order_.queue_ranks(victim.queue) - taken[victim.queue];
+    return order_.queue_processes(victim.queue) - taken[victim.queue];
   };
-  const auto done = [&] { return slots <= 0 && queue_ranks <= 0; };
+  const auto done = [&] { return slots <= 0 && queue_processes <= 0; };
   for (int32_t index : victims_) {
     if (done()) break;
     const RunningJob& victim = snapshot_.running[index];
@@ -90,7 +90,7 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
       continue;
     }
     // The largest size that leaves enough, else the smallest.
-    const int32_t missing = std::max(slots, queue_ranks);
+    const int32_t missing = std::max(slots, queue_processes);
     for (int32_t size : victim.sizes) {
       if (size >= victim.ranks) continue;
       if (victim.ranks - size >= missing || size == victim.sizes.back()) {
@@ -112,7 +112,7 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
     if (!MayStop(victim, job, owed, ranks)) continue;
     if (shrunk != plan.end()) {
       slots += shrunk->freed_slots;
-      if (victim.queue == job.queue) queue_ranks += shrunk->freed;
+      if (victim.queue == job.queue) queue_processes += shrunk->freed;
       taken[victim.queue] -= shrunk->freed;
       plan.erase(shrunk);
     }
@@ -124,9 +124,9 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
   for (size_t i = 0; i < plan.size(); ++i) {
     const RunningJob& victim = snapshot_.running[plan[i].order.running];
     const int32_t for_queue = victim.queue == job.queue ? plan[i].freed : 0;
-    if (slots + plan[i].freed_slots <= 0 && queue_ranks + for_queue <= 0) {
+    if (slots + plan[i].freed_slots <= 0 && queue_processes + for_queue <= 0) {
       slots += plan[i].freed_slots;
-      queue_ranks += for_queue;
+      queue_processes += for_queue;
       taken[victim.queue] -= plan[i].freed;
       continue;
     }

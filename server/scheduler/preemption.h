@@ -21,7 +21,7 @@ class PreemptionPlanner {
     bool gpu = false;
     // Missing of the pool's room, and of the queue's.
     int32_t slots = 0;
-    int32_t queue_ranks = 0;
+    int32_t queue_processes = 0;
   };
   // Orders that together free what is needed; none: it cannot be had. They are
   // final: later plans count with them.

@@ -43,7 +43,7 @@ SchedulePass::SchedulePass(const ClusterSnapshot& snapshot, int32_t probe)
   }
   for (const PendingJob& job : snapshot.jobs) {
     Pool& pool = pools_[UsesGpu(job)];
-    pool.least_need = std::min(pool.least_need, job.min_ranks());
+    pool.least_need = std::min(pool.least_need, job.min_processes());
   }
 }
 
@@ -64,7 +64,7 @@ Decision SchedulePass::Run() {
     WaitReason::Kind kind = WaitReason::kEarlierJobs;
     if (pool.total == 0) {
       kind = WaitReason::kNoWorker;
-    } else if (pending.min_ranks() > pool.total - pool.lasting_unfit) {
+    } else if (pending.min_processes() > pool.total - pool.lasting_unfit) {
       kind = WaitReason::kPoolTooSmall;
     }
     Wait(job, Reason(kind, pending));
@@ -92,24 +92,24 @@ WaitReason SchedulePass::Reason(WaitReason::Kind kind,
   switch (kind) {
     case WaitReason::kNoWorker:
     case WaitReason::kRoomComing:
-      reason.need = job.min_ranks();
+      reason.need = job.min_processes();
       break;
     case WaitReason::kPoolTooSmall:
-      reason.need = job.min_ranks();
+      reason.need = job.min_processes();
       reason.have = pool.total - pool.lasting_unfit;
       reason.unfit = pool.lasting_unfit;
       break;
     case WaitReason::kNoRoom:
-      reason.need = job.min_ranks();
+      reason.need = job.min_processes();
       reason.have = pool.free();
       reason.unfit = pool.unfit;
       break;
     case WaitReason::kQueueLimit:
     case WaitReason::kQueueTooSmall:
-      reason.need = job.min_ranks();
+      reason.need = job.min_processes();
       reason.limit = snapshot_.queues[job.queue].limit;
       if (kind == WaitReason::kQueueLimit) {
-        reason.have = order_.queue_ranks(job.queue);
+        reason.have = order_.queue_processes(job.queue);
       }
       break;
     default:
@@ -155,10 +155,11 @@ void SchedulePass::Visit(int32_t index) {
     found_.head = pool.head;
     found_.queue_head = queue.head;
   } else if (probe_ >= 0 && UsesGpu(snapshot_.jobs[probe_]) == gpu &&
-             found_.ranks_now == 0 && found_.reason.kind == WaitReason::kNone) {
+             found_.processes_now == 0 &&
+             found_.reason.kind == WaitReason::kNone) {
     found_.ahead.push_back(index);
   }
-  const int32_t need = job.min_ranks();
+  const int32_t need = job.min_processes();
   // These hold nobody back.
   if (pool.total == 0) return Wait(index, Reason(WaitReason::kNoWorker, job));
   if (need > pool.total - pool.lasting_unfit) {
@@ -207,7 +208,7 @@ void SchedulePass::Start(int32_t index, int32_t ranks) {
   order_.Placed(index, ranks);
   decision_.placements.push_back(
       {index, pool.slots.Take(ranks, job.last_workers)});
-  if (index == probe_) found_.ranks_now = ranks;
+  if (index == probe_) found_.processes_now = ranks;
 }
 
 bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
@@ -215,17 +216,17 @@ bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
   const bool gpu = UsesGpu(job);
   Pool& pool = pools_[gpu];
   Queue& queue = queues_[job.queue];
-  const int32_t need = job.min_ranks();
+  const int32_t need = job.min_processes();
   PreemptionPlanner::Need missing;
   missing.job = index;
   missing.gpu = gpu;
   missing.slots = need - pool.free() - pool.coming_unclaimed();
-  missing.queue_ranks =
+  missing.queue_processes =
       need - queue_room - std::max(0, queue.coming - queue.claimed);
-  if (missing.slots > 0 || missing.queue_ranks > 0) {
+  if (missing.slots > 0 || missing.queue_processes > 0) {
     if (++plans_ > snapshot_.options.max_plans) return false;
     // Nobody is stopped for room that comes by itself in no time.
-    if (missing.queue_ranks <= 0) {
+    if (missing.queue_processes <= 0) {
       const Reservation soon = Reservation::Make(
           need, pool.free(), snapshot_.now, PoolReleases(gpu, /*guess=*/false));
       if (soon.time <= snapshot_.now + snapshot_.options.preemption_grace) {
@@ -253,7 +254,7 @@ void SchedulePass::Reserve(int32_t index, int32_t queue_room) {
   const bool gpu = UsesGpu(job);
   Pool& pool = pools_[gpu];
   Queue& queue = queues_[job.queue];
-  const int32_t need = job.min_ranks();
+  const int32_t need = job.min_processes();
   const absl::Time earliest = std::max(snapshot_.now, job.not_before);
   // The cluster does not wait for a queue's own limit.
   std::optional<Reservation>& head = need > queue_room ? queue.head : pool.head;

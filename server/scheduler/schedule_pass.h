@@ -28,7 +28,7 @@ class SchedulePass {
   struct Probe {
     // Queued jobs for the same device, in the order in which they came.
     std::vector<int32_t> ahead;
-    int32_t ranks_now = 0;
+    int32_t processes_now = 0;
     WaitReason reason;
     // Room that it could have taken: `free` at all, within its queue's limit.
     int32_t free = 0;
@@ -92,7 +92,7 @@ class SchedulePass {
   bool Closed(const Pool& pool) const;
   WaitReason Reason(WaitReason::Kind kind, const PendingJob& job) const;
   int32_t QueueRoom(int32_t queue) const {
-    return snapshot_.queues[queue].limit - order_.queue_ranks(queue);
+    return snapshot_.queues[queue].limit - order_.queue_processes(queue);
   }
   // Of that, what no job waiting for room counts on.
   int32_t QueueFree(int32_t queue) const {

@@ -40,10 +40,10 @@ class Timeline {
 
   bool Start(const PendingJob& job) {
     if (job.not_before > time_) time_ = job.not_before;
-    if (!WaitFor(job.min_ranks())) return false;
-    room_ -= job.min_ranks();
+    if (!WaitFor(job.min_processes())) return false;
+    room_ -= job.min_processes();
     if (job.duration != absl::InfiniteDuration()) {
-      Release(time_ + job.duration, job.min_ranks());
+      Release(time_ + job.duration, job.min_processes());
     }
     return true;
   }
@@ -79,7 +79,7 @@ Explanation Scheduler::Explain(const ClusterSnapshot& snapshot, int32_t index,
   const SchedulePass::Probe& probe = pass.probe();
   const bool gpu = pass.UsesGpu(job);
   Explanation explanation;
-  explanation.ranks_now = probe.ranks_now;
+  explanation.processes_now = probe.processes_now;
   explanation.position = static_cast<int32_t>(probe.ahead.size()) + 1;
   explanation.reason = probe.reason;
   explanation.fit_slots = pass.fit_slots(gpu);
@@ -88,7 +88,7 @@ Explanation Scheduler::Explain(const ClusterSnapshot& snapshot, int32_t index,
     if (explanation.ahead.size() == kMaxAhead) break;
     explanation.ahead.push_back({other, pass.order().Why(other, index)});
   }
-  if (probe.ranks_now > 0) {
+  if (probe.processes_now > 0) {
     explanation.expected_start = snapshot.now;
     return explanation;
   }
@@ -97,7 +97,7 @@ Explanation Scheduler::Explain(const ClusterSnapshot& snapshot, int32_t index,
   for (int32_t other : probe.ahead) {
     const PendingJob& ahead = snapshot.jobs[other];
     // Holds nobody back.
-    if (ahead.min_ranks() > explanation.fit_slots) continue;
+    if (ahead.min_processes() > explanation.fit_slots) continue;
     known = known && timeline.Start(ahead);
   }
   const absl::Time end = snapshot.now + job.duration;
@@ -120,7 +120,7 @@ Explanation Scheduler::Explain(const ClusterSnapshot& snapshot, int32_t index,
                               probe.reason.kind != WaitReason::kQueueLimit &&
                               probe.reason.kind != WaitReason::kEarlierInQueue;
   if (known && waits_for_room) {
-    explanation.expected_start = timeline.WaitFor(job.min_ranks());
+    explanation.expected_start = timeline.WaitFor(job.min_processes());
     if (explanation.expected_start && job.not_before > snapshot.now) {
       explanation.expected_start =
           std::max(*explanation.expected_start, job.not_before);

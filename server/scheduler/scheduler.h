@@ -34,7 +34,7 @@ struct WorkerRoom {
 
 // A queue's rights.
 struct QueueShare {
-  int32_t guaranteed_ranks = 0;
+  int32_t guaranteed_processes = 0;
   // The most it may use, by its maximum or because it may not borrow.
   int32_t limit = 1 << 30;
   double weight = 1;
@@ -63,7 +63,7 @@ struct PendingJob {
   // Was stopped to change its size: goes on before others start.
   bool resizing = false;
 
-  int32_t min_ranks() const { return sizes.empty() ? ranks : sizes.back(); }
+  int32_t min_processes() const { return sizes.empty() ? ranks : sizes.back(); }
 };
 
 // A job that holds slots.
@@ -118,7 +118,7 @@ struct ClusterSnapshot {
   absl::Time gpu_spare_since = absl::InfiniteFuture();
 };
 
-struct RankPlace {
+struct MemberPlace {
   int32_t worker = 0;
   int32_t slot = 0;
 };
@@ -126,7 +126,7 @@ struct RankPlace {
 // A whole gang, by rank.
 struct Placement {
   int32_t job = 0;
-  std::vector<RankPlace> ranks;
+  std::vector<MemberPlace> ranks;
 };
 
 // A running job that is to be stopped after a checkpoint.
@@ -160,7 +160,7 @@ struct Decision {
 // Where one queued job stands.
 struct Explanation {
   // Ranks that it would be placed with now; 0: it waits.
-  int32_t ranks_now = 0;
+  int32_t processes_now = 0;
   // From 1, among the queued jobs for the same device.
   int32_t position = 1;
   // The first ahead, in serving order, and why each is.

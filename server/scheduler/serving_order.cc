@@ -93,8 +93,8 @@ bool ServingOrder::QueueAfter(int32_t a, int32_t b) const {
   const PendingJob& x = snapshot_.jobs[queues_[a].heap.front()->head()];
   const PendingJob& y = snapshot_.jobs[queues_[b].heap.front()->head()];
   if (x.resizing != y.resizing) return y.resizing;
-  const bool owed_x = IsOwed(a, x.min_ranks());
-  const bool owed_y = IsOwed(b, y.min_ranks());
+  const bool owed_x = IsOwed(a, x.min_processes());
+  const bool owed_y = IsOwed(b, y.min_processes());
   if (owed_x != owed_y) return owed_y;
   if (const int order = Compare(x, y); order != 0) return order > 0;
   const double share_x = Share(a), share_y = Share(b);
@@ -145,8 +145,8 @@ std::string ServingOrder::Why(int32_t first, int32_t second) const {
   const PendingJob& a = snapshot_.jobs[first];
   const PendingJob& b = snapshot_.jobs[second];
   if (a.resizing != b.resizing) return "is being resized";
-  if (a.queue != b.queue && IsOwed(a.queue, a.min_ranks()) &&
-      !IsOwed(b.queue, b.min_ranks())) {
+  if (a.queue != b.queue && IsOwed(a.queue, a.min_processes()) &&
+      !IsOwed(b.queue, b.min_processes())) {
     return "its queue is below its guarantee";
   }
   if (a.priority != b.priority) return "higher priority";

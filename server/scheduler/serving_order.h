@@ -27,11 +27,11 @@ class ServingOrder {
   }
 
   // Ranks that the queue's jobs hold.
-  int32_t queue_ranks(int32_t queue) const { return queues_[queue].ranks; }
+  int32_t queue_processes(int32_t queue) const { return queues_[queue].ranks; }
   // Whether the queue stays within its guarantee with so many more.
   bool IsOwed(int32_t queue, int32_t ranks) const {
     return queues_[queue].ranks + ranks <=
-           snapshot_.queues[queue].guaranteed_ranks;
+           snapshot_.queues[queue].guaranteed_processes;
   }
 
   // Why `first` is served before `second`, by the ranks in use now.

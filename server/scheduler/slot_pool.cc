@@ -84,7 +84,7 @@ std::vector<int32_t> SlotPool::ChooseWorkers(
 }
 
 void SlotPool::Use(int32_t worker, int32_t count,
-                   std::vector<RankPlace>* places) {
+                   std::vector<MemberPlace>* places) {
   Room& room = rooms_[worker];
   const int32_t before = room.free();
   const int32_t after = before - count;
@@ -103,8 +103,8 @@ void SlotPool::Use(int32_t worker, int32_t count,
   racks_by_free_.insert({rack.free, room.rack});
 }
 
-std::vector<RankPlace> SlotPool::Take(int32_t ranks,
-                                      const std::vector<int32_t>& wanted) {
+std::vector<MemberPlace> SlotPool::Take(int32_t ranks,
+                                        const std::vector<int32_t>& wanted) {
   std::vector<int32_t> chosen = ChooseWorkers(ranks, wanted);
   // The full ones are filled in the order of choice, so the last may keep some.
   std::vector<std::pair<int32_t, int32_t>> shares;
@@ -121,7 +121,7 @@ std::vector<RankPlace> SlotPool::Take(int32_t ranks,
                    [&](const auto& a, const auto& b) {
                      return preference(a.first) < preference(b.first);
                    });
-  std::vector<RankPlace> places;
+  std::vector<MemberPlace> places;
   for (const auto& [worker, share] : shares) Use(worker, share, &places);
   return places;
 }

@@ -22,8 +22,8 @@ class SlotPool {
   int32_t free() const { return free_; }
 
   // The slots of `ranks` ranks; they are free no more. There must be so many.
-  std::vector<RankPlace> Take(int32_t ranks,
-                              const std::vector<int32_t>& wanted);
+  std::vector<MemberPlace> Take(int32_t ranks,
+                                const std::vector<int32_t>& wanted);
 
  private:
   struct Room {
@@ -48,7 +48,7 @@ class SlotPool {
                         std::vector<int32_t>* chosen);
   std::vector<int32_t> ChooseWorkers(int32_t ranks,
                                      const std::vector<int32_t>& wanted) const;
-  void Use(int32_t worker, int32_t count, std::vector<RankPlace>* places);
+  void Use(int32_t worker, int32_t count, std::vector<MemberPlace>* places);
 
   int32_t free_ = 0;
   // By worker.

@@ -126,7 +126,7 @@ absl::StatusOr<int64_t> PostgresJobStore::SizeBytes() {
 
 absl::Status PostgresJobStore::Commit(const StoreBatch& batch) {
   if (batch.empty()) return absl::OkStatus();
-  if (options_.epoch == 0) {
+  if (options_.term == 0) {
     return absl::FailedPreconditionError(
         "this coordinator does not lead: it only reads");
   }
@@ -143,7 +143,7 @@ absl::Status PostgresJobStore::Apply(const StoreBatch& batch,
   const pqxx::result fence = work.exec_params(
       "UPDATE coordinator SET change = change + 1 WHERE epoch = $1 "
       "RETURNING change",
-      options_.epoch);
+      options_.term);
   if (fence.empty()) {
     return absl::FailedPreconditionError(
         "another coordinator leads: nothing was written");

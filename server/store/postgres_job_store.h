@@ -29,7 +29,7 @@ class PostgresJobStore : public JobStore, public ChangeFeed {
     // Per job and series of samples.
     int max_samples = 2000;
     // Of the leadership under which to write; 0: reads only.
-    int64_t epoch = 0;
+    int64_t term = 0;
     PostgresConnection::Options connection;
   };
 

@@ -31,7 +31,7 @@ absl::StatusOr<bool> PostgresLeadership::TryAcquire() {
     RETURN_IF_ERROR(MigratePostgres(&connection_, NewestPostgresSchema()));
     migrated_ = true;
   }
-  epoch_ = 0;
+  term_ = 0;
   RETURN_IF_ERROR(connection_.Run([&](pqxx::nontransaction& session) {
     const bool locked = session
                             .exec1(absl::StrCat("SELECT pg_try_advisory_lock(",
@@ -39,25 +39,25 @@ absl::StatusOr<bool> PostgresLeadership::TryAcquire() {
                             .as<bool>();
     if (!locked) return absl::OkStatus();
     // Waits for the commit that the leader before may have under way.
-    epoch_ = session
-                 .exec_params1(
-                     "UPDATE coordinator SET epoch = epoch + 1, "
-                     "change = change + 1, address = $1 RETURNING epoch",
-                     address_)[0]
-                 .as<int64_t>();
+    term_ = session
+                .exec_params1(
+                    "UPDATE coordinator SET epoch = epoch + 1, "
+                    "change = change + 1, address = $1 RETURNING epoch",
+                    address_)[0]
+                .as<int64_t>();
     return absl::OkStatus();
   }));
-  return epoch_ > 0;
+  return term_ > 0;
 }
 
 absl::Status PostgresLeadership::Check() {
-  if (epoch_ == 0) return absl::FailedPreconditionError("does not lead");
+  if (term_ == 0) return absl::FailedPreconditionError("does not lead");
   if (!connection_.connected()) {
     return absl::UnavailableError("the session that holds the lock broke");
   }
   absl::StatusOr<Leader> leader = ReadLeader();
   RETURN_IF_ERROR(leader.status());
-  if (leader->epoch != epoch_) {
+  if (leader->term != term_) {
     return absl::FailedPreconditionError(
         absl::StrCat("the coordinator at ", leader->address, " leads"));
   }
@@ -69,7 +69,7 @@ absl::StatusOr<PostgresLeadership::Leader> PostgresLeadership::ReadLeader() {
   RETURN_IF_ERROR(connection_.Run([&](pqxx::nontransaction& session) {
     const pqxx::row row =
         session.exec1("SELECT epoch, address FROM coordinator");
-    leader.epoch = row[0].as<int64_t>();
+    leader.term = row[0].as<int64_t>();
     leader.address = row[1].as<std::string>();
     return absl::OkStatus();
   }));

@@ -15,21 +15,21 @@ namespace comera::server {
 //
 // The leader holds an advisory lock in a session of its own: when its process
 // ends the database gives the lock back at once, when its machine vanishes
-// after about five seconds. Each leadership has an epoch, one higher than the
+// after about five seconds. Each leadership has a term, one higher than the
 // one before, stored in the database; PostgresJobStore writes only under the
-// newest epoch, so that a coordinator which does not know yet that it was
+// newest term, so that a coordinator which does not know yet that it was
 // deposed cannot write. Not thread-safe.
 //
 //   PostgresLeadership leadership(url, "host:7400");
 //   while (!*leadership.TryAcquire()) wait;
-//   // write with PostgresJobStore::Options::epoch = leadership.epoch(),
+//   // write with PostgresJobStore::Options::term = leadership.term(),
 //   // and every second:
 //   if (!leadership.Check().ok()) stop writing;
 class PostgresLeadership {
  public:
   struct Leader {
     // 0: there never was one.
-    int64_t epoch = 0;
+    int64_t term = 0;
     // Where it accepts calls, as it said itself. It may be gone by now.
     std::string address;
   };
@@ -42,7 +42,7 @@ class PostgresLeadership {
   // Whether this coordinator leads now. Unavailable: the database.
   absl::StatusOr<bool> TryAcquire();
   // Of the leadership acquired; 0: none.
-  int64_t epoch() const { return epoch_; }
+  int64_t term() const { return term_; }
   // FailedPrecondition: another one leads; Unavailable: the session with the
   // lock broke. Either way the leadership is over.
   absl::Status Check();
@@ -53,7 +53,7 @@ class PostgresLeadership {
   PostgresConnection connection_;
   const std::string address_;
   bool migrated_ = false;
-  int64_t epoch_ = 0;
+  int64_t term_ = 0;
 };
 
 }  // namespace comera::server

@@ -62,7 +62,7 @@ absl::Status FillPostgres(const std::string& url, StoreReader* from) {
         "the database is in use: stop all coordinators first");
   }
   PostgresJobStore::Options options;
-  options.epoch = leadership.epoch();
+  options.term = leadership.term();
   ASSIGN_OR_RETURN(const auto store, PostgresJobStore::Open(url, options));
   return store->Fill(from);
 }

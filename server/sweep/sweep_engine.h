@@ -17,8 +17,8 @@
 #include "comera/v1/sweep_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "proto/sweep_plan.h"
-#include "server/sweep/dominance_rule.h"
 #include "server/runtime/id_source.h"
+#include "server/sweep/dominance_rule.h"
 #include "server/sweep/pareto_front.h"
 #include "server/sweep/sweep_record.pb.h"
 

@@ -12,9 +12,9 @@
 #include "absl/strings/strip.h"
 #include "proto/resource_names.h"
 #include "proto/sweep_plan.h"
-#include "server/sweep/pareto_front.h"
 #include "server/rpc/refused_stream.h"
 #include "server/rpc/rpc_errors.h"
+#include "server/sweep/pareto_front.h"
 
 namespace comera::server {
 namespace {

@@ -46,7 +46,7 @@ void ViewBasic(const v1::Job& job, v1::Job* view) {
   if (job.has_create_time()) *view->mutable_create_time() = job.create_time();
   if (job.has_start_time()) *view->mutable_start_time() = job.start_time();
   if (job.has_end_time()) *view->mutable_end_time() = job.end_time();
-  view->set_epoch(job.epoch());
+  view->set_attempt(job.attempt());
   if (job.has_progress()) *view->mutable_progress() = job.progress();
   view->set_etag(job.etag());
   view->set_request_id(job.request_id());

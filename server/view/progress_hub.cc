@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/store/event_retention.h"
 #include "server/coordinator/job_table.h"
+#include "server/store/event_retention.h"
 
 namespace comera::server {
 
@@ -77,7 +77,7 @@ void Subscription::DropOldestSample() {
   // The note of this reader alone; it takes the event's number and place.
   auto note = std::make_shared<v1::JobEvent>();
   note->set_job(oldest->event->job());
-  note->set_epoch(oldest->event->epoch());
+  note->set_attempt(oldest->event->attempt());
   // Where a reader that resumes continues.
   note->set_sequence(oldest->event->sequence());
   *note->mutable_time() = oldest->event->time();

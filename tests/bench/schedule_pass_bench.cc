@@ -30,7 +30,7 @@ class Cluster {
     for (int q = 0; q < 8; ++q) {
       v1::CreateQueueRequest request;
       request.set_queue_id(absl::StrCat("q", q));
-      request.mutable_queue()->set_guaranteed_ranks(
+      request.mutable_queue()->set_guaranteed_processes(
           options.workers * options.gpus_per_worker / 16);
       Effects effects;
       (void)coordinator_.CreateQueue(request, now_, &effects);

@@ -10,8 +10,8 @@ namespace {
 
 using server::ClusterSnapshot;
 using server::Decision;
+using server::MemberPlace;
 using server::PendingJob;
-using server::RankPlace;
 using server::RunningJob;
 using server::StopOrder;
 
@@ -95,7 +95,7 @@ class Simulation {
                         stops = absl::InfiniteFuture();
     absl::Time first_start = absl::InfiniteFuture();
     absl::Time finished;
-    std::vector<RankPlace> places;
+    std::vector<MemberPlace> places;
     int32_t target = 0;
     bool stopping = false, resizing = false;
   };
@@ -105,7 +105,7 @@ class Simulation {
     return {-trace_[job].priority, static_cast<int32_t>(job)};
   }
 
-  void Place(int32_t number, std::vector<RankPlace> places) {
+  void Place(int32_t number, std::vector<MemberPlace> places) {
     State& job = jobs_[number];
     const bool again = job.first_start != absl::InfiniteFuture();
     job.first_start = std::min(job.first_start, now_);
@@ -122,7 +122,7 @@ class Simulation {
   void Leave(int32_t number) {
     State& job = jobs_[number];
     busy_ -= static_cast<int64_t>(job.places.size());
-    for (const RankPlace& place : job.places) {
+    for (const MemberPlace& place : job.places) {
       std::vector<int32_t>& free = snapshot_.workers[place.worker].free_gpu;
       free.insert(std::lower_bound(free.begin(), free.end(), place.slot),
                   place.slot);
@@ -169,7 +169,7 @@ class Simulation {
     result_.pass_ms.push_back(ProcessorMs() - begin);
     for (const server::Placement& placement : decision.placements) {
       const int32_t number = waiting[placement.job];
-      for (const RankPlace& place : placement.ranks) {
+      for (const MemberPlace& place : placement.ranks) {
         std::vector<int32_t>& free = snapshot_.workers[place.worker].free_gpu;
         free.erase(std::lower_bound(free.begin(), free.end(), place.slot));
       }
@@ -237,7 +237,7 @@ class Simulation {
       const int32_t number = waiting_.begin()->second;
       const int32_t ranks = trace_[number].ranks;
       if (ranks > capacity_ - busy_) return;
-      std::vector<RankPlace> places;
+      std::vector<MemberPlace> places;
       for (size_t w = 0; static_cast<int32_t>(places.size()) < ranks; ++w) {
         std::vector<int32_t>& free = snapshot_.workers[w].free_gpu;
         while (!free.empty() && static_cast<int32_t>(places.size()) < ranks) {

@@ -12,13 +12,14 @@
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/describe/described_clicks.h"
 #include "worker/trainer/loop/late_numbers.h"
+#include "worker/trainer/loop/step_runner.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/model_size.h"
-#include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
+#include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/planning/step_prediction.h"
-#include "worker/trainer/loop/step_runner.h"
 
 namespace comera::bench {
 namespace {

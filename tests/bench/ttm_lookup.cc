@@ -20,8 +20,9 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/bench/ttm_row_chain.h"
-#include "worker/trainer/model/embedding/embedding_bag.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/embedding_bag.h"
 
 namespace {
 int64_t heap_bytes = 0;  // of the host, in use; one thread

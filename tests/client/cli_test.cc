@@ -344,7 +344,7 @@ TEST_F(CliTest, LsShowsAlignedColumnsOrJson) {
     v1::Job* job = response->add_jobs();
     Fill("jobs/abc", v1::RUNNING, v1::OUTCOME_UNSPECIFIED, job);
     job->mutable_spec()->set_display_name("evil\x1b[2J");
-    job->mutable_spec()->mutable_resources()->set_ranks(2);
+    job->mutable_spec()->mutable_resources()->set_processes(2);
     job->mutable_progress()->set_step(25);
     job->mutable_progress()->set_total_steps(100);
     return grpc::Status::OK;

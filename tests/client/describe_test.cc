@@ -103,7 +103,7 @@ TEST(DescribeTest, TheTaskCarriesTheJob) {
                    "for a in \"$@\"; do case $a in --task=*) cat ",
                    "${a#--task=} >> ", seen, ";; esac; done\n", kAnswer));
   const Outcome outcome = RunVerb(absl::StrCat(
-      "describe ", JobFile("resources: {ranks: 2}\n"),
+      "describe ", JobFile("resources: {processes: 2}\n"),
       " --vocabulary 777 --set training.batch_size=16 --trainer-binary ",
       trainer));
   ASSERT_EQ(outcome.code, 0) << outcome.err;

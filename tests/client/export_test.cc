@@ -38,17 +38,17 @@ v1::Job TestJob() {
 v1::JobEvent Metrics(int64_t sequence, int64_t step, double loss) {
   v1::JobEvent event;
   event.set_sequence(sequence);
-  event.set_epoch(1);
+  event.set_attempt(1);
   event.mutable_time()->set_seconds(1700000000 + step);
   event.mutable_metrics()->set_step(step);
   event.mutable_metrics()->set_loss(loss);
   return event;
 }
 
-v1::JobEvent Attempt(int64_t sequence, int64_t epoch, int64_t resumed_from) {
+v1::JobEvent Attempt(int64_t sequence, int64_t attempt, int64_t resumed_from) {
   v1::JobEvent event;
   event.set_sequence(sequence);
-  event.set_epoch(epoch);
+  event.set_attempt(attempt);
   event.mutable_run_info()->set_resumed_from_step(resumed_from);
   return event;
 }

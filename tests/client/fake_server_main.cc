@@ -41,28 +41,29 @@ void FillDone(v1::Job* job) {
 // Steps 10 to 50; a second attempt repeats from 30 on, a little better.
 std::vector<v1::JobEvent> DoneEvents() {
   std::vector<v1::JobEvent> events;
-  const auto add = [&](int64_t epoch) -> v1::JobEvent& {
+  const auto add = [&](int64_t attempt) -> v1::JobEvent& {
     events.emplace_back();
     v1::JobEvent& event = events.back();
     event.set_job("jobs/done");
     event.set_sequence(static_cast<int64_t>(events.size()));
-    event.set_epoch(epoch);
+    event.set_attempt(attempt);
     event.mutable_time()->set_seconds(kStart +
                                       static_cast<int64_t>(events.size()));
     return event;
   };
-  for (int64_t epoch = 1; epoch <= 2; ++epoch) {
-    const int64_t resumed = epoch == 1 ? 0 : 30;
-    add(epoch).mutable_run_info()->set_resumed_from_step(resumed);
+  for (int64_t attempt = 1; attempt <= 2; ++attempt) {
+    const int64_t resumed = attempt == 1 ? 0 : 30;
+    add(attempt).mutable_run_info()->set_resumed_from_step(resumed);
     for (int64_t step = resumed + 10; step <= 50; step += 10) {
-      v1::StepMetrics* metrics = add(epoch).mutable_metrics();
+      v1::StepMetrics* metrics = add(attempt).mutable_metrics();
       metrics->set_step(step);
       metrics->set_total_steps(50);
       metrics->set_loss(6.0 - 0.02 * static_cast<double>(step) -
-                        0.25 * static_cast<double>(epoch - 1));
+                        0.25 * static_cast<double>(attempt - 1));
       metrics->set_size_parameters(1000 - 10 * step);
       if (step % 20 == 0) metrics->set_validation_loss(metrics->loss() + 0.5);
-      v1::LayerRanks* layer = add(epoch).mutable_rank_snapshot()->add_layers();
+      v1::LayerRanks* layer =
+          add(attempt).mutable_rank_snapshot()->add_layers();
       events.back().mutable_rank_snapshot()->set_step(step);
       layer->set_layer("encoder.0.query");
       layer->set_layer_class("attention");
@@ -71,8 +72,8 @@ std::vector<v1::JobEvent> DoneEvents() {
         layer->add_current(rank);
       }
     }
-    if (epoch == 1) {
-      v1::Failure* failure = add(epoch).mutable_incident();
+    if (attempt == 1) {
+      v1::Failure* failure = add(attempt).mutable_incident();
       failure->set_failure_class(v1::NODE_LOST);
       failure->set_message("node-1 is gone");
     }

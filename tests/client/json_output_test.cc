@@ -30,7 +30,7 @@ data:
 compression: {method: DENSE}
 objective: {early: {steps: 10}}
 training: {batch_size: 8}
-resources: {device: CPU, ranks: 1}
+resources: {device: CPU, processes: 1}
 )";
 
 // Verbs that do not print a result, or print one that is no message.

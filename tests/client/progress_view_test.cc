@@ -165,7 +165,7 @@ TEST(ProgressViewTest, EventLines) {
             "SUCCEEDED TARGET_MET: done");
   EXPECT_EQ(EventLine(Event(R"pb(incident {
                                    failure_class: RANK_LOST
-                                   epoch: 1
+                                   attempt: 1
                                    rank: 1
                                    message: "signal 9"
                                  })pb")),

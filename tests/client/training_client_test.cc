@@ -241,10 +241,10 @@ TEST_F(TrainingClientTest, LogsComeOnceAcrossDisconnects) {
                           grpc::ServerContext*, auto* writer) {
     EXPECT_EQ(request.rank(), 1);
     // Once it has begun it stays with the attempt.
-    EXPECT_EQ(request.epoch(), calls == 0 ? 0 : 7);
+    EXPECT_EQ(request.attempt(), calls == 0 ? 0 : 7);
     ++calls;
     v1::ReadLogResponse response;
-    response.set_epoch(7);
+    response.set_attempt(7);
     // Begins a little before where it is asked to.
     const int64_t offset = std::max<int64_t>(0, request.offset() - 2);
     response.set_offset(offset);

@@ -61,7 +61,7 @@ optimizer:
   learning_rate_ranks: 0.001
   learning_rate_other: 0.001
 training: {batch_size: 64, seed: 1, report_every_steps: 50, validate_every_steps: 100000}
-resources: {device: cpu, ranks: ${2:-1}, threads_per_rank: 1}
+resources: {device: cpu, processes: ${2:-1}, threads_per_process: 1}
 checkpoint: {every_steps: 50}
 YAML
 }

@@ -32,7 +32,7 @@ class LintTest(unittest.TestCase):
                 ('tests/e2e/BUILD', 'cc_test(\n    name = "kill_test",\n)'),
                 ('tests/run.sh', ''),
                 ('docs/other.md', '# The `x` of it, twice!\n\n# Two\n\n# Two\n'),
-                ('worker/gang/rank_table.h', '')):
+                ('worker/gang/member_table.h', '')):
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
@@ -61,7 +61,7 @@ class LintTest(unittest.TestCase):
                 '```console\n$ comera ls\n```\n',
                 '`//tests/e2e:kill_test` `//docs:other_page_test` `//...`\n',
                 "```sh\nsed -n 's/a: //p' file\n```\n",
-                '`worker/rank_table` `tests/run.sh` `docs/{other.md,BUILD}`\n',
+                '`worker/member_table` `tests/run.sh` `docs/{other.md,BUILD}`\n',
                 '`comera ls --limit 3` `comera --server a:1 ls`\n',
                 '`comera token create --role user`, `comera run_it`\n',
                 '```sh\ncomera-server --listen=a &\ncomera ls --limit 1\n```\n',

@@ -85,7 +85,7 @@ TEST_F(FailOverTest, TheOtherCoordinatorTakesOverAndTheJobTrainsOn) {
   const auto on_event = [&](const v1::JobEvent& event) {
     EXPECT_GT(event.sequence(), last_sequence) << "an event came twice";
     last_sequence = event.sequence();
-    if (event.has_run_info()) ++runs[event.epoch()];
+    if (event.has_run_info()) ++runs[event.attempt()];
     if (event.has_metrics()) ++trained;
     if (killed || trained < 3) return;
     killed = true;

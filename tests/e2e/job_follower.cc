@@ -36,10 +36,10 @@ void JobFollower::Take(const Json& event) {
       faults.push_back(absl::StrCat("event ", sequence, " came twice"));
     }
     last_sequence_ = sequence;
-    epoch = Number(event, "epoch");
+    attempt = Number(event, "attempt");
   }
   if (event.contains("run_info")) {
-    ++runs_of_epoch[epoch];
+    ++runs_of_attempt[attempt];
     const int64_t step = Number(event["run_info"], "resumed_from_step");
     if (step > 0) resumed_from = step;
   }

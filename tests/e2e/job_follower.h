@@ -37,10 +37,10 @@ class JobFollower {
   // To the end of the stream; the command's exit code.
   std::optional<int> Finish(absl::Duration limit);
 
-  // How often training began, by epoch.
-  std::map<int64_t, int> runs_of_epoch;
+  // How often training began, by attempt.
+  std::map<int64_t, int> runs_of_attempt;
   int64_t last_step = -1, checkpoint_step = -1, resumed_from = 0;
-  int64_t epoch = 0;
+  int64_t attempt = 0;
   // Of the newest change.
   std::string state, outcome, reason;
   // Classes and messages of failed attempts.

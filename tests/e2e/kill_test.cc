@@ -54,8 +54,8 @@ class KillTest : public ::testing::Test {
     EXPECT_FALSE(event.is_discarded()) << "not JSON on stdout: " << *line;
     if (!event.is_object()) return true;
     if (event.contains("run_info")) {
-      const int64_t epoch = std::stoll(event["epoch"].get<std::string>());
-      ++runs_of_epoch_[epoch];
+      const int64_t attempt = std::stoll(event["attempt"].get<std::string>());
+      ++runs_of_attempt_[attempt];
       if (event["run_info"].contains("resumed_from_step")) {
         resumed_from_ = std::stoll(
             event["run_info"]["resumed_from_step"].get<std::string>());
@@ -93,8 +93,8 @@ class KillTest : public ::testing::Test {
     ASSERT_EQ(run_->Wait(kBound), 0) << Stderr();
     EXPECT_EQ(final_state_, "SUCCEEDED");
     EXPECT_EQ(outcome_, "TARGET_MET");
-    for (const auto& [epoch, runs] : runs_of_epoch_) {
-      EXPECT_EQ(runs, 1) << "epoch " << epoch << " ran more than once";
+    for (const auto& [attempt, runs] : runs_of_attempt_) {
+      EXPECT_EQ(runs, 1) << "attempt " << attempt << " ran more than once";
     }
     EXPECT_TRUE(WaitUntilGone(server, kBound));
     EXPECT_TRUE(WaitUntilGone(worker, kBound));
@@ -108,7 +108,7 @@ class KillTest : public ::testing::Test {
 
   std::string folder_;
   std::unique_ptr<Process> run_;
-  std::map<int64_t, int> runs_of_epoch_;
+  std::map<int64_t, int> runs_of_attempt_;
   int64_t last_step_ = -1, checkpoint_step_ = -1, resumed_from_ = 0;
   int64_t last_sequence_ = 0;
   std::string final_state_, outcome_;
@@ -120,7 +120,7 @@ TEST_F(KillTest, Undisturbed) {
   const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
   EXPECT_EQ(ranks.size(), 2u);
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
-  EXPECT_EQ(runs_of_epoch_.size(), 1u);
+  EXPECT_EQ(runs_of_attempt_.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }
 
@@ -130,8 +130,8 @@ TEST_F(KillTest, CoordinatorComesBackAndRanksTrainOn) {
   const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
   ASSERT_EQ(::kill(PidOf("server_pid"), SIGKILL), 0);
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
-  // The same attempt went on: no second epoch, no second start.
-  EXPECT_EQ(runs_of_epoch_.size(), 1u);
+  // The same attempt went on: no second attempt, no second start.
+  EXPECT_EQ(runs_of_attempt_.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }
 
@@ -144,7 +144,7 @@ TEST_F(KillTest, WorkerComesBackAndTheJobResumes) {
   // Ranks must not outlive their worker, or they would run beside the next.
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
-  EXPECT_EQ(runs_of_epoch_.size(), 2u);
+  EXPECT_EQ(runs_of_attempt_.size(), 2u);
   EXPECT_GT(resumed_from_, 0);
 }
 
@@ -155,7 +155,7 @@ TEST_F(KillTest, LostRankRestartsTheGangFromTheCheckpoint) {
   ASSERT_EQ(ranks.size(), 2u);
   ASSERT_EQ(::kill(ranks[1], SIGKILL), 0);
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
-  EXPECT_EQ(runs_of_epoch_.size(), 2u);
+  EXPECT_EQ(runs_of_attempt_.size(), 2u);
   EXPECT_GT(resumed_from_, 0);
 }
 

@@ -162,8 +162,8 @@ class MultiHostTest : public ::testing::Test {
     EXPECT_EQ(follower_->state, "SUCCEEDED") << follower_->reason;
     EXPECT_EQ(follower_->outcome, "TARGET_MET");
     EXPECT_THAT(follower_->faults, IsEmpty());
-    for (const auto& [epoch, runs] : follower_->runs_of_epoch) {
-      EXPECT_EQ(runs, 1) << "epoch " << epoch << " ran more than once";
+    for (const auto& [attempt, runs] : follower_->runs_of_attempt) {
+      EXPECT_EQ(runs, 1) << "attempt " << attempt << " ran more than once";
     }
     ASSERT_TRUE(follower_->final_loss);
     static std::optional<double> first_loss;
@@ -186,7 +186,7 @@ TEST_F(MultiHostTest, AGangTrainsAcrossMachines) {
     EXPECT_EQ(Children(workers_[machine]->pid(), "comera-trainer").size(), 1u);
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
-  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+  EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
 }
 
 TEST_F(MultiHostTest, ASlowLinkOnlyTakesLonger) {
@@ -194,7 +194,7 @@ TEST_F(MultiHostTest, ASlowLinkOnlyTakesLonger) {
   if (!slow.ok()) GTEST_SKIP() << "skipped: " << slow.message();
   ASSERT_NO_FATAL_FAILURE(Submit());
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
-  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+  EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
 }
 
 // The network was away, nothing had failed.
@@ -204,7 +204,7 @@ TEST_F(MultiHostTest, Complaint03_ACutThatIsMendedInTimeCostsNoAttempt) {
   ASSERT_NO_FATAL_FAILURE(AwaitRetransmission(kFirst));
   ASSERT_OK(network_->Mend(kSecond));
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
-  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+  EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
   EXPECT_THAT(follower_->incidents, IsEmpty());
 }
 
@@ -247,7 +247,7 @@ TEST_F(MultiHostTest, Complaint04_TheCoordinatorMovesToAnotherAddress) {
   StartServer(kMovedAddress, "30s");
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
   // The ranks trained on meanwhile.
-  EXPECT_EQ(follower_->runs_of_epoch.size(), 1u);
+  EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }
 

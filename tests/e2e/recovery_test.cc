@@ -92,7 +92,7 @@ class RecoveryTest : public ::testing::Test {
     if (event.contains("job") && event["job"].is_string()) {
       name_ = event["job"].get<std::string>();
     }
-    epoch_ = std::max(epoch_, Number(event, "epoch"));
+    attempt_ = std::max(attempt_, Number(event, "attempt"));
     if (event.contains("run_info")) {
       resumed_from_ = Number(event["run_info"], "resumed_from_step");
     }
@@ -154,7 +154,7 @@ class RecoveryTest : public ::testing::Test {
   }
 
   std::string folder_, job_, address_, name_, state_, reason_;
-  int64_t epoch_ = 0, step_ = 0, resumed_from_ = 0;
+  int64_t attempt_ = 0, step_ = 0, resumed_from_ = 0;
   Json incident_ = Json::object();
   std::unique_ptr<Process> server_, client_;
   std::vector<std::unique_ptr<Process>> workers_;
@@ -173,7 +173,8 @@ TEST_F(RecoveryTest, AKilledWorkerCostsAFewStepsAndSeconds) {
       [&] { return incident_.value("failure_class", "") == "NODE_LOST"; }));
   const absl::Time detected = absl::Now();
   step_ = 0;
-  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return epoch_ == 2 && step_ > 0; }));
+  ASSERT_NO_FATAL_FAILURE(
+      ReadUntil([&] { return attempt_ == 2 && step_ > 0; }));
   const absl::Time training = absl::Now();
   std::cout << "detected after " << detected - killed << ", training again "
             << training - detected << " later, last step told " << last
@@ -206,7 +207,8 @@ TEST_F(RecoveryTest, Complaint01_AStoppedRankIsNamedAndReplaced) {
   EXPECT_TRUE(absl::StrContains(incident_.value("message", ""), "collective"));
   EXPECT_TRUE(WaitUntilGone(stuck.pid, absl::Seconds(20)));
   step_ = 0;
-  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return epoch_ == 2 && step_ > 0; }));
+  ASSERT_NO_FATAL_FAILURE(
+      ReadUntil([&] { return attempt_ == 2 && step_ > 0; }));
   EXPECT_GT(resumed_from_, 0);
   ASSERT_NO_FATAL_FAILURE(Cancel());
 }
@@ -222,7 +224,7 @@ TEST_F(RecoveryTest, Complaint03_AJobFinishesWhileTheCoordinatorIsAway) {
   EXPECT_TRUE(WaitUntilGone(second.pid, kBound)) << Logs();
   StartServer(address_);
   ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return state_ == "SUCCEEDED"; }));
-  EXPECT_EQ(epoch_, 1);
+  EXPECT_EQ(attempt_, 1);
   EXPECT_TRUE(incident_.empty()) << incident_;
 }
 
@@ -231,7 +233,7 @@ TEST_F(RecoveryTest, Complaint13_APreemptionNoticeLosesNoStep) {
   ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= 60; }));
   const Place first = Find(0);
   ASSERT_EQ(::kill(workers_[first.worker]->pid(), SIGTERM), 0);
-  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return epoch_ == 2; }));
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return attempt_ == 2; }));
   const int64_t last = step_;
   ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return resumed_from_ > 0; }));
   EXPECT_GE(resumed_from_, last);

@@ -18,10 +18,10 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kBound = absl::Seconds(120);
 // Of every job.
-const char* const kSmall[] = {"resources.ranks=1", "objective.early.steps=60",
-                              "objective.late.target_loss=1.5",
-                              "objective.late.max_steps=30",
-                              "training.validate_every_steps=30"};
+const char* const kSmall[] = {
+    "resources.processes=1", "objective.early.steps=60",
+    "objective.late.target_loss=1.5", "objective.late.max_steps=30",
+    "training.validate_every_steps=30"};
 
 class SweepTest : public ::testing::Test {
  protected:

@@ -42,7 +42,7 @@ optimizer:
   learning_rate_ranks: 0.005
   learning_rate_other: 0.005
 training: {batch_size: 16, seed: 1, report_every_steps: 5, validate_every_steps: 50, validation_samples: 64}
-resources: {device: cpu, ranks: 2, threads_per_rank: 1}
+resources: {device: cpu, processes: 2, threads_per_process: 1}
 checkpoint: {every_steps: 20}
 )");
 }

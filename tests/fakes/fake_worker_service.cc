@@ -11,7 +11,7 @@ namespace {
 
 template <typename Message>
 FakeWorkerService::Key KeyOf(const Message& message) {
-  return {message.job(), message.epoch(), message.rank()};
+  return {message.job(), message.attempt(), message.rank()};
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ void FakeWorkerService::Stop() {
   server_.reset();
 }
 
-void FakeWorkerService::Want(std::vector<v1::RankAssignment> desired) {
+void FakeWorkerService::Want(std::vector<v1::MemberAssignment> desired) {
   const std::lock_guard<std::mutex> lock(mutex_);
   desired_ = std::move(desired);
   ++version_;
@@ -72,7 +72,7 @@ void FakeWorkerService::SetUploadError(absl::Status status) {
   upload_error_ = std::move(status);
 }
 
-void FakeWorkerService::Kill(std::vector<v1::RankKey> ranks) {
+void FakeWorkerService::Kill(std::vector<v1::MemberKey> ranks) {
   const std::lock_guard<std::mutex> lock(mutex_);
   desired_.clear();
   kill_ = std::move(ranks);
@@ -103,14 +103,14 @@ void FakeWorkerService::Take(const v1::SynchronizeRequest& request,
   ++state_.calls;
   if (request.seen_version() == version_) ++state_.seen_calls;
   state_.last = request;
-  for (const v1::RankStatus& rank : request.ranks()) {
+  for (const v1::MemberStatus& rank : request.members()) {
     state_.ranks[KeyOf(rank)] = rank;
-    if (rank.phase() != v1::RankStatus::EXITED) continue;
+    if (rank.phase() != v1::MemberStatus::EXITED) continue;
     ++state_.exits_told[KeyOf(rank)];
     if (!forgetting_) continue;
-    v1::RankKey* key = response->add_forget();
+    v1::MemberKey* key = response->add_forget();
     key->set_job(rank.job());
-    key->set_epoch(rank.epoch());
+    key->set_attempt(rank.attempt());
     key->set_rank(rank.rank());
   }
   for (const v1::ProgressReport& report : request.reports()) {
@@ -122,7 +122,7 @@ void FakeWorkerService::Take(const v1::SynchronizeRequest& request,
     if (!acknowledging_) continue;
     v1::ReportAck* ack = response->add_report_acks();
     ack->set_job(report.job());
-    ack->set_epoch(report.epoch());
+    ack->set_attempt(report.attempt());
     ack->set_number(report.number());
   }
   for (const v1::LogChunk& chunk : request.logs()) {
@@ -134,7 +134,7 @@ void FakeWorkerService::Take(const v1::SynchronizeRequest& request,
     if (!acknowledging_) continue;
     v1::LogAck* ack = response->add_log_acks();
     ack->set_job(chunk.job());
-    ack->set_epoch(chunk.epoch());
+    ack->set_attempt(chunk.attempt());
     ack->set_rank(chunk.rank());
     ack->set_offset(static_cast<int64_t>(log.size()));
   }
@@ -162,7 +162,7 @@ grpc::Status FakeWorkerService::Synchronize(
     changed_.wait_for(lock, std::chrono::milliseconds(20));
   }
   if (!error_.ok()) return ToGrpcStatus(error_);
-  for (const v1::RankAssignment& assignment : desired_) {
+  for (const v1::MemberAssignment& assignment : desired_) {
     // What has ended is not wanted any more.
     if (state_.exits_told.count(KeyOf(assignment)) == 0) {
       *response->add_desired() = assignment;
@@ -177,7 +177,7 @@ grpc::Status FakeWorkerService::Synchronize(
       }
     }
   }
-  for (const v1::RankKey& key : kill_) *response->add_kill() = key;
+  for (const v1::MemberKey& key : kill_) *response->add_kill() = key;
   for (const v1::RendezvousEntry& entry : offered_) {
     *response->add_rendezvous() = entry;
   }

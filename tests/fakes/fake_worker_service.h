@@ -27,7 +27,7 @@ class FakeWorkerService : public v1::WorkerService::Service {
     int calls = 0;
     int seen_calls = 0;  // Calls with seen_version up to date.
     v1::SynchronizeRequest last;
-    std::map<Key, v1::RankStatus> ranks;
+    std::map<Key, v1::MemberStatus> ranks;
     // Highest phase seen at any time, and how often EXITED was told.
     std::map<Key, int> exits_told;
     std::vector<v1::ProgressReport> reports;
@@ -49,14 +49,14 @@ class FakeWorkerService : public v1::WorkerService::Service {
   void Stop();
 
   // Changes what is wanted or how calls are answered.
-  void Want(std::vector<v1::RankAssignment> desired);
+  void Want(std::vector<v1::MemberAssignment> desired);
   void SetAcknowledging(bool on);
   void SetForgetting(bool on);
   void SetError(absl::Status status);
   void SetUploadError(absl::Status status);
   void Offer(const v1::RendezvousEntry& entry);
   // Nothing is wanted any more, and these are to be killed soon.
-  void Kill(std::vector<v1::RankKey> ranks);
+  void Kill(std::vector<v1::MemberKey> ranks);
 
   // Waits until `done` holds; false if it does not within 20 s.
   bool WaitFor(const std::function<bool(const State&)>& done);
@@ -79,9 +79,9 @@ class FakeWorkerService : public v1::WorkerService::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_;
-  std::vector<v1::RankAssignment> desired_;
+  std::vector<v1::MemberAssignment> desired_;
   std::vector<v1::RendezvousEntry> offered_;
-  std::vector<v1::RankKey> kill_;
+  std::vector<v1::MemberKey> kill_;
   int64_t version_ = 1;
   bool acknowledging_ = true;
   bool forgetting_ = true;

@@ -12,8 +12,9 @@
 #include "tests/golden/model_checks.h"
 #include "tests/golden/reference_batch.h"
 #include "tests/golden/reference_model.h"
-#include "worker/trainer/model/interface/model.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
+#include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::golden {

@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/golden/golden_file.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::golden {
 namespace {

@@ -60,7 +60,7 @@ optimizer:
    learning_rate_other: 0.001}
 training: {batch_size: 64, seed: 1, report_every_steps: 50,
            validate_every_steps: 100000}
-resources: {device: cpu, ranks: RANKS, threads_per_rank: 1}
+resources: {device: cpu, processes: RANKS, threads_per_process: 1}
 """
 
 

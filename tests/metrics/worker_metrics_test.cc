@@ -27,9 +27,9 @@ v1::StepMetrics Step(int64_t step) {
 
 TEST(WorkerMetrics, JobsAreLabelsWhileTheyRunHere) {
   WorkerMetrics metrics;
-  metrics.OnRankStarted("jobs/a", 1);
-  metrics.OnRankStarted("jobs/a", 1);
-  metrics.OnRankStarted("jobs/b", 2);
+  metrics.OnMemberStarted("jobs/a", 1);
+  metrics.OnMemberStarted("jobs/a", 1);
+  metrics.OnMemberStarted("jobs/b", 2);
   metrics.OnStep("jobs/a", Step(10));
   metrics.OnStep("jobs/a", Step(15));
   std::string text = Text(metrics);
@@ -40,9 +40,9 @@ TEST(WorkerMetrics, JobsAreLabelsWhileTheyRunHere) {
               HasSubstr("comera_worker_job_step{job_name=\"jobs/a\"} 15\n"));
   // Five steps lie between the reports.
   EXPECT_THAT(text, HasSubstr("comera_worker_synchronized_bytes_total 5000\n"));
-  metrics.OnRankEnded("jobs/a", true);
+  metrics.OnMemberEnded("jobs/a", true);
   EXPECT_THAT(Text(metrics), HasSubstr("jobs/a"));
-  metrics.OnRankEnded("jobs/a", false);
+  metrics.OnMemberEnded("jobs/a", false);
   metrics.OnStep("jobs/a", Step(20));
   text = Text(metrics);
   EXPECT_THAT(text, Not(HasSubstr("jobs/a")));

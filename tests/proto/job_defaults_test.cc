@@ -39,7 +39,7 @@ TEST(JobDefaultsTest, FillsWhatTheProtoDocuments) {
   EXPECT_EQ(spec.optimizer().clip_norm(), 1);
   EXPECT_EQ(spec.training().report_every_steps(), 10);
   EXPECT_EQ(spec.training().validation_samples(), 512);
-  EXPECT_EQ(spec.resources().ranks(), 1);
+  EXPECT_EQ(spec.resources().processes(), 1);
   EXPECT_EQ(spec.queue(), "default");
   EXPECT_EQ(spec.retries().infrastructure(), 3);
   EXPECT_EQ(spec.retries().training(), 0);

@@ -163,22 +163,22 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
          s.mutable_training()->set_precision(
              static_cast<v1::TrainingSpec::Precision>(4));
        }},
-      {"resources.min_ranks",
-       [](Spec& s) { s.mutable_resources()->set_min_ranks(-1); }},
-      {"resources.min_ranks",
+      {"resources.min_processes",
+       [](Spec& s) { s.mutable_resources()->set_min_processes(-1); }},
+      {"resources.min_processes",
        [](Spec& s) {
-         s.mutable_resources()->set_ranks(2);
-         s.mutable_resources()->set_min_ranks(4);
+         s.mutable_resources()->set_processes(2);
+         s.mutable_resources()->set_min_processes(4);
        }},
-      {"resources.ranks",
-       [](Spec& s) { s.mutable_resources()->set_ranks(-1); }},
-      {"resources.ranks",
+      {"resources.processes",
+       [](Spec& s) { s.mutable_resources()->set_processes(-1); }},
+      {"resources.processes",
        [](Spec& s) {
-         s.mutable_resources()->set_ranks(2048);
+         s.mutable_resources()->set_processes(2048);
          s.mutable_training()->set_batch_size(4096);
        }},
-      {"resources.threads_per_rank",
-       [](Spec& s) { s.mutable_resources()->set_threads_per_rank(-1); }},
+      {"resources.threads_per_process",
+       [](Spec& s) { s.mutable_resources()->set_threads_per_process(-1); }},
       {"resources.memory_bytes",
        [](Spec& s) { s.mutable_resources()->set_memory_bytes(-1); }},
       {"resources.device",

@@ -59,7 +59,7 @@ inline v1::JobSpec MaskedLmSpec() {
       late { target_loss: 3.5 target_ratio: 0.8 max_steps: 100 }
     }
     training { batch_size: 32 seed: 1 }
-    resources { ranks: 2 }
+    resources { processes: 2 }
   )pb");
 }
 

@@ -91,7 +91,7 @@ TEST(SweepPlanTest, WhatTheEarlyStageDependsOnIsNotShared) {
   EXPECT_EQ(stages("objective.early.gamma", "0.1", "0.2"), 0u);
   EXPECT_EQ(stages("model.dropout", "0.1", "0.2"), 0u);
   EXPECT_EQ(stages("training.validate_every_steps", "10", "20"), 0u);
-  EXPECT_EQ(stages("resources.threads_per_rank", "1", "2"), 0u);
+  EXPECT_EQ(stages("resources.threads_per_process", "1", "2"), 0u);
 }
 
 TEST(SweepPlanTest, ARateThatDecaysOverBothStagesTiesTheEarlyToTheLate) {

@@ -76,7 +76,7 @@ TEST(TrainingValidationTest, BadIsRefused) {
           {"training.phases[0].batch_size",
            [&](Spec& s) { phase(s)->set_batch_size(-1); }},
           {"training.phases[1].batch_size",
-           [&](Spec& s) { s.mutable_resources()->set_ranks(8); }},
+           [&](Spec& s) { s.mutable_resources()->set_processes(8); }},
           {"training.phases",
            [&](Spec& s) {
              for (int i = 0; i < 100; ++i) {

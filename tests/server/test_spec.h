@@ -23,7 +23,7 @@ inline v1::JobSpec TestSpec(int ranks = 2) {
   spec.mutable_objective()->mutable_early()->set_steps(100);
   spec.mutable_training()->set_batch_size(8);
   spec.mutable_resources()->set_device(v1::ResourceSpec::CPU);
-  spec.mutable_resources()->set_ranks(ranks);
+  spec.mutable_resources()->set_processes(ranks);
   return spec;
 }
 

@@ -11,9 +11,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "worker/report/artifact_store.h"
 #include "worker/checkpoint/checkpoint_names.h"
 #include "worker/checkpoint/peer_client.h"
+#include "worker/report/artifact_store.h"
 
 namespace comera::worker {
 

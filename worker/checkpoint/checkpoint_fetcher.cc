@@ -27,7 +27,7 @@ struct Candidate {
 
 }  // namespace
 
-FetchedCheckpoint FetchNewestCheckpoint(const v1::RankAssignment& assignment,
+FetchedCheckpoint FetchNewestCheckpoint(const v1::MemberAssignment& assignment,
                                         const std::string& folder,
                                         absl::Duration timeout,
                                         const ReplicaCache& memory,

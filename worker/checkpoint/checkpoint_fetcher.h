@@ -6,9 +6,9 @@
 
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
-#include "worker/report/artifact_store.h"
 #include "worker/checkpoint/peer_client.h"
 #include "worker/checkpoint/replica_cache.h"
+#include "worker/report/artifact_store.h"
 
 namespace comera::worker {
 
@@ -23,7 +23,7 @@ struct FetchedCheckpoint {
 // Brings the newest whole training state that this disk, this worker's memory,
 // the assignment's sources or the store have into `folder`, within `timeout`;
 // one that is damaged or out of reach is passed over. `store` may be null.
-FetchedCheckpoint FetchNewestCheckpoint(const v1::RankAssignment& assignment,
+FetchedCheckpoint FetchNewestCheckpoint(const v1::MemberAssignment& assignment,
                                         const std::string& folder,
                                         absl::Duration timeout,
                                         const ReplicaCache& memory,

@@ -9,8 +9,8 @@
 
 #include "comera/v1/worker_service.pb.h"
 #include "google/protobuf/repeated_ptr_field.h"
-#include "worker/gang/job_folders.h"
 #include "worker/checkpoint/replica_cache.h"
+#include "worker/gang/job_folders.h"
 
 namespace comera::worker {
 

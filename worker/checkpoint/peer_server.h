@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
-#include "worker/gang/job_folders.h"
 #include "worker/checkpoint/peer_keys.h"
 #include "worker/checkpoint/replica_cache.h"
+#include "worker/gang/job_folders.h"
 
 namespace comera::worker {
 

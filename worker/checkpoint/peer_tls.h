@@ -15,10 +15,10 @@ struct PeerTls {
   std::shared_ptr<grpc::ChannelCredentials> client;
 };
 
-// Mutual TLS with the certificate by which this worker shows the coordinator who
-// it is, where it has one and a CA file of its own: the authorities of the whole
-// machine ("system") would vouch for strangers. The certificate must name the
-// worker's --address. Read once. NotFound, PermissionDenied: a file.
+// Mutual TLS with the certificate by which this worker shows the coordinator
+// who it is, where it has one and a CA file of its own: the authorities of the
+// whole machine ("system") would vouch for strangers. The certificate must name
+// the worker's --address. Read once. NotFound, PermissionDenied: a file.
 absl::StatusOr<PeerTls> MakePeerTls(const ChannelSecurity& security);
 
 }  // namespace comera::worker

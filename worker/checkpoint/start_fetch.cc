@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "comera/v1/training_service.grpc.pb.h"
+#include "common/backoff.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
-#include "common/backoff.h"
 
 namespace comera::worker {
 namespace {

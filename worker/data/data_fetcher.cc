@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "glog/logging.h"
 #include "common/backoff.h"
+#include "glog/logging.h"
 #include "worker/data/dataset_view.h"
 
 namespace comera::worker {
@@ -60,7 +60,7 @@ DataFetcher::~DataFetcher() {
   for (std::thread* thread : threads) thread->join();
 }
 
-void DataFetcher::Start(Id id, const v1::RankAssignment& assignment) {
+void DataFetcher::Start(Id id, const v1::MemberAssignment& assignment) {
   Reap();
   auto task = std::make_unique<Task>(cache_);
   Task* raw = task.get();

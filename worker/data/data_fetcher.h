@@ -56,7 +56,7 @@ class DataFetcher {
               Observer* observer);
   ~DataFetcher();
 
-  void Start(Id id, const v1::RankAssignment& assignment);
+  void Start(Id id, const v1::MemberAssignment& assignment);
   // The fetch ends soon; one that has ended is left alone.
   void Cancel(Id id);
   // The rank's process has ended, or never began: its data may go.
@@ -65,7 +65,7 @@ class DataFetcher {
  private:
   struct Task {
     explicit Task(DatasetCache* cache) : lease(cache) {}
-    v1::RankAssignment assignment;
+    v1::MemberAssignment assignment;
     std::atomic<bool> cancelled{false};
     // Guarded by mutex_: how far it is, and what keeps it; its fetch is over,
     // its data are not needed, its thread does nothing more.

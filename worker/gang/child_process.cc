@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/gang/rank_environment.h"
+#include "worker/gang/member_environment.h"
 
 namespace comera::worker {
 namespace {
@@ -76,7 +76,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 // The child's rights become the user's, for good; errno if they cannot. The
 // system's own calls: the library's would tell other threads, which a forked
 // child does not have.
-bool BecomeUser(const RankUser& user) {
+bool BecomeUser(const MemberUser& user) {
   return syscall(SYS_setgroups, user.groups.size(), user.groups.data()) == 0 &&
          syscall(SYS_setresgid, user.gid, user.gid, user.gid) == 0 &&
          syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
@@ -133,7 +133,7 @@ absl::StatusOr<ChildProcess> StartChild(
   if (arguments.empty()) return absl::InvalidArgumentError("no program");
   std::vector<std::string> argument_strings = arguments;
   std::vector<std::string> environment_strings =
-      RankEnvironment(environ, environment);
+      MemberEnvironment(environ, environment);
   const std::vector<char*> argv = Pointers(argument_strings);
   const std::vector<char*> envp = Pointers(environment_strings);
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/gang/rank_user.h"
+#include "worker/gang/member_user.h"
 
 namespace comera::worker {
 
@@ -25,7 +25,7 @@ struct ChildProcess {
 // What a child is kept in.
 struct ChildConfinement {
   // Null: this process's own user.
-  const RankUser* user = nullptr;
+  const MemberUser* user = nullptr;
   // Descriptor of a control group's cgroup.procs; -1: none.
   int cgroup_procs = -1;
   // Becomes its standard input; -1: nothing is on it.
@@ -34,10 +34,11 @@ struct ChildConfinement {
   int64_t memory_bytes = 0;
 };
 
-// Starts `arguments[0]` in a process group of its own, with no way to gain rights by the programs that it starts. Its
-// environment is RankEnvironment() of this process's and `environment`
-// (KEY=VALUE). The kernel kills the child when the thread that calls
-// this ends: call it from one that lives as long as the process.
+// Starts `arguments[0]` in a process group of its own, with no way to gain
+// rights by the programs that it starts. Its environment is MemberEnvironment()
+// of this process's and `environment` (KEY=VALUE). The kernel kills the child
+// when the thread that calls this ends: call it from one that lives as long as
+// the process.
 //
 // Errors: NotFound, PermissionDenied or Unavailable with the text of exec's
 // errno.

@@ -9,13 +9,13 @@
 namespace comera::worker {
 
 // Whether some of the gang's ranks run on other workers.
-inline bool SpansWorkers(const v1::RankAssignment& assignment) {
+inline bool SpansWorkers(const v1::MemberAssignment& assignment) {
   return assignment.local_world_size() < assignment.world_size();
 }
 
 // As log lines name it.
-inline std::string DescribeRank(const v1::RankKey& rank) {
-  return absl::StrCat("job=", rank.job(), " epoch=", rank.epoch(),
+inline std::string DescribeMember(const v1::MemberKey& rank) {
+  return absl::StrCat("job=", rank.job(), " attempt=", rank.attempt(),
                       " rank=", rank.rank());
 }
 

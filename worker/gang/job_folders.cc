@@ -58,8 +58,8 @@ std::string JobFolders::Job(const std::string& job) const {
   return absl::StrCat(data_dir_, "/", job);
 }
 
-std::string JobFolders::Epoch(const std::string& job, int64_t epoch) const {
-  return absl::StrCat(Job(job), "/epoch-", epoch);
+std::string JobFolders::Attempt(const std::string& job, int64_t attempt) const {
+  return absl::StrCat(Job(job), "/epoch-", attempt);
 }
 
 std::string JobFolders::Work(const std::string& job) const {
@@ -70,8 +70,9 @@ std::string JobFolders::Checkpoints(const std::string& job) const {
   return absl::StrCat(Work(job), "/checkpoints");
 }
 
-std::string JobFolders::Temporary(const std::string& job, int64_t epoch) const {
-  return absl::StrCat(Epoch(job, epoch), "/tmp");
+std::string JobFolders::Temporary(const std::string& job,
+                                  int64_t attempt) const {
+  return absl::StrCat(Attempt(job, attempt), "/tmp");
 }
 
 std::vector<std::string> JobFolders::Jobs() const {
@@ -98,27 +99,28 @@ std::string JobFolders::Start(const std::string& job) const {
 }
 
 std::string JobFolders::Rendezvous(const std::string& job,
-                                   int64_t epoch) const {
-  return absl::StrCat(Epoch(job, epoch), "/rendezvous");
+                                   int64_t attempt) const {
+  return absl::StrCat(Attempt(job, attempt), "/rendezvous");
 }
 
-std::string JobFolders::Log(const v1::RankKey& rank) const {
-  return absl::StrCat(Job(rank.job()), "/logs/", rank.epoch(), "-", rank.rank(),
-                      ".log");
+std::string JobFolders::Log(const v1::MemberKey& rank) const {
+  return absl::StrCat(Job(rank.job()), "/logs/", rank.attempt(), "-",
+                      rank.rank(), ".log");
 }
 
-std::vector<std::string> JobFolders::OfRank(const std::string& job,
-                                            int64_t epoch) const {
-  return {Work(job), Rendezvous(job, epoch), absl::StrCat(data_dir_, "/cache")};
+std::vector<std::string> JobFolders::OfMember(const std::string& job,
+                                              int64_t attempt) const {
+  return {Work(job), Rendezvous(job, attempt),
+          absl::StrCat(data_dir_, "/cache")};
 }
 
 absl::StatusOr<std::string> JobFolders::WriteTask(
-    const v1::RankAssignment& assignment, int threads,
+    const v1::MemberAssignment& assignment, int threads,
     const std::string& address, v1::ResourceSpec::Device device) const {
   const std::string& job = assignment.job();
   trainer::TrainerTask task;
   task.set_job(job.substr(job.rfind('/') + 1));
-  task.set_epoch(assignment.epoch());
+  task.set_attempt(assignment.attempt());
   *task.mutable_spec() = assignment.spec();
   task.set_rank(assignment.rank());
   task.set_world_size(assignment.world_size());
@@ -126,7 +128,7 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_local_world_size(assignment.local_world_size());
   task.set_threads(threads);
   task.set_device(device);
-  task.set_rendezvous_dir(Rendezvous(job, assignment.epoch()));
+  task.set_rendezvous_dir(Rendezvous(job, assignment.attempt()));
   task.set_work_dir(Work(job));
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
   task.set_resume(assignment.resume());
@@ -143,11 +145,12 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   const auto status =
       google::protobuf::util::MessageToJsonString(task, &json, options);
   if (!status.ok()) return absl::InternalError("task to JSON");
-  const std::string folder =
-      absl::StrCat(Epoch(job, assignment.epoch()), "/rank-", assignment.rank());
+  const std::string folder = absl::StrCat(Attempt(job, assignment.attempt()),
+                                          "/rank-", assignment.rank());
   for (const std::string& path :
        {folder, task.rendezvous_dir(), task.work_dir(), task.cache_dir(),
-        Temporary(job, assignment.epoch()), absl::StrCat(Job(job), "/logs")}) {
+        Temporary(job, assignment.attempt()),
+        absl::StrCat(Job(job), "/logs")}) {
     RETURN_IF_ERROR(MakeDirectories(path));
   }
   const std::string file = absl::StrCat(folder, "/task.json");
@@ -155,8 +158,8 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   return file;
 }
 
-void JobFolders::RemoveEpoch(const std::string& job, int64_t epoch) const {
-  Remove(Epoch(job, epoch));
+void JobFolders::RemoveAttempt(const std::string& job, int64_t attempt) const {
+  Remove(Attempt(job, attempt));
 }
 
 void JobFolders::RemoveAllButLogs(const std::string& job) const {

@@ -14,7 +14,7 @@
 namespace comera::worker {
 
 // Where the files of jobs lie below the worker's data folder:
-//   jobs/<id>/work/                     checkpoints and model; all epochs
+//   jobs/<id>/work/                     checkpoints and model; all attempts
 //   jobs/<id>/epoch-<n>/rank-<r>/task.json
 //   jobs/<id>/epoch-<n>/rendezvous/
 //   jobs/<id>/epoch-<n>/tmp/
@@ -27,41 +27,42 @@ class JobFolders {
 
   std::string Work(const std::string& job) const;
   std::string Checkpoints(const std::string& job) const;
-  // For temporary files of the epoch's ranks; goes with the epoch.
-  std::string Temporary(const std::string& job, int64_t epoch) const;
+  // For temporary files of the attempt's ranks; goes with the attempt.
+  std::string Temporary(const std::string& job, int64_t attempt) const;
   std::string Model(const std::string& job) const;
   std::string Targets(const std::string& job) const;
   // The checkpoint of another job that this one starts from.
   std::string Start(const std::string& job) const;
-  std::string Rendezvous(const std::string& job, int64_t epoch) const;
-  std::string Log(const v1::RankKey& rank) const;
+  std::string Rendezvous(const std::string& job, int64_t attempt) const;
+  std::string Log(const v1::MemberKey& rank) const;
 
   // Writes what the rank is to do and makes its folders; returns the file.
   // `address` is where other workers' ranks reach this machine, `device` that
   // of the rank's slot.
   absl::StatusOr<std::string> WriteTask(
-      const v1::RankAssignment& assignment, int threads,
+      const v1::MemberAssignment& assignment, int threads,
       const std::string& address,
       v1::ResourceSpec::Device device = v1::ResourceSpec::CPU) const;
 
   // Jobs with files here beside their logs.
   std::vector<std::string> Jobs() const;
   // What a rank of the attempt must be able to write.
-  std::vector<std::string> OfRank(const std::string& job, int64_t epoch) const;
+  std::vector<std::string> OfMember(const std::string& job,
+                                    int64_t attempt) const;
 
-  // All of an epoch but its logs.
-  void RemoveEpoch(const std::string& job, int64_t epoch) const;
+  // All of an attempt but its logs.
+  void RemoveAttempt(const std::string& job, int64_t attempt) const;
   // All of a job but its logs.
   void RemoveAllButLogs(const std::string& job) const;
 
-  // Removes what nothing has been written to for long: work and epoch folders
+  // Removes what nothing has been written to for long: work and attempt folders
   // after `stopped`, logs after `logs`; jobs in `active` are left alone.
   void RemoveOld(const std::set<std::string>& active, absl::Duration stopped,
                  absl::Duration logs) const;
 
  private:
   std::string Job(const std::string& job) const;
-  std::string Epoch(const std::string& job, int64_t epoch) const;
+  std::string Attempt(const std::string& job, int64_t attempt) const;
 
   std::string data_dir_;
 };

@@ -58,7 +58,7 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
       ->envname("COMERA_TOKEN_FILE");
   app.add_flag("--insecure_token", flags.security.insecure_token,
                "Send the token unencrypted beyond this machine");
-  app.add_option("--rank_user", flags.rank_user,
+  app.add_option("--member_user", flags.member_user,
                  "Run ranks as this user (needs root; default: the daemon's)");
   app.add_flag("--rank_cgroups", flags.rank_cgroups,
                "Give each rank a control group (cgroup v2) below the daemon's, "

@@ -24,7 +24,7 @@ struct WorkerFlags {
   std::string trainer;
   int64_t cache_bytes = DatasetCache::Options().max_bytes;
   ChannelSecurity security;
-  std::string rank_user;
+  std::string member_user;
   bool rank_cgroups = false;
   std::vector<std::string> data_roots;
   double grace = 30;

@@ -31,16 +31,16 @@
 #include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
+#include "worker/checkpoint/peer_tls.h"
+#include "worker/gang/stray_processes.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
+#include "worker/main/worker_flags.h"
 #include "worker/metrics/metrics_port.h"
 #include "worker/metrics/worker_metrics.h"
-#include "worker/checkpoint/peer_tls.h"
 #include "worker/predict/predict_service.h"
 #include "worker/predict/served_models.h"
 #include "worker/session/slot_inventory.h"
-#include "worker/gang/stray_processes.h"
-#include "worker/main/worker_flags.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -148,7 +148,7 @@ void PrintConfig(const WorkerFlags& flags,
             << "\ncert=" << flags.security.certificate_file
             << "\nkey=" << flags.security.key_file
             << "\ntoken_file=" << flags.security.token_file
-            << "\nrank_user=" << flags.rank_user
+            << "\nrank_user=" << flags.member_user
             << "\nmetrics_listen=" << flags.metrics_listen
             << "\nrank_cgroups=" << (flags.rank_cgroups ? "true" : "false")
             << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",") << "\n";
@@ -180,7 +180,7 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
   options.environment = session.environment;
   options.environment.push_back(absl::StrCat(
       kRankMark, "=", session.data_dir, "#", session.incarnation, "#predict#"));
-  options.user = session.rank_user;
+  options.user = session.member_user;
   options.most_models = flags.predict_models;
   options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;
   options.threads = std::max(1, session.cores / 2);
@@ -238,10 +238,10 @@ int Main(const WorkerFlags& flags) {
   if (!flags.address.empty()) options.peers.host = flags.address;
   options.replica_memory =
       reachable ? static_cast<size_t>(flags.replica_memory_mib) << 20 : 0;
-  if (!flags.rank_user.empty()) {
-    absl::StatusOr<RankUser> user = FindRankUser(flags.rank_user);
+  if (!flags.member_user.empty()) {
+    absl::StatusOr<MemberUser> user = FindMemberUser(flags.member_user);
     if (!user.ok()) return Fail(user.status());
-    options.rank_user = *std::move(user);
+    options.member_user = *std::move(user);
   }
   if (flags.print_config) {
     PrintConfig(flags, options);
@@ -264,9 +264,10 @@ int Main(const WorkerFlags& flags) {
     if (!roots.ok()) return Fail(roots.status());
     options.data_roots = *std::move(roots);
   }
-  std::unique_ptr<RankCgroups> cgroups;
+  std::unique_ptr<MemberCgroups> cgroups;
   if (flags.rank_cgroups) {
-    absl::StatusOr<std::unique_ptr<RankCgroups>> made = RankCgroups::Create();
+    absl::StatusOr<std::unique_ptr<MemberCgroups>> made =
+        MemberCgroups::Create();
     if (made.ok()) {
       cgroups = *std::move(made);
       options.cgroups = cgroups.get();

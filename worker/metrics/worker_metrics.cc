@@ -105,15 +105,15 @@ void WorkerMetrics::ClearCollectors() {
   collectors_.clear();
 }
 
-void WorkerMetrics::OnRankStarted(const std::string& job, int64_t epoch) {
+void WorkerMetrics::OnMemberStarted(const std::string& job, int64_t attempt) {
   starts_.Increment();
-  if (epoch > 1) restarts_.Increment();
+  if (attempt > 1) restarts_.Increment();
   ranks_.Increment();
   const std::lock_guard<std::mutex> lock(mutex_);
   ++jobs_[job].ranks;
 }
 
-void WorkerMetrics::OnRankEnded(const std::string& job, bool failed) {
+void WorkerMetrics::OnMemberEnded(const std::string& job, bool failed) {
   ranks_.Decrement();
   if (failed) failed_.Increment();
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -34,9 +34,9 @@ class WorkerMetrics : public prometheus::Collectable {
   void AddCollector(Collector collector);
   void ClearCollectors();
 
-  // A process of the job's rank; `epoch`: of its attempt.
-  void OnRankStarted(const std::string& job, int64_t epoch);
-  void OnRankEnded(const std::string& job, bool failed);
+  // A process of the job's rank; `attempt`: of its attempt.
+  void OnMemberStarted(const std::string& job, int64_t attempt);
+  void OnMemberEnded(const std::string& job, bool failed);
   // What rank 0 of the job, here, tells of its steps.
   void OnStep(const std::string& job, const v1::StepMetrics& step);
   // A training state went to another worker's memory or to the store.

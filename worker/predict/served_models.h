@@ -20,8 +20,8 @@
 #include "absl/time/time.h"
 #include "comera/v1/job.pb.h"
 #include "comera/v1/predict_service.pb.h"
+#include "worker/gang/member_user.h"
 #include "worker/predict/model_child.h"
-#include "worker/gang/rank_user.h"
 
 namespace grpc {
 class Channel;
@@ -47,7 +47,7 @@ class ServedModels {
     // what is its own.
     std::vector<std::string> environment;
     // Whom they run as; unset: this process's user.
-    std::optional<RankUser> user;
+    std::optional<MemberUser> user;
     // At once.
     int most_models = 2;
     // Calls that run or wait, of all models.

@@ -25,12 +25,12 @@ std::string ReadFrom(const std::string& path, int64_t offset, size_t limit) {
 
 }  // namespace
 
-void LogShipper::Begin(const v1::RankKey& rank, const std::string& path) {
-  logs_[{rank.job(), rank.epoch(), rank.rank()}].path = path;
+void LogShipper::Begin(const v1::MemberKey& rank, const std::string& path) {
+  logs_[{rank.job(), rank.attempt(), rank.rank()}].path = path;
 }
 
-void LogShipper::End(const v1::RankKey& rank) {
-  const auto it = logs_.find({rank.job(), rank.epoch(), rank.rank()});
+void LogShipper::End(const v1::MemberKey& rank) {
+  const auto it = logs_.find({rank.job(), rank.attempt(), rank.rank()});
   if (it != logs_.end()) it->second.ended = true;
 }
 
@@ -52,7 +52,7 @@ bool LogShipper::Fill(
       limit -= data.size();
       v1::LogChunk* chunk = chunks->Add();
       chunk->set_job(std::get<0>(it->first));
-      chunk->set_epoch(std::get<1>(it->first));
+      chunk->set_attempt(std::get<1>(it->first));
       chunk->set_rank(std::get<2>(it->first));
       chunk->set_offset(log.acknowledged);
       *chunk->mutable_data() = std::move(data);
@@ -68,7 +68,7 @@ void LogShipper::OnAnswer(
     if (log.sent) ++log.ignored;
   }
   for (const v1::LogAck& ack : acks) {
-    const auto it = logs_.find({ack.job(), ack.epoch(), ack.rank()});
+    const auto it = logs_.find({ack.job(), ack.attempt(), ack.rank()});
     if (it == logs_.end() || ack.offset() < 0) continue;
     // A coordinator that has less than it said asks for it again.
     if (ack.offset() != it->second.acknowledged) it->second.ignored = 0;

@@ -16,9 +16,9 @@ namespace comera::worker {
 // has ended. The files stay. Not thread-safe.
 class LogShipper {
  public:
-  void Begin(const v1::RankKey& rank, const std::string& path);
+  void Begin(const v1::MemberKey& rank, const std::string& path);
   // The log does not grow any more.
-  void End(const v1::RankKey& rank);
+  void End(const v1::MemberKey& rank);
 
   // Adds what is not acknowledged, at most `limit` bytes in all. Returns
   // whether there was anything.

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "comera/v1/worker_service.grpc.pb.h"
+#include "common/backoff.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
-#include "common/backoff.h"
 
 namespace comera::worker {
 namespace {
@@ -81,19 +81,19 @@ ModelUploader::~ModelUploader() {
   thread_.join();
 }
 
-void ModelUploader::Upload(const v1::RankKey& rank, const std::string& folder,
+void ModelUploader::Upload(const v1::MemberKey& rank, const std::string& folder,
                            const std::string& targets_folder) {
   const std::lock_guard<std::mutex> lock(mutex_);
   tasks_.push_back({rank, folder, targets_folder});
   changed_.notify_all();
 }
 
-void ModelUploader::Abandon(const v1::RankKey& rank) {
+void ModelUploader::Abandon(const v1::MemberKey& rank) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it =
       std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) {
         return task.rank.job() == rank.job() &&
-               task.rank.epoch() == rank.epoch();
+               task.rank.attempt() == rank.attempt();
       });
   if (it == tasks_.end()) return;
   if (it != tasks_.begin()) {
@@ -187,7 +187,7 @@ absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
   auto writer = stub->UploadArtifact(&context, &response);
   v1::UploadArtifactRequest request;
   request.mutable_header()->set_artifact(artifact.name());
-  request.mutable_header()->set_epoch(task.rank.epoch());
+  request.mutable_header()->set_attempt(task.rank.attempt());
   *request.mutable_header()->mutable_file() = file;
   bool going = writer->Write(request);
   for (size_t at = 0; going && at < contents.size(); at += kChunkBytes) {

@@ -32,9 +32,9 @@ class ModelUploader {
   using Models = std::vector<v1::Artifact>;
 
   // Called from the uploader's thread. Aborted, NotFound: the coordinator does
-  // not want the model (the job's epoch is over). InvalidArgument,
+  // not want the model (the job's attempt is over). InvalidArgument,
   // FailedPrecondition: there is no model, or none that may be stored.
-  using OnDone = std::function<void(const v1::RankKey& rank,
+  using OnDone = std::function<void(const v1::MemberKey& rank,
                                     const absl::StatusOr<Models>&)>;
 
   struct Options {
@@ -50,14 +50,14 @@ class ModelUploader {
 
   // `folder` holds the job's model, `targets_folder`, if it exists, one folder
   // target-N per target. Nothing else writes there any more.
-  void Upload(const v1::RankKey& rank, const std::string& folder,
+  void Upload(const v1::MemberKey& rank, const std::string& folder,
               const std::string& targets_folder);
   // on_done is not called for it any more, or with any status.
-  void Abandon(const v1::RankKey& rank);
+  void Abandon(const v1::MemberKey& rank);
 
  private:
   struct Task {
-    v1::RankKey rank;
+    v1::MemberKey rank;
     std::string folder;
     std::string targets_folder;
   };

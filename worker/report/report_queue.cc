@@ -31,7 +31,7 @@ void ReportQueue::Thin() {
 }
 
 bool ReportQueue::Fill(
-    const std::string& job, int64_t epoch, size_t limit, size_t* bytes,
+    const std::string& job, int64_t attempt, size_t limit, size_t* bytes,
     google::protobuf::RepeatedPtrField<v1::ProgressReport>* reports) {
   while (numbered_.size() < limit && !waiting_.empty()) {
     numbered_.push_back(std::move(waiting_.front()));
@@ -44,7 +44,7 @@ bool ReportQueue::Fill(
     *bytes -= size;
     v1::ProgressReport* report = reports->Add();
     report->set_job(job);
-    report->set_epoch(epoch);
+    report->set_attempt(attempt);
     report->set_number(number++);
     *report->mutable_event() = event;
   }

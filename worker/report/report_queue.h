@@ -10,7 +10,7 @@
 
 namespace comera::worker {
 
-// The events of one job's epoch that the coordinator has not acknowledged.
+// The events of one job's attempt that the coordinator has not acknowledged.
 // An event gets its number when it is first sent, so that until then metrics
 // may give way: with more than `capacity` waiting, every second sample of
 // metrics is left out. All other events are kept, up to ten times as many; then
@@ -24,7 +24,8 @@ class ReportQueue {
   // Appends the first reports, at most `limit` and `*bytes` in all, which it
   // reduces; the same ones again until they are acknowledged. Returns whether
   // none is left behind.
-  bool Fill(const std::string& job, int64_t epoch, size_t limit, size_t* bytes,
+  bool Fill(const std::string& job, int64_t attempt, size_t limit,
+            size_t* bytes,
             google::protobuf::RepeatedPtrField<v1::ProgressReport>* reports);
 
   // All up to `number` are stored.

@@ -36,7 +36,7 @@ bool RendezvousExchange::Collect(
       if (!value.ok()) continue;
       v1::RendezvousEntry* entry = entries->Add();
       entry->set_job(gang.first);
-      entry->set_epoch(gang.second);
+      entry->set_attempt(gang.second);
       entry->set_key(key);
       entry->set_value(*std::move(value));
       any_new = told_.insert({gang, key}).second || any_new;
@@ -50,7 +50,7 @@ absl::Status RendezvousExchange::Deliver(
     const google::protobuf::RepeatedPtrField<v1::RendezvousEntry>& entries) {
   absl::Status first_error;
   for (const v1::RendezvousEntry& entry : entries) {
-    const Gang gang = {entry.job(), entry.epoch()};
+    const Gang gang = {entry.job(), entry.attempt()};
     if (gangs.count(gang) == 0 || told_.count({gang, entry.key()}) > 0 ||
         !foreign_.insert({gang, entry.key()}).second) {
       continue;

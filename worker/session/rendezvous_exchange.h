@@ -17,7 +17,7 @@ namespace comera::worker {
 // the coordinator. Not thread-safe.
 class RendezvousExchange {
  public:
-  using Gang = std::pair<std::string, int64_t>;  // job, epoch
+  using Gang = std::pair<std::string, int64_t>;  // job, attempt
 
   explicit RendezvousExchange(const JobFolders* folders) : folders_(folders) {}
 

@@ -89,8 +89,8 @@ absl::StatusOr<std::vector<v1::Slot>> TakeInventory(
   return slots;
 }
 
-int ThreadsPerRank(const v1::JobSpec& spec, int cores, int slots) {
-  const int asked = spec.resources().threads_per_rank();
+int ThreadsPerProcess(const v1::JobSpec& spec, int cores, int slots) {
+  const int asked = spec.resources().threads_per_process();
   return asked > 0 ? asked : std::max(1, cores / std::max(1, slots));
 }
 

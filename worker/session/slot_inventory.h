@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<v1::Slot>> TakeInventory(
     int count, int cores, const std::vector<v1::Gpu>& gpus = {});
 
 // Threads for one rank: what its job asks for, else the cores over the slots.
-int ThreadsPerRank(const v1::JobSpec& spec, int cores, int slots);
+int ThreadsPerProcess(const v1::JobSpec& spec, int cores, int slots);
 
 }  // namespace comera::worker
 

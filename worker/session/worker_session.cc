@@ -32,9 +32,9 @@ constexpr absl::Duration kSweepInterval = absl::Hours(1);
 constexpr absl::Duration kCutOff = absl::Seconds(15);
 
 // Names become paths and command lines: nothing else may pass.
-bool IsSane(const v1::RankAssignment& assignment) {
+bool IsSane(const v1::MemberAssignment& assignment) {
   return ParseJobName(assignment.job()).has_value() &&
-         assignment.epoch() >= 1 && assignment.rank() >= 0 &&
+         assignment.attempt() >= 1 && assignment.rank() >= 0 &&
          assignment.rank() < assignment.world_size() &&
          assignment.local_rank() >= 0 &&
          assignment.local_rank() < assignment.local_world_size();
@@ -56,17 +56,17 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   WorkerSession* self = session.get();
   session->uploader_ = std::make_unique<ModelUploader>(
       options.upload, session->channel_,
-      [self](const v1::RankKey& rank,
+      [self](const v1::MemberKey& rank,
              const absl::StatusOr<ModelUploader::Models>& models) {
         self->OnUpload(rank, models);
       });
-  session->preparer_ = std::make_unique<RankPreparer>([self] {
+  session->preparer_ = std::make_unique<MemberPreparer>([self] {
     const std::lock_guard<std::mutex> lock(self->mutex_);
     self->Notify();
   });
-  RankProcesses::Options processes = options.processes;
+  GangMembers::Options processes = options.processes;
   processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
-  ASSIGN_OR_RETURN(session->processes_, RankProcesses::Start(processes, self));
+  ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
   if (gpus != nullptr) {
     // So that the first call tells of healthy GPUs.
     gpus->Look();
@@ -135,7 +135,7 @@ void WorkerSession::Notify() {
   changed_.notify_all();
 }
 
-bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
+bool WorkerSession::OnLine(GangMembers::Id id, std::string_view line) {
   if (line.empty() || line[0] != '{') return false;
   v1::TrainerEvent event;
   google::protobuf::util::JsonParseOptions parse;
@@ -157,12 +157,12 @@ bool WorkerSession::OnLine(RankProcesses::Id id, std::string_view line) {
   return true;
 }
 
-void WorkerSession::OnLogGrown(RankProcesses::Id) {
+void WorkerSession::OnLogGrown(GangMembers::Id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Notify();
 }
 
-void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
+void WorkerSession::OnExit(GangMembers::Id id, const MemberExit& exit) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto pid = pids_.find(id); pid != pids_.end()) {
     records_.Remove(pid->second);
@@ -172,13 +172,13 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
   GiveGpuBack(id);
   fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
-    LOG(INFO) << "rank ended " << DescribeRank(*rank) << " code=" << exit.code
+    LOG(INFO) << "rank ended " << DescribeMember(*rank) << " code=" << exit.code
               << " signal=" << exit.signal
               << " peak_memory_bytes=" << exit.peak_memory_bytes;
     logs_.End(*rank);
     if (options_.metrics != nullptr) {
-      options_.metrics->OnRankEnded(rank->job(),
-                                    exit.code != 0 || exit.signal != 0);
+      options_.metrics->OnMemberEnded(rank->job(),
+                                      exit.code != 0 || exit.signal != 0);
     }
   }
   if (const auto rank = table_.OnExit(id, exit, absl::Now())) {
@@ -188,22 +188,22 @@ void WorkerSession::OnExit(RankProcesses::Id id, const RankExit& exit) {
   Notify();
 }
 
-void WorkerSession::OnUpload(const v1::RankKey& rank,
+void WorkerSession::OnUpload(const v1::MemberKey& rank,
                              const absl::StatusOr<ModelUploader::Models>& m) {
-  LOG(INFO) << "model upload " << DescribeRank(rank)
+  LOG(INFO) << "model upload " << DescribeMember(rank)
             << " status=" << m.status();
   const std::lock_guard<std::mutex> lock(mutex_);
   table_.OnUpload(rank, m, absl::Now());
   Notify();
 }
 
-absl::Duration WorkerSession::GraceOf(RankProcesses::Id id) {
+absl::Duration WorkerSession::GraceOf(GangMembers::Id id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto rank = table_.Find(id);
-  for (const v1::RankStop& stop : stopping_) {
-    if (rank && stop.rank().job() == rank->job() &&
-        stop.rank().epoch() == rank->epoch() &&
-        stop.rank().rank() == rank->rank()) {
+  for (const v1::MemberStop& stop : stopping_) {
+    if (rank && stop.member().job() == rank->job() &&
+        stop.member().attempt() == rank->attempt() &&
+        stop.member().rank() == rank->rank()) {
       const absl::Duration asked = absl::Seconds(stop.grace().seconds());
       return std::max(options_.processes.grace, std::min(asked, kMaxGrace));
     }
@@ -212,36 +212,36 @@ absl::Duration WorkerSession::GraceOf(RankProcesses::Id id) {
 }
 
 void WorkerSession::Act() {
-  RankTable::Actions actions;
+  MemberTable::Actions actions;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     actions = table_.Reconcile(absl::Now());
-    for (const v1::RankKey& rank : actions.abandon) uploader_->Abandon(rank);
-    for (const v1::RankKey& rank : actions.upload_again) {
+    for (const v1::MemberKey& rank : actions.abandon) uploader_->Abandon(rank);
+    for (const v1::MemberKey& rank : actions.upload_again) {
       uploader_->Upload(rank, folders_.Model(rank.job()),
                         folders_.Targets(rank.job()));
     }
   }
-  for (RankProcesses::Id id : actions.kill) {
+  for (GangMembers::Id id : actions.kill) {
     CancelFetch(id);
     if (AbandonPreparation(id)) continue;
     processes_->Stop(id, options_.hung_grace);
   }
-  for (RankProcesses::Id id : actions.stop) {
+  for (GangMembers::Id id : actions.stop) {
     CancelFetch(id);
     if (!AbandonPreparation(id)) processes_->Stop(id, GraceOf(id));
   }
-  for (const RankTable::Actions::Start& start : FetchData(actions.start)) {
+  for (const MemberTable::Actions::Start& start : FetchData(actions.start)) {
     if (!Prepare(start)) StartOrFail(start);
   }
   StartPrepared();
 }
 
-void WorkerSession::StartOrFail(const RankTable::Actions::Start& start) {
-  const absl::Status status = StartRank(start);
+void WorkerSession::StartOrFail(const MemberTable::Actions::Start& start) {
+  const absl::Status status = StartMember(start);
   if (!status.ok()) {
     LOG(ERROR) << "rank not started job=" << start.assignment.job()
-               << " epoch=" << start.assignment.epoch()
+               << " attempt=" << start.assignment.attempt()
                << " rank=" << start.assignment.rank() << " " << status;
     const std::lock_guard<std::mutex> lock(mutex_);
     fetcher_->Release(start.id);
@@ -312,7 +312,7 @@ absl::Status WorkerSession::Call(const v1::SynchronizeRequest& request,
 void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
   v1::SynchronizeResponse sane = response;
   sane.clear_desired();
-  for (const v1::RankAssignment& assignment : response.desired()) {
+  for (const v1::MemberAssignment& assignment : response.desired()) {
     if (IsSane(assignment)) {
       *sane.add_desired() = assignment;
     } else {
@@ -340,15 +340,16 @@ void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
 
 void WorkerSession::CleanUp() {
   std::vector<std::string> jobs;
-  std::vector<std::pair<std::string, int64_t>> epochs;
+  std::vector<std::pair<std::string, int64_t>> attempts;
   std::set<std::string> active;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     jobs = table_.TakeFinishedJobs();
-    epochs = table_.TakeFinishedEpochs();
+    attempts = table_.TakeFinishedAttempts();
     active = table_.Jobs();
   }
-  for (const auto& [job, epoch] : epochs) folders_.RemoveEpoch(job, epoch);
+  for (const auto& [job, attempt] : attempts)
+    folders_.RemoveAttempt(job, attempt);
   for (const std::string& job : jobs) {
     copier_->Forget(job);
     replicas_.Drop(job);
@@ -442,10 +443,10 @@ void WorkerSession::Stop() {
 void WorkerSession::KillAll() {
   std::unique_lock<std::mutex> lock(mutex_);
   table_.ShutDown();
-  const std::vector<RankProcesses::Id> ids = table_.Processes();
+  const std::vector<GangMembers::Id> ids = table_.Processes();
   DropFetched();
   lock.unlock();
-  for (RankProcesses::Id id : ids) {
+  for (GangMembers::Id id : ids) {
     CancelFetch(id);
     if (!AbandonPreparation(id)) processes_->Kill(id);
   }

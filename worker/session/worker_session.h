@@ -16,28 +16,28 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
-#include "worker/report/artifact_store.h"
 #include "common/backoff.h"
-#include "worker/data/blob_source.h"
 #include "worker/checkpoint/checkpoint_copier.h"
 #include "worker/checkpoint/checkpoint_shelf.h"
+#include "worker/checkpoint/peer_client.h"
+#include "worker/checkpoint/peer_server.h"
+#include "worker/checkpoint/replica_cache.h"
+#include "worker/checkpoint/start_fetch.h"
+#include "worker/data/blob_source.h"
 #include "worker/data/data_fetcher.h"
 #include "worker/data/data_roots.h"
 #include "worker/data/dataset_cache.h"
-#include "worker/gpu/gpu_watch.h"
+#include "worker/gang/gang_member.h"
 #include "worker/gang/job_folders.h"
-#include "worker/report/log_shipper.h"
+#include "worker/gang/member_preparer.h"
+#include "worker/gang/member_records.h"
+#include "worker/gang/member_table.h"
+#include "worker/gpu/gpu_watch.h"
 #include "worker/metrics/worker_metrics.h"
+#include "worker/report/artifact_store.h"
+#include "worker/report/log_shipper.h"
 #include "worker/report/model_uploader.h"
-#include "worker/checkpoint/peer_client.h"
-#include "worker/checkpoint/peer_server.h"
-#include "worker/gang/rank_preparer.h"
-#include "worker/gang/rank_process.h"
-#include "worker/gang/rank_records.h"
-#include "worker/gang/rank_table.h"
 #include "worker/session/rendezvous_exchange.h"
-#include "worker/checkpoint/replica_cache.h"
-#include "worker/checkpoint/start_fetch.h"
 
 namespace comera::worker {
 
@@ -49,7 +49,7 @@ namespace comera::worker {
 // while the coordinator cannot be reached.
 //
 // Thread safety: Run or RunOnce on one thread; Stop from any.
-class WorkerSession : private RankProcesses::Observer,
+class WorkerSession : private GangMembers::Observer,
                       private DataFetcher::Observer {
  public:
   struct Options {
@@ -72,12 +72,12 @@ class WorkerSession : private RankProcesses::Observer,
     std::vector<std::string> environment;
     // Whom ranks run as; unset: this process's user. Their folders are given to
     // him.
-    std::optional<RankUser> rank_user;
+    std::optional<MemberUser> member_user;
     // Control groups for ranks; null: none. Must outlive the session.
-    const RankCgroups* cgroups = nullptr;
+    const MemberCgroups* cgroups = nullptr;
     // Where jobs may read data.
     DataRoots data_roots;
-    RankProcesses::Options processes;
+    GangMembers::Options processes;
     ModelUploader::Options upload;
     DatasetCache::Options cache;
     DataFetcher::Options fetch;
@@ -140,13 +140,13 @@ class WorkerSession : private RankProcesses::Observer,
   void StartPeers();
   void AddCollectors();
 
-  bool OnLine(RankProcesses::Id id, std::string_view line) override;
-  void OnLogGrown(RankProcesses::Id id) override;
-  void OnExit(RankProcesses::Id id, const RankExit& exit) override;
+  bool OnLine(GangMembers::Id id, std::string_view line) override;
+  void OnLogGrown(GangMembers::Id id) override;
+  void OnExit(GangMembers::Id id, const MemberExit& exit) override;
   void OnFetching(DataFetcher::Id id,
                   const v1::TrainerEvent& heartbeat) override;
   void OnFetched(DataFetcher::Id id, absl::StatusOr<v1::JobSpec> spec) override;
-  void OnUpload(const v1::RankKey& rank,
+  void OnUpload(const v1::MemberKey& rank,
                 const absl::StatusOr<ModelUploader::Models>& model);
 
   // There is news for the coordinator.
@@ -157,42 +157,42 @@ class WorkerSession : private RankProcesses::Observer,
                     v1::SynchronizeResponse* response);
   void TakeAnswer(const v1::SynchronizeResponse& response);
   // From SIGTERM to SIGKILL: what the coordinator wants, at least the usual.
-  absl::Duration GraceOf(RankProcesses::Id id);
+  absl::Duration GraceOf(GangMembers::Id id);
   // Starts and stops what is to be.
   void Act();
   // What must come before a rank whose data are here (worker_session_start.cc);
   // false: nothing must.
-  bool Prepare(const RankTable::Actions::Start& start);
+  bool Prepare(const MemberTable::Actions::Start& start);
   // Starts the ranks whose preparation is done.
   void StartPrepared();
   // False: the rank is not being prepared.
-  bool AbandonPreparation(RankProcesses::Id id);
-  void StartOrFail(const RankTable::Actions::Start& start);
-  absl::Status StartRank(const RankTable::Actions::Start& start);
+  bool AbandonPreparation(GangMembers::Id id);
+  void StartOrFail(const MemberTable::Actions::Start& start);
+  absl::Status StartMember(const MemberTable::Actions::Start& start);
   // Opens the cache of data and what fills it.
   absl::Status OpenCache();
   // The ranks whose data came, with specs that name them; and those that have
   // to wait for theirs are begun to be fetched for.
-  std::vector<RankTable::Actions::Start> FetchData(
-      const std::vector<RankTable::Actions::Start>& starts);
+  std::vector<MemberTable::Actions::Start> FetchData(
+      const std::vector<MemberTable::Actions::Start>& starts);
   // Ends fetches for ranks that are not to be started any more.
-  void CancelFetch(RankProcesses::Id id);
+  void CancelFetch(GangMembers::Id id);
   void DropFetched() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings the newest training state here, if the rank is to go on with one.
-  void FetchCheckpoint(const v1::RankAssignment& rank);
+  void FetchCheckpoint(const v1::MemberAssignment& rank);
   // Rank 0 saved its state.
-  void CopyCheckpoint(RankProcesses::Id id, const v1::CheckpointSaved& saved)
+  void CopyCheckpoint(GangMembers::Id id, const v1::CheckpointSaved& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the ranks up if the coordinator was not heard for too long.
   void WatchCoordinator(const absl::Status& call);
   // Takes the GPU of the rank's slot, if it has one, and adds to the command
   // what makes it the only one that the rank sees. FailedPrecondition: unfit.
-  absl::Status TakeGpu(const RankTable::Actions::Start& start,
-                       const v1::Slot& slot, RankCommand* command);
+  absl::Status TakeGpu(const MemberTable::Actions::Start& start,
+                       const v1::Slot& slot, MemberCommand* command);
   // Whom the rank runs as, and its control group.
-  absl::Status Confine(const RankTable::Actions::Start& start, int threads,
-                       RankCommand* command);
-  void GiveGpuBack(RankProcesses::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Confine(const MemberTable::Actions::Start& start, int threads,
+                       MemberCommand* command);
+  void GiveGpuBack(GangMembers::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CleanUp();
   void KillAll();
   void ShutDown();
@@ -200,13 +200,13 @@ class WorkerSession : private RankProcesses::Observer,
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;
   const JobFolders folders_;
-  const RankRecords records_;
+  const MemberRecords records_;
   // Of the thread that calls RunOnce.
   RendezvousExchange rendezvous_;
   int64_t seen_version_ = 0;
   absl::Time heard_;  // from the coordinator, by SteadyNow
   // Of the last answer.
-  std::vector<v1::RankStop> stopping_;
+  std::vector<v1::MemberStop> stopping_;
   absl::Time next_sweep_ = absl::InfinitePast();
 
   PeerKeys peer_keys_;
@@ -217,15 +217,15 @@ class WorkerSession : private RankProcesses::Observer,
   std::mutex mutex_;
   std::condition_variable changed_;
   CheckpointShelf shelf_ ABSL_GUARDED_BY(mutex_);
-  RankTable table_ ABSL_GUARDED_BY(mutex_);
+  MemberTable table_ ABSL_GUARDED_BY(mutex_);
   LogShipper logs_ ABSL_GUARDED_BY(mutex_);
-  std::map<RankProcesses::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
+  std::map<GangMembers::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
   // UUIDs of the GPUs that ranks use.
-  std::map<RankProcesses::Id, std::string> gpu_of_ ABSL_GUARDED_BY(mutex_);
+  std::map<GangMembers::Id, std::string> gpu_of_ ABSL_GUARDED_BY(mutex_);
   // Ranks whose data are being fetched, and those whose data came.
-  std::map<RankProcesses::Id, v1::RankAssignment> fetching_
+  std::map<GangMembers::Id, v1::MemberAssignment> fetching_
       ABSL_GUARDED_BY(mutex_);
-  std::vector<RankTable::Actions::Start> fetched_ ABSL_GUARDED_BY(mutex_);
+  std::vector<MemberTable::Actions::Start> fetched_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   // News came since the request under way was made.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
@@ -236,12 +236,12 @@ class WorkerSession : private RankProcesses::Observer,
   std::unique_ptr<DatasetCache> cache_;
 
   // Destroyed first, in this order: their threads call this object.
-  std::unique_ptr<RankProcesses> processes_;
+  std::unique_ptr<GangMembers> processes_;
   std::unique_ptr<CheckpointCopier> copier_;
   std::unique_ptr<ModelUploader> uploader_;
   std::unique_ptr<GpuWatch> gpus_;  // Null: no GPUs.
   std::unique_ptr<DataFetcher> fetcher_;
-  std::unique_ptr<RankPreparer> preparer_;
+  std::unique_ptr<MemberPreparer> preparer_;
   std::unique_ptr<PeerServer> peer_server_;  // Null: no copies.
 };
 

@@ -41,14 +41,14 @@ void WorkerSession::StartPeers() {
   }
 }
 
-void WorkerSession::CopyCheckpoint(RankProcesses::Id id,
+void WorkerSession::CopyCheckpoint(GangMembers::Id id,
                                    const v1::CheckpointSaved& saved) {
-  const std::optional<v1::RankAssignment> rank = table_.Assignment(id);
+  const std::optional<v1::MemberAssignment> rank = table_.Assignment(id);
   if (!rank || rank->rank() != 0 || saved.step() < 0) return;
   shelf_.Look(rank->job());
-  v1::RankKey key;
+  v1::MemberKey key;
   key.set_job(rank->job());
-  key.set_epoch(rank->epoch());
+  key.set_attempt(rank->attempt());
   CheckpointCopier::Task task;
   task.job = rank->job();
   task.name = {saved.step(), saved.snapshot()};
@@ -60,12 +60,12 @@ void WorkerSession::CopyCheckpoint(RankProcesses::Id id,
   copier_->Add(std::move(task));
 }
 
-void WorkerSession::FetchCheckpoint(const v1::RankAssignment& rank) {
+void WorkerSession::FetchCheckpoint(const v1::MemberAssignment& rank) {
   if (!rank.resume() || rank.rank() != 0) return;
   const FetchedCheckpoint found = FetchNewestCheckpoint(
       rank, folders_.Checkpoints(rank.job()), options_.fetch_timeout, replicas_,
       &peers_, store_.get());
-  LOG(INFO) << "goes on job=" << rank.job() << " epoch=" << rank.epoch()
+  LOG(INFO) << "goes on job=" << rank.job() << " attempt=" << rank.attempt()
             << " step=" << found.step << " from=\"" << found.from << "\"";
 }
 

@@ -20,10 +20,10 @@ absl::Status WorkerSession::OpenCache() {
   return absl::OkStatus();
 }
 
-std::vector<RankTable::Actions::Start> WorkerSession::FetchData(
-    const std::vector<RankTable::Actions::Start>& starts) {
-  std::vector<RankTable::Actions::Start> ready;
-  for (const RankTable::Actions::Start& start : starts) {
+std::vector<MemberTable::Actions::Start> WorkerSession::FetchData(
+    const std::vector<MemberTable::Actions::Start>& starts) {
+  std::vector<MemberTable::Actions::Start> ready;
+  for (const MemberTable::Actions::Start& start : starts) {
     if (start.assignment.datasets().empty()) {
       ready.push_back(start);
       continue;
@@ -35,7 +35,7 @@ std::vector<RankTable::Actions::Start> WorkerSession::FetchData(
     fetcher_->Start(start.id, start.assignment);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (RankTable::Actions::Start& start : fetched_) {
+  for (MemberTable::Actions::Start& start : fetched_) {
     if (table_.IsAwaited(start.id)) {
       ready.push_back(std::move(start));
     } else {
@@ -60,7 +60,7 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
   const auto it = fetching_.find(id);
   if (it == fetching_.end()) return;
   if (spec.ok()) {
-    RankTable::Actions::Start start{id, std::move(it->second)};
+    MemberTable::Actions::Start start{id, std::move(it->second)};
     *start.assignment.mutable_spec() = *std::move(spec);
     fetched_.push_back(std::move(start));
     table_.Preparing(id);
@@ -76,10 +76,10 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
   Notify();
 }
 
-void WorkerSession::CancelFetch(RankProcesses::Id id) { fetcher_->Cancel(id); }
+void WorkerSession::CancelFetch(GangMembers::Id id) { fetcher_->Cancel(id); }
 
 void WorkerSession::DropFetched() {
-  for (const RankTable::Actions::Start& start : fetched_) {
+  for (const MemberTable::Actions::Start& start : fetched_) {
     fetcher_->Release(start.id);
     table_.FetchFailed(start.id, absl::CancelledError("not wanted"),
                        absl::Now());

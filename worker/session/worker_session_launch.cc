@@ -16,13 +16,13 @@ namespace comera::worker {
 namespace {
 
 // Threads too.
-constexpr int64_t kMaxRankProcesses = 2048;
+constexpr int64_t kMaxMemberProcesses = 2048;
 
 }  // namespace
 
-absl::Status WorkerSession::TakeGpu(const RankTable::Actions::Start& start,
+absl::Status WorkerSession::TakeGpu(const MemberTable::Actions::Start& start,
                                     const v1::Slot& slot,
-                                    RankCommand* command) {
+                                    MemberCommand* command) {
   if (gpus_ == nullptr) return absl::OkStatus();
   const std::string& uuid = slot.gpu().uuid();
   // None for ranks on the CPU.
@@ -39,21 +39,21 @@ absl::Status WorkerSession::TakeGpu(const RankTable::Actions::Start& start,
   return absl::OkStatus();
 }
 
-absl::Status WorkerSession::Confine(const RankTable::Actions::Start& start,
-                                    int threads, RankCommand* command) {
-  const v1::RankAssignment& rank = start.assignment;
-  if (options_.rank_user) {
-    command->user = options_.rank_user;
+absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
+                                    int threads, MemberCommand* command) {
+  const v1::MemberAssignment& rank = start.assignment;
+  if (options_.member_user) {
+    command->user = options_.member_user;
     for (const std::string& folder :
-         folders_.OfRank(rank.job(), rank.epoch())) {
+         folders_.OfMember(rank.job(), rank.attempt())) {
       RETURN_IF_ERROR(MakeDirectories(folder));
-      RETURN_IF_ERROR(GiveTo(*options_.rank_user, folder));
+      RETURN_IF_ERROR(GiveTo(*options_.member_user, folder));
     }
   }
   if (options_.cgroups == nullptr) return absl::OkStatus();
-  RankCgroups::Limits limits;
+  MemberCgroups::Limits limits;
   limits.memory_bytes = rank.spec().resources().memory_bytes();
-  limits.processes = kMaxRankProcesses;
+  limits.processes = kMaxMemberProcesses;
   // And one for what is not computing.
   limits.cores = threads + 1;
   auto cgroup = options_.cgroups->Make(
@@ -64,24 +64,25 @@ absl::Status WorkerSession::Confine(const RankTable::Actions::Start& start,
   return absl::OkStatus();
 }
 
-void WorkerSession::GiveGpuBack(RankProcesses::Id id) {
+void WorkerSession::GiveGpuBack(GangMembers::Id id) {
   const auto found = gpu_of_.find(id);
   if (found == gpu_of_.end()) return;
   gpus_->End(found->second);
   gpu_of_.erase(found);
 }
 
-absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
-  const v1::RankAssignment& rank = start.assignment;
-  v1::RankKey key;
+absl::Status WorkerSession::StartMember(
+    const MemberTable::Actions::Start& start) {
+  const v1::MemberAssignment& rank = start.assignment;
+  v1::MemberKey key;
   key.set_job(rank.job());
-  key.set_epoch(rank.epoch());
+  key.set_attempt(rank.attempt());
   key.set_rank(rank.rank());
-  const int threads = ThreadsPerRank(rank.spec(), options_.cores,
-                                     static_cast<int>(options_.slots.size()));
+  const int threads = ThreadsPerProcess(
+      rank.spec(), options_.cores, static_cast<int>(options_.slots.size()));
   LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
       << "no --address, so only ranks on this machine can join "
-      << DescribeRank(key);
+      << DescribeMember(key);
   v1::Slot slot;
   for (const v1::Slot& one : options_.slots) {
     if (one.index() == rank.slot()) slot = one;
@@ -92,7 +93,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
                                       slot.device() == v1::ResourceSpec::GPU
                                           ? v1::ResourceSpec::GPU
                                           : v1::ResourceSpec::CPU));
-  RankCommand command;
+  MemberCommand command;
   command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
   command.environment = options_.environment;
   for (const auto& [name, value] :
@@ -104,7 +105,7 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
     command.environment.push_back(absl::StrCat(name, "=", value));
   }
   command.environment.push_back(
-      absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.epoch())));
+      absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.attempt())));
   command.log_path = folders_.Log(key);
   RETURN_IF_ERROR(Confine(start, threads, &command));
   RETURN_IF_ERROR(TakeGpu(start, slot, &command));
@@ -115,22 +116,22 @@ absl::Status WorkerSession::StartRank(const RankTable::Actions::Start& start) {
   }
   // Before its end can be told.
   if (options_.metrics != nullptr) {
-    options_.metrics->OnRankStarted(rank.job(), rank.epoch());
+    options_.metrics->OnMemberStarted(rank.job(), rank.attempt());
   }
   const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!pid.ok()) {
     if (options_.metrics != nullptr) {
-      options_.metrics->OnRankEnded(rank.job(), /*failed=*/true);
+      options_.metrics->OnMemberEnded(rank.job(), /*failed=*/true);
     }
     GiveGpuBack(start.id);
     logs_.End(key);
     return pid.status();
   }
-  LOG(INFO) << "rank started " << DescribeRank(key) << " slot=" << rank.slot()
+  LOG(INFO) << "rank started " << DescribeMember(key) << " slot=" << rank.slot()
             << " pid=" << *pid << " threads=" << threads;
   // It may have ended already.
-  const std::vector<RankProcesses::Id> running = table_.Processes();
+  const std::vector<GangMembers::Id> running = table_.Processes();
   if (std::find(running.begin(), running.end(), start.id) != running.end()) {
     pids_[start.id] = *pid;
     const absl::Status recorded = records_.Add(*pid);

@@ -7,8 +7,8 @@
 
 namespace comera::worker {
 
-bool WorkerSession::Prepare(const RankTable::Actions::Start& start) {
-  const v1::RankAssignment& rank = start.assignment;
+bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
+  const v1::MemberAssignment& rank = start.assignment;
   // Rank 0 shares the training state with the others.
   if (rank.rank() != 0 || !(rank.resume() || rank.spec().has_start_from())) {
     return false;
@@ -28,13 +28,13 @@ bool WorkerSession::Prepare(const RankTable::Actions::Start& start) {
 }
 
 void WorkerSession::StartPrepared() {
-  for (const RankPreparer::Done& done : preparer_->TakeDone()) {
+  for (const MemberPreparer::Done& done : preparer_->TakeDone()) {
     if (done.status.ok()) {
       StartOrFail(done.start);
       continue;
     }
     LOG(ERROR) << "rank not started job=" << done.start.assignment.job()
-               << " epoch=" << done.start.assignment.epoch()
+               << " attempt=" << done.start.assignment.attempt()
                << " rank=" << done.start.assignment.rank() << " "
                << done.status;
     fetcher_->Release(done.start.id);
@@ -44,7 +44,7 @@ void WorkerSession::StartPrepared() {
   }
 }
 
-bool WorkerSession::AbandonPreparation(RankProcesses::Id id) {
+bool WorkerSession::AbandonPreparation(GangMembers::Id id) {
   if (!preparer_->Abandon(id)) return false;
   fetcher_->Release(id);
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -206,7 +206,7 @@ std::string EventLine(const v1::JobEvent& event) {
       const v1::Failure& failure = event.incident();
       std::string where =
           failure.rank() >= 0 ? absl::StrCat(" on rank ", failure.rank()) : "";
-      return absl::StrCat("attempt ", failure.epoch(), " lost: ",
+      return absl::StrCat("attempt ", failure.attempt(), " lost: ",
                           v1::FailureClass_Name(failure.failure_class()), where,
                           ": ", Printable(failure.message()));
     }

@@ -15,7 +15,7 @@ void RunFigures::Apply(const v1::JobEvent& event) {
       if (event.state_change().has_failure()) {
         *job_.mutable_failure() = event.state_change().failure();
       }
-      job_.set_epoch(std::max(job_.epoch(), event.epoch()));
+      job_.set_attempt(std::max(job_.attempt(), event.attempt()));
       break;
     case v1::JobEvent::kMetrics:
       metrics_ = event.metrics();

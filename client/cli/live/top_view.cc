@@ -169,10 +169,11 @@ void AddSection(const TableRows& rows,
 TableRows QueueRows(const std::vector<v1::Queue>& queues) {
   TableRows rows = {{"QUEUE", "RUNNING", "QUEUED", "RANKS", "GUARANTEED"}};
   for (const v1::Queue& queue : queues) {
-    rows.push_back(
-        {LastSegment(queue.name()), absl::StrCat(queue.running_jobs()),
-         absl::StrCat(queue.queued_jobs()), absl::StrCat(queue.running_ranks()),
-         absl::StrCat(queue.guaranteed_ranks())});
+    rows.push_back({LastSegment(queue.name()),
+                    absl::StrCat(queue.running_jobs()),
+                    absl::StrCat(queue.queued_jobs()),
+                    absl::StrCat(queue.running_processes()),
+                    absl::StrCat(queue.guaranteed_processes())});
   }
   return rows;
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/cli/output/style.h"
 #include "client/cli/live/terminal_screen.h"
+#include "client/cli/output/style.h"
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 

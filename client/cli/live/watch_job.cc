@@ -1,11 +1,11 @@
 #include "client/cli/live/watch_job.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
-#include "client/cli/session/interrupts.h"
 #include "client/cli/live/progress_view.h"
 #include "client/cli/output/style.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/session/interrupts.h"
 
 namespace comera::client {
 namespace {

@@ -79,7 +79,7 @@ std::vector<std::string> JobRow(const v1::Job& job, absl::Time now) {
               : "-",
           Printable(job.spec().queue()),
           absl::StrCat(job.spec().priority()),
-          absl::StrCat(std::max(1, job.spec().resources().ranks())),
+          absl::StrCat(std::max(1, job.spec().resources().processes())),
           DurationText(now - ToTime(job.create_time())),
           Printable(job.reason())};
 }
@@ -119,8 +119,8 @@ std::vector<StyledLine> JobDetails(const v1::Job& job, absl::Time now,
   }
   add("queue", absl::StrCat(Printable(job.spec().queue()), ", priority ",
                             job.spec().priority()));
-  add("ranks", absl::StrCat(std::max(1, job.spec().resources().ranks())));
-  add("attempt", absl::StrCat(job.epoch()));
+  add("ranks", absl::StrCat(std::max(1, job.spec().resources().processes())));
+  add("attempt", absl::StrCat(job.attempt()));
   add("user", Printable(job.user()));
   add("sweep", job.sweep());
   add("age", DurationText(now - ToTime(job.create_time())));

@@ -1,10 +1,10 @@
 #include "client/cli/session/session.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/message_text.h"
 #include "client/cli/output/style.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 

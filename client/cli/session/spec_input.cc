@@ -1,8 +1,8 @@
 #include "client/cli/session/spec_input.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/job_file.h"
 #include "common/status_macros.h"
 

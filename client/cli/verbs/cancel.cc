@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {

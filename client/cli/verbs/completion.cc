@@ -2,13 +2,13 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/shell/complete.h"
-#include "client/cli/shell/completion_scripts.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/sweep_connection.h"
-#include "client/cli/output/text_format.h"
-#include "client/cli/verbs/verbs.h"
 #include "client/cli/session/worker_rows.h"
+#include "client/cli/shell/complete.h"
+#include "client/cli/shell/completion_scripts.h"
+#include "client/cli/verbs/verbs.h"
 #include "client/dataset_client.h"
 #include "client/model_client.h"
 

@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/message_text.h"
+#include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
 #include "client/cli/session/temporary_file.h"
-#include "client/cli/output/text_format.h"
 #include "client/cli/verbs/verbs.h"
 #include "client/embedded_cluster.h"
 #include "client/program_output.h"
@@ -45,7 +45,7 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
   const std::string state = arguments.data_dir.empty()
                                 ? session.env.state_folder
                                 : arguments.data_dir;
-  const int ranks = std::max(spec.resources().ranks(), 1);
+  const int ranks = std::max(spec.resources().processes(), 1);
   Json task = {{"spec", Json::parse(ToJson(spec, /*one_line=*/true))},
                {"work_dir", "/nonexistent"},
                // Where `comera run` has its worker keep measurements.

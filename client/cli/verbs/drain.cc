@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "client/cli/session/exit_codes.h"
-#include "client/cli/verbs/verbs.h"
 #include "client/cli/session/worker_rows.h"
+#include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
 namespace {

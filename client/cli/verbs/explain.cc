@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/style.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
@@ -34,7 +34,7 @@ void PrintWaiting(const v1::JobExplanation& e, const Session& session) {
     for (const v1::JobAhead& ahead : e.ahead()) {
       rows.push_back({ahead.name().empty() ? "-" : LastSegment(ahead.name()),
                       Printable(ahead.queue()), absl::StrCat(ahead.priority()),
-                      absl::StrCat(ahead.ranks()), Printable(ahead.why())});
+                      absl::StrCat(ahead.processes()), Printable(ahead.why())});
     }
     out << "\n" << session.TableText(rows);
     const int more = e.position() - 1 - e.ahead_size();
@@ -43,7 +43,7 @@ void PrintWaiting(const v1::JobExplanation& e, const Session& session) {
   if (e.smaller_gangs_size() > 0) {
     std::vector<std::vector<std::string>> rows = {{"WITH RANKS", "START"}};
     for (const v1::SmallerGang& smaller : e.smaller_gangs()) {
-      rows.push_back({absl::StrCat(smaller.ranks()),
+      rows.push_back({absl::StrCat(smaller.processes()),
                       smaller.now() ? "now"
                                     : When(smaller.has_expected_start(),
                                            smaller.expected_start())});
@@ -57,15 +57,16 @@ void PrintExplanation(const v1::JobExplanation& e, const Session& session) {
   const std::string& state = v1::JobState_Name(e.state());
   out << e.name() << " " << Paint(ToneOfState(state), state, session.Color())
       << ": " << Printable(e.reason()) << "\n";
-  out << "ranks: " << e.ranks() << " now, asks for "
-      << (e.min_ranks() < e.max_ranks() ? absl::StrCat(e.min_ranks(), " to ")
-                                        : "")
-      << e.max_ranks() << "\n";
+  out << "processes: " << e.processes() << " now, asks for "
+      << (e.min_processes() < e.max_processes()
+              ? absl::StrCat(e.min_processes(), " to ")
+              : "")
+      << e.max_processes() << "\n";
   out << "queue: " << Printable(e.queue()) << ", priority " << e.priority()
-      << ", " << e.queue_ranks() << " ranks in use, "
-      << e.queue_guaranteed_ranks() << " guaranteed, "
-      << (e.queue_max_ranks() > 0
-              ? absl::StrCat("at most ", e.queue_max_ranks())
+      << ", " << e.queue_processes() << " processes in use, "
+      << e.queue_guaranteed_processes() << " guaranteed, "
+      << (e.queue_max_processes() > 0
+              ? absl::StrCat("at most ", e.queue_max_processes())
               : std::string("no limit"))
       << "\n";
   if (e.preemptions() > 0) {
@@ -99,7 +100,7 @@ Verb ExplainVerb(Session* session) {
   auto job = std::make_shared<std::string>();
   Verb verb = {"explain",
                "Tell why a job waits, who is ahead, when it may start and what "
-               "fewer ranks would get",
+               "fewer processes would get",
                {},
                nullptr};
   verb.arguments = {{"job", "Job id", job.get(), true, {}}};

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "client/cli/verbs/model_use.h"
 #include "client/cli/session/session.h"
+#include "client/cli/verbs/model_use.h"
 
 namespace comera::client {
 

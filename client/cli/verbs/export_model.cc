@@ -3,9 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/export_formats.h"
-#include "client/cli/output/text_format.h"
 #include "client/program_output.h"
 #include "common/status_macros.h"
 

@@ -1,11 +1,11 @@
 // comera export --format tensorboard.
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
-#include "client/cli/verbs/export_formats.h"
-#include "client/cli/verbs/export_source.h"
-#include "client/cli/session/interrupts.h"
 #include "client/cli/output/message_text.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/session/interrupts.h"
+#include "client/cli/verbs/export_formats.h"
+#include "client/cli/verbs/export_source.h"
 #include "client/export/tensorboard_run.h"
 #include "common/status_macros.h"
 

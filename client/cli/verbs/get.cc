@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/style.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
@@ -30,7 +30,7 @@ std::vector<std::vector<std::string>> Rows(const v1::Job& job, bool color) {
     rows.push_back({"started", TimeText(job.start_time())});
   }
   if (job.has_end_time()) rows.push_back({"ended", TimeText(job.end_time())});
-  rows.push_back({"attempt", absl::StrCat(job.epoch())});
+  rows.push_back({"attempt", absl::StrCat(job.attempt())});
   const v1::JobProgress& progress = job.progress();
   if (progress.total_steps() > 0) {
     rows.push_back(
@@ -54,7 +54,7 @@ std::vector<std::vector<std::string>> Rows(const v1::Job& job, bool color) {
   for (const v1::Failure& incident : job.incidents()) {
     rows.push_back(
         {"incident",
-         absl::StrCat("attempt ", incident.epoch(), ": ",
+         absl::StrCat("attempt ", incident.attempt(), ": ",
                       v1::FailureClass_Name(incident.failure_class()), ": ",
                       Printable(incident.message()))});
   }

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/shell/man_page.h"
-#include "client/cli/output/text_format.h"
 #include "client/cli/verbs/verbs.h"
 #include "common/files.h"
 #include "common/suggest.h"

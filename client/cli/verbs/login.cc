@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/access_client.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 #include "common/files.h"
 

@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
-#include "client/cli/output/text_format.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
@@ -13,7 +13,7 @@ namespace {
 struct Arguments {
   std::string job;
   int64_t rank = 0;
-  int64_t epoch = 0;
+  int64_t attempt = 0;
   bool follow = false;
 };
 
@@ -22,14 +22,16 @@ int Logs(const Arguments& arguments, const Session& session) {
   if (!name.ok()) {
     return session.Fail(std::string(name.status().message()), kExitUsage);
   }
-  if (arguments.rank < 0 || arguments.rank > 1'000'000 || arguments.epoch < 0) {
-    return session.Fail("--rank and --epoch must not be negative", kExitUsage);
+  if (arguments.rank < 0 || arguments.rank > 1'000'000 ||
+      arguments.attempt < 0) {
+    return session.Fail("--rank and --attempt must not be negative",
+                        kExitUsage);
   }
   auto client = session.Connect();
   Interrupts interrupts([&] { client->Stop(); });
   TrainingClient::LogOptions options;
   options.rank = static_cast<int32_t>(arguments.rank);
-  options.epoch = arguments.epoch;
+  options.attempt = arguments.attempt;
   options.follow = arguments.follow;
   const absl::Status status = client->ReadLog(
       *name, options,
@@ -49,12 +51,16 @@ Verb LogsVerb(Session* session) {
   verb.arguments = {
       {"job", "Job id", &arguments->job, true, {}},
       {"--rank", "Which rank (0)", &arguments->rank, false, {}},
-      {"--epoch", "Which attempt (the newest)", &arguments->epoch, false, {}},
+      {"--attempt",
+       "Which attempt (the newest)",
+       &arguments->attempt,
+       false,
+       {}},
       {"-f,--follow", "Until the job ends", &arguments->follow, false, {}},
   };
   verb.examples =
       R"(  comera logs 4f2x7k3m5q6a -f
-  comera logs 4f2x7k3m5q6a --rank 1 --epoch 2)";
+  comera logs 4f2x7k3m5q6a --rank 1 --attempt 2)";
   verb.run = [=] { return Logs(*arguments, *session); };
   return verb;
 }

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/job_row.h"
-#include "client/cli/verbs/label_filter.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
+#include "client/cli/verbs/label_filter.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
@@ -35,7 +35,7 @@ std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   const bool placed = job.state() == v1::STARTING ||
                       job.state() == v1::RUNNING ||
                       job.state() == v1::CANCELLING;
-  const int ranks = std::max(spec.resources().ranks(), 1);
+  const int ranks = std::max(spec.resources().processes(), 1);
   std::string steps = "-";
   if (progress.total_steps() > 0) {
     steps = absl::StrFormat("%d/%.0f%%", progress.step(),

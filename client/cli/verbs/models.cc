@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
 #include "client/cli/verbs/label_filter.h"
 #include "client/cli/verbs/model_download.h"
-#include "client/cli/output/text_format.h"
 #include "client/cli/verbs/verbs.h"
 #include "client/model_client.h"
 

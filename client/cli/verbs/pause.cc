@@ -1,8 +1,8 @@
 // comera pause, comera resume: takes jobs off their slots and back.
 #include <memory>
 
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {

@@ -3,8 +3,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 #include "proto/resource_names.h"
 
@@ -25,7 +25,7 @@ int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
   int64_t ranks = 0;
   for (const v1::Queue& queue : queues) {
     weights += queue.weight();
-    ranks += queue.running_ranks();
+    ranks += queue.running_processes();
   }
   std::vector<std::vector<std::string>> rows = {{"QUEUE", "GUARANTEED", "MAX",
                                                  "BORROWS", "WEIGHT", "SHARE",
@@ -37,14 +37,14 @@ int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
   };
   for (const v1::Queue& queue : queues) {
     rows.push_back(
-        {LastSegment(queue.name()), absl::StrCat(queue.guaranteed_ranks()),
-         queue.max_ranks() > 0 ? absl::StrCat(queue.max_ranks()) : "-",
+        {LastSegment(queue.name()), absl::StrCat(queue.guaranteed_processes()),
+         queue.max_processes() > 0 ? absl::StrCat(queue.max_processes()) : "-",
          queue.borrowing() ? "yes" : "no", FormatFigure(queue.weight()),
          percent(queue.weight(), weights),
-         percent(queue.running_ranks(), static_cast<double>(ranks)),
-         absl::StrCat(queue.running_jobs(), " (", queue.running_ranks(),
+         percent(queue.running_processes(), static_cast<double>(ranks)),
+         absl::StrCat(queue.running_jobs(), " (", queue.running_processes(),
                       " ranks)"),
-         absl::StrCat(queue.queued_jobs(), " (", queue.queued_ranks(),
+         absl::StrCat(queue.queued_jobs(), " (", queue.queued_processes(),
                       " ranks)")});
   }
   return session.PrintTable(rows, {"SHARE", "BORROWS", "WEIGHT", "USED"});
@@ -71,12 +71,12 @@ absl::StatusOr<std::vector<std::string>> Fields(const Arguments& arguments,
     return absl::InvalidArgumentError("so many ranks there are not");
   }
   if (arguments.guaranteed >= 0) {
-    queue->set_guaranteed_ranks(static_cast<int32_t>(arguments.guaranteed));
-    fields.push_back("guaranteed_ranks");
+    queue->set_guaranteed_processes(static_cast<int32_t>(arguments.guaranteed));
+    fields.push_back("guaranteed_processes");
   }
   if (arguments.max >= 0) {
-    queue->set_max_ranks(static_cast<int32_t>(arguments.max));
-    fields.push_back("max_ranks");
+    queue->set_max_processes(static_cast<int32_t>(arguments.max));
+    fields.push_back("max_processes");
   }
   if (!arguments.weight.empty()) {
     double weight = 0;

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/live/watch_job.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
-#include "client/cli/verbs/model_download.h"
 #include "client/cli/session/spec_input.h"
-#include "client/cli/output/text_format.h"
+#include "client/cli/verbs/model_download.h"
 #include "client/cli/verbs/verbs.h"
-#include "client/cli/live/watch_job.h"
 #include "client/embedded_cluster.h"
 
 namespace comera::client {
@@ -86,7 +86,7 @@ EmbeddedCluster::Options ClusterOptions(const Arguments& arguments,
   options.data_dir =
       OrElse(Absolute(arguments.data_dir, session), session.env.state_folder);
   options.status_file = Absolute(arguments.status_file, session);
-  options.slots = std::max(spec.resources().ranks(), 1);
+  options.slots = std::max(spec.resources().processes(), 1);
   options.on_note = [&session](const std::string& note) { session.Note(note); };
   options.on_failure = [stopper](const absl::Status& status) {
     stopper->Fail(status);
@@ -231,7 +231,7 @@ Verb RunVerb(Session* session) {
   verb.arguments.insert(verb.arguments.end(), std::begin(more), std::end(more));
   verb.examples =
       R"(  comera run docs/examples/quickstart_code_mlm.yaml
-  comera run job.yaml --set resources.ranks=1 --model-dir ./model
+  comera run job.yaml --set resources.processes=1 --model-dir ./model
   comera run job.yaml -o json          # events as JSON lines)";
   verb.run = [=] { return Run(*arguments, *session); };
   return verb;

@@ -2,11 +2,11 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/live/watch_job.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
-#include "client/cli/output/text_format.h"
 #include "client/cli/verbs/verbs.h"
-#include "client/cli/live/watch_job.h"
 
 namespace comera::client {
 namespace {

@@ -6,9 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/access_client.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/long_duration.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 #include "google/protobuf/util/time_util.h"
 

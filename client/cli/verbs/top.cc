@@ -11,14 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/live/terminal_screen.h"
+#include "client/cli/live/top_view.h"
+#include "client/cli/output/job_row.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
-#include "client/cli/output/job_row.h"
-#include "client/cli/live/terminal_screen.h"
-#include "client/cli/output/text_format.h"
-#include "client/cli/live/top_view.h"
-#include "client/cli/verbs/verbs.h"
 #include "client/cli/session/worker_rows.h"
+#include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
 namespace {

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/message_text.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
 #include "client/cli/verbs/verbs.h"
 #include "proto/job_defaults.h"

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
 #include "nlohmann/json.hpp"
 

@@ -3,10 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/live/watch_job.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
 #include "client/cli/verbs/verbs.h"
-#include "client/cli/live/watch_job.h"
 
 namespace comera::client {
 namespace {

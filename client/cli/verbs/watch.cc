@@ -1,9 +1,9 @@
 // comera watch: follows a job to its end.
 #include <memory>
 
+#include "client/cli/live/watch_job.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
-#include "client/cli/live/watch_job.h"
 
 namespace comera::client {
 

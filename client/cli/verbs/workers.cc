@@ -1,10 +1,10 @@
 // comera workers: the machines, or one of them.
 #include <memory>
 
-#include "client/cli/session/exit_codes.h"
 #include "client/cli/output/text_format.h"
-#include "client/cli/verbs/verbs.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/session/worker_rows.h"
+#include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
 namespace {

@@ -211,9 +211,9 @@ class Client:
         return self._job(job).explain()
 
     def logs(
-        self, job: JobLike, rank: int = 0, epoch: int = 0, follow: bool = False
+        self, job: JobLike, rank: int = 0, attempt: int = 0, follow: bool = False
     ) -> Iterator[str]:
-        return self._job(job).logs(rank, epoch, follow=follow)
+        return self._job(job).logs(rank, attempt, follow=follow)
 
     def series(self, job: JobLike, *metrics: str, max_points: int = 1000) -> Series:
         return self._job(job).series(*metrics, max_points=max_points)

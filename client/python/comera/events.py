@@ -27,7 +27,7 @@ class Event:
     sequence: int
     time: datetime.datetime
     # Number of the attempt it belongs to.
-    epoch: int
+    attempt: int
     kind: str
     value: Any
 
@@ -38,7 +38,7 @@ class Event:
             job=event.job,
             sequence=event.sequence,
             time=to_datetime(event.time),
-            epoch=event.epoch,
+            attempt=event.attempt,
             kind=kind,
             value=getattr(event, kind) if kind else None,
         )

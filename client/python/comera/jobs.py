@@ -153,7 +153,7 @@ class Job:
             self.proto.state = change.state
             self.proto.outcome = change.outcome
             self.proto.reason = change.reason
-            self.proto.epoch = max(self.proto.epoch, event.epoch)
+            self.proto.attempt = max(self.proto.attempt, event.attempt)
             if change.HasField("failure"):
                 self.proto.failure.CopyFrom(change.failure)
         elif kind == "metrics":
@@ -187,12 +187,12 @@ class Job:
         return self
 
     def logs(
-        self, rank: int = 0, epoch: int = 0, offset: int = 0, follow: bool = False
+        self, rank: int = 0, attempt: int = 0, offset: int = 0, follow: bool = False
     ) -> Iterator[str]:
-        """The lines of a rank's log, without their ends. `epoch` 0: of the newest
+        """The lines of a rank's log, without their ends. `attempt` 0: of the newest
         attempt; `follow`: until the job has ended."""
         request = service_pb2.ReadLogRequest(
-            name=self.name, rank=rank, epoch=epoch, offset=offset, follow=follow
+            name=self.name, rank=rank, attempt=attempt, offset=offset, follow=follow
         )
 
         def open_stream(channel: Any, lifetime: float) -> Any:
@@ -203,8 +203,8 @@ class Job:
         try:
             for piece in pieces:
                 # Not the log of a newer attempt from this one's offset.
-                if piece.epoch > 0:
-                    request.epoch = piece.epoch
+                if piece.attempt > 0:
+                    request.attempt = piece.attempt
                 # What came before a disconnect is not told twice.
                 data = piece.data[max(0, request.offset - piece.offset) :]
                 if not data:

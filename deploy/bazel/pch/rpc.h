@@ -1,5 +1,5 @@
-// job.h, gRPC, and the service that most calls go to: for the server, the worker
-// daemon and the client.
+// job.h, gRPC, and the service that most calls go to: for the server, the
+// worker daemon and the client.
 #include "comera/v1/training_service.grpc.pb.h"
 #include "deploy/bazel/pch/job.h"
 #include "google/protobuf/util/json_util.h"

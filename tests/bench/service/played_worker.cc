@@ -44,17 +44,17 @@ void PlayedWorker::Round(int64_t step) {
     slot->set_device(v1::ResourceSpec::CPU);
   }
   for (auto& [key, rank] : ranks_) {
-    v1::RankStatus* status = request.add_ranks();
+    v1::MemberStatus* status = request.add_members();
     status->set_job(rank.assignment.job());
-    status->set_epoch(rank.assignment.epoch());
+    status->set_attempt(rank.assignment.attempt());
     status->set_rank(rank.assignment.rank());
     status->set_slot(rank.assignment.slot());
-    status->set_phase(v1::RankStatus::RUNNING);
+    status->set_phase(v1::MemberStatus::RUNNING);
     status->set_step(step);
     if (!reporting_ || rank.assignment.rank() != 0) continue;
     v1::ProgressReport* report = request.add_reports();
     report->set_job(rank.assignment.job());
-    report->set_epoch(rank.assignment.epoch());
+    report->set_attempt(rank.assignment.attempt());
     report->set_number(++rank.reported);
     v1::StepMetrics* metrics = report->mutable_event()->mutable_metrics();
     metrics->set_step(step);
@@ -85,9 +85,9 @@ void PlayedWorker::Round(int64_t step) {
 void PlayedWorker::Take(const v1::SynchronizeResponse& response) {
   seen_version_ = response.desired_version();
   std::map<std::string, Rank> wanted;
-  for (const v1::RankAssignment& assignment : response.desired()) {
+  for (const v1::MemberAssignment& assignment : response.desired()) {
     const std::string key = absl::StrCat(
-        assignment.job(), "/", assignment.epoch(), "/", assignment.rank());
+        assignment.job(), "/", assignment.attempt(), "/", assignment.rank());
     Rank& rank = wanted[key];
     auto known = ranks_.find(key);
     if (known != ranks_.end()) rank.reported = known->second.reported;

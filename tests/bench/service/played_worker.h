@@ -52,7 +52,7 @@ class PlayedWorker {
 
   // The thread's own.
   struct Rank {
-    v1::RankAssignment assignment;
+    v1::MemberAssignment assignment;
     int64_t reported = 0;
   };
   std::map<std::string, Rank> ranks_;

@@ -112,7 +112,7 @@ v1::JobSpec LoadSpec() {
   spec.mutable_objective()->mutable_early()->set_steps(100);
   spec.mutable_training()->set_batch_size(8);
   spec.mutable_resources()->set_device(v1::ResourceSpec::CPU);
-  spec.mutable_resources()->set_ranks(1);
+  spec.mutable_resources()->set_processes(1);
   return spec;
 }
 

@@ -308,14 +308,14 @@ class WatchTest(ClientTestCase):
 class LogTest(ClientTestCase):
     def test_every_byte_once_across_disconnects(self):
         def piece(offset, data):
-            return S.ReadLogResponse(offset=offset, data=data, epoch=3)
+            return S.ReadLogResponse(offset=offset, data=data, attempt=3)
 
         def broken(request, context):
             yield piece(0, b"one\ntw")
             context.abort(Code.UNAVAILABLE, "restart")
 
         def resumed(request, context):
-            self.assertEqual((request.offset, request.epoch), (6, 3))
+            self.assertEqual((request.offset, request.attempt), (6, 3))
             yield piece(4, b"two\nthree")
 
         self.fake.answers["ReadLog"] = [broken, resumed]

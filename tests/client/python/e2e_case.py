@@ -34,7 +34,7 @@ def small_job(corpus, **early):
             "batch_size": 16, "seed": 1, "report_every_steps": 5,
             "validate_every_steps": 20, "validation_samples": 32,
         },
-        "resources": {"device": "cpu", "ranks": 1, "threads_per_rank": 1},
+        "resources": {"device": "cpu", "processes": 1, "threads_per_process": 1},
     }
 
 

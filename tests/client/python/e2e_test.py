@@ -116,7 +116,7 @@ class EndToEndTest(EndToEndTestCase):
         front = job.pareto()
         self.assertGreaterEqual(len(front), 1)
         self.assertEqual(front.points[0].job, job.name)
-        self.assertTrue(any("epoch" in line or line for line in job.logs()))
+        self.assertTrue(any("attempt" in line or line for line in job.logs()))
 
         (model,) = job.models
         self.assertEqual(model.job, job.name)

@@ -127,7 +127,7 @@ def state_event(sequence, state, **fields):
     change = progress_pb2.StateChange(state=job_pb2.JobState.Value(state), **fields)
     return S.WatchJobResponse(
         event=progress_pb2.JobEvent(
-            job="jobs/a", sequence=sequence, epoch=1, state_change=change
+            job="jobs/a", sequence=sequence, attempt=1, state_change=change
         )
     )
 
@@ -137,7 +137,7 @@ def metrics_event(sequence, step, **fields):
         event=progress_pb2.JobEvent(
             job="jobs/a",
             sequence=sequence,
-            epoch=1,
+            attempt=1,
             metrics=progress_pb2.StepMetrics(step=step, total_steps=100, **fields),
         )
     )

@@ -6,7 +6,7 @@ comera validate docs/examples/quickstart_code_mlm.yaml --print -o yaml \
   --set objective.late.target_ratio=0.9 --set objective.late.max_steps=80 \
   --set training.validate_every_steps=20 \
   --set training.validation_samples=64 --set training.batch_size=16 \
-  --set resources.ranks=1 \
+  --set resources.processes=1 \
   >"$HOME/small.yaml"
 # And with two targets.
 sed '/^    target_ratio:/d

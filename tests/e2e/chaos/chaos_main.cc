@@ -52,11 +52,12 @@ class Chaos {
     ASSIGN_OR_RETURN(Evidence evidence, RunDisturbed());
     std::vector<std::string> violations = Check(evidence, references);
     violations.insert(violations.end(), violations_.begin(), violations_.end());
-    size_t events = 0, epochs = 0;
+    size_t events = 0, attempts = 0;
     for (const auto& [job, list] : evidence.events) events += list.size();
-    for (const auto& record : evidence.records) epochs += record.job().epoch();
-    Note(absl::StrCat("checked ", evidence.records.size(), " jobs in ", epochs,
-                      " attempts by ", events, " events and ",
+    for (const auto& record : evidence.records)
+      attempts += record.job().attempt();
+    Note(absl::StrCat("checked ", evidence.records.size(), " jobs in ",
+                      attempts, " attempts by ", events, " events and ",
                       evidence.starts.size(), " rank logs"));
     return violations;
   }
@@ -133,7 +134,7 @@ class Chaos {
     RETURN_IF_ERROR(
         ReadStore(cluster.server_folder() + "/jobs.sqlite", &evidence));
     for (int i = 0; i < cluster.workers(); ++i) {
-      RETURN_IF_ERROR(ReadRankLogs(cluster.worker_folder(i), &evidence));
+      RETURN_IF_ERROR(ReadMemberLogs(cluster.worker_folder(i), &evidence));
     }
     CheckModels(cluster.server_folder(), &evidence);
     return evidence;

@@ -72,12 +72,12 @@ class JobCheck {
                                    sequence_));
     }
     sequence_ = event.sequence();
-    if (event.epoch() < epoch_) {
-      Violate("once",
-              absl::StrCat("has epoch ", event.epoch(), " after ", epoch_));
+    if (event.attempt() < attempt_) {
+      Violate("once", absl::StrCat("has attempt ", event.attempt(), " after ",
+                                   attempt_));
     }
-    if (event.epoch() > epoch_) {
-      epoch_ = event.epoch();
+    if (event.attempt() > attempt_) {
+      attempt_ = event.attempt();
       begun_ = false;
       step_ = -1;
     }
@@ -92,7 +92,7 @@ class JobCheck {
 
   void TakeBegin(const v1::RunInfo& info) {
     if (begun_) {
-      Violate("once", absl::StrCat("began twice in epoch ", epoch_));
+      Violate("once", absl::StrCat("began twice in attempt ", attempt_));
     }
     begun_ = true;
     step_ = info.resumed_from_step();
@@ -102,7 +102,7 @@ class JobCheck {
     const int64_t step = metrics.step();
     if (step <= step_) {
       Violate("once", absl::StrCat("trained step ", step, " after step ", step_,
-                                   " in epoch ", epoch_));
+                                   " in attempt ", attempt_));
     }
     step_ = step;
     if (reference_ == nullptr) return;
@@ -110,8 +110,8 @@ class JobCheck {
     if (undisturbed == reference_->loss_of_step.end()) {
       Violate("losses", absl::StrCat("has a step ", step, " too many"));
     } else if (undisturbed->second != metrics.loss()) {
-      Violate("losses", absl::StrCat("step ", step, " in epoch ", epoch_, ": ",
-                                     metrics.loss(), ", undisturbed ",
+      Violate("losses", absl::StrCat("step ", step, " in attempt ", attempt_,
+                                     ": ", metrics.loss(), ", undisturbed ",
                                      undisturbed->second));
     }
   }
@@ -129,9 +129,9 @@ class JobCheck {
   const v1::Job& job_;
   const Reference* const reference_;
   Violations* const violations_;
-  int64_t sequence_ = 0, epoch_ = 0;
+  int64_t sequence_ = 0, attempt_ = 0;
   bool begun_ = false, result_ = false;
-  // Newest of this epoch.
+  // Newest of this attempt.
   int64_t step_ = -1;
   int final_states_ = 0;
 };
@@ -142,11 +142,11 @@ absl::StatusOr<References> TakeReferences(const Evidence& evidence) {
   References references;
   for (const server::JobRecord& record : evidence.records) {
     const v1::Job& job = record.job();
-    if (job.state() != v1::SUCCEEDED || job.epoch() != 1) {
+    if (job.state() != v1::SUCCEEDED || job.attempt() != 1) {
       return absl::FailedPreconditionError(
           absl::StrCat("the undisturbed ", job.spec().display_name(), " ended ",
-                       v1::JobState_Name(job.state()), " in epoch ",
-                       job.epoch(), ": ", job.reason()));
+                       v1::JobState_Name(job.state()), " in attempt ",
+                       job.attempt(), ": ", job.reason()));
     }
     Reference& reference = references[job.spec().display_name()];
     const auto events = evidence.events.find(job.name());
@@ -185,7 +185,7 @@ std::vector<std::string> Check(const Evidence& evidence,
     if (starts <= 1) continue;
     violations.push_back(absl::StrCat("once: rank ", std::get<2>(rank), " of ",
                                       std::get<0>(rank), " began ", starts,
-                                      " times in epoch ", std::get<1>(rank)));
+                                      " times in attempt ", std::get<1>(rank)));
   }
   for (const std::string& model : evidence.bad_models) {
     violations.push_back("models: " + model);

@@ -20,15 +20,15 @@ struct Reference {
 using References = std::map<std::string, Reference>;
 
 // Takes the losses of the jobs in `evidence`, which ran undisturbed.
-// FailedPrecondition: one did not succeed in its first epoch.
+// FailedPrecondition: one did not succeed in its first attempt.
 absl::StatusOr<References> TakeReferences(const Evidence& evidence);
 
 // One sentence per violation of what the service promises, none if all holds:
 //   accepted     every accepted job is in the store, once, and no other job is
 //   terminal     every job is in a final state, which came once, at the end
 //   succeeded    every job succeeded: nothing that was done to it was its fault
-//   once         in an epoch training began once, on each rank once, and no
-//                step was trained twice; epochs and event numbers only rise
+//   once         in an attempt training began once, on each rank once, and no
+//                step was trained twice; attempts and event numbers only rise
 //   losses       training loss of every step and final validation loss are
 //                those of the undisturbed run, to the bit
 //   models       every model file is whole; a job that succeeded has one

@@ -25,7 +25,7 @@ constexpr char kJob[] = "jobs/aaaaaaaaaaaa";
 constexpr double kLosses[] = {0, 3.5, 3.25, 3.125, 3.0625};
 constexpr double kValidationLoss = 2.9;
 
-// A job that trained four steps in two epochs: the first reached step 3, the
+// A job that trained four steps in two attempts: the first reached step 3, the
 // second continued after step 2.
 class CheckerTest : public ::testing::Test {
  protected:
@@ -40,7 +40,7 @@ class CheckerTest : public ::testing::Test {
     job.set_request_id("chaos-0");
     job.mutable_spec()->set_display_name("spec");
     job.set_state(v1::SUCCEEDED);
-    job.set_epoch(2);
+    job.set_attempt(2);
     AddModel();
     State(1, v1::RUNNING);
     Begin(1, 0);
@@ -59,21 +59,21 @@ class CheckerTest : public ::testing::Test {
     accepted_ = {{"chaos-0", kJob}};
   }
 
-  v1::JobEvent& Add(int64_t epoch) {
+  v1::JobEvent& Add(int64_t attempt) {
     v1::JobEvent& event = events_.emplace_back();
     event.set_job(kJob);
     event.set_sequence(static_cast<int64_t>(events_.size()));
-    event.set_epoch(epoch);
+    event.set_attempt(attempt);
     return event;
   }
-  void State(int64_t epoch, v1::JobState state) {
-    Add(epoch).mutable_state_change()->set_state(state);
+  void State(int64_t attempt, v1::JobState state) {
+    Add(attempt).mutable_state_change()->set_state(state);
   }
-  void Begin(int64_t epoch, int64_t step) {
-    Add(epoch).mutable_run_info()->set_resumed_from_step(step);
+  void Begin(int64_t attempt, int64_t step) {
+    Add(attempt).mutable_run_info()->set_resumed_from_step(step);
   }
-  void Step(int64_t epoch, int step) {
-    v1::StepMetrics& metrics = *Add(epoch).mutable_metrics();
+  void Step(int64_t attempt, int step) {
+    v1::StepMetrics& metrics = *Add(attempt).mutable_metrics();
     metrics.set_step(step);
     metrics.set_loss(kLosses[step]);
   }
@@ -99,14 +99,14 @@ class CheckerTest : public ::testing::Test {
     file.set_size_bytes(static_cast<int64_t>(contents.size()));
     file.set_sha256(Sha256Hex(contents));
   }
-  void WriteRankLog(const std::string& worker, int starts) {
+  void WriteMemberLog(const std::string& worker, int starts) {
     const std::string logs = folder_ + "/" + worker + "/jobs/aaaaaaaaaaaa/logs";
     ASSERT_OK(MakeDirectories(logs));
     std::string log;
     for (int i = 0; i < starts; ++i) {
       log +=
-          "I1120 19:00:00.000000 1 rank_main.cc:1] training job=aaaaaaaaaaaa "
-          "epoch=2 rank=0 ranks=1\n";
+          "I1120 19:00:00.000000 1 member_main.cc:1] training job=aaaaaaaaaaaa "
+          "attempt=2 rank=0 ranks=1\n";
     }
     ASSERT_OK(WriteFileAtomically(logs + "/2-0.log", log));
   }
@@ -125,8 +125,8 @@ class CheckerTest : public ::testing::Test {
     Evidence evidence;
     evidence.accepted = accepted_;
     EXPECT_OK(ReadStore(path, &evidence));
-    EXPECT_OK(ReadRankLogs(folder_ + "/worker0", &evidence));
-    EXPECT_OK(ReadRankLogs(folder_ + "/worker1", &evidence));
+    EXPECT_OK(ReadMemberLogs(folder_ + "/worker0", &evidence));
+    EXPECT_OK(ReadMemberLogs(folder_ + "/worker1", &evidence));
     CheckModels(folder_, &evidence);
     evidence.orphans = ProcessesNaming(folder_);
     return Check(evidence, references_);
@@ -140,7 +140,7 @@ class CheckerTest : public ::testing::Test {
 };
 
 TEST_F(CheckerTest, NothingIsBroken) {
-  WriteRankLog("worker0", 1);
+  WriteMemberLog("worker0", 1);
   EXPECT_THAT(Violations(), IsEmpty());
 }
 
@@ -174,7 +174,7 @@ TEST_F(CheckerTest, AJobFails) {
   EXPECT_THAT(Violations(), ElementsAre(StartsWith("succeeded: ")));
 }
 
-TEST_F(CheckerTest, AStepIsTrainedTwiceInOneEpoch) {
+TEST_F(CheckerTest, AStepIsTrainedTwiceInOneAttempt) {
   Nth(v1::JobEvent::kMetrics, 4) = Nth(v1::JobEvent::kMetrics, 3);
   Nth(v1::JobEvent::kMetrics, 4)
       .set_sequence(Nth(v1::JobEvent::kMetrics, 3).sequence() + 1);
@@ -184,20 +184,20 @@ TEST_F(CheckerTest, AStepIsTrainedTwiceInOneEpoch) {
 
 TEST_F(CheckerTest, AnAttemptBeginsTwice) {
   Nth(v1::JobEvent::kStateChange, 2).mutable_run_info();
-  EXPECT_THAT(Violations(), ElementsAre(HasSubstr("began twice in epoch 2")));
+  EXPECT_THAT(Violations(), ElementsAre(HasSubstr("began twice in attempt 2")));
 }
 
-TEST_F(CheckerTest, AnOldEpochSpeaksAgain) {
-  Nth(v1::JobEvent::kMetrics, 4).set_epoch(1);
-  EXPECT_THAT(Violations(), testing::Contains(HasSubstr("epoch 1 after 2")));
+TEST_F(CheckerTest, AnOldAttemptSpeaksAgain) {
+  Nth(v1::JobEvent::kMetrics, 4).set_attempt(1);
+  EXPECT_THAT(Violations(), testing::Contains(HasSubstr("attempt 1 after 2")));
 }
 
 TEST_F(CheckerTest, ARankBeginsOnTwoWorkers) {
-  WriteRankLog("worker0", 1);
-  WriteRankLog("worker1", 1);
+  WriteMemberLog("worker0", 1);
+  WriteMemberLog("worker1", 1);
   EXPECT_THAT(Violations(),
               ElementsAre(AllOf(StartsWith("once: rank 0"),
-                                HasSubstr("2 times in epoch 2"))));
+                                HasSubstr("2 times in attempt 2"))));
 }
 
 TEST_F(CheckerTest, ALossDiffersInItsLastBit) {

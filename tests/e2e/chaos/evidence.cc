@@ -117,26 +117,26 @@ absl::Status ReadStore(const std::string& path, Evidence* evidence) {
       });
 }
 
-absl::Status ReadRankLogs(const std::string& worker_folder,
-                          Evidence* evidence) {
+absl::Status ReadMemberLogs(const std::string& worker_folder,
+                            Evidence* evidence) {
   std::error_code error;
   for (const auto& job :
        fs::directory_iterator(worker_folder + "/jobs", error)) {
     const std::string name = "jobs/" + job.path().filename().string();
     std::error_code none;
     for (const auto& log : fs::directory_iterator(job.path() / "logs", none)) {
-      // <epoch>-<rank>.log
+      // <attempt>-<rank>.log
       const std::vector<std::string> numbers =
           absl::StrSplit(log.path().stem().string(), '-');
-      int64_t epoch = 0;
+      int64_t attempt = 0;
       int rank = 0;
-      if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &epoch) ||
+      if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &attempt) ||
           !absl::SimpleAtoi(numbers[1], &rank)) {
         continue;
       }
       ASSIGN_OR_RETURN(const std::string text, ReadFile(log.path().string()));
       const int starts = CountStarts(text);
-      if (starts > 0) evidence->starts[{name, epoch, rank}] += starts;
+      if (starts > 0) evidence->starts[{name, attempt, rank}] += starts;
     }
   }
   return absl::OkStatus();

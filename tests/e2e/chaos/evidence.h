@@ -21,7 +21,8 @@ struct Evidence {
   std::vector<server::JobRecord> records;
   // By job, in the order of their numbers.
   std::map<std::string, std::vector<v1::JobEvent>> events;
-  // How often a rank began to train, by job, epoch and rank; over all workers.
+  // How often a rank began to train, by job, attempt and rank; over all
+  // workers.
   std::map<std::tuple<std::string, int64_t, int>, int> starts;
   // One line per model file that is not what its job says.
   std::vector<std::string> bad_models;
@@ -35,7 +36,8 @@ absl::Status ReadStore(const std::string& path, Evidence* evidence);
 
 // Counts the beginnings of training in the ranks' logs below a worker's folder.
 // Unavailable: a log cannot be read.
-absl::Status ReadRankLogs(const std::string& worker_folder, Evidence* evidence);
+absl::Status ReadMemberLogs(const std::string& worker_folder,
+                            Evidence* evidence);
 
 // Checks every model of every job, as the coordinator stores it below its
 // folder: there, of the size and checksum that the job tells, and readable.

@@ -89,7 +89,7 @@ void Faults::Strike(absl::Time now) {
     case 5:
     case 6:
     case 7:
-      return StrikeRank(now);
+      return StrikeMember(now);
     case 8:
       return FillDisk(now);
     default:
@@ -124,7 +124,7 @@ void Faults::StrikeProcess(int which, absl::Time now) {
   });
 }
 
-void Faults::StrikeRank(absl::Time now) {
+void Faults::StrikeMember(absl::Time now) {
   const int worker = DrawInt(cluster_->workers());
   const bool kill = DrawInt(2) == 0;
   const bool hang = DrawInt(6) == 0;

@@ -49,7 +49,7 @@ class Faults {
 
   void Strike(absl::Time now);
   void StrikeProcess(int which, absl::Time now);
-  void StrikeRank(absl::Time now);
+  void StrikeMember(absl::Time now);
   void FillDisk(absl::Time now);
   void MoveClock(absl::Time now);
   void Later(absl::Time when, std::string what, std::function<void()> action);

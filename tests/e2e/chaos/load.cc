@@ -46,13 +46,13 @@ std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps) {
   spec.mutable_checkpoint()->set_every_steps(25);
   v1::ResourceSpec& resources = *spec.mutable_resources();
   resources.set_device(v1::ResourceSpec::CPU);
-  resources.set_threads_per_rank(1);
+  resources.set_threads_per_process(1);
   spec.mutable_retries()->set_infrastructure(kRetries);
   // Not training: a job that runs out of memory or diverges here is a bug.
   std::vector<v1::JobSpec> specs;
   for (int ranks : {1, 2}) {
     for (int seed : {1, 2, 3}) {
-      resources.set_ranks(ranks);
+      resources.set_processes(ranks);
       training.set_seed(seed);
       spec.set_display_name(absl::StrCat("ranks-", ranks, "-seed-", seed));
       specs.push_back(spec);

@@ -39,7 +39,7 @@ class ModelServiceTest : public ServerFixture {
     const std::string name = Create(spec).name();
     w1_.ranks.clear();
     RunAll(w1_);
-    v1::RankStatus& rank = w1_.ranks[0];
+    v1::MemberStatus& rank = w1_.ranks[0];
     v1::TrainingResult& result = *rank.mutable_result();
     result.set_outcome(v1::TARGET_MET);
     const v1::ArtifactFile config = Describe("config.json", kConfig);
@@ -55,7 +55,7 @@ class ModelServiceTest : public ServerFixture {
     *rank.add_target_models() = model("target-1", 0.5, 2000);
     *rank.add_target_models() = model("target-2", 0.6, 1000);
     *rank.mutable_model() = model("final", 0.7, 1001);
-    rank.set_phase(v1::RankStatus::EXITED);
+    rank.set_phase(v1::MemberStatus::EXITED);
     Sync(w1_);
     Sync(w1_);
     EXPECT_EQ(Get(name).state(), v1::SUCCEEDED);

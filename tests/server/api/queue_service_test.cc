@@ -19,7 +19,7 @@ class QueueServiceTest : public ServerFixture {
   v1::Queue Make(const std::string& id, int guaranteed) {
     v1::CreateQueueRequest request;
     request.set_queue_id(id);
-    request.mutable_queue()->set_guaranteed_ranks(guaranteed);
+    request.mutable_queue()->set_guaranteed_processes(guaranteed);
     v1::Queue queue;
     const grpc::Status status =
         Stub()->CreateQueue(Context().get(), request, &queue);
@@ -42,14 +42,14 @@ TEST_F(QueueServiceTest, QueuesOutliveTheServerAndShowTheirUse) {
   RestartServer();
   v1::Queue queue;
   ASSERT_TRUE(Fetch("queues/vision", &queue).ok());
-  EXPECT_EQ(queue.guaranteed_ranks(), 4);
+  EXPECT_EQ(queue.guaranteed_processes(), 4);
   EXPECT_EQ(queue.queued_jobs(), 1);
-  EXPECT_EQ(queue.queued_ranks(), 2);
+  EXPECT_EQ(queue.queued_processes(), 2);
   Worker w1{"w1"};
   RunAll(w1);
   ASSERT_TRUE(Fetch("queues/vision", &queue).ok());
   EXPECT_EQ(queue.queued_jobs(), 0);
-  EXPECT_EQ(queue.running_ranks(), 2);
+  EXPECT_EQ(queue.running_processes(), 2);
   v1::DeleteQueueRequest deletion;
   deletion.set_name("queues/vision");
   v1::DeleteQueueResponse deleted;

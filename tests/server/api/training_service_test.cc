@@ -65,7 +65,7 @@ class TrainingServiceTest : public ServerFixture {
   static v1::ProgressReport Report(const std::string& job, int64_t number) {
     v1::ProgressReport report;
     report.set_job(job);
-    report.set_epoch(1);
+    report.set_attempt(1);
     report.set_number(number);
     report.mutable_event()->mutable_metrics()->set_step(number * 10);
     report.mutable_event()->mutable_metrics()->set_smoothed_loss(4.5);
@@ -74,8 +74,8 @@ class TrainingServiceTest : public ServerFixture {
 
   // Lets the ranks on `w1` end, rank 0 with a result.
   void End(Worker& worker) {
-    for (v1::RankStatus& rank : worker.ranks) {
-      rank.set_phase(v1::RankStatus::EXITED);
+    for (v1::MemberStatus& rank : worker.ranks) {
+      rank.set_phase(v1::MemberStatus::EXITED);
       if (rank.rank() == 0) {
         rank.mutable_result()->set_outcome(v1::COMPLETED);
       }
@@ -315,7 +315,7 @@ TEST_F(TrainingServiceTest, JobAndWatchSurviveARestart) {
   v1::SynchronizeResponse answer = Sync(w1_);
   EXPECT_EQ(answer.report_acks(0).number(), 2);
   ASSERT_THAT(answer.desired(), SizeIs(2));
-  EXPECT_EQ(answer.desired(0).epoch(), 1);
+  EXPECT_EQ(answer.desired(0).attempt(), 1);
   w1_.reports.clear();
   End(w1_);
   grpc::Status status;

@@ -26,7 +26,7 @@ class WorkerServiceTest : public ServerFixture {
                             int64_t offset, const std::string& data) {
     v1::LogChunk chunk;
     chunk.set_job(job);
-    chunk.set_epoch(1);
+    chunk.set_attempt(1);
     chunk.set_rank(rank);
     chunk.set_offset(offset);
     chunk.set_data(data);
@@ -97,8 +97,8 @@ TEST_F(WorkerServiceTest, CancelEndsWhenTheRanksDid) {
   EXPECT_THAT(Sync(w1_).desired(), SizeIs(0));
   RestartServer();
   EXPECT_EQ(Get(name).state(), v1::CANCELLING);
-  for (v1::RankStatus& rank : w1_.ranks) {
-    rank.set_phase(v1::RankStatus::EXITED);
+  for (v1::MemberStatus& rank : w1_.ranks) {
+    rank.set_phase(v1::MemberStatus::EXITED);
   }
   EXPECT_THAT(Sync(w1_).forget(), SizeIs(2));
   EXPECT_EQ(Get(name).state(), v1::CANCELLED);
@@ -128,7 +128,7 @@ TEST_F(WorkerServiceTest, LogsAreStoredOnceAndReadBack) {
   EXPECT_TRUE(ReadLog(request, &log).ok());
   EXPECT_EQ(log, "hello world\nagain\n");
   request.set_offset(12);
-  request.set_epoch(1);
+  request.set_attempt(1);
   log.clear();
   EXPECT_TRUE(ReadLog(request, &log).ok());
   EXPECT_EQ(log, "again\n");
@@ -157,8 +157,8 @@ TEST_F(WorkerServiceTest, LogIsFollowedUntilTheJobIsFinal) {
   w1_.logs = {Chunk(name, 0, 4, big), Chunk(name, 1, 0, "other rank\n")};
   Sync(w1_);
   w1_.logs = {Chunk(name, 0, 4 + 200000, "last\n")};
-  for (v1::RankStatus& rank : w1_.ranks) {
-    rank.set_phase(v1::RankStatus::EXITED);
+  for (v1::MemberStatus& rank : w1_.ranks) {
+    rank.set_phase(v1::MemberStatus::EXITED);
     rank.mutable_failure()->set_failure_class(v1::USER);
   }
   Sync(w1_);
@@ -182,12 +182,12 @@ TEST_F(WorkerServiceTest, ModelIsUploadedAndDownloaded) {
             grpc::StatusCode::NOT_FOUND);
   // Again, as after a lost answer.
   ASSERT_TRUE(Upload(artifact, 1, file, weights).ok());
-  w1_.ranks[0].set_phase(v1::RankStatus::EXITED);
+  w1_.ranks[0].set_phase(v1::MemberStatus::EXITED);
   w1_.ranks[0].mutable_result()->set_outcome(v1::TARGET_MET);
   w1_.ranks[0].mutable_model()->set_name(artifact);
   *w1_.ranks[0].mutable_model()->add_files() = file;
   *w1_.ranks[0].mutable_model()->add_files() = config;
-  w1_.ranks[1].set_phase(v1::RankStatus::EXITED);
+  w1_.ranks[1].set_phase(v1::MemberStatus::EXITED);
   EXPECT_THAT(Sync(w1_).forget(), SizeIs(1));
   EXPECT_EQ(Get(name).state(), v1::RUNNING);
   RestartServer();
@@ -231,7 +231,7 @@ TEST_F(WorkerServiceTest, BadUploadsLeaveNothing) {
   struct Case {
     const char* what;
     std::string artifact;
-    int64_t epoch;
+    int64_t attempt;
     v1::ArtifactFile file;
     std::string data;
     grpc::StatusCode code;
@@ -247,7 +247,7 @@ TEST_F(WorkerServiceTest, BadUploadsLeaveNothing) {
   no_sum.set_sha256("abc");
   const auto bad = grpc::StatusCode::INVALID_ARGUMENT;
   const std::vector<Case> cases = {
-      {"stale epoch", artifact, 2, good, "abc", grpc::StatusCode::ABORTED},
+      {"stale attempt", artifact, 2, good, "abc", grpc::StatusCode::ABORTED},
       {"no job", "jobs/none/models/final", 1, good, "abc",
        grpc::StatusCode::NOT_FOUND},
       {"no artifact", name, 1, good, "abc", bad},
@@ -264,7 +264,7 @@ TEST_F(WorkerServiceTest, BadUploadsLeaveNothing) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
-    const grpc::Status status = Upload(c.artifact, c.epoch, c.file, c.data);
+    const grpc::Status status = Upload(c.artifact, c.attempt, c.file, c.data);
     EXPECT_EQ(status.error_code(), c.code) << status.error_message();
   }
   auto context = Context();

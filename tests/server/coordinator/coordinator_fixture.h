@@ -8,9 +8,9 @@
 
 namespace comera::server {
 
-constexpr auto kStarting = v1::RankStatus::STARTING;
-constexpr auto kRunning = v1::RankStatus::RUNNING;
-constexpr auto kExited = v1::RankStatus::EXITED;
+constexpr auto kStarting = v1::MemberStatus::STARTING;
+constexpr auto kRunning = v1::MemberStatus::RUNNING;
+constexpr auto kExited = v1::MemberStatus::EXITED;
 
 // A coordinator and two workers.
 class CoordinatorTest : public ::testing::Test {

@@ -71,7 +71,8 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
       slot->set_unfit(reason->second);
     }
   }
-  for (const v1::RankStatus& rank : worker.ranks) *request.add_ranks() = rank;
+  for (const v1::MemberStatus& rank : worker.ranks)
+    *request.add_members() = rank;
   for (const auto& report : worker.reports) *request.add_reports() = report;
   for (const auto& entry : worker.rendezvous) {
     *request.add_rendezvous() = entry;
@@ -93,13 +94,13 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
 }
 
 v1::SynchronizeResponse CoordinatorHarness::Follow(
-    Worker& worker, v1::RankStatus::Phase phase) {
+    Worker& worker, v1::MemberStatus::Phase phase) {
   (void)Sync(worker);
   v1::SynchronizeResponse response = *Sync(worker);
   worker.ranks.clear();
-  for (const v1::RankAssignment& rank : response.desired()) {
+  for (const v1::MemberAssignment& rank : response.desired()) {
     worker.ranks.push_back(
-        Status(rank.job(), rank.epoch(), rank.rank(), phase, rank.slot()));
+        Status(rank.job(), rank.attempt(), rank.rank(), phase, rank.slot()));
   }
   return *Sync(worker);
 }
@@ -131,38 +132,39 @@ std::vector<std::string> CoordinatorHarness::States(
   return states;
 }
 
-v1::RankStatus Status(const std::string& job, int64_t epoch, int32_t rank,
-                      v1::RankStatus::Phase phase, int32_t slot) {
-  v1::RankStatus status;
+v1::MemberStatus Status(const std::string& job, int64_t attempt, int32_t rank,
+                        v1::MemberStatus::Phase phase, int32_t slot) {
+  v1::MemberStatus status;
   status.set_job(job);
-  status.set_epoch(epoch);
+  status.set_attempt(attempt);
   status.set_rank(rank);
   status.set_phase(phase);
   status.set_slot(slot);
   return status;
 }
 
-v1::RankStatus Failed(const std::string& job, int64_t epoch, int32_t rank,
-                      v1::FailureClass failure_class, absl::Time time) {
-  v1::RankStatus status = Status(job, epoch, rank, v1::RankStatus::EXITED);
+v1::MemberStatus Failed(const std::string& job, int64_t attempt, int32_t rank,
+                        v1::FailureClass failure_class, absl::Time time) {
+  v1::MemberStatus status =
+      Status(job, attempt, rank, v1::MemberStatus::EXITED);
   status.mutable_failure()->set_failure_class(failure_class);
   status.mutable_failure()->set_message(absl::StrCat("rank ", rank, " died"));
   *status.mutable_failure()->mutable_time() = ToTimestamp(time);
   return status;
 }
 
-v1::RankStatus Result(const std::string& job, int64_t epoch) {
-  v1::RankStatus status = Status(job, epoch, 0, v1::RankStatus::EXITED);
+v1::MemberStatus Result(const std::string& job, int64_t attempt) {
+  v1::MemberStatus status = Status(job, attempt, 0, v1::MemberStatus::EXITED);
   status.mutable_result()->set_outcome(v1::TARGET_MET);
   status.mutable_result()->set_reason("targets met at step 90");
   return status;
 }
 
-v1::ProgressReport Metrics(const std::string& job, int64_t epoch,
+v1::ProgressReport Metrics(const std::string& job, int64_t attempt,
                            int64_t number, int64_t step) {
   v1::ProgressReport report;
   report.set_job(job);
-  report.set_epoch(epoch);
+  report.set_attempt(attempt);
   report.set_number(number);
   report.mutable_event()->mutable_metrics()->set_step(step);
   report.mutable_event()->mutable_metrics()->set_loss(5.0);

@@ -29,7 +29,7 @@ class CoordinatorHarness {
     std::string incarnation = "i1";
     int slots = 2;
     int64_t seen_version = 0;
-    std::vector<v1::RankStatus> ranks = {};
+    std::vector<v1::MemberStatus> ranks = {};
     std::vector<v1::ProgressReport> reports = {};
     std::vector<v1::RendezvousEntry> rendezvous = {};
     absl::Duration hold = absl::ZeroDuration();
@@ -47,7 +47,7 @@ class CoordinatorHarness {
   // The answer, or why there is none; Unavailable: the call is held.
   absl::StatusOr<v1::SynchronizeResponse> Sync(Worker& worker);
   // Lets the worker register, then report what is desired of it as `phase`.
-  v1::SynchronizeResponse Follow(Worker& worker, v1::RankStatus::Phase phase);
+  v1::SynchronizeResponse Follow(Worker& worker, v1::MemberStatus::Phase phase);
   void Advance(absl::Duration duration);
   // A fresh coordinator with the stored records.
   void Restart();
@@ -74,13 +74,13 @@ class CoordinatorHarness {
   SequentialIds ids_;
 };
 
-v1::RankStatus Status(const std::string& job, int64_t epoch, int32_t rank,
-                      v1::RankStatus::Phase phase, int32_t slot = 0);
-v1::RankStatus Failed(const std::string& job, int64_t epoch, int32_t rank,
-                      v1::FailureClass failure_class, absl::Time time);
+v1::MemberStatus Status(const std::string& job, int64_t attempt, int32_t rank,
+                        v1::MemberStatus::Phase phase, int32_t slot = 0);
+v1::MemberStatus Failed(const std::string& job, int64_t attempt, int32_t rank,
+                        v1::FailureClass failure_class, absl::Time time);
 // Rank 0, ended with a result and without a model.
-v1::RankStatus Result(const std::string& job, int64_t epoch);
-v1::ProgressReport Metrics(const std::string& job, int64_t epoch,
+v1::MemberStatus Result(const std::string& job, int64_t attempt);
+v1::ProgressReport Metrics(const std::string& job, int64_t attempt,
                            int64_t number, int64_t step);
 
 }  // namespace comera::server

@@ -18,7 +18,7 @@ class RecoveryTest : public CoordinatorTest {
  protected:
   // Both ranks at this step, the second one stopped for so long.
   void Stopped(absl::Duration silent) {
-    for (v1::RankStatus& rank : w1_.ranks) {
+    for (v1::MemberStatus& rank : w1_.ranks) {
       rank.set_step(7);
       rank.set_stage(v1::EARLY);
       rank.set_collectives(41);
@@ -70,11 +70,11 @@ TEST_F(RecoveryTest, Complaint02_AHungGangIsTriedAgainOnceItIsGone) {
   ASSERT_OK(h_.Sync(w1_));
   h_.Restart();  // the verdict outlives the coordinator
   EXPECT_THAT(h_.Sync(w1_)->kill(), SizeIs(2));
-  EXPECT_EQ(h_.job(name).epoch(), 1);
-  for (v1::RankStatus& rank : w1_.ranks) rank.set_phase(kExited);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
+  for (v1::MemberStatus& rank : w1_.ranks) rank.set_phase(kExited);
   w1_.ranks[1].set_log_tail("last words of rank 1");
   ASSERT_OK(h_.Sync(w1_));
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
   ASSERT_THAT(h_.job(name).incidents(), SizeIs(1));
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::COLLECTIVE_HANG);
   // Complaint 5: the log travels with the failure.
@@ -100,7 +100,7 @@ TEST_F(RecoveryTest,
   w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
-  EXPECT_EQ(h_.job(name).epoch(), 1);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
 }
 
 TEST_F(RecoveryTest, Complaint04_ATerminalStateIsReachedWithoutTheWorker) {
@@ -176,21 +176,21 @@ TEST_F(RecoveryTest, Complaint13_APreemptionNoticeCostsNothing) {
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   EXPECT_EQ(h_.stored[name].infrastructure_losses(), 0);
   ASSERT_OK(h_.Sync(w2_));
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
   EXPECT_TRUE(h_.Sync(w2_)->desired(0).resume());
 }
 
 TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
   const std::string name = RunningJob();
-  const auto lose = [&](int64_t epoch) {
-    w1_.ranks = {Failed(name, epoch, 0, v1::RANK_LOST, h_.now),
-                 Status(name, epoch, 1, kExited)};
+  const auto lose = [&](int64_t attempt) {
+    w1_.ranks = {Failed(name, attempt, 0, v1::RANK_LOST, h_.now),
+                 Status(name, attempt, 1, kExited)};
     ASSERT_OK(h_.Sync(w1_));
     w1_.ranks.clear();
     ASSERT_OK(h_.Sync(w1_));
   };
   lose(1);
-  EXPECT_EQ(h_.job(name).epoch(), 2);  // at once
+  EXPECT_EQ(h_.job(name).attempt(), 2);  // at once
   lose(2);
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   // A job that ends in time may use the room meanwhile; the place in the queue
@@ -206,7 +206,7 @@ TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
   w1_.ranks = {Result(later, 1), Status(later, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.stored[name].serial(), serial);
-  EXPECT_EQ(h_.job(name).epoch(), 3);
+  EXPECT_EQ(h_.job(name).attempt(), 3);
   EXPECT_EQ(h_.job(last).state(), v1::QUEUED);
 }
 

@@ -15,10 +15,10 @@ using ::testing::SizeIs;
 
 class SchedulingTest : public CoordinatorTest {
  protected:
-  std::string SubmitWith(int ranks, int priority, int min_ranks = 0) {
+  std::string SubmitWith(int ranks, int priority, int min_processes = 0) {
     v1::JobSpec spec = TestSpec(ranks);
     spec.set_priority(priority);
-    spec.mutable_resources()->set_min_ranks(min_ranks);
+    spec.mutable_resources()->set_min_processes(min_processes);
     return h_.Submit(spec);
   }
 
@@ -26,22 +26,22 @@ class SchedulingTest : public CoordinatorTest {
   void Obey(Worker& worker) {
     for (int i = 0; i < 4; ++i) {
       const v1::SynchronizeResponse answer = *h_.Sync(worker);
-      std::vector<v1::RankStatus> ranks;
-      for (const v1::RankStatus& old : worker.ranks) {
+      std::vector<v1::MemberStatus> ranks;
+      for (const v1::MemberStatus& old : worker.ranks) {
         bool wanted = false;
-        for (const v1::RankAssignment& rank : answer.desired()) {
-          wanted = wanted ||
-                   (rank.job() == old.job() && rank.epoch() == old.epoch() &&
-                    rank.rank() == old.rank());
+        for (const v1::MemberAssignment& rank : answer.desired()) {
+          wanted = wanted || (rank.job() == old.job() &&
+                              rank.attempt() == old.attempt() &&
+                              rank.rank() == old.rank());
         }
         if (wanted || old.phase() == kExited) continue;
-        v1::RankStatus ended = old;
+        v1::MemberStatus ended = old;
         ended.set_phase(kExited);
         ranks.push_back(ended);
       }
-      for (const v1::RankAssignment& rank : answer.desired()) {
-        ranks.push_back(Status(rank.job(), rank.epoch(), rank.rank(), kRunning,
-                               rank.slot()));
+      for (const v1::MemberAssignment& rank : answer.desired()) {
+        ranks.push_back(Status(rank.job(), rank.attempt(), rank.rank(),
+                               kRunning, rank.slot()));
       }
       worker.ranks = std::move(ranks);
     }
@@ -124,7 +124,7 @@ TEST_F(SchedulingTest, PreemptedJobSavesEndsAndKeepsItsPlaceUncharged) {
   ASSERT_OK(h_.Cancel(high));
   Obey(w1_);
   EXPECT_EQ(h_.job(low).state(), v1::RUNNING);
-  EXPECT_EQ(h_.job(low).epoch(), 2);
+  EXPECT_EQ(h_.job(low).attempt(), 2);
   EXPECT_EQ(h_.job(tiny).state(), v1::QUEUED);
 }
 
@@ -144,19 +144,19 @@ TEST_F(SchedulingTest, FailureWhileStoppingIsNotCharged) {
 
 TEST_F(SchedulingTest, ElasticJobShrinksForOthersAndGrowsBack) {
   w1_.slots = 4;
-  const std::string elastic = SubmitWith(4, 0, /*min_ranks=*/1);
+  const std::string elastic = SubmitWith(4, 0, /*min_processes=*/1);
   Obey(w1_);
-  EXPECT_THAT(h_.stored[elastic].attempt().ranks(), SizeIs(4));
+  EXPECT_THAT(h_.stored[elastic].attempt().members(), SizeIs(4));
   const std::string other = SubmitWith(2, 0);
   Pass(absl::Minutes(6));
   Obey(w1_);
   EXPECT_EQ(h_.job(elastic).state(), v1::RUNNING);
-  EXPECT_THAT(h_.stored[elastic].attempt().ranks(), SizeIs(2));
-  EXPECT_EQ(h_.job(elastic).epoch(), 2);
+  EXPECT_THAT(h_.stored[elastic].attempt().members(), SizeIs(2));
+  EXPECT_EQ(h_.job(elastic).attempt(), 2);
   EXPECT_EQ(h_.job(other).state(), v1::RUNNING);
   EXPECT_THAT(h_.job(elastic).incidents(), IsEmpty());
   const auto answer = *h_.Sync(w1_);
-  for (const v1::RankAssignment& rank : answer.desired()) {
+  for (const v1::MemberAssignment& rank : answer.desired()) {
     EXPECT_EQ(rank.world_size(), 2);
   }
   ASSERT_OK(h_.Cancel(other));
@@ -164,8 +164,8 @@ TEST_F(SchedulingTest, ElasticJobShrinksForOthersAndGrowsBack) {
   Pass(absl::Minutes(8));
   Obey(w1_);
   EXPECT_EQ(h_.job(elastic).state(), v1::RUNNING);
-  EXPECT_THAT(h_.stored[elastic].attempt().ranks(), SizeIs(4));
-  EXPECT_EQ(h_.job(elastic).epoch(), 3);
+  EXPECT_THAT(h_.stored[elastic].attempt().members(), SizeIs(4));
+  EXPECT_EQ(h_.job(elastic).attempt(), 3);
 }
 
 TEST_F(SchedulingTest, PausedJobLeavesItsSlotsUntilItIsResumed) {
@@ -204,7 +204,7 @@ TEST_F(SchedulingTest, ResumedBeforeItStoppedGoesOnAtOnce) {
   Resume(name);
   Obey(w1_);
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
 }
 
 TEST_F(SchedulingTest, DrainedWorkersRanksMoveAndItTakesNoMore) {
@@ -217,7 +217,7 @@ TEST_F(SchedulingTest, DrainedWorkersRanksMoveAndItTakesNoMore) {
             v1::WorkerSummary::DRAINED);
   Obey(w2_);
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  EXPECT_EQ(h_.stored[name].attempt().ranks(0).worker(), "w2");
+  EXPECT_EQ(h_.stored[name].attempt().members(0).worker(), "w2");
   EXPECT_EQ(h_.stored[name].infrastructure_losses(), 0);
   // The decision outlives the coordinator.
   ASSERT_THAT(h_.documents, SizeIs(1));
@@ -239,7 +239,7 @@ TEST_F(SchedulingTest, DrainCanWaitForTheRanksThere) {
   Drain("w1", true);
   Obey(w1_);
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  EXPECT_EQ(h_.job(name).epoch(), 1);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
   SubmitWith(1, 0);
   Obey(w1_);
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(2));
@@ -298,7 +298,7 @@ TEST_F(SchedulingTest, Complaint10_WhoIsAheadAndWhenItStarts) {
   // Before it is submitted.
   spec.set_queue("default");
   const v1::Forecast forecast = h_.coordinator->Foresee(spec, "", h_.now);
-  EXPECT_EQ(forecast.ranks_now(), 0);
+  EXPECT_EQ(forecast.processes_now(), 0);
   EXPECT_EQ(forecast.position(), 2);
   EXPECT_EQ(forecast.blocked_by(), "waiting for earlier jobs");
 }

@@ -18,7 +18,7 @@ TEST_F(CoordinatorTest, JobRunsToItsResult) {
   answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.desired(), SizeIs(2));
   EXPECT_EQ(answer.desired(0).job(), name);
-  EXPECT_EQ(answer.desired(0).epoch(), 1);
+  EXPECT_EQ(answer.desired(0).attempt(), 1);
   EXPECT_EQ(answer.desired(1).rank(), 1);
   EXPECT_EQ(answer.desired(1).world_size(), 2);
   EXPECT_EQ(answer.desired(1).local_rank(), 1);
@@ -65,26 +65,26 @@ TEST_F(CoordinatorTest, WaitsForWholeGangAndSaysForWhat) {
   EXPECT_EQ(h_.Sync(w2_)->desired(0).local_world_size(), 1);
 }
 
-TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextEpoch) {
+TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextAttempt) {
   const std::string name = RunningJob();
   w1_.ranks[1] = Failed(name, 1, 1, v1::RANK_LOST, h_.now);
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), SizeIs(0));
   ASSERT_THAT(answer.forget(), SizeIs(1));
   EXPECT_EQ(answer.forget(0).rank(), 1);
-  // Rank 0 still runs: nothing of the next epoch may start.
+  // Rank 0 still runs: nothing of the next attempt may start.
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  EXPECT_EQ(h_.job(name).epoch(), 1);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
   w1_.ranks = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
   EXPECT_THAT(h_.job(name).incidents(), SizeIs(2));
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::RANK_LOST);
   w1_.ranks.clear();
   answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.desired(), SizeIs(2));
-  EXPECT_EQ(answer.desired(0).epoch(), 2);
+  EXPECT_EQ(answer.desired(0).attempt(), 2);
   EXPECT_TRUE(answer.desired(0).resume());
   EXPECT_THAT(h_.States(name), ElementsAre("QUEUED", "STARTING", "RUNNING",
                                            "QUEUED", "STARTING"));
@@ -123,7 +123,7 @@ TEST_P(BudgetTest, EachClassHasItsBudget) {
     h.Advance(absl::Seconds(3));  // the back-off between attempts
     h.Follow(w1, kRunning);
     ++attempts;
-    ASSERT_EQ(h.job(name).epoch(), attempts);
+    ASSERT_EQ(h.job(name).attempt(), attempts);
     w1.ranks = {Failed(name, attempts, 0, GetParam().failure_class, h.now)};
     ASSERT_OK(h.Sync(w1));
   }
@@ -205,7 +205,7 @@ TEST_F(CoordinatorTest, ResultWinsOverTheEndOfAnotherRank) {
 
 TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
   const std::string name = RunningJob();
-  v1::RankStatus result = Result(name, 1);
+  v1::MemberStatus result = Result(name, 1);
   result.mutable_model()->set_name(name + "/models/final");
   for (const char* path : {"config.json", "model.safetensors"}) {
     v1::ArtifactFile* file = result.mutable_model()->add_files();
@@ -221,7 +221,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
 
   v1::UploadArtifactHeader header;
   header.set_artifact(name + "/models/final");
-  header.set_epoch(1);
+  header.set_attempt(1);
   *header.mutable_file() = result.model().files(0);
   Effects effects;
   ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
@@ -231,10 +231,10 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
   ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
   *header.mutable_file() = result.model().files(1);
-  header.set_epoch(2);
+  header.set_attempt(2);
   EXPECT_THAT(h_.coordinator->ArtifactStored(header, h_.now, &effects),
               StatusIs(absl::StatusCode::kAborted));
-  header.set_epoch(1);
+  header.set_attempt(1);
   ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::SUCCEEDED);
   EXPECT_EQ(effects.records.at(name).job().models(0).files_size(), 2);
@@ -242,7 +242,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
 
 TEST_F(CoordinatorTest, SucceedsOnlyWithTheModelOfEveryTarget) {
   const std::string name = RunningJob();
-  v1::RankStatus result = Result(name, 1);
+  v1::MemberStatus result = Result(name, 1);
   const auto describe = [&](const std::string& id, v1::Artifact* model) {
     model->set_name(name + "/models/" + id);
     v1::ArtifactFile* file = model->add_files();
@@ -256,7 +256,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithTheModelOfEveryTarget) {
   w1_.ranks = {result, Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   v1::UploadArtifactHeader header;
-  header.set_epoch(1);
+  header.set_attempt(1);
   *header.mutable_file() = result.model().files(0);
   Effects effects;
   for (const char* id : {"final", "target-1", "target-2"}) {
@@ -273,7 +273,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithTheModelOfEveryTarget) {
 
 TEST_F(CoordinatorTest, ATargetsModelOutsideTheJobFailsIt) {
   const std::string name = RunningJob();
-  v1::RankStatus result = Result(name, 1);
+  v1::MemberStatus result = Result(name, 1);
   result.add_target_models()->set_name("jobs/other/models/target-1");
   w1_.ranks = {result, Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
@@ -282,7 +282,7 @@ TEST_F(CoordinatorTest, ATargetsModelOutsideTheJobFailsIt) {
 
 TEST_F(CoordinatorTest, WorkerLostBeforeItsModelArrivedMeansRetry) {
   const std::string name = RunningJob();
-  v1::RankStatus result = Result(name, 1);
+  v1::MemberStatus result = Result(name, 1);
   result.mutable_model()->set_name(name + "/models/final");
   result.mutable_model()->add_files()->set_path("config.json");
   w1_.ranks = {result, Status(name, 1, 1, kExited)};

@@ -15,11 +15,11 @@ TEST_F(CoordinatorTest, RestartedWorkerLosesItsRanks) {
   const std::string name = RunningJob();
   Worker again{"w1", "i2"};
   ASSERT_OK(h_.Sync(again));
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
   // The old daemon must not take its ranks back.
   EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kAborted));
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
 }
 
 TEST_F(CoordinatorTest, SilentWorkerIsLostAfterPatienceOnly) {
@@ -34,18 +34,18 @@ TEST_F(CoordinatorTest, SilentWorkerIsLostAfterPatienceOnly) {
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), SizeIs(0));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
-  for (v1::RankStatus& rank : w1_.ranks) rank.set_phase(kExited);
+  for (v1::MemberStatus& rank : w1_.ranks) rank.set_phase(kExited);
   answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.forget(), SizeIs(2));
-  EXPECT_EQ(h_.job(name).epoch(), 2);
+  EXPECT_EQ(h_.job(name).attempt(), 2);
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
 }
 
-TEST_F(CoordinatorTest, StaleEpochChangesNothing) {
+TEST_F(CoordinatorTest, StaleAttemptChangesNothing) {
   const std::string name = RunningJob();
   Worker again{"w1", "i2"};
   h_.Follow(again, kRunning);
-  ASSERT_EQ(h_.job(name).epoch(), 2);
+  ASSERT_EQ(h_.job(name).attempt(), 2);
   ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
   const size_t events = h_.events.size();
   again.ranks.push_back(Result(name, 1));
@@ -87,10 +87,10 @@ TEST_F(CoordinatorTest, RunningJobReattachesAfterRestart) {
   w1_.ranks[0].set_step(50);
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.desired(), SizeIs(2));
-  EXPECT_EQ(answer.desired(0).epoch(), 1);
+  EXPECT_EQ(answer.desired(0).attempt(), 1);
   h_.Advance(absl::Seconds(50));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  EXPECT_EQ(h_.job(name).epoch(), 1);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
   w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
@@ -137,7 +137,7 @@ TEST_F(CoordinatorTest, RendezvousReachesTheOtherWorkersOfTheGang) {
   ASSERT_OK(h_.Sync(w2_));
   v1::RendezvousEntry entry;
   entry.set_job(name);
-  entry.set_epoch(1);
+  entry.set_attempt(1);
   entry.set_key("rank0");
   entry.set_value("10.0.0.1:99");
   w1_.rendezvous = {entry};
@@ -147,8 +147,8 @@ TEST_F(CoordinatorTest, RendezvousReachesTheOtherWorkersOfTheGang) {
   ASSERT_THAT(answer.rendezvous(), SizeIs(1));
   EXPECT_EQ(answer.rendezvous(0).value(), "10.0.0.1:99");
   EXPECT_GT(answer.desired_version(), before);
-  // Of another epoch, or from outside the gang: not kept.
-  w1_.rendezvous[0].set_epoch(2);
+  // Of another attempt, or from outside the gang: not kept.
+  w1_.rendezvous[0].set_attempt(2);
   Worker w3{"w3"};
   w3.rendezvous = {entry};
   ASSERT_OK(h_.Sync(w1_));
@@ -237,7 +237,7 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
                                      HasSubstr("ranks[0].job")));
   bad.ranks = {Status("jobs/x", 0, 0, kRunning)};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     HasSubstr("ranks[0].epoch")));
+                                     HasSubstr("ranks[0].attempt")));
   bad.ranks.clear();
   bad.unfit = {{0, std::string(5000, 'x')}};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,

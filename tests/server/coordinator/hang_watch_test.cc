@@ -13,10 +13,10 @@ class HangWatchTest : public ::testing::Test {
  protected:
   HangWatchTest() {
     for (int i = 0; i < 3; ++i) {
-      attempt_.add_ranks()->set_phase(v1::RankStatus::RUNNING);
-      v1::RankStatus status;
+      attempt_.add_members()->set_phase(v1::MemberStatus::RUNNING);
+      v1::MemberStatus status;
       status.set_rank(i);
-      status.set_phase(v1::RankStatus::RUNNING);
+      status.set_phase(v1::MemberStatus::RUNNING);
       status.set_stage(v1::EARLY);
       ranks_.push_back(status);
     }
@@ -26,7 +26,7 @@ class HangWatchTest : public ::testing::Test {
 
   void All(int64_t step, int64_t collectives, int64_t begun) {
     now_ += absl::Seconds(1);
-    for (v1::RankStatus& status : ranks_) {
+    for (v1::MemberStatus& status : ranks_) {
       status.set_step(step);
       status.set_collectives(collectives);
       status.set_collectives_begun(begun);
@@ -51,7 +51,7 @@ class HangWatchTest : public ::testing::Test {
 
   HangWatch watch_;
   Attempt attempt_;
-  std::vector<v1::RankStatus> ranks_;
+  std::vector<v1::MemberStatus> ranks_;
   absl::Time now_ = absl::FromUnixSeconds(1000000);
 };
 
@@ -96,7 +96,7 @@ TEST_F(HangWatchTest, LongStepsHaveLongerPatience) {
 
 TEST_F(HangWatchTest, WhatIsNoStepHasItsOwnPatience) {
   ranks_[0].set_activity("validating");
-  for (v1::RankStatus& status : ranks_) status.set_collectives_begun(51);
+  for (v1::MemberStatus& status : ranks_) status.set_collectives_begun(51);
   ranks_[0].set_collectives_begun(50);
   AllStand(absl::Seconds(200));
   EXPECT_FALSE(Find().has_value());
@@ -108,7 +108,7 @@ TEST_F(HangWatchTest, WhatIsNoStepHasItsOwnPatience) {
 
 TEST_F(HangWatchTest, BeforeTheFirstStepAndInPreparation) {
   watch_.Reset();
-  for (v1::RankStatus& status : ranks_) {
+  for (v1::MemberStatus& status : ranks_) {
     status.set_step(0);
     status.set_collectives(0);
     status.set_collectives_begun(0);
@@ -123,7 +123,7 @@ TEST_F(HangWatchTest, BeforeTheFirstStepAndInPreparation) {
 }
 
 TEST_F(HangWatchTest, AllInOneCollectiveIsNobodysFault) {
-  for (v1::RankStatus& status : ranks_) status.set_collectives_begun(51);
+  for (v1::MemberStatus& status : ranks_) status.set_collectives_begun(51);
   AllStand(absl::Seconds(40));
   ASSERT_TRUE(Find().has_value());
   EXPECT_EQ(Find()->rank, -1);
@@ -132,8 +132,8 @@ TEST_F(HangWatchTest, AllInOneCollectiveIsNobodysFault) {
 }
 
 TEST_F(HangWatchTest, RankZeroThatHangsAfterTheOthersEnded) {
-  attempt_.mutable_ranks(1)->set_phase(v1::RankStatus::EXITED);
-  attempt_.mutable_ranks(2)->set_phase(v1::RankStatus::EXITED);
+  attempt_.mutable_members(1)->set_phase(v1::MemberStatus::EXITED);
+  attempt_.mutable_members(2)->set_phase(v1::MemberStatus::EXITED);
   Stand(0, absl::Seconds(30));
   ASSERT_TRUE(Find().has_value());
   EXPECT_EQ(Find()->rank, 0);

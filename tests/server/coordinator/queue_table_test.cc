@@ -16,8 +16,8 @@ v1::CreateQueueRequest Creation(const std::string& id, int guaranteed,
                                 int max) {
   v1::CreateQueueRequest request;
   request.set_queue_id(id);
-  request.mutable_queue()->set_guaranteed_ranks(guaranteed);
-  request.mutable_queue()->set_max_ranks(max);
+  request.mutable_queue()->set_guaranteed_processes(guaranteed);
+  request.mutable_queue()->set_max_processes(max);
   return request;
 }
 
@@ -45,12 +45,12 @@ TEST(QueueTableTest, EveryChangeIsDurable) {
   update.mutable_queue()->set_name("queues/vision");
   update.mutable_queue()->set_etag(made->etag());
   update.mutable_queue()->set_weight(3);
-  update.mutable_queue()->set_max_ranks(99);
+  update.mutable_queue()->set_max_processes(99);
   update.mutable_update_mask()->add_paths("weight");
   const auto updated = table.Update(update, &documents);
   ASSERT_OK(updated);
   EXPECT_EQ(updated->weight(), 3);
-  EXPECT_EQ(updated->max_ranks(), 16) << "not in the mask";
+  EXPECT_EQ(updated->max_processes(), 16) << "not in the mask";
   EXPECT_NE(updated->etag(), made->etag());
   ASSERT_THAT(documents, SizeIs(2));
 
@@ -78,9 +78,9 @@ TEST(QueueTableTest, RefusesNamingTheField) {
   EXPECT_THAT(refusal(Creation("No Id", 0, 0)),
               StatusIs(invalid, HasSubstr("queue_id")));
   EXPECT_THAT(refusal(Creation("a", -1, 0)),
-              StatusIs(invalid, HasSubstr("guaranteed_ranks")));
+              StatusIs(invalid, HasSubstr("guaranteed_processes")));
   EXPECT_THAT(refusal(Creation("a", 4, 2)),
-              StatusIs(invalid, HasSubstr("max_ranks")));
+              StatusIs(invalid, HasSubstr("max_processes")));
   v1::CreateQueueRequest request = Creation("a", 0, 0);
   request.mutable_queue()->set_weight(-1);
   EXPECT_THAT(refusal(request), StatusIs(invalid, HasSubstr("weight")));

@@ -46,8 +46,8 @@ class CoordinatorNodeTest : public ::testing::Test {
       addresses_.push_back(nodes_.back()->address());
       http_addresses_.push_back(nodes_.back()->http_address());
     }
-    ASSERT_GT(nodes_[0]->epoch(), 0);
-    ASSERT_EQ(nodes_[1]->epoch(), 0);
+    ASSERT_GT(nodes_[0]->term(), 0);
+    ASSERT_EQ(nodes_[1]->term(), 0);
   }
 
   std::unique_ptr<client::TrainingClient> Client(const std::string& servers) {
@@ -217,7 +217,7 @@ TEST_F(CoordinatorNodeTest,
                        client->Submit(TestSpec(1), options));
   EXPECT_EQ(again.name(), job.name());
   EXPECT_THAT(*client->List({}, 0), SizeIs(1));
-  EXPECT_GT(nodes_[1]->epoch(), 0);
+  EXPECT_GT(nodes_[1]->term(), 0);
   v1::JobSpec other = TestSpec(1);
   other.set_priority(5);
   EXPECT_THAT(client->Submit(other, options),
@@ -227,12 +227,12 @@ TEST_F(CoordinatorNodeTest,
 TEST_F(CoordinatorNodeTest, LostDatabaseSessionsAreALostLeadership) {
   const auto client = Client(Both());
   ASSERT_OK(client->Submit(TestSpec(1)));
-  const int64_t epoch = nodes_[0]->epoch();
+  const int64_t term = nodes_[0]->term();
   server_->DropSessions();
   // Whoever leads now, the job is there and the next one is taken.
   ASSERT_OK(client->Submit(TestSpec(1)));
   EXPECT_THAT(*client->List({}, 0), SizeIs(2));
-  EXPECT_GT(std::max(nodes_[0]->epoch(), nodes_[1]->epoch()), epoch);
+  EXPECT_GT(std::max(nodes_[0]->term(), nodes_[1]->term()), term);
 }
 
 TEST_F(CoordinatorNodeTest, AddressesAreChecked) {

@@ -86,7 +86,7 @@ grpc::Status ServerFixture::Sync(Worker& worker,
     slot->set_index(i);
     slot->set_device(v1::ResourceSpec::CPU);
   }
-  for (const auto& rank : worker.ranks) *request.add_ranks() = rank;
+  for (const auto& rank : worker.ranks) *request.add_members() = rank;
   for (const auto& report : worker.reports) *request.add_reports() = report;
   for (const auto& log : worker.logs) *request.add_logs() = log;
   request.set_seen_version(worker.seen_version);
@@ -111,18 +111,18 @@ void ServerFixture::RunAll(Worker& worker) {
     response = Sync(worker);
   }
   worker.ranks.clear();
-  for (const v1::RankAssignment& rank : response.desired()) {
-    v1::RankStatus& status = worker.ranks.emplace_back();
+  for (const v1::MemberAssignment& rank : response.desired()) {
+    v1::MemberStatus& status = worker.ranks.emplace_back();
     status.set_job(rank.job());
-    status.set_epoch(rank.epoch());
+    status.set_attempt(rank.attempt());
     status.set_rank(rank.rank());
     status.set_slot(rank.slot());
-    status.set_phase(v1::RankStatus::RUNNING);
+    status.set_phase(v1::MemberStatus::RUNNING);
   }
   Sync(worker);
 }
 
-grpc::Status ServerFixture::Upload(const std::string& artifact, int64_t epoch,
+grpc::Status ServerFixture::Upload(const std::string& artifact, int64_t attempt,
                                    const v1::ArtifactFile& file,
                                    const std::string& data) {
   auto context = Context();
@@ -130,7 +130,7 @@ grpc::Status ServerFixture::Upload(const std::string& artifact, int64_t epoch,
   auto writer = worker_stub_->UploadArtifact(context.get(), &response);
   v1::UploadArtifactRequest request;
   request.mutable_header()->set_artifact(artifact);
-  request.mutable_header()->set_epoch(epoch);
+  request.mutable_header()->set_attempt(attempt);
   *request.mutable_header()->mutable_file() = file;
   writer->Write(request);
   for (size_t offset = 0; offset < data.size(); offset += 100000) {
@@ -164,7 +164,7 @@ grpc::Status ServerFixture::ReadLog(const v1::ReadLogRequest& request,
   while (reader->Read(&part)) {
     EXPECT_EQ(part.offset(),
               request.offset() + static_cast<int64_t>(data->size()));
-    EXPECT_EQ(part.epoch(), std::max<int64_t>(request.epoch(), 1));
+    EXPECT_EQ(part.attempt(), std::max<int64_t>(request.attempt(), 1));
     data->append(part.data());
   }
   return reader->Finish();

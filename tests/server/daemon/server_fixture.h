@@ -28,7 +28,7 @@ class ServerFixture : public ::testing::Test {
     std::string incarnation = "i1";
     int slots = 2;
     int64_t seen_version = 0;
-    std::vector<v1::RankStatus> ranks = {};
+    std::vector<v1::MemberStatus> ranks = {};
     std::vector<v1::ProgressReport> reports = {};
     std::vector<v1::LogChunk> logs = {};
     absl::Duration hold = absl::ZeroDuration();
@@ -55,7 +55,7 @@ class ServerFixture : public ::testing::Test {
   v1::SynchronizeResponse Sync(Worker& worker);
   // Registers the worker, starts what is desired of it, reports it running.
   void RunAll(Worker& worker);
-  grpc::Status Upload(const std::string& artifact, int64_t epoch,
+  grpc::Status Upload(const std::string& artifact, int64_t attempt,
                       const v1::ArtifactFile& file, const std::string& data);
   // All messages of a stream, and how it ended.
   std::vector<v1::WatchJobResponse> Watch(const std::string& name,

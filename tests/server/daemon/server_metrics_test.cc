@@ -36,8 +36,8 @@ TEST_F(ServerMetricsTest, JobsCallsAndWorkersAreCounted) {
   EXPECT_THAT(Text(), HasSubstr("comera_jobs{queue=\"default\","
                                 "state=\"RUNNING\"} 1\n"));
   Cancel(name);
-  for (v1::RankStatus& rank : w1_.ranks) {
-    rank.set_phase(v1::RankStatus::EXITED);
+  for (v1::MemberStatus& rank : w1_.ranks) {
+    rank.set_phase(v1::MemberStatus::EXITED);
   }
   Sync(w1_);
   v1::GetJobRequest none;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/status_matchers.h"
-#include "tests/server/store/fake_job_store.h"
 #include "tests/server/sequential_ids.h"
+#include "tests/server/store/fake_job_store.h"
 #include "tests/server/temp_dir.h"
 #include "tests/server/test_spec.h"
 
@@ -104,7 +104,7 @@ TEST_F(CoordinatorHostTest, ManyThreads) {
         request.mutable_hold()->set_seconds(i % 2);
         v1::LogChunk* log = request.add_logs();
         log->set_job(job.ok() ? job->name() : "jobs/none");
-        log->set_epoch(1);
+        log->set_attempt(1);
         log->set_data("line\n");
         const int64_t call =
             host_->Synchronize(request, [&](const auto&) { ++answers; });

@@ -26,7 +26,7 @@ TEST_F(LiveProgressTest, Complaint11_ProgressEtaAndMetricsComeLive) {
   for (int64_t step = 10; step <= 30; step += 10) {
     v1::ProgressReport report;
     report.set_job(name);
-    report.set_epoch(1);
+    report.set_attempt(1);
     report.set_number(step / 10);
     v1::StepMetrics& metrics = *report.mutable_event()->mutable_metrics();
     metrics.set_step(step);

@@ -111,14 +111,14 @@ TEST_F(RequestMessageTest, ThePathDecidesOverTheBody) {
 }
 
 TEST_F(RequestMessageTest, ABodyMayBeOneField) {
-  const auto update = Make<v1::UpdateQueueRequest>("PATCH", "/v1/queues/nlp",
-                                                   "updateMask=weight,maxRanks",
-                                                   R"({"weight": 3})");
+  const auto update = Make<v1::UpdateQueueRequest>(
+      "PATCH", "/v1/queues/nlp", "updateMask=weight,maxProcesses",
+      R"({"weight": 3})");
   ASSERT_OK(update);
   EXPECT_EQ(update->queue().name(), "queues/nlp");
   EXPECT_EQ(update->queue().weight(), 3);
   EXPECT_THAT(update->update_mask().paths(),
-              ElementsAre("weight", "max_ranks"));
+              ElementsAre("weight", "max_processes"));
   EXPECT_FALSE(
       Make<v1::UpdateQueueRequest>("PATCH", "/v1/queues/nlp", "").ok());
 }

@@ -76,7 +76,7 @@ class StreamTest : public GatewayFixture {
                             const std::string& data) {
     v1::LogChunk chunk;
     chunk.set_job(job);
-    chunk.set_epoch(1);
+    chunk.set_attempt(1);
     chunk.set_offset(offset);
     chunk.set_data(data);
     return chunk;
@@ -84,8 +84,8 @@ class StreamTest : public GatewayFixture {
 
   // Lets the ranks on `w1` end, rank 0 with a result.
   void End(Worker& worker) {
-    for (v1::RankStatus& rank : worker.ranks) {
-      rank.set_phase(v1::RankStatus::EXITED);
+    for (v1::MemberStatus& rank : worker.ranks) {
+      rank.set_phase(v1::MemberStatus::EXITED);
       if (rank.rank() == 0) {
         rank.mutable_result()->set_outcome(v1::COMPLETED);
         *rank.mutable_result()->mutable_reason() = "done";
@@ -105,7 +105,7 @@ TEST_F(StreamTest, AWatchFollowsResumesAndEnds) {
   RunAll(w1_);
   v1::ProgressReport report;
   report.set_job(name);
-  report.set_epoch(1);
+  report.set_attempt(1);
   report.set_number(1);
   report.mutable_event()->mutable_metrics()->set_step(10);
   w1_.reports = {report};
@@ -194,7 +194,7 @@ TEST_F(StreamTest, LogsAreTextOrEvents) {
   std::string data;
   ASSERT_TRUE(absl::Base64Unescape(events[0].data.value("data", ""), &data));
   EXPECT_EQ(data, "hello\nw\xc3\xa9\n\xff\n");
-  EXPECT_EQ(events[0].data["epoch"], "1");
+  EXPECT_EQ(events[0].data["attempt"], "1");
   EXPECT_EQ(events[0].id, "1:12");
   HttpClient::Headers resume = accept;
   resume.emplace_back("Last-Event-ID", "1:6");
@@ -213,8 +213,8 @@ TEST_F(StreamTest, FilesAreWholeOrRanges) {
   const v1::ArtifactFile file = Describe("model.safetensors", data);
   const std::string model = name + "/models/final";
   ASSERT_TRUE(Upload(model, 1, file, data).ok());
-  for (v1::RankStatus& rank : w1_.ranks) {
-    rank.set_phase(v1::RankStatus::EXITED);
+  for (v1::MemberStatus& rank : w1_.ranks) {
+    rank.set_phase(v1::MemberStatus::EXITED);
     if (rank.rank() != 0) continue;
     rank.mutable_result()->set_outcome(v1::COMPLETED);
     v1::Artifact* artifact = rank.mutable_model();

@@ -12,8 +12,8 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/http/http_server.h"
 #include "server/auth/tls_files.h"
+#include "server/http/http_server.h"
 #include "tests/security/certificates.h"
 #include "tests/server/http/gateway_fixture.h"
 

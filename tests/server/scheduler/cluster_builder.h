@@ -70,7 +70,7 @@ inline std::vector<int> Placed(const Decision& decision) {
 
 inline std::vector<int> WorkersOf(const Placement& placement) {
   std::vector<int> workers;
-  for (const RankPlace& place : placement.ranks) {
+  for (const MemberPlace& place : placement.ranks) {
     workers.push_back(place.worker);
   }
   return workers;

@@ -21,7 +21,7 @@ struct TraceJob {
   double work = 0;  // rank-seconds left
   bool tells_duration = false;
   // While it runs.
-  std::vector<RankPlace> places;
+  std::vector<MemberPlace> places;
   absl::Time started, stops = absl::InfiniteFuture();
   bool stopping = false, resizing = false;
   int32_t target = 0;
@@ -169,7 +169,7 @@ class Trace {
       if (job.tells_duration) {
         told.expected_end = now_ + job.left(told.ranks);
       }
-      for (const RankPlace& place : job.places) {
+      for (const MemberPlace& place : job.places) {
         ASSERT_EQ(free[place.worker].erase(place.slot), 1u)
             << "a slot with two ranks";
       }
@@ -215,7 +215,7 @@ class Trace {
       } else {
         EXPECT_EQ(std::count(job.sizes.begin(), job.sizes.end(), ranks), 1);
       }
-      for (const RankPlace& place : placement.ranks) {
+      for (const MemberPlace& place : placement.ranks) {
         // Erasing proves that it was free and is used once.
         EXPECT_EQ(slots.erase({place.worker, place.slot}), 1u);
       }
@@ -232,7 +232,7 @@ class Trace {
       for (const WaitingJob& waiting : decision.waiting) {
         const PendingJob& job = snapshot.jobs[waiting.job];
         if (waiting.reason.kind != WaitReason::kNoRoom) continue;
-        EXPECT_LT(free, static_cast<size_t>(job.min_ranks()));
+        EXPECT_LT(free, static_cast<size_t>(job.min_processes()));
       }
     }
     std::set<int32_t> stopped;

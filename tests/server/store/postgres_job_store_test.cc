@@ -31,9 +31,9 @@ class PostgresJobStoreTest : public ::testing::Test {
     ASSERT_OK(leads);
   }
 
-  std::unique_ptr<PostgresJobStore> Open(int64_t epoch) {
+  std::unique_ptr<PostgresJobStore> Open(int64_t term) {
     PostgresJobStore::Options options;
-    options.epoch = epoch;
+    options.term = term;
     auto store = PostgresJobStore::Open(url_, options);
     EXPECT_OK(store);
     return *std::move(store);
@@ -74,17 +74,17 @@ TEST_F(PostgresJobStoreTest, OneLeadsUntilItGoes) {
   EXPECT_FALSE(*second.TryAcquire());
   ASSERT_OK_AND_ASSIGN(const auto leader, second.ReadLeader());
   EXPECT_EQ(leader.address, "a:1");
-  EXPECT_EQ(leader.epoch, first->epoch());
+  EXPECT_EQ(leader.term, first->term());
   EXPECT_OK(first->Check());
   first.reset();
   Acquire(second);
-  EXPECT_EQ(second.epoch(), leader.epoch + 1);
+  EXPECT_EQ(second.term(), leader.term + 1);
 }
 
 TEST_F(PostgresJobStoreTest, DeposedLeaderCannotCommit) {
   PostgresLeadership first(url_, "a:1");
   ASSERT_TRUE(*first.TryAcquire());
-  auto old_store = Open(first.epoch());
+  auto old_store = Open(first.term());
   ASSERT_OK(old_store->Commit(OneJob("jobs/a", 1)));
   // Its lock goes, but it does not know.
   server_->DropSessions();
@@ -97,7 +97,7 @@ TEST_F(PostgresJobStoreTest, DeposedLeaderCannotCommit) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("another coordinator leads")));
   EXPECT_FALSE(first.Check().ok());
-  auto store = Open(second.epoch());
+  auto store = Open(second.term());
   EXPECT_OK(store->Commit(OneJob("jobs/c", 2)));
   EXPECT_THAT(*store->LoadJobs(), SizeIs(2));
 }
@@ -112,7 +112,7 @@ TEST_F(PostgresJobStoreTest, WithoutLeadershipItOnlyReads) {
 TEST_F(PostgresJobStoreTest, FollowersReadWhatChanged) {
   PostgresLeadership leadership(url_, "a:1");
   ASSERT_TRUE(*leadership.TryAcquire());
-  auto leader = Open(leadership.epoch());
+  auto leader = Open(leadership.term());
   auto follower = Open(0);
   ASSERT_OK(leader->Commit(OneJob("jobs/a", 1)));
   ASSERT_OK(leader->Commit(OneJob("jobs/b", 2)));
@@ -134,7 +134,7 @@ TEST_F(PostgresJobStoreTest, FollowersReadWhatChanged) {
 TEST_F(PostgresJobStoreTest, LostConnectionIsUnavailableAndComesBack) {
   PostgresLeadership leadership(url_, "a:1");
   ASSERT_TRUE(*leadership.TryAcquire());
-  auto store = Open(leadership.epoch());
+  auto store = Open(leadership.term());
   ASSERT_OK(store->Commit(OneJob("jobs/a", 1)));
   ASSERT_OK(server_->Crash());
   EXPECT_THAT(store->LoadJobs(), StatusIs(absl::StatusCode::kUnavailable));
@@ -176,7 +176,7 @@ TEST_F(PostgresJobStoreTest, UnreachableServerIsUnavailable) {
 TEST_F(PostgresJobStoreTest, DamagedRecordIsDataLossWithTheJobsName) {
   PostgresLeadership leadership(url_, "a:1");
   ASSERT_TRUE(*leadership.TryAcquire());
-  auto store = Open(leadership.epoch());
+  auto store = Open(leadership.term());
   ASSERT_OK(store->Commit(OneJob("jobs/a", 1)));
   PostgresConnection connection(url_, {});
   ASSERT_OK(connection.Transact([](pqxx::work& work) {

@@ -50,7 +50,7 @@ TEST_F(StoreUpgradeTest, DatabaseOfTheFirstSchemaServesItsJobs) {
   EXPECT_EQ(list.jobs(1).name(), "jobs/done");
   EXPECT_EQ(list.jobs(1).outcome(), v1::TARGET_MET);
   EXPECT_EQ(list.jobs(1).spec().display_name(), "of the first schema");
-  EXPECT_EQ(list.jobs(1).spec().resources().ranks(), 1);
+  EXPECT_EQ(list.jobs(1).spec().resources().processes(), 1);
   grpc::Status status;
   const auto events = Watch("jobs/done", 0, &status);
   EXPECT_TRUE(status.ok());

@@ -82,7 +82,7 @@ class SweepServiceTest : public ServerFixture {
       idle = response.desired_size() == 0 ? idle + 1 : 0;
       worker.ranks.clear();
       worker.reports.clear();
-      for (const v1::RankAssignment& rank : response.desired()) Finish(rank);
+      for (const v1::MemberAssignment& rank : response.desired()) Finish(rank);
       for (const auto& status : ended_) worker.ranks.push_back(status);
       for (const auto& report : reports_) worker.reports.push_back(report);
       ended_.clear();
@@ -90,12 +90,12 @@ class SweepServiceTest : public ServerFixture {
     }
   }
 
-  void Finish(const v1::RankAssignment& rank) {
+  void Finish(const v1::MemberAssignment& rank) {
     assigned_[rank.job()] = rank.spec();
     const bool early = rank.spec().objective().early().only();
     v1::ProgressReport& report = reports_.emplace_back();
     report.set_job(rank.job());
-    report.set_epoch(rank.epoch());
+    report.set_attempt(rank.attempt());
     report.set_number(1);
     v1::ParetoPoint& point = *report.mutable_event()->mutable_pareto_point();
     point.set_validation_loss(early ? 4 : 2);
@@ -103,12 +103,12 @@ class SweepServiceTest : public ServerFixture {
         early ? 9000
               : static_cast<int64_t>(
                     10000 * rank.spec().objective().late().target_ratio()));
-    v1::RankStatus& status = ended_.emplace_back();
+    v1::MemberStatus& status = ended_.emplace_back();
     status.set_job(rank.job());
-    status.set_epoch(rank.epoch());
+    status.set_attempt(rank.attempt());
     status.set_rank(0);
     status.set_slot(rank.slot());
-    status.set_phase(v1::RankStatus::EXITED);
+    status.set_phase(v1::MemberStatus::EXITED);
     status.mutable_result()->set_outcome(early ? v1::COMPLETED
                                                : v1::TARGET_MET);
     status.mutable_result()->set_step(early ? 100 : 150);
@@ -118,12 +118,12 @@ class SweepServiceTest : public ServerFixture {
     artifact.set_name(absl::StrCat(rank.job(), "/models/early-stage"));
     *artifact.add_files() = Describe(kTrainingStateFile, state);
     EXPECT_TRUE(
-        Upload(artifact.name(), rank.epoch(), artifact.files(0), state).ok());
+        Upload(artifact.name(), rank.attempt(), artifact.files(0), state).ok());
   }
 
   std::unique_ptr<v1::SweepService::Stub> sweeps_;
   std::map<std::string, v1::JobSpec> assigned_;
-  std::vector<v1::RankStatus> ended_;
+  std::vector<v1::MemberStatus> ended_;
   std::vector<v1::ProgressReport> reports_;
   Worker worker_{"w1"};
 };

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_training_service.h"
-#include "worker/gang/rank_preparer.h"
+#include "worker/gang/member_preparer.h"
 
 namespace comera::worker {
 namespace {
@@ -109,8 +109,8 @@ TEST_F(StartFetchTest, AnAbandonedFetchEnds) {
   EXPECT_THAT(Fetch(abandoned), StatusIs(absl::StatusCode::kAborted));
 }
 
-RankPreparer::Start StartOf(RankProcesses::Id id) {
-  RankPreparer::Start start;
+MemberPreparer::Start StartOf(GangMembers::Id id) {
+  MemberPreparer::Start start;
   start.id = id;
   start.assignment.set_job("jobs/a");
   return start;
@@ -118,7 +118,7 @@ RankPreparer::Start StartOf(RankProcesses::Id id) {
 
 TEST(RankPreparerTest, TellsOfEachEndOnce) {
   std::promise<void> told;
-  RankPreparer preparer([&] { told.set_value(); });
+  MemberPreparer preparer([&] { told.set_value(); });
   preparer.Begin(StartOf(7), [](const std::atomic<bool>&) {
     return absl::NotFoundError("gone");
   });
@@ -136,7 +136,7 @@ TEST(RankPreparerTest, WhatIsAbandonedIsNotTold) {
   std::promise<void> begun;
   bool told = false;
   {
-    RankPreparer preparer([&] { told = true; });
+    MemberPreparer preparer([&] { told = true; });
     preparer.Begin(StartOf(7), [&](const std::atomic<bool>& abandoned) {
       begun.set_value();
       while (!abandoned) std::this_thread::yield();
@@ -152,7 +152,7 @@ TEST(RankPreparerTest, WhatIsAbandonedIsNotTold) {
 }
 
 TEST(RankPreparerTest, EndsWithoutBeingAsked) {
-  RankPreparer preparer([] {});
+  MemberPreparer preparer([] {});
   preparer.Begin(StartOf(1), [](const std::atomic<bool>& abandoned) {
     while (!abandoned) std::this_thread::yield();
     return absl::OkStatus();

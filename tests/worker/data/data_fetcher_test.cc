@@ -64,8 +64,9 @@ class DataFetcherTest : public ::testing::Test, public DataFetcher::Observer {
   }
 
   // A rank on the dataset's files.
-  v1::RankAssignment Assignment(const std::map<std::string, std::string>& files,
-                                const std::string& train) {
+  v1::MemberAssignment Assignment(
+      const std::map<std::string, std::string>& files,
+      const std::string& train) {
     v1::DatasetManifest manifest;
     for (const auto& [path, data] : files) {
       v1::DatasetFile* file = manifest.add_files();
@@ -73,7 +74,7 @@ class DataFetcherTest : public ::testing::Test, public DataFetcher::Observer {
       file->set_size_bytes(static_cast<int64_t>(data.size()));
       file->set_sha256(source_.Add(data));
     }
-    v1::RankAssignment assignment;
+    v1::MemberAssignment assignment;
     assignment.set_job("jobs/a");
     v1::DatasetPin* pin = assignment.add_datasets();
     pin->set_reference("datasets/d");
@@ -121,7 +122,7 @@ TEST_F(DataFetcherTest, TellsHowFarItIsAlsoWhileNothingComes) {
 }
 
 TEST_F(DataFetcherTest, AFolderBringsAllBelowIt) {
-  v1::RankAssignment assignment =
+  v1::MemberAssignment assignment =
       Assignment({{"src/a.h", "a"}, {"src/x/b.h", "b"}, {"srcs", "c"}}, "");
   v1::CodeDirectory& code =
       *assignment.mutable_spec()->mutable_data()->mutable_code_directory();
@@ -142,7 +143,7 @@ TEST_F(DataFetcherTest, GoesOnAfterBreaks) {
 }
 
 TEST_F(DataFetcherTest, TellsWhatIsWrong) {
-  v1::RankAssignment missing = Assignment({{"t", "data"}}, "datasets/d/t");
+  v1::MemberAssignment missing = Assignment({{"t", "data"}}, "datasets/d/t");
   source_.Remove(Sha256Hex("data"));
   fetcher_->Start(1, missing);
   EXPECT_THAT(Wait(1), StatusIs(Code::kNotFound, HasSubstr("datasets/d@1/t")));
@@ -160,7 +161,7 @@ TEST_F(DataFetcherTest, HostileListsOfFilesStayInTheView) {
     fetcher_->Start(++id, Assignment({{path, "data"}}, "datasets/d"));
     EXPECT_THAT(Wait(id), StatusIs(Code::kDataLoss, HasSubstr("damaged")));
   }
-  v1::RankAssignment garbage = Assignment({{"t", "data"}}, "datasets/d/t");
+  v1::MemberAssignment garbage = Assignment({{"t", "data"}}, "datasets/d/t");
   garbage.mutable_datasets(0)->set_digest(source_.Add("\xff\xff\xff"));
   fetcher_->Start(10, garbage);
   EXPECT_THAT(Wait(10), StatusIs(Code::kDataLoss));

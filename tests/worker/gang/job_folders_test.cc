@@ -21,7 +21,7 @@ class JobFoldersTest : public testing::Test {
  protected:
   JobFoldersTest() : folder_(NewFolder()), folders_(folder_) {
     rank_.set_job("jobs/a");
-    rank_.set_epoch(3);
+    rank_.set_attempt(3);
     rank_.set_rank(1);
     rank_.set_world_size(4);
     rank_.set_local_rank(1);
@@ -37,9 +37,9 @@ class JobFoldersTest : public testing::Test {
   }
 
   void WriteLog() {
-    v1::RankKey key;
+    v1::MemberKey key;
     key.set_job("jobs/a");
-    key.set_epoch(3);
+    key.set_attempt(3);
     key.set_rank(1);
     std::ofstream(folders_.Log(key)) << "log";
   }
@@ -56,7 +56,7 @@ class JobFoldersTest : public testing::Test {
 
   std::string folder_;
   JobFolders folders_;
-  v1::RankAssignment rank_;
+  v1::MemberAssignment rank_;
 };
 
 TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
@@ -67,7 +67,7 @@ TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
   trainer::TrainerTask task;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &task).ok());
   EXPECT_EQ(task.job(), "a");
-  EXPECT_EQ(task.epoch(), 3);
+  EXPECT_EQ(task.attempt(), 3);
   EXPECT_EQ(task.rank(), 1);
   EXPECT_EQ(task.world_size(), 4);
   EXPECT_EQ(task.local_rank(), 1);
@@ -103,7 +103,7 @@ TEST_F(JobFoldersTest, AGangOnThisMachineAloneMeetsOnLoopback) {
 TEST_F(JobFoldersTest, RemovesAnEpochOrAllButTheLogs) {
   ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
   WriteLog();
-  folders_.RemoveEpoch("jobs/a", 3);
+  folders_.RemoveAttempt("jobs/a", 3);
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
   EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
   folders_.RemoveAllButLogs("jobs/a");

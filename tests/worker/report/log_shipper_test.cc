@@ -16,10 +16,10 @@ class LogShipperTest : public testing::Test {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
 
-  v1::RankKey Begin(int rank) {
-    v1::RankKey key;
+  v1::MemberKey Begin(int rank) {
+    v1::MemberKey key;
     key.set_job("jobs/a");
-    key.set_epoch(1);
+    key.set_attempt(1);
     key.set_rank(rank);
     shipper_.Begin(key, Path(rank));
     return key;
@@ -38,7 +38,7 @@ class LogShipperTest : public testing::Test {
     google::protobuf::RepeatedPtrField<v1::LogAck> acks;
     v1::LogAck* ack = acks.Add();
     ack->set_job("jobs/a");
-    ack->set_epoch(1);
+    ack->set_attempt(1);
     ack->set_rank(rank);
     ack->set_offset(offset);
     shipper_.OnAnswer(acks);
@@ -77,7 +77,7 @@ TEST_F(LogShipperTest, SharesTheLimit) {
 }
 
 TEST_F(LogShipperTest, ForgetsAnEndedLogOnceItIsThere) {
-  const v1::RankKey key = Begin(0);
+  const v1::MemberKey key = Begin(0);
   Write(0, "bye");
   EXPECT_EQ(Fill().size(), 1);
   shipper_.End(key);
@@ -88,7 +88,7 @@ TEST_F(LogShipperTest, ForgetsAnEndedLogOnceItIsThere) {
 }
 
 TEST_F(LogShipperTest, GivesUpOnAnEndedLogThatNobodyTakes) {
-  const v1::RankKey key = Begin(0);
+  const v1::MemberKey key = Begin(0);
   Write(0, "unwanted");
   shipper_.End(key);
   int answers = 0;

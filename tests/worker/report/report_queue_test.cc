@@ -34,7 +34,7 @@ std::vector<int64_t> Numbers(ReportQueue& queue, size_t limit) {
   std::vector<int64_t> numbers;
   for (const auto& report : Fill(queue, limit)) {
     EXPECT_EQ(report.job(), "jobs/a");
-    EXPECT_EQ(report.epoch(), 2);
+    EXPECT_EQ(report.attempt(), 2);
     numbers.push_back(report.number());
   }
   return numbers;

@@ -12,12 +12,12 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/report/artifact_store.h"
 #include "worker/checkpoint/checkpoint_copier.h"
 #include "worker/checkpoint/checkpoint_fetcher.h"
 #include "worker/checkpoint/checkpoint_shelf.h"
 #include "worker/checkpoint/peer_server.h"
 #include "worker/checkpoint/replica_cache.h"
+#include "worker/report/artifact_store.h"
 
 namespace comera::worker {
 namespace {
@@ -124,7 +124,7 @@ class CopiesTest : public ::testing::Test {
   }
 
   FetchedCheckpoint Fetch() {
-    v1::RankAssignment assignment;
+    v1::MemberAssignment assignment;
     assignment.set_job(kJob);
     v1::Peer* peer = assignment.add_sources();
     peer->set_worker("peer");

@@ -76,10 +76,10 @@ TEST(SlotInventoryTest, ChoosesGpus) {
 
 TEST(SlotInventoryTest, ThreadsAreTheJobsChoiceOrAFairShare) {
   v1::JobSpec spec;
-  EXPECT_EQ(ThreadsPerRank(spec, 8, 2), 4);
-  EXPECT_EQ(ThreadsPerRank(spec, 2, 4), 1);
-  spec.mutable_resources()->set_threads_per_rank(3);
-  EXPECT_EQ(ThreadsPerRank(spec, 8, 2), 3);
+  EXPECT_EQ(ThreadsPerProcess(spec, 8, 2), 4);
+  EXPECT_EQ(ThreadsPerProcess(spec, 2, 4), 1);
+  spec.mutable_resources()->set_threads_per_process(3);
+  EXPECT_EQ(ThreadsPerProcess(spec, 8, 2), 3);
 }
 
 }  // namespace

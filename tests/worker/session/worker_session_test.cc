@@ -27,11 +27,11 @@ using Key = FakeWorkerService::Key;
 
 constexpr char kJob[] = "jobs/a";
 
-v1::RankAssignment Assign(const std::string& what, int64_t epoch = 1,
-                          int rank = 0) {
-  v1::RankAssignment assignment;
+v1::MemberAssignment Assign(const std::string& what, int64_t attempt = 1,
+                            int rank = 0) {
+  v1::MemberAssignment assignment;
   assignment.set_job(kJob);
-  assignment.set_epoch(epoch);
+  assignment.set_attempt(attempt);
   assignment.set_rank(rank);
   assignment.set_world_size(2);
   assignment.set_local_world_size(2);
@@ -108,16 +108,16 @@ class WorkerSessionTest : public testing::Test {
   static bool Exited(const State& state, const Key& key) {
     const auto it = state.ranks.find(key);
     return it != state.ranks.end() &&
-           it->second.phase() == v1::RankStatus::EXITED;
+           it->second.phase() == v1::MemberStatus::EXITED;
   }
   static bool Running(const State& state, const Key& key) {
     const auto it = state.ranks.find(key);
     return it != state.ranks.end() &&
-           it->second.phase() == v1::RankStatus::RUNNING;
+           it->second.phase() == v1::MemberStatus::RUNNING;
   }
 
-  // The newest status of a rank of the first epoch.
-  v1::RankStatus Told(int rank) {
+  // The newest status of a rank of the first attempt.
+  v1::MemberStatus Told(int rank) {
     return service_.state().ranks[Key(kJob, 1, rank)];
   }
 
@@ -147,7 +147,7 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
     return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
   }));
   State state = service_.state();
-  const v1::RankStatus rank0 = Told(0);
+  const v1::MemberStatus rank0 = Told(0);
   EXPECT_FALSE(rank0.has_failure()) << rank0.DebugString();
   EXPECT_EQ(rank0.result().outcome(), v1::COMPLETED);
   EXPECT_GT(rank0.peak_memory_bytes(), 0);
@@ -167,10 +167,10 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
   EXPECT_TRUE(state.reports.back().event().has_result());
   // Once the coordinator has all, the job's files go, its logs stay.
   ASSERT_TRUE(service_.WaitFor(
-      [](const State& state) { return state.last.ranks_size() == 0; }));
+      [](const State& state) { return state.last.members_size() == 0; }));
   End();
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/work"));
-  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-1"));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/attempt-1"));
   EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/1-0.log"));
   EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));
 }
@@ -182,7 +182,7 @@ TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
     return Exited(state, {kJob, 1, 0});
   }));
   State state = service_.state();
-  const v1::RankStatus rank0 = Told(0);
+  const v1::MemberStatus rank0 = Told(0);
   EXPECT_EQ(rank0.model().name(), "jobs/a/models/final");
   ASSERT_EQ(rank0.target_models_size(), 2);
   EXPECT_EQ(rank0.target_models(0).name(), "jobs/a/models/target-1");
@@ -284,22 +284,22 @@ TEST_F(WorkerSessionTest, AProgramThatCannotStartIsAFailure) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  const v1::RankStatus rank = Told(0);
+  const v1::MemberStatus rank = Told(0);
   EXPECT_EQ(rank.failure().failure_class(), v1::INTERNAL);
   EXPECT_THAT(rank.failure().message(), HasSubstr("/no/such/trainer"));
 }
 
 TEST_F(WorkerSessionTest, RefusesNamesThatAreNoNames) {
-  v1::RankAssignment escape = Assign("succeed");
+  v1::MemberAssignment escape = Assign("succeed");
   escape.set_job("jobs/../../etc");
-  v1::RankAssignment negative = Assign("succeed", 1, 0);
+  v1::MemberAssignment negative = Assign("succeed", 1, 0);
   negative.set_rank(-1);
   service_.Want({escape, negative, Assign("wait", 1, 1)});
   Run();
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Running(state, {kJob, 1, 1});
   }));
-  EXPECT_EQ(service_.state().last.ranks_size(), 1);
+  EXPECT_EQ(service_.state().last.members_size(), 1);
 }
 
 TEST_F(WorkerSessionTest, StopsWhatIsNotWantedAnyMore) {
@@ -363,9 +363,9 @@ TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
   // The same rank, never ended, never started twice.
   State state = service_.state();
   EXPECT_EQ(state.exits_told.size(), 0);
-  ASSERT_EQ(state.last.ranks_size(), 1);
-  EXPECT_EQ(state.last.ranks(0).phase(), v1::RankStatus::RUNNING);
-  EXPECT_EQ(state.last.ranks(0).step(), 7);
+  ASSERT_EQ(state.last.members_size(), 1);
+  EXPECT_EQ(state.last.members(0).phase(), v1::MemberStatus::RUNNING);
+  EXPECT_EQ(state.last.members(0).step(), 7);
 }
 
 TEST_F(WorkerSessionTest, RepeatsReportsAndLogsUntilAcknowledged) {
@@ -379,7 +379,7 @@ TEST_F(WorkerSessionTest, RepeatsReportsAndLogsUntilAcknowledged) {
   service_.SetAcknowledging(true);
   service_.SetForgetting(true);
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
-    return state.last.ranks_size() == 0 && state.last.logs_size() == 0;
+    return state.last.members_size() == 0 && state.last.logs_size() == 0;
   }));
   State state = service_.state();
   EXPECT_EQ(state.reports.size(), 6);
@@ -416,7 +416,7 @@ TEST_F(WorkerSessionTest, TriesUploadsAgain) {
 }
 
 TEST_F(WorkerSessionTest, GivesUpAnUploadForAnEpochThatIsOver) {
-  service_.SetUploadError(absl::AbortedError("epoch"));
+  service_.SetUploadError(absl::AbortedError("attempt"));
   service_.Want({Assign("succeed")});
   Run();
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
@@ -439,7 +439,7 @@ TEST_F(WorkerSessionTest, AnUnwantedUploadIsAbandoned) {
 }
 
 TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
-  v1::RankAssignment rank = Assign("meet");
+  v1::MemberAssignment rank = Assign("meet");
   rank.set_local_world_size(1);
   service_.Want({rank});
   Run();
@@ -448,7 +448,7 @@ TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
   EXPECT_EQ(service_.state().rendezvous["at/0"], "address");
   v1::RendezvousEntry entry;
   entry.set_job(kJob);
-  entry.set_epoch(1);
+  entry.set_attempt(1);
   entry.set_key("at/1");
   entry.set_value("elsewhere");
   service_.Offer(entry);
@@ -484,8 +484,8 @@ TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
   session_->Stop();
   thread_.join();
   EXPECT_OK(run_status_);
-  const v1::RankStatus rank = Told(0);
-  EXPECT_EQ(rank.phase(), v1::RankStatus::EXITED);
+  const v1::MemberStatus rank = Told(0);
+  EXPECT_EQ(rank.phase(), v1::MemberStatus::EXITED);
   EXPECT_EQ(rank.failure().failure_class(), v1::PREEMPTED);
   // Nothing new is to be placed here.
   EXPECT_EQ(service_.state().last.slots_size(), 0);
@@ -498,7 +498,7 @@ TEST_F(WorkerSessionTest, KillsWhatAnEarlierDaemonLeft) {
     setpgid(0, 0);
     while (true) pause();
   }
-  const RankRecords records(folder_ + "/ranks");
+  const MemberRecords records(folder_ + "/ranks");
   ASSERT_OK(records.Add(leftover));
   // A stranger that has the process id of an old record stays.
   ASSERT_OK(records.Add(getpid()));

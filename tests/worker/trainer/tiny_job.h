@@ -16,8 +16,8 @@
 #include "comera/v1/job.pb.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job_defaults.h"
-#include "worker/trainer/state/checkpoint.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/state/checkpoint.h"
 
 namespace comera::trainer {
 

@@ -9,8 +9,8 @@
 
 namespace comera::trainer {
 
-// The samples of the job. InvalidArgument: the spec; NotFound: a file or folder,
-// or no file matches; DataLoss: malformed contents, with file and line.
+// The samples of the job. InvalidArgument: the spec; NotFound: a file or
+// folder, or no file matches; DataLoss: malformed contents, with file and line.
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenTrainingData(
     const v1::JobSpec& spec, const TrainingData::Options& options);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "proto/dlrm_defaults.h"
+#include "worker/trainer/data/batch/click_shape.h"
 
 namespace comera::trainer {
 namespace {

@@ -1,8 +1,8 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "worker/trainer/planning/calibration.h"
 #include "worker/trainer/describe/describe.h"
+#include "worker/trainer/planning/calibration.h"
 
 namespace comera::trainer {
 namespace {
@@ -57,8 +57,7 @@ std::string DescriptionJson(const TaskDescription& d) {
       {"dense_parameters", d.dense_parameters},
       {"batch_size", d.batch_size},
       {"ranks", d.ranks},
-      {"machine",
-       Json::parse(CalibrationJson(d.machine_name, d.machine))},
+      {"machine", Json::parse(CalibrationJson(d.machine_name, d.machine))},
       {"calibrated", d.calibrated},
       {"assumptions", d.assumptions}};
   // Paths in assumptions may hold anything.

@@ -18,6 +18,7 @@
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/export/dense_model.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {

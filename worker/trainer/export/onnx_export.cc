@@ -12,6 +12,7 @@
 #include "worker/trainer/export/hf_export.h"
 #include "worker/trainer/export/onnx_graph.h"
 #include "worker/trainer/export/onnx_layers.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "worker/trainer/export/onnx_graph.h"
-#include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 

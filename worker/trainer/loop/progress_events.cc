@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
 

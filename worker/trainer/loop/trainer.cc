@@ -9,10 +9,11 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
-#include "worker/trainer/process/failure.h"
-#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/loop/validation.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/plan/compaction.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 namespace {

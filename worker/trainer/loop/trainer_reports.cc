@@ -7,10 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/time_util.h"
-#include "worker/trainer/process/failure.h"
-#include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/loop/trainer.h"
+#include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 

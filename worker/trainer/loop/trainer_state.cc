@@ -5,14 +5,16 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "proto/job_targets.h"
-#include "worker/trainer/state/data_digest.h"
-#include "worker/trainer/process/failure.h"
-#include "worker/trainer/planning/memory_check.h"
+#include "worker/trainer/data/batch/click_shape.h"
+#include "worker/trainer/loop/trainer.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
-#include "worker/trainer/loop/trainer.h"
+#include "worker/trainer/planning/memory_check.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/state/data_digest.h"
 
 namespace comera::trainer {
 namespace {
@@ -159,7 +161,7 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
   TrainingState state;
   state.fingerprint = fingerprint_;
   state.machine = options_.machine;
-  state.ranks = RanksOf(initial_config_);
+  state.ranks = MembersOf(initial_config_);
   state.parameters.resize(plan_->size());
   plan_->model().Initialise(options_.spec.training().seed(),
                             state.parameters.data());
@@ -327,7 +329,7 @@ absl::StatusOr<TrainingState> Trainer::Capture() {
   state.data_digest = data_digest_;
   state.progress = progress_;
   state.machine = initial_config_.machine;
-  state.ranks = RanksOf(plan_->config());
+  state.ranks = MembersOf(plan_->config());
   ASSIGN_OR_RETURN(state.parameters, plan_->Download(plan_->parameters()));
   ASSIGN_OR_RETURN(state.first_moment, plan_->Download(plan_->first_moment()));
   ASSIGN_OR_RETURN(state.second_moment,

@@ -4,9 +4,9 @@
 
 #include "absl/types/span.h"
 #include "common/status_macros.h"
-#include "worker/trainer/process/failure.h"
-#include "worker/trainer/optimizer/learning_rate.h"
 #include "worker/trainer/loop/trainer.h"
+#include "worker/trainer/optimizer/learning_rate.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 

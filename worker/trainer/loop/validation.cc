@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "common/status_macros.h"
 #include "common/area_under_curve.h"
+#include "common/status_macros.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {

@@ -7,8 +7,8 @@
 #include "kernels/backend.h"
 #include "worker/collective/communicator.h"
 #include "worker/trainer/data/batch/training_data.h"
-#include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/planning/model_plan.h"
+#include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/state/training_state.h"
 
 namespace comera::trainer {

@@ -19,18 +19,18 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "glog/logging.h"
-#include "worker/trainer/planning/calibration.h"
 #include "worker/trainer/describe/describe.h"
-#include "worker/trainer/process/event_writer.h"
 #include "worker/trainer/export/hf_export.h"
 #include "worker/trainer/export/onnx_export.h"
-#include "worker/trainer/process/failure.h"
-#include "worker/trainer/process/heartbeat.h"
-#include "worker/trainer/process/make_backend.h"
+#include "worker/trainer/main/member_main.h"
+#include "worker/trainer/planning/calibration.h"
 #include "worker/trainer/predict/evaluate.h"
 #include "worker/trainer/predict/predictor.h"
 #include "worker/trainer/predict/serve.h"
-#include "worker/trainer/main/rank_main.h"
+#include "worker/trainer/process/event_writer.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/process/heartbeat.h"
+#include "worker/trainer/process/make_backend.h"
 #include "worker/trainer/process/stop_signals.h"
 #include "worker/trainer/process/task_file.h"
 
@@ -40,10 +40,10 @@ namespace {
 // The line that tells of the end of memory, made while there is some.
 std::string* out_of_memory_line = nullptr;
 
-void PrepareForOutOfMemory(int64_t epoch, int rank) {
+void PrepareForOutOfMemory(int64_t attempt, int rank) {
   v1::TrainerEvent event;
   *event.mutable_failure() =
-      ToFailure(absl::ResourceExhaustedError("out of memory"), epoch, rank);
+      ToFailure(absl::ResourceExhaustedError("out of memory"), attempt, rank);
   *out_of_memory_line = EventWriter::ToLine(event);
 }
 
@@ -58,7 +58,7 @@ void EndOutOfMemory() {
   _exit(1);
 }
 
-int Main(const std::string& task_file, const RankOptions& options) {
+int Main(const std::string& task_file, const MemberOptions& options) {
   StopSignals signals;  // before any other thread
   // A reader that goes is noticed by write, and is no reason to stop.
   signal(SIGPIPE, SIG_IGN);
@@ -72,23 +72,23 @@ int Main(const std::string& task_file, const RankOptions& options) {
   Activity activity;
   activity.Set(v1::PREPARING, 0, "reading the task");
   absl::Status status;
-  int64_t epoch = 0;
+  int64_t attempt = 0;
   int rank = 0;
   {
     HeartbeatThread heartbeat(&activity, sink);
     const absl::StatusOr<TrainerTask> task = ReadTaskFile(task_file);
     status = task.status();
     if (task.ok()) {
-      epoch = task->epoch();
+      attempt = task->attempt();
       rank = task->rank();
-      PrepareForOutOfMemory(epoch, rank);
+      PrepareForOutOfMemory(attempt, rank);
       status = RunTask(*task, signals.asked(), sink, activity, options);
     }
   }
   if (status.ok()) return 0;  // the writer's destructor writes all out
-  LOG(ERROR) << "rank=" << rank << " epoch=" << epoch << " " << status;
+  LOG(ERROR) << "rank=" << rank << " attempt=" << attempt << " " << status;
   v1::TrainerEvent event;
-  *event.mutable_failure() = ToFailure(status, epoch, rank);
+  *event.mutable_failure() = ToFailure(status, attempt, rank);
   writer.Write(std::move(event));
   return 1;
 }
@@ -257,7 +257,7 @@ int main(int argc, char** argv) {
               {"fp32", comera::v1::TrainingSpec::FP32},
               {"tf32", comera::v1::TrainingSpec::TF32},
               {"bf16", comera::v1::TrainingSpec::BF16}}));
-  comera::trainer::RankOptions options;
+  comera::trainer::MemberOptions options;
   app.add_option("--graphs", options.graphs,
                  "on: a GPU's steps are captured once and replayed; off: every "
                  "operation is enqueued, for debugging and comparisons")

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/dlrm/dlrm_model.h"
 #include "worker/trainer/model/encoder/encoder_model.h"
 

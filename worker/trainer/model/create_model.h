@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/interface/model.h"
 
 namespace comera::trainer {
 

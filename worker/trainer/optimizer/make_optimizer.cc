@@ -1,5 +1,6 @@
 #include "worker/trainer/optimizer/make_optimizer.h"
 
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/optimizer/adamw.h"
 #include "worker/trainer/optimizer/galore.h"
 #include "worker/trainer/optimizer/lte_optimizer.h"

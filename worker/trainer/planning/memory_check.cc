@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cost_backend.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
 #include "worker/trainer/planning/phase_table.h"

@@ -11,8 +11,8 @@
 #include "absl/types/span.h"
 #include "kernels/arena.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/optimizer/optimizer.h"
 
 namespace comera::trainer {

@@ -7,6 +7,8 @@
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "worker/trainer/data/batch/click_shape.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/planning/model_plan.h"
 

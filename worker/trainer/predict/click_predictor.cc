@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/clicks/criteo_cells.h"
 #include "worker/trainer/data/source/text.h"
 

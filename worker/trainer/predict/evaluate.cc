@@ -8,11 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "common/status_macros.h"
 #include "common/area_under_curve.h"
-#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
-#include "worker/trainer/data/open_training_data.h"
+#include "common/status_macros.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/open_training_data.h"
+#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/predict/predictor_parts.h"
 #include "worker/trainer/predict/softmax.h"
 

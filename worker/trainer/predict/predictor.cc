@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/predict/click_predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"

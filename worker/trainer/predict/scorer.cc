@@ -3,6 +3,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {

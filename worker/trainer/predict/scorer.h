@@ -9,8 +9,8 @@
 #include "kernels/arena.h"
 #include "kernels/backend.h"
 #include "worker/trainer/data/batch/batch.h"
-#include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/interface/model.h"
 
 namespace comera::trainer {
 

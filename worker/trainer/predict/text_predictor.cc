@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/source/text.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/predict/softmax.h"
 
 namespace comera::trainer {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
-#include "worker/trainer/data/tokenizer/pair_tokens.h"
 #include "worker/trainer/data/source/text.h"
+#include "worker/trainer/data/tokenizer/pair_tokens.h"
 
 namespace comera::trainer {
 

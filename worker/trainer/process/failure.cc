@@ -48,14 +48,14 @@ v1::FailureClass FailureClassOf(const absl::Status& status) {
   }
 }
 
-v1::Failure ToFailure(const absl::Status& status, int64_t epoch, int rank) {
+v1::Failure ToFailure(const absl::Status& status, int64_t attempt, int rank) {
   v1::Failure failure;
   failure.set_failure_class(FailureClassOf(status));
   failure.set_message(std::string(status.message()));
   *failure.mutable_time() =
       google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
           absl::GetCurrentTimeNanos());
-  failure.set_epoch(epoch);
+  failure.set_attempt(attempt);
   failure.set_rank(rank);
   return failure;
 }

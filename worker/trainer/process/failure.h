@@ -20,7 +20,7 @@ absl::Status WithFailureClass(absl::Status status,
 // Aborted are COLLECTIVE_HANG, all others INTERNAL.
 v1::FailureClass FailureClassOf(const absl::Status& status);
 
-v1::Failure ToFailure(const absl::Status& status, int64_t epoch, int rank);
+v1::Failure ToFailure(const absl::Status& status, int64_t attempt, int rank);
 
 // NAN_LOSS: `what` of a step, e.g. "training loss", is this value.
 absl::Status NotFinite(int64_t step, absl::string_view what, double value);

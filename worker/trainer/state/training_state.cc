@@ -5,11 +5,12 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/data_paths.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 
-RankTable RanksOf(const ModelConfig& config) {
-  RankTable ranks;
+MemberTable MembersOf(const ModelConfig& config) {
+  MemberTable ranks;
   for (const auto& [layer, factorisation] : config.layers_by_name) {
     if (!factorisation.dense()) ranks[layer] = factorisation.ranks;
   }
@@ -17,7 +18,7 @@ RankTable RanksOf(const ModelConfig& config) {
 }
 
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
-                                      const RankTable& ranks) {
+                                      const MemberTable& ranks) {
   size_t used = 0;
   for (auto& [layer, factorisation] : config.layers_by_name) {
     if (factorisation.dense()) continue;

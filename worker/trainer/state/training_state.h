@@ -18,13 +18,13 @@
 namespace comera::trainer {
 
 // Inner ranks by key of ModelConfig::layers_by_name; factorised layers only.
-using RankTable = std::map<std::string, std::vector<int64_t>>;
+using MemberTable = std::map<std::string, std::vector<int64_t>>;
 
-RankTable RanksOf(const ModelConfig& config);
+MemberTable MembersOf(const ModelConfig& config);
 // `config` with these ranks. DataLoss: other layers or numbers of bonds, or
 // ranks larger than those of `config`.
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
-                                      const RankTable& ranks);
+                                      const MemberTable& ranks);
 
 // How well clicks are told from non-clicks (common/area_under_curve.h).
 struct ClickMetrics {
@@ -97,7 +97,7 @@ struct BranchPoint {
   LossAverage loss;
   ValidationResult validation;
   double validation_gap = 0;
-  RankTable ranks;
+  MemberTable ranks;
   // In the layout of `ranks`: all parameters, and the optimiser's state.
   std::vector<float> parameters;
   std::vector<float> first_moment;
@@ -112,7 +112,7 @@ struct NearestModel {
   bool small_enough = false;
   // What the late stage minimises, of the validation loss.
   double distance = 0;
-  RankTable ranks;
+  MemberTable ranks;
   std::vector<float> parameters;
 };
 
@@ -126,7 +126,7 @@ struct TrainingState {
   // What contractions were planned with: paths differ in rounding, so all ranks
   // and every resumed run take those of the first run's rank 0.
   kernels::MachineSpeed machine;
-  RankTable ranks;
+  MemberTable ranks;
   // In the layout of `ranks`: all parameters, and the optimiser's state.
   std::vector<float> parameters;
   std::vector<float> first_moment;

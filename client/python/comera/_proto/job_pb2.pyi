@@ -231,32 +231,32 @@ class EarlyStage(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., gamma: _Optional[float] = ..., beta: _Optional[float] = ..., only: bool = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ["epoch", "failure_class", "log_tail", "message", "rank", "time"]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ["attempt", "failure_class", "log_tail", "message", "rank", "time"]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
     LOG_TAIL_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
+    attempt: int
     failure_class: FailureClass
     log_tail: str
     message: str
     rank: int
     time: _timestamp_pb2.Timestamp
-    def __init__(self, failure_class: _Optional[_Union[FailureClass, str]] = ..., message: _Optional[str] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., epoch: _Optional[int] = ..., rank: _Optional[int] = ..., log_tail: _Optional[str] = ...) -> None: ...
+    def __init__(self, failure_class: _Optional[_Union[FailureClass, str]] = ..., message: _Optional[str] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., log_tail: _Optional[str] = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ["blocked_by", "expected_start", "position", "ranks_now"]
+    __slots__ = ["blocked_by", "expected_start", "position", "processes_now"]
     BLOCKED_BY_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_START_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
-    RANKS_NOW_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_NOW_FIELD_NUMBER: _ClassVar[int]
     blocked_by: str
     expected_start: _timestamp_pb2.Timestamp
     position: int
-    ranks_now: int
-    def __init__(self, ranks_now: _Optional[int] = ..., position: _Optional[int] = ..., expected_start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., blocked_by: _Optional[str] = ...) -> None: ...
+    processes_now: int
+    def __init__(self, processes_now: _Optional[int] = ..., position: _Optional[int] = ..., expected_start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., blocked_by: _Optional[str] = ...) -> None: ...
 
 class GaloreSpec(_message.Message):
     __slots__ = ["rank", "refresh_every_steps", "scale"]
@@ -291,12 +291,12 @@ class InitialWeights(_message.Message):
     def __init__(self, safetensors: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ["checkpoints", "create_time", "datasets", "end_time", "epoch", "etag", "failure", "forecast", "incidents", "models", "name", "outcome", "pausing", "progress", "reason", "request_id", "spec", "start_time", "state", "sweep", "user"]
+    __slots__ = ["attempt", "checkpoints", "create_time", "datasets", "end_time", "etag", "failure", "forecast", "incidents", "models", "name", "outcome", "pausing", "progress", "reason", "request_id", "spec", "start_time", "state", "sweep", "user"]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     DATASETS_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
     ETAG_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     FORECAST_FIELD_NUMBER: _ClassVar[int]
@@ -313,11 +313,11 @@ class Job(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     SWEEP_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
     checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
     create_time: _timestamp_pb2.Timestamp
     datasets: _containers.RepeatedCompositeFieldContainer[DatasetPin]
     end_time: _timestamp_pb2.Timestamp
-    epoch: int
     etag: str
     failure: Failure
     forecast: Forecast
@@ -334,7 +334,7 @@ class Job(_message.Message):
     state: JobState
     sweep: str
     user: str
-    def __init__(self, name: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., reason: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., epoch: _Optional[int] = ..., incidents: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., progress: _Optional[_Union[JobProgress, _Mapping]] = ..., etag: _Optional[str] = ..., request_id: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., user: _Optional[str] = ..., sweep: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., pausing: bool = ..., datasets: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., reason: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., incidents: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., progress: _Optional[_Union[JobProgress, _Mapping]] = ..., etag: _Optional[str] = ..., request_id: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., user: _Optional[str] = ..., sweep: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., pausing: bool = ..., datasets: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ...) -> None: ...
 
 class JobProgress(_message.Message):
     __slots__ = ["eta", "has_validation_loss", "loss", "samples_per_second", "size_bytes", "size_parameters", "stage", "step", "target_loss", "target_size_parameters", "total_steps", "validation_loss"]
@@ -562,7 +562,7 @@ class Phase(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., max_length: _Optional[int] = ..., batch_size: _Optional[int] = ...) -> None: ...
 
 class ResourceSpec(_message.Message):
-    __slots__ = ["device", "memory_bytes", "min_ranks", "ranks", "threads_per_rank"]
+    __slots__ = ["device", "memory_bytes", "min_processes", "processes", "threads_per_process"]
     class Device(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     ANY: ResourceSpec.Device
@@ -570,15 +570,15 @@ class ResourceSpec(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     GPU: ResourceSpec.Device
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
-    MIN_RANKS_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
-    THREADS_PER_RANK_FIELD_NUMBER: _ClassVar[int]
+    MIN_PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    THREADS_PER_PROCESS_FIELD_NUMBER: _ClassVar[int]
     device: ResourceSpec.Device
     memory_bytes: int
-    min_ranks: int
-    ranks: int
-    threads_per_rank: int
-    def __init__(self, device: _Optional[_Union[ResourceSpec.Device, str]] = ..., ranks: _Optional[int] = ..., threads_per_rank: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., min_ranks: _Optional[int] = ...) -> None: ...
+    min_processes: int
+    processes: int
+    threads_per_process: int
+    def __init__(self, device: _Optional[_Union[ResourceSpec.Device, str]] = ..., processes: _Optional[int] = ..., threads_per_process: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., min_processes: _Optional[int] = ...) -> None: ...
 
 class RetryBudget(_message.Message):
     __slots__ = ["classes", "infrastructure", "training"]

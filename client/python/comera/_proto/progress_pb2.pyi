@@ -41,10 +41,10 @@ class Heartbeat(_message.Message):
     def __init__(self, stage: _Optional[_Union[_job_pb2.Stage, str]] = ..., step: _Optional[int] = ..., collectives: _Optional[int] = ..., activity: _Optional[str] = ..., collectives_begun: _Optional[int] = ..., work: _Optional[int] = ...) -> None: ...
 
 class JobEvent(_message.Message):
-    __slots__ = ["checkpoint", "dropped", "epoch", "incident", "job", "metrics", "pareto_point", "rank_snapshot", "result", "run_info", "sequence", "state_change", "time"]
+    __slots__ = ["attempt", "checkpoint", "dropped", "incident", "job", "metrics", "pareto_point", "rank_snapshot", "result", "run_info", "sequence", "state_change", "time"]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
     INCIDENT_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
@@ -55,9 +55,9 @@ class JobEvent(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     STATE_CHANGE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
     checkpoint: CheckpointSaved
     dropped: DroppedEvents
-    epoch: int
     incident: _job_pb2.Failure
     job: str
     metrics: StepMetrics
@@ -68,7 +68,7 @@ class JobEvent(_message.Message):
     sequence: int
     state_change: StateChange
     time: _timestamp_pb2.Timestamp
-    def __init__(self, job: _Optional[str] = ..., sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., epoch: _Optional[int] = ..., state_change: _Optional[_Union[StateChange, _Mapping]] = ..., metrics: _Optional[_Union[StepMetrics, _Mapping]] = ..., rank_snapshot: _Optional[_Union[RankSnapshot, _Mapping]] = ..., pareto_point: _Optional[_Union[ParetoPoint, _Mapping]] = ..., checkpoint: _Optional[_Union[CheckpointSaved, _Mapping]] = ..., incident: _Optional[_Union[_job_pb2.Failure, _Mapping]] = ..., dropped: _Optional[_Union[DroppedEvents, _Mapping]] = ..., run_info: _Optional[_Union[RunInfo, _Mapping]] = ..., result: _Optional[_Union[TrainingResult, _Mapping]] = ...) -> None: ...
+    def __init__(self, job: _Optional[str] = ..., sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., state_change: _Optional[_Union[StateChange, _Mapping]] = ..., metrics: _Optional[_Union[StepMetrics, _Mapping]] = ..., rank_snapshot: _Optional[_Union[RankSnapshot, _Mapping]] = ..., pareto_point: _Optional[_Union[ParetoPoint, _Mapping]] = ..., checkpoint: _Optional[_Union[CheckpointSaved, _Mapping]] = ..., incident: _Optional[_Union[_job_pb2.Failure, _Mapping]] = ..., dropped: _Optional[_Union[DroppedEvents, _Mapping]] = ..., run_info: _Optional[_Union[RunInfo, _Mapping]] = ..., result: _Optional[_Union[TrainingResult, _Mapping]] = ...) -> None: ...
 
 class LayerError(_message.Message):
     __slots__ = ["layer", "relative_error"]

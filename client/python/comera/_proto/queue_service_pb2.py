@@ -15,7 +15,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63omera/v1/queue_service.proto\x12\tcomera.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x02\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x10guaranteed_ranks\x18\x02 \x01(\x05\x12\x11\n\tmax_ranks\x18\x03 \x01(\x05\x12\x0e\n\x06weight\x18\x04 \x01(\x01\x12\x16\n\tborrowing\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12\x0c\n\x04\x65tag\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0crunning_jobs\x18\x08 \x01(\x05\x12\x15\n\rrunning_ranks\x18\t \x01(\x05\x12\x13\n\x0bqueued_jobs\x18\n \x01(\x05\x12\x14\n\x0cqueued_ranks\x18\x0b \x01(\x05\x42\x0c\n\n_borrowing\"G\n\x12\x43reateQueueRequest\x12\x10\n\x08queue_id\x18\x01 \x01(\t\x12\x1f\n\x05queue\x18\x02 \x01(\x0b\x32\x10.comera.v1.Queue\"\x1f\n\x0fGetQueueRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\":\n\x11ListQueuesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"O\n\x12ListQueuesResponse\x12 \n\x06queues\x18\x01 \x03(\x0b\x32\x10.comera.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x12UpdateQueueRequest\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.comera.v1.Queue\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"0\n\x12\x44\x65leteQueueRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\x15\n\x13\x44\x65leteQueueResponse2\xe1\x02\n\x0cQueueService\x12>\n\x0b\x43reateQueue\x12\x1d.comera.v1.CreateQueueRequest\x1a\x10.comera.v1.Queue\x12\x38\n\x08GetQueue\x12\x1a.comera.v1.GetQueueRequest\x1a\x10.comera.v1.Queue\x12I\n\nListQueues\x12\x1c.comera.v1.ListQueuesRequest\x1a\x1d.comera.v1.ListQueuesResponse\x12>\n\x0bUpdateQueue\x12\x1d.comera.v1.UpdateQueueRequest\x1a\x10.comera.v1.Queue\x12L\n\x0b\x44\x65leteQueue\x12\x1d.comera.v1.DeleteQueueRequest\x1a\x1e.comera.v1.DeleteQueueResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63omera/v1/queue_service.proto\x12\tcomera.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\x02\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1c\n\x14guaranteed_processes\x18\x02 \x01(\x05\x12\x15\n\rmax_processes\x18\x03 \x01(\x05\x12\x0e\n\x06weight\x18\x04 \x01(\x01\x12\x16\n\tborrowing\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12\x0c\n\x04\x65tag\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0crunning_jobs\x18\x08 \x01(\x05\x12\x19\n\x11running_processes\x18\t \x01(\x05\x12\x13\n\x0bqueued_jobs\x18\n \x01(\x05\x12\x18\n\x10queued_processes\x18\x0b \x01(\x05\x42\x0c\n\n_borrowing\"G\n\x12\x43reateQueueRequest\x12\x10\n\x08queue_id\x18\x01 \x01(\t\x12\x1f\n\x05queue\x18\x02 \x01(\x0b\x32\x10.comera.v1.Queue\"\x1f\n\x0fGetQueueRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\":\n\x11ListQueuesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"O\n\x12ListQueuesResponse\x12 \n\x06queues\x18\x01 \x03(\x0b\x32\x10.comera.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x12UpdateQueueRequest\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.comera.v1.Queue\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"0\n\x12\x44\x65leteQueueRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\x15\n\x13\x44\x65leteQueueResponse2\xe1\x02\n\x0cQueueService\x12>\n\x0b\x43reateQueue\x12\x1d.comera.v1.CreateQueueRequest\x1a\x10.comera.v1.Queue\x12\x38\n\x08GetQueue\x12\x1a.comera.v1.GetQueueRequest\x1a\x10.comera.v1.Queue\x12I\n\nListQueues\x12\x1c.comera.v1.ListQueuesRequest\x1a\x1d.comera.v1.ListQueuesResponse\x12>\n\x0bUpdateQueue\x12\x1d.comera.v1.UpdateQueueRequest\x1a\x10.comera.v1.Queue\x12L\n\x0b\x44\x65leteQueue\x12\x1d.comera.v1.DeleteQueueRequest\x1a\x1e.comera.v1.DeleteQueueResponseb\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'comera.v1.queue_service_pb2', globals())
@@ -23,21 +23,21 @@ if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
   _QUEUE._serialized_start=112
-  _QUEUE._serialized_end=383
-  _CREATEQUEUEREQUEST._serialized_start=385
-  _CREATEQUEUEREQUEST._serialized_end=456
-  _GETQUEUEREQUEST._serialized_start=458
-  _GETQUEUEREQUEST._serialized_end=489
-  _LISTQUEUESREQUEST._serialized_start=491
-  _LISTQUEUESREQUEST._serialized_end=549
-  _LISTQUEUESRESPONSE._serialized_start=551
-  _LISTQUEUESRESPONSE._serialized_end=630
-  _UPDATEQUEUEREQUEST._serialized_start=632
-  _UPDATEQUEUEREQUEST._serialized_end=734
-  _DELETEQUEUEREQUEST._serialized_start=736
-  _DELETEQUEUEREQUEST._serialized_end=784
-  _DELETEQUEUERESPONSE._serialized_start=786
-  _DELETEQUEUERESPONSE._serialized_end=807
-  _QUEUESERVICE._serialized_start=810
-  _QUEUESERVICE._serialized_end=1163
+  _QUEUE._serialized_end=399
+  _CREATEQUEUEREQUEST._serialized_start=401
+  _CREATEQUEUEREQUEST._serialized_end=472
+  _GETQUEUEREQUEST._serialized_start=474
+  _GETQUEUEREQUEST._serialized_end=505
+  _LISTQUEUESREQUEST._serialized_start=507
+  _LISTQUEUESREQUEST._serialized_end=565
+  _LISTQUEUESRESPONSE._serialized_start=567
+  _LISTQUEUESRESPONSE._serialized_end=646
+  _UPDATEQUEUEREQUEST._serialized_start=648
+  _UPDATEQUEUEREQUEST._serialized_end=750
+  _DELETEQUEUEREQUEST._serialized_start=752
+  _DELETEQUEUEREQUEST._serialized_end=800
+  _DELETEQUEUERESPONSE._serialized_start=802
+  _DELETEQUEUERESPONSE._serialized_end=823
+  _QUEUESERVICE._serialized_start=826
+  _QUEUESERVICE._serialized_end=1179
 # @@protoc_insertion_point(module_scope)

@@ -50,30 +50,30 @@ class ListQueuesResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ["borrowing", "create_time", "etag", "guaranteed_ranks", "max_ranks", "name", "queued_jobs", "queued_ranks", "running_jobs", "running_ranks", "weight"]
+    __slots__ = ["borrowing", "create_time", "etag", "guaranteed_processes", "max_processes", "name", "queued_jobs", "queued_processes", "running_jobs", "running_processes", "weight"]
     BORROWING_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     ETAG_FIELD_NUMBER: _ClassVar[int]
-    GUARANTEED_RANKS_FIELD_NUMBER: _ClassVar[int]
-    MAX_RANKS_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEED_PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    MAX_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUED_JOBS_FIELD_NUMBER: _ClassVar[int]
-    QUEUED_RANKS_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     RUNNING_JOBS_FIELD_NUMBER: _ClassVar[int]
-    RUNNING_RANKS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     borrowing: bool
     create_time: _timestamp_pb2.Timestamp
     etag: str
-    guaranteed_ranks: int
-    max_ranks: int
+    guaranteed_processes: int
+    max_processes: int
     name: str
     queued_jobs: int
-    queued_ranks: int
+    queued_processes: int
     running_jobs: int
-    running_ranks: int
+    running_processes: int
     weight: float
-    def __init__(self, name: _Optional[str] = ..., guaranteed_ranks: _Optional[int] = ..., max_ranks: _Optional[int] = ..., weight: _Optional[float] = ..., borrowing: bool = ..., etag: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., running_jobs: _Optional[int] = ..., running_ranks: _Optional[int] = ..., queued_jobs: _Optional[int] = ..., queued_ranks: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., guaranteed_processes: _Optional[int] = ..., max_processes: _Optional[int] = ..., weight: _Optional[float] = ..., borrowing: bool = ..., etag: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., running_jobs: _Optional[int] = ..., running_processes: _Optional[int] = ..., queued_jobs: _Optional[int] = ..., queued_processes: _Optional[int] = ...) -> None: ...
 
 class UpdateQueueRequest(_message.Message):
     __slots__ = ["queue", "update_mask"]

@@ -16,7 +16,7 @@ from . import progress_pb2 as comera_dot_v1_dot_progress__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n comera/v1/training_service.proto\x12\tcomera.v1\x1a\x13\x63omera/v1/job.proto\x1a\x18\x63omera/v1/progress.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"_\n\x10\x43reateJobRequest\x12 \n\x04spec\x18\x01 \x01(\x0b\x32\x12.comera.v1.JobSpec\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"\x1d\n\rGetJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xa0\x02\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12#\n\x06states\x18\x03 \x03(\x0e\x32\x13.comera.v1.JobState\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0c\n\x04user\x18\x05 \x01(\t\x12\x36\n\x06labels\x18\x06 \x03(\x0b\x32&.comera.v1.ListJobsRequest.LabelsEntry\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\r\n\x05sweep\x18\x08 \x01(\t\x12 \n\x04view\x18\t \x01(\x0e\x32\x12.comera.v1.JobView\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x10ListJobsResponse\x12\x1c\n\x04jobs\x18\x01 \x03(\x0b\x32\x0e.comera.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x05\"^\n\x11ReadSeriesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x12\n\nmax_points\x18\x03 \x01(\x05\x12\x16\n\x0e\x61\x66ter_sequence\x18\x04 \x01(\x03\"\xd1\x01\n\tJobSeries\x12\'\n\x06series\x18\x01 \x03(\x0b\x32\x17.comera.v1.MetricSeries\x12/\n\x0erank_snapshots\x18\x02 \x03(\x0b\x32\x17.comera.v1.RankSnapshot\x12-\n\rpareto_points\x18\x03 \x03(\x0b\x32\x16.comera.v1.ParetoPoint\x12\x15\n\rlast_sequence\x18\x04 \x01(\x03\x12$\n\x08run_info\x18\x05 \x01(\x0b\x32\x12.comera.v1.RunInfo\"Q\n\x0cMetricSeries\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\r\n\x05steps\x18\x02 \x03(\x03\x12\x0e\n\x06values\x18\x03 \x03(\x01\x12\x12\n\nwall_times\x18\x04 \x03(\x01\"0\n\x10\x43\x61ncelJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"/\n\x0fPauseJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\" \n\x10ResumeJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"!\n\x11\x45xplainJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xf0\x03\n\x0eJobExplanation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x05state\x18\x02 \x01(\x0e\x32\x13.comera.v1.JobState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\r\n\x05ranks\x18\x06 \x01(\x05\x12\x11\n\tmax_ranks\x18\x07 \x01(\x05\x12\x11\n\tmin_ranks\x18\x08 \x01(\x05\x12\x10\n\x08position\x18\t \x01(\x05\x12\"\n\x05\x61head\x18\n \x03(\x0b\x32\x13.comera.v1.JobAhead\x12\x12\n\nblocked_by\x18\x0b \x01(\t\x12\x32\n\x0e\x65xpected_start\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\rsmaller_gangs\x18\r \x03(\x0b\x32\x16.comera.v1.SmallerGang\x12\x11\n\tfit_slots\x18\x0e \x01(\x05\x12\x12\n\nfree_slots\x18\x0f \x01(\x05\x12\x13\n\x0bqueue_ranks\x18\x10 \x01(\x05\x12\x1e\n\x16queue_guaranteed_ranks\x18\x11 \x01(\x05\x12\x17\n\x0fqueue_max_ranks\x18\x12 \x01(\x05\x12\x0f\n\x07workers\x18\x13 \x03(\t\x12\x13\n\x0bpreemptions\x18\x14 \x01(\x05\"U\n\x08JobAhead\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\x05\x12\r\n\x05ranks\x18\x04 \x01(\x05\x12\x0b\n\x03why\x18\x05 \x01(\t\"]\n\x0bSmallerGang\x12\r\n\x05ranks\x18\x01 \x01(\x05\x12\x0b\n\x03now\x18\x02 \x01(\x08\x12\x32\n\x0e\x65xpected_start\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"7\n\x0fWatchJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\"_\n\x10WatchJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x0e.comera.v1.JobH\x00\x12$\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.comera.v1.JobEventH\x00\x42\x06\n\x04item\"[\n\x0eReadLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x0e\n\x06\x66ollow\x18\x05 \x01(\x08\">\n\x0fReadLogResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"E\n\x17\x44ownloadArtifactRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"8\n\x18\x44ownloadArtifactResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x14\n\x12ListWorkersRequest\" \n\x10GetWorkerRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"@\n\x12\x44rainWorkerRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0c\n\x04wait\x18\x03 \x01(\x08\"#\n\x13ResumeWorkerRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"@\n\x13ListWorkersResponse\x12)\n\x07workers\x18\x01 \x03(\x0b\x32\x18.comera.v1.WorkerSummary\"\xe8\x03\n\rWorkerSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05slots\x18\x03 \x01(\x05\x12\x12\n\nbusy_slots\x18\x04 \x01(\x05\x12\x11\n\tconnected\x18\x05 \x01(\x08\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0c\n\x04gpus\x18\x07 \x03(\t\x12\x13\n\x0bunfit_slots\x18\x08 \x03(\t\x12\x0c\n\x04rack\x18\t \x01(\t\x12\x31\n\x07service\x18\n \x01(\x0e\x32 .comera.v1.WorkerSummary.Service\x12\x16\n\x0eservice_reason\x18\x0b \x01(\t\x12\x31\n\rservice_since\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11hardware_failures\x18\r \x01(\x05\x12\x0c\n\x04jobs\x18\x0e \x03(\t\x12-\n\tlast_seen\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bunfit_count\x18\x10 \x01(\x05\x12\x14\n\x0cpeer_address\x18\x11 \x01(\t\"B\n\x07Service\x12\x0e\n\nIN_SERVICE\x10\x00\x12\x0c\n\x08\x44RAINING\x10\x01\x12\x0b\n\x07\x44RAINED\x10\x02\x12\x0c\n\x08\x45XCLUDED\x10\x03\"\x16\n\x14GetServerInfoRequest\"\x1d\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t*7\n\x07JobView\x12\x18\n\x14JOB_VIEW_UNSPECIFIED\x10\x00\x12\x12\n\x0eJOB_VIEW_BASIC\x10\x01\x32\xd0\x08\n\x0fTrainingService\x12\x38\n\tCreateJob\x12\x1b.comera.v1.CreateJobRequest\x1a\x0e.comera.v1.Job\x12\x32\n\x06GetJob\x12\x18.comera.v1.GetJobRequest\x1a\x0e.comera.v1.Job\x12\x43\n\x08ListJobs\x12\x1a.comera.v1.ListJobsRequest\x1a\x1b.comera.v1.ListJobsResponse\x12\x38\n\tCancelJob\x12\x1b.comera.v1.CancelJobRequest\x1a\x0e.comera.v1.Job\x12\x36\n\x08PauseJob\x12\x1a.comera.v1.PauseJobRequest\x1a\x0e.comera.v1.Job\x12\x38\n\tResumeJob\x12\x1b.comera.v1.ResumeJobRequest\x1a\x0e.comera.v1.Job\x12\x45\n\nExplainJob\x12\x1c.comera.v1.ExplainJobRequest\x1a\x19.comera.v1.JobExplanation\x12\x45\n\x08WatchJob\x12\x1a.comera.v1.WatchJobRequest\x1a\x1b.comera.v1.WatchJobResponse0\x01\x12@\n\nReadSeries\x12\x1c.comera.v1.ReadSeriesRequest\x1a\x14.comera.v1.JobSeries\x12\x42\n\x07ReadLog\x12\x19.comera.v1.ReadLogRequest\x1a\x1a.comera.v1.ReadLogResponse0\x01\x12]\n\x10\x44ownloadArtifact\x12\".comera.v1.DownloadArtifactRequest\x1a#.comera.v1.DownloadArtifactResponse0\x01\x12L\n\x0bListWorkers\x12\x1d.comera.v1.ListWorkersRequest\x1a\x1e.comera.v1.ListWorkersResponse\x12\x42\n\tGetWorker\x12\x1b.comera.v1.GetWorkerRequest\x1a\x18.comera.v1.WorkerSummary\x12\x46\n\x0b\x44rainWorker\x12\x1d.comera.v1.DrainWorkerRequest\x1a\x18.comera.v1.WorkerSummary\x12H\n\x0cResumeWorker\x12\x1e.comera.v1.ResumeWorkerRequest\x1a\x18.comera.v1.WorkerSummary\x12G\n\rGetServerInfo\x12\x1f.comera.v1.GetServerInfoRequest\x1a\x15.comera.v1.ServerInfob\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n comera/v1/training_service.proto\x12\tcomera.v1\x1a\x13\x63omera/v1/job.proto\x1a\x18\x63omera/v1/progress.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"_\n\x10\x43reateJobRequest\x12 \n\x04spec\x18\x01 \x01(\x0b\x32\x12.comera.v1.JobSpec\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"\x1d\n\rGetJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xa0\x02\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12#\n\x06states\x18\x03 \x03(\x0e\x32\x13.comera.v1.JobState\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0c\n\x04user\x18\x05 \x01(\t\x12\x36\n\x06labels\x18\x06 \x03(\x0b\x32&.comera.v1.ListJobsRequest.LabelsEntry\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\r\n\x05sweep\x18\x08 \x01(\t\x12 \n\x04view\x18\t \x01(\x0e\x32\x12.comera.v1.JobView\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x10ListJobsResponse\x12\x1c\n\x04jobs\x18\x01 \x03(\x0b\x32\x0e.comera.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x05\"^\n\x11ReadSeriesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x12\n\nmax_points\x18\x03 \x01(\x05\x12\x16\n\x0e\x61\x66ter_sequence\x18\x04 \x01(\x03\"\xd1\x01\n\tJobSeries\x12\'\n\x06series\x18\x01 \x03(\x0b\x32\x17.comera.v1.MetricSeries\x12/\n\x0erank_snapshots\x18\x02 \x03(\x0b\x32\x17.comera.v1.RankSnapshot\x12-\n\rpareto_points\x18\x03 \x03(\x0b\x32\x16.comera.v1.ParetoPoint\x12\x15\n\rlast_sequence\x18\x04 \x01(\x03\x12$\n\x08run_info\x18\x05 \x01(\x0b\x32\x12.comera.v1.RunInfo\"Q\n\x0cMetricSeries\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\r\n\x05steps\x18\x02 \x03(\x03\x12\x0e\n\x06values\x18\x03 \x03(\x01\x12\x12\n\nwall_times\x18\x04 \x03(\x01\"0\n\x10\x43\x61ncelJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"/\n\x0fPauseJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\" \n\x10ResumeJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"!\n\x11\x45xplainJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x88\x04\n\x0eJobExplanation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x05state\x18\x02 \x01(\x0e\x32\x13.comera.v1.JobState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\x11\n\tprocesses\x18\x06 \x01(\x05\x12\x15\n\rmax_processes\x18\x07 \x01(\x05\x12\x15\n\rmin_processes\x18\x08 \x01(\x05\x12\x10\n\x08position\x18\t \x01(\x05\x12\"\n\x05\x61head\x18\n \x03(\x0b\x32\x13.comera.v1.JobAhead\x12\x12\n\nblocked_by\x18\x0b \x01(\t\x12\x32\n\x0e\x65xpected_start\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\rsmaller_gangs\x18\r \x03(\x0b\x32\x16.comera.v1.SmallerGang\x12\x11\n\tfit_slots\x18\x0e \x01(\x05\x12\x12\n\nfree_slots\x18\x0f \x01(\x05\x12\x17\n\x0fqueue_processes\x18\x10 \x01(\x05\x12\"\n\x1aqueue_guaranteed_processes\x18\x11 \x01(\x05\x12\x1b\n\x13queue_max_processes\x18\x12 \x01(\x05\x12\x0f\n\x07workers\x18\x13 \x03(\t\x12\x13\n\x0bpreemptions\x18\x14 \x01(\x05\"Y\n\x08JobAhead\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\x05\x12\x11\n\tprocesses\x18\x04 \x01(\x05\x12\x0b\n\x03why\x18\x05 \x01(\t\"a\n\x0bSmallerGang\x12\x11\n\tprocesses\x18\x01 \x01(\x05\x12\x0b\n\x03now\x18\x02 \x01(\x08\x12\x32\n\x0e\x65xpected_start\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"7\n\x0fWatchJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\"_\n\x10WatchJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x0e.comera.v1.JobH\x00\x12$\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.comera.v1.JobEventH\x00\x42\x06\n\x04item\"]\n\x0eReadLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x03\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x0e\n\x06\x66ollow\x18\x05 \x01(\x08\"@\n\x0fReadLogResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x03\"E\n\x17\x44ownloadArtifactRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"8\n\x18\x44ownloadArtifactResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x14\n\x12ListWorkersRequest\" \n\x10GetWorkerRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"@\n\x12\x44rainWorkerRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0c\n\x04wait\x18\x03 \x01(\x08\"#\n\x13ResumeWorkerRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"@\n\x13ListWorkersResponse\x12)\n\x07workers\x18\x01 \x03(\x0b\x32\x18.comera.v1.WorkerSummary\"\xe8\x03\n\rWorkerSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05slots\x18\x03 \x01(\x05\x12\x12\n\nbusy_slots\x18\x04 \x01(\x05\x12\x11\n\tconnected\x18\x05 \x01(\x08\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0c\n\x04gpus\x18\x07 \x03(\t\x12\x13\n\x0bunfit_slots\x18\x08 \x03(\t\x12\x0c\n\x04rack\x18\t \x01(\t\x12\x31\n\x07service\x18\n \x01(\x0e\x32 .comera.v1.WorkerSummary.Service\x12\x16\n\x0eservice_reason\x18\x0b \x01(\t\x12\x31\n\rservice_since\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11hardware_failures\x18\r \x01(\x05\x12\x0c\n\x04jobs\x18\x0e \x03(\t\x12-\n\tlast_seen\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bunfit_count\x18\x10 \x01(\x05\x12\x14\n\x0cpeer_address\x18\x11 \x01(\t\"B\n\x07Service\x12\x0e\n\nIN_SERVICE\x10\x00\x12\x0c\n\x08\x44RAINING\x10\x01\x12\x0b\n\x07\x44RAINED\x10\x02\x12\x0c\n\x08\x45XCLUDED\x10\x03\"\x16\n\x14GetServerInfoRequest\"\x1d\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t*7\n\x07JobView\x12\x18\n\x14JOB_VIEW_UNSPECIFIED\x10\x00\x12\x12\n\x0eJOB_VIEW_BASIC\x10\x01\x32\xd0\x08\n\x0fTrainingService\x12\x38\n\tCreateJob\x12\x1b.comera.v1.CreateJobRequest\x1a\x0e.comera.v1.Job\x12\x32\n\x06GetJob\x12\x18.comera.v1.GetJobRequest\x1a\x0e.comera.v1.Job\x12\x43\n\x08ListJobs\x12\x1a.comera.v1.ListJobsRequest\x1a\x1b.comera.v1.ListJobsResponse\x12\x38\n\tCancelJob\x12\x1b.comera.v1.CancelJobRequest\x1a\x0e.comera.v1.Job\x12\x36\n\x08PauseJob\x12\x1a.comera.v1.PauseJobRequest\x1a\x0e.comera.v1.Job\x12\x38\n\tResumeJob\x12\x1b.comera.v1.ResumeJobRequest\x1a\x0e.comera.v1.Job\x12\x45\n\nExplainJob\x12\x1c.comera.v1.ExplainJobRequest\x1a\x19.comera.v1.JobExplanation\x12\x45\n\x08WatchJob\x12\x1a.comera.v1.WatchJobRequest\x1a\x1b.comera.v1.WatchJobResponse0\x01\x12@\n\nReadSeries\x12\x1c.comera.v1.ReadSeriesRequest\x1a\x14.comera.v1.JobSeries\x12\x42\n\x07ReadLog\x12\x19.comera.v1.ReadLogRequest\x1a\x1a.comera.v1.ReadLogResponse0\x01\x12]\n\x10\x44ownloadArtifact\x12\".comera.v1.DownloadArtifactRequest\x1a#.comera.v1.DownloadArtifactResponse0\x01\x12L\n\x0bListWorkers\x12\x1d.comera.v1.ListWorkersRequest\x1a\x1e.comera.v1.ListWorkersResponse\x12\x42\n\tGetWorker\x12\x1b.comera.v1.GetWorkerRequest\x1a\x18.comera.v1.WorkerSummary\x12\x46\n\x0b\x44rainWorker\x12\x1d.comera.v1.DrainWorkerRequest\x1a\x18.comera.v1.WorkerSummary\x12H\n\x0cResumeWorker\x12\x1e.comera.v1.ResumeWorkerRequest\x1a\x18.comera.v1.WorkerSummary\x12G\n\rGetServerInfo\x12\x1f.comera.v1.GetServerInfoRequest\x1a\x15.comera.v1.ServerInfob\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'comera.v1.training_service_pb2', globals())
@@ -25,8 +25,8 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _LISTJOBSREQUEST_LABELSENTRY._options = None
   _LISTJOBSREQUEST_LABELSENTRY._serialized_options = b'8\001'
-  _JOBVIEW._serialized_start=3092
-  _JOBVIEW._serialized_end=3147
+  _JOBVIEW._serialized_start=3128
+  _JOBVIEW._serialized_end=3183
   _CREATEJOBREQUEST._serialized_start=127
   _CREATEJOBREQUEST._serialized_end=222
   _GETJOBREQUEST._serialized_start=224
@@ -52,41 +52,41 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _EXPLAINJOBREQUEST._serialized_start=1165
   _EXPLAINJOBREQUEST._serialized_end=1198
   _JOBEXPLANATION._serialized_start=1201
-  _JOBEXPLANATION._serialized_end=1697
-  _JOBAHEAD._serialized_start=1699
-  _JOBAHEAD._serialized_end=1784
-  _SMALLERGANG._serialized_start=1786
-  _SMALLERGANG._serialized_end=1879
-  _WATCHJOBREQUEST._serialized_start=1881
-  _WATCHJOBREQUEST._serialized_end=1936
-  _WATCHJOBRESPONSE._serialized_start=1938
-  _WATCHJOBRESPONSE._serialized_end=2033
-  _READLOGREQUEST._serialized_start=2035
-  _READLOGREQUEST._serialized_end=2126
-  _READLOGRESPONSE._serialized_start=2128
-  _READLOGRESPONSE._serialized_end=2190
-  _DOWNLOADARTIFACTREQUEST._serialized_start=2192
-  _DOWNLOADARTIFACTREQUEST._serialized_end=2261
-  _DOWNLOADARTIFACTRESPONSE._serialized_start=2263
-  _DOWNLOADARTIFACTRESPONSE._serialized_end=2319
-  _LISTWORKERSREQUEST._serialized_start=2321
-  _LISTWORKERSREQUEST._serialized_end=2341
-  _GETWORKERREQUEST._serialized_start=2343
-  _GETWORKERREQUEST._serialized_end=2375
-  _DRAINWORKERREQUEST._serialized_start=2377
-  _DRAINWORKERREQUEST._serialized_end=2441
-  _RESUMEWORKERREQUEST._serialized_start=2443
-  _RESUMEWORKERREQUEST._serialized_end=2478
-  _LISTWORKERSRESPONSE._serialized_start=2480
-  _LISTWORKERSRESPONSE._serialized_end=2544
-  _WORKERSUMMARY._serialized_start=2547
-  _WORKERSUMMARY._serialized_end=3035
-  _WORKERSUMMARY_SERVICE._serialized_start=2969
-  _WORKERSUMMARY_SERVICE._serialized_end=3035
-  _GETSERVERINFOREQUEST._serialized_start=3037
-  _GETSERVERINFOREQUEST._serialized_end=3059
-  _SERVERINFO._serialized_start=3061
-  _SERVERINFO._serialized_end=3090
-  _TRAININGSERVICE._serialized_start=3150
-  _TRAININGSERVICE._serialized_end=4254
+  _JOBEXPLANATION._serialized_end=1721
+  _JOBAHEAD._serialized_start=1723
+  _JOBAHEAD._serialized_end=1812
+  _SMALLERGANG._serialized_start=1814
+  _SMALLERGANG._serialized_end=1911
+  _WATCHJOBREQUEST._serialized_start=1913
+  _WATCHJOBREQUEST._serialized_end=1968
+  _WATCHJOBRESPONSE._serialized_start=1970
+  _WATCHJOBRESPONSE._serialized_end=2065
+  _READLOGREQUEST._serialized_start=2067
+  _READLOGREQUEST._serialized_end=2160
+  _READLOGRESPONSE._serialized_start=2162
+  _READLOGRESPONSE._serialized_end=2226
+  _DOWNLOADARTIFACTREQUEST._serialized_start=2228
+  _DOWNLOADARTIFACTREQUEST._serialized_end=2297
+  _DOWNLOADARTIFACTRESPONSE._serialized_start=2299
+  _DOWNLOADARTIFACTRESPONSE._serialized_end=2355
+  _LISTWORKERSREQUEST._serialized_start=2357
+  _LISTWORKERSREQUEST._serialized_end=2377
+  _GETWORKERREQUEST._serialized_start=2379
+  _GETWORKERREQUEST._serialized_end=2411
+  _DRAINWORKERREQUEST._serialized_start=2413
+  _DRAINWORKERREQUEST._serialized_end=2477
+  _RESUMEWORKERREQUEST._serialized_start=2479
+  _RESUMEWORKERREQUEST._serialized_end=2514
+  _LISTWORKERSRESPONSE._serialized_start=2516
+  _LISTWORKERSRESPONSE._serialized_end=2580
+  _WORKERSUMMARY._serialized_start=2583
+  _WORKERSUMMARY._serialized_end=3071
+  _WORKERSUMMARY_SERVICE._serialized_start=3005
+  _WORKERSUMMARY_SERVICE._serialized_end=3071
+  _GETSERVERINFOREQUEST._serialized_start=3073
+  _GETSERVERINFOREQUEST._serialized_end=3095
+  _SERVERINFO._serialized_start=3097
+  _SERVERINFO._serialized_end=3126
+  _TRAININGSERVICE._serialized_start=3186
+  _TRAININGSERVICE._serialized_end=4290
 # @@protoc_insertion_point(module_scope)

@@ -80,37 +80,37 @@ class GetWorkerRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class JobAhead(_message.Message):
-    __slots__ = ["name", "priority", "queue", "ranks", "why"]
+    __slots__ = ["name", "priority", "processes", "queue", "why"]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     name: str
     priority: int
+    processes: int
     queue: str
-    ranks: int
     why: str
-    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., ranks: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., processes: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class JobExplanation(_message.Message):
-    __slots__ = ["ahead", "blocked_by", "expected_start", "fit_slots", "free_slots", "max_ranks", "min_ranks", "name", "position", "preemptions", "priority", "queue", "queue_guaranteed_ranks", "queue_max_ranks", "queue_ranks", "ranks", "reason", "smaller_gangs", "state", "workers"]
+    __slots__ = ["ahead", "blocked_by", "expected_start", "fit_slots", "free_slots", "max_processes", "min_processes", "name", "position", "preemptions", "priority", "processes", "queue", "queue_guaranteed_processes", "queue_max_processes", "queue_processes", "reason", "smaller_gangs", "state", "workers"]
     AHEAD_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_BY_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_START_FIELD_NUMBER: _ClassVar[int]
     FIT_SLOTS_FIELD_NUMBER: _ClassVar[int]
     FREE_SLOTS_FIELD_NUMBER: _ClassVar[int]
-    MAX_RANKS_FIELD_NUMBER: _ClassVar[int]
-    MIN_RANKS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    MIN_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
-    QUEUE_GUARANTEED_RANKS_FIELD_NUMBER: _ClassVar[int]
-    QUEUE_MAX_RANKS_FIELD_NUMBER: _ClassVar[int]
-    QUEUE_RANKS_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_GUARANTEED_PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_MAX_PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SMALLER_GANGS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -120,22 +120,22 @@ class JobExplanation(_message.Message):
     expected_start: _timestamp_pb2.Timestamp
     fit_slots: int
     free_slots: int
-    max_ranks: int
-    min_ranks: int
+    max_processes: int
+    min_processes: int
     name: str
     position: int
     preemptions: int
     priority: int
+    processes: int
     queue: str
-    queue_guaranteed_ranks: int
-    queue_max_ranks: int
-    queue_ranks: int
-    ranks: int
+    queue_guaranteed_processes: int
+    queue_max_processes: int
+    queue_processes: int
     reason: str
     smaller_gangs: _containers.RepeatedCompositeFieldContainer[SmallerGang]
     state: _job_pb2.JobState
     workers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[_job_pb2.JobState, str]] = ..., reason: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., ranks: _Optional[int] = ..., max_ranks: _Optional[int] = ..., min_ranks: _Optional[int] = ..., position: _Optional[int] = ..., ahead: _Optional[_Iterable[_Union[JobAhead, _Mapping]]] = ..., blocked_by: _Optional[str] = ..., expected_start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., smaller_gangs: _Optional[_Iterable[_Union[SmallerGang, _Mapping]]] = ..., fit_slots: _Optional[int] = ..., free_slots: _Optional[int] = ..., queue_ranks: _Optional[int] = ..., queue_guaranteed_ranks: _Optional[int] = ..., queue_max_ranks: _Optional[int] = ..., workers: _Optional[_Iterable[str]] = ..., preemptions: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[_job_pb2.JobState, str]] = ..., reason: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., processes: _Optional[int] = ..., max_processes: _Optional[int] = ..., min_processes: _Optional[int] = ..., position: _Optional[int] = ..., ahead: _Optional[_Iterable[_Union[JobAhead, _Mapping]]] = ..., blocked_by: _Optional[str] = ..., expected_start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., smaller_gangs: _Optional[_Iterable[_Union[SmallerGang, _Mapping]]] = ..., fit_slots: _Optional[int] = ..., free_slots: _Optional[int] = ..., queue_processes: _Optional[int] = ..., queue_guaranteed_processes: _Optional[int] = ..., queue_max_processes: _Optional[int] = ..., workers: _Optional[_Iterable[str]] = ..., preemptions: _Optional[int] = ...) -> None: ...
 
 class JobSeries(_message.Message):
     __slots__ = ["last_sequence", "pareto_points", "rank_snapshots", "run_info", "series"]
@@ -221,28 +221,28 @@ class PauseJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ReadLogRequest(_message.Message):
-    __slots__ = ["epoch", "follow", "name", "offset", "rank"]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ["attempt", "follow", "name", "offset", "rank"]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
+    attempt: int
     follow: bool
     name: str
     offset: int
     rank: int
-    def __init__(self, name: _Optional[str] = ..., rank: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., follow: bool = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., rank: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[int] = ..., follow: bool = ...) -> None: ...
 
 class ReadLogResponse(_message.Message):
-    __slots__ = ["data", "epoch", "offset"]
+    __slots__ = ["attempt", "data", "offset"]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
     data: bytes
-    epoch: int
     offset: int
-    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class ReadSeriesRequest(_message.Message):
     __slots__ = ["after_sequence", "max_points", "metrics", "name"]
@@ -275,14 +275,14 @@ class ServerInfo(_message.Message):
     def __init__(self, version: _Optional[str] = ...) -> None: ...
 
 class SmallerGang(_message.Message):
-    __slots__ = ["expected_start", "now", "ranks"]
+    __slots__ = ["expected_start", "now", "processes"]
     EXPECTED_START_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
     expected_start: _timestamp_pb2.Timestamp
     now: bool
-    ranks: int
-    def __init__(self, ranks: _Optional[int] = ..., now: bool = ..., expected_start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    processes: int
+    def __init__(self, processes: _Optional[int] = ..., now: bool = ..., expected_start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class WatchJobRequest(_message.Message):
     __slots__ = ["after_sequence", "name"]

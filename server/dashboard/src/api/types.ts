@@ -25,7 +25,7 @@ export interface Failure {
   failureClass?: string;
   message?: string;
   time?: string;
-  epoch?: Int64;
+  attempt?: Int64;
   rank?: number;
   logTail?: string;
 }
@@ -70,7 +70,7 @@ export interface Checkpoint {
 }
 
 export interface Forecast {
-  ranksNow?: number;
+  processesNow?: number;
   position?: number;
   expectedStart?: string;
   blockedBy?: string;
@@ -81,7 +81,7 @@ export interface JobSpec extends JsonObject {
   labels?: Record<string, string>;
   queue?: string;
   priority?: number;
-  resources?: { device?: string; ranks?: number; minRanks?: number };
+  resources?: { device?: string; processes?: number; minProcesses?: number };
 }
 
 export interface Job {
@@ -94,7 +94,7 @@ export interface Job {
   createTime?: string;
   startTime?: string;
   endTime?: string;
-  epoch?: Int64;
+  attempt?: Int64;
   incidents?: Failure[];
   progress?: JobProgress;
   models?: Artifact[];
@@ -169,7 +169,7 @@ export interface JobEvent {
   job?: string;
   sequence?: Int64;
   time?: string;
-  epoch?: Int64;
+  attempt?: Int64;
   stateChange?: {
     state?: JobState;
     outcome?: Outcome;
@@ -217,35 +217,35 @@ export interface JobExplanation {
   reason?: string;
   queue?: string;
   priority?: number;
-  ranks?: number;
-  maxRanks?: number;
-  minRanks?: number;
+  processes?: number;
+  maxProcesses?: number;
+  minProcesses?: number;
   position?: number;
   ahead?: {
     name?: string;
     queue?: string;
     priority?: number;
-    ranks?: number;
+    processes?: number;
     why?: string;
   }[];
   blockedBy?: string;
   expectedStart?: string;
-  smallerGangs?: { ranks?: number; now?: boolean; expectedStart?: string }[];
+  smallerGangs?: { processes?: number; now?: boolean; expectedStart?: string }[];
   fitSlots?: number;
   freeSlots?: number;
-  queueRanks?: number;
-  queueGuaranteedRanks?: number;
-  queueMaxRanks?: number;
+  queueProcesses?: number;
+  queueGuaranteedProcesses?: number;
+  queueMaxProcesses?: number;
   workers?: string[];
   preemptions?: number;
 }
 
-/** The end of it is the event's id, "epoch:offset". */
+/** The end of it is the event's id, "attempt:offset". */
 export interface ReadLogResponse {
   offset?: Int64;
   /** Base64. */
   data?: string;
-  epoch?: Int64;
+  attempt?: Int64;
 }
 
 export interface WorkerSummary {
@@ -268,13 +268,13 @@ export interface WorkerSummary {
 
 export interface Queue {
   name?: string;
-  guaranteedRanks?: number;
-  maxRanks?: number;
+  guaranteedProcesses?: number;
+  maxProcesses?: number;
   weight?: number;
   runningJobs?: number;
-  runningRanks?: number;
+  runningProcesses?: number;
   queuedJobs?: number;
-  queuedRanks?: number;
+  queuedProcesses?: number;
 }
 
 export type SweepState =

@@ -267,7 +267,7 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
             <tr>
               <th scope="col">Queue</th>
               <th scope="col">Share of slots</th>
-              <th scope="col">Ranks</th>
+              <th scope="col">Processes</th>
               <th scope="col">Guaranteed</th>
               <th scope="col">At most</th>
               <th scope="col">Weight</th>
@@ -278,7 +278,7 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
           <tbody>
             {queues.map((queue) => {
               const id = lastSegment(queue.name);
-              const used = queue.runningRanks ?? 0;
+              const used = queue.runningProcesses ?? 0;
               return (
                 <tr key={id}>
                   <th scope="row">
@@ -294,11 +294,11 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
                           width: `${slots ? Math.min(100, (used / slots) * 100) : 0}%`,
                         }}
                       />
-                      {queue.guaranteedRanks && slots ? (
+                      {queue.guaranteedProcesses && slots ? (
                         <i
                           class="mark"
                           style={{
-                            left: `${Math.min(100, (queue.guaranteedRanks / slots) * 100)}%`,
+                            left: `${Math.min(100, (queue.guaranteedProcesses / slots) * 100)}%`,
                           }}
                         />
                       ) : null}
@@ -308,8 +308,8 @@ function Queues({ queues, slots }: { queues: Queue[]; slots: number }) {
                     </span>
                   </td>
                   <td class="number">{used}</td>
-                  <td class="number">{queue.guaranteedRanks || '–'}</td>
-                  <td class="number">{queue.maxRanks || '–'}</td>
+                  <td class="number">{queue.guaranteedProcesses || '–'}</td>
+                  <td class="number">{queue.maxProcesses || '–'}</td>
                   <td class="number">{queue.weight || 1}</td>
                   <td class="number">{queue.runningJobs ?? 0}</td>
                   <td class="number">{queue.queuedJobs ?? 0}</td>

@@ -151,7 +151,7 @@ function JobHead({ job, open }: { job: Job; open: OpenJob }) {
         {job.user && <span>by {job.user}</span>}
         <span>created {clock(job.createTime)}</span>
         {started !== null && <span>ran {span((ended - started) / 1000)}</span>}
-        {int(job.epoch) > 1 && <span>attempt {int(job.epoch)}</span>}
+        {int(job.attempt) > 1 && <span>attempt {int(job.attempt)}</span>}
       </p>
     </header>
   );

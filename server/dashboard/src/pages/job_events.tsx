@@ -13,7 +13,7 @@ const MOST = 2000;
 interface Line {
   key: number;
   time: string;
-  epoch: number;
+  attempt: number;
   kind: string;
   state?: string;
   text: string;
@@ -23,7 +23,7 @@ function lineOf(event: JobEvent): Line | null {
   const base = {
     key: int(event.sequence),
     time: event.time ?? '',
-    epoch: int(event.epoch),
+    attempt: int(event.attempt),
   };
   if (event.stateChange) {
     const { state, reason } = event.stateChange;
@@ -152,7 +152,7 @@ export function JobEvents({ name }: { name: string }) {
                 <td>
                   <time dateTime={line.time}>{clock(line.time)}</time>
                 </td>
-                <td class="number">{line.epoch || ''}</td>
+                <td class="number">{line.attempt || ''}</td>
                 <td>
                   {line.state ? (
                     <StateBadge state={line.state} />

@@ -12,19 +12,19 @@ export function JobExplain({ name }: { name: string }) {
   if (error && !data) return <ErrorNote error={error} retry={refresh} />;
   if (!data) return <Loading what="the explanation" />;
   const facts: [string, string][] = [
-    ['Ranks', ranks(data)],
+    ['Processes', processes(data)],
     ['Queue', `${data.queue || 'default'}, priority ${data.priority ?? 0}`],
     [
       'Slots of the device',
       `${data.freeSlots ?? 0} free of ${data.fitSlots ?? 0}`,
     ],
     [
-      'Ranks of the queue',
-      `${data.queueRanks ?? 0} in use` +
-        (data.queueGuaranteedRanks
-          ? `, ${data.queueGuaranteedRanks} guaranteed`
+      'Processes of the queue',
+      `${data.queueProcesses ?? 0} in use` +
+        (data.queueGuaranteedProcesses
+          ? `, ${data.queueGuaranteedProcesses} guaranteed`
           : '') +
-        (data.queueMaxRanks ? `, ${data.queueMaxRanks} at most` : ''),
+        (data.queueMaxProcesses ? `, ${data.queueMaxProcesses} at most` : ''),
     ],
   ];
   if (data.position)
@@ -65,7 +65,7 @@ export function JobExplain({ name }: { name: string }) {
                   <th scope="col">Job</th>
                   <th scope="col">Queue</th>
                   <th scope="col">Priority</th>
-                  <th scope="col">Ranks</th>
+                  <th scope="col">Processes</th>
                   <th scope="col">Why</th>
                 </tr>
               </thead>
@@ -79,7 +79,7 @@ export function JobExplain({ name }: { name: string }) {
                     </th>
                     <td>{job.queue}</td>
                     <td class="number">{job.priority ?? 0}</td>
-                    <td class="number">{job.ranks ?? 1}</td>
+                    <td class="number">{job.processes ?? 1}</td>
                     <td>{job.why}</td>
                   </tr>
                 ))}
@@ -90,11 +90,11 @@ export function JobExplain({ name }: { name: string }) {
       )}
       {(data.smallerGangs ?? []).length > 0 && (
         <>
-          <h3>With fewer ranks</h3>
+          <h3>With fewer processes</h3>
           <ul>
             {(data.smallerGangs ?? []).map((gang) => (
-              <li key={gang.ranks}>
-                {gang.ranks} {gang.ranks === 1 ? 'rank' : 'ranks'}:{' '}
+              <li key={gang.processes}>
+                {gang.processes} {gang.processes === 1 ? 'process' : 'processes'}:{' '}
                 {gang.now
                   ? 'would start at once'
                   : gang.expectedStart
@@ -109,11 +109,11 @@ export function JobExplain({ name }: { name: string }) {
   );
 }
 
-function ranks(data: JobExplanation): string {
-  const asked = data.maxRanks ?? 1;
+function processes(data: JobExplanation): string {
+  const asked = data.maxProcesses ?? 1;
   const range =
-    data.minRanks && data.minRanks !== asked
-      ? `${data.minRanks} to ${asked}`
+    data.minProcesses && data.minProcesses !== asked
+      ? `${data.minProcesses} to ${asked}`
       : `${asked}`;
-  return `${data.ranks ?? 0} of ${range} asked for`;
+  return `${data.processes ?? 0} of ${range} asked for`;
 }

@@ -7,12 +7,12 @@ import { decodeBytes, LogText } from '../model/log_text';
 import { isFinal } from '../model/job_state';
 
 export function JobLogs({ job }: { job: Job }) {
-  const ranks = Math.max(1, job.spec?.resources?.ranks ?? 1);
+  const ranks = Math.max(1, job.spec?.resources?.processes ?? 1);
   const [rank, setRank] = useState(0);
-  const [epoch, setEpoch] = useState(0);
+  const [attempt, setAttempt] = useState(0);
   const [follow, setFollow] = useState(true);
   const [filter, setFilter] = useState('');
-  const attempts = int(job.epoch);
+  const attempts = int(job.attempt);
   return (
     <section class="card">
       <div class="section-head">
@@ -34,8 +34,8 @@ export function JobLogs({ job }: { job: Job }) {
           <label class="select">
             <span>Attempt</span>
             <select
-              value={epoch}
-              onChange={(event) => setEpoch(Number(event.currentTarget.value))}
+              value={attempt}
+              onChange={(event) => setAttempt(Number(event.currentTarget.value))}
             >
               <option value={0}>newest</option>
               {Array.from({ length: attempts }, (_, index) => (
@@ -65,10 +65,10 @@ export function JobLogs({ job }: { job: Job }) {
         </label>
       </div>
       <LogView
-        key={`${rank}/${epoch}/${attempts}`}
+        key={`${rank}/${attempt}/${attempts}`}
         name={job.name ?? ''}
         rank={rank}
-        epoch={epoch}
+        attempt={attempt}
         final={isFinal(job.state)}
         follow={follow}
         filter={filter}
@@ -81,7 +81,7 @@ export function JobLogs({ job }: { job: Job }) {
 interface LogViewProps {
   name: string;
   rank: number;
-  epoch: number;
+  attempt: number;
   final: boolean;
   follow: boolean;
   filter: string;
@@ -89,7 +89,7 @@ interface LogViewProps {
 }
 
 function LogView(props: LogViewProps) {
-  const { name, rank, epoch, final } = props;
+  const { name, rank, attempt, final } = props;
   const text = useRef(new LogText());
   const box = useRef<HTMLPreElement>(null);
   const [version, setVersion] = useState(0);
@@ -100,7 +100,7 @@ function LogView(props: LogViewProps) {
   useEffect(() => {
     text.current = new LogText();
     let offset = 0;
-    let attempt = epoch;
+    let attempt = attempt;
     let frame = 0;
     const stream = new LiveStream({
       address: () => {
@@ -108,7 +108,7 @@ function LogView(props: LogViewProps) {
           rank: String(rank),
           follow: 'true',
         });
-        if (attempt > 0) query.set('epoch', String(attempt));
+        if (attempt > 0) query.set('attempt', String(attempt));
         if (offset > 0) query.set('offset', String(offset));
         return `/v1/${pathOf(name)}:log?${query}`;
       },
@@ -118,10 +118,10 @@ function LogView(props: LogViewProps) {
       onMessage: (message) => {
         const part = JSON.parse(message.data) as ReadLogResponse;
         text.current.push(decodeBytes(part.data ?? ''));
-        // "epoch:offset", where reading goes on.
+        // "attempt:offset", where reading goes on.
         const [, end] = message.id.split(':');
         offset = Number(end) || offset;
-        if (part.epoch) attempt = int(part.epoch);
+        if (part.attempt) attempt = int(part.attempt);
         if (!frame) {
           frame = window.setTimeout(() => {
             frame = 0;
@@ -135,7 +135,7 @@ function LogView(props: LogViewProps) {
       stream.stop();
       clearTimeout(frame);
     };
-  }, [name, rank, epoch]);
+  }, [name, rank, attempt]);
 
   useEffect(() => {
     const element = box.current;

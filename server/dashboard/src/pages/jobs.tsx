@@ -231,7 +231,7 @@ export function JobTable({
           <th scope="col">Progress</th>
           <th scope="col">Loss → target</th>
           <th scope="col">Size → target</th>
-          <th scope="col">Ranks</th>
+          <th scope="col">Processes</th>
           <th scope="col">Queue</th>
           <th scope="col">Age</th>
         </tr>
@@ -308,9 +308,9 @@ function JobRow({ job, now }: { job: Job; now: number }) {
           </span>
         ) : null}
       </td>
-      <td class="number" data-label="Ranks">
-        {resources.minRanks ? `${resources.minRanks}–` : ''}
-        {resources.ranks || 1}
+      <td class="number" data-label="Processes">
+        {resources.minProcesses ? `${resources.minProcesses}–` : ''}
+        {resources.processes || 1}
       </td>
       <td data-label="Queue">{job.spec?.queue || 'default'}</td>
       <td class="number" data-label="Age">

@@ -23,7 +23,7 @@ interface Problem {
 
 interface Checked {
   forecast: Forecast | null;
-  ranks: number;
+  processes: number;
 }
 
 /** What the server found, each with the line of the job file it is about. */
@@ -100,7 +100,7 @@ export function SubmitPage() {
       }
       setChecked({
         forecast: job.forecast ?? null,
-        ranks: job.spec?.resources?.ranks ?? 1,
+        processes: job.spec?.resources?.processes ?? 1,
       });
       announce('The job file is valid.');
     } catch (problem) {
@@ -223,8 +223,8 @@ function Valid({ checked }: { checked: Checked }) {
       <span>
         The job file is valid.{' '}
         {forecast &&
-          (int(forecast.ranksNow) > 0
-            ? `It would start now with ${forecast.ranksNow} of ${checked.ranks} ranks.`
+          (int(forecast.processesNow) > 0
+            ? `It would start now with ${forecast.processesNow} of ${checked.processes} processes.`
             : `It would wait${forecast.blockedBy ? `: ${forecast.blockedBy}` : ''}${
                 forecast.position ? `; ${forecast.position} jobs are ahead` : ''
               }${forecast.expectedStart ? `; expected start ${clock(forecast.expectedStart)}` : ''}.`)}

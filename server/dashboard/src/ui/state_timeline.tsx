@@ -107,7 +107,7 @@ export function StateTimeline({
             {incidents.map((incident, index) => (
               <li key={index}>
                 <time>{clock(incident.time)}</time> attempt{' '}
-                {int(incident.epoch)}: {failureText(incident)}
+                {int(incident.attempt)}: {failureText(incident)}
                 {incident.logTail && <pre tabIndex={0}>{incident.logTail}</pre>}
               </li>
             ))}

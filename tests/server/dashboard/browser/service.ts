@@ -241,7 +241,7 @@ export function tinyJob(service: Service, options: JobOptions = {}) {
       validateEverySteps: 50,
       validationSamples: 64,
     },
-    resources: { device: 'CPU', ranks: 2, threadsPerRank: 1 },
+    resources: { device: 'CPU', processes: 2, threadsPerProcess: 1 },
     checkpoint: { everySteps: 20 },
   };
 }

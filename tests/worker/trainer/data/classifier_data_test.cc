@@ -9,8 +9,8 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "tests/worker/trainer/data/temp_folder.h"
-#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/open_training_data.h"
 
 namespace comera::trainer {
 namespace {

@@ -1,4 +1,3 @@
-#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/batch/training_data.h"
 
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "common/status_matchers.h"
 #include "tests/worker/trainer/data/temp_folder.h"
 #include "worker/trainer/data/batch/masking.h"
+#include "worker/trainer/data/open_training_data.h"
 
 namespace comera::trainer {
 namespace {

@@ -14,10 +14,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/graph_backend.h"
-#include "tests/worker/trainer/tiny_clicks.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
-#include "worker/trainer/data/open_training_data.h"
+#include "tests/worker/trainer/tiny_clicks.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/batch/phased_data.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {

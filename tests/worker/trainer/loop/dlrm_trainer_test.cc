@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/data/temp_folder.h"
-#include "tests/worker/trainer/tiny_clicks.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
+#include "tests/worker/trainer/tiny_clicks.h"
 #include "worker/trainer/data/open_training_data.h"
 
 namespace comera::trainer {

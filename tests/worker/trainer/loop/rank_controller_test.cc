@@ -1,6 +1,5 @@
 // Compaction as the trainer sees it: the function and the optimiser's state
 // stay, the buffers shrink.
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/loop/rank_controller.h"
 
 #include <memory>
@@ -11,6 +10,8 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {

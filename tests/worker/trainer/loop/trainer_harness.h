@@ -16,8 +16,9 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/collective/in_process_communicator.h"
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/loop/trainer.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {
 

@@ -6,8 +6,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
-#include "worker/trainer/process/failure.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 namespace {

@@ -8,9 +8,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
-#include "worker/trainer/process/failure.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 namespace {
@@ -209,7 +209,8 @@ TEST(TrainerTargetsTest, RanksTakeTheDecisionsOfOneRank) {
   }
   EXPECT_EQ(many.exported_config.layers_by_name.size(),
             ListRun().exported_config.layers_by_name.size());
-  EXPECT_EQ(RanksOf(many.exported_config), RanksOf(ListRun().exported_config));
+  EXPECT_EQ(MembersOf(many.exported_config),
+            MembersOf(ListRun().exported_config));
 }
 
 TEST(TrainerTargetsTest, TargetsThatAreMetEndAtOnceAndThePlanFalls) {

@@ -1,5 +1,4 @@
 // One rank: stages, targets, events, failures.
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/loop/trainer.h"
 
 #include <cmath>
@@ -9,9 +8,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
-#include "worker/trainer/process/failure.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 namespace {

@@ -8,8 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
-#include "worker/trainer/process/failure.h"
 #include "worker/trainer/model/weights/export.h"
+#include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 namespace {

@@ -1,4 +1,3 @@
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/loop/validation.h"
 
 #include <memory>
@@ -7,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {
 namespace {

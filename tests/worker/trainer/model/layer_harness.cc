@@ -4,14 +4,14 @@
 #include <cstdlib>
 #include <utility>
 
+#include "worker/trainer/model/embedding/dense_embedding.h"
+#include "worker/trainer/model/embedding/ttm_embedding.h"
 #include "worker/trainer/model/linear/adapter_linear.h"
 #include "worker/trainer/model/linear/cola_linear.h"
 #include "worker/trainer/model/linear/contracted_linear.h"
-#include "worker/trainer/model/embedding/dense_embedding.h"
 #include "worker/trainer/model/linear/dense_linear.h"
 #include "worker/trainer/model/linear/gone_linear.h"
 #include "worker/trainer/model/linear/tt_linear.h"
-#include "worker/trainer/model/embedding/ttm_embedding.h"
 
 namespace comera::trainer {
 

@@ -8,9 +8,10 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/word_embedding.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/plan/plan.h"
-#include "worker/trainer/model/embedding/word_embedding.h"
 
 namespace comera::trainer {
 

@@ -1,5 +1,5 @@
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/interface/model.h"
-#include "worker/trainer/model/create_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/compaction.h"
 
 namespace comera::trainer {

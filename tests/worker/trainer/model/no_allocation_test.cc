@@ -13,10 +13,11 @@
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/adamw.h"
+#include "worker/trainer/planning/model_plan.h"
 
 namespace {
 
@@ -98,8 +99,8 @@ class Training {
  public:
   Training(const ModelConfig &config, int threads)
       : backend_(kernels::CreateCpuBackend({threads, 0})) {
-    plan_ = ModelPlan::Create(config, kBatch, CreateModel, backend_.get())
-                .value();
+    plan_ =
+        ModelPlan::Create(config, kBatch, CreateModel, backend_.get()).value();
     std::vector<float> initial(plan_->size());
     plan_->model().Initialise(1, initial.data());
     EXPECT_OK(plan_->Upload(initial, plan_->parameters()));

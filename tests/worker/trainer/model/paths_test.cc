@@ -7,8 +7,9 @@
 #include "gtest/gtest.h"
 #include "kernels/cost_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {
 namespace {

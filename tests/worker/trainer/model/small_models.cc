@@ -5,8 +5,10 @@
 #include <random>
 #include <utility>
 
-#include "worker/trainer/model/create_model.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/create_model.h"
 
 namespace comera::trainer {
 namespace {

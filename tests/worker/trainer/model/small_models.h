@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "worker/trainer/data/batch/click_shape.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/interface/model.h"
 
 namespace comera::trainer {

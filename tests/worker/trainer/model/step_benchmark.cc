@@ -13,9 +13,9 @@
 #include "absl/strings/str_format.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/timing_backend.h"
-#include "worker/trainer/model/interface/model.h"
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/create_model.h"
+#include "worker/trainer/model/interface/model.h"
 
 namespace comera::trainer {
 namespace {

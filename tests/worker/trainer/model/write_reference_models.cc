@@ -18,6 +18,7 @@
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {

@@ -104,7 +104,7 @@ TEST(FailureTest, TheFirstClassStays) {
   const v1::Failure failure = ToFailure(status, 3, 1);
   EXPECT_EQ(failure.failure_class(), v1::NAN_LOSS);
   EXPECT_EQ(failure.message(), "x");
-  EXPECT_EQ(failure.epoch(), 3);
+  EXPECT_EQ(failure.attempt(), 3);
   EXPECT_EQ(failure.rank(), 1);
   EXPECT_OK(WithFailureClass(absl::OkStatus(), v1::INTERNAL));
 }

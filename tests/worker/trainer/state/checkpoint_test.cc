@@ -81,7 +81,7 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   const v1::JobSpec spec = TinySpec();
   const std::string fingerprint = SpecFingerprint(spec);
   v1::JobSpec other = spec;
-  other.mutable_resources()->set_ranks(4);
+  other.mutable_resources()->set_processes(4);
   other.set_priority(3);
   other.mutable_checkpoint()->set_every_steps(3);
   other.mutable_training()->set_report_every_steps(3);

@@ -7,11 +7,11 @@
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
-#include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/batch/masking.h"
 #include "worker/trainer/data/batch/sample_set.h"
-#include "worker/trainer/data/tokenizer/tokenizer.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/corpus/input_format.h"
+#include "worker/trainer/data/tokenizer/tokenizer.h"
 
 namespace comera::trainer {
 

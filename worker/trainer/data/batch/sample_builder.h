@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/corpus/corpus.h"
 #include "worker/trainer/data/batch/sample_set.h"
+#include "worker/trainer/data/corpus/corpus.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
 
 namespace comera::trainer {

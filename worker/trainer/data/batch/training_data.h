@@ -63,8 +63,8 @@ class TrainingData {
                                        Batch* batch) const = 0;
 
   // Writes what is exported beside a model for those who use it: the
-  // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows are
-  // read (input_format.h).
+  // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows
+  // are read (input_format.h).
   virtual absl::Status SaveTokenizer(const std::string& directory) const = 0;
 };
 

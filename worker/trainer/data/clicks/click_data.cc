@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/area_under_curve.h"
 #include "common/files.h"
 #include "common/status_macros.h"
-#include "common/area_under_curve.h"
 #include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/random/permutation.h"

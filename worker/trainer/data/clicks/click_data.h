@@ -8,8 +8,9 @@
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
-#include "worker/trainer/data/clicks/click_source.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/clicks/click_source.h"
 
 namespace comera::trainer {
 

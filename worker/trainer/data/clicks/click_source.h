@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/data/batch/click_shape.h"
+#include "worker/trainer/data/clicks/category_tables.h"
 
 namespace comera::trainer {
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/clicks/click_source.h"
 
 namespace comera::trainer {

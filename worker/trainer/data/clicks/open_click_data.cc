@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/source/cache_file.h"
 #include "worker/trainer/data/clicks/click_data.h"
 #include "worker/trainer/data/clicks/click_table.h"
 #include "worker/trainer/data/clicks/criteo_tsv.h"
-#include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/clicks/synthetic_clicks.h"
+#include "worker/trainer/data/source/cache_file.h"
+#include "worker/trainer/data/source/read_limited.h"
 
 namespace comera::trainer {
 namespace {

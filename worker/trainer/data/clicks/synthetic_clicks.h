@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/clicks/click_source.h"
 
 namespace comera::trainer {

@@ -165,8 +165,8 @@ std::string ByteBpeTokenizer::Decode(const std::vector<int32_t>& ids) const {
 absl::Status ByteBpeTokenizer::Save(const std::string& directory) const {
   RETURN_IF_ERROR(WriteFileAtomically(directory + "/vocab.json",
                                       VocabularyJson(vocabulary_)));
-  RETURN_IF_ERROR(WriteFileAtomically(directory + "/merges.txt",
-                                      MergesText(vocabulary_)));
+  RETURN_IF_ERROR(
+      WriteFileAtomically(directory + "/merges.txt", MergesText(vocabulary_)));
   return WriteFileAtomically(directory + "/tokenizer_config.json",
                              "{\"tokenizer_class\": \"RobertaTokenizer\"}\n");
 }

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
-#include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
+#include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
+#include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
 #include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 
 namespace comera::trainer {

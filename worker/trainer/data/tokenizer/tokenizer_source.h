@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
-#include "worker/trainer/data/source/cache_file.h"
 #include "worker/trainer/data/corpus/corpus.h"
+#include "worker/trainer/data/source/cache_file.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
 
 namespace comera::trainer {

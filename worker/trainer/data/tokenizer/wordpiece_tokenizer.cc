@@ -10,9 +10,9 @@
 #include "absl/strings/strip.h"
 #include "common/files.h"
 #include "common/status_macros.h"
-#include "worker/trainer/data/tokenizer/basic_words.h"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
+#include "worker/trainer/data/tokenizer/basic_words.h"
 
 namespace comera::trainer {
 namespace {

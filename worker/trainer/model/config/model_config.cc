@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/linear/initialise.h"
 
 namespace comera::trainer {

@@ -7,8 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/trainer/model/config/dlrm_layers.h"
-#include "worker/trainer/model/embedding/embedding_bag.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/dlrm/mlp.h"
+#include "worker/trainer/model/embedding/embedding_bag.h"
 #include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/plan/plan.h"
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/tensor.h"
+#include "worker/trainer/model/embedding/word_embedding.h"
 #include "worker/trainer/model/plan/plan.h"
 #include "worker/trainer/model/plan/unique_ids.h"
-#include "worker/trainer/model/embedding/word_embedding.h"
 
 namespace comera::trainer {
 

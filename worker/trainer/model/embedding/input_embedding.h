@@ -8,10 +8,10 @@
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
 #include "worker/trainer/data/batch/batch.h"
+#include "worker/trainer/model/embedding/word_embedding.h"
 #include "worker/trainer/model/plan/packed_batch.h"
 #include "worker/trainer/model/plan/plan.h"
 #include "worker/trainer/model/plan/unique_ids.h"
-#include "worker/trainer/model/embedding/word_embedding.h"
 
 namespace comera::trainer {
 

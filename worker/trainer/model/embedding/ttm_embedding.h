@@ -7,8 +7,8 @@
 
 #include "kernels/contraction/ttm_chain.h"
 #include "kernels/contraction/ttm_index.h"
-#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/embedding/word_embedding.h"
+#include "worker/trainer/model/linear/folded_cores.h"
 
 namespace comera::trainer {
 

@@ -1,7 +1,7 @@
 #include "worker/trainer/model/embedding/word_embedding.h"
 
-#include "worker/trainer/model/embedding/dense_embedding.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/embedding/dense_embedding.h"
 #include "worker/trainer/model/embedding/ttm_embedding.h"
 
 namespace comera::trainer {

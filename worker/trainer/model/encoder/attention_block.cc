@@ -1,8 +1,8 @@
 #include "worker/trainer/model/encoder/attention_block.h"
 
 #include "absl/strings/str_cat.h"
-#include "worker/trainer/model/encoder/attention_branch.h"
 #include "worker/trainer/model/config/dropout_sites.h"
+#include "worker/trainer/model/encoder/attention_branch.h"
 
 namespace comera::trainer {
 

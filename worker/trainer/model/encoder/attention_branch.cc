@@ -5,11 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/contraction/attention_cost.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/gone_branch.h"
-#include "worker/trainer/model/plan/layer_path.h"
 #include "worker/trainer/model/encoder/ordinary_attention_branch.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
 #include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/plan/layer_path.h"
 
 namespace comera::trainer {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
+#include "worker/trainer/model/linear/tt_linear.h"
 #include "worker/trainer/model/plan/plan.h"
 #include "worker/trainer/model/plan/stream_input.h"
-#include "worker/trainer/model/linear/tt_linear.h"
 
 namespace comera::trainer {
 

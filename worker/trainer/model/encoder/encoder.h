@@ -6,10 +6,11 @@
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/input_embedding.h"
 #include "worker/trainer/model/encoder/attention_block.h"
 #include "worker/trainer/model/encoder/ffn_block.h"
 #include "worker/trainer/model/head/head_runs.h"
-#include "worker/trainer/model/embedding/input_embedding.h"
 #include "worker/trainer/model/plan/packed_batch.h"
 #include "worker/trainer/model/plan/plan.h"
 

@@ -2,10 +2,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/model/head/classifier_head.h"
-#include "worker/trainer/model/linear/initialise.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/head/classifier_head.h"
 #include "worker/trainer/model/head/masked_lm_head.h"
+#include "worker/trainer/model/linear/initialise.h"
 #include "worker/trainer/model/plan/room.h"
 
 namespace comera::trainer {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/encoder.h"
 #include "worker/trainer/model/head/head.h"
 #include "worker/trainer/model/interface/model.h"

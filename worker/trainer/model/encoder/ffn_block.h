@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "worker/trainer/model/plan/plan.h"
 #include "worker/trainer/model/encoder/residual_block.h"
+#include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
 

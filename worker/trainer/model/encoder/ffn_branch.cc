@@ -7,10 +7,10 @@
 #include "kernels/contraction/ffn_cost.h"
 #include "worker/trainer/model/encoder/gone_branch.h"
 #include "worker/trainer/model/encoder/hidden_ffn_branch.h"
-#include "worker/trainer/model/plan/layer_path.h"
-#include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
+#include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/plan/layer_path.h"
 
 namespace comera::trainer {
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/dropout_sites.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/trainer/model/linear/dense_linear.h"
 #include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/linear/dense_linear.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {

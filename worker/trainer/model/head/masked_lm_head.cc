@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
-#include "worker/trainer/model/plan/room.h"
 #include "worker/trainer/model/head/tied_projection.h"
+#include "worker/trainer/model/plan/room.h"
 
 namespace comera::trainer {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/embedding/ttm_embedding.h"
+#include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
 

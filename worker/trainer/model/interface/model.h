@@ -25,10 +25,10 @@ struct LossTotals {
 //
 // Life cycle: CreateModel (create_model.h) plans and allocates activations and
 // workspace; parameters and gradients are the caller's flat device buffers of
-// layout().size() floats. After a change of ranks, create a new Model. A step: SetBatch, Forward, in
-// training Backward. Forward and Backward enqueue only, and what they enqueue
-// is decided by shape(), so that they can be captured once and replayed for
-// every batch of that shape. Not thread-safe.
+// layout().size() floats. After a change of ranks, create a new Model. A step:
+// SetBatch, Forward, in training Backward. Forward and Backward enqueue only,
+// and what they enqueue is decided by shape(), so that they can be captured
+// once and replayed for every batch of that shape. Not thread-safe.
 class Model {
  public:
   virtual ~Model() = default;

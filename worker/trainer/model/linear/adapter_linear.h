@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
 

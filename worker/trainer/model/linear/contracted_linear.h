@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/contraction/tt_contraction.h"
-#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {

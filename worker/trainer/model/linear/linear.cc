@@ -1,13 +1,13 @@
 #include "worker/trainer/model/linear/linear.h"
 
+#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/linear/adapter_linear.h"
 #include "worker/trainer/model/linear/cola_linear.h"
 #include "worker/trainer/model/linear/contracted_linear.h"
 #include "worker/trainer/model/linear/dense_linear.h"
 #include "worker/trainer/model/linear/gone_linear.h"
-#include "worker/trainer/model/plan/layer_path.h"
-#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/plan/layer_path.h"
 
 namespace comera::trainer {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/contraction/tt_chain.h"
-#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/plan/stream_input.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {

@@ -30,8 +30,8 @@ int64_t CountedModelSize(const ParameterLayout& layout,
                          const std::vector<TensorisedLayer>& layers,
                          const float* parameters, float threshold);
 
-// Parameters of the dense model of the same shape, which is what `method: dense`
-// would train.
+// Parameters of the dense model of the same shape, which is what `method:
+// dense` would train.
 int64_t DenseParameterCount(const ModelConfig& config);
 
 }  // namespace comera::trainer

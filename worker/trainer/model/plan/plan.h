@@ -12,6 +12,7 @@
 #include "kernels/arena.h"
 #include "kernels/backend.h"
 #include "kernels/memory_plan.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 
 namespace comera::trainer {

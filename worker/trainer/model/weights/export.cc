@@ -9,8 +9,9 @@
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/model/config/config_json.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {

@@ -7,9 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
-#include "worker/trainer/model/weights/dense_checkpoint.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/weights/dense_checkpoint.h"
 #include "worker/trainer/model/weights/tt_svd.h"
 
 namespace comera::trainer {

@@ -91,8 +91,8 @@ class Remainder {
   void EachColumns(int64_t rows, Visit visit) const {
     const int64_t cols = size() / rows;
     for (int64_t first = 0; first < cols; first += kBlock) {
-      visit(first, Block(rows, cols, 0, first, rows,
-                         std::min(kBlock, cols - first)));
+      visit(first,
+            Block(rows, cols, 0, first, rows, std::min(kBlock, cols - first)));
     }
   }
   template <typename Visit>
@@ -166,11 +166,11 @@ void MoveCentreToTheEnd(size_t centre, const std::vector<int64_t>& ranks,
     const int64_t rank = ranks[k];
     const Eigen::MatrixXd r =
         qr.matrixQR().topRows(rank).triangularView<Eigen::Upper>();
-    cores[k] = qr.householderQ() *
-               Eigen::MatrixXd::Identity(cores[k].rows(), rank);
+    cores[k] =
+        qr.householderQ() * Eigen::MatrixXd::Identity(cores[k].rows(), rank);
     RowMatrix next = r * RightUnfolding(cores[k + 1], rank);
-    cores[k + 1] = Eigen::Map<const RowMatrix>(
-        next.data(), cores[k + 1].rows(), cores[k + 1].cols());
+    cores[k + 1] = Eigen::Map<const RowMatrix>(next.data(), cores[k + 1].rows(),
+                                               cores[k + 1].cols());
   }
 }
 
@@ -213,10 +213,10 @@ void SplitSingularValues(const std::vector<int64_t>& ranks,
     Eigen::VectorXd left = Eigen::VectorXd::Zero(s.size());
     left.head(alive_s) = s.head(alive_s).cwiseSqrt().cwiseInverse();
     core = core * right.asDiagonal();
-    const RowMatrix result = left.asDiagonal() * u_s.transpose() *
-                             RightUnfolding(core, s.size());
-    cores[k] = Eigen::Map<const RowMatrix>(result.data(), core.rows(),
-                                           core.cols());
+    const RowMatrix result =
+        left.asDiagonal() * u_s.transpose() * RightUnfolding(core, s.size());
+    cores[k] =
+        Eigen::Map<const RowMatrix>(result.data(), core.rows(), core.cols());
     t = s;
     u_t = u_s;
   }

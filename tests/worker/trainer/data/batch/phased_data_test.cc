@@ -1,4 +1,3 @@
-#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/batch/phased_data.h"
 
 #include <memory>
@@ -8,6 +7,7 @@
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/data/temp_folder.h"
+#include "worker/trainer/data/open_training_data.h"
 
 namespace comera::trainer {
 namespace {

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/area_under_curve.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
-#include "common/area_under_curve.h"
+#include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/data/clicks/synthetic_clicks.h"
 #include "worker/trainer/data/open_training_data.h"
-#include "worker/trainer/data/batch/training_data.h"
 
 namespace comera::trainer {
 namespace {

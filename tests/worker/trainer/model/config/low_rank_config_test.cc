@@ -12,10 +12,11 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {

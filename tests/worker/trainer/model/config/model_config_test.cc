@@ -8,8 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/linear/initialise.h"
 #include "worker/trainer/model/interface/model.h"
+#include "worker/trainer/model/linear/initialise.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
 

@@ -1,4 +1,5 @@
-#include "worker/trainer/model/create_model.h"
+#include "worker/trainer/data/batch/click_shape.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/dlrm/dlrm_model.h"
 
 #include <algorithm>
@@ -12,10 +13,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/model/config/config_json.h"
-#include "worker/trainer/model/weights/export.h"
+#include "worker/trainer/model/create_model.h"
+#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {

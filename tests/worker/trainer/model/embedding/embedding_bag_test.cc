@@ -1,3 +1,4 @@
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/embedding/embedding_bag.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/attention_branch.h"
 
 #include <algorithm>

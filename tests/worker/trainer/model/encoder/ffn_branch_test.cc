@@ -1,3 +1,4 @@
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/ffn_branch.h"
 
 #include <algorithm>

@@ -7,10 +7,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/model/weights/initial_weights.h"
-#include "worker/trainer/model/config/layer_table.h"
-#include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {
 namespace {

@@ -1,3 +1,4 @@
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/room.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/initial_weights.h"
 
 #include <cmath>
@@ -18,8 +19,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {

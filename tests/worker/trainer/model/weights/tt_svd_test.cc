@@ -41,8 +41,8 @@ std::vector<double> Contract(const std::vector<std::vector<float>>& cores,
     RowMatrix core(left, modes[k] * right);
     for (int64_t i = 0; i < core.size(); ++i) core.data()[i] = cores[k][i];
     const RowMatrix next = product * core;
-    product = Eigen::Map<const RowMatrix>(next.data(), next.size() / right,
-                                          right);
+    product =
+        Eigen::Map<const RowMatrix>(next.data(), next.size() / right, right);
   }
   return {product.data(), product.data() + product.size()};
 }

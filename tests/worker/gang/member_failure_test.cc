@@ -1,4 +1,4 @@
-#include "worker/gang/rank_failure.h"
+#include "worker/gang/member_failure.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -8,17 +8,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RankFailureTest, ClassesOfEnds) {
-  v1::RankKey rank;
+TEST(MemberFailureTest, ClassesOfEnds) {
+  v1::MemberKey rank;
   rank.set_rank(3);
-  rank.set_epoch(2);
-  RankExit exit;
+  rank.set_attempt(2);
+  MemberExit exit;
   exit.code = 5;
   const v1::Failure code = FailureOfExit(exit, rank, absl::FromUnixSeconds(9));
   EXPECT_EQ(code.failure_class(), v1::RANK_LOST);
   EXPECT_THAT(code.message(), HasSubstr("code 5"));
   EXPECT_EQ(code.rank(), 3);
-  EXPECT_EQ(code.epoch(), 2);
+  EXPECT_EQ(code.attempt(), 2);
   EXPECT_EQ(code.time().seconds(), 9);
   exit.signal = 9;
   exit.code = 0;
@@ -31,7 +31,7 @@ TEST(RankFailureTest, ClassesOfEnds) {
               HasSubstr("without a result"));
 }
 
-TEST(RankFailureTest, BytesThatAreNoUtf8BecomeQuestionMarks) {
+TEST(MemberFailureTest, BytesThatAreNoUtf8BecomeQuestionMarks) {
   EXPECT_EQ(ToUtf8("plain \n\t"), "plain \n\t");
   const std::string good = "\u00e9\u20ac\U0001f600";
   EXPECT_EQ(ToUtf8(good), good);

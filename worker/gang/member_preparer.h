@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_PREPARER_H_
-#define COMERA_WORKER_GANG_RANK_PREPARER_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_PREPARER_H_
+#define COMERA_WORKER_GANG_MEMBER_PREPARER_H_
 
 #include <atomic>
 #include <functional>
@@ -11,28 +11,28 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "worker/gang/rank_table.h"
+#include "worker/gang/member_table.h"
 
 namespace comera::worker {
 
 // Does what must be done before a rank's process starts and may take long, e.g.
 // fetches files: each rank on a thread of its own. Thread-safe; destruction
 // abandons all.
-class RankPreparer {
+class MemberPreparer {
  public:
-  using Start = RankTable::Actions::Start;
+  using Start = MemberTable::Actions::Start;
   // Should end soon once `abandoned` is true.
   using Work = std::function<absl::Status(const std::atomic<bool>& abandoned)>;
 
   // `on_done` is called from some thread whenever there is something for
   // TakeDone().
-  explicit RankPreparer(std::function<void()> on_done);
-  ~RankPreparer();
+  explicit MemberPreparer(std::function<void()> on_done);
+  ~MemberPreparer();
 
   void Begin(const Start& start, Work work);
   // The rank is not wanted any more. False: it is not being prepared; true:
   // TakeDone() will not tell of it.
-  bool Abandon(RankProcesses::Id id);
+  bool Abandon(GangMembers::Id id);
 
   struct Done {
     Start start;
@@ -52,7 +52,7 @@ class RankPreparer {
 
   const std::function<void()> on_done_;
   std::mutex mutex_;
-  std::map<RankProcesses::Id, std::unique_ptr<Task>> tasks_
+  std::map<GangMembers::Id, std::unique_ptr<Task>> tasks_
       ABSL_GUARDED_BY(mutex_);
   // Abandoned, to be joined.
   std::vector<std::unique_ptr<Task>> leaving_ ABSL_GUARDED_BY(mutex_);
@@ -60,4 +60,4 @@ class RankPreparer {
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_PREPARER_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_PREPARER_H_

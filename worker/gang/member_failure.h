@@ -1,22 +1,22 @@
-#ifndef COMERA_WORKER_GANG_RANK_FAILURE_H_
-#define COMERA_WORKER_GANG_RANK_FAILURE_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_FAILURE_H_
+#define COMERA_WORKER_GANG_MEMBER_FAILURE_H_
 
 #include <string>
 
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
-#include "worker/gang/rank_process.h"
+#include "worker/gang/gang_member.h"
 
 namespace comera::worker {
 
 v1::Failure MakeFailure(v1::FailureClass failure_class,
-                        const std::string& message, const v1::RankKey& rank,
+                        const std::string& message, const v1::MemberKey& rank,
                         absl::Time time);
 
 // Why a process that was not asked to stop, and did not tell itself, ended
 // without success: OUT_OF_MEMORY if the kernel killed it for that, else
 // RANK_LOST.
-v1::Failure FailureOfExit(const RankExit& exit, const v1::RankKey& rank,
+v1::Failure FailureOfExit(const MemberExit& exit, const v1::MemberKey& rank,
                           absl::Time time);
 
 // `text` as valid UTF-8, for messages: other bytes become '?'.
@@ -24,4 +24,4 @@ std::string ToUtf8(std::string text);
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_FAILURE_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_FAILURE_H_

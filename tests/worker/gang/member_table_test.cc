@@ -1,4 +1,4 @@
-#include "worker/gang/rank_table.h"
+#include "worker/gang/member_table.h"
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -12,11 +12,11 @@ using ::testing::IsEmpty;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000000);
 
-v1::RankAssignment Assignment(const std::string& job, int64_t epoch, int rank,
-                              int slot) {
-  v1::RankAssignment assignment;
+v1::MemberAssignment Assignment(const std::string& job, int64_t attempt,
+                                int rank, int slot) {
+  v1::MemberAssignment assignment;
   assignment.set_job(job);
-  assignment.set_epoch(epoch);
+  assignment.set_attempt(attempt);
   assignment.set_rank(rank);
   assignment.set_world_size(2);
   assignment.set_local_world_size(2);
@@ -26,9 +26,9 @@ v1::RankAssignment Assignment(const std::string& job, int64_t epoch, int rank,
 
 using Models = std::vector<v1::Artifact>;
 
-class RankTableTest : public testing::Test {
+class MemberTableTest : public testing::Test {
  protected:
-  RankTableTest() : table_(Slots(), [this] { return steady_; }) {}
+  MemberTableTest() : table_(Slots(), [this] { return steady_; }) {}
 
   static std::vector<v1::Slot> Slots() {
     std::vector<v1::Slot> slots(2);
@@ -37,24 +37,24 @@ class RankTableTest : public testing::Test {
   }
 
   // An answer that wants `desired` and forgets `forget`.
-  void Answer(const std::vector<v1::RankAssignment>& desired,
-              const std::vector<v1::RankAssignment>& forget = {}) {
+  void Answer(const std::vector<v1::MemberAssignment>& desired,
+              const std::vector<v1::MemberAssignment>& forget = {}) {
     v1::SynchronizeResponse response;
     for (const auto& assignment : desired) {
       *response.add_desired() = assignment;
     }
     for (const auto& assignment : forget) {
-      v1::RankKey* key = response.add_forget();
+      v1::MemberKey* key = response.add_forget();
       key->set_job(assignment.job());
-      key->set_epoch(assignment.epoch());
+      key->set_attempt(assignment.attempt());
       key->set_rank(assignment.rank());
     }
     table_.OnAnswer(response);
   }
 
   // Ids of what Reconcile starts.
-  std::vector<RankProcesses::Id> Starts() {
-    std::vector<RankProcesses::Id> ids;
+  std::vector<GangMembers::Id> Starts() {
+    std::vector<GangMembers::Id> ids;
     for (const auto& start : table_.Reconcile(kNow).start) {
       ids.push_back(start.id);
     }
@@ -82,39 +82,39 @@ class RankTableTest : public testing::Test {
   }
 
   absl::Time steady_ = absl::FromUnixSeconds(5);
-  RankTable table_;
+  MemberTable table_;
   bool news_ = false;
 };
 
-TEST_F(RankTableTest, StartsWhatIsWantedOnce) {
+TEST_F(MemberTableTest, StartsWhatIsWantedOnce) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   EXPECT_THAT(Starts(), ElementsAre(1, 2));
   EXPECT_THAT(Starts(), IsEmpty());
   // The same answer again.
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   EXPECT_THAT(Starts(), IsEmpty());
-  EXPECT_EQ(Request().ranks_size(), 2);
-  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::STARTING);
+  EXPECT_EQ(Request().members_size(), 2);
+  EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::STARTING);
 }
 
-TEST_F(RankTableTest, AnUnknownSlotIsNotUsed) {
+TEST_F(MemberTableTest, AnUnknownSlotIsNotUsed) {
   Answer({Assignment("jobs/a", 1, 0, 2)});
   EXPECT_THAT(Starts(), IsEmpty());
 }
 
-TEST_F(RankTableTest, StopsWhatIsNotWantedOnce) {
+TEST_F(MemberTableTest, StopsWhatIsNotWantedOnce) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   Answer({});
   EXPECT_THAT(table_.Reconcile(kNow).stop, ElementsAre(1));
   EXPECT_THAT(table_.Reconcile(kNow).stop, IsEmpty());
   table_.OnExit(1, {}, kNow);
-  const v1::RankStatus status = Request().ranks(0);
-  EXPECT_EQ(status.phase(), v1::RankStatus::EXITED);
+  const v1::MemberStatus status = Request().members(0);
+  EXPECT_EQ(status.phase(), v1::MemberStatus::EXITED);
   EXPECT_FALSE(status.has_failure());
 }
 
-TEST_F(RankTableTest, ASlotIsFreeOnlyWhenItsProcessIsGone) {
+TEST_F(MemberTableTest, ASlotIsFreeOnlyWhenItsProcessIsGone) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   EXPECT_THAT(Starts(), ElementsAre(1));
   Answer({Assignment("jobs/b", 1, 0, 0)});
@@ -123,7 +123,7 @@ TEST_F(RankTableTest, ASlotIsFreeOnlyWhenItsProcessIsGone) {
   EXPECT_THAT(Starts(), ElementsAre(2));
 }
 
-TEST_F(RankTableTest, EpochsOfAJobDoNotOverlap) {
+TEST_F(MemberTableTest, EpochsOfAJobDoNotOverlap) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   Answer({Assignment("jobs/a", 2, 0, 1)});
@@ -132,34 +132,34 @@ TEST_F(RankTableTest, EpochsOfAJobDoNotOverlap) {
   EXPECT_THAT(Starts(), ElementsAre(2));
 }
 
-TEST_F(RankTableTest, WhatEndedIsNeverStartedAgain) {
+TEST_F(MemberTableTest, WhatEndedIsNeverStartedAgain) {
   const auto rank = Assignment("jobs/a", 2, 0, 0);
   Answer({rank});
   Starts();
-  RankExit crash;
+  MemberExit crash;
   crash.signal = 11;
   table_.OnExit(1, crash, kNow);
   Request();
   Answer({rank}, {rank});
   EXPECT_THAT(Starts(), IsEmpty());
-  EXPECT_EQ(Request().ranks_size(), 0);
+  EXPECT_EQ(Request().members_size(), 0);
   Answer({Assignment("jobs/a", 1, 0, 0)});
   EXPECT_THAT(Starts(), IsEmpty());
   Answer({Assignment("jobs/a", 3, 0, 0)});
   EXPECT_THAT(Starts(), ElementsAre(2));
 }
 
-TEST_F(RankTableTest, AnEndIsKeptUntilForgotten) {
+TEST_F(MemberTableTest, AnEndIsKeptUntilForgotten) {
   const auto rank = Assignment("jobs/a", 1, 1, 0);
   Answer({rank});
   Starts();
-  RankExit crash;
+  MemberExit crash;
   crash.signal = 11;
   crash.log_tail = "bad \xff byte";
   crash.peak_memory_bytes = 77;
   table_.OnExit(1, crash, kNow);
   for (int i = 0; i < 2; ++i) {
-    const v1::RankStatus status = Request().ranks(0);
+    const v1::MemberStatus status = Request().members(0);
     EXPECT_EQ(status.failure().failure_class(), v1::RANK_LOST);
     EXPECT_EQ(status.failure().rank(), 1);
     EXPECT_EQ(status.failure().log_tail(), "bad ? byte");
@@ -168,68 +168,68 @@ TEST_F(RankTableTest, AnEndIsKeptUntilForgotten) {
   }
   Request();
   Answer({}, {rank});
-  EXPECT_EQ(Request().ranks_size(), 0);
-  EXPECT_EQ(table_.TakeFinishedEpochs().size(), 1);
+  EXPECT_EQ(Request().members_size(), 0);
+  EXPECT_EQ(table_.TakeFinishedAttempts().size(), 1);
   EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
 }
 
-TEST_F(RankTableTest, AForgetForWhatWasNotToldIsPassedOver) {
+TEST_F(MemberTableTest, AForgetForWhatWasNotToldIsPassedOver) {
   const auto rank = Assignment("jobs/a", 1, 0, 0);
   Answer({rank});
   Starts();
   Answer({rank}, {rank});
-  EXPECT_EQ(Request().ranks_size(), 1);
+  EXPECT_EQ(Request().members_size(), 1);
 }
 
-TEST_F(RankTableTest, TheTrainersOwnFailureWins) {
+TEST_F(MemberTableTest, TheTrainersOwnFailureWins) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   v1::TrainerEvent event;
   event.mutable_failure()->set_failure_class(v1::NAN_LOSS);
   table_.OnEvent(1, event);
-  RankExit exit;
+  MemberExit exit;
   exit.code = 1;
   exit.log_tail = "tail";
   table_.OnExit(1, exit, kNow);
-  const v1::RankStatus status = Request().ranks(0);
+  const v1::MemberStatus status = Request().members(0);
   EXPECT_EQ(status.failure().failure_class(), v1::NAN_LOSS);
-  EXPECT_EQ(status.failure().epoch(), 1);
+  EXPECT_EQ(status.failure().attempt(), 1);
   EXPECT_EQ(status.failure().log_tail(), "tail");
 }
 
-TEST_F(RankTableTest, KernelKillsAreOutOfMemory) {
+TEST_F(MemberTableTest, KernelKillsAreOutOfMemory) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
-  RankExit exit;
+  MemberExit exit;
   exit.signal = 9;
   exit.out_of_memory_kill = true;
   table_.OnExit(1, exit, kNow);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::OUT_OF_MEMORY);
 }
 
-TEST_F(RankTableTest, Rank0MustGiveAResult) {
+TEST_F(MemberTableTest, Rank0MustGiveAResult) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   EXPECT_EQ(table_.OnExit(1, {}, kNow), std::nullopt);
   EXPECT_EQ(table_.OnExit(2, {}, kNow), std::nullopt);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::RANK_LOST);
-  EXPECT_FALSE(Request().ranks(1).has_failure());
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_FALSE(Request().members(1).has_failure());
 }
 
-TEST_F(RankTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
+TEST_F(MemberTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   const auto rank = Assignment("jobs/a", 1, 0, 0);
   Answer({rank});
   Starts();
   table_.OnEvent(1, Result());
   const auto uploading = table_.OnExit(1, {}, kNow);
   ASSERT_TRUE(uploading.has_value());
-  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::RUNNING);
+  EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::RUNNING);
   v1::Artifact model;
   model.set_name("jobs/a/models/final");
   table_.OnUpload(*uploading, Models{model}, kNow);
-  const v1::RankStatus status = Request().ranks(0);
+  const v1::MemberStatus status = Request().members(0);
   EXPECT_TRUE(news_);
-  EXPECT_EQ(status.phase(), v1::RankStatus::EXITED);
+  EXPECT_EQ(status.phase(), v1::MemberStatus::EXITED);
   EXPECT_EQ(status.result().outcome(), v1::TARGET_MET);
   EXPECT_EQ(status.model().name(), "jobs/a/models/final");
   EXPECT_EQ(status.model().validation_loss(), 1.25);
@@ -243,7 +243,7 @@ TEST_F(RankTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   EXPECT_THAT(table_.TakeFinishedJobs(), ElementsAre("jobs/a"));
 }
 
-TEST_F(RankTableTest, EveryTargetOfAListHasItsModel) {
+TEST_F(MemberTableTest, EveryTargetOfAListHasItsModel) {
   const auto rank = Assignment("jobs/a", 1, 0, 0);
   Answer({rank});
   Starts();
@@ -261,7 +261,7 @@ TEST_F(RankTableTest, EveryTargetOfAListHasItsModel) {
   models[1].set_name("jobs/a/models/target-2");
   models[2].set_name("jobs/a/models/final");
   table_.OnUpload(*uploading, models, kNow);
-  const v1::RankStatus status = Request().ranks(0);
+  const v1::MemberStatus status = Request().members(0);
   EXPECT_EQ(status.model().name(), "jobs/a/models/final");
   EXPECT_EQ(status.model().validation_loss(), 1.25);
   ASSERT_EQ(status.target_models_size(), 2);
@@ -270,7 +270,7 @@ TEST_F(RankTableTest, EveryTargetOfAListHasItsModel) {
   EXPECT_EQ(status.target_models(0).size_parameters(), 250);
 }
 
-TEST_F(RankTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
+TEST_F(MemberTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
   const auto old = Assignment("jobs/a", 1, 0, 0);
   const auto next = Assignment("jobs/a", 2, 0, 0);
   Answer({old});
@@ -292,35 +292,35 @@ TEST_F(RankTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
   EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
 }
 
-TEST_F(RankTableTest, LongFailuresAreCut) {
+TEST_F(MemberTableTest, LongFailuresAreCut) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   v1::TrainerEvent event;
   event.mutable_failure()->set_message(std::string(1 << 20, 'x'));
   table_.OnEvent(1, event);
-  RankExit exit;
+  MemberExit exit;
   exit.code = 1;
   table_.OnExit(1, exit, kNow);
-  EXPECT_EQ(Request().ranks(0).failure().message().size(), 4096);
+  EXPECT_EQ(Request().members(0).failure().message().size(), 4096);
 }
 
-TEST_F(RankTableTest, ACallOfLargeReportsStaysBelowTheCoordinatorsLimit) {
+TEST_F(MemberTableTest, ACallOfLargeReportsStaysBelowTheCoordinatorsLimit) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   v1::TrainerEvent large;
   large.mutable_rank_snapshot()->add_layers()->set_layer(
       std::string(900 << 10, 'x'));
   for (int i = 0; i < 40; ++i) table_.OnEvent(1, large);
-  RankExit exit;
+  MemberExit exit;
   exit.code = 1;
   table_.OnExit(1, exit, kNow);
   const v1::SynchronizeRequest request = Request();
   EXPECT_LT(request.ByteSizeLong(), 8 << 20);
   EXPECT_GE(request.reports_size(), 4);
-  EXPECT_EQ(request.ranks(0).phase(), v1::RankStatus::RUNNING);
+  EXPECT_EQ(request.members(0).phase(), v1::MemberStatus::RUNNING);
 }
 
-TEST_F(RankTableTest, AnUnwantedModelIsAbandoned) {
+TEST_F(MemberTableTest, AnUnwantedModelIsAbandoned) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.OnEvent(1, Result());
@@ -328,22 +328,22 @@ TEST_F(RankTableTest, AnUnwantedModelIsAbandoned) {
   Answer({});
   EXPECT_EQ(table_.Reconcile(kNow).abandon.size(), 1);
   table_.OnUpload(*uploading, Models(1), kNow);
-  const v1::RankStatus status = Request().ranks(0);
-  EXPECT_EQ(status.phase(), v1::RankStatus::EXITED);
+  const v1::MemberStatus status = Request().members(0);
+  EXPECT_EQ(status.phase(), v1::MemberStatus::EXITED);
   EXPECT_FALSE(status.has_result());
 }
 
-TEST_F(RankTableTest, AModelThatCannotBeStoredIsAFailure) {
+TEST_F(MemberTableTest, AModelThatCannotBeStoredIsAFailure) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.OnEvent(1, Result());
   const auto uploading = table_.OnExit(1, {}, kNow);
   table_.OnUpload(*uploading, absl::FailedPreconditionError("no files"), kNow);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::INTERNAL);
-  EXPECT_FALSE(Request().ranks(0).has_result());
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::INTERNAL);
+  EXPECT_FALSE(Request().members(0).has_result());
 }
 
-TEST_F(RankTableTest, OnlyRank0Reports) {
+TEST_F(MemberTableTest, OnlyRank0Reports) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   EXPECT_TRUE(table_.OnEvent(1, Heartbeat(1)));
@@ -352,12 +352,12 @@ TEST_F(RankTableTest, OnlyRank0Reports) {
   EXPECT_FALSE(table_.OnEvent(3, Heartbeat(4)));
   const v1::SynchronizeRequest request = Request();
   EXPECT_EQ(request.reports_size(), 1);
-  EXPECT_EQ(request.ranks(0).step(), 2);
-  EXPECT_EQ(request.ranks(1).step(), 3);
-  EXPECT_EQ(request.ranks(1).phase(), v1::RankStatus::RUNNING);
+  EXPECT_EQ(request.members(0).step(), 2);
+  EXPECT_EQ(request.members(1).step(), 3);
+  EXPECT_EQ(request.members(1).phase(), v1::MemberStatus::RUNNING);
 }
 
-TEST_F(RankTableTest, TheEndIsToldAfterTheLastReport) {
+TEST_F(MemberTableTest, TheEndIsToldAfterTheLastReport) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   v1::TrainerEvent checkpoint;
@@ -365,26 +365,26 @@ TEST_F(RankTableTest, TheEndIsToldAfterTheLastReport) {
     checkpoint.mutable_checkpoint()->set_step(step);
     table_.OnEvent(1, checkpoint);
   }
-  RankExit crash;
+  MemberExit crash;
   crash.signal = 11;
   table_.OnExit(1, crash, kNow);
   v1::SynchronizeRequest request = Request();
   EXPECT_EQ(request.reports_size(), 500);
-  EXPECT_EQ(request.ranks(0).phase(), v1::RankStatus::RUNNING);
-  EXPECT_FALSE(request.ranks(0).has_failure());
+  EXPECT_EQ(request.members(0).phase(), v1::MemberStatus::RUNNING);
+  EXPECT_FALSE(request.members(0).has_failure());
   v1::SynchronizeResponse response;
   v1::ReportAck* ack = response.add_report_acks();
   ack->set_job("jobs/a");
-  ack->set_epoch(1);
+  ack->set_attempt(1);
   ack->set_number(500);
   table_.OnAnswer(response);
   request = Request();
   EXPECT_TRUE(news_);
   EXPECT_EQ(request.reports_size(), 100);
-  EXPECT_EQ(request.ranks(0).phase(), v1::RankStatus::EXITED);
+  EXPECT_EQ(request.members(0).phase(), v1::MemberStatus::EXITED);
 }
 
-TEST_F(RankTableTest, NewsAreChangesOfPhaseAndReports) {
+TEST_F(MemberTableTest, NewsAreChangesOfPhaseAndReports) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
   Request();
@@ -400,53 +400,53 @@ TEST_F(RankTableTest, NewsAreChangesOfPhaseAndReports) {
   EXPECT_TRUE(news_);
 }
 
-TEST_F(RankTableTest, AFailedStartIsAnEnd) {
+TEST_F(MemberTableTest, AFailedStartIsAnEnd) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.StartFailed(1, absl::NotFoundError("no trainer"), kNow);
   EXPECT_FALSE(table_.HasProcesses());
-  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::EXITED);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::INTERNAL);
+  EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::EXITED);
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::INTERNAL);
 }
 
-TEST_F(RankTableTest, AnUnfitSlotIsNotTheJobsFault) {
+TEST_F(MemberTableTest, AnUnfitSlotIsNotTheJobsFault) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.StartFailed(1, absl::FailedPreconditionError("hot"), kNow);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::RANK_LOST);
 }
 
-TEST_F(RankTableTest, AFullDiskAtTheStartIsNotTheJobsFault) {
+TEST_F(MemberTableTest, AFullDiskAtTheStartIsNotTheJobsFault) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.StartFailed(1, absl::ResourceExhaustedError("no space left"), kNow);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::DISK_FULL);
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::DISK_FULL);
 }
 
-TEST_F(RankTableTest, ShutDownStopsAllAndTellsThemLost) {
+TEST_F(MemberTableTest, ShutDownStopsAllAndTellsThemLost) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   table_.OnEvent(1, Result());
   const auto uploading = table_.OnExit(1, {}, kNow);
   ASSERT_TRUE(uploading.has_value());
   table_.ShutDown();
-  const RankTable::Actions actions = table_.Reconcile(kNow);
+  const MemberTable::Actions actions = table_.Reconcile(kNow);
   EXPECT_THAT(actions.stop, ElementsAre(2));
   EXPECT_EQ(actions.abandon.size(), 1);
   table_.OnExit(2, {}, kNow);
   const v1::SynchronizeRequest request = Request();
-  EXPECT_EQ(request.ranks_size(), 2);
+  EXPECT_EQ(request.members_size(), 2);
   // One had its result, but not its model; the other saved and ended.
-  EXPECT_EQ(request.ranks(0).failure().failure_class(), v1::NODE_LOST);
-  EXPECT_EQ(request.ranks(1).failure().failure_class(), v1::PREEMPTED);
+  EXPECT_EQ(request.members(0).failure().failure_class(), v1::NODE_LOST);
+  EXPECT_EQ(request.members(1).failure().failure_class(), v1::PREEMPTED);
 }
 
-TEST_F(RankTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
+TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   EXPECT_THAT(table_.SpanningGangs(), IsEmpty());
   EXPECT_FALSE(table_.AnyMeeting());
-  v1::RankAssignment wide = Assignment("jobs/b", 4, 0, 1);
+  v1::MemberAssignment wide = Assignment("jobs/b", 4, 0, 1);
   wide.set_local_world_size(1);
   Answer({Assignment("jobs/a", 1, 0, 0), wide});
   Starts();
@@ -458,7 +458,7 @@ TEST_F(RankTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
               ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
 }
 
-TEST_F(RankTableTest, Complaint01_TellsForHowLongARankStandsStill) {
+TEST_F(MemberTableTest, Complaint01_TellsForHowLongARankStandsStill) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
   table_.OnEvent(1, Heartbeat(3));
@@ -467,53 +467,53 @@ TEST_F(RankTableTest, Complaint01_TellsForHowLongARankStandsStill) {
     table_.OnEvent(1, Heartbeat(3));
     Request();
   }
-  EXPECT_EQ(Request().ranks(0).stalled().seconds(), 20);
-  EXPECT_EQ(Request().ranks(0).silent().seconds(), 0);
+  EXPECT_EQ(Request().members(0).stalled().seconds(), 20);
+  EXPECT_EQ(Request().members(0).silent().seconds(), 0);
   for (int i = 0; i < 10; ++i) {
     steady_ += absl::Seconds(2);
     Request();
   }
-  EXPECT_EQ(Request().ranks(0).silent().seconds(), 20);
+  EXPECT_EQ(Request().members(0).silent().seconds(), 20);
   // Work beside steps is progress too.
   v1::TrainerEvent event = Heartbeat(3);
   event.mutable_heartbeat()->set_work(1);
   table_.OnEvent(1, event);
-  EXPECT_EQ(Request().ranks(0).stalled().seconds(), 0);
+  EXPECT_EQ(Request().members(0).stalled().seconds(), 0);
 }
 
 // This daemon was stopped for an hour, and with it what it would have read.
-TEST_F(RankTableTest, Complaint03_OwnSilenceIsNotTheRanks) {
+TEST_F(MemberTableTest, Complaint03_OwnSilenceIsNotTheRanks) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
   table_.OnEvent(1, Heartbeat(3));
   Request();
   steady_ += absl::Hours(1);
-  const v1::RankStatus status = Request().ranks(0);
+  const v1::MemberStatus status = Request().members(0);
   EXPECT_EQ(status.silent().seconds(), 0);
   EXPECT_EQ(status.stalled().seconds(), 0);
 }
 
-TEST_F(RankTableTest, Complaint02_WhatHangsIsKilledOnce) {
+TEST_F(MemberTableTest, Complaint02_WhatHangsIsKilledOnce) {
   const auto rank = Assignment("jobs/a", 1, 0, 0);
   Answer({rank});
   Starts();
   v1::SynchronizeResponse response;
   response.add_kill()->set_job("jobs/a");
-  response.mutable_kill(0)->set_epoch(1);
+  response.mutable_kill(0)->set_attempt(1);
   table_.OnAnswer(response);
-  RankTable::Actions actions = table_.Reconcile(kNow);
+  MemberTable::Actions actions = table_.Reconcile(kNow);
   EXPECT_THAT(actions.kill, ElementsAre(1));
   EXPECT_THAT(actions.stop, IsEmpty());
   EXPECT_THAT(table_.Reconcile(kNow).kill, IsEmpty());
-  RankExit exit;
+  MemberExit exit;
   exit.signal = 9;
   exit.log_tail = "stuck";
   table_.OnExit(1, exit, kNow);
-  EXPECT_FALSE(Request().ranks(0).has_failure());
-  EXPECT_EQ(Request().ranks(0).log_tail(), "stuck");
+  EXPECT_FALSE(Request().members(0).has_failure());
+  EXPECT_EQ(Request().members(0).log_tail(), "stuck");
 }
 
-TEST_F(RankTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
+TEST_F(MemberTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.OnEvent(1, Result());
@@ -521,12 +521,12 @@ TEST_F(RankTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
   EXPECT_THAT(table_.Reconcile(kNow).kill, IsEmpty());
   steady_ += absl::Seconds(2);
   EXPECT_THAT(table_.Reconcile(kNow).kill, ElementsAre(1));
-  RankExit exit;
+  MemberExit exit;
   exit.signal = 9;
   EXPECT_TRUE(table_.OnExit(1, exit, kNow).has_value());
 }
 
-TEST_F(RankTableTest, RanksWithoutACoordinatorSaveAndEnd) {
+TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.GiveUpCoordinator("the coordinator was not heard for 10m");
@@ -534,25 +534,25 @@ TEST_F(RankTableTest, RanksWithoutACoordinatorSaveAndEnd) {
   // It is back before the rank has ended, and still wants it.
   Answer({Assignment("jobs/a", 1, 0, 0)});
   table_.OnExit(1, {}, kNow);
-  const v1::Failure failure = Request().ranks(0).failure();
+  const v1::Failure failure = Request().members(0).failure();
   EXPECT_EQ(failure.failure_class(), v1::PREEMPTED);
   EXPECT_EQ(failure.message(), "the coordinator was not heard for 10m");
 }
 
-TEST_F(RankTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheRankSaved) {
+TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheRankSaved) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   table_.ShutDown();
   table_.Reconcile(kNow);
   table_.OnExit(1, {}, kNow);
-  RankExit killed;
+  MemberExit killed;
   killed.signal = 9;  // at the end of its grace
   table_.OnExit(2, killed, kNow);
-  EXPECT_EQ(Request().ranks(0).failure().failure_class(), v1::PREEMPTED);
-  EXPECT_EQ(Request().ranks(1).failure().failure_class(), v1::NODE_LOST);
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::PREEMPTED);
+  EXPECT_EQ(Request().members(1).failure().failure_class(), v1::NODE_LOST);
 }
 
-TEST_F(RankTableTest, AMissingModelIsSentAgain) {
+TEST_F(MemberTableTest, AMissingModelIsSentAgain) {
   const auto rank = Assignment("jobs/a", 1, 0, 0);
   Answer({rank});
   Starts();
@@ -565,13 +565,13 @@ TEST_F(RankTableTest, AMissingModelIsSentAgain) {
   v1::SynchronizeResponse response;
   *response.add_desired() = rank;
   response.add_missing_models()->set_job("jobs/a");
-  response.mutable_missing_models(0)->set_epoch(1);
+  response.mutable_missing_models(0)->set_attempt(1);
   table_.OnAnswer(response);
   EXPECT_EQ(table_.Reconcile(kNow).upload_again.size(), 1);
-  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::RUNNING);
+  EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::RUNNING);
   table_.OnUpload(*uploading, Models{model}, kNow);
-  EXPECT_EQ(Request().ranks(0).phase(), v1::RankStatus::EXITED);
-  EXPECT_TRUE(Request().ranks(0).has_result());
+  EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::EXITED);
+  EXPECT_TRUE(Request().members(0).has_result());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_CGROUP_H_
-#define COMERA_WORKER_GANG_RANK_CGROUP_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_CGROUP_H_
+#define COMERA_WORKER_GANG_MEMBER_CGROUP_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,11 +12,11 @@ namespace comera::worker {
 
 // A control group (cgroup v2) of one rank: what the rank starts stays in it,
 // whatever it does, and is killed with it. The destructor removes it.
-class RankCgroup {
+class MemberCgroup {
  public:
-  ~RankCgroup();
-  RankCgroup(const RankCgroup&) = delete;
-  RankCgroup& operator=(const RankCgroup&) = delete;
+  ~MemberCgroup();
+  MemberCgroup(const MemberCgroup&) = delete;
+  MemberCgroup& operator=(const MemberCgroup&) = delete;
 
   // A process that writes "0" there joins.
   int procs() const { return procs_; }
@@ -26,8 +26,8 @@ class RankCgroup {
   const std::string& path() const { return path_; }
 
  private:
-  friend class RankCgroups;
-  RankCgroup(std::string path, int procs)
+  friend class MemberCgroups;
+  MemberCgroup(std::string path, int procs)
       : path_(std::move(path)), procs_(procs) {}
 
   const std::string path_;
@@ -35,7 +35,7 @@ class RankCgroup {
 };
 
 // Makes them. Thread-safe.
-class RankCgroups {
+class MemberCgroups {
  public:
   struct Limits {
     // 0: none.
@@ -48,18 +48,18 @@ class RankCgroups {
   // Takes over the controllers for memory, processes and CPU as far as they are
   // there; groups without them still kill. FailedPrecondition, with the reason:
   // there is no cgroup v2 that this process may write to.
-  static absl::StatusOr<std::unique_ptr<RankCgroups>> Create(
+  static absl::StatusOr<std::unique_ptr<MemberCgroups>> Create(
       const std::string& parent = "");
-  ~RankCgroups();
+  ~MemberCgroups();
 
   // A new one; `name` must be unique. Unavailable.
-  absl::StatusOr<std::shared_ptr<RankCgroup>> Make(const std::string& name,
-                                                   const Limits& limits) const;
+  absl::StatusOr<std::shared_ptr<MemberCgroup>> Make(
+      const std::string& name, const Limits& limits) const;
   // E.g. "memory pids"; empty: none can be limited.
   const std::string& controllers() const { return controllers_; }
 
  private:
-  RankCgroups(std::string folder, std::string controllers)
+  MemberCgroups(std::string folder, std::string controllers)
       : folder_(std::move(folder)), controllers_(std::move(controllers)) {}
 
   const std::string folder_;
@@ -68,4 +68,4 @@ class RankCgroups {
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_CGROUP_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_CGROUP_H_

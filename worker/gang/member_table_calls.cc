@@ -1,7 +1,7 @@
 // What a call to the coordinator carries, and what its answer changes.
 #include <utility>
 
-#include "worker/gang/rank_table.h"
+#include "worker/gang/member_table.h"
 
 namespace comera::worker {
 namespace {
@@ -21,7 +21,7 @@ google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
 
 }  // namespace
 
-bool RankTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
+bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
   ForgiveOwnPause();
   if (cut_off) {
     // Their data, a checkpoint, or the others' addresses come through it.
@@ -41,10 +41,10 @@ bool RankTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
   }
   sent_.clear();
   for (const auto& [key, rank] : ranks_) {
-    v1::RankStatus status = rank.status;
-    if (status.phase() == v1::RankStatus::EXITED && status.rank() == 0 &&
-        unfinished.count({status.job(), status.epoch()}) > 0) {
-      status.set_phase(v1::RankStatus::RUNNING);
+    v1::MemberStatus status = rank.status;
+    if (status.phase() == v1::MemberStatus::EXITED && status.rank() == 0 &&
+        unfinished.count({status.job(), status.attempt()}) > 0) {
+      status.set_phase(v1::MemberStatus::RUNNING);
       status.clear_failure();
       status.clear_result();
       status.clear_model();
@@ -60,37 +60,37 @@ bool RankTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
             ToProtoDuration(last_look_ - rank.heard_time);
       }
     }
-    *request->add_ranks() = status;
+    *request->add_members() = status;
     sent_[key] = std::move(status);
   }
   return news;
 }
 
-void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
+void MemberTable::OnAnswer(const v1::SynchronizeResponse& response) {
   for (auto& [key, status] : sent_) {
     const auto it = ranks_.find(key);
     if (it != ranks_.end()) it->second.told = std::move(status);
   }
   sent_.clear();
   for (const v1::ReportAck& ack : response.report_acks()) {
-    const auto it = reports_.find({ack.job(), ack.epoch()});
+    const auto it = reports_.find({ack.job(), ack.attempt()});
     if (it != reports_.end()) it->second.Acknowledge(ack.number());
   }
-  for (const v1::RankKey& key : response.forget()) {
+  for (const v1::MemberKey& key : response.forget()) {
     const auto it = ranks_.find(KeyOf(key));
     if (it == ranks_.end() ||
-        it->second.told.phase() != v1::RankStatus::EXITED) {
+        it->second.told.phase() != v1::MemberStatus::EXITED) {
       continue;
     }
-    if (key.rank() == 0) reports_.erase({key.job(), key.epoch()});
+    if (key.rank() == 0) reports_.erase({key.job(), key.attempt()});
     ranks_.erase(it);
-    const auto next = ranks_.lower_bound({key.job(), key.epoch(), 0});
+    const auto next = ranks_.lower_bound({key.job(), key.attempt(), 0});
     if (next == ranks_.end() || std::get<0>(next->first) != key.job() ||
-        std::get<1>(next->first) != key.epoch()) {
-      finished_epochs_.push_back({key.job(), key.epoch()});
+        std::get<1>(next->first) != key.attempt()) {
+      finished_attempts_.push_back({key.job(), key.attempt()});
     }
   }
-  for (const v1::RankKey& key : response.missing_models()) {
+  for (const v1::MemberKey& key : response.missing_models()) {
     const auto it = ranks_.find(KeyOf(key));
     if (it == ranks_.end() || it->second.process || it->second.uploading ||
         !it->second.result || !it->second.status.has_model()) {
@@ -98,14 +98,14 @@ void RankTable::OnAnswer(const v1::SynchronizeResponse& response) {
     }
     Rank& rank = it->second;
     rank.uploading = true;
-    rank.status.set_phase(v1::RankStatus::RUNNING);
+    rank.status.set_phase(v1::MemberStatus::RUNNING);
     rank.status.clear_result();
     rank.status.clear_model();
     rank.status.clear_target_models();
     upload_again_.insert(KeyOf(key));
   }
   kill_.clear();
-  for (const v1::RankKey& key : response.kill()) kill_.insert(KeyOf(key));
+  for (const v1::MemberKey& key : response.kill()) kill_.insert(KeyOf(key));
   for (const std::string& job : response.ended_jobs()) {
     finished_jobs_.insert(job);
   }

@@ -2,19 +2,20 @@
 #include <algorithm>
 
 #include "worker/gang/gang.h"
-#include "worker/gang/rank_table.h"
+#include "worker/gang/member_table.h"
 
 namespace comera::worker {
 
-v1::RankKey RankTable::ToProto(const Key& key) {
-  v1::RankKey proto;
+v1::MemberKey MemberTable::ToProto(const Key& key) {
+  v1::MemberKey proto;
   proto.set_job(std::get<0>(key));
-  proto.set_epoch(std::get<1>(key));
+  proto.set_attempt(std::get<1>(key));
   proto.set_rank(std::get<2>(key));
   return proto;
 }
 
-std::vector<std::string> RankTable::Replicas(const v1::RankKey& rank) const {
+std::vector<std::string> MemberTable::Replicas(
+    const v1::MemberKey& rank) const {
   std::vector<std::string> addresses;
   const auto it = desired_.find(KeyOf(rank));
   if (it == desired_.end()) return addresses;
@@ -24,15 +25,15 @@ std::vector<std::string> RankTable::Replicas(const v1::RankKey& rank) const {
   return addresses;
 }
 
-std::optional<v1::RankAssignment> RankTable::Assignment(
-    RankProcesses::Id id) const {
+std::optional<v1::MemberAssignment> MemberTable::Assignment(
+    GangMembers::Id id) const {
   for (const auto& [key, rank] : ranks_) {
     if (rank.id == id) return rank.assignment;
   }
   return std::nullopt;
 }
 
-std::vector<std::string> RankTable::TakeFinishedJobs() {
+std::vector<std::string> MemberTable::TakeFinishedJobs() {
   const std::set<std::string> present = Jobs();
   std::vector<std::string> finished;
   for (auto it = finished_jobs_.begin(); it != finished_jobs_.end();) {
@@ -46,24 +47,25 @@ std::vector<std::string> RankTable::TakeFinishedJobs() {
   return finished;
 }
 
-std::vector<std::pair<std::string, int64_t>> RankTable::TakeFinishedEpochs() {
-  return std::exchange(finished_epochs_, {});
+std::vector<std::pair<std::string, int64_t>>
+MemberTable::TakeFinishedAttempts() {
+  return std::exchange(finished_attempts_, {});
 }
 
-std::optional<v1::RankKey> RankTable::Find(RankProcesses::Id id) const {
+std::optional<v1::MemberKey> MemberTable::Find(GangMembers::Id id) const {
   for (const auto& [key, rank] : ranks_) {
     if (rank.id == id) return ToProto(key);
   }
   return std::nullopt;
 }
 
-std::set<std::string> RankTable::Jobs() const {
+std::set<std::string> MemberTable::Jobs() const {
   std::set<std::string> jobs;
   for (const auto& [key, rank] : ranks_) jobs.insert(std::get<0>(key));
   return jobs;
 }
 
-std::set<std::pair<std::string, int64_t>> RankTable::SpanningGangs() const {
+std::set<std::pair<std::string, int64_t>> MemberTable::SpanningGangs() const {
   std::set<std::pair<std::string, int64_t>> gangs;
   for (const auto& [key, rank] : ranks_) {
     if (rank.process && SpansWorkers(rank.assignment)) {
@@ -73,7 +75,7 @@ std::set<std::pair<std::string, int64_t>> RankTable::SpanningGangs() const {
   return gangs;
 }
 
-bool RankTable::AnyMeeting() const {
+bool MemberTable::AnyMeeting() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
     // A step needs all ranks.
     return entry.second.process && entry.second.status.step() == 0 &&
@@ -81,10 +83,10 @@ bool RankTable::AnyMeeting() const {
   });
 }
 
-bool RankTable::HasProcesses() const { return !Processes().empty(); }
+bool MemberTable::HasProcesses() const { return !Processes().empty(); }
 
-std::vector<RankProcesses::Id> RankTable::Processes() const {
-  std::vector<RankProcesses::Id> ids;
+std::vector<GangMembers::Id> MemberTable::Processes() const {
+  std::vector<GangMembers::Id> ids;
   for (const auto& [key, rank] : ranks_) {
     if (rank.process) ids.push_back(rank.id);
   }

@@ -1,4 +1,4 @@
-#include "worker/gang/rank_records.h"
+#include "worker/gang/member_records.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -76,7 +76,7 @@ absl::Status KillAndWait(pid_t pid, const std::string& identity,
 
 }  // namespace
 
-absl::Status RankRecords::Add(pid_t pid) const {
+absl::Status MemberRecords::Add(pid_t pid) const {
   RETURN_IF_ERROR(MakeDirectories(folder_));
   const std::optional<std::string> identity = Identity(pid);
   if (!identity) return absl::OkStatus();  // Ended already.
@@ -84,11 +84,11 @@ absl::Status RankRecords::Add(pid_t pid) const {
                              *identity);
 }
 
-void RankRecords::Remove(pid_t pid) const {
+void MemberRecords::Remove(pid_t pid) const {
   unlink(absl::StrCat(folder_, "/", pid, kSuffix).c_str());
 }
 
-absl::Status RankRecords::KillLeftovers(absl::Duration timeout) const {
+absl::Status MemberRecords::KillLeftovers(absl::Duration timeout) const {
   RETURN_IF_ERROR(MakeDirectories(folder_));
   const absl::Time deadline = absl::Now() + timeout;
   std::error_code error;

@@ -1,4 +1,4 @@
-#include "worker/gang/rank_environment.h"
+#include "worker/gang/member_environment.h"
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ bool RanksMayHave(std::string_view name) {
              [&](std::string_view prefix) { return StartsWith(name, prefix); });
 }
 
-std::vector<std::string> RankEnvironment(
+std::vector<std::string> MemberEnvironment(
     const char* const* own, const std::vector<std::string>& added) {
   std::vector<std::string> merged = added;
   for (; *own != nullptr; ++own) {

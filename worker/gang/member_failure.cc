@@ -1,4 +1,4 @@
-#include "worker/gang/rank_failure.h"
+#include "worker/gang/member_failure.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ std::string ToUtf8(std::string text) {
 }
 
 v1::Failure MakeFailure(v1::FailureClass failure_class,
-                        const std::string& message, const v1::RankKey& rank,
+                        const std::string& message, const v1::MemberKey& rank,
                         absl::Time time) {
   v1::Failure failure;
   failure.set_failure_class(failure_class);
@@ -53,12 +53,12 @@ v1::Failure MakeFailure(v1::FailureClass failure_class,
   *failure.mutable_time() =
       google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
           absl::ToUnixNanos(time));
-  failure.set_epoch(rank.epoch());
+  failure.set_attempt(rank.attempt());
   failure.set_rank(rank.rank());
   return failure;
 }
 
-v1::Failure FailureOfExit(const RankExit& exit, const v1::RankKey& rank,
+v1::Failure FailureOfExit(const MemberExit& exit, const v1::MemberKey& rank,
                           absl::Time time) {
   std::string message;
   v1::FailureClass failure_class = v1::RANK_LOST;

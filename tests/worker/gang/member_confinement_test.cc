@@ -14,10 +14,10 @@
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
-#include "worker/gang/rank_cgroup.h"
-#include "worker/gang/rank_environment.h"
-#include "worker/gang/rank_process.h"
-#include "worker/gang/rank_user.h"
+#include "worker/gang/gang_member.h"
+#include "worker/gang/member_cgroup.h"
+#include "worker/gang/member_environment.h"
+#include "worker/gang/member_user.h"
 
 namespace comera::worker {
 namespace {
@@ -26,17 +26,17 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-class Ends : public RankProcesses::Observer {
+class Ends : public GangMembers::Observer {
  public:
-  bool OnLine(RankProcesses::Id, std::string_view) override { return false; }
-  void OnLogGrown(RankProcesses::Id) override {}
-  void OnExit(RankProcesses::Id, const RankExit& exit) override {
+  bool OnLine(GangMembers::Id, std::string_view) override { return false; }
+  void OnLogGrown(GangMembers::Id) override {}
+  void OnExit(GangMembers::Id, const MemberExit& exit) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     exit_ = exit;
     ended_ = true;
     changed_.notify_all();
   }
-  RankExit Wait() {
+  MemberExit Wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
                                   [&] { return ended_; }));
@@ -46,24 +46,24 @@ class Ends : public RankProcesses::Observer {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  RankExit exit_;
+  MemberExit exit_;
   bool ended_ = false;
 };
 
-class RankConfinementTest : public ::testing::Test {
+class MemberConfinementTest : public ::testing::Test {
  protected:
-  RankConfinementTest() {
+  MemberConfinementTest() {
     folder_ = ::testing::TempDir() + "/confined-XXXXXX";
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
 
   // Runs a script as a rank; all that it writes.
-  std::string Run(const std::string& script, RankCommand command = {}) {
+  std::string Run(const std::string& script, MemberCommand command = {}) {
     command.arguments = {"/bin/sh", "-c", script};
     command.log_path = folder_ + "/log";
     unlink(command.log_path.c_str());
     Ends ends;
-    auto processes = RankProcesses::Start({}, &ends);
+    auto processes = GangMembers::Start({}, &ends);
     EXPECT_OK(processes);
     const auto pid = (*processes)->Launch(1, command);
     EXPECT_OK(pid);
@@ -75,10 +75,10 @@ class RankConfinementTest : public ::testing::Test {
   }
 
   std::string folder_;
-  RankExit exit_;
+  MemberExit exit_;
 };
 
-TEST(RankEnvironment, KeepsSecretsOut) {
+TEST(MemberEnvironment, KeepsSecretsOut) {
   const char* const own[] = {"PATH=/bin",
                              "COMERA_TOKEN=comera_x",
                              "COMERA_TOKEN_FILE=/x",
@@ -93,16 +93,16 @@ TEST(RankEnvironment, KeepsSecretsOut) {
                              "odd",
                              "PATHS=x",
                              nullptr};
-  EXPECT_THAT(RankEnvironment(own, {"RANK=1", "OMP_NUM_THREADS=2"}),
+  EXPECT_THAT(MemberEnvironment(own, {"RANK=1", "OMP_NUM_THREADS=2"}),
               UnorderedElementsAre("RANK=1", "OMP_NUM_THREADS=2", "PATH=/bin",
                                    "NCCL_DEBUG=INFO",
                                    "CUDA_VISIBLE_DEVICES=", "LC_ALL=C"));
 }
 
-TEST_F(RankConfinementTest, TokensDoNotReachRanks) {
+TEST_F(MemberConfinementTest, TokensDoNotReachRanks) {
   setenv("COMERA_TOKEN", "comera_secret", 1);
   setenv("COMERA_TOKEN_FILE", "/some/file", 1);
-  RankCommand command;
+  MemberCommand command;
   command.environment = {"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
                          "LOCAL_WORLD_SIZE=2"};
   const std::string text = Run("env; cat /proc/self/environ", command);
@@ -114,7 +114,7 @@ TEST_F(RankConfinementTest, TokensDoNotReachRanks) {
   unsetenv("COMERA_TOKEN_FILE");
 }
 
-TEST_F(RankConfinementTest, NothingStaysOpenAndNoRightsCanBeGained) {
+TEST_F(MemberConfinementTest, NothingStaysOpenAndNoRightsCanBeGained) {
   // As a careless library would.
   const int leaked = open("/etc/hostname", O_RDONLY);
   const std::string text =
@@ -125,18 +125,18 @@ TEST_F(RankConfinementTest, NothingStaysOpenAndNoRightsCanBeGained) {
   EXPECT_THAT(text, HasSubstr("NoNewPrivs:\t1"));
 }
 
-TEST_F(RankConfinementTest, RunsAsAnotherUser) {
-  EXPECT_THAT(FindRankUser("no-such-user-at-all"),
+TEST_F(MemberConfinementTest, RunsAsAnotherUser) {
+  EXPECT_THAT(FindMemberUser("no-such-user-at-all"),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(FindRankUser("root"),
+  EXPECT_THAT(FindMemberUser("root"),
               StatusIs(absl::StatusCode::kInvalidArgument));
   if (geteuid() != 0) {
-    EXPECT_THAT(FindRankUser("nobody"),
+    EXPECT_THAT(FindMemberUser("nobody"),
                 StatusIs(absl::StatusCode::kFailedPrecondition));
     GTEST_SKIP() << "only root can run ranks as others";
   }
-  ASSERT_OK_AND_ASSIGN(const RankUser user, FindRankUser("nobody"));
-  RankCommand command;
+  ASSERT_OK_AND_ASSIGN(const MemberUser user, FindMemberUser("nobody"));
+  MemberCommand command;
   command.user = user;
   const std::string text =
       Run("id -u; id -G; grep -E 'Cap(Eff|Prm|Inh)' /proc/self/status; "
@@ -171,28 +171,28 @@ TEST_F(RankConfinementTest, RunsAsAnotherUser) {
 }
 
 // It can still be killed, and dies with the daemon.
-TEST_F(RankConfinementTest, AnotherUsersProcessIsKilled) {
+TEST_F(MemberConfinementTest, AnotherUsersProcessIsKilled) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can run ranks as others";
-  RankCommand command;
-  ASSERT_OK_AND_ASSIGN(command.user, FindRankUser("nobody"));
+  MemberCommand command;
+  ASSERT_OK_AND_ASSIGN(command.user, FindMemberUser("nobody"));
   command.arguments = {"/bin/sh", "-c", "sleep 1000"};
   command.log_path = folder_ + "/log";
   Ends ends;
-  auto processes = RankProcesses::Start({}, &ends);
+  auto processes = GangMembers::Start({}, &ends);
   ASSERT_OK(processes);
   ASSERT_OK((*processes)->Launch(1, command));
   (*processes)->Kill(1);
   EXPECT_EQ(ends.Wait().signal, SIGKILL);
 }
 
-TEST_F(RankConfinementTest, ControlGroupKillsWhatLeftTheProcessGroup) {
-  auto cgroups = RankCgroups::Create();
+TEST_F(MemberConfinementTest, ControlGroupKillsWhatLeftTheProcessGroup) {
+  auto cgroups = MemberCgroups::Create();
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status();
-  RankCgroups::Limits limits;
+  MemberCgroups::Limits limits;
   limits.memory_bytes = int64_t{1} << 30;
   limits.processes = 64;
   limits.cores = 2;
-  RankCommand command;
+  MemberCommand command;
   ASSERT_OK_AND_ASSIGN(
       command.cgroup,
       (*cgroups)->Make("test-" + std::to_string(getpid()), limits));
@@ -224,10 +224,10 @@ TEST_F(RankConfinementTest, ControlGroupKillsWhatLeftTheProcessGroup) {
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
-TEST(RankCgroups, AFolderThatIsNoneIsAReason) {
-  EXPECT_THAT(RankCgroups::Create(::testing::TempDir()),
+TEST(MemberCgroups, AFolderThatIsNoneIsAReason) {
+  EXPECT_THAT(MemberCgroups::Create(::testing::TempDir()),
               StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_THAT(RankCgroups::Create("/proc"),
+  EXPECT_THAT(MemberCgroups::Create("/proc"),
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 

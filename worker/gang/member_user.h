@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_USER_H_
-#define COMERA_WORKER_GANG_RANK_USER_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_USER_H_
+#define COMERA_WORKER_GANG_MEMBER_USER_H_
 
 #include <sys/types.h>
 
@@ -12,7 +12,7 @@
 namespace comera::worker {
 
 // Whom rank processes run as, in place of the daemon's own user.
-struct RankUser {
+struct MemberUser {
   uid_t uid = 0;
   gid_t gid = 0;
   // All groups of the user, `gid` included.
@@ -21,13 +21,13 @@ struct RankUser {
 
 // NotFound: no such user. FailedPrecondition: only root can change to others.
 // InvalidArgument: it is root.
-absl::StatusOr<RankUser> FindRankUser(const std::string& name);
+absl::StatusOr<MemberUser> FindMemberUser(const std::string& name);
 
 // Makes the folder itself the user's, not what is in it: that could be swapped
 // for something else by whoever has the folder already. A symbolic link is not
 // followed.
-absl::Status GiveTo(const RankUser& user, const std::string& folder);
+absl::Status GiveTo(const MemberUser& user, const std::string& folder);
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_USER_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_USER_H_

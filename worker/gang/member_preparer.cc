@@ -1,13 +1,13 @@
-#include "worker/gang/rank_preparer.h"
+#include "worker/gang/member_preparer.h"
 
 #include <utility>
 
 namespace comera::worker {
 
-RankPreparer::RankPreparer(std::function<void()> on_done)
+MemberPreparer::MemberPreparer(std::function<void()> on_done)
     : on_done_(std::move(on_done)) {}
 
-RankPreparer::~RankPreparer() {
+MemberPreparer::~MemberPreparer() {
   std::vector<std::unique_ptr<Task>> all;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -20,7 +20,7 @@ RankPreparer::~RankPreparer() {
   for (auto& task : all) task->thread.join();
 }
 
-void RankPreparer::Begin(const Start& start, Work work) {
+void MemberPreparer::Begin(const Start& start, Work work) {
   auto task = std::make_unique<Task>();
   task->start = start;
   Task* const raw = task.get();
@@ -39,7 +39,7 @@ void RankPreparer::Begin(const Start& start, Work work) {
   tasks_[start.id] = std::move(task);
 }
 
-bool RankPreparer::Abandon(RankProcesses::Id id) {
+bool MemberPreparer::Abandon(GangMembers::Id id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = tasks_.find(id);
   if (it == tasks_.end()) return false;
@@ -49,7 +49,7 @@ bool RankPreparer::Abandon(RankProcesses::Id id) {
   return true;
 }
 
-std::vector<RankPreparer::Done> RankPreparer::TakeDone() {
+std::vector<MemberPreparer::Done> MemberPreparer::TakeDone() {
   std::vector<Done> done;
   std::vector<std::unique_ptr<Task>> ended;
   {

@@ -1,4 +1,4 @@
-#include "worker/trainer/main/rank_main.h"
+#include "worker/trainer/main/member_main.h"
 
 #include <sys/resource.h>
 
@@ -21,15 +21,16 @@
 #include "proto/resource_names.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/counted_communicator.h"
-#include "worker/trainer/planning/calibration.h"
-#include "worker/trainer/state/checkpoint.h"
-#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/batch/training_data.h"
-#include "worker/trainer/process/failure.h"
-#include "worker/trainer/main/form_gang.h"
-#include "worker/trainer/process/make_backend.h"
-#include "worker/trainer/model/weights/export.h"
+#include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/loop/trainer.h"
+#include "worker/trainer/main/form_gang.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/weights/export.h"
+#include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/process/make_backend.h"
+#include "worker/trainer/state/checkpoint.h"
 
 namespace comera::trainer {
 namespace {
@@ -88,7 +89,7 @@ absl::Status OfFiles(absl::Status status) {
 
 absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    const EventSink& events, Activity& activity,
-                   const RankOptions& rank_options) {
+                   const MemberOptions& rank_options) {
   // On a GPU the limit is that of device memory, which the backend keeps.
   if (task.device() != v1::ResourceSpec::GPU) {
     RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
@@ -122,7 +123,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
     counted = std::make_unique<collective::CountedCommunicator>(gang->get());
   }
   activity.Count(counted.get());
-  LOG(INFO) << "training job=" << task.job() << " epoch=" << task.epoch()
+  LOG(INFO) << "training job=" << task.job() << " attempt=" << task.attempt()
             << " rank=" << task.rank() << " ranks=" << task.world_size()
             << " device=\"" << device << "\"";
 
@@ -198,7 +199,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                               "stopped as asked, after a checkpoint at step ",
                               (*trainer)->progress().step)),
                           v1::PREEMPTED),
-                      task.epoch(), task.rank());
+                      task.attempt(), task.rank());
         events(event);
       }
     }
@@ -211,7 +212,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
 
 absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
                      const EventSink& events, Activity& activity,
-                     const RankOptions& rank_options) {
+                     const MemberOptions& rank_options) {
   try {
     return Train(task, stop, events, activity, rank_options);
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-#include "worker/gang/rank_user.h"
+#include "worker/gang/member_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@ constexpr int kMaxGroups = 1024;
 
 }  // namespace
 
-absl::StatusOr<RankUser> FindRankUser(const std::string& name) {
+absl::StatusOr<MemberUser> FindMemberUser(const std::string& name) {
   struct passwd entry = {};
   struct passwd* found = nullptr;
   std::vector<char> buffer(65536);
@@ -35,7 +35,7 @@ absl::StatusOr<RankUser> FindRankUser(const std::string& name) {
     return absl::FailedPreconditionError(
         absl::StrCat("only root can run ranks as ", name));
   }
-  RankUser user;
+  MemberUser user;
   user.uid = entry.pw_uid;
   user.gid = entry.pw_gid;
   int count = kMaxGroups;
@@ -49,7 +49,7 @@ absl::StatusOr<RankUser> FindRankUser(const std::string& name) {
   return user;
 }
 
-absl::Status GiveTo(const RankUser& user, const std::string& folder) {
+absl::Status GiveTo(const MemberUser& user, const std::string& folder) {
   const int fd =
       open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   const bool given = fd >= 0 && fchown(fd, user.uid, user.gid) == 0;

@@ -1,10 +1,10 @@
-#include "worker/gang/rank_table.h"
+#include "worker/gang/member_table.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "common/text.h"
-#include "worker/gang/rank_failure.h"
+#include "worker/gang/member_failure.h"
 
 namespace comera::worker {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 // Of a failure's texts: every status is told again with every call.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxActivityBytes = 200;
-// Jobs whose last epoch is remembered.
+// Jobs whose last attempt is remembered.
 constexpr size_t kMaxBegun = 100000;
 // From a rank's result to its end; then it is killed, and has succeeded.
 constexpr absl::Duration kEndAfterResult = absl::Seconds(30);
@@ -20,7 +20,7 @@ constexpr absl::Duration kEndAfterResult = absl::Seconds(30);
 constexpr absl::Duration kLongestLook = absl::Seconds(6);
 
 // `saved`: it had the time to write a checkpoint, so nothing is lost.
-v1::Failure ShutDownFailure(const v1::RankKey& rank, bool saved,
+v1::Failure ShutDownFailure(const v1::MemberKey& rank, bool saved,
                             const std::string& why, absl::Time now) {
   return MakeFailure(saved ? v1::PREEMPTED : v1::NODE_LOST,
                      why.empty() ? "the worker was shut down" : why, rank, now);
@@ -45,40 +45,40 @@ v1::FailureClass ClassOfStart(const absl::Status& status) {
 
 }  // namespace
 
-RankTable::RankTable(const std::vector<v1::Slot>& slots,
-                     std::function<absl::Time()> steady)
+MemberTable::MemberTable(const std::vector<v1::Slot>& slots,
+                         std::function<absl::Time()> steady)
     : steady_(std::move(steady)) {
   for (const v1::Slot& slot : slots) slots_.insert(slot.index());
 }
 
-void RankTable::SetDesired(
-    const google::protobuf::RepeatedPtrField<v1::RankAssignment>& desired) {
+void MemberTable::SetDesired(
+    const google::protobuf::RepeatedPtrField<v1::MemberAssignment>& desired) {
   desired_.clear();
-  for (const v1::RankAssignment& assignment : desired) {
+  for (const v1::MemberAssignment& assignment : desired) {
     desired_[KeyOf(assignment)] = assignment;
   }
 }
 
-bool RankTable::MayStart(const v1::RankAssignment& assignment) const {
+bool MemberTable::MayStart(const v1::MemberAssignment& assignment) const {
   if (shutting_down_ || !gave_up_.empty() ||
       slots_.count(assignment.slot()) == 0) {
     return false;
   }
   const auto begun = begun_.find({assignment.job(), assignment.rank()});
-  if (begun != begun_.end() && begun->second >= assignment.epoch()) {
+  if (begun != begun_.end() && begun->second >= assignment.attempt()) {
     return false;
   }
   return std::none_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
-    const v1::RankAssignment& other = entry.second.assignment;
+    const v1::MemberAssignment& other = entry.second.assignment;
     return entry.second.process &&
            (other.slot() == assignment.slot() ||
-            // Epochs share the folder with the checkpoints.
+            // Attempts share the folder with the checkpoints.
             (other.job() == assignment.job() &&
-             other.epoch() != assignment.epoch()));
+             other.attempt() != assignment.attempt()));
   });
 }
 
-RankTable::Actions RankTable::Reconcile(absl::Time now) {
+MemberTable::Actions MemberTable::Reconcile(absl::Time now) {
   Actions actions;
   for (auto& [key, rank] : ranks_) {
     if (upload_again_.count(key) > 0)
@@ -112,32 +112,32 @@ RankTable::Actions RankTable::Reconcile(absl::Time now) {
   for (const auto& [key, assignment] : desired_) {
     if (ranks_.count(key) > 0 || !MayStart(assignment)) continue;
     if (begun_.size() >= kMaxBegun) begun_.erase(begun_.begin());
-    begun_[{assignment.job(), assignment.rank()}] = assignment.epoch();
-    // An older epoch's end must not take this one's files.
+    begun_[{assignment.job(), assignment.rank()}] = assignment.attempt();
+    // An older attempt's end must not take this one's files.
     finished_jobs_.erase(assignment.job());
     Rank& rank = ranks_[key];
     rank.id = next_id_++;
     rank.assignment = assignment;
     rank.progress_time = rank.heard_time = steady_();
     rank.status.set_job(assignment.job());
-    rank.status.set_epoch(assignment.epoch());
+    rank.status.set_attempt(assignment.attempt());
     rank.status.set_rank(assignment.rank());
     rank.status.set_slot(assignment.slot());
-    rank.status.set_phase(v1::RankStatus::STARTING);
+    rank.status.set_phase(v1::MemberStatus::STARTING);
     actions.start.push_back({rank.id, assignment});
   }
   return actions;
 }
 
-RankTable::Rank* RankTable::FindById(RankProcesses::Id id) {
+MemberTable::Rank* MemberTable::FindById(GangMembers::Id id) {
   for (auto& [key, rank] : ranks_) {
     if (rank.id == id) return &rank;
   }
   return nullptr;
 }
 
-void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
-                            absl::Time now) {
+void MemberTable::StartFailed(GangMembers::Id id, const absl::Status& status,
+                              absl::Time now) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return;
   rank->process = false;
@@ -149,12 +149,12 @@ void RankTable::StartFailed(RankProcesses::Id id, const absl::Status& status,
   End(*rank);
 }
 
-void RankTable::FetchFailed(RankProcesses::Id id, const absl::Status& status,
-                            absl::Time now) {
+void MemberTable::FetchFailed(GangMembers::Id id, const absl::Status& status,
+                              absl::Time now) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return;
   rank->process = false;
-  const v1::RankKey key = ToProto(KeyOf(rank->assignment));
+  const v1::MemberKey key = ToProto(KeyOf(rank->assignment));
   if (shutting_down_ || !rank->stop_why.empty()) {
     // It had not begun, so nothing is lost.
     rank->failure = ShutDownFailure(ToProto(KeyOf(rank->assignment)), true,
@@ -177,34 +177,34 @@ void RankTable::FetchFailed(RankProcesses::Id id, const absl::Status& status,
   End(*rank);
 }
 
-bool RankTable::IsAwaited(RankProcesses::Id id) const {
+bool MemberTable::IsAwaited(GangMembers::Id id) const {
   for (const auto& [key, rank] : ranks_) {
     if (rank.id == id) return !rank.stopping && !shutting_down_;
   }
   return false;
 }
 
-void RankTable::Preparing(RankProcesses::Id id) {
+void MemberTable::Preparing(GangMembers::Id id) {
   if (Rank* rank = FindById(id)) rank->preparing = true;
 }
 
-void RankTable::Launching(RankProcesses::Id id) {
+void MemberTable::Launching(GangMembers::Id id) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return;
   rank->preparing = false;
   rank->progress_time = rank->heard_time = steady_();
 }
 
-bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
+bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return false;
-  if (rank->status.phase() == v1::RankStatus::STARTING) {
-    rank->status.set_phase(v1::RankStatus::RUNNING);
+  if (rank->status.phase() == v1::MemberStatus::STARTING) {
+    rank->status.set_phase(v1::MemberStatus::RUNNING);
   }
   rank->heard_time = steady_();
   if (event.has_heartbeat()) {
     const v1::Heartbeat& beat = event.heartbeat();
-    v1::RankStatus& status = rank->status;
+    v1::MemberStatus& status = rank->status;
     if (beat.step() != status.step() || beat.stage() != status.stage() ||
         beat.collectives() != status.collectives() ||
         beat.collectives_begun() != status.collectives_begun() ||
@@ -227,7 +227,7 @@ bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
         TruncateUtf8(event.failure().message(), kMaxTextBytes));
     rank->failure->set_log_tail(
         TruncateUtf8(event.failure().log_tail(), kMaxTextBytes));
-    rank->failure->set_epoch(rank->assignment.epoch());
+    rank->failure->set_attempt(rank->assignment.attempt());
     rank->failure->set_rank(rank->assignment.rank());
   }
   // The job's story is told by rank 0.
@@ -243,17 +243,17 @@ bool RankTable::OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event) {
   // Those are for this worker.
   if (event.has_checkpoint() && event.checkpoint().snapshot()) return true;
   if (event.event_case() != v1::TrainerEvent::EVENT_NOT_SET) {
-    reports_[{rank->assignment.job(), rank->assignment.epoch()}].Add(event);
+    reports_[{rank->assignment.job(), rank->assignment.attempt()}].Add(event);
   }
   return true;
 }
 
-std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
-                                             const RankExit& exit,
-                                             absl::Time now) {
+std::optional<v1::MemberKey> MemberTable::OnExit(GangMembers::Id id,
+                                                 const MemberExit& exit,
+                                                 absl::Time now) {
   Rank* rank = FindById(id);
   if (rank == nullptr) return std::nullopt;
-  const v1::RankKey key = ToProto(KeyOf(rank->assignment));
+  const v1::MemberKey key = ToProto(KeyOf(rank->assignment));
   const bool ended_well = exit.signal == 0 && exit.code == 0;
   // The model was written before the result was told.
   const bool succeeded = ended_well || (rank->forced && rank->result);
@@ -279,8 +279,8 @@ std::optional<v1::RankKey> RankTable::OnExit(RankProcesses::Id id,
   return std::nullopt;
 }
 
-void RankTable::OnUpload(
-    const v1::RankKey& key,
+void MemberTable::OnUpload(
+    const v1::MemberKey& key,
     const absl::StatusOr<std::vector<v1::Artifact>>& models, absl::Time now) {
   const auto it = ranks_.find(KeyOf(key));
   if (it == ranks_.end() || !it->second.uploading) return;
@@ -312,12 +312,12 @@ void RankTable::OnUpload(
 }
 
 // Nothing more comes from the rank: its end can be told.
-void RankTable::End(Rank& rank) {
-  rank.status.set_phase(v1::RankStatus::EXITED);
+void MemberTable::End(Rank& rank) {
+  rank.status.set_phase(v1::MemberStatus::EXITED);
   if (rank.failure) *rank.status.mutable_failure() = *rank.failure;
 }
 
-void RankTable::ForgiveOwnPause() {
+void MemberTable::ForgiveOwnPause() {
   const absl::Time now = steady_();
   const absl::Duration pause = now - last_look_;
   last_look_ = now;

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_ENVIRONMENT_H_
-#define COMERA_WORKER_GANG_RANK_ENVIRONMENT_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_ENVIRONMENT_H_
+#define COMERA_WORKER_GANG_MEMBER_ENVIRONMENT_H_
 
 #include <string>
 #include <string_view>
@@ -14,9 +14,9 @@ bool RanksMayHave(std::string_view name);
 
 // `added` (KEY=VALUE), and of `own` what ranks may have and `added` does not
 // replace.
-std::vector<std::string> RankEnvironment(const char* const* own,
-                                         const std::vector<std::string>& added);
+std::vector<std::string> MemberEnvironment(
+    const char* const* own, const std::vector<std::string>& added);
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_ENVIRONMENT_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_ENVIRONMENT_H_

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_RECORDS_H_
-#define COMERA_WORKER_GANG_RANK_RECORDS_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_RECORDS_H_
+#define COMERA_WORKER_GANG_MEMBER_RECORDS_H_
 
 #include <sys/types.h>
 
@@ -14,9 +14,9 @@ namespace comera::worker {
 // after a crash finds what its predecessor may have left behind. A process is
 // known by its start time and program, so that a reused process id is no
 // reason to kill a stranger.
-class RankRecords {
+class MemberRecords {
  public:
-  explicit RankRecords(std::string folder) : folder_(std::move(folder)) {}
+  explicit MemberRecords(std::string folder) : folder_(std::move(folder)) {}
 
   // Unavailable, ResourceExhausted: not written.
   absl::Status Add(pid_t pid) const;
@@ -33,4 +33,4 @@ class RankRecords {
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_RECORDS_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_RECORDS_H_

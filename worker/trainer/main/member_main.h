@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_MAIN_RANK_MAIN_H_
-#define COMERA_WORKER_TRAINER_MAIN_RANK_MAIN_H_
+#ifndef COMERA_WORKER_TRAINER_MAIN_MEMBER_MAIN_H_
+#define COMERA_WORKER_TRAINER_MAIN_MEMBER_MAIN_H_
 
 #include <atomic>
 
@@ -10,7 +10,7 @@
 
 namespace comera::trainer {
 
-struct RankOptions {
+struct MemberOptions {
   // As TrainerOptions has it.
   bool graphs = true;
 };
@@ -20,8 +20,8 @@ struct RankOptions {
 // when `stop` ended it. Errors carry their class (failure.h).
 absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
                      const EventSink& events, Activity& activity,
-                     const RankOptions& rank_options = {});
+                     const MemberOptions& rank_options = {});
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MAIN_RANK_MAIN_H_
+#endif  // COMERA_WORKER_TRAINER_MAIN_MEMBER_MAIN_H_

@@ -1,4 +1,4 @@
-#include "worker/gang/rank_process.h"
+#include "worker/gang/gang_member.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -20,34 +20,34 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Recorder : public RankProcesses::Observer {
+class Recorder : public GangMembers::Observer {
  public:
-  bool OnLine(RankProcesses::Id id, std::string_view line) override {
+  bool OnLine(GangMembers::Id id, std::string_view line) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (line.empty() || line[0] != '{') return false;
     lines_[id].emplace_back(line);
     changed_.notify_all();
     return true;
   }
-  void OnLogGrown(RankProcesses::Id id) override {}
-  void OnExit(RankProcesses::Id id, const RankExit& exit) override {
+  void OnLogGrown(GangMembers::Id id) override {}
+  void OnExit(GangMembers::Id id, const MemberExit& exit) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     exits_[id] = exit;
     changed_.notify_all();
   }
 
-  bool WaitForLine(RankProcesses::Id id) {
+  bool WaitForLine(GangMembers::Id id) {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20),
                              [&] { return !lines_[id].empty(); });
   }
-  RankExit WaitForExit(RankProcesses::Id id) {
+  MemberExit WaitForExit(GangMembers::Id id) {
     std::unique_lock<std::mutex> lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20),
                                   [&] { return exits_.count(id) > 0; }));
     return exits_[id];
   }
-  std::vector<std::string> lines(RankProcesses::Id id) {
+  std::vector<std::string> lines(GangMembers::Id id) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return lines_[id];
   }
@@ -55,8 +55,8 @@ class Recorder : public RankProcesses::Observer {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<RankProcesses::Id, std::vector<std::string>> lines_;
-  std::map<RankProcesses::Id, RankExit> exits_;
+  std::map<GangMembers::Id, std::vector<std::string>> lines_;
+  std::map<GangMembers::Id, MemberExit> exits_;
 };
 
 std::string ReadAll(const std::string& path) {
@@ -66,21 +66,21 @@ std::string ReadAll(const std::string& path) {
   return contents.str();
 }
 
-class RankProcessTest : public testing::Test {
+class GangMemberTest : public testing::Test {
  protected:
-  RankProcessTest() {
+  GangMemberTest() {
     folder_ = testing::TempDir() + "/rank-XXXXXX";
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
 
-  std::unique_ptr<RankProcesses> Start(RankProcesses::Options options = {}) {
-    auto processes = RankProcesses::Start(options, &recorder_);
+  std::unique_ptr<GangMembers> Start(GangMembers::Options options = {}) {
+    auto processes = GangMembers::Start(options, &recorder_);
     EXPECT_OK(processes);
     return *std::move(processes);
   }
 
-  RankCommand Do(const std::string& what) const {
-    RankCommand command;
+  MemberCommand Do(const std::string& what) const {
+    MemberCommand command;
     command.arguments = {getenv("FAKE_TRAINER"), "--do=" + what};
     command.log_path = Log(what);
     return command;
@@ -94,10 +94,10 @@ class RankProcessTest : public testing::Test {
   Recorder recorder_;
 };
 
-TEST_F(RankProcessTest, GivesLinesAndTheEnd) {
+TEST_F(GangMemberTest, GivesLinesAndTheEnd) {
   auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("succeed")));
-  const RankExit exit = recorder_.WaitForExit(1);
+  const MemberExit exit = recorder_.WaitForExit(1);
   EXPECT_EQ(exit.signal, 0);
   EXPECT_EQ(exit.code, 0);
   EXPECT_GT(exit.peak_memory_bytes, 1 << 20);
@@ -106,38 +106,38 @@ TEST_F(RankProcessTest, GivesLinesAndTheEnd) {
   EXPECT_THAT(recorder_.lines(1)[0], HasSubstr("heartbeat"));
 }
 
-TEST_F(RankProcessTest, TellsExitCodeAndLogTail) {
+TEST_F(GangMemberTest, TellsExitCodeAndLogTail) {
   auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("fail")));
-  const RankExit exit = recorder_.WaitForExit(1);
+  const MemberExit exit = recorder_.WaitForExit(1);
   EXPECT_EQ(exit.code, 1);
   EXPECT_EQ(exit.log_tail, "a line about the data\n");
   EXPECT_EQ(ReadAll(Log("fail")), "a line about the data\n");
 }
 
-TEST_F(RankProcessTest, TellsTheSignal) {
+TEST_F(GangMemberTest, TellsTheSignal) {
   auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("crash")));
-  const RankExit exit = recorder_.WaitForExit(1);
+  const MemberExit exit = recorder_.WaitForExit(1);
   EXPECT_EQ(exit.signal, SIGABRT);
   EXPECT_THAT(exit.log_tail, HasSubstr("about to crash\n"));
   // Also a line that was begun only.
   EXPECT_THAT(exit.log_tail, HasSubstr("unfinished"));
 }
 
-TEST_F(RankProcessTest, StopLetsItEndInGoodOrder) {
+TEST_F(GangMemberTest, StopLetsItEndInGoodOrder) {
   auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("wait")));
   ASSERT_TRUE(recorder_.WaitForLine(1));
   processes->Stop(1);
-  const RankExit exit = recorder_.WaitForExit(1);
+  const MemberExit exit = recorder_.WaitForExit(1);
   EXPECT_EQ(exit.signal, 0);
   EXPECT_EQ(exit.code, 0);
   EXPECT_EQ(exit.log_tail, "stopping as asked\n");
 }
 
-TEST_F(RankProcessTest, KillsWhatIgnoresStop) {
-  RankProcesses::Options options;
+TEST_F(GangMemberTest, KillsWhatIgnoresStop) {
+  GangMembers::Options options;
   options.grace = absl::Milliseconds(50);
   auto processes = Start(options);
   ASSERT_OK(processes->Launch(1, Do("ignore_term")));
@@ -146,7 +146,7 @@ TEST_F(RankProcessTest, KillsWhatIgnoresStop) {
   EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
 }
 
-TEST_F(RankProcessTest, LogGetsWhatIsNoEventAndTheTooLong) {
+TEST_F(GangMemberTest, LogGetsWhatIsNoEventAndTheTooLong) {
   auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("spam")));
   EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
@@ -159,8 +159,8 @@ TEST_F(RankProcessTest, LogGetsWhatIsNoEventAndTheTooLong) {
   EXPECT_EQ(recorder_.lines(1)[0], "{\"not\": an event}");
 }
 
-TEST_F(RankProcessTest, BoundsTheLog) {
-  RankProcesses::Options options;
+TEST_F(GangMemberTest, BoundsTheLog) {
+  GangMembers::Options options;
   options.max_log_bytes = 1000;
   auto processes = Start(options);
   ASSERT_OK(processes->Launch(1, Do("spam")));
@@ -168,7 +168,7 @@ TEST_F(RankProcessTest, BoundsTheLog) {
   EXPECT_EQ(ReadAll(Log("spam")).size(), 1000);
 }
 
-TEST_F(RankProcessTest, AProcessLeftBehindEndsWithTheRank) {
+TEST_F(GangMemberTest, AProcessLeftBehindEndsWithTheRank) {
   auto processes = Start();
   ASSERT_OK_AND_ASSIGN(const pid_t pid, processes->Launch(1, Do("orphan")));
   EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
@@ -178,9 +178,9 @@ TEST_F(RankProcessTest, AProcessLeftBehindEndsWithTheRank) {
   SUCCEED();
 }
 
-TEST_F(RankProcessTest, ChildHasItsOwnGroupNoInputAndTheAddedEnvironment) {
+TEST_F(GangMemberTest, ChildHasItsOwnGroupNoInputAndTheAddedEnvironment) {
   auto processes = Start();
-  RankCommand command = Do("environment");
+  MemberCommand command = Do("environment");
   setenv("RANK", "replaced", 1);
   unsetenv("OMP_NUM_THREADS");
   command.environment = {"RANK=3", "WORLD_SIZE=4"};
@@ -190,9 +190,9 @@ TEST_F(RankProcessTest, ChildHasItsOwnGroupNoInputAndTheAddedEnvironment) {
                         "LOCAL_WORLD_SIZE=- OMP_NUM_THREADS=- stdin=0 pgid=1"));
 }
 
-TEST_F(RankProcessTest, AMissingProgramIsAnError) {
+TEST_F(GangMemberTest, AMissingProgramIsAnError) {
   auto processes = Start();
-  RankCommand command = Do("missing");
+  MemberCommand command = Do("missing");
   command.arguments = {"/no/such/program"};
   EXPECT_THAT(
       processes->Launch(1, command),
@@ -203,7 +203,7 @@ TEST_F(RankProcessTest, AMissingProgramIsAnError) {
               StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
-TEST_F(RankProcessTest, DestructionKillsAndReaps) {
+TEST_F(GangMemberTest, DestructionKillsAndReaps) {
   auto processes = Start();
   ASSERT_OK_AND_ASSIGN(const pid_t pid,
                        processes->Launch(1, Do("ignore_term")));
@@ -221,14 +221,14 @@ bool IsZombie(pid_t pid) {
 }
 
 // What a rank starts in a session of its own holds no slot after it.
-TEST_F(RankProcessTest, Complaint16_NothingThatARankStartedOutlivesIt) {
+TEST_F(GangMemberTest, Complaint16_NothingThatARankStartedOutlivesIt) {
   for (const bool adopts : {false, true}) {
-    RankProcesses::Options options;
+    GangMembers::Options options;
     options.mark = folder_;
     options.adopts_orphans = adopts;
     if (adopts) AdoptOrphans();
     const auto processes = Start(options);
-    const RankProcesses::Id id = adopts ? 2 : 1;
+    const GangMembers::Id id = adopts ? 2 : 1;
     ASSERT_OK(processes->Launch(id, Do("daemon")));
     EXPECT_EQ(recorder_.WaitForExit(id).code, 0);
     EXPECT_THAT(MarkedProcesses(folder_), ::testing::IsEmpty());
@@ -240,7 +240,7 @@ TEST_F(RankProcessTest, Complaint16_NothingThatARankStartedOutlivesIt) {
   }
 }
 
-TEST_F(RankProcessTest, Complaint02_AStoppedProcessIsKilledWithinItsGrace) {
+TEST_F(GangMemberTest, Complaint02_AStoppedProcessIsKilledWithinItsGrace) {
   const auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("freeze")));
   ASSERT_TRUE(recorder_.WaitForLine(1));

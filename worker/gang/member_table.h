@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_TABLE_H_
-#define COMERA_WORKER_GANG_RANK_TABLE_H_
+#ifndef COMERA_WORKER_GANG_MEMBER_TABLE_H_
+#define COMERA_WORKER_GANG_MEMBER_TABLE_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
 #include "common/steady_time.h"
-#include "worker/gang/rank_process.h"
+#include "worker/gang/gang_member.h"
 #include "worker/report/report_queue.h"
 
 namespace comera::worker {
@@ -27,58 +27,58 @@ namespace comera::worker {
 // Guarantees: a rank is started at most once; none in a slot, or for a job,
 // whose earlier process is not gone; what is told stays told until it is
 // acknowledged.
-class RankTable {
+class MemberTable {
  public:
-  using Key = std::tuple<std::string, int64_t, int32_t>;  // job, epoch, rank
+  using Key = std::tuple<std::string, int64_t, int32_t>;  // job, attempt, rank
 
   struct Actions {
     struct Start {
-      RankProcesses::Id id;
-      v1::RankAssignment assignment;
+      GangMembers::Id id;
+      v1::MemberAssignment assignment;
     };
     std::vector<Start> start;
-    std::vector<RankProcesses::Id> stop;
+    std::vector<GangMembers::Id> stop;
     // Those that hang, or do not end although they are done.
-    std::vector<RankProcesses::Id> kill;
+    std::vector<GangMembers::Id> kill;
     // Models of ended ranks, to be sent once more.
-    std::vector<v1::RankKey> upload_again;
+    std::vector<v1::MemberKey> upload_again;
     // Models no longer wanted.
-    std::vector<v1::RankKey> abandon;
+    std::vector<v1::MemberKey> abandon;
   };
 
   // `steady` is monotonic: how long ranks stand still is measured with it.
-  explicit RankTable(const std::vector<v1::Slot>& slots,
-                     std::function<absl::Time()> steady = SteadyNow);
+  explicit MemberTable(const std::vector<v1::Slot>& slots,
+                       std::function<absl::Time()> steady = SteadyNow);
 
   // All that is to run here from now on.
   void SetDesired(
-      const google::protobuf::RepeatedPtrField<v1::RankAssignment>& desired);
+      const google::protobuf::RepeatedPtrField<v1::MemberAssignment>& desired);
 
   // What is to be done to get there; each action is named once. Every start
   // must be followed by StartFailed (FailedPrecondition: the slot is unfit) or,
   // later, OnExit.
   Actions Reconcile(absl::Time now);
-  void StartFailed(RankProcesses::Id id, const absl::Status& status,
+  void StartFailed(GangMembers::Id id, const absl::Status& status,
                    absl::Time now);
 
   // In place of StartFailed: the rank's data could not be fetched (errors of
   // DataFetcher). What is being stopped has no failure of its own.
-  void FetchFailed(RankProcesses::Id id, const absl::Status& status,
+  void FetchFailed(GangMembers::Id id, const absl::Status& status,
                    absl::Time now);
   // Whether the rank is to be started still: known, and not being stopped.
-  bool IsAwaited(RankProcesses::Id id) const;
+  bool IsAwaited(GangMembers::Id id) const;
   // The rank's data are here, and its process is not there yet: it gives no
   // sign of life from Preparing() to Launching().
-  void Preparing(RankProcesses::Id id);
-  void Launching(RankProcesses::Id id);
+  void Preparing(GangMembers::Id id);
+  void Launching(GangMembers::Id id);
 
   // False: the process is unknown.
-  bool OnEvent(RankProcesses::Id id, const v1::TrainerEvent& event);
+  bool OnEvent(GangMembers::Id id, const v1::TrainerEvent& event);
   // The rank whose model is now to be uploaded, if there is one.
-  std::optional<v1::RankKey> OnExit(RankProcesses::Id id, const RankExit& exit,
-                                    absl::Time now);
+  std::optional<v1::MemberKey> OnExit(GangMembers::Id id,
+                                      const MemberExit& exit, absl::Time now);
   // Aborted and NotFound: nobody wants the model any more.
-  void OnUpload(const v1::RankKey& rank,
+  void OnUpload(const v1::MemberKey& rank,
                 const absl::StatusOr<std::vector<v1::Artifact>>& models,
                 absl::Time now);
 
@@ -96,15 +96,15 @@ class RankTable {
   void GiveUpCoordinator(const std::string& why) { gave_up_ = why; }
 
   // Addresses of the workers that keep copies of the rank's checkpoints.
-  std::vector<std::string> Replicas(const v1::RankKey& rank) const;
-  std::optional<v1::RankAssignment> Assignment(RankProcesses::Id id) const;
+  std::vector<std::string> Replicas(const v1::MemberKey& rank) const;
+  std::optional<v1::MemberAssignment> Assignment(GangMembers::Id id) const;
 
   // Jobs without a rank here that have ended, since the last call.
   std::vector<std::string> TakeFinishedJobs();
-  // Epochs without a rank here, since the last call.
-  std::vector<std::pair<std::string, int64_t>> TakeFinishedEpochs();
+  // Attempts without a rank here, since the last call.
+  std::vector<std::pair<std::string, int64_t>> TakeFinishedAttempts();
 
-  std::optional<v1::RankKey> Find(RankProcesses::Id id) const;
+  std::optional<v1::MemberKey> Find(GangMembers::Id id) const;
   std::set<std::string> Jobs() const;
   // Gangs with ranks on other workers too. Also once they have met: an entry
   // may tell the others that a rank has ended.
@@ -112,12 +112,12 @@ class RankTable {
   // Some of them are not known to have met.
   bool AnyMeeting() const;
   bool HasProcesses() const;
-  std::vector<RankProcesses::Id> Processes() const;
+  std::vector<GangMembers::Id> Processes() const;
 
  private:
   struct Rank {
-    v1::RankAssignment assignment;
-    RankProcesses::Id id = 0;
+    v1::MemberAssignment assignment;
+    GangMembers::Id id = 0;
     bool process = true;  // Not verified gone.
     bool uploading = false;
     bool stopping = false;
@@ -133,21 +133,21 @@ class RankTable {
     absl::Time heard_time;
     absl::Time result_time = absl::InfiniteFuture();
     int64_t work = 0;
-    v1::RankStatus status;  // As told, but for what waits for the upload.
+    v1::MemberStatus status;  // As told, but for what waits for the upload.
     std::optional<v1::TrainingResult> result;
     std::optional<v1::Failure> failure;
     v1::Stage told_stage = v1::STAGE_UNSPECIFIED;
     // As of the last answered call.
-    v1::RankStatus told;
+    v1::MemberStatus told;
   };
 
   template <typename Message>
   static Key KeyOf(const Message& message) {
-    return {message.job(), message.epoch(), message.rank()};
+    return {message.job(), message.attempt(), message.rank()};
   }
-  static v1::RankKey ToProto(const Key& key);
-  Rank* FindById(RankProcesses::Id id);
-  bool MayStart(const v1::RankAssignment& assignment) const;
+  static v1::MemberKey ToProto(const Key& key);
+  Rank* FindById(GangMembers::Id id);
+  bool MayStart(const v1::MemberAssignment& assignment) const;
   void End(Rank& rank);
 
   // Time in which this daemon did not look is no rank's silence.
@@ -161,18 +161,18 @@ class RankTable {
   std::set<Key> upload_again_;
   std::set<int32_t> slots_;
   bool shutting_down_ = false;
-  RankProcesses::Id next_id_ = 1;
-  std::map<Key, v1::RankAssignment> desired_;
+  GangMembers::Id next_id_ = 1;
+  std::map<Key, v1::MemberAssignment> desired_;
   std::map<Key, Rank> ranks_;
-  // Newest epoch of each (job, rank) that was begun here.
+  // Newest attempt of each (job, rank) that was begun here.
   std::map<std::pair<std::string, int32_t>, int64_t> begun_;
   std::map<std::pair<std::string, int64_t>, ReportQueue> reports_;
   // Statuses of the call under way.
-  std::map<Key, v1::RankStatus> sent_;
+  std::map<Key, v1::MemberStatus> sent_;
   std::set<std::string> finished_jobs_;
-  std::vector<std::pair<std::string, int64_t>> finished_epochs_;
+  std::vector<std::pair<std::string, int64_t>> finished_attempts_;
 };
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_TABLE_H_
+#endif  // COMERA_WORKER_GANG_MEMBER_TABLE_H_

@@ -1,4 +1,4 @@
-#include "worker/gang/rank_cgroup.h"
+#include "worker/gang/member_cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +98,7 @@ std::string Enable(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Create(
+absl::StatusOr<std::unique_ptr<MemberCgroups>> MemberCgroups::Create(
     const std::string& parent) {
   std::string folder = parent;
   if (folder.empty()) {
@@ -119,13 +119,14 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Create(
     return Cannot("write " + ranks + "/cgroup.kill", error);
   }
   Enable(folder);
-  return std::unique_ptr<RankCgroups>(new RankCgroups(ranks, Enable(ranks)));
+  return std::unique_ptr<MemberCgroups>(
+      new MemberCgroups(ranks, Enable(ranks)));
 }
 
 // Another daemon may still use it: then it stays.
-RankCgroups::~RankCgroups() { rmdir(folder_.c_str()); }
+MemberCgroups::~MemberCgroups() { rmdir(folder_.c_str()); }
 
-absl::StatusOr<std::shared_ptr<RankCgroup>> RankCgroups::Make(
+absl::StatusOr<std::shared_ptr<MemberCgroup>> MemberCgroups::Make(
     const std::string& name, const Limits& limits) const {
   const std::string path = absl::StrCat(folder_, "/", name);
   if (mkdir(path.c_str(), 0755) != 0) {
@@ -156,15 +157,15 @@ absl::StatusOr<std::shared_ptr<RankCgroup>> RankCgroups::Make(
     return absl::UnavailableError(
         absl::StrCat("open ", path, "/cgroup.procs: ", strerror(error)));
   }
-  return std::shared_ptr<RankCgroup>(new RankCgroup(path, procs));
+  return std::shared_ptr<MemberCgroup>(new MemberCgroup(path, procs));
 }
 
-bool RankCgroup::Empty() const {
+bool MemberCgroup::Empty() const {
   return Read(path_ + "/cgroup.events").find("populated 0") !=
          std::string::npos;
 }
 
-bool RankCgroup::KillAll(absl::Duration timeout) {
+bool MemberCgroup::KillAll(absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   Write(path_ + "/cgroup.kill", "1");
   while (!Empty()) {
@@ -174,7 +175,7 @@ bool RankCgroup::KillAll(absl::Duration timeout) {
   return true;
 }
 
-RankCgroup::~RankCgroup() {
+MemberCgroup::~MemberCgroup() {
   close(procs_);
   LOG_IF(ERROR, rmdir(path_.c_str()) != 0)
       << "cgroup not removed path=" << path_ << " " << strerror(errno);

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_GANG_RANK_PROCESS_H_
-#define COMERA_WORKER_GANG_RANK_PROCESS_H_
+#ifndef COMERA_WORKER_GANG_GANG_MEMBER_H_
+#define COMERA_WORKER_GANG_GANG_MEMBER_H_
 
 #include <sys/types.h>
 
@@ -17,12 +17,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "worker/gang/rank_cgroup.h"
-#include "worker/gang/rank_user.h"
+#include "worker/gang/member_cgroup.h"
+#include "worker/gang/member_user.h"
 
 namespace comera::worker {
 
-struct RankCommand {
+struct MemberCommand {
   std::vector<std::string> arguments;
   // KEY=VALUE.
   std::vector<std::string> environment;
@@ -30,13 +30,13 @@ struct RankCommand {
   // appended here. The folder must exist.
   std::string log_path;
   // Whom it runs as; unset: this process's user.
-  std::optional<RankUser> user;
+  std::optional<MemberUser> user;
   // Control group of its own; null: none.
-  std::shared_ptr<RankCgroup> cgroup;
+  std::shared_ptr<MemberCgroup> cgroup;
 };
 
 // How a process ended.
-struct RankExit {
+struct MemberExit {
   // Signal that ended it; 0: it exited with `code`.
   int signal = 0;
   int code = 0;
@@ -56,7 +56,7 @@ struct RankExit {
 //
 // Thread safety: all methods may be called from any thread, but not from the
 // observer's methods.
-class RankProcesses {
+class GangMembers {
  public:
   using Id = int64_t;
 
@@ -70,7 +70,7 @@ class RankProcesses {
     virtual void OnLogGrown(Id id) = 0;
     // The process is gone and reaped, with all that it started, and all its
     // output was seen.
-    virtual void OnExit(Id id, const RankExit& exit) = 0;
+    virtual void OnExit(Id id, const MemberExit& exit) = 0;
   };
 
   struct Options {
@@ -86,14 +86,14 @@ class RankProcesses {
     bool adopts_orphans = false;
   };
 
-  static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(
+  static absl::StatusOr<std::unique_ptr<GangMembers>> Start(
       const Options& options, Observer* observer);
-  ~RankProcesses();
+  ~GangMembers();
 
   // The observer may hear of the process before this returns; `id` is chosen
   // by the caller and must be new. NotFound, PermissionDenied, Unavailable:
   // the program could not be started. Returns its process id.
-  absl::StatusOr<pid_t> Launch(Id id, const RankCommand& command);
+  absl::StatusOr<pid_t> Launch(Id id, const MemberCommand& command);
 
   // SIGTERM now, SIGKILL to the whole process group after the grace period.
   // A process that is gone is ignored.
@@ -106,11 +106,11 @@ class RankProcesses {
  private:
   struct Process;
 
-  RankProcesses(const Options& options, Observer* observer, int wake);
+  GangMembers(const Options& options, Observer* observer, int wake);
   void Loop();
   void Call(std::function<void()> task);
   void RunTasks() ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<pid_t> LaunchHere(Id id, const RankCommand& command);
+  absl::StatusOr<pid_t> LaunchHere(Id id, const MemberCommand& command);
   int KillOverdue();
   std::string MarkOf(Id id) const;
   // Kills what ended processes have left behind, and tells the ends of those
@@ -135,4 +135,4 @@ class RankProcesses {
 
 }  // namespace comera::worker
 
-#endif  // COMERA_WORKER_GANG_RANK_PROCESS_H_
+#endif  // COMERA_WORKER_GANG_GANG_MEMBER_H_

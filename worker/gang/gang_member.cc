@@ -1,4 +1,4 @@
-#include "worker/gang/rank_process.h"
+#include "worker/gang/gang_member.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ constexpr absl::Duration kStrayInterval = absl::Milliseconds(20);
 
 }  // namespace
 
-struct RankProcesses::Process {
+struct GangMembers::Process {
   Id id = 0;
   ChildProcess child;
   int log = -1;
@@ -49,9 +49,9 @@ struct RankProcesses::Process {
   std::string tail;  // Last bytes of the log.
   absl::Time kill_time = absl::InfiniteFuture();  // by SteadyNow
   // Reaped; what it left behind may not be gone yet.
-  std::optional<RankExit> exit;
+  std::optional<MemberExit> exit;
   int64_t oom_kills_before = 0;
-  std::shared_ptr<RankCgroup> cgroup;
+  std::shared_ptr<MemberCgroup> cgroup;
 
   ~Process() {
     for (int fd : {child.pidfd, child.out, child.err, log}) {
@@ -60,29 +60,28 @@ struct RankProcesses::Process {
   }
 };
 
-absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(
+absl::StatusOr<std::unique_ptr<GangMembers>> GangMembers::Start(
     const Options& options, Observer* observer) {
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) {
     return absl::UnavailableError(absl::StrCat("eventfd: ", strerror(errno)));
   }
-  std::unique_ptr<RankProcesses> processes(
-      new RankProcesses(options, observer, wake));
+  std::unique_ptr<GangMembers> processes(
+      new GangMembers(options, observer, wake));
   // Signals are the main thread's.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  processes->thread_ = std::thread(&RankProcesses::Loop, processes.get());
+  processes->thread_ = std::thread(&GangMembers::Loop, processes.get());
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return processes;
 }
 
-RankProcesses::RankProcesses(const Options& options, Observer* observer,
-                             int wake)
+GangMembers::GangMembers(const Options& options, Observer* observer, int wake)
     : options_(options), observer_(observer), wake_(wake) {}
 
 // Order: the thread kills and reaps all, ends, then its descriptor goes.
-RankProcesses::~RankProcesses() {
+GangMembers::~GangMembers() {
   if (thread_.joinable()) {
     Call([this] {
       ending_ = true;
@@ -95,7 +94,7 @@ RankProcesses::~RankProcesses() {
   close(wake_);
 }
 
-void RankProcesses::Call(std::function<void()> task) {
+void GangMembers::Call(std::function<void()> task) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     tasks_.push_back(std::move(task));
@@ -104,15 +103,15 @@ void RankProcesses::Call(std::function<void()> task) {
   (void)!write(wake_, &one, sizeof(one));
 }
 
-absl::StatusOr<pid_t> RankProcesses::Launch(Id id, const RankCommand& command) {
+absl::StatusOr<pid_t> GangMembers::Launch(Id id, const MemberCommand& command) {
   std::promise<absl::StatusOr<pid_t>> result;
   Call([&] { result.set_value(LaunchHere(id, command)); });
   return result.get_future().get();
 }
 
-void RankProcesses::Stop(Id id) { Stop(id, options_.grace); }
+void GangMembers::Stop(Id id) { Stop(id, options_.grace); }
 
-void RankProcesses::Stop(Id id, absl::Duration grace) {
+void GangMembers::Stop(Id id, absl::Duration grace) {
   Call([this, id, grace] {
     const auto it = processes_.find(id);
     if (it == processes_.end() || it->second->exit) return;
@@ -123,19 +122,19 @@ void RankProcesses::Stop(Id id, absl::Duration grace) {
   });
 }
 
-std::string RankProcesses::MarkOf(Id id) const {
+std::string GangMembers::MarkOf(Id id) const {
   return absl::StrCat(options_.mark, "#", id, "#");
 }
 
-void RankProcesses::Kill(Id id) {
+void GangMembers::Kill(Id id) {
   Call([this, id] {
     const auto it = processes_.find(id);
     if (it != processes_.end()) it->second->kill_time = absl::InfinitePast();
   });
 }
 
-absl::StatusOr<pid_t> RankProcesses::LaunchHere(Id id,
-                                                const RankCommand& command) {
+absl::StatusOr<pid_t> GangMembers::LaunchHere(Id id,
+                                              const MemberCommand& command) {
   if (ending_) return absl::UnavailableError("ending");
   auto process = std::make_unique<Process>();
   process->id = id;
@@ -161,7 +160,7 @@ absl::StatusOr<pid_t> RankProcesses::LaunchHere(Id id,
   return pid;
 }
 
-void RankProcesses::RunTasks() {
+void GangMembers::RunTasks() {
   uint64_t count;
   (void)!read(wake_, &count, sizeof(count));
   std::vector<std::function<void()>> tasks;
@@ -174,7 +173,7 @@ void RankProcesses::RunTasks() {
 
 // Kills the groups whose grace is over; returns milliseconds to the next, -1
 // if there is none.
-int RankProcesses::KillOverdue() {
+int GangMembers::KillOverdue() {
   const absl::Time now = SteadyNow();
   absl::Time next = absl::InfiniteFuture();
   if (FinishEnded()) next = now + kStrayInterval;
@@ -193,7 +192,7 @@ int RankProcesses::KillOverdue() {
       std::clamp<int64_t>(absl::ToInt64Milliseconds(next - now) + 1, 1, 60000));
 }
 
-bool RankProcesses::FinishEnded() {
+bool GangMembers::FinishEnded() {
   std::vector<Id> ended;
   std::set<pid_t> known;
   for (const auto& [id, process] : processes_) {
@@ -216,14 +215,14 @@ bool RankProcesses::FinishEnded() {
       any_left = true;
       continue;
     }
-    const RankExit exit = *processes_[id]->exit;
+    const MemberExit exit = *processes_[id]->exit;
     processes_.erase(id);
     observer_->OnExit(id, exit);
   }
   return any_left;
 }
 
-void RankProcesses::Loop() {
+void GangMembers::Loop() {
   while (!ending_ || !processes_.empty()) {
     const int timeout = KillOverdue();
     if (ending_ && processes_.empty()) return;
@@ -269,12 +268,12 @@ void ReadSome(int& fd, size_t limit, const Sink& sink) {
 
 }  // namespace
 
-void RankProcesses::ReadLog(Process& process) {
+void GangMembers::ReadLog(Process& process) {
   ReadSome(process.child.err, kReadBytes,
            [&](std::string_view text) { AppendLog(process, text); });
 }
 
-void RankProcesses::ReadLines(Process& process) {
+void GangMembers::ReadLines(Process& process) {
   ReadSome(process.child.out, kReadBytes, [&](std::string_view text) {
     while (!text.empty()) {
       const size_t end = text.find('\n');
@@ -293,12 +292,12 @@ void RankProcesses::ReadLines(Process& process) {
   });
 }
 
-void RankProcesses::TakeLine(Process& process, std::string_view line) {
+void GangMembers::TakeLine(Process& process, std::string_view line) {
   if (!process.cut && observer_->OnLine(process.id, line)) return;
   AppendLog(process, std::string(line) + "\n");
 }
 
-void RankProcesses::AppendLog(Process& process, std::string_view text) {
+void GangMembers::AppendLog(Process& process, std::string_view text) {
   process.tail.append(text);
   if (process.tail.size() > kTailBytes) {
     process.tail.erase(0, process.tail.size() - kTailBytes);
@@ -315,7 +314,7 @@ void RankProcesses::AppendLog(Process& process, std::string_view text) {
   observer_->OnLogGrown(process.id);
 }
 
-void RankProcesses::Reap(Process& process) {
+void GangMembers::Reap(Process& process) {
   // What it started may still run and hold the pipes: it ends with the rank.
   // While the process is not reaped, its group's number is not another's.
   if (process.exit) return;
@@ -336,7 +335,7 @@ void RankProcesses::Reap(Process& process) {
   }
   if (!process.line.empty()) TakeLine(process, process.line);
 
-  RankExit exit;
+  MemberExit exit;
   exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   exit.peak_memory_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
