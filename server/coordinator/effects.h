@@ -41,7 +41,8 @@ struct Effects {
   std::vector<SynchronizeReply> replies;
   // Changed queues and workers.
   std::vector<Document> documents;
-  // At any time; a refused connection is told by Coordinator::WorkerGone.
+  // At any time; a refused connection is told by
+  // Coordinator::ConfirmWorkerExit.
   std::vector<WorkerProbe> probes;
   // Names of finished jobs to forget.
   std::vector<std::string> deleted_jobs;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/text.h"
-#include "server/coordinator/attempt.h"
+#include "server/coordinator/gang_member.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -65,13 +65,13 @@ absl::Duration HangWatch::Limit(const Options& options,
   return std::max(stall, options.busy_stall_after);
 }
 
-std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
-                                               const Attempt& attempt) const {
+std::optional<HangWatch::Hang> HangWatch::Find(
+    const Options& options, const AttemptRecord& attempt) const {
   const Seen* silent = nullptr;
   std::vector<const Seen*> live;
   bool all_known = true;
   for (int i = 0; i < attempt.members_size(); ++i) {
-    if (Ended(attempt.members(i))) continue;
+    if (HasEnded(attempt.members(i))) continue;
     if (static_cast<size_t>(i) >= ranks_.size() || !ranks_[i].told ||
         ranks_[i].status.phase() != v1::MemberStatus::RUNNING) {
       all_known = false;  // The deadline for starting is watched elsewhere.

@@ -50,7 +50,7 @@ class HangWatch {
 
   // The rank for which `attempt` waits, if it hangs.
   std::optional<Hang> Find(const Options& options,
-                           const Attempt& attempt) const;
+                           const AttemptRecord& attempt) const;
 
   // Longest step seen lately; 0: none yet.
   absl::Duration step_time() const { return step_time_; }

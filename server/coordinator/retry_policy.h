@@ -13,7 +13,7 @@ namespace comera::server {
 // The failures of an attempt, the cause first, then by time. A failed
 // collective is what a rank sees of another rank's end, so it is the cause only
 // when nothing else failed.
-std::vector<v1::Failure> FailuresCauseFirst(const Attempt& attempt);
+std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt);
 
 // Charges one lost attempt to the budget of the cause's class; returns whether
 // that budget allowed it. A class's own budget goes before its group's. USER

@@ -221,9 +221,9 @@ TEST_F(RecoveryTest, AGoneProcessIsLostAtOnceASilentOneIsNot) {
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   // The machine refused the connection.
   Effects effects;
-  h_.coordinator->WorkerGone("w1", "another", h_.now, &effects);
+  h_.coordinator->ConfirmWorkerExit("w1", "another", h_.now, &effects);
   EXPECT_TRUE(effects.records.empty());
-  h_.coordinator->WorkerGone("w1", "i1", h_.now, &effects);
+  h_.coordinator->ConfirmWorkerExit("w1", "i1", h_.now, &effects);
   ASSERT_EQ(effects.records.count(name), 1u);
   EXPECT_EQ(effects.records[name].job().state(), v1::QUEUED);
   EXPECT_EQ(effects.records[name].job().incidents(0).failure_class(),
@@ -236,7 +236,7 @@ TEST_F(RecoveryTest, AWorkerThatSpokeSinceIsNotGone) {
   h_.Advance(absl::Seconds(5));
   ASSERT_OK(h_.Sync(w1_));
   Effects effects;
-  h_.coordinator->WorkerGone("w1", "i1", h_.now, &effects);
+  h_.coordinator->ConfirmWorkerExit("w1", "i1", h_.now, &effects);
   EXPECT_TRUE(effects.records.empty());
 }
 

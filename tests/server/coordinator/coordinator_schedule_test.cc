@@ -297,7 +297,7 @@ TEST_F(SchedulingTest, Complaint10_WhoIsAheadAndWhenItStarts) {
               StatusIs(absl::StatusCode::kNotFound));
   // Before it is submitted.
   spec.set_queue("default");
-  const v1::Forecast forecast = h_.coordinator->Foresee(spec, "", h_.now);
+  const v1::Forecast forecast = h_.coordinator->Forecast(spec, "", h_.now);
   EXPECT_EQ(forecast.processes_now(), 0);
   EXPECT_EQ(forecast.position(), 2);
   EXPECT_EQ(forecast.blocked_by(), "waiting for earlier jobs");

@@ -50,7 +50,7 @@ class HangWatchTest : public ::testing::Test {
   }
 
   HangWatch watch_;
-  Attempt attempt_;
+  AttemptRecord attempt_;
   std::vector<v1::MemberStatus> ranks_;
   absl::Time now_ = absl::FromUnixSeconds(1000000);
 };

@@ -58,7 +58,7 @@ TEST(RetryPolicyTest, DelaysDoubleUpToABound) {
 }
 
 TEST(RetryPolicyTest, Complaint15_TheFirstFailureByTimeIsTheCause) {
-  Attempt attempt;
+  AttemptRecord attempt;
   const auto add = [&](v1::FailureClass failure_class, int64_t seconds) {
     v1::Failure& failure = *attempt.add_failures();
     failure.set_failure_class(failure_class);
