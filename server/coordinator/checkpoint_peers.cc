@@ -58,9 +58,9 @@ void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
     const auto own = worker.checkpoints().find(name);
     const bool holds = own != worker.checkpoints().end();
     if (holds && IsFinal(entry->state())) response->add_ended_jobs(name);
-    if (NoteHeld(worker.id(),
-                 holds ? own->second : std::vector<v1::HeldCheckpoint>(),
-                 &entry->mutable_job())) {
+    if (UpdateHeld(worker.id(),
+                   holds ? own->second : std::vector<v1::HeldCheckpoint>(),
+                   &entry->mutable_job())) {
       entry->MarkChanged(op);
     }
   }

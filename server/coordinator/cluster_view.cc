@@ -138,22 +138,22 @@ void ClusterView::AddRunning(const JobTable& jobs) {
     job.priority = entry->demand().priority;
     job.queue = QueueNumber(entry->demand().queue);
     job.user = UserNumber(entry->job().user());
-    job.ranks = job.usable_ranks = 0;
+    job.processes = job.usable_processes = 0;
     for (const GangMember& member : attempt.members()) {
       if (!attempt.HoldsSlot(member)) continue;
       const int32_t worker = WorkerNumber(member.worker());
-      if (worker >= 0 && job.usable_ranks++ == 0) {
+      if (worker >= 0 && job.usable_processes++ == 0) {
         job.gpu = IsGpu(*workers_[worker], member.slot());
       }
-      ++job.ranks;
+      ++job.processes;
     }
-    if (job.ranks == 0) continue;
+    if (job.processes == 0) continue;
     job.sizes = entry->demand().sizes;
     job.preemptible = entry->demand().preemptible;
     job.stopping = attempt.stopping() || attempt.HasResult() ||
                    entry->state() == v1::CANCELLING;
     if (attempt.record().stop_cause() == AttemptRecord::RESIZED) {
-      job.kept_ranks = entry->record().target_processes();
+      job.kept_processes = entry->record().target_processes();
     }
     job.started = attempt.PlacedTime();
     const absl::Duration remaining =
@@ -173,14 +173,14 @@ PendingJob ClusterView::ToPending(const JobEntry& entry) {
   job.queue = QueueNumber(demand.queue);
   job.user = UserNumber(entry.job().user());
   job.device = demand.device;
-  job.ranks = demand.ranks;
+  job.processes = demand.processes;
   if (!demand.sizes.empty()) {
     const int32_t target = entry.record().target_processes();
     for (int32_t size : demand.sizes) {
       if (target == 0 || size <= target) job.sizes.push_back(size);
     }
     if (job.sizes.empty()) job.sizes = {demand.sizes.back()};
-    job.ranks = job.sizes.front();
+    job.processes = job.sizes.front();
   }
   for (const std::string& worker : entry.record().last_workers()) {
     job.last_workers.push_back(WorkerNumber(worker));

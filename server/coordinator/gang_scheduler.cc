@@ -22,7 +22,7 @@ void UpdateSpare(bool spare, absl::Time now, absl::Time* since) {
 }
 
 bool CanGrow(const RunningJob& job) {
-  return !job.sizes.empty() && job.ranks < job.sizes.front();
+  return !job.sizes.empty() && job.processes < job.sizes.front();
 }
 
 }  // namespace
@@ -81,12 +81,12 @@ void GangScheduler::Place(const ClusterView& view, const Placement& placement,
                           Operation* op) {
   JobEntry& entry = view.queued(placement.job);
   std::vector<MemberSlot> gang;
-  for (const MemberPlace& place : placement.ranks) {
+  for (const MemberPlace& place : placement.members) {
     gang.push_back({view.worker(place.worker).id(), place.slot});
   }
   lifecycle_->Place(entry, gang, op);
   if (!entry.demand().sizes.empty() &&
-      static_cast<int32_t>(gang.size()) < entry.demand().ranks) {
+      static_cast<int32_t>(gang.size()) < entry.demand().processes) {
     may_grow_ = true;
   }
 }
@@ -103,17 +103,18 @@ void GangScheduler::Stop(const ClusterView& view, const StopOrder& order,
                        view.snapshot().jobs[order.job].priority, ")"),
           op);
     case StopOrder::kShrink:
-      entry.SetTargetProcesses(order.ranks);
+      entry.SetTargetProcesses(order.processes);
       return lifecycle_->RequestStop(
           entry, AttemptRecord::RESIZED,
-          absl::StrCat("goes on with ", order.ranks,
+          absl::StrCat("goes on with ", order.processes,
                        " ranks, to make room for ", whom),
           op);
     case StopOrder::kGrow:
-      entry.SetTargetProcesses(order.ranks);
+      entry.SetTargetProcesses(order.processes);
       return lifecycle_->RequestStop(
           entry, AttemptRecord::RESIZED,
-          absl::StrCat("goes on with ", order.ranks, " ranks, there is room"),
+          absl::StrCat("goes on with ", order.processes,
+                       " ranks, there is room"),
           op);
   }
 }

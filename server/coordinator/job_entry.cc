@@ -144,7 +144,7 @@ void JobEntry::SetTargetProcesses(int32_t processes) {
 
 void JobEntry::RecordCheckpoint(const v1::CheckpointSaved& saved,
                                 const std::string& worker, absl::Time now) {
-  NoteSaved(saved, worker, now, &mutable_job());
+  RecordSaved(saved, worker, now, &mutable_job());
   // The job does get somewhere.
   record_.set_losses_in_row(0);
   record_.set_start_over(false);

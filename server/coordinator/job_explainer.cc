@@ -35,8 +35,8 @@ v1::JobExplanation JobExplainer::Explain(const JobEntry& entry,
   explanation.set_reason(entry.job().reason());
   explanation.set_queue(demand.queue);
   explanation.set_priority(demand.priority);
-  explanation.set_max_processes(demand.ranks);
-  explanation.set_min_processes(demand.sizes.empty() ? demand.ranks
+  explanation.set_max_processes(demand.processes);
+  explanation.set_min_processes(demand.sizes.empty() ? demand.processes
                                                      : demand.sizes.back());
   explanation.set_preemptions(entry.record().preemptions());
   explanation.set_processes(
@@ -79,7 +79,7 @@ v1::JobExplanation JobExplainer::ExplainQueued(const JobEntry& entry,
   }
   for (const Explanation::Smaller& smaller : found.smaller) {
     v1::SmallerGang* shown = explanation.add_smaller_gangs();
-    shown->set_processes(smaller.ranks);
+    shown->set_processes(smaller.processes);
     shown->set_now(smaller.now);
     if (smaller.expected_start) {
       *shown->mutable_expected_start() = ToTimestamp(*smaller.expected_start);

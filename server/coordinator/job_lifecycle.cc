@@ -104,7 +104,7 @@ void JobLifecycle::LoseMembers(WorkerState& worker, const std::string& why,
 
 void JobLifecycle::CheckHang(JobEntry& entry, Operation* op) {
   if (const auto hang = entry.attempt().DetectHang(options_->hang)) {
-    failures_->Record(entry, v1::COLLECTIVE_HANG, hang->rank, hang->message,
+    failures_->Record(entry, v1::COLLECTIVE_HANG, hang->member, hang->message,
                       op);
   }
 }

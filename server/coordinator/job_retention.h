@@ -1,4 +1,4 @@
-// Which finished jobs are forgotten.
+// Finds finished jobs that may be forgotten.
 #ifndef COMERA_SERVER_COORDINATOR_JOB_RETENTION_H_
 #define COMERA_SERVER_COORDINATOR_JOB_RETENTION_H_
 

@@ -1,3 +1,4 @@
+// Sorts failures by cause, charges budgets, and computes waits.
 #include "server/coordinator/retry_policy.h"
 
 #include <algorithm>

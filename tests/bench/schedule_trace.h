@@ -21,7 +21,7 @@ struct TraceOptions {
 
 struct TraceJob {
   absl::Time arrival;
-  int32_t ranks = 1;
+  int32_t processes = 1;
   // Elastic: all numbers of ranks that it can run with, descending.
   std::vector<int32_t> sizes;
   int32_t priority = 0;

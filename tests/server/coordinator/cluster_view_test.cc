@@ -44,7 +44,7 @@ TEST_F(ClusterViewTest, AGangThatMakesRoomKeepsAllItsSlots) {
   const ClusterView view = View();
   EXPECT_THAT(view.snapshot().workers[0].free_cpu, IsEmpty());
   ASSERT_THAT(view.snapshot().running, SizeIs(1));
-  EXPECT_EQ(view.snapshot().running[0].ranks, 2);
+  EXPECT_EQ(view.snapshot().running[0].processes, 2);
   EXPECT_EQ(&view.running(0), &entry);
 }
 
@@ -60,7 +60,7 @@ TEST_F(ClusterViewTest, QueuedJobsPreferTheirLastWorkers) {
   EXPECT_EQ(view.PositionOf(entry), 0);
   EXPECT_EQ(view.PositionOf(other), 1);
   EXPECT_THAT(view.snapshot().jobs[0].last_workers, ElementsAre(1));
-  EXPECT_EQ(view.snapshot().jobs[1].ranks, 1);
+  EXPECT_EQ(view.snapshot().jobs[1].processes, 1);
 }
 
 TEST_F(ClusterViewTest, AJobWaitsForTheHolderOfItsCheckpointAfterARestart) {
