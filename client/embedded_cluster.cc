@@ -191,8 +191,8 @@ void EmbeddedCluster::Supervise() {
   bool failed = !started;
   while (!stop_.WaitFor(kLookInterval)) {
     if (failed) continue;
-    absl::Status status = Look(server_);
-    if (status.ok()) status = Look(worker_);
+    absl::Status status = CheckRunning(server_);
+    if (status.ok()) status = CheckRunning(worker_);
     if (status.ok()) continue;
     failed = true;
     if (options_.on_failure) options_.on_failure(status);
@@ -202,7 +202,7 @@ void EmbeddedCluster::Supervise() {
   StopChild(server_);
 }
 
-absl::Status EmbeddedCluster::Look(Child& child) {
+absl::Status EmbeddedCluster::CheckRunning(Child& child) {
   const absl::Time now = absl::Now();
   if (child.pid < 0) {
     return now >= child.restart_at ? StartChild(child) : absl::OkStatus();

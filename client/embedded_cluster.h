@@ -93,7 +93,7 @@ class EmbeddedCluster {
   // The supervising thread.
   void Supervise();
   // One look at a child; an error once it died too often.
-  absl::Status Look(Child& child);
+  absl::Status CheckRunning(Child& child);
   void StopChild(Child& child);
   std::string LogTail(const Child& child) const;
   void Note(const std::string& note) const;

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/field_reader.h"
 #include "client/job_file.h"
-#include "proto/yaml_tree.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "proto/field_reader.h"
+#include "proto/yaml_tree.h"
 
 namespace comera::client {
 namespace {

@@ -14,9 +14,9 @@
 #include "proto/message_checks.h"
 #include "proto/model_size.h"
 #include "proto/resource_names.h"
+#include "proto/secret_words.h"
 #include "proto/spec_checker.h"
 #include "proto/training_validation.h"
-#include "proto/secret_words.h"
 
 namespace comera {
 namespace {
@@ -192,11 +192,11 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
     for (const auto& [key, value] : spec.labels()) {
       const std::string field = absl::StrCat("labels[", key, "]");
       // Never with its text.
-      check.That(!NamesSecret(key) && !LooksLikeSecret(key) &&
-                     !LooksLikeSecret(value),
-                 LooksLikeSecret(key) ? "labels" : field,
-                 "looks like a secret, and everybody who may see the job sees "
-                 "its labels: keep secrets in files that the workers can read");
+      check.That(
+          !NamesSecret(key) && !LooksLikeSecret(key) && !LooksLikeSecret(value),
+          LooksLikeSecret(key) ? "labels" : field,
+          "looks like a secret, and everybody who may see the job sees "
+          "its labels: keep secrets in files that the workers can read");
       check.That(IsLabelKey(key), field,
                  "has a key other than 1 to 63 of [A-Za-z0-9._/-]");
       check.That(value.size() <= 255, field, "is longer than 255 bytes");

@@ -9,9 +9,8 @@ namespace {
 
 // Anywhere in a name.
 constexpr std::string_view kWords[] = {
-    "password", "passwd", "passphrase",  "secret",     "credential",
-    "apikey",   "api_key", "api-key",    "privatekey", "private_key",
-    "private-key"};
+    "password", "passwd",  "passphrase", "secret",      "credential", "apikey",
+    "api_key",  "api-key", "privatekey", "private_key", "private-key"};
 constexpr std::string_view kToken = "token";
 // "comera_", the id, "_", and the digits of at least half a secret.
 constexpr size_t kIdLength = 12;
@@ -46,9 +45,8 @@ bool LooksLikeSecret(std::string_view text) {
       continue;
     }
     const std::string_view digits = rest.substr(kIdLength + 1, kMinDigits);
-    if (std::all_of(digits.begin(), digits.end(), [](unsigned char c) {
-          return std::isxdigit(c);
-        })) {
+    if (std::all_of(digits.begin(), digits.end(),
+                    [](unsigned char c) { return std::isxdigit(c); })) {
       return true;
     }
   }

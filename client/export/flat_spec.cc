@@ -35,7 +35,7 @@ class Flattener {
     }
   }
 
-  std::vector<std::pair<std::string, std::string>> Take() {
+  std::vector<std::pair<std::string, std::string>> Release() {
     return std::move(values_);
   }
 
@@ -133,7 +133,7 @@ std::vector<std::pair<std::string, std::string>> FlattenSpec(
     const v1::JobSpec& spec) {
   Flattener flattener;
   flattener.Add(WithDefaults(spec), "");
-  return flattener.Take();
+  return flattener.Release();
 }
 
 }  // namespace comera::client

@@ -140,7 +140,7 @@ void MlflowRunBuilder::Add(const v1::JobEvent& event) {
   }
 }
 
-MlflowRun MlflowRunBuilder::Take(const v1::Job& job) {
+MlflowRun MlflowRunBuilder::Finish(const v1::Job& job) {
   run_.start_ms =
       Milliseconds(job.has_start_time() ? job.start_time() : job.create_time());
   if (job.has_end_time()) run_.end_ms = Milliseconds(job.end_time());

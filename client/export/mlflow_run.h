@@ -44,7 +44,7 @@ class MlflowRunBuilder {
   // What an attempt did after the checkpoint that the next one resumes from is
   // left out.
   void Add(const v1::JobEvent& event);
-  MlflowRun Take(const v1::Job& job);
+  MlflowRun Finish(const v1::Job& job);
 
  private:
   void AddPoints(const v1::JobEvent& event, int64_t step,

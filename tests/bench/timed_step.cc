@@ -131,7 +131,7 @@ class Steps {
       RETURN_IF_ERROR(UpdateFromHost(step, figures));
     } else {
       RETURN_IF_ERROR(late_loss_->Fetch());
-      if (step > 0) RETURN_IF_ERROR(TakeLoss(figures));
+      if (step > 0) RETURN_IF_ERROR(ReadLoss(figures));
     }
     const auto end = Clock::now();
     figures->step_seconds = Seconds(start, end);
@@ -144,7 +144,7 @@ class Steps {
 
   // The losses that have not come yet.
   absl::Status Finish(StepFigures* figures) {
-    if (late_loss_ != nullptr) RETURN_IF_ERROR(TakeLoss(figures));
+    if (late_loss_ != nullptr) RETURN_IF_ERROR(ReadLoss(figures));
     return backend_->Synchronize();
   }
 
@@ -194,7 +194,7 @@ class Steps {
   }
 
   // Waits for the oldest step whose loss was not taken.
-  absl::Status TakeLoss(StepFigures* figures) {
+  absl::Status ReadLoss(StepFigures* figures) {
     ASSIGN_OR_RETURN(const float* const totals, late_loss_->Take());
     figures->losses.push_back(double{totals[0]} / totals[1]);
     return absl::OkStatus();

@@ -85,7 +85,7 @@ std::vector<v1::JobEvent> DoneEvents() {
 }
 
 // How far the tale of jobs/done has gone: a file's number, else all.
-int64_t Told(const std::string& folder) {
+int64_t EventsRecorded(const std::string& folder) {
   const auto text = comera::ReadFile(folder + "/told");
   return text.ok() ? std::stoll(*text)
                    : static_cast<int64_t>(DoneEvents().size());
@@ -97,7 +97,7 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
     }
     FillDone(job);
-    if (Told(folder) < static_cast<int64_t>(DoneEvents().size())) {
+    if (EventsRecorded(folder) < static_cast<int64_t>(DoneEvents().size())) {
       job->set_state(v1::RUNNING);
       job->set_outcome(v1::OUTCOME_UNSPECIFIED);
       job->clear_end_time();
@@ -107,7 +107,7 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
   };
   service->read_series = [=](const v1::ReadSeriesRequest&,
                              v1::JobSeries* series) {
-    series->set_last_sequence(Told(folder));
+    series->set_last_sequence(EventsRecorded(folder));
     return grpc::Status::OK;
   };
   service->watch_job = [=](const v1::WatchJobRequest& request,
@@ -118,7 +118,7 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
     writer->Write(response);
     for (const v1::JobEvent& event : DoneEvents()) {
       if (event.sequence() <= request.after_sequence()) continue;
-      if (event.sequence() > Told(folder)) break;
+      if (event.sequence() > EventsRecorded(folder)) break;
       *response.mutable_event() = event;
       writer->Write(response);
     }

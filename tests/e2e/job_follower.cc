@@ -22,14 +22,14 @@ bool JobFollower::Next(absl::Duration limit) {
   if (!line) return false;
   const Json event = Json::parse(*line, nullptr, false);
   if (event.is_object()) {
-    Take(event);
+    Apply(event);
   } else {
     faults.push_back("not JSON: " + *line);
   }
   return true;
 }
 
-void JobFollower::Take(const Json& event) {
+void JobFollower::Apply(const Json& event) {
   if (event.contains("sequence")) {
     const int64_t sequence = Number(event, "sequence");
     if (sequence <= last_sequence_) {

@@ -50,7 +50,7 @@ class JobFollower {
   std::vector<std::string> faults;
 
  private:
-  void Take(const nlohmann::json& event);
+  void Apply(const nlohmann::json& event);
 
   Process process_;
   int64_t last_sequence_ = 0;

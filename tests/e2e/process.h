@@ -13,8 +13,8 @@
 namespace comera::e2e {
 
 // Started in its own process group; killed with it by the destructor if it is
-// still there, and alone if the thread that made it ends. Standard error goes to
-// a file. Not thread-safe.
+// still there, and alone if the thread that made it ends. Standard error goes
+// to a file. Not thread-safe.
 class Process {
  public:
   Process(const std::vector<std::string>& argv, const std::string& stderr_path);

@@ -11,8 +11,8 @@ namespace comera::e2e {
 // Path of a program of this project, e.g. "server/comera-server".
 std::string Binary(const std::string& path);
 
-// Writes source-like text from a small grammar into `folder`, which is made: the
-// same files every time, and something to learn.
+// Writes source-like text from a small grammar into `folder`, which is made:
+// the same files every time, and something to learn.
 absl::Status WriteTinyCorpus(const std::string& folder);
 
 // Writes `folder`/job.yaml, a job of two ranks that can meet its targets, and

@@ -39,7 +39,7 @@ class FakeGpuDriver final : public GpuDriver {
     const std::lock_guard<std::mutex> lock(mutex_);
     return readings_[gpu];
   }
-  absl::StatusOr<std::vector<GpuXid>> TakeXids() override {
+  absl::StatusOr<std::vector<GpuXid>> PopXids() override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(xids_, {});
   }

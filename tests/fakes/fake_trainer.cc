@@ -25,19 +25,19 @@ using trainer::TrainerTask;
 
 volatile sig_atomic_t asked_to_stop = 0;
 
-void Tell(const v1::TrainerEvent& event) {
+void WriteEvent(const v1::TrainerEvent& event) {
   std::string line;
   (void)google::protobuf::util::MessageToJsonString(event, &line);
   line += '\n';
   (void)!write(STDOUT_FILENO, line.data(), line.size());
 }
 
-void TellHeartbeat(int64_t step) {
+void WriteHeartbeat(int64_t step) {
   v1::TrainerEvent event;
   event.mutable_heartbeat()->set_stage(v1::EARLY);
   event.mutable_heartbeat()->set_step(step);
   event.mutable_heartbeat()->set_collectives(10 * step);
-  Tell(event);
+  WriteEvent(event);
 }
 
 void WriteModel(const TrainerTask& task) {
@@ -49,20 +49,20 @@ void WriteModel(const TrainerTask& task) {
 }
 
 int Succeed(const TrainerTask& task) {
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   if (task.rank() != 0) return 0;
   v1::TrainerEvent event;
   event.mutable_run_info()->set_total_steps(3);
-  Tell(event);
+  WriteEvent(event);
   for (int step = 1; step <= 3; ++step) {
     event.mutable_metrics()->set_step(step);
-    Tell(event);
+    WriteEvent(event);
   }
   WriteModel(task);
   event.mutable_result()->set_outcome(v1::COMPLETED);
   event.mutable_result()->set_validation_loss(1.5);
   event.mutable_result()->set_size_parameters(42);
-  Tell(event);
+  WriteEvent(event);
   return 0;
 }
 
@@ -82,12 +82,12 @@ int Fail(const TrainerTask& task) {
   v1::TrainerEvent event;
   event.mutable_failure()->set_failure_class(v1::DATA);
   event.mutable_failure()->set_message("line 7 is junk");
-  Tell(event);
+  WriteEvent(event);
   return 1;
 }
 
 int Crash(const TrainerTask& task) {
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   fprintf(stderr, "about to crash\n");
   printf("unfinished");
   fflush(stdout);
@@ -103,7 +103,7 @@ int Wait(const TrainerTask& task) {
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, &old);
   signal(SIGTERM, [](int) { asked_to_stop = 1; });
-  TellHeartbeat(7);
+  WriteHeartbeat(7);
   while (!asked_to_stop) sigsuspend(&old);
   fprintf(stderr, "stopping as asked\n");
   return 0;
@@ -111,7 +111,7 @@ int Wait(const TrainerTask& task) {
 
 int IgnoreTerm(const TrainerTask& task) {
   signal(SIGTERM, SIG_IGN);
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   while (true) pause();
 }
 
@@ -153,7 +153,7 @@ int Daemon(const TrainerTask& task) {
   // Until the daemon has told its number.
   char nothing;
   (void)!read(told[0], &nothing, 1);
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   return 0;
 }
 
@@ -161,7 +161,7 @@ int Daemon(const TrainerTask& task) {
 // but SIGKILL.
 int Freeze(const TrainerTask& task) {
   signal(SIGTERM, SIG_IGN);  // also while it is not stopped yet
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   raise(SIGSTOP);
   return 0;
 }

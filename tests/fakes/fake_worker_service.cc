@@ -98,8 +98,8 @@ FakeWorkerService::State FakeWorkerService::state() {
   return state_;
 }
 
-void FakeWorkerService::Take(const v1::SynchronizeRequest& request,
-                             v1::SynchronizeResponse* response) {
+void FakeWorkerService::Record(const v1::SynchronizeRequest& request,
+                               v1::SynchronizeResponse* response) {
   ++state_.calls;
   if (request.seen_version() == version_) ++state_.seen_calls;
   state_.last = request;
@@ -149,7 +149,7 @@ grpc::Status FakeWorkerService::Synchronize(
     v1::SynchronizeResponse* response) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!error_.ok()) return ToGrpcStatus(error_);
-  Take(*request, response);
+  Record(*request, response);
   const auto hold = std::chrono::seconds(request->hold().seconds()) +
                     std::chrono::nanoseconds(request->hold().nanos());
   const auto end = std::chrono::steady_clock::now() + hold;

@@ -71,8 +71,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
       v1::UploadArtifactResponse* response) override;
 
  private:
-  void Take(const v1::SynchronizeRequest& request,
-            v1::SynchronizeResponse* response);
+  void Record(const v1::SynchronizeRequest& request,
+              v1::SynchronizeResponse* response);
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

@@ -90,17 +90,16 @@ TEST(MethodValidationTest, RefusesBadSettings) {
        {"compression.lte.merge_every_steps", [](Spec& s) {
           s.mutable_compression()->mutable_lte()->set_merge_every_steps(0);
         }}});
-  ExpectRefused(Under(Compression::COLA),
-                {{"compression.cola.rank",
-                  [](Spec& s) {
-                    s.mutable_compression()->mutable_cola()->set_rank(100);
-                  }},
-                 {"initial_weights.safetensors",
-                  [](Spec& s) {
-                    s.mutable_initial_weights()->set_safetensors("/a/b");
-                  }},
-                 {"compression.lte",
-                  [](Spec& s) { s.mutable_compression()->mutable_lte(); }}});
+  ExpectRefused(
+      Under(Compression::COLA),
+      {{"compression.cola.rank",
+        [](Spec& s) {
+          s.mutable_compression()->mutable_cola()->set_rank(100);
+        }},
+       {"initial_weights.safetensors",
+        [](Spec& s) { s.mutable_initial_weights()->set_safetensors("/a/b"); }},
+       {"compression.lte",
+        [](Spec& s) { s.mutable_compression()->mutable_lte(); }}});
   ExpectRefused(MaskedLmSpec(),  // COMERA
                 {{"compression.cola",
                   [](Spec& s) { s.mutable_compression()->mutable_cola(); }}});

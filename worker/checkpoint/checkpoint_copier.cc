@@ -9,7 +9,7 @@
 
 namespace comera::worker {
 
-std::string DurableFolder(const std::string& job) {
+std::string StoredCheckpointsFolder(const std::string& job) {
   return absl::StrCat("checkpoints/", job.substr(job.rfind('/') + 1));
 }
 
@@ -85,8 +85,8 @@ void CheckpointCopier::Loop() {
   }
 }
 
-void CheckpointCopier::Tell(bool to_store, size_t bytes,
-                            const absl::Status& status) {
+void CheckpointCopier::ReportCopy(bool to_store, size_t bytes,
+                                  const absl::Status& status) {
   if (options_.on_copy == nullptr) return;
   options_.on_copy(to_store, static_cast<int64_t>(bytes), status.ok());
 }
@@ -98,16 +98,16 @@ void CheckpointCopier::Copy(const Task& task) {
   for (const std::string& address : task.replicas) {
     const absl::Status status =
         peers_->Put(address, task.job, task.name, *contents, options_.timeout);
-    Tell(/*to_store=*/false, contents->size(), status);
+    ReportCopy(/*to_store=*/false, contents->size(), status);
     LOG_IF(WARNING, !status.ok())
         << "checkpoint not copied job=" << task.job
         << " step=" << task.name.step << " to=" << address << " " << status;
   }
   if (!task.durable) return;
-  const std::string folder = DurableFolder(task.job);
+  const std::string folder = StoredCheckpointsFolder(task.job);
   const absl::Status status =
       store_->Put(absl::StrCat(folder, "/", ToFileName(task.name)), *contents);
-  Tell(/*to_store=*/true, contents->size(), status);
+  ReportCopy(/*to_store=*/true, contents->size(), status);
   if (!status.ok()) {
     LOG(WARNING) << "checkpoint not durable job=" << task.job
                  << " step=" << task.name.step << " " << status;

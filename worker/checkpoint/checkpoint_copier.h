@@ -18,7 +18,7 @@
 namespace comera::worker {
 
 // Where a job's durable checkpoints lie in the store; `job` is `jobs/<id>`.
-std::string DurableFolder(const std::string& job);
+std::string StoredCheckpointsFolder(const std::string& job);
 
 // Copies training states that were saved here to other workers' memory and to
 // the store, off the path of everything else: of each job only the newest one
@@ -63,7 +63,7 @@ class CheckpointCopier {
  private:
   void Loop();
   void Copy(const Task& task);
-  void Tell(bool to_store, size_t bytes, const absl::Status& status);
+  void ReportCopy(bool to_store, size_t bytes, const absl::Status& status);
 
   const Options options_;
   PeerClient* const peers_;

@@ -71,15 +71,15 @@ FetchedCheckpoint FetchNewestCheckpoint(const v1::MemberAssignment& assignment,
     }
   }
   if (store != nullptr) {
-    const auto files = store->List(DurableFolder(job));
+    const auto files = store->List(StoredCheckpointsFolder(job));
     LOG_IF(WARNING, !files.ok()) << "checkpoint store " << files.status();
     for (const std::string& file :
          files.ok() ? *files : std::vector<std::string>()) {
       if (const auto name = ParseCheckpointName(file)) {
-        candidates.push_back(
-            {*name, "the store", [store, job, file] {
-               return store->Get(absl::StrCat(DurableFolder(job), "/", file));
-             }});
+        candidates.push_back({*name, "the store", [store, job, file] {
+                                return store->Get(absl::StrCat(
+                                    StoredCheckpointsFolder(job), "/", file));
+                              }});
       }
     }
   }

@@ -14,12 +14,12 @@ constexpr int kMaxHeld = 16000;
 
 }  // namespace
 
-void CheckpointShelf::LookAtAll() {
+void CheckpointShelf::ScanAll() {
   on_disk_.clear();
-  for (const std::string& job : folders_->Jobs()) Look(job);
+  for (const std::string& job : folders_->Jobs()) Scan(job);
 }
 
-void CheckpointShelf::Look(const std::string& job) {
+void CheckpointShelf::Scan(const std::string& job) {
   std::vector<v1::HeldCheckpoint> found;
   const std::string folder = folders_->Checkpoints(job);
   for (const CheckpointName& name : ListCheckpointFiles(folder)) {
@@ -43,7 +43,8 @@ void CheckpointShelf::Look(const std::string& job) {
   on_disk_[job] = std::move(found);
 }
 
-void CheckpointShelf::Durable(const std::string& job, int64_t step, int keep) {
+void CheckpointShelf::MarkStored(const std::string& job, int64_t step,
+                                 int keep) {
   std::set<int64_t>& steps = durable_[job];
   steps.insert(step);
   while (steps.size() > static_cast<size_t>(std::max(2, keep))) {

@@ -22,10 +22,10 @@ class CheckpointShelf {
       : folders_(folders), cache_(cache) {}
 
   // Looks at the folders of all jobs; of this one.
-  void LookAtAll();
-  void Look(const std::string& job);
+  void ScanAll();
+  void Scan(const std::string& job);
   // It lies in the store, where so many of a job are kept.
-  void Durable(const std::string& job, int64_t step, int keep);
+  void MarkStored(const std::string& job, int64_t step, int keep);
   void Forget(const std::string& job);
 
   void Fill(google::protobuf::RepeatedPtrField<v1::HeldCheckpoint>* held) const;

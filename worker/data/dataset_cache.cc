@@ -88,7 +88,8 @@ void DatasetCache::Wake() {
   changed_.notify_all();
 }
 
-void DatasetCache::Take(const std::string& sha256, Entry& entry, Lease* lease) {
+void DatasetCache::AddUse(const std::string& sha256, Entry& entry,
+                          Lease* lease) {
   entry.last_use = absl::Now();
   if (lease->blobs_.insert(sha256).second) ++entry.leases;
   // The order of use outlives this process. The time of writing stays: what
@@ -168,7 +169,7 @@ absl::StatusOr<std::string> DatasetCache::Get(const std::string& sha256,
   while (true) {
     const auto it = entries_.find(sha256);
     if (it != entries_.end()) {
-      Take(sha256, it->second, lease);
+      AddUse(sha256, it->second, lease);
       if (fetch.on_bytes) fetch.on_bytes(it->second.size);
       return BlobPath(sha256);
     }
@@ -190,7 +191,7 @@ absl::StatusOr<std::string> DatasetCache::Get(const std::string& sha256,
   used_bytes_ += *fetched;
   Entry& entry = entries_[sha256];
   entry.size = *fetched;
-  Take(sha256, entry, lease);
+  AddUse(sha256, entry, lease);
   return BlobPath(sha256);
 }
 

@@ -98,7 +98,7 @@ class DatasetCache {
   std::string BlobPath(const std::string& sha256) const;
   std::string PartialPath(const std::string& sha256) const;
   void Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Take(const std::string& sha256, Entry& entry, Lease* lease)
+  void AddUse(const std::string& sha256, Entry& entry, Lease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeRoom(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EvictOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

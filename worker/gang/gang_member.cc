@@ -284,7 +284,7 @@ void GangMembers::ReadLines(Process& process) {
         process.cut = part.size() > room;
       }
       if (end == std::string_view::npos) return;
-      TakeLine(process, process.line);
+      HandleLine(process, process.line);
       process.line.clear();
       process.cut = false;
       text.remove_prefix(end + 1);
@@ -292,7 +292,7 @@ void GangMembers::ReadLines(Process& process) {
   });
 }
 
-void GangMembers::TakeLine(Process& process, std::string_view line) {
+void GangMembers::HandleLine(Process& process, std::string_view line) {
   if (!process.cut && observer_->OnLine(process.id, line)) return;
   AppendLog(process, std::string(line) + "\n");
 }
@@ -333,7 +333,7 @@ void GangMembers::Reap(Process& process) {
     ReadLines(process);
     ReadLog(process);
   }
-  if (!process.line.empty()) TakeLine(process, process.line);
+  if (!process.line.empty()) HandleLine(process, process.line);
 
   MemberExit exit;
   exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

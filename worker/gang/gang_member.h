@@ -118,7 +118,7 @@ class GangMembers {
   bool FinishEnded();
   void ReadLog(Process& process);
   void ReadLines(Process& process);
-  void TakeLine(Process& process, std::string_view line);
+  void HandleLine(Process& process, std::string_view line);
   void AppendLog(Process& process, std::string_view text);
   void Reap(Process& process);
 

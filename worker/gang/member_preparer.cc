@@ -49,7 +49,7 @@ bool MemberPreparer::Abandon(GangMembers::Id id) {
   return true;
 }
 
-std::vector<MemberPreparer::Done> MemberPreparer::TakeDone() {
+std::vector<MemberPreparer::Done> MemberPreparer::PopFinished() {
   std::vector<Done> done;
   std::vector<std::unique_ptr<Task>> ended;
   {

@@ -25,13 +25,13 @@ class MemberPreparer {
   using Work = std::function<absl::Status(const std::atomic<bool>& abandoned)>;
 
   // `on_done` is called from some thread whenever there is something for
-  // TakeDone().
+  // PopFinished().
   explicit MemberPreparer(std::function<void()> on_done);
   ~MemberPreparer();
 
   void Begin(const Start& start, Work work);
   // The rank is not wanted any more. False: it is not being prepared; true:
-  // TakeDone() will not tell of it.
+  // PopFinished() will not tell of it.
   bool Abandon(GangMembers::Id id);
 
   struct Done {
@@ -39,7 +39,7 @@ class MemberPreparer {
     absl::Status status;
   };
   // Ranks whose preparation ended since the last call.
-  std::vector<Done> TakeDone();
+  std::vector<Done> PopFinished();
 
  private:
   struct Task {

@@ -100,9 +100,9 @@ class MemberTable {
   std::optional<v1::MemberAssignment> Assignment(GangMembers::Id id) const;
 
   // Jobs without a rank here that have ended, since the last call.
-  std::vector<std::string> TakeFinishedJobs();
+  std::vector<std::string> PopFinishedJobs();
   // Attempts without a rank here, since the last call.
-  std::vector<std::pair<std::string, int64_t>> TakeFinishedAttempts();
+  std::vector<std::pair<std::string, int64_t>> PopFinishedAttempts();
 
   std::optional<v1::MemberKey> Find(GangMembers::Id id) const;
   std::set<std::string> Jobs() const;

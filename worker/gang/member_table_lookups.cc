@@ -33,7 +33,7 @@ std::optional<v1::MemberAssignment> MemberTable::Assignment(
   return std::nullopt;
 }
 
-std::vector<std::string> MemberTable::TakeFinishedJobs() {
+std::vector<std::string> MemberTable::PopFinishedJobs() {
   const std::set<std::string> present = Jobs();
   std::vector<std::string> finished;
   for (auto it = finished_jobs_.begin(); it != finished_jobs_.end();) {
@@ -48,7 +48,7 @@ std::vector<std::string> MemberTable::TakeFinishedJobs() {
 }
 
 std::vector<std::pair<std::string, int64_t>>
-MemberTable::TakeFinishedAttempts() {
+MemberTable::PopFinishedAttempts() {
   return std::exchange(finished_attempts_, {});
 }
 

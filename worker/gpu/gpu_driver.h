@@ -48,7 +48,7 @@ class GpuDriver {
   // Internal.
   virtual absl::StatusOr<GpuReading> Read(int gpu) = 0;
   // Those since the last call; does not wait.
-  virtual absl::StatusOr<std::vector<GpuXid>> TakeXids() = 0;
+  virtual absl::StatusOr<std::vector<GpuXid>> PopXids() = 0;
 };
 
 }  // namespace comera::worker

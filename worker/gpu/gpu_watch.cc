@@ -59,7 +59,7 @@ void GpuWatch::Loop(const std::function<void()>& changed) {
   while (!ending_) {
     woken_ = false;
     lock.unlock();
-    if (Look()) changed();
+    if (Poll()) changed();
     lock.lock();
     wake_.wait_for(lock, absl::ToChronoNanoseconds(Interval()),
                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -112,8 +112,8 @@ void GpuWatch::End(const std::string& uuid) {
   wake_.notify_all();
 }
 
-void GpuWatch::TakeXids() {
-  const absl::StatusOr<std::vector<GpuXid>> xids = driver_->TakeXids();
+void GpuWatch::RecordXids() {
+  const absl::StatusOr<std::vector<GpuXid>> xids = driver_->PopXids();
   if (!xids.ok()) {
     LOG_EVERY_N(WARNING, 100) << "GPU events " << xids.status();
     return;
@@ -184,8 +184,8 @@ std::vector<GpuWatch::Seen> GpuWatch::seen() const {
   return all;
 }
 
-bool GpuWatch::Look() {
-  TakeXids();
+bool GpuWatch::Poll() {
+  RecordXids();
   bool changed = false;
   for (size_t i = 0; i < driver_->gpus().size(); ++i) {
     const v1::Gpu& gpu = driver_->gpus()[i];

@@ -54,7 +54,7 @@ class GpuWatch {
   // `changed` is called from the thread when a reason has changed.
   void Start(std::function<void()> changed);
   // Looks at all GPUs once. True: a reason has changed.
-  bool Look();
+  bool Poll();
 
   // A GPU as it was last looked at; no reading: it could not be read.
   struct Seen {
@@ -83,7 +83,7 @@ class GpuWatch {
   };
 
   State* Find(const std::string& uuid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeXids() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RecordXids() ABSL_LOCKS_EXCLUDED(mutex_);
   std::string Judge(const absl::StatusOr<GpuReading>& reading, State& state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string JudgeMemory(const GpuReading& reading, State& state)

@@ -46,7 +46,7 @@ class Nvml final : public GpuDriver {
 
   const std::vector<v1::Gpu>& gpus() const override { return gpus_; }
   absl::StatusOr<GpuReading> Read(int gpu) override;
-  absl::StatusOr<std::vector<GpuXid>> TakeXids() override;
+  absl::StatusOr<std::vector<GpuXid>> PopXids() override;
 
  private:
   absl::Status FindFunctions(const std::string& library);
@@ -337,7 +337,7 @@ absl::StatusOr<GpuReading> Nvml::Read(int gpu) {
   return reading;
 }
 
-absl::StatusOr<std::vector<GpuXid>> Nvml::TakeXids() {
+absl::StatusOr<std::vector<GpuXid>> Nvml::PopXids() {
   std::vector<GpuXid> xids;
   if (events_ == nullptr) return xids;
   for (int i = 0; i < kMaxXids; ++i) {

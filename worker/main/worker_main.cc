@@ -209,7 +209,7 @@ int Main(const WorkerFlags& flags) {
       FindGpus(flags.gpus, &chosen);
   if (!gpus.ok()) return Fail(gpus.status());
   absl::StatusOr<std::vector<v1::Slot>> slots =
-      TakeInventory(flags.slots, options.cores, chosen);
+      ListSlots(flags.slots, options.cores, chosen);
   if (!slots.ok()) return Fail(slots.status());
   // Sums in the NVLink switch vary from call to call (NCCL issue 1497), and a
   // job that is repeated is to give the same numbers.

@@ -61,7 +61,7 @@ ModelChild::~ModelChild() {
   close(child_.err);
 }
 
-void ModelChild::TakeErrors() {
+void ModelChild::DrainStderr() {
   char buffer[4096];
   while (true) {
     const ssize_t got = read(child_.err, buffer, sizeof(buffer));
@@ -74,7 +74,7 @@ void ModelChild::TakeErrors() {
 }
 
 absl::Status ModelChild::End() {
-  TakeErrors();
+  DrainStderr();
   absl::string_view said = absl::StripAsciiWhitespace(errors_);
   absl::ConsumePrefix(&said, "comera-trainer: ");
   return absl::FailedPreconditionError(
@@ -95,7 +95,7 @@ absl::Status ModelChild::Await(int fd, short events, absl::Time deadline) {
         poll(waits, 2, static_cast<int>(std::min(left, kLookMilliseconds)));
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready <= 0) continue;
-    if (waits[1].revents != 0) TakeErrors();
+    if (waits[1].revents != 0) DrainStderr();
     if (waits[0].revents != 0) return absl::OkStatus();
     if ((waits[1].revents & POLLHUP) != 0) return absl::OkStatus();
   }

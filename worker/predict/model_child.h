@@ -38,7 +38,7 @@ class ModelChild {
  private:
   ModelChild() = default;
   // Takes what it said on standard error.
-  void TakeErrors();
+  void DrainStderr();
   // Waits for `fd`, taking errors meanwhile.
   absl::Status Await(int fd, short events, absl::Time deadline);
   absl::Status End();

@@ -167,7 +167,7 @@ absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
   return model;
 }
 
-absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::Take(
+absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::FindOrAdd(
     const std::string& name) {
   std::shared_ptr<Entry> out;  // destroyed after the lock is given back
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -266,7 +266,7 @@ absl::Status ServedModels::WithModel(
   }
   if (stopping_) return absl::UnavailableError("the worker ends: ask another");
   ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, token, deadline));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Take(name));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindOrAdd(name));
   absl::Status status;
   {
     const std::unique_lock<std::timed_mutex> own(entry->busy,

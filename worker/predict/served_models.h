@@ -96,7 +96,7 @@ class ServedModels {
                                      const std::string& token,
                                      absl::Time deadline);
   // Counts a call, and makes room for its model.
-  absl::StatusOr<std::shared_ptr<Entry>> Take(const std::string& name);
+  absl::StatusOr<std::shared_ptr<Entry>> FindOrAdd(const std::string& name);
   void Return(const std::shared_ptr<Entry>& entry);
   absl::Status MakeReady(const v1::Artifact& model, const std::string& token,
                          absl::Time deadline, Entry* entry);

@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<v1::Gpu>> ChooseGpus(
   return gpus;
 }
 
-absl::StatusOr<std::vector<v1::Slot>> TakeInventory(
+absl::StatusOr<std::vector<v1::Slot>> ListSlots(
     int count, int cores, const std::vector<v1::Gpu>& gpus) {
   if (count < 0 || count > kMaxSlots) {
     return absl::InvalidArgumentError(

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<v1::Gpu>> ChooseGpus(
 // The rooms for ranks that this machine offers: one slot per GPU, then `count`
 // CPU slots. A `count` of 0 means one per two cores (at least one) where there
 // is no GPU, else none. InvalidArgument: negative, or more than 1024.
-absl::StatusOr<std::vector<v1::Slot>> TakeInventory(
+absl::StatusOr<std::vector<v1::Slot>> ListSlots(
     int count, int cores, const std::vector<v1::Gpu>& gpus = {});
 
 // Threads for one rank: what its job asks for, else the cores over the slots.

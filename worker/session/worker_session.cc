@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
   if (gpus != nullptr) {
     // So that the first call tells of healthy GPUs.
-    gpus->Look();
+    gpus->Poll();
     session->gpus_ = std::move(gpus);
     session->gpus_->Start([self] {
       const std::lock_guard<std::mutex> lock(self->mutex_);
@@ -309,7 +309,7 @@ absl::Status WorkerSession::Call(const v1::SynchronizeRequest& request,
   return FromGrpcStatus(status);
 }
 
-void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
+void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
   v1::SynchronizeResponse sane = response;
   sane.clear_desired();
   for (const v1::MemberAssignment& assignment : response.desired()) {
@@ -344,8 +344,8 @@ void WorkerSession::CleanUp() {
   std::set<std::string> active;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    jobs = table_.TakeFinishedJobs();
-    attempts = table_.TakeFinishedAttempts();
+    jobs = table_.PopFinishedJobs();
+    attempts = table_.PopFinishedAttempts();
     active = table_.Jobs();
   }
   for (const auto& [job, attempt] : attempts)
@@ -363,7 +363,7 @@ void WorkerSession::CleanUp() {
   folders_.RemoveOld(active, options_.keep_stopped, options_.keep_logs);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.LookAtAll();
+    shelf_.ScanAll();
   }
   if (store_ == nullptr) return;
   const absl::Status expired =
@@ -386,7 +386,7 @@ absl::Status WorkerSession::RunOnce() {
   // Cut short by Notify; nobody else cancels.
   if (absl::IsCancelled(status) && !news) return absl::OkStatus();
   RETURN_IF_ERROR(status);
-  TakeAnswer(response);
+  ApplyResponse(response);
   CleanUp();
   return absl::OkStatus();
 }

@@ -155,7 +155,7 @@ class WorkerSession : private GangMembers::Observer,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Call(const v1::SynchronizeRequest& request, bool news,
                     v1::SynchronizeResponse* response);
-  void TakeAnswer(const v1::SynchronizeResponse& response);
+  void ApplyResponse(const v1::SynchronizeResponse& response);
   // From SIGTERM to SIGKILL: what the coordinator wants, at least the usual.
   absl::Duration GraceOf(GangMembers::Id id);
   // Starts and stops what is to be.
@@ -187,8 +187,8 @@ class WorkerSession : private GangMembers::Observer,
   void WatchCoordinator(const absl::Status& call);
   // Takes the GPU of the rank's slot, if it has one, and adds to the command
   // what makes it the only one that the rank sees. FailedPrecondition: unfit.
-  absl::Status TakeGpu(const MemberTable::Actions::Start& start,
-                       const v1::Slot& slot, MemberCommand* command);
+  absl::Status ClaimGpu(const MemberTable::Actions::Start& start,
+                        const v1::Slot& slot, MemberCommand* command);
   // Whom the rank runs as, and its control group.
   absl::Status Confine(const MemberTable::Actions::Start& start, int threads,
                        MemberCommand* command);

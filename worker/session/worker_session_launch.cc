@@ -20,9 +20,9 @@ constexpr int64_t kMaxMemberProcesses = 2048;
 
 }  // namespace
 
-absl::Status WorkerSession::TakeGpu(const MemberTable::Actions::Start& start,
-                                    const v1::Slot& slot,
-                                    MemberCommand* command) {
+absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
+                                     const v1::Slot& slot,
+                                     MemberCommand* command) {
   if (gpus_ == nullptr) return absl::OkStatus();
   const std::string& uuid = slot.gpu().uuid();
   // None for ranks on the CPU.
@@ -108,7 +108,7 @@ absl::Status WorkerSession::StartMember(
       absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.attempt())));
   command.log_path = folders_.Log(key);
   RETURN_IF_ERROR(Confine(start, threads, &command));
-  RETURN_IF_ERROR(TakeGpu(start, slot, &command));
+  RETURN_IF_ERROR(ClaimGpu(start, slot, &command));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     logs_.Begin(key, command.log_path);

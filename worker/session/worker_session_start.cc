@@ -28,7 +28,7 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
 }
 
 void WorkerSession::StartPrepared() {
-  for (const MemberPreparer::Done& done : preparer_->TakeDone()) {
+  for (const MemberPreparer::Done& done : preparer_->PopFinished()) {
     if (done.status.ok()) {
       StartOrFail(done.start);
       continue;

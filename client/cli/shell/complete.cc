@@ -75,7 +75,7 @@ class Completer {
       : verbs_(verbs), globals_(globals), names_(names) {}
 
   Completion Run(const std::vector<std::string>& words) {
-    for (size_t i = 0; i + 1 < words.size(); ++i) Take(words[i]);
+    for (size_t i = 0; i + 1 < words.size(); ++i) Consume(words[i]);
     const std::string current = words.empty() ? "" : words.back();
     if (pending_ != nullptr) {
       Values(*pending_, /*prefix=*/"", current);
@@ -99,7 +99,7 @@ class Completer {
 
  private:
   // A word that is complete.
-  void Take(const std::string& word) {
+  void Consume(const std::string& word) {
     if (pending_ != nullptr) {
       if (IsGlobal(pending_)) Store(*pending_, word);
       pending_ = nullptr;

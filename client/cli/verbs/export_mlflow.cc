@@ -83,7 +83,7 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job, const std::string& root,
                                })
                         .status());
   }
-  MlflowRun run = builder.Take(job);
+  MlflowRun run = builder.Finish(job);
   ASSIGN_OR_RETURN(const std::string artifacts,
                    MlflowArtifactFolder(root, run));
   RETURN_IF_ERROR(

@@ -115,7 +115,7 @@ class Asker {
     return state_;
   }
   // What became of the last Cancel; once.
-  std::string TakeNote() {
+  std::string PopNote() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(note_, "");
   }
@@ -183,7 +183,7 @@ int Live(const Arguments& arguments, const Session& session,
   asker.SetInterval(choice.interval_s);
   while (!interrupts.happened()) {
     const TopState state = asker.state();
-    if (const std::string note = asker.TakeNote(); !note.empty()) {
+    if (const std::string note = asker.PopNote(); !note.empty()) {
       choice.note = note;
     }
     screen->Draw(TopScreen(state, choice, absl::Now(), screen->width(),

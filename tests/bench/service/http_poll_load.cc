@@ -68,11 +68,11 @@ class Poller : public std::enable_shared_from_this<Poller> {
     http::async_read(socket_, buffer_, response_,
                      [self = shared_from_this()](Error error, size_t) {
                        if (error) return self->Fail(error.message());
-                       self->Take();
+                       self->OnResponse();
                      });
   }
 
-  void Take() {
+  void OnResponse() {
     HttpPollFigures& figures = *run_->figures;
     figures.latencies.Add(absl::FromChrono(Clock::now() - due_));
     ++figures.answers;

@@ -79,10 +79,10 @@ void PlayedWorker::Round(int64_t step) {
     return;
   }
   reports_ += response.report_acks_size();
-  Take(response);
+  Apply(response);
 }
 
-void PlayedWorker::Take(const v1::SynchronizeResponse& response) {
+void PlayedWorker::Apply(const v1::SynchronizeResponse& response) {
   seen_version_ = response.desired_version();
   std::map<std::string, Rank> wanted;
   for (const v1::MemberAssignment& assignment : response.desired()) {

@@ -39,7 +39,7 @@ class PlayedWorker {
  private:
   void Loop();
   void Round(int64_t step);
-  void Take(const v1::SynchronizeResponse& response);
+  void Apply(const v1::SynchronizeResponse& response);
 
   const int slots_;
   const absl::Duration interval_;

@@ -93,7 +93,7 @@ class Chaos {
     Evidence evidence;
     RETURN_IF_ERROR(
         ReadStore(cluster.server_folder() + "/jobs.sqlite", &evidence));
-    return TakeReferences(evidence);
+    return MakeReferences(evidence);
   }
 
   absl::StatusOr<Evidence> RunDisturbed() {

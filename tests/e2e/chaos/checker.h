@@ -21,7 +21,7 @@ using References = std::map<std::string, Reference>;
 
 // Takes the losses of the jobs in `evidence`, which ran undisturbed.
 // FailedPrecondition: one did not succeed in its first attempt.
-absl::StatusOr<References> TakeReferences(const Evidence& evidence);
+absl::StatusOr<References> MakeReferences(const Evidence& evidence);
 
 // One sentence per violation of what the service promises, none if all holds:
 //   accepted     every accepted job is in the store, once, and no other job is

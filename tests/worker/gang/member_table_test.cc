@@ -169,8 +169,8 @@ TEST_F(MemberTableTest, AnEndIsKeptUntilForgotten) {
   Request();
   Answer({}, {rank});
   EXPECT_EQ(Request().members_size(), 0);
-  EXPECT_EQ(table_.TakeFinishedAttempts().size(), 1);
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_EQ(table_.PopFinishedAttempts().size(), 1);
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
 }
 
 TEST_F(MemberTableTest, AForgetForWhatWasNotToldIsPassedOver) {
@@ -236,11 +236,11 @@ TEST_F(MemberTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   // The job's files stay until the coordinator says that the job has ended: it
   // may have given this attempt up, and go on with the job elsewhere.
   Answer({}, {rank});
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
   v1::SynchronizeResponse ended;
   ended.add_ended_jobs("jobs/a");
   table_.OnAnswer(ended);
-  EXPECT_THAT(table_.TakeFinishedJobs(), ElementsAre("jobs/a"));
+  EXPECT_THAT(table_.PopFinishedJobs(), ElementsAre("jobs/a"));
 }
 
 TEST_F(MemberTableTest, EveryTargetOfAListHasItsModel) {
@@ -285,11 +285,11 @@ TEST_F(MemberTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
   // The coordinator had given the first attempt up meanwhile.
   Answer({next}, {old});
   EXPECT_EQ(Starts().size(), 1);
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
   table_.OnExit(2, {}, kNow);
   Request();
   Answer({}, {next});
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
 }
 
 TEST_F(MemberTableTest, LongFailuresAreCut) {

@@ -255,8 +255,8 @@ TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
   ASSERT_OK(MakeDirectories(folders_.Work("jobs/b")));
   ASSERT_OK(cache_.Put("jobs/c", {20, true}, State("twenty")));
   CheckpointShelf shelf(&folders_, &cache_);
-  shelf.LookAtAll();
-  shelf.Durable(kJob, 10, 2);
+  shelf.ScanAll();
+  shelf.MarkStored(kJob, 10, 2);
   v1::SynchronizeRequest request;
   shelf.Fill(request.mutable_checkpoints());
   std::vector<std::string> told;

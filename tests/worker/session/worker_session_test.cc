@@ -117,7 +117,7 @@ class WorkerSessionTest : public testing::Test {
   }
 
   // The newest status of a rank of the first attempt.
-  v1::MemberStatus Told(int rank) {
+  v1::MemberStatus StatusOf(int rank) {
     return service_.state().ranks[Key(kJob, 1, rank)];
   }
 
@@ -147,7 +147,7 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
     return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
   }));
   State state = service_.state();
-  const v1::MemberStatus rank0 = Told(0);
+  const v1::MemberStatus rank0 = StatusOf(0);
   EXPECT_FALSE(rank0.has_failure()) << rank0.DebugString();
   EXPECT_EQ(rank0.result().outcome(), v1::COMPLETED);
   EXPECT_GT(rank0.peak_memory_bytes(), 0);
@@ -160,8 +160,8 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
     EXPECT_EQ(Sha256Hex(state.files[name]), file.sha256());
     EXPECT_EQ(state.headers[name].sha256(), file.sha256());
   }
-  EXPECT_FALSE(Told(1).has_failure());
-  EXPECT_FALSE(Told(1).has_result());
+  EXPECT_FALSE(StatusOf(1).has_failure());
+  EXPECT_FALSE(StatusOf(1).has_result());
   // Stage, run info, three metrics, result.
   EXPECT_EQ(state.reports.size(), 6);
   EXPECT_TRUE(state.reports.back().event().has_result());
@@ -182,7 +182,7 @@ TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
     return Exited(state, {kJob, 1, 0});
   }));
   State state = service_.state();
-  const v1::MemberStatus rank0 = Told(0);
+  const v1::MemberStatus rank0 = StatusOf(0);
   EXPECT_EQ(rank0.model().name(), "jobs/a/models/final");
   ASSERT_EQ(rank0.target_models_size(), 2);
   EXPECT_EQ(rank0.target_models(0).name(), "jobs/a/models/target-1");
@@ -254,8 +254,8 @@ TEST_F(WorkerSessionTest, NoRankStartsOnAnUnfitGpu) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_EQ(Told(0).failure().failure_class(), v1::RANK_LOST);
-  EXPECT_THAT(Told(0).failure().message(),
+  EXPECT_EQ(StatusOf(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_THAT(StatusOf(0).failure().message(),
               HasSubstr("1 uncorrected memory errors"));
 }
 
@@ -266,11 +266,11 @@ TEST_F(WorkerSessionTest, TellsFailuresWithTheLogsTail) {
     return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
   }));
   State state = service_.state();
-  const v1::Failure failure = Told(0).failure();
+  const v1::Failure failure = StatusOf(0).failure();
   EXPECT_EQ(failure.failure_class(), v1::DATA);
   EXPECT_EQ(failure.message(), "line 7 is junk");
   EXPECT_THAT(failure.log_tail(), HasSubstr("a line about the data"));
-  const v1::Failure crash = Told(1).failure();
+  const v1::Failure crash = StatusOf(1).failure();
   EXPECT_EQ(crash.failure_class(), v1::RANK_LOST);
   EXPECT_THAT(crash.message(), HasSubstr("signal 6"));
   EXPECT_THAT(crash.log_tail(), HasSubstr("about to crash"));
@@ -284,7 +284,7 @@ TEST_F(WorkerSessionTest, AProgramThatCannotStartIsAFailure) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  const v1::MemberStatus rank = Told(0);
+  const v1::MemberStatus rank = StatusOf(0);
   EXPECT_EQ(rank.failure().failure_class(), v1::INTERNAL);
   EXPECT_THAT(rank.failure().message(), HasSubstr("/no/such/trainer"));
 }
@@ -313,8 +313,8 @@ TEST_F(WorkerSessionTest, StopsWhatIsNotWantedAnyMore) {
     return Exited(state, {kJob, 1, 0});
   }));
   // Asked, not killed; and that is no failure.
-  EXPECT_FALSE(Told(0).has_failure());
-  EXPECT_FALSE(Told(0).has_result());
+  EXPECT_FALSE(StatusOf(0).has_failure());
+  EXPECT_FALSE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, KillsWhatDoesNotStop) {
@@ -344,7 +344,7 @@ TEST_F(WorkerSessionTest, LocalNewsCutAHeldCallShort) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_THAT(Told(0).failure().message(), HasSubstr("signal 9"));
+  EXPECT_THAT(StatusOf(0).failure().message(), HasSubstr("signal 9"));
 }
 
 TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
@@ -412,7 +412,7 @@ TEST_F(WorkerSessionTest, TriesUploadsAgain) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_TRUE(Told(0).has_result());
+  EXPECT_TRUE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, GivesUpAnUploadForAnEpochThatIsOver) {
@@ -422,7 +422,7 @@ TEST_F(WorkerSessionTest, GivesUpAnUploadForAnEpochThatIsOver) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_FALSE(Told(0).has_result());
+  EXPECT_FALSE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, AnUnwantedUploadIsAbandoned) {
@@ -435,7 +435,7 @@ TEST_F(WorkerSessionTest, AnUnwantedUploadIsAbandoned) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_FALSE(Told(0).has_result());
+  EXPECT_FALSE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
@@ -457,7 +457,7 @@ TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_TRUE(Told(0).has_result());
+  EXPECT_TRUE(StatusOf(0).has_result());
   // Others' entries are not told back.
   EXPECT_EQ(service_.state().rendezvous.count("at/1"), 0);
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/stranger"));
@@ -484,7 +484,7 @@ TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
   session_->Stop();
   thread_.join();
   EXPECT_OK(run_status_);
-  const v1::MemberStatus rank = Told(0);
+  const v1::MemberStatus rank = StatusOf(0);
   EXPECT_EQ(rank.phase(), v1::MemberStatus::EXITED);
   EXPECT_EQ(rank.failure().failure_class(), v1::PREEMPTED);
   // Nothing new is to be placed here.
