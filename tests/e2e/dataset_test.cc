@@ -84,7 +84,7 @@ TEST_F(DatasetTest, AJobTrainsFromAnUploadAlone) {
        "--name=w", "--slots=2", absl::StrCat("--data_dir=", folder_, "/worker"),
        absl::StrCat("--trainer=", Binary("worker/trainer/comera-trainer"))},
       folder_ + "/worker.log");
-  // Two ranks, one cache.
+  // Two members, one cache.
   auto client = Comera({"submit", job, "--watch", "-o", "json", "--set",
                         "data.code_directory.roots=[datasets/tiny]", "--set",
                         "objective.early.steps=60", "--set",

@@ -1,4 +1,4 @@
-// kill -9 of the coordinator, of the worker, of one rank while a job trains:
+// kill -9 of the coordinator, of the worker, of one member while a job trains:
 // the job still meets its targets, and nothing runs twice.
 #include <signal.h>
 
@@ -141,7 +141,7 @@ TEST_F(KillTest, WorkerComesBackAndTheJobResumes) {
   const pid_t worker = PidOf("worker_pid");
   const auto ranks = Children(worker, "comera-trainer");
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
-  // Ranks must not outlive their worker, or they would run beside the next.
+  // Members must not outlive their worker, or they would run beside the next.
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
   EXPECT_EQ(runs_of_attempt_.size(), 2u);

@@ -104,7 +104,7 @@ class MultiHostTest : public ::testing::Test {
     return network_->On(kFirst, arguments);
   }
 
-  // Two ranks, one on each worker: there is one slot each.
+  // Two members, one on each worker: there is one slot each.
   void Submit() {
     const CommandResult result =
         RunCommand(Client({"submit", job_, "--set", "objective.early.steps=500",
@@ -246,7 +246,7 @@ TEST_F(MultiHostTest, Complaint04_TheCoordinatorMovesToAnotherAddress) {
   // takes some 8 s to be found dead.
   StartServer(kMovedAddress, "30s");
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
-  // The ranks trained on meanwhile.
+  // The members trained on meanwhile.
   EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }

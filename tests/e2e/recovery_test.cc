@@ -111,7 +111,7 @@ class RecoveryTest : public ::testing::Test {
     while (!holds()) ASSERT_TRUE(ReadEvent()) << Logs();
   }
 
-  // The worker with this rank, and the rank's process.
+  // The worker with this member, and the member's process.
   struct Place {
     int worker = -1;
     pid_t pid = 0;
@@ -168,7 +168,7 @@ TEST_F(RecoveryTest, AKilledWorkerCostsAFewStepsAndSeconds) {
   const int64_t last = step_;
   const absl::Time killed = absl::Now();
   ASSERT_EQ(::kill(workers_[first.worker]->pid(), SIGKILL), 0);
-  // The other rank sees a broken collective before.
+  // The other member sees a broken collective before.
   ASSERT_NO_FATAL_FAILURE(ReadUntil(
       [&] { return incident_.value("failure_class", "") == "NODE_LOST"; }));
   const absl::Time detected = absl::Now();
@@ -219,7 +219,7 @@ TEST_F(RecoveryTest, Complaint03_AJobFinishesWhileTheCoordinatorIsAway) {
   const Place first = Find(0), second = Find(1);
   ASSERT_EQ(::kill(server_->pid(), SIGKILL), 0);
   ASSERT_TRUE(server_->Wait(kBound).has_value());
-  // Both ranks train to the end without it.
+  // Both members train to the end without it.
   EXPECT_TRUE(WaitUntilGone(first.pid, kBound)) << Logs();
   EXPECT_TRUE(WaitUntilGone(second.pid, kBound)) << Logs();
   StartServer(address_);

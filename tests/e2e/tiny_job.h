@@ -15,7 +15,7 @@ std::string Binary(const std::string& path);
 // the same files every time, and something to learn.
 absl::Status WriteTinyCorpus(const std::string& folder);
 
-// Writes `folder`/job.yaml, a job of two ranks that can meet its targets, and
+// Writes `folder`/job.yaml, a job of two members that can meet its targets, and
 // the files that it learns from. Returns the job file's path.
 absl::StatusOr<std::string> WriteTinyJob(const std::string& folder);
 

@@ -1,3 +1,6 @@
+// Copies saved training states to peers and to the store on a thread of its
+// own.
+
 #include "worker/checkpoint/checkpoint_copier.h"
 
 #include <algorithm>
@@ -53,7 +56,7 @@ bool CheckpointCopier::Flush(absl::Duration timeout) {
 
 void CheckpointCopier::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
-  // Of the task before.
+  // Whether the previous task was a copy to a peer.
   bool was_copy = false;
   std::string last;
   while (true) {
@@ -64,8 +67,9 @@ void CheckpointCopier::Loop() {
     });
     if (ending_) return;
     busy_ = true;
-    // Memory first: it is what a lost machine asks for within seconds. But in
-    // turns, by job too: where a peer cannot be reached, copies always wait.
+    // Copies to memory come first: they are what the replacement of a lost
+    // machine asks for within seconds. But the two queues take turns, and so do
+    // the jobs, because while a peer cannot be reached, copies never run out.
     auto& queue =
         copies_.empty() || (was_copy && !durable_.empty()) ? durable_ : copies_;
     was_copy = &queue == &copies_;
@@ -93,7 +97,7 @@ void CheckpointCopier::ReportCopy(bool to_store, size_t bytes,
 
 void CheckpointCopier::Copy(const Task& task) {
   const absl::StatusOr<std::string> contents = ReadFile(task.path);
-  // It may have made room for a newer one by now.
+  // The trainer may have deleted it by now to make room for a newer one.
   if (!contents.ok() || !IsWhole(*contents)) return;
   for (const std::string& address : task.replicas) {
     const absl::Status status =

@@ -1,3 +1,6 @@
+// Tries the candidates for a resumed job's checkpoint, newest first and nearest
+// first among equals.
+
 #include "worker/checkpoint/checkpoint_fetcher.h"
 
 #include <algorithm>
@@ -15,13 +18,13 @@
 namespace comera::worker {
 namespace {
 
-// To a peer that may be gone.
+// The limit for asking a peer, which may be down.
 constexpr absl::Duration kListTimeout = absl::Seconds(2);
 
 struct Candidate {
   CheckpointName name;
   std::string from;
-  // Empty contents: it lies on this disk already.
+  // Returns the contents; empty if the file is on this disk already.
   std::function<absl::StatusOr<std::string>()> get;
 };
 
@@ -83,7 +86,7 @@ FetchedCheckpoint FetchNewestCheckpoint(const v1::MemberAssignment& assignment,
       }
     }
   }
-  // What is near comes first among equals.
+  // The nearest comes first among equals.
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) {
                      return a.name.step > b.name.step;

@@ -1,3 +1,6 @@
+// Keeps the list of training states on this machine up to date as files and
+// copies change.
+
 #include "worker/checkpoint/checkpoint_shelf.h"
 
 #include <algorithm>
@@ -9,7 +12,7 @@
 namespace comera::worker {
 namespace {
 
-// The coordinator takes no more at once.
+// The most entries that the coordinator accepts in one call.
 constexpr int kMaxHeld = 16000;
 
 }  // namespace
@@ -35,7 +38,8 @@ void CheckpointShelf::Scan(const std::string& job) {
     found.push_back(std::move(held));
   }
   if (found.empty()) {
-    // So that the coordinator says when the job's other files may go.
+    // An entry without a step, so that the coordinator can say when the job's
+    // other files may be removed.
     v1::HeldCheckpoint other;
     other.set_job(job);
     found.push_back(std::move(other));

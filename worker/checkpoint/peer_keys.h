@@ -8,11 +8,12 @@
 
 namespace comera::worker {
 
-// Metadata of every call between workers.
+// The metadata key under which every call between workers carries its secret.
 inline constexpr char kPeerKeyMetadata[] = "comera-peer-key";
 
-// What workers show each other: the coordinator's newest key, and the one
-// before it, which the others may not have replaced yet. Thread-safe.
+// The secrets by which workers of one cluster recognise each other: the
+// coordinator's newest key, and the one before it, which other workers may
+// still use. Thread-safe.
 class PeerKeys {
  public:
   void Learn(const std::string& key) {
@@ -31,7 +32,7 @@ class PeerKeys {
   }
 
  private:
-  // Takes as long whatever is equal.
+  // Compares in a time that does not depend on where the strings differ.
   static bool Same(const std::string& a, const std::string& b) {
     if (a.size() != b.size()) return false;
     unsigned char difference = 0;

@@ -1,3 +1,6 @@
+// Keeps account of cached blobs: leases, order of use, eviction, and views made
+// of hard links.
+
 #include "worker/data/dataset_cache.h"
 
 #include <fcntl.h>
@@ -92,8 +95,9 @@ void DatasetCache::AddUse(const std::string& sha256, Entry& entry,
                           Lease* lease) {
   entry.last_use = absl::Now();
   if (lease->blobs_.insert(sha256).second) ++entry.leases;
-  // The order of use outlives this process. The time of writing stays: what
-  // ranks computed from the file is known by it.
+  // The access time on disk keeps the order of use beyond this process. The
+  // modification time stays, because what members compute from a file is keyed
+  // by it.
   const timespec times[2] = {absl::ToTimespec(entry.last_use), {0, UTIME_OMIT}};
   utimensat(AT_FDCWD, BlobPath(sha256).c_str(), times, AT_SYMLINK_NOFOLLOW);
 }

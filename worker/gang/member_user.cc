@@ -1,3 +1,5 @@
+// Looks up the user that members run as, and gives folders to that user.
+
 #include "worker/gang/member_user.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+// Defines the worker's metric families and counts what happens.
+
 #include "worker/metrics/worker_metrics.h"
 
 #include <chrono>
@@ -128,7 +130,7 @@ void WorkerMetrics::OnStep(const std::string& job,
                            const v1::StepMetrics& step) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = jobs_.find(job);
-  // Its last words, read after its end.
+  // The job's last output, read after its end.
   if (it == jobs_.end()) return;
   Job& one = it->second;
   if (one.steps == nullptr) {

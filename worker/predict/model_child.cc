@@ -1,3 +1,5 @@
+// Starts a model process and exchanges lines with it under deadlines.
+
 #include "worker/predict/model_child.h"
 
 #include <errno.h>
@@ -49,8 +51,8 @@ absl::StatusOr<std::unique_ptr<ModelChild>> ModelChild::Start(
 ModelChild::~ModelChild() {
   if (input_ >= 0) close(input_);
   if (child_.pidfd < 0) return;
-  // By descriptor: whoever looks for strays may have reaped it, and its number
-  // may be another's.
+  // Signals by descriptor: the search for strays may have reaped it, and its
+  // number may belong to another process.
   syscall(SYS_pidfd_send_signal, child_.pidfd, SIGKILL, nullptr, 0);
   while (waitid(static_cast<idtype_t>(P_PIDFD), child_.pidfd, nullptr,
                 WEXITED) < 0 &&

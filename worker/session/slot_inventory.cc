@@ -1,3 +1,5 @@
+// Counts cores and turns GPUs and cores into slots.
+
 #include "worker/session/slot_inventory.h"
 
 #include <sched.h>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr int kMaxSlots = 1024;
 
-// As CUDA reads it: the list ends at its first entry that names no GPU.
+// Reads the list as CUDA does: it ends at the first entry that names no GPU.
 std::vector<v1::Gpu> Visible(std::string_view list,
                              const std::vector<v1::Gpu>& found) {
   if (list.empty()) return found;

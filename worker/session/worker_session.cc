@@ -1,3 +1,6 @@
+// The exchange with the coordinator: builds requests, applies answers, and
+// handles members' events.
+
 #include "worker/session/worker_session.h"
 
 #include <algorithm>
@@ -22,16 +25,18 @@ namespace comera::worker {
 namespace {
 
 constexpr size_t kMaxLogBytes = size_t{256} << 10;
-// While gangs with ranks elsewhere meet, their entries are looked for.
+// The hold while gangs with members elsewhere meet, because their entries
+// arrive as files.
 constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
-// However long a coordinator asks ranks to be given for their last checkpoint.
+// The limit on the time that a coordinator may give members for their last
+// checkpoint.
 constexpr absl::Duration kMaxGrace = absl::Minutes(30);
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
-// Without an answer for longer than calls usually take: the coordinator is
-// away.
+// The coordinator counts as unreachable when it is silent for longer than calls
+// usually take.
 constexpr absl::Duration kCutOff = absl::Seconds(15);
 
-// Names become paths and command lines: nothing else may pass.
+// Names become paths and command lines, so nothing malformed may pass.
 bool IsSane(const v1::MemberAssignment& assignment) {
   return ParseJobName(assignment.job()).has_value() &&
          assignment.attempt() >= 1 && assignment.rank() >= 0 &&
@@ -48,7 +53,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   std::unique_ptr<WorkerSession> session(
       new WorkerSession(options, std::move(channel)));
   RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
-  // What they had started in groups of its own.
+  // Also kills what they had started in process groups of its own.
   RETURN_IF_ERROR(
       KillMarked(absl::StrCat(options.data_dir, "#"), absl::Seconds(10)));
   RETURN_IF_ERROR(session->OpenCache());
@@ -68,7 +73,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
   ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
   if (gpus != nullptr) {
-    // So that the first call tells of healthy GPUs.
+    // Makes the first call report the health of GPUs.
     gpus->Poll();
     session->gpus_ = std::move(gpus);
     session->gpus_->Start([self] {
@@ -116,8 +121,8 @@ WorkerSession::WorkerSession(const Options& options,
       shelf_(&folders_, &replicas_),
       table_(options.slots) {}
 
-// Order: processes_ first, because its thread gives models to uploader_,
-// checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
+// Order: processes_ is destroyed first, because its thread passes models to
+// uploader_, checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
 WorkerSession::~WorkerSession() {
   if (options_.metrics != nullptr) options_.metrics->ClearCollectors();
   preparer_.reset();
@@ -168,7 +173,8 @@ void WorkerSession::OnExit(GangMembers::Id id, const MemberExit& exit) {
     records_.Remove(pid->second);
     pids_.erase(pid);
   }
-  // Before the end is told, so that the slot is not taken for free with it.
+  // Comes before the end is reported, so that the slot is not seen as free
+  // while its GPU is not.
   GiveGpuBack(id);
   fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
@@ -256,7 +262,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   request.set_host(options_.host);
   request.set_rack(options_.rack);
   request.set_version(kVersion);
-  // A worker that is ending has no room for new ranks.
+  // A worker that is ending accepts no new members.
   if (!stop_) {
     for (const v1::Slot& slot : options_.slots) {
       v1::Slot& told = *request.add_slots();
@@ -383,7 +389,7 @@ absl::Status WorkerSession::RunOnce() {
   const absl::Status status = Call(request, news, &response);
   WatchCoordinator(status);
   if (absl::IsAborted(status)) KillAll();
-  // Cut short by Notify; nobody else cancels.
+  // Only Notify cancels calls.
   if (absl::IsCancelled(status) && !news) return absl::OkStatus();
   RETURN_IF_ERROR(status);
   ApplyResponse(response);
@@ -392,7 +398,7 @@ absl::Status WorkerSession::RunOnce() {
 }
 
 void WorkerSession::WatchCoordinator(const absl::Status& call) {
-  // Cancelled: cut short by local news.
+  // Cancelled: the call was cut short by local news.
   const absl::Time now = SteadyNow();
   if (options_.metrics != nullptr && !absl::IsCancelled(call)) {
     options_.metrics->OnSynchronize(call.ok());
@@ -467,11 +473,12 @@ void WorkerSession::ShutDown() {
     changed_.wait_for(lock, absl::ToChronoMilliseconds(patience),
                       [this] { return !table_.HasProcesses(); });
   }
-  // What the ranks just saved, before its machine goes.
+  // Finishes the copies of what members have just saved, before the machine
+  // goes.
   if (!copier_->Flush(options_.flush_timeout)) {
     LOG(WARNING) << "not all checkpoints could be copied";
   }
-  // The coordinator would find out, but later.
+  // Reports the ends now; otherwise the coordinator would find out later.
   const absl::Status told = RunOnce();
   LOG_IF(WARNING, !told.ok()) << "coordinator not told of the end " << told;
 }

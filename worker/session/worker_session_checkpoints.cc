@@ -1,5 +1,5 @@
-// Copies of checkpoints: those that other workers keep of ours, and those that
-// a rank goes on with.
+// Keeps other workers' copies of this one's checkpoints, and fetches the
+// checkpoint that a member resumes from.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// From a rank that is to run to its process.
+// Launches a member: picks its GPU, confines it, and starts its process.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@
 namespace comera::worker {
 namespace {
 
-// Threads too.
+// The limit includes threads.
 constexpr int64_t kMaxMemberProcesses = 2048;
 
 }  // namespace
@@ -25,7 +25,7 @@ absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
                                      MemberCommand* command) {
   if (gpus_ == nullptr) return absl::OkStatus();
   const std::string& uuid = slot.gpu().uuid();
-  // None for ranks on the CPU.
+  // Members on the CPU see no GPU.
   command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
   if (uuid.empty()) return absl::OkStatus();
   const std::string unfit = gpus_->Unfit(uuid);
@@ -54,11 +54,11 @@ absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
   MemberCgroups::Limits limits;
   limits.memory_bytes = rank.spec().resources().memory_bytes();
   limits.processes = kMaxMemberProcesses;
-  // And one for what is not computing.
+  // One more core for threads that do not compute.
   limits.cores = threads + 1;
   auto cgroup = options_.cgroups->Make(
       absl::StrCat(options_.incarnation, "-", start.id), limits);
-  // A rank without is better than none.
+  // A member without a group is better than none.
   LOG_IF(ERROR, !cgroup.ok()) << "rank without cgroup " << cgroup.status();
   if (cgroup.ok()) command->cgroup = *std::move(cgroup);
   return absl::OkStatus();
@@ -114,7 +114,7 @@ absl::Status WorkerSession::StartMember(
     logs_.Begin(key, command.log_path);
     table_.Launching(start.id);
   }
-  // Before its end can be told.
+  // Counted before its end can be.
   if (options_.metrics != nullptr) {
     options_.metrics->OnMemberStarted(rank.job(), rank.attempt());
   }
@@ -130,7 +130,7 @@ absl::Status WorkerSession::StartMember(
   }
   LOG(INFO) << "rank started " << DescribeMember(key) << " slot=" << rank.slot()
             << " pid=" << *pid << " threads=" << threads;
-  // It may have ended already.
+  // The member may have ended already.
   const std::vector<GangMembers::Id> running = table_.Processes();
   if (std::find(running.begin(), running.end(), start.id) != running.end()) {
     pids_[start.id] = *pid;

@@ -14,7 +14,7 @@ class Latencies {
  public:
   void Add(absl::Duration duration);
   size_t size() const;
-  // Nearest rank, `share` in [0, 1]; in milliseconds; 0 without samples.
+  // Nearest member, `share` in [0, 1]; in milliseconds; 0 without samples.
   double Milliseconds(double share) const;
 
  private:

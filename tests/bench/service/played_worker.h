@@ -15,7 +15,7 @@
 namespace comera::bench {
 
 // A worker without processes: it takes what is assigned to it, and while
-// reporting is on every rank 0 tells of one step per interval. Reports are due
+// reporting is on every member 0 tells of one step per interval. Reports are due
 // at fixed times, at which the step's number tells: see DueTime().
 //
 // Lives on a thread of its own from construction to destruction; methods may be
@@ -26,7 +26,7 @@ class PlayedWorker {
                absl::Duration interval);
   ~PlayedWorker();
 
-  // Ranks that it has been given.
+  // Members that it has been given.
   int ranks() const { return ranks_count_; }
   void SetReporting(bool on) { reporting_ = on; }
   // Reports given to the server and acknowledged.

@@ -167,7 +167,7 @@ class Chaos {
     }
   }
 
-  // All jobs are final: ranks that are still there have been forgotten.
+  // All jobs are final: members that are still there have been forgotten.
   void AwaitNoRanks(const ChaosCluster& cluster) {
     const absl::Time limit = absl::Now() + absl::Seconds(45);
     for (int i = 0; i < cluster.workers(); ++i) {

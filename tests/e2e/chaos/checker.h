@@ -27,7 +27,7 @@ absl::StatusOr<References> MakeReferences(const Evidence& evidence);
 //   accepted     every accepted job is in the store, once, and no other job is
 //   terminal     every job is in a final state, which came once, at the end
 //   succeeded    every job succeeded: nothing that was done to it was its fault
-//   once         in an attempt training began once, on each rank once, and no
+//   once         in an attempt training began once, on each member once, and no
 //                step was trained twice; attempts and event numbers only rise
 //   losses       training loss of every step and final validation loss are
 //                those of the undisturbed run, to the bit

@@ -125,7 +125,7 @@ absl::Status ReadMemberLogs(const std::string& worker_folder,
     const std::string name = "jobs/" + job.path().filename().string();
     std::error_code none;
     for (const auto& log : fs::directory_iterator(job.path() / "logs", none)) {
-      // <attempt>-<rank>.log
+      // <attempt>-<member>.log
       const std::vector<std::string> numbers =
           absl::StrSplit(log.path().stem().string(), '-');
       int64_t attempt = 0;

@@ -21,7 +21,7 @@ struct Evidence {
   std::vector<server::JobRecord> records;
   // By job, in the order of their numbers.
   std::map<std::string, std::vector<v1::JobEvent>> events;
-  // How often a rank began to train, by job, attempt and rank; over all
+  // How often a member began to train, by job, attempt and member; over all
   // workers.
   std::map<std::tuple<std::string, int64_t, int>, int> starts;
   // One line per model file that is not what its job says.
@@ -34,7 +34,7 @@ struct Evidence {
 // DataLoss: it is damaged. Unavailable: it cannot be read.
 absl::Status ReadStore(const std::string& path, Evidence* evidence);
 
-// Counts the beginnings of training in the ranks' logs below a worker's folder.
+// Counts the beginnings of training in the members' logs below a worker's folder.
 // Unavailable: a log cannot be read.
 absl::Status ReadMemberLogs(const std::string& worker_folder,
                             Evidence* evidence);

@@ -12,7 +12,7 @@
 namespace comera::e2e {
 namespace {
 
-// Of the stop of a rank: mostly short of what counts as a hang, sometimes far
+// Of the stop of a member: mostly short of what counts as a hang, sometimes far
 // beyond it.
 constexpr absl::Duration kHang = absl::Seconds(45);
 

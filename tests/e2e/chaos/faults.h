@@ -13,7 +13,7 @@
 namespace comera::e2e {
 
 // Disturbs a cluster at random times, in random ways, and undoes it a random
-// time later: SIGKILL and SIGSTOP of the coordinator, workers and ranks, full
+// time later: SIGKILL and SIGSTOP of the coordinator, workers and members, full
 // disks, jumps of the clock. One seed makes one sequence of decisions; what
 // they hit depends on what runs at the time. Not thread-safe.
 class Faults {

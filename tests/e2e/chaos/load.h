@@ -16,7 +16,7 @@
 namespace comera::e2e {
 
 // Small jobs over the text in `corpus`, of which none differ only by name: one
-// and two ranks, several seeds. Their display_name tells them apart.
+// and two members, several seeds. Their display_name tells them apart.
 std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps);
 
 // A client that keeps a number of jobs under way, on a thread of its own from

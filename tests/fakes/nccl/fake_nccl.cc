@@ -38,7 +38,7 @@ class FakeGroup {
   bool all_finalized() const { return finalized_ == world_size(); }
   void Join() { ++joined_; }
   void Finalize() { ++finalized_; }
-  // Of a rank that was just aborted: nobody sums with what it waited with.
+  // Of a member that was just aborted: nobody sums with what it waited with.
   void Leave(int rank) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_[rank]) broken_ = true;
@@ -98,7 +98,7 @@ class FakeGroup {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<Contribution> parts_;
-  std::vector<bool> waiting_;  // ranks, in this round
+  std::vector<bool> waiting_;  // members, in this round
   int arrived_ = 0;
   int64_t round_ = 0;
   bool broken_ = false;
@@ -248,7 +248,7 @@ NcclResult FakeNccl::Rank::Enqueue(const char* call, int root, void* data,
   std::shared_ptr<FakeComm> c = Find(comm);
   if (c == nullptr) return NcclResult::kInvalidArgument;
   Contribution part{kind, root, data, count};
-  // No other rank's collective fits to it.
+  // No other member's collective fits to it.
   if (faults().collectives_hang) part.kind = -1 - c->rank;
   c->polls = kPolls;
   if (const auto graph = StreamOf(stream).graph()) c->AddGraph(graph);

@@ -18,18 +18,18 @@ namespace comera::collective {
 class FakeComm;
 class FakeGroup;
 
-// The machine: each rank has an api of its own. Really sums, in order of the
-// ranks, on the ranks' stream threads, with device memory of the process.
+// The machine: each member has an api of its own. Really sums, in order of the
+// members, on the members' stream threads, with device memory of the process.
 //
-// As strict as NCCL: a rank that aborts is not told to the others, collectives
+// As strict as NCCL: a member that aborts is not told to the others, collectives
 // that do not fit together hang until they are aborted, every call is in
-// progress for a while, finalisation waits for all ranks, and the end of a
+// progress for a while, finalisation waits for all members, and the end of a
 // communicator for that of its graphs. Stricter: a call
 // with a communicator that is gone, and memory or communicators that are left,
 // fail the test.
 class FakeNccl {
  public:
-  // May be changed while ranks run.
+  // May be changed while members run.
   struct Faults {
     // Initialisation stays in progress.
     bool init_hangs = false;
@@ -61,7 +61,7 @@ class FakeNccl {
   std::map<std::string, std::shared_ptr<FakeGroup>> groups_;
 };
 
-// One rank's device and library.
+// One member's device and library.
 class FakeNccl::Rank final : public NcclApi {
  public:
   explicit Rank(std::shared_ptr<FakeNccl> nccl) : nccl_(std::move(nccl)) {}

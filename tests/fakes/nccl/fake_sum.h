@@ -25,7 +25,7 @@ inline float ToFloat(uint16_t bits) {
   return value;
 }
 
-// Every rank's `data` becomes the sum of all, taken in their order and rounded
+// Every member's `data` becomes the sum of all, taken in their order and rounded
 // to the type after each.
 inline void FakeSum(NcclApi::Type type, size_t count,
                     const std::vector<void*>& data) {

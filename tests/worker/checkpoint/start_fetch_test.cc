@@ -1,4 +1,4 @@
-// What comes before a rank: preparation on a thread of its own, and the fetch
+// What comes before a member: preparation on a thread of its own, and the fetch
 // of the checkpoint that its job starts from.
 #include "worker/checkpoint/start_fetch.h"
 

@@ -63,7 +63,7 @@ class DataFetcherTest : public ::testing::Test, public DataFetcher::Observer {
     return fetched_.at(id);
   }
 
-  // A rank on the dataset's files.
+  // A member on the dataset's files.
   v1::MemberAssignment Assignment(
       const std::map<std::string, std::string>& files,
       const std::string& train) {

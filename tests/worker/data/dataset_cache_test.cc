@@ -167,7 +167,7 @@ TEST_F(DatasetCacheTest, ViewsNameBlobsUntilTheyGo) {
     ASSERT_OK(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"));
     ASSERT_OK(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"));
     EXPECT_EQ(*ReadFile(path), "hello");
-    // The same time of writing whenever it is fetched: what ranks computed
+    // The same time of writing whenever it is fetched: what members computed
     // from the file is known by it.
     struct stat info;
     ASSERT_EQ(stat(path.c_str(), &info), 0);

@@ -220,7 +220,7 @@ bool IsZombie(pid_t pid) {
   return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "Z";
 }
 
-// What a rank starts in a session of its own holds no slot after it.
+// What a member starts in a session of its own holds no slot after it.
 TEST_F(GangMemberTest, Complaint16_NothingThatARankStartedOutlivesIt) {
   for (const bool adopts : {false, true}) {
     GangMembers::Options options;

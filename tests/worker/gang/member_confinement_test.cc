@@ -1,4 +1,4 @@
-// What a rank process gets of the machine: environment, user, rights, control
+// What a member gets of the machine: environment, user, rights, control
 // group. What the machine does not allow is skipped with a message.
 #include <fcntl.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ class MemberConfinementTest : public ::testing::Test {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
 
-  // Runs a script as a rank; all that it writes.
+  // Runs a script as a member; all that it writes.
   std::string Run(const std::string& script, MemberCommand command = {}) {
     command.arguments = {"/bin/sh", "-c", script};
     command.log_path = folder_ + "/log";

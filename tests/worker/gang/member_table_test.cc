@@ -453,7 +453,7 @@ TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   EXPECT_TRUE(table_.AnyMeeting());
   table_.OnEvent(2, Heartbeat(1));
   EXPECT_FALSE(table_.AnyMeeting());
-  // Entries travel on: a rank may tell the others that it ends.
+  // Entries travel on: a member may tell the others that it ends.
   EXPECT_THAT(table_.SpanningGangs(),
               ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
 }
@@ -531,7 +531,7 @@ TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
   Starts();
   table_.GiveUpCoordinator("the coordinator was not heard for 10m");
   EXPECT_THAT(table_.Reconcile(kNow).stop, ElementsAre(1));
-  // It is back before the rank has ended, and still wants it.
+  // It is back before the member has ended, and still wants it.
   Answer({Assignment("jobs/a", 1, 0, 0)});
   table_.OnExit(1, {}, kNow);
   const v1::Failure failure = Request().members(0).failure();

@@ -116,7 +116,7 @@ class WorkerSessionTest : public testing::Test {
            it->second.phase() == v1::MemberStatus::RUNNING;
   }
 
-  // The newest status of a rank of the first attempt.
+  // The newest status of a member of the first attempt.
   v1::MemberStatus StatusOf(int rank) {
     return service_.state().ranks[Key(kJob, 1, rank)];
   }
@@ -338,7 +338,7 @@ TEST_F(WorkerSessionTest, LocalNewsCutAHeldCallShort) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Running(state, {kJob, 1, 0});
   }));
-  // The rank dies by itself while nothing else happens.
+  // The member dies by itself while nothing else happens.
   const auto records = fs::directory_iterator(folder_ + "/ranks");
   kill(std::stoi(records->path().stem().string()), SIGKILL);
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
@@ -360,7 +360,7 @@ TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
   service_.Start();
   ASSERT_TRUE(service_.WaitFor(
       [&](const State& state) { return state.calls >= before + 2; }));
-  // The same rank, never ended, never started twice.
+  // The same member, never ended, never started twice.
   State state = service_.state();
   EXPECT_EQ(state.exits_told.size(), 0);
   ASSERT_EQ(state.last.members_size(), 1);
