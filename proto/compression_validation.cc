@@ -1,3 +1,5 @@
+// Checks modes, ranks, targets and the settings of each compression method.
+
 #include "proto/compression_validation.h"
 
 #include <algorithm>
@@ -21,14 +23,16 @@ constexpr int64_t kMaxMethodSteps = 1'000'000'000;
 constexpr double kMaxScale = 1e6;
 constexpr int64_t kMaxProduct = int64_t{1} << 31;
 
-// What a product of modes must be.
+// The number that a product of modes must equal.
 struct Width {
-  int64_t value;  // 0: not known
-  bool padded;    // the product may be larger
+  // The number; 0 if it is not known.
+  int64_t value;
+  // Whether the product may be larger.
+  bool padded;
   std::string name;
 };
 
-// The product, or nothing after a violation was added.
+// The product of the modes, or nothing after a violation was added.
 std::optional<int64_t> Product(const std::string& field, const Modes& modes,
                                SpecChecker& check) {
   if (modes.size() > kMaxModes) {
@@ -63,7 +67,7 @@ void CheckModes(const std::string& field, const Modes& modes,
                           " ", width.value));
 }
 
-// Layers that only the other kind of model has.
+// Refuses settings of layers that only the other kind of model has.
 void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
   const std::pair<const char*, bool> fields[] = {
       {"compression.embedding", c.has_embedding()},
@@ -78,7 +82,7 @@ void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
   }
 }
 
-// `cores` cores have cores - 1 inner bonds.
+// A chain of `cores` cores has cores - 1 inner bonds.
 void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
                 SpecChecker& check) {
   for (int i = 0; i < ranks.size(); ++i) {
@@ -107,7 +111,8 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   const std::string output_field = absl::StrCat(field, ".output_modes");
   const int inputs = layer.input_modes_size();
   const int outputs = layer.output_modes_size();
-  // Tables of different sizes share their width's modes; an encoder has one.
+  // Tables of different sizes share the modes of their width; an encoder has
+  // only one table.
   const bool automatic_rows = name == "table" && inputs == 0 && outputs > 0;
   if (automatic_rows) {
     CheckModes(output_field, layer.output_modes(), output, check);
@@ -127,7 +132,7 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, check);
 }
 
-// Every head sees equally many samples of every batch.
+// Checks that every head gets the same number of samples of every batch.
 void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   const int64_t heads = spec.compression().lte().heads();
   const auto shares = [&](int64_t batch, const std::string& field) {
@@ -142,7 +147,7 @@ void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   }
 }
 
-// The method's own settings, and none of another's.
+// Checks the settings of the chosen method, and refuses those of others.
 void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::CompressionSpec& c = spec.compression();
   const std::string& method = v1::CompressionSpec::Method_Name(c.method());
@@ -166,7 +171,7 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   };
   if (other(c.has_galore(), v1::CompressionSpec::GALORE,
             "compression.galore")) {
-    // Layers that are no wider are trained whole.
+    // Layers that are no wider than the rank are trained in full.
     check.Range("compression.galore.rank", c.galore().rank(), 1, kMaxRank);
     check.Range("compression.galore.refresh_every_steps",
                 c.galore().refresh_every_steps(), 1, kMaxMethodSteps);
@@ -192,7 +197,8 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   }
 }
 
-// Only cores get smaller while they are trained.
+// Refuses size targets for methods other than those that shrink cores during
+// training.
 void CheckSizeTargets(const v1::JobSpec& spec, SpecChecker& check) {
   if (spec.compression().method() == v1::CompressionSpec::COMERA) return;
   const v1::LateStage& late = spec.objective().late();

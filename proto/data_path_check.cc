@@ -1,3 +1,5 @@
+// Checks one data path of a job.
+
 #include "proto/data_path_check.h"
 
 #include "proto/dataset_names.h"

@@ -1,3 +1,5 @@
+// Lists the paths in a specification's data, tokenizer and initial weights.
+
 #include "proto/data_paths.h"
 
 #include "absl/strings/str_cat.h"

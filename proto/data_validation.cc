@@ -1,3 +1,5 @@
+// Checks each kind of data source and its tokenizer.
+
 #include "proto/data_validation.h"
 
 #include <algorithm>
@@ -124,7 +126,7 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
     case v1::DataSpec::FORMAT_NOT_SET:
       check.Add("data", "is missing: glue_tsv, code_directory or jsonl");
       break;
-    default:  // click logs, refused with the model
+    default:  // click logs are refused with the model
       break;
   }
   if (classifier && data.format_case() != v1::DataSpec::FORMAT_NOT_SET) {

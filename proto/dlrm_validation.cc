@@ -1,3 +1,5 @@
+// Checks a DLRM's tables, layers and click logs.
+
 #include "proto/dlrm_validation.h"
 
 #include <algorithm>
@@ -15,12 +17,12 @@ constexpr int64_t kMaxTableRows = int64_t{1} << 24;
 constexpr int64_t kMaxMlpLayers = 64;
 constexpr int64_t kMaxWidth = 65536;
 constexpr int64_t kMaxRows = int64_t{1} << 40;
-// Each validation visits them all.
+// The limit, because each validation reads all of them.
 constexpr int64_t kMaxValidationRows = int64_t{1} << 26;
 
 using Numbers = google::protobuf::RepeatedField<int64_t>;
 
-// 1 to max_count numbers from 1 to `high`.
+// Requires 1 to max_count numbers from 1 to `high`.
 void CheckNumbers(const std::string& field, const Numbers& numbers,
                   int64_t max_count, int64_t high, SpecChecker& check) {
   check.Range(field, numbers.size(), 1, max_count, "entries");

@@ -1,3 +1,5 @@
+// Checks a job's general fields, and calls the checks of its parts.
+
 #include "proto/job_validation.h"
 
 #include <algorithm>
@@ -95,7 +97,7 @@ void CheckTarget(const v1::Target& target, const std::string& prefix,
              "is what the REFERENCE objective needs as target size");
 }
 
-// The field of each target, as errors name it.
+// The field of each target, as error messages name it.
 std::string TargetField(const v1::LateStage& late, int index) {
   if (late.targets_size() == 0) return "objective.late";
   return absl::StrCat("objective.late.targets[", index, "]");
@@ -191,7 +193,7 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
   if (spec.labels_size() <= kMaxLabels) {
     for (const auto& [key, value] : spec.labels()) {
       const std::string field = absl::StrCat("labels[", key, "]");
-      // Never with its text.
+      // The message must not contain the text.
       check.That(
           !NamesSecret(key) && !LooksLikeSecret(key) && !LooksLikeSecret(value),
           LooksLikeSecret(key) ? "labels" : field,
@@ -240,7 +242,8 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
               spec.checkpoint().snapshot_every_steps(), 0, kMaxSteps);
 }
 
-// Targets that no ranks can reach. The rest of the spec is sound.
+// Refuses targets that no ranks can reach. Called only if the rest of the spec
+// is valid.
 void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.objective().has_late() || spec.objective().early().only()) return;
   const v1::LateStage& late = spec.objective().late();
@@ -248,7 +251,8 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
   int index = 0;
   for (const v1::Target& target : TargetsOf(late)) {
     std::string field = TargetField(late, index++);
-    double size = 0;  // parameters
+    // The size in parameters.
+    double size = 0;
     switch (target.target_size_case()) {
       case v1::Target::kTargetBytes:
         field += ".target_bytes";
@@ -276,10 +280,10 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
 
 std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec) {
   std::vector<FieldViolation> violations;
-  // What follows may rely on finite numbers and on text.
+  // The checks below rely on finite numbers and valid text.
   CheckFields(spec, &violations);
   if (!violations.empty()) return violations;
-  // A width that is out of range has no default of four times it.
+  // A default of four times the width is only filled in for a valid width.
   const int64_t hidden = spec.model().hidden();
   v1::JobSpec filled = spec;
   if (hidden < 0 || hidden > 65536) filled.mutable_model()->set_ffn(1);

@@ -1,4 +1,4 @@
-// Collects what is wrong with a specification.
+// Collects violations found in a specification.
 #ifndef COMERA_PROTO_SPEC_CHECKER_H_
 #define COMERA_PROTO_SPEC_CHECKER_H_
 
@@ -27,7 +27,7 @@ class SpecChecker {
     if (!holds) Add(field, std::move(description));
   }
 
-  // low <= value <= high.
+  // Requires low <= value <= high.
   void Range(absl::string_view field, int64_t value, int64_t low, int64_t high,
              absl::string_view unit = "") {
     That(value >= low && value <= high, field,
@@ -35,13 +35,13 @@ class SpecChecker {
                       unit, ", not ", value));
   }
 
-  // 0 < value <= high.
+  // Requires 0 < value <= high.
   void Weight(absl::string_view field, double value, double high) {
     That(value > 0 && value <= high, field,
          absl::StrCat("must be above 0 and at most ", high, ", not ", value));
   }
 
-  // 0 <= value <= high.
+  // Requires 0 <= value <= high.
   void NonNegative(absl::string_view field, double value, double high) {
     That(value >= 0 && value <= high, field,
          absl::StrCat("must be 0 to ", high, ", not ", value));

@@ -1,3 +1,5 @@
+// Checks optimizer, batches, phases, resources and checkpoints of a job.
+
 #include "proto/training_validation.h"
 
 #include <algorithm>
