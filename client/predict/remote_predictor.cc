@@ -1,3 +1,5 @@
+// Connects to a worker's PredictService and retries while it is away.
+
 #include "client/predict/remote_predictor.h"
 
 #include <utility>
