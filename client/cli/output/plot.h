@@ -41,8 +41,9 @@ struct LinePlot {
   std::optional<double> target;
 };
 
-// An axis with labels, `height` lines of the plot, `width` columns at most; no
-// line where there are fewer than two points or no room (below 30 columns).
+// Draws the plot: `height` lines and an axis with labels, at most `width`
+// columns. Empty if there are fewer than two points or no space (below 30
+// columns).
 std::vector<StyledLine> Draw(const LinePlot& plot, int width, int height);
 
 }  // namespace comera::client

@@ -63,7 +63,7 @@ class Fitting {
 
  private:
   // The width of the widest column that can be cut; null if there is none.
-  // only when nothing else is left.
+  // States are cut only when nothing else is left.
   int* Widest(bool state) {
     int* widest = nullptr;
     for (size_t column : shown_) {
