@@ -1,3 +1,5 @@
+// Plans a model and times its steps, eager or replayed from a graph.
+
 #include "tests/bench/timed_step.h"
 
 #include <algorithm>
@@ -104,7 +106,7 @@ class Steps {
                          spec_.training().seed() + step);
   }
 
-  // Losses come in order; of this step's now, or with the next step's.
+  // Losses are read in order: this step's now, or together with the next step.
   absl::Status Run(int64_t step, StepFigures* figures) {
     const auto start = Clock::now();
     kernels::StepState values;
@@ -142,7 +144,7 @@ class Steps {
     return absl::OkStatus();
   }
 
-  // The losses that have not come yet.
+  // Reads the losses that are still outstanding.
   absl::Status Finish(StepFigures* figures) {
     if (late_loss_ != nullptr) RETURN_IF_ERROR(ReadLoss(figures));
     return backend_->Synchronize();
@@ -177,7 +179,8 @@ class Steps {
   }
 
   absl::Status UpdateFromHost(int64_t step, StepFigures* figures) {
-    float totals[2];  // ReadLoss would want a Forward, not a replay
+    // Memory for a replay, because ReadLoss would need a Forward.
+    float totals[2];
     RETURN_IF_ERROR(
         backend_->CopyToHost(totals, plan_->model().totals(), sizeof(totals)));
     const double labels = totals[1], loss = totals[0] / labels;
@@ -193,7 +196,7 @@ class Steps {
     return backend_->Synchronize();
   }
 
-  // Waits for the oldest step whose loss was not taken.
+  // Waits for the oldest step whose loss was not read yet.
   absl::Status ReadLoss(StepFigures* figures) {
     ASSIGN_OR_RETURN(const float* const totals, late_loss_->Take());
     figures->losses.push_back(double{totals[0]} / totals[1]);

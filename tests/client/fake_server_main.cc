@@ -1,6 +1,6 @@
-// Stands in for comera-server: serves on --listen, tells its address in
-// --port_file, knows one unfinished job until that is cancelled, and jobs/done,
-// which ended well after two attempts.
+// Stands in for comera-server: serves on --listen and writes its address to
+// --port_file. It has one unfinished job until that is cancelled, and
+// jobs/done, which succeeded in its second attempt.
 #include <pthread.h>
 #include <signal.h>
 
@@ -84,7 +84,8 @@ std::vector<v1::JobEvent> DoneEvents() {
   return events;
 }
 
-// How far the tale of jobs/done has gone: a file's number, else all.
+// The number of events of jobs/done that have happened: the number in a file,
+// else all.
 int64_t EventsRecorded(const std::string& folder) {
   const auto text = comera::ReadFile(folder + "/told");
   return text.ok() ? std::stoll(*text)

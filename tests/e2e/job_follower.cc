@@ -1,3 +1,5 @@
+// Parses a job's JSON events and tracks attempts, steps and failures.
+
 #include "tests/e2e/job_follower.h"
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// protobuf's JSON has 64-bit numbers as strings.
+// Protobuf's JSON writes 64-bit numbers as strings.
 int64_t Number(const Json& object, const char* field) {
   if (!object.contains(field)) return 0;
   const Json& value = object[field];

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr absl::Duration kBound = absl::Seconds(60);
-// 127.0.0.2 as /proc/net/tcp writes it: of two members, Gloo's connection goes to
+// 127.0.0.2 as /proc/net/tcp writes it. Between two members, Gloo connects to
 // the lower address. The default, 127.0.0.1, would not prove anything.
 constexpr char kLowerAddress[] = "0200007F:";
 

@@ -1,5 +1,5 @@
 // Stands in for comera-trainer: does what the job's display_name (or --do=)
-// says, in the trainer's own language of events and exit codes.
+// says, with the trainer's own events and exit codes.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ void WriteModel(const TrainerTask& task) {
   const std::string folder = task.work_dir() + "/model";
   (void)!system(("mkdir -p " + folder).c_str());
   std::ofstream(folder + "/config.json") << "{}";
-  // More than one piece of an upload.
+  // Larger than one piece of an upload.
   std::ofstream(folder + "/model.safetensors") << std::string(3 << 20, 'w');
 }
 
@@ -66,7 +66,7 @@ int Succeed(const TrainerTask& task) {
   return 0;
 }
 
-// A list of two targets, each with a model.
+// Succeeds with a list of two targets, each with a model.
 int SucceedTwice(const TrainerTask& task) {
   for (int i = 1; i <= 2; ++i) {
     const std::string folder =
@@ -132,8 +132,8 @@ int Orphan(const TrainerTask& task) {
   return Succeed(task);
 }
 
-// Leaves a process behind in a session of its own, as a daemon is; its id goes
-// to the log.
+// Leaves a process behind in a session of its own, as daemons do, and writes
+// its id to the log.
 int Daemon(const TrainerTask& task) {
   int told[2];
   if (pipe(told) != 0) return 1;
@@ -150,23 +150,23 @@ int Daemon(const TrainerTask& task) {
   }
   close(told[1]);
   wait(nullptr);
-  // Until the daemon has told its number.
+  // Waits until the daemon has written its id.
   char nothing;
   (void)!read(told[0], &nothing, 1);
   WriteHeartbeat(1);
   return 0;
 }
 
-// Stands still for ever, as a process in the debugger does: answers no signal
-// but SIGKILL.
+// Stands still for ever, like a process in a debugger: reacts to no signal but
+// SIGKILL.
 int Freeze(const TrainerTask& task) {
-  signal(SIGTERM, SIG_IGN);  // also while it is not stopped yet
+  signal(SIGTERM, SIG_IGN);  // ignored even before it is stopped
   WriteHeartbeat(1);
   raise(SIGSTOP);
   return 0;
 }
 
-// Tells its result and does not end.
+// Reports its result but does not end.
 int Linger(const TrainerTask& task) {
   Succeed(task);
   while (true) pause();

@@ -1,3 +1,6 @@
+// Answers Synchronize and uploads as the test configures, and records
+// everything.
+
 #include "tests/fakes/fake_worker_service.h"
 
 #include <chrono>
@@ -106,7 +109,7 @@ void FakeWorkerService::Record(const v1::SynchronizeRequest& request,
   for (const v1::MemberStatus& rank : request.members()) {
     state_.ranks[KeyOf(rank)] = rank;
     if (rank.phase() != v1::MemberStatus::EXITED) continue;
-    ++state_.exits_told[KeyOf(rank)];
+    ++state_.exits_reported[KeyOf(rank)];
     if (!forgetting_) continue;
     v1::MemberKey* key = response->add_forget();
     key->set_job(rank.job());
@@ -163,8 +166,8 @@ grpc::Status FakeWorkerService::Synchronize(
   }
   if (!error_.ok()) return ToGrpcStatus(error_);
   for (const v1::MemberAssignment& assignment : desired_) {
-    // What has ended is not wanted any more.
-    if (state_.exits_told.count(KeyOf(assignment)) == 0) {
+    // A member that has ended is not wanted any more.
+    if (state_.exits_reported.count(KeyOf(assignment)) == 0) {
       *response->add_desired() = assignment;
     }
   }

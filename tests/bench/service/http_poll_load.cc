@@ -1,3 +1,5 @@
+// Polls a server over many HTTP connections with Boost.Beast.
+
 #include "tests/bench/service/http_poll_load.h"
 
 #include <boost/asio/connect.hpp>
@@ -20,7 +22,7 @@ namespace http = boost::beast::http;
 using Clock = std::chrono::steady_clock;
 using Error = boost::system::error_code;
 
-// What all pollers share.
+// The state that all pollers share.
 struct Run {
   const HttpPollOptions& options;
   HttpPollFigures* figures;

@@ -1,3 +1,5 @@
+// Checks jobs, events, models and processes against what the service promises.
+
 #include "tests/e2e/chaos/checker.h"
 
 #include <set>
@@ -33,7 +35,7 @@ void CheckAccepted(const Evidence& evidence, Violations* violations) {
   }
 }
 
-// One job's events against its record and the undisturbed run.
+// Checks one job's events against its record and the undisturbed run.
 class JobCheck {
  public:
   JobCheck(const server::JobRecord& record, const Reference* reference,
@@ -131,7 +133,7 @@ class JobCheck {
   Violations* const violations_;
   int64_t sequence_ = 0, attempt_ = 0;
   bool begun_ = false, result_ = false;
-  // Newest of this attempt.
+  // The newest step of this attempt.
   int64_t step_ = -1;
   int final_states_ = 0;
 };

@@ -10,16 +10,16 @@
 
 namespace comera::e2e {
 
-// Losses of the undisturbed run of one specification.
+// The losses of one specification's undisturbed run.
 struct Reference {
   std::map<int64_t, double> loss_of_step;
   double validation_loss = 0;
 };
 
-// By the specification's display_name, which tells specifications apart.
+// The references by display_name, which distinguishes specifications.
 using References = std::map<std::string, Reference>;
 
-// Takes the losses of the jobs in `evidence`, which ran undisturbed.
+// Reads the losses of the jobs in `evidence`, which ran undisturbed.
 // FailedPrecondition: one did not succeed in its first attempt.
 absl::StatusOr<References> MakeReferences(const Evidence& evidence);
 

@@ -1,5 +1,5 @@
-// What comes before a member: preparation on a thread of its own, and the fetch
-// of the checkpoint that its job starts from.
+// Checks the preparation of a member on a thread of its own, and the fetch of
+// the checkpoint that its job starts from.
 #include "worker/checkpoint/start_fetch.h"
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Checks the decisions of MemberTable call by call, without processes or IO.
+
 #include "worker/gang/member_table.h"
 
 #include "common/status_matchers.h"
@@ -36,7 +38,7 @@ class MemberTableTest : public testing::Test {
     return slots;
   }
 
-  // An answer that wants `desired` and forgets `forget`.
+  // Answers with a response that wants `desired` and forgets `forget`.
   void Answer(const std::vector<v1::MemberAssignment>& desired,
               const std::vector<v1::MemberAssignment>& forget = {}) {
     v1::SynchronizeResponse response;
@@ -52,7 +54,7 @@ class MemberTableTest : public testing::Test {
     table_.OnAnswer(response);
   }
 
-  // Ids of what Reconcile starts.
+  // Returns the ids of the members that Reconcile starts.
   std::vector<GangMembers::Id> Starts() {
     std::vector<GangMembers::Id> ids;
     for (const auto& start : table_.Reconcile(kNow).start) {
@@ -90,7 +92,7 @@ TEST_F(MemberTableTest, StartsWhatIsWantedOnce) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   EXPECT_THAT(Starts(), ElementsAre(1, 2));
   EXPECT_THAT(Starts(), IsEmpty());
-  // The same answer again.
+  // The same answer comes again.
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   EXPECT_THAT(Starts(), IsEmpty());
   EXPECT_EQ(Request().members_size(), 2);
@@ -234,7 +236,7 @@ TEST_F(MemberTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   EXPECT_EQ(status.model().name(), "jobs/a/models/final");
   EXPECT_EQ(status.model().validation_loss(), 1.25);
   // The job's files stay until the coordinator says that the job has ended: it
-  // may have given this attempt up, and go on with the job elsewhere.
+  // may have given up this attempt, and continue the job elsewhere.
   Answer({}, {rank});
   EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
   v1::SynchronizeResponse ended;
@@ -282,7 +284,7 @@ TEST_F(MemberTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
   model.set_name("jobs/a/models/final");
   table_.OnUpload(*uploading, Models{model}, kNow);
   Request();
-  // The coordinator had given the first attempt up meanwhile.
+  // The coordinator had given up the first attempt meanwhile.
   Answer({next}, {old});
   EXPECT_EQ(Starts().size(), 1);
   EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
@@ -395,7 +397,7 @@ TEST_F(MemberTableTest, NewsAreChangesOfPhaseAndReports) {
   table_.OnEvent(1, Heartbeat(1));
   Request();
   EXPECT_TRUE(news_);
-  // Not answered: still news.
+  // An unanswered call's news remain news.
   Request();
   EXPECT_TRUE(news_);
 }
@@ -436,7 +438,7 @@ TEST_F(MemberTableTest, ShutDownStopsAllAndTellsThemLost) {
   table_.OnExit(2, {}, kNow);
   const v1::SynchronizeRequest request = Request();
   EXPECT_EQ(request.members_size(), 2);
-  // One had its result, but not its model; the other saved and ended.
+  // One member had its result, but not its model; the other saved and ended.
   EXPECT_EQ(request.members(0).failure().failure_class(), v1::NODE_LOST);
   EXPECT_EQ(request.members(1).failure().failure_class(), v1::PREEMPTED);
 }
@@ -453,7 +455,8 @@ TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   EXPECT_TRUE(table_.AnyMeeting());
   table_.OnEvent(2, Heartbeat(1));
   EXPECT_FALSE(table_.AnyMeeting());
-  // Entries travel on: a member may tell the others that it ends.
+  // Entries are still exchanged, because a member may announce its end to the
+  // others.
   EXPECT_THAT(table_.SpanningGangs(),
               ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
 }
@@ -474,14 +477,14 @@ TEST_F(MemberTableTest, Complaint01_TellsForHowLongARankStandsStill) {
     Request();
   }
   EXPECT_EQ(Request().members(0).silent().seconds(), 20);
-  // Work beside steps is progress too.
+  // Work other than steps is progress too.
   v1::TrainerEvent event = Heartbeat(3);
   event.mutable_heartbeat()->set_work(1);
   table_.OnEvent(1, event);
   EXPECT_EQ(Request().members(0).stalled().seconds(), 0);
 }
 
-// This daemon was stopped for an hour, and with it what it would have read.
+// This daemon was stopped for an hour, and could not read what members sent.
 TEST_F(MemberTableTest, Complaint03_OwnSilenceIsNotTheRanks) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
@@ -531,7 +534,8 @@ TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
   Starts();
   table_.GiveUpCoordinator("the coordinator was not heard for 10m");
   EXPECT_THAT(table_.Reconcile(kNow).stop, ElementsAre(1));
-  // It is back before the member has ended, and still wants it.
+  // The coordinator answers again before the member has ended, and still wants
+  // it.
   Answer({Assignment("jobs/a", 1, 0, 0)});
   table_.OnExit(1, {}, kNow);
   const v1::Failure failure = Request().members(0).failure();
@@ -546,7 +550,7 @@ TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheRankSaved) {
   table_.Reconcile(kNow);
   table_.OnExit(1, {}, kNow);
   MemberExit killed;
-  killed.signal = 9;  // at the end of its grace
+  killed.signal = 9;  // at the end of its grace period
   table_.OnExit(2, killed, kNow);
   EXPECT_EQ(Request().members(0).failure().failure_class(), v1::PREEMPTED);
   EXPECT_EQ(Request().members(1).failure().failure_class(), v1::NODE_LOST);

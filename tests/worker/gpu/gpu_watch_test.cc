@@ -1,3 +1,5 @@
+// Checks which readings and events make a GPU unfit, and when it is fit again.
+
 #include "worker/gpu/gpu_watch.h"
 
 #include <future>
@@ -59,7 +61,7 @@ TEST_F(GpuWatchTest, UncorrectedMemoryErrors) {
 
 TEST_F(GpuWatchTest, CriticalXidsStay) {
   driver_->AddXid(0, 79);
-  driver_->AddXid(7, 79);  // of no GPU here
+  driver_->AddXid(7, 79);  // an unknown GPU
   watch_->Poll();
   EXPECT_THAT(Reason(0), HasSubstr("Xid 79"));
   watch_->Poll();
@@ -87,7 +89,7 @@ TEST_F(GpuWatchTest, HotUntilItHasCooled) {
 
 TEST_F(GpuWatchTest, UnknownFiguresAreNoReason) {
   GpuReading reading;
-  reading.temperature = 200;  // and no limit known
+  reading.temperature = 200;  // and no limit is known
   driver_->Set(0, reading);
   watch_->Poll();
   EXPECT_EQ(Reason(0), "");

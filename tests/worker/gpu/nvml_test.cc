@@ -1,4 +1,4 @@
-// NVML as a library that is loaded: a real one, of the test's making.
+// Loads a fake NVML library and checks what the worker reads from it.
 #include "worker/gpu/nvml.h"
 
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ TEST_F(NvmlTest, DescribesTheGpus) {
 }
 
 TEST_F(NvmlTest, FindsNvlinks) {
-  // 0 and 1 are linked; 2 and 3 hang on a switch, 3 by its second link.
+  // GPUs 0 and 1 are linked; 2 and 3 hang on a switch, 3 by its second link.
   state_->gpus[0].links = {FakeNvmlState::kDown, 1};
   state_->gpus[1].links = {0};
   state_->gpus[2].links = {FakeNvmlState::kSwitch};

@@ -1,3 +1,5 @@
+// Checks pieces, acknowledgements and ends of logs sent to the coordinator.
+
 #include "worker/report/log_shipper.h"
 
 #include <stdlib.h>
@@ -50,7 +52,7 @@ class LogShipperTest : public testing::Test {
 
 TEST_F(LogShipperTest, SendsFromTheAcknowledgedOffset) {
   Begin(0);
-  EXPECT_TRUE(Fill().empty());  // No file yet.
+  EXPECT_TRUE(Fill().empty());  // the file does not exist yet
   Write(0, "hello");
   ASSERT_EQ(Fill().size(), 1);
   EXPECT_EQ(Fill()[0].data(), "hello");
@@ -60,7 +62,7 @@ TEST_F(LogShipperTest, SendsFromTheAcknowledgedOffset) {
   Write(0, " you");
   EXPECT_EQ(Fill()[0].data(), " you");
   EXPECT_EQ(Fill()[0].offset(), 5);
-  // A coordinator that lost some of it says so.
+  // A coordinator that lost a part acknowledges less.
   Acknowledge(0, 2);
   EXPECT_EQ(Fill()[0].data(), "llo you");
 }

@@ -1,4 +1,5 @@
-// The session against a fake coordinator, with real (fake-trainer) processes.
+// Runs the session against a fake coordinator, with real fake-trainer
+// processes.
 #include "worker/session/worker_session.h"
 
 #include <signal.h>
@@ -81,7 +82,7 @@ class WorkerSessionTest : public testing::Test {
     session_ = *std::move(session);
   }
 
-  // Slot 0 has a GPU, slot 1 has none.
+  // Gives slot 0 a GPU; slot 1 has none.
   FakeGpuDriver* AddGpu() {
     auto driver = std::make_unique<FakeGpuDriver>(1);
     FakeGpuDriver* const added = driver.get();
@@ -98,7 +99,7 @@ class WorkerSessionTest : public testing::Test {
     thread_ = std::thread([this] { run_status_ = session_->Run(); });
   }
 
-  // Ends Run, if it runs.
+  // Ends Run if it is running.
   void End() {
     if (!thread_.joinable()) return;
     session_->Stop();
@@ -162,10 +163,11 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
   }
   EXPECT_FALSE(StatusOf(1).has_failure());
   EXPECT_FALSE(StatusOf(1).has_result());
-  // Stage, run info, three metrics, result.
+  // The events: stage, run info, three metrics, result.
   EXPECT_EQ(state.reports.size(), 6);
   EXPECT_TRUE(state.reports.back().event().has_result());
-  // Once the coordinator has all, the job's files go, its logs stay.
+  // Once the coordinator has everything, the job's files are removed but its
+  // logs stay.
   ASSERT_TRUE(service_.WaitFor(
       [](const State& state) { return state.last.members_size() == 0; }));
   End();
@@ -232,7 +234,7 @@ TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
   held.used_bytes = int64_t{5} << 30;
   gpu->Set(0, held);
   service_.Want({});
-  // The end is not told without the GPU's state.
+  // The member's end is not reported without the GPU's state.
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
@@ -312,7 +314,7 @@ TEST_F(WorkerSessionTest, StopsWhatIsNotWantedAnyMore) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  // Asked, not killed; and that is no failure.
+  // It was asked to end, not killed, so there is no failure.
   EXPECT_FALSE(StatusOf(0).has_failure());
   EXPECT_FALSE(StatusOf(0).has_result());
 }
@@ -348,7 +350,7 @@ TEST_F(WorkerSessionTest, LocalNewsCutAHeldCallShort) {
 }
 
 TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
-  // The second call below comes when the first was held this long.
+  // The second call below comes after the first was held this long.
   options_.hold = absl::Milliseconds(20);
   service_.Want({Assign("wait")});
   Run();
@@ -360,9 +362,9 @@ TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
   service_.Start();
   ASSERT_TRUE(service_.WaitFor(
       [&](const State& state) { return state.calls >= before + 2; }));
-  // The same member, never ended, never started twice.
+  // The same member neither ended nor started twice.
   State state = service_.state();
-  EXPECT_EQ(state.exits_told.size(), 0);
+  EXPECT_EQ(state.exits_reported.size(), 0);
   ASSERT_EQ(state.last.members_size(), 1);
   EXPECT_EQ(state.last.members(0).phase(), v1::MemberStatus::RUNNING);
   EXPECT_EQ(state.last.members(0).step(), 7);
@@ -458,7 +460,7 @@ TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
     return Exited(state, {kJob, 1, 0});
   }));
   EXPECT_TRUE(StatusOf(0).has_result());
-  // Others' entries are not told back.
+  // Entries of other workers are not sent back.
   EXPECT_EQ(service_.state().rendezvous.count("at/1"), 0);
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/stranger"));
 }
@@ -487,7 +489,7 @@ TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
   const v1::MemberStatus rank = StatusOf(0);
   EXPECT_EQ(rank.phase(), v1::MemberStatus::EXITED);
   EXPECT_EQ(rank.failure().failure_class(), v1::PREEMPTED);
-  // Nothing new is to be placed here.
+  // No new members may be placed here.
   EXPECT_EQ(service_.state().last.slots_size(), 0);
 }
 
@@ -500,7 +502,7 @@ TEST_F(WorkerSessionTest, KillsWhatAnEarlierDaemonLeft) {
   }
   const MemberRecords records(folder_ + "/ranks");
   ASSERT_OK(records.Add(leftover));
-  // A stranger that has the process id of an old record stays.
+  // A foreign process that has the process id of an old record survives.
   ASSERT_OK(records.Add(getpid()));
   const std::string own =
       folder_ + "/ranks/" + std::to_string(getpid()) + ".pid";
