@@ -39,7 +39,7 @@ class RowReader {
     std::string label_column;
     // Whether every row must have a label.
     bool labels = false;
-    // For TSV: whether there is no header line, so that columns are numbers.
+    // Whether a TSV file has no header line, so that columns are numbers.
     bool no_header = false;
   };
 

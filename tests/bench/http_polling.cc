@@ -1,7 +1,7 @@
-// Measures what polling dashboards cost the coordinator: many clients ask over HTTP
-// once a second for the same few jobs, first while nothing changes, then while
-// the jobs report every second; and streams of events. Measures a comera-server
-// process over loopback.
+// Measures what polling dashboards cost the coordinator: many clients ask over
+// HTTP once a second for the same few jobs, first while nothing changes, then
+// while the jobs report every second; and streams of events. Measures a
+// comera-server process over loopback.
 //   bazel run -c opt //tests/bench:http_polling -- --pollers=1000 --json
 #include <sys/resource.h>
 #include <unistd.h>

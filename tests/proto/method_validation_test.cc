@@ -67,7 +67,7 @@ TEST(MethodValidationTest, RefusesBadSettings) {
         [](Spec& s) {
           s.mutable_compression()->mutable_galore()->set_scale(-1);
         }},
-       {"compression.lora",  // of another method
+       {"compression.lora",  // another method
         [](Spec& s) { s.mutable_compression()->mutable_lora(); }}});
   ExpectRefused(
       Under(Compression::LORA),

@@ -31,7 +31,7 @@ class CheckpointCopier {
   struct Task {
     std::string job;
     CheckpointName name;
-    std::string path;  // of the saved file, on this machine
+    std::string path;  // the saved file on this machine
     // Addresses of the workers that get a copy.
     std::vector<std::string> replicas;
     // Whether the state also goes to the store, if there is one, which keeps

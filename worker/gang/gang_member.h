@@ -101,7 +101,7 @@ class GangMembers {
   // Sends SIGTERM now, and SIGKILL to the whole process group after the grace
   // period. Does nothing if the process has ended.
   void Stop(Id id);
-  // As above with another grace period; the shortest one asked for holds.
+  // Stops it with another grace period; the shortest one asked for holds.
   void Stop(Id id, absl::Duration grace);
   // Sends SIGKILL to the whole process group.
   void Kill(Id id);

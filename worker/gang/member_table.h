@@ -138,7 +138,7 @@ class MemberTable {
     absl::Time heard_time;
     absl::Time result_time = absl::InfiniteFuture();
     int64_t work = 0;
-    // As reported, except for what waits for the upload.
+    // The status as reported, except for what waits for the upload.
     v1::MemberStatus status;
     std::optional<v1::TrainingResult> result;
     std::optional<v1::Failure> failure;

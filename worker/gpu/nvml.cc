@@ -329,7 +329,7 @@ absl::StatusOr<GpuReading> Nvml::Read(int gpu) {
   if (threshold.has_value()) {
     reading.slowdown_temperature = static_cast<int>(*threshold);
   }
-  // For display only: a GPU that does not report these is as fit as any other.
+  // Only shown to users: a GPU that does not report these is fit all the same.
   const auto use = Ask<nvml::Utilization>("nvmlDeviceGetUtilizationRates",
                                           call_.utilization, device);
   if (use.ok() && use->has_value()) {

@@ -39,17 +39,17 @@ const char* Name(WorkerMetrics::CopyTarget target) {
 
 WorkerMetrics::WorkerMetrics()
     : ranks_(Gauges(registry_, "comera_worker_ranks",
-                    "Rank processes that run here.")
+                    "Gang members that run here.")
                  .Add({})),
       starts_(Counters(registry_, "comera_worker_rank_starts_total",
-                       "Rank processes started.")
+                       "Gang members started.")
                   .Add({})),
-      restarts_(Counters(registry_, "comera_worker_rank_restarts_total",
-                         "Those of a job's second or later attempt.")
-                    .Add({})),
+      restarts_(
+          Counters(registry_, "comera_worker_rank_restarts_total",
+                   "Gang members started in a job's second or later attempt.")
+              .Add({})),
       failed_(Counters(registry_, "comera_worker_rank_failures_total",
-                       "Rank processes that ended by a signal or with an "
-                       "error.")
+                       "Gang members that ended by a signal or with an error.")
                   .Add({})),
       job_step_(Gauges(registry_, "comera_worker_job_step",
                        "Last step of a job whose rank 0 runs here.")),

@@ -91,7 +91,7 @@ class WorkerSession : private GangMembers::Observer,
     // The shortest and longest pause while the coordinator cannot be reached.
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(3);
-    // As `hold`, while members run: each call carries their progress.
+    // Replaces `hold` while members run, whose progress each call carries.
     absl::Duration busy_hold = absl::Seconds(1);
     // When the coordinator has been unreachable for this long, members save
     // their state and end.

@@ -17,7 +17,7 @@ struct ExportArguments {
   std::string to;
   bool follow = false;
   bool no_models = false;
-  // For models: the program that writes them, and the folder for downloads.
+  // The program that writes models, and the folder for downloads.
   ModelUse use;
 };
 

@@ -152,7 +152,7 @@ absl::StatusOr<std::string> FindModelName(const std::string& model,
   ASSIGN_OR_RETURN(const v1::Job found, client->Get(*job));
   for (int i = found.models_size(); i-- > 0;) {
     const std::string& name = found.models(i).name();
-    // That artifact is not a model but a state to continue from.
+    // The early stage is not a model but a state to continue from.
     if (LastSegment(name) != kEarlyStageArtifact) return name;
   }
   return absl::NotFoundError(absl::StrCat(*job, " has no model"));
