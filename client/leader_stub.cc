@@ -57,7 +57,7 @@ std::shared_ptr<grpc::Channel> LeaderStub::Channel() const {
   return current_.channel;
 }
 
-void LeaderStub::Seen(const grpc::Status& status) {
+void LeaderStub::Observe(const grpc::Status& status) {
   if (connect_ == nullptr ||
       status.error_code() != grpc::StatusCode::UNAVAILABLE) {
     return;

@@ -20,7 +20,7 @@ std::string LeaderOf(const grpc::Status& status);
 // be reached. Thread-safe.
 //
 //   auto stub = leader.Get();
-//   leader.Seen(stub->GetJob(...));
+//   leader.Observe(stub->GetJob(...));
 class LeaderStub {
  public:
   using Connect =
@@ -34,7 +34,7 @@ class LeaderStub {
   // The channel for the next call, for stubs of other services.
   std::shared_ptr<grpc::Channel> Channel() const;
   // Must be given the status of every call, to notice changes of leader.
-  void Seen(const grpc::Status& status);
+  void Observe(const grpc::Status& status);
 
  private:
   struct Leader {

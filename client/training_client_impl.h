@@ -33,7 +33,7 @@ class TrainingClient::Impl {
         runner_, [&](grpc::ClientContext* context, Response* response) {
           const grpc::Status status =
               (stub_.Get().get()->*method)(context, request, response);
-          stub_.Seen(status);
+          stub_.Observe(status);
           return status;
         });
   }
@@ -48,7 +48,7 @@ class TrainingClient::Impl {
           const auto stub = v1::QueueService::NewStub(stub_.Channel());
           const grpc::Status status =
               (stub.get()->*method)(context, request, response);
-          stub_.Seen(status);
+          stub_.Observe(status);
           return status;
         });
   }

@@ -52,7 +52,7 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
         }
         end.status = reader->Finish();
         if (end.done) return end;
-        impl_->stub().Seen(end.status);
+        impl_->stub().Observe(end.status);
         // Only a stream that the server ended has sent everything.
         end.done = end.status.ok() && final;
         return end;
@@ -88,7 +88,7 @@ absl::Status TrainingClient::ReadLog(
           request.set_offset(response.offset() + size);
         }
         end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
+        impl_->stub().Observe(end.status);
         // A quiet log may bring nothing for a stream's whole lifetime.
         end.progressed |=
             end.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
@@ -122,7 +122,7 @@ absl::Status TrainingClient::DownloadArtifact(const std::string& artifact,
           end.done = true;
         }
         end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
+        impl_->stub().Observe(end.status);
         end.done |= end.status.ok();
         return end;
       }));
@@ -155,7 +155,7 @@ absl::Status TrainingClient::CreateBackup(const std::string& path) {
         }
         if (!write_status.ok()) context->TryCancel();
         end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
+        impl_->stub().Observe(end.status);
         end.done = end.status.ok() || !write_status.ok();
         if (end.status.ok() && write_status.ok()) {
           write_status = writer == nullptr

@@ -61,10 +61,10 @@ void CheckModes(const std::string& field, const Modes& modes,
   if (!product || width.value <= 0) return;
   const bool fits =
       width.padded ? *product >= width.value : *product == width.value;
-  check.That(fits, field,
-             absl::StrCat(absl::StrJoin(modes, " x "), " = ", *product,
-                          width.padded ? " is below " : " is not ", width.name,
-                          " ", width.value));
+  check.Require(fits, field,
+                absl::StrCat(absl::StrJoin(modes, " x "), " = ", *product,
+                             width.padded ? " is below " : " is not ",
+                             width.name, " ", width.value));
 }
 
 // Refuses settings of layers that only the other kind of model has.
@@ -78,7 +78,7 @@ void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
       {"compression.output", c.has_output()},
   };
   for (const auto& [field, is_set] : fields) {
-    check.That(!is_set, field, "is for encoders; DLRM has table and mlp");
+    check.Require(!is_set, field, "is for encoders; DLRM has table and mlp");
   }
 }
 
@@ -98,9 +98,9 @@ void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
               "must be one number where the modes are chosen automatically");
     return;
   }
-  check.That(ranks.size() == cores - 1, field,
-             absl::StrCat("has ", ranks.size(), " ranks for ", cores - 1,
-                          " bonds (or give one number for all)"));
+  check.Require(ranks.size() == cores - 1, field,
+                absl::StrCat("has ", ranks.size(), " ranks for ", cores - 1,
+                             " bonds (or give one number for all)"));
 }
 
 void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
@@ -123,8 +123,9 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   } else if (inputs > 0) {
     CheckModes(input_field, layer.input_modes(), input, check);
     CheckModes(output_field, layer.output_modes(), output, check);
-    check.That(inputs == outputs, output_field,
-               absl::StrCat("has ", outputs, " modes, input_modes ", inputs));
+    check.Require(
+        inputs == outputs, output_field,
+        absl::StrCat("has ", outputs, " modes, input_modes ", inputs));
   }
   const int64_t cores = !ttm             ? inputs + outputs
                         : automatic_rows ? outputs
@@ -136,9 +137,9 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
 void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   const int64_t heads = spec.compression().lte().heads();
   const auto shares = [&](int64_t batch, const std::string& field) {
-    check.That(heads < 1 || batch % heads == 0, field,
-               absl::StrCat(batch, " is no multiple of ", heads,
-                            " heads (compression.lte.heads)"));
+    check.Require(heads < 1 || batch % heads == 0, field,
+                  absl::StrCat(batch, " is no multiple of ", heads,
+                               " heads (compression.lte.heads)"));
   };
   shares(spec.training().batch_size(), "training.batch_size");
   for (int i = 0; i < spec.training().phases_size(); ++i) {
@@ -153,18 +154,19 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   const std::string& method = v1::CompressionSpec::Method_Name(c.method());
   const auto other = [&](bool given, v1::CompressionSpec::Method owner,
                          const char* field) {
-    check.That(!given || c.method() == owner, field,
-               absl::StrCat("is for ", v1::CompressionSpec::Method_Name(owner),
-                            ", the method is ", method));
+    check.Require(
+        !given || c.method() == owner, field,
+        absl::StrCat("is for ", v1::CompressionSpec::Method_Name(owner),
+                     ", the method is ", method));
     return given && c.method() == owner;
   };
   const bool encoder = spec.model().family() != v1::ModelSpec::DLRM ||
                        c.method() == v1::CompressionSpec::COMERA ||
                        c.method() == v1::CompressionSpec::DENSE;
-  check.That(encoder, "compression.method",
-             absl::StrCat(method,
-                          " is for encoders; DLRM trains with COMERA "
-                          "or DENSE"));
+  check.Require(encoder, "compression.method",
+                absl::StrCat(method,
+                             " is for encoders; DLRM trains with COMERA "
+                             "or DENSE"));
   const int64_t width = std::min(spec.model().hidden(), spec.model().ffn());
   const auto rank = [&](const char* field, int64_t value) {
     check.Range(field, value, 1, std::clamp<int64_t>(width, 1, kMaxRank));
@@ -190,9 +192,9 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
     CheckHeadsShare(spec, check);
   }
   if (other(c.has_cola(), v1::CompressionSpec::COLA, "compression.cola")) {
-    check.That(spec.initial_weights().safetensors().empty(),
-               "initial_weights.safetensors",
-               "holds dense weights, COLA has none that could take them");
+    check.Require(spec.initial_weights().safetensors().empty(),
+                  "initial_weights.safetensors",
+                  "holds dense weights, COLA has none that could take them");
     rank("compression.cola.rank", c.cola().rank());
   }
 }
@@ -203,11 +205,11 @@ void CheckSizeTargets(const v1::JobSpec& spec, SpecChecker& check) {
   if (spec.compression().method() == v1::CompressionSpec::COMERA) return;
   const v1::LateStage& late = spec.objective().late();
   const auto ratio = [&](bool given, double value, const std::string& field) {
-    check.That(!given || value == 1, field,
-               absl::StrCat("must be 1: ",
-                            v1::CompressionSpec::Method_Name(
-                                spec.compression().method()),
-                            " does not make a model smaller, COMERA does"));
+    check.Require(!given || value == 1, field,
+                  absl::StrCat("must be 1: ",
+                               v1::CompressionSpec::Method_Name(
+                                   spec.compression().method()),
+                               " does not make a model smaller, COMERA does"));
   };
   ratio(late.has_target_ratio(), late.target_ratio(),
         "objective.late.target_ratio");
@@ -230,12 +232,13 @@ void CheckEncoderLayers(const v1::JobSpec& spec, SpecChecker& check) {
   CheckLayer("head", c.head(), hidden, hidden, false, check);
   const bool masked_lm = spec.model().family() == v1::ModelSpec::MASKED_LM;
   if (masked_lm && spec.model().tie_output()) {
-    check.That(!c.has_output(), "compression.output",
-               "contradicts model.tie_output");
+    check.Require(!c.has_output(), "compression.output",
+                  "contradicts model.tie_output");
   } else if (masked_lm) {
     CheckLayer("output", c.output(), hidden, vocabulary, false, check);
   } else {
-    check.That(!c.has_output(), "compression.output", "is for MASKED_LM only");
+    check.Require(!c.has_output(), "compression.output",
+                  "is for MASKED_LM only");
   }
 }
 
@@ -252,10 +255,10 @@ void CheckDlrmLayers(const v1::JobSpec& spec, SpecChecker& check) {
       dlrm.bottom_mlp().empty() ? 0 : *dlrm.bottom_mlp().rbegin(), false,
       "model.dlrm.bottom_mlp's last"};
   CheckLayer("table", c.table(), rows, width, true, check);
-  check.That(c.mlp().input_modes().empty() && c.mlp().output_modes().empty(),
-             "compression.mlp",
-             "takes no modes: its layers differ in width, so that they are "
-             "chosen automatically");
+  check.Require(c.mlp().input_modes().empty() && c.mlp().output_modes().empty(),
+                "compression.mlp",
+                "takes no modes: its layers differ in width, so that they are "
+                "chosen automatically");
   CheckLayer("mlp", c.mlp(), {0, false, ""}, {0, false, ""}, false, check);
 }
 
@@ -270,8 +273,8 @@ void CheckCompression(const v1::JobSpec& spec, SpecChecker& check) {
   }
   CheckMethod(spec, check);
   CheckSizeTargets(spec, check);
-  check.That(c.rank_threshold() > 0 && c.rank_threshold() < 1,
-             "compression.rank_threshold", "must lie between 0 and 1");
+  check.Require(c.rank_threshold() > 0 && c.rank_threshold() < 1,
+                "compression.rank_threshold", "must lie between 0 and 1");
   check.Range("compression.compact_every_steps", c.compact_every_steps(), 1,
               1'000'000'000);
 }

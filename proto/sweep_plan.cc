@@ -36,23 +36,23 @@ std::string Deterministic(const google::protobuf::Message& message) {
 }
 
 void CheckAdministration(const v1::SweepSpec& spec, SpecChecker& check) {
-  check.That(spec.has_job(), "job", "is missing");
-  check.That(spec.display_name().size() <= kMaxNameBytes, "display_name",
-             "is longer than 256 bytes");
+  check.Require(spec.has_job(), "job", "is missing");
+  check.Require(spec.display_name().size() <= kMaxNameBytes, "display_name",
+                "is longer than 256 bytes");
   check.Range("max_parallel", spec.max_parallel(), 0, kMaxParallel);
-  check.That(!spec.has_dominance_margin() ||
-                 (spec.dominance_margin() >= 0 && spec.dominance_margin() < 1),
-             "dominance_margin", "must be at least 0 and below 1");
+  check.Require(!spec.has_dominance_margin() || (spec.dominance_margin() >= 0 &&
+                                                 spec.dominance_margin() < 1),
+                "dominance_margin", "must be at least 0 and below 1");
   if (spec.has_reference()) {
-    check.That(spec.reference().validation_loss() > 0,
-               "reference.validation_loss", "must be above 0");
-    check.That(spec.reference().size_parameters() > 0,
-               "reference.size_parameters", "must be above 0");
+    check.Require(spec.reference().validation_loss() > 0,
+                  "reference.validation_loss", "must be above 0");
+    check.Require(spec.reference().size_parameters() > 0,
+                  "reference.size_parameters", "must be above 0");
   }
-  check.That(!spec.job().has_start_from(), "job.start_from",
-             "is set by the sweep");
-  check.That(!spec.job().objective().early().only(), "job.objective.early.only",
-             "is set by the sweep");
+  check.Require(!spec.job().has_start_from(), "job.start_from",
+                "is set by the sweep");
+  check.Require(!spec.job().objective().early().only(),
+                "job.objective.early.only", "is set by the sweep");
 }
 
 // Collects the violations of runs, and reports once those that all runs share.

@@ -17,7 +17,7 @@ namespace comera::client {
 
 // The payload key that marks statuses that come from a worker, or that say it
 // cannot be reached, because other statuses may look the same.
-inline constexpr char kOfWorker[] = "comera.client.of_worker";
+inline constexpr char kWorkerStatusPayload[] = "comera.client.of_worker";
 
 // A worker that serves a model of the coordinator's store.
 class RemotePredictor : public RowPredictor {

@@ -124,7 +124,7 @@ TEST_F(KillTest, Undisturbed) {
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }
 
-TEST_F(KillTest, CoordinatorComesBackAndRanksTrainOn) {
+TEST_F(KillTest, CoordinatorComesBackAndMembersTrainOn) {
   ASSERT_NO_FATAL_FAILURE(Start("coordinator"));
   ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
   const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
@@ -148,7 +148,7 @@ TEST_F(KillTest, WorkerComesBackAndTheJobResumes) {
   EXPECT_GT(resumed_from_, 0);
 }
 
-TEST_F(KillTest, LostRankRestartsTheGangFromTheCheckpoint) {
+TEST_F(KillTest, LostMemberRestartsTheGangFromTheCheckpoint) {
   ASSERT_NO_FATAL_FAILURE(Start("rank"));
   ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
   const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");

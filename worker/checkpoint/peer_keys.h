@@ -28,12 +28,13 @@ class PeerKeys {
   }
   bool Accepts(const std::string& key) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return !key.empty() && (Same(key, newest_) || Same(key, before_));
+    return !key.empty() && (EqualInConstantTime(key, newest_) ||
+                            EqualInConstantTime(key, before_));
   }
 
  private:
   // Compares in a time that does not depend on where the strings differ.
-  static bool Same(const std::string& a, const std::string& b) {
+  static bool EqualInConstantTime(const std::string& a, const std::string& b) {
     if (a.size() != b.size()) return false;
     unsigned char difference = 0;
     for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];

@@ -110,8 +110,8 @@ std::string JobFolders::Log(const v1::MemberKey& rank) const {
                       rank.rank(), ".log");
 }
 
-std::vector<std::string> JobFolders::OfMember(const std::string& job,
-                                              int64_t attempt) const {
+std::vector<std::string> JobFolders::WritableFolders(const std::string& job,
+                                                     int64_t attempt) const {
   return {Work(job), Rendezvous(job, attempt),
           absl::StrCat(data_dir_, "/cache")};
 }

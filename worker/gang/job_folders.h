@@ -47,8 +47,8 @@ class JobFolders {
   // The jobs that have files here other than logs.
   std::vector<std::string> Jobs() const;
   // The folders that a member of the attempt must be able to write to.
-  std::vector<std::string> OfMember(const std::string& job,
-                                    int64_t attempt) const;
+  std::vector<std::string> WritableFolders(const std::string& job,
+                                           int64_t attempt) const;
 
   // Removes everything of an attempt except its logs.
   void RemoveAttempt(const std::string& job, int64_t attempt) const;

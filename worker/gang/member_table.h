@@ -91,7 +91,7 @@ class MemberTable {
   // wait.
   bool Fill(v1::SynchronizeRequest* request, bool cut_off = false);
   // The coordinator has answered the call that Fill() prepared.
-  void OnAnswer(const v1::SynchronizeResponse& response);
+  void OnResponse(const v1::SynchronizeResponse& response);
 
   // This worker is ending, so that ends of members are its own doing.
   void ShutDown() { shutting_down_ = true; }

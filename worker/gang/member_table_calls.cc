@@ -69,7 +69,7 @@ bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
   return news;
 }
 
-void MemberTable::OnAnswer(const v1::SynchronizeResponse& response) {
+void MemberTable::OnResponse(const v1::SynchronizeResponse& response) {
   for (auto& [key, status] : sent_) {
     const auto it = ranks_.find(key);
     if (it != ranks_.end()) it->second.reported = std::move(status);

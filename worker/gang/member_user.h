@@ -26,7 +26,7 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name);
 // Makes the user the owner of the folder itself but not of its contents,
 // because whoever owns the folder already could swap those. A symbolic link is
 // not followed.
-absl::Status GiveTo(const MemberUser& user, const std::string& folder);
+absl::Status GiveOwnership(const MemberUser& user, const std::string& folder);
 
 }  // namespace comera::worker
 

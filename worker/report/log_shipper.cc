@@ -66,7 +66,7 @@ bool LogShipper::Fill(
   return any;
 }
 
-void LogShipper::OnAnswer(
+void LogShipper::OnResponse(
     const google::protobuf::RepeatedPtrField<v1::LogAck>& acks) {
   for (auto& [key, log] : logs_) {
     if (log.sent) ++log.ignored;

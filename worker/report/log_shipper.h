@@ -24,7 +24,7 @@ class LogShipper {
   // whether there was anything.
   bool Fill(size_t limit,
             google::protobuf::RepeatedPtrField<v1::LogChunk>* chunks);
-  void OnAnswer(const google::protobuf::RepeatedPtrField<v1::LogAck>& acks);
+  void OnResponse(const google::protobuf::RepeatedPtrField<v1::LogAck>& acks);
 
   size_t size() const { return logs_.size(); }
 

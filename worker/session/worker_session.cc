@@ -175,7 +175,7 @@ void WorkerSession::OnExit(GangMembers::Id id, const MemberExit& exit) {
   }
   // Comes before the end is reported, so that the slot is not seen as free
   // while its GPU is not.
-  GiveGpuBack(id);
+  ReleaseGpu(id);
   fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
     LOG(INFO) << "rank ended " << DescribeMember(*rank) << " code=" << exit.code
@@ -217,7 +217,7 @@ absl::Duration WorkerSession::GraceOf(GangMembers::Id id) {
   return options_.processes.grace;
 }
 
-void WorkerSession::Act() {
+void WorkerSession::ApplyActions() {
   MemberTable::Actions actions;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -330,10 +330,10 @@ void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
   stopping_.assign(response.stopping().begin(), response.stopping().end());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    table_.OnAnswer(sane);
-    logs_.OnAnswer(sane.log_acks());
+    table_.OnResponse(sane);
+    logs_.OnResponse(sane.log_acks());
   }
-  Act();
+  ApplyActions();
   std::set<RendezvousExchange::Gang> spanning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -378,7 +378,7 @@ void WorkerSession::CleanUp() {
 }
 
 absl::Status WorkerSession::RunOnce() {
-  Act();
+  ApplyActions();
   v1::SynchronizeRequest request;
   bool news = false;
   {
@@ -466,7 +466,7 @@ void WorkerSession::ShutDown() {
     const std::lock_guard<std::mutex> lock(mutex_);
     table_.ShutDown();
   }
-  Act();
+  ApplyActions();
   const absl::Duration patience = options_.processes.grace + absl::Seconds(10);
   {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -166,7 +166,7 @@ class WorkerSession : private GangMembers::Observer,
   // the usual grace.
   absl::Duration GraceOf(GangMembers::Id id);
   // Starts and stops members as the table decides.
-  void Act();
+  void ApplyActions();
   // Begins the work that must precede the start of a member whose data have
   // arrived (worker_session_start.cc). Returns false if there is none.
   bool Prepare(const MemberTable::Actions::Start& start);
@@ -199,7 +199,7 @@ class WorkerSession : private GangMembers::Observer,
   // Sets the user that the member runs as, and its control group.
   absl::Status Confine(const MemberTable::Actions::Start& start, int threads,
                        MemberCommand* command);
-  void GiveGpuBack(GangMembers::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseGpu(GangMembers::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CleanUp();
   void KillAll();
   void ShutDown();

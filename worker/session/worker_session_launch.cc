@@ -45,9 +45,9 @@ absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
   if (options_.member_user) {
     command->user = options_.member_user;
     for (const std::string& folder :
-         folders_.OfMember(rank.job(), rank.attempt())) {
+         folders_.WritableFolders(rank.job(), rank.attempt())) {
       RETURN_IF_ERROR(MakeDirectories(folder));
-      RETURN_IF_ERROR(GiveTo(*options_.member_user, folder));
+      RETURN_IF_ERROR(GiveOwnership(*options_.member_user, folder));
     }
   }
   if (options_.cgroups == nullptr) return absl::OkStatus();
@@ -64,7 +64,7 @@ absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
   return absl::OkStatus();
 }
 
-void WorkerSession::GiveGpuBack(GangMembers::Id id) {
+void WorkerSession::ReleaseGpu(GangMembers::Id id) {
   const auto found = gpu_of_.find(id);
   if (found == gpu_of_.end()) return;
   gpus_->End(found->second);
@@ -124,7 +124,7 @@ absl::Status WorkerSession::StartMember(
     if (options_.metrics != nullptr) {
       options_.metrics->OnMemberEnded(rank.job(), /*failed=*/true);
     }
-    GiveGpuBack(start.id);
+    ReleaseGpu(start.id);
     logs_.End(key);
     return pid.status();
   }

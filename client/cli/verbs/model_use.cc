@@ -260,7 +260,7 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     last = absl::Status(
         predictor.status().code(),
         absl::StrCat(one.name(), ": ", predictor.status().message()));
-    last.SetPayload(kOfWorker, absl::Cord());
+    last.SetPayload(kWorkerStatusPayload, absl::Cord());
     // Any other worker would answer the same.
     if (absl::IsNotFound(last) || absl::IsPermissionDenied(last) ||
         absl::IsUnauthenticated(last) || absl::IsInvalidArgument(last)) {
@@ -288,7 +288,7 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(
 }
 
 int FailModelUse(const absl::Status& status, const Session& session) {
-  const bool of_worker = status.GetPayload(kOfWorker).has_value();
+  const bool of_worker = status.GetPayload(kWorkerStatusPayload).has_value();
   if (!of_worker &&
       (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) {
     return session.FailRpc(status);

@@ -192,7 +192,7 @@ TEST_F(CheckerTest, AnOldAttemptSpeaksAgain) {
   EXPECT_THAT(Violations(), testing::Contains(HasSubstr("attempt 1 after 2")));
 }
 
-TEST_F(CheckerTest, ARankBeginsOnTwoWorkers) {
+TEST_F(CheckerTest, AMemberBeginsOnTwoWorkers) {
   WriteMemberLog("worker0", 1);
   WriteMemberLog("worker1", 1);
   EXPECT_THAT(Violations(),

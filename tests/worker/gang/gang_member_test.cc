@@ -171,7 +171,7 @@ TEST_F(GangMemberTest, BoundsTheLog) {
   EXPECT_EQ(ReadAll(Log("spam")).size(), 1000);
 }
 
-TEST_F(GangMemberTest, AProcessLeftBehindEndsWithTheRank) {
+TEST_F(GangMemberTest, AProcessLeftBehindEndsWithTheMember) {
   auto processes = Start();
   ASSERT_OK_AND_ASSIGN(const pid_t pid, processes->Launch(1, Do("orphan")));
   EXPECT_EQ(recorder_.WaitForExit(1).code, 0);

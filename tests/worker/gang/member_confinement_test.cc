@@ -99,7 +99,7 @@ TEST(MemberEnvironment, KeepsSecretsOut) {
                                    "CUDA_VISIBLE_DEVICES=", "LC_ALL=C"));
 }
 
-TEST_F(MemberConfinementTest, TokensDoNotReachRanks) {
+TEST_F(MemberConfinementTest, TokensDoNotReachMembers) {
   setenv("COMERA_TOKEN", "comera_secret", 1);
   setenv("COMERA_TOKEN_FILE", "/some/file", 1);
   MemberCommand command;
@@ -159,13 +159,13 @@ TEST_F(MemberConfinementTest, RunsAsAnotherUser) {
   // Folders are given to the user, but not what links point to.
   const std::string mine = folder_ + "/mine";
   mkdir(mine.c_str(), 0755);
-  EXPECT_OK(GiveTo(user, mine));
+  EXPECT_OK(GiveOwnership(user, mine));
   struct stat info = {};
   ASSERT_EQ(stat(mine.c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, user.uid);
   const std::string link = folder_ + "/link";
   ASSERT_EQ(symlink("/etc", link.c_str()), 0);
-  EXPECT_FALSE(GiveTo(user, link).ok());
+  EXPECT_FALSE(GiveOwnership(user, link).ok());
   ASSERT_EQ(stat("/etc", &info), 0);
   EXPECT_EQ(info.st_uid, 0u);
 }

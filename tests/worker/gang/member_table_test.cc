@@ -51,7 +51,7 @@ class MemberTableTest : public testing::Test {
       key->set_attempt(assignment.attempt());
       key->set_rank(assignment.rank());
     }
-    table_.OnAnswer(response);
+    table_.OnResponse(response);
   }
 
   // Returns the ids of the members that Reconcile starts.
@@ -209,7 +209,7 @@ TEST_F(MemberTableTest, KernelKillsAreOutOfMemory) {
   EXPECT_EQ(Request().members(0).failure().failure_class(), v1::OUT_OF_MEMORY);
 }
 
-TEST_F(MemberTableTest, Rank0MustGiveAResult) {
+TEST_F(MemberTableTest, Member0MustGiveAResult) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   EXPECT_EQ(table_.OnExit(1, {}, kNow), std::nullopt);
@@ -241,7 +241,7 @@ TEST_F(MemberTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
   v1::SynchronizeResponse ended;
   ended.add_ended_jobs("jobs/a");
-  table_.OnAnswer(ended);
+  table_.OnResponse(ended);
   EXPECT_THAT(table_.PopFinishedJobs(), ElementsAre("jobs/a"));
 }
 
@@ -379,7 +379,7 @@ TEST_F(MemberTableTest, TheEndIsToldAfterTheLastReport) {
   ack->set_job("jobs/a");
   ack->set_attempt(1);
   ack->set_number(500);
-  table_.OnAnswer(response);
+  table_.OnResponse(response);
   request = Request();
   EXPECT_TRUE(news_);
   EXPECT_EQ(request.reports_size(), 100);
@@ -461,7 +461,7 @@ TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
               ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
 }
 
-TEST_F(MemberTableTest, Complaint01_TellsForHowLongARankStandsStill) {
+TEST_F(MemberTableTest, Complaint01_TellsForHowLongAMemberStandsStill) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
   table_.OnEvent(1, Heartbeat(3));
@@ -503,7 +503,7 @@ TEST_F(MemberTableTest, Complaint02_WhatHangsIsKilledOnce) {
   v1::SynchronizeResponse response;
   response.add_kill()->set_job("jobs/a");
   response.mutable_kill(0)->set_attempt(1);
-  table_.OnAnswer(response);
+  table_.OnResponse(response);
   MemberTable::Actions actions = table_.Reconcile(kNow);
   EXPECT_THAT(actions.kill, ElementsAre(1));
   EXPECT_THAT(actions.stop, IsEmpty());
@@ -516,7 +516,7 @@ TEST_F(MemberTableTest, Complaint02_WhatHangsIsKilledOnce) {
   EXPECT_EQ(Request().members(0).log_tail(), "stuck");
 }
 
-TEST_F(MemberTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
+TEST_F(MemberTableTest, AMemberThatDoesNotEndAfterItsResultHasSucceeded) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.OnEvent(1, Result());
@@ -529,7 +529,7 @@ TEST_F(MemberTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
   EXPECT_TRUE(table_.OnExit(1, exit, kNow).has_value());
 }
 
-TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
+TEST_F(MemberTableTest, MembersWithoutACoordinatorSaveAndEnd) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.GiveUpCoordinator("the coordinator was not heard for 10m");
@@ -543,7 +543,7 @@ TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
   EXPECT_EQ(failure.message(), "the coordinator was not heard for 10m");
 }
 
-TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheRankSaved) {
+TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheMemberSaved) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   table_.ShutDown();
@@ -570,7 +570,7 @@ TEST_F(MemberTableTest, AMissingModelIsSentAgain) {
   *response.add_desired() = rank;
   response.add_missing_models()->set_job("jobs/a");
   response.mutable_missing_models(0)->set_attempt(1);
-  table_.OnAnswer(response);
+  table_.OnResponse(response);
   EXPECT_EQ(table_.Reconcile(kNow).upload_again.size(), 1);
   EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::RUNNING);
   table_.OnUpload(*uploading, Models{model}, kNow);

@@ -120,7 +120,7 @@ TEST_F(GpuWatchTest, StrangersHoldMemory) {
   EXPECT_EQ(Reason(0), "");
 }
 
-TEST_F(GpuWatchTest, ARankMayHoldMemory) {
+TEST_F(GpuWatchTest, AMemberMayHoldMemory) {
   watch_->Poll();
   watch_->Begin("GPU-0");
   GpuReading reading;
@@ -131,7 +131,7 @@ TEST_F(GpuWatchTest, ARankMayHoldMemory) {
   EXPECT_EQ(Reason(0), "");
 }
 
-TEST_F(GpuWatchTest, AfterARankTheMemoryMustBeSeenToBeFree) {
+TEST_F(GpuWatchTest, AfterAMemberTheMemoryMustBeSeenToBeFree) {
   watch_->Poll();
   watch_->Begin("GPU-0");
   GpuReading reading;
@@ -167,7 +167,7 @@ TEST_F(GpuWatchTest, MemoryThatIsNotFreedIsTold) {
   EXPECT_EQ(Reason(0), "");
 }
 
-TEST_F(GpuWatchTest, ANewRankEndsTheWait) {
+TEST_F(GpuWatchTest, ANewMemberEndsTheWait) {
   watch_->Poll();
   watch_->Begin("GPU-0");
   watch_->End("GPU-0");

@@ -43,7 +43,7 @@ class LogShipperTest : public testing::Test {
     ack->set_attempt(1);
     ack->set_rank(rank);
     ack->set_offset(offset);
-    shipper_.OnAnswer(acks);
+    shipper_.OnResponse(acks);
   }
 
   std::string folder_;
@@ -96,7 +96,7 @@ TEST_F(LogShipperTest, GivesUpOnAnEndedLogThatNobodyTakes) {
   int answers = 0;
   for (; shipper_.size() > 0 && answers < 10000; ++answers) {
     EXPECT_EQ(Fill().size(), 1);
-    shipper_.OnAnswer({});
+    shipper_.OnResponse({});
   }
   EXPECT_EQ(answers, 600);
 }

@@ -193,7 +193,7 @@ TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
   EXPECT_EQ(state.files["jobs/a/models/final/config.json"], "{}");
 }
 
-TEST_F(WorkerSessionTest, RanksKnowTheirPlace) {
+TEST_F(WorkerSessionTest, MembersKnowTheirPlace) {
   service_.Want({Assign("environment", 1, 1)});
   Run();
   const Key key = {kJob, 1, 1};
@@ -207,7 +207,7 @@ TEST_F(WorkerSessionTest, RanksKnowTheirPlace) {
                         "OMP_NUM_THREADS=1"));
 }
 
-TEST_F(WorkerSessionTest, ARankSeesTheGpuOfItsSlotOnly) {
+TEST_F(WorkerSessionTest, AMemberSeesTheGpuOfItsSlotOnly) {
   AddGpu();
   service_.Want({Assign("environment", 1, 0), Assign("environment", 1, 1)});
   Run();
@@ -246,7 +246,7 @@ TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
       [](const State& state) { return state.last.slots(0).unfit().empty(); }));
 }
 
-TEST_F(WorkerSessionTest, NoRankStartsOnAnUnfitGpu) {
+TEST_F(WorkerSessionTest, NoMemberStartsOnAnUnfitGpu) {
   FakeGpuDriver* const gpu = AddGpu();
   GpuReading broken;
   broken.uncorrected_ecc = 1;
@@ -477,7 +477,7 @@ TEST_F(WorkerSessionTest, AnotherIncarnationEndsThisOne) {
   EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));  // No process left.
 }
 
-TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
+TEST_F(WorkerSessionTest, StopEndsTheMembersAndTellsSo) {
   service_.Want({Assign("wait")});
   Run();
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
