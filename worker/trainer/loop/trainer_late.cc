@@ -140,7 +140,7 @@ absl::Status Trainer::KeepBranchPoint() {
   branch.loss = progress_.loss;
   branch.validation = progress_.validation;
   branch.validation_gap = progress_.validation_gap;
-  branch.ranks = MembersOf(plan_->config());
+  branch.ranks = RanksOf(plan_->config());
   ASSIGN_OR_RETURN(branch.parameters, plan_->Download(plan_->parameters()));
   ASSIGN_OR_RETURN(branch.first_moment, plan_->Download(plan_->first_moment()));
   ASSIGN_OR_RETURN(branch.second_moment,
@@ -192,7 +192,7 @@ absl::Status Trainer::JudgeTarget(int64_t size) {
   nearest.size = size;
   nearest.small_enough = small_enough;
   nearest.distance = distance;
-  nearest.ranks = MembersOf(plan_->config());
+  nearest.ranks = RanksOf(plan_->config());
   ASSIGN_OR_RETURN(nearest.parameters, plan_->Download(plan_->parameters()));
   nearest_ = std::move(nearest);
   return absl::OkStatus();

@@ -161,7 +161,7 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
   TrainingState state;
   state.fingerprint = fingerprint_;
   state.machine = options_.machine;
-  state.ranks = MembersOf(initial_config_);
+  state.ranks = RanksOf(initial_config_);
   state.parameters.resize(plan_->size());
   plan_->model().Initialise(options_.spec.training().seed(),
                             state.parameters.data());
@@ -329,7 +329,7 @@ absl::StatusOr<TrainingState> Trainer::Capture() {
   state.data_digest = data_digest_;
   state.progress = progress_;
   state.machine = initial_config_.machine;
-  state.ranks = MembersOf(plan_->config());
+  state.ranks = RanksOf(plan_->config());
   ASSIGN_OR_RETURN(state.parameters, plan_->Download(plan_->parameters()));
   ASSIGN_OR_RETURN(state.first_moment, plan_->Download(plan_->first_moment()));
   ASSIGN_OR_RETURN(state.second_moment,

@@ -18,13 +18,13 @@
 namespace comera::trainer {
 
 // Inner ranks by key of ModelConfig::layers_by_name; factorised layers only.
-using MemberTable = std::map<std::string, std::vector<int64_t>>;
+using RankTable = std::map<std::string, std::vector<int64_t>>;
 
-MemberTable MembersOf(const ModelConfig& config);
+RankTable RanksOf(const ModelConfig& config);
 // `config` with these ranks. DataLoss: other layers or numbers of bonds, or
 // ranks larger than those of `config`.
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
-                                      const MemberTable& ranks);
+                                      const RankTable& ranks);
 
 // How well clicks are told from non-clicks (common/area_under_curve.h).
 struct ClickMetrics {
@@ -90,19 +90,28 @@ struct TrainingProgress {
     return steps;
   }
   int64_t own_step() const { return step - earlier_target_steps(); }
+
+  // The smoothed training loss, corrected to what validation would give.
+  double EstimatedValidationLoss() const {
+    return loss.value() + validation_gap;
+  }
 };
 
-// The end of the early stage, where every target's approach begins.
-struct BranchPoint {
-  LossAverage loss;
-  ValidationResult validation;
-  double validation_gap = 0;
-  MemberTable ranks;
-  // In the layout of `ranks`: all parameters, and the optimiser's state.
+// A model between two steps, on the host: its ranks, and in the layout that
+// they give all parameters and the optimiser's state. A value type.
+struct ModelState {
+  RankTable ranks;
   std::vector<float> parameters;
   std::vector<float> first_moment;
   std::vector<float> second_moment;
   std::vector<float> projectors;
+};
+
+// The end of the early stage, where every target's approach begins.
+struct BranchPoint : ModelState {
+  LossAverage loss;
+  ValidationResult validation;
+  double validation_gap = 0;
 };
 
 // The model that came nearest to the target that is being approached.
@@ -112,12 +121,12 @@ struct NearestModel {
   bool small_enough = false;
   // What the late stage minimises, of the validation loss.
   double distance = 0;
-  MemberTable ranks;
+  RankTable ranks;
   std::vector<float> parameters;
 };
 
 // Everything that the next step depends on, on the host. A value type.
-struct TrainingState {
+struct TrainingState : ModelState {
   // Of the parts of the specification that the numbers depend on.
   std::string fingerprint;
   // Of the samples (data_digest.h); empty: of an earlier version.
@@ -126,12 +135,6 @@ struct TrainingState {
   // What contractions were planned with: paths differ in rounding, so all ranks
   // and every resumed run take those of the first run's rank 0.
   kernels::MachineSpeed machine;
-  MemberTable ranks;
-  // In the layout of `ranks`: all parameters, and the optimiser's state.
-  std::vector<float> parameters;
-  std::vector<float> first_moment;
-  std::vector<float> second_moment;
-  std::vector<float> projectors;
   std::optional<NearestModel> nearest;
   // Late stage of the pareto objective.
   std::optional<SizeControl> control;

@@ -60,16 +60,16 @@ absl::StatusOr<std::vector<float>> GetProjectors(const Safetensors& file,
 }
 
 absl::Status AddRanks(Safetensors& file, const std::string& prefix,
-                      const MemberTable& ranks) {
+                      const RankTable& ranks) {
   for (const auto& [layer, values] : ranks) {
     RETURN_IF_ERROR(AddInts(file, absl::StrCat(prefix, layer), values));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<MemberTable> GetRanks(const Safetensors& file,
-                                     absl::string_view prefix) {
-  MemberTable ranks;
+absl::StatusOr<RankTable> GetRanks(const Safetensors& file,
+                                   absl::string_view prefix) {
+  RankTable ranks;
   for (const auto& [name, tensor] : file.tensors()) {
     absl::string_view layer = name;
     if (!absl::ConsumePrefix(&layer, prefix)) continue;
