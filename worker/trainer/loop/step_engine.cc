@@ -35,17 +35,17 @@ absl::Status StepEngine::Rebind() {
   warm_tokens_ = warm_labels_ = 0;
   runner_.Forget();
   RETURN_IF_ERROR(model_.Bind(progress_));
-  late_numbers_.reset();
+  readback_.reset();
   const Objective& objective = *model_.objective();
   const Optimizer& optimizer = *model_.optimizer();
   if (!objective.on_device(progress_.stage) || !optimizer.on_device()) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(late_numbers_,
-                   LateNumbers::Create({{tail(), ModelPlan::kTailFloats},
-                                        {optimizer.squares(), 1},
-                                        objective.norms()},
-                                       options_.backend));
+  ASSIGN_OR_RETURN(readback_,
+                   StepReadback::Create({{tail(), ModelPlan::kTailFloats},
+                                         {optimizer.squares(), 1},
+                                         objective.norms()},
+                                        options_.backend));
   return absl::OkStatus();
 }
 
@@ -105,7 +105,7 @@ absl::Status StepEngine::RunStep(bool stop) {
   // One graph holds all where there is nobody to sum with. A gang sums between
   // two graphs: NCCL wants a captured sum captured and replayed by all members
   // alike, and whether a member replays depends on the shape of its own batch.
-  const bool update = late_numbers_ != nullptr && options_.world_size() == 1;
+  const bool update = readback_ != nullptr && options_.world_size() == 1;
   RETURN_IF_ERROR(runner_
                       .Run(shape_,
                            [&]() -> absl::Status {
@@ -114,7 +114,7 @@ absl::Status StepEngine::RunStep(bool stop) {
                            })
                       .status());
   RETURN_IF_ERROR(gradient_sum_.Sum(*model_.plan()));
-  if (late_numbers_ == nullptr) {
+  if (readback_ == nullptr) {
     RETURN_IF_ERROR(UpdateFromHost(&figures));
     last_ = figures;
   } else {
@@ -123,7 +123,7 @@ absl::Status StepEngine::RunStep(bool stop) {
       RETURN_IF_ERROR(
           runner_.Run({}, [this] { return EnqueueUpdate(); }).status());
     }
-    RETURN_IF_ERROR(late_numbers_->Fetch());
+    RETURN_IF_ERROR(readback_->Enqueue());
     pending_.push_back(figures);
   }
   progress_.step = figures.step;
@@ -221,7 +221,7 @@ absl::Status StepEngine::ReadTail(const float* tail, StepFigures* figures) {
 absl::Status StepEngine::ReadStep() {
   StepFigures figures = pending_.front();
   pending_.pop_front();
-  ASSIGN_OR_RETURN(const float* const numbers, late_numbers_->Take());
+  ASSIGN_OR_RETURN(const float* const numbers, readback_->Await());
   RETURN_IF_ERROR(gradient_sum_.Check());
   RETURN_IF_ERROR(ReadTail(numbers, &figures));
   const float* const squares = numbers + ModelPlan::kTailFloats;

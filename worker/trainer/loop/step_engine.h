@@ -12,8 +12,8 @@
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/late/size_controller.h"
 #include "worker/trainer/loop/gradient_sum.h"
-#include "worker/trainer/loop/late_numbers.h"
 #include "worker/trainer/loop/step_figures.h"
+#include "worker/trainer/loop/step_readback.h"
 #include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
@@ -59,7 +59,7 @@ class StepEngine {
 
   // Whether figures are read one step later.
   bool figures_are_deferred() const {
-    return late_numbers_ != nullptr && options_.backend->has_graphs();
+    return readback_ != nullptr && options_.backend->has_graphs();
   }
   // The figures of the last step that was read.
   const StepFigures& last() const { return last_; }
@@ -120,7 +120,7 @@ class StepEngine {
   StepRunner runner_;
   StepRunner::Shape shape_;
   // Null where the host has a part in the update.
-  std::unique_ptr<LateNumbers> late_numbers_;
+  std::unique_ptr<StepReadback> readback_;
   std::deque<StepFigures> pending_;  // enqueued, and not read
   StepFigures last_;
   int64_t stop_step_ = -1;
