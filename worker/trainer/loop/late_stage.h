@@ -24,7 +24,7 @@ namespace comera::trainer {
 // run begins with Check and Load instead. Not thread-safe.
 class LateStage {
  public:
-  // What the pointers lead to must outlive this.
+  // The objects behind the pointers must outlive this.
   LateStage(const TrainerOptions* options, const TrainingSchedule* schedule,
             TrainingProgress* progress, TrainedModel* model, StepEngine* engine,
             StepReporter* reporter);

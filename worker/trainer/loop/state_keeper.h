@@ -28,8 +28,8 @@ namespace comera::trainer {
 // thread-safe.
 class StateKeeper {
  public:
-  // `files` may be null: then nothing is saved. What the pointers lead to must
-  // outlive this.
+  // `files` may be null: then nothing is saved. The objects behind the pointers
+  // must outlive this.
   StateKeeper(const TrainerOptions* options, const TrainingSchedule* schedule,
               const TrainingProgress* progress, TrainedModel* model,
               const LateStage* late_stage, StepReporter* reporter,

@@ -39,7 +39,7 @@ class StepEngine {
  public:
   // `on_figures` is called by Step and CatchUp with the figures of every step
   // that they read behind it; it may be empty. Counts steps and losses in
-  // `progress`. What the pointers lead to must outlive this.
+  // `progress`. The objects behind the pointers must outlive this.
   StepEngine(const TrainerOptions* options, const TrainingSchedule* schedule,
              TrainedModel* model, TrainingProgress* progress,
              std::function<void(const StepFigures&)> on_figures);
@@ -75,7 +75,7 @@ class StepEngine {
   }
 
  private:
-  // What a step reads on the device.
+  // The numbers that a step reads on the device.
   struct DeviceStep {
     kernels::StepState state;
     float stop = 0;  // whether this member was asked

@@ -8,7 +8,7 @@
 
 namespace comera::trainer {
 
-// What a training step gave. A value type.
+// The figures that a training step gave. A value type.
 struct StepFigures {
   int64_t step = 0;  // how many were done with it
   // The mean over the labels of the global batch.

@@ -107,7 +107,7 @@ void StepReporter::FillThroughput(int64_t step, v1::StepMetrics* m) const {
 }
 
 void StepReporter::FillMemory(v1::StepMetrics* m) const {
-  // In a gang of one they are what would be synchronised.
+  // In a gang of one these bytes are what would be synchronised.
   m->set_synchronized_bytes(model_.plan()->trained_size() * kBytesPerParameter);
   m->set_dense_synchronized_bytes(DenseParameterCount(model_.initial_config()) *
                                   kBytesPerParameter);

@@ -26,7 +26,7 @@ namespace comera::trainer {
 // first step is known; StartClock right before it. Not thread-safe.
 class StepReporter {
  public:
-  // What the pointers lead to must outlive this.
+  // The objects behind the pointers must outlive this.
   StepReporter(const TrainerOptions* options, const TrainingSchedule* schedule,
                const TrainingProgress* progress, TrainedModel* model);
 

@@ -34,7 +34,7 @@ class TrainedModel {
   static absl::StatusOr<ModelConfig> InitialConfig(
       const TrainerOptions& options, const TrainingSchedule& schedule);
 
-  // What the pointers lead to must outlive this.
+  // The objects behind the pointers must outlive this.
   TrainedModel(const TrainerOptions* options, const TrainingSchedule* schedule,
                const ModelConfig& initial_config);
 
@@ -99,7 +99,7 @@ class TrainedModel {
   const TrainingSchedule& schedule_;
   ModelConfig initial_config_;
   RankController rank_controller_;
-  // What the next size controller starts from.
+  // The state that the next size controller starts from.
   std::optional<SizeControl> control_;
   std::unique_ptr<ModelPlan> plan_;
   std::unique_ptr<Objective> objective_;

@@ -139,7 +139,7 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
 absl::Status Trainer::FollowStep() {
   figures_known_ = FiguresNeeded();
   if (!figures_known_) return SaveSnapshotIfDue();
-  // Only those of this step are left to read.
+  // Only the figures of this step are left to read.
   RETURN_IF_ERROR(engine_.ReadAll());
   if (model_.CompactionDue(progress_.own_step())) RETURN_IF_ERROR(Compact());
   ASSIGN_OR_RETURN(bool validated, EnterLateStageIfDue());
@@ -151,7 +151,7 @@ absl::Status Trainer::FollowStep() {
     reporter_.ReportMetrics(engine_.last(), validated);
   }
   ASSIGN_OR_RETURN(const bool target_ended, late_stage_.EndTargetsIfDue());
-  // What was found out about a target is kept.
+  // A target's outcome is kept at once.
   if (!schedule_.Finished(progress_) &&
       (target_ended || schedule_.CheckpointDue(progress_))) {
     keeper_.SaveCheckpoint();

@@ -68,7 +68,7 @@ class Trainer {
   absl::Status Load(TrainingState state);
 
   absl::StatusOr<RunEnd> Train(const std::atomic<bool>& stop);
-  // What follows a step, as far as it is due.
+  // Does what follows a step, as far as it is due.
   absl::Status FollowStep();
   // Whether something that follows the step depends on what it gave.
   bool FiguresNeeded() const;
@@ -80,8 +80,8 @@ class Trainer {
   absl::Status RunValidation();
   // True: the late stage began just now, and the model was validated.
   absl::StatusOr<bool> EnterLateStageIfDue();
-  // With early.only: hands the state out as a late stage would find it, then
-  // validates.
+  // Ends a job with early.only: hands the state out as a late stage would find
+  // it, then validates.
   absl::Status EndEarlyStage();
   absl::StatusOr<RunEnd> Finish();
   void LogGraphs() const;

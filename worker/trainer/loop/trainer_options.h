@@ -25,7 +25,7 @@
 
 namespace comera::trainer {
 
-// What a Trainer is given: the job, the machine, and where its results go.
+// The options of a Trainer: the job, the machine, and where its results go.
 struct TrainerOptions {
   // Valid (job_validation) and with its defaults filled in (job_defaults).
   v1::JobSpec spec;

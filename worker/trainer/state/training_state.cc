@@ -1,3 +1,4 @@
+// Applies saved ranks, and computes fingerprints of specifications.
 #include "worker/trainer/state/training_state.h"
 
 #include "absl/strings/str_cat.h"
