@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/activation.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -247,25 +248,12 @@ class Backend {
                                          float* grad_right) = 0;
 
   // --- pointwise and rows -------------------------------------------------
-  // Exact GELU: x/2 (1 + erf(x / sqrt 2)). y may be x.
-  virtual absl::Status Gelu(ConstMatrix x, Matrix y) = 0;
-  // grad_x may be grad_y.
-  virtual absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  // x / (1 + exp(-x)). y may be x.
-  virtual absl::Status Silu(ConstMatrix x, Matrix y) = 0;
-  // grad_x may be grad_y.
-  virtual absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  virtual absl::Status Tanh(ConstMatrix x, Matrix y) = 0;
-  // From the output y; grad_x may be grad_y.
-  virtual absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  // y = max(x, 0). y may be x.
-  virtual absl::Status Relu(ConstMatrix x, Matrix y) = 0;
-  // From the output y; grad_x may be grad_y.
-  virtual absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
+  // y = f(x), element by element. y may be x.
+  virtual absl::Status Activate(Activation f, ConstMatrix x, Matrix y) = 0;
+  // grad_x = grad_y f'(x). `saved` is the input x of kGelu and kSilu, and the
+  // output y of kTanh and kRelu, which tells the slope. grad_x may be grad_y.
+  virtual absl::Status ActivateBackward(Activation f, ConstMatrix saved,
+                                        ConstMatrix grad_y, Matrix grad_x) = 0;
   // y = dropout(x); also its own backward. y may be x.
   virtual absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
                                Matrix y) = 0;

@@ -118,29 +118,18 @@ class CostBackend final : public Backend {
   }
 
   // --- pointwise and rows
-  absl::Status Gelu(ConstMatrix x, Matrix) override {
-    return Pointwise("Gelu", 2 * Size(x), Size(x));
+  // All functions but ReLU need an exp, erf or tanh for an element.
+  absl::Status Activate(Activation f, ConstMatrix x, Matrix) override {
+    const double math = f == Activation::kRelu ? 0 : 1;
+    return Pointwise("Activate", 2 * Size(x), math * Size(x));
   }
-  absl::Status GeluBackward(ConstMatrix x, ConstMatrix, Matrix) override {
-    return Pointwise("GeluBackward", 3 * Size(x), 2 * Size(x));
-  }
-  absl::Status Silu(ConstMatrix x, Matrix) override {
-    return Pointwise("Silu", 2 * Size(x), Size(x));
-  }
-  absl::Status SiluBackward(ConstMatrix x, ConstMatrix, Matrix) override {
-    return Pointwise("SiluBackward", 3 * Size(x), Size(x));
-  }
-  absl::Status Relu(ConstMatrix x, Matrix) override {
-    return Move("Relu", 2 * Size(x));
-  }
-  absl::Status ReluBackward(ConstMatrix y, ConstMatrix, Matrix) override {
-    return Move("ReluBackward", 3 * Size(y));
-  }
-  absl::Status Tanh(ConstMatrix x, Matrix) override {
-    return Pointwise("Tanh", 2 * Size(x), Size(x));
-  }
-  absl::Status TanhBackward(ConstMatrix y, ConstMatrix, Matrix) override {
-    return Pointwise("TanhBackward", 3 * Size(y), 0);
+  // The slopes of tanh and ReLU follow from their outputs.
+  absl::Status ActivateBackward(Activation f, ConstMatrix saved, ConstMatrix,
+                                Matrix) override {
+    const double math = f == Activation::kGelu   ? 2
+                        : f == Activation::kSilu ? 1
+                                                 : 0;
+    return Pointwise("ActivateBackward", 3 * Size(saved), math * Size(saved));
   }
   absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix) override {
     return Pointwise("Dropout", 2 * Size(x), 0, Drawn(key, Size(x)));

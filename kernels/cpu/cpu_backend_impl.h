@@ -39,8 +39,7 @@ class CpuBackend final : public Backend {
   // linear.cc
   absl::Status Axpy(float alpha, ConstVector x, Vector y) override;
   absl::Status Scale(float alpha, Vector x) override;
-  absl::Status ScaleByCount(float alpha, const float* count,
-                            Vector x) override;
+  absl::Status ScaleByCount(float alpha, const float* count, Vector x) override;
   absl::Status AddBias(ConstVector bias, Matrix y) override;
   absl::Status BiasGradient(ConstMatrix grad_y, Vector grad_bias) override;
   absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c, int64_t d,
@@ -60,8 +59,8 @@ class CpuBackend final : public Backend {
                                    float factor, float* coefficient) override;
   absl::Status AddBondGradient(ConstVector parameters,
                                absl::Span<const BondSpan> bonds,
-                               const float* coefficient,
-                               float threshold, Vector gradients) override;
+                               const float* coefficient, float threshold,
+                               Vector gradients) override;
 
   // ttm.cc
   absl::Status TtmLookup(const TtmTables& t, const float* left,
@@ -73,18 +72,9 @@ class CpuBackend final : public Backend {
                                  float* grad_right) override;
 
   // pointwise.cc
-  absl::Status Gelu(ConstMatrix x, Matrix y) override;
-  absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Silu(ConstMatrix x, Matrix y) override;
-  absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Tanh(ConstMatrix x, Matrix y) override;
-  absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Relu(ConstMatrix x, Matrix y) override;
-  absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override;
+  absl::Status Activate(Activation f, ConstMatrix x, Matrix y) override;
+  absl::Status ActivateBackward(Activation f, ConstMatrix saved,
+                                ConstMatrix grad_y, Matrix grad_x) override;
   absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix y) override;
 
   // layer_norm.cc

@@ -105,18 +105,9 @@ class CudaBackend final : public Backend {
                                  float* grad_right) override;
 
   // pointwise.cu.cc
-  absl::Status Gelu(ConstMatrix x, Matrix y) override;
-  absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Silu(ConstMatrix x, Matrix y) override;
-  absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Tanh(ConstMatrix x, Matrix y) override;
-  absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Relu(ConstMatrix x, Matrix y) override;
-  absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override;
+  absl::Status Activate(Activation f, ConstMatrix x, Matrix y) override;
+  absl::Status ActivateBackward(Activation f, ConstMatrix saved,
+                                ConstMatrix grad_y, Matrix grad_x) override;
   absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix y) override;
 
   // layer_norm.cu.cc

@@ -56,23 +56,6 @@ struct CopyOp : Stateless {
   __device__ float operator()(float x, int64_t) const { return x; }
 };
 
-template <typename Op>
-absl::Status Unary(const char* op, cudaStream_t stream, ConstMatrix x,
-                   Matrix y) {
-  RETURN_IF_ERROR(CheckMatrix(op, "x", x));
-  RETURN_IF_ERROR(CheckMatrix(op, "y", y, x.rows, x.cols));
-  return Map<1>(op, stream, {{x}}, y, Op());
-}
-
-template <typename Op>
-absl::Status Binary(const char* op, cudaStream_t stream, ConstMatrix saved,
-                    ConstMatrix grad_y, Matrix grad_x) {
-  RETURN_IF_ERROR(CheckMatrix(op, "saved", saved));
-  RETURN_IF_ERROR(CheckMatrix(op, "grad_y", grad_y, saved.rows, saved.cols));
-  RETURN_IF_ERROR(CheckMatrix(op, "grad_x", grad_x, saved.rows, saved.cols));
-  return Map<2>(op, stream, {{saved, grad_y}}, grad_x, Op());
-}
-
 // A thread takes the eight columns of one random draw.
 template <bool kAligned>
 __global__ void __launch_bounds__(256)
@@ -96,36 +79,41 @@ __global__ void __launch_bounds__(256)
 
 }  // namespace
 
-absl::Status CudaBackend::Gelu(ConstMatrix x, Matrix y) {
-  return Unary<GeluOp>("Gelu", stream_, x, y);
-}
-absl::Status CudaBackend::GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<GeluBackwardOp>("GeluBackward", stream_, x, grad_y, grad_x);
-}
-
-absl::Status CudaBackend::Silu(ConstMatrix x, Matrix y) {
-  return Unary<SiluOp>("Silu", stream_, x, y);
-}
-absl::Status CudaBackend::SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<SiluBackwardOp>("SiluBackward", stream_, x, grad_y, grad_x);
-}
-
-absl::Status CudaBackend::Tanh(ConstMatrix x, Matrix y) {
-  return Unary<TanhOp>("Tanh", stream_, x, y);
-}
-absl::Status CudaBackend::TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<TanhBackwardOp>("TanhBackward", stream_, y, grad_y, grad_x);
+absl::Status CudaBackend::Activate(Activation f, ConstMatrix x, Matrix y) {
+  constexpr char kOp[] = "Activate";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
+  switch (f) {
+    case Activation::kGelu:
+      return Map<1>(kOp, stream_, {{x}}, y, GeluOp());
+    case Activation::kSilu:
+      return Map<1>(kOp, stream_, {{x}}, y, SiluOp());
+    case Activation::kTanh:
+      return Map<1>(kOp, stream_, {{x}}, y, TanhOp());
+    case Activation::kRelu:
+      return Map<1>(kOp, stream_, {{x}}, y, ReluOp());
+  }
+  return absl::InvalidArgumentError("Activate: no such function");
 }
 
-absl::Status CudaBackend::Relu(ConstMatrix x, Matrix y) {
-  return Unary<ReluOp>("Relu", stream_, x, y);
-}
-absl::Status CudaBackend::ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<ReluBackwardOp>("ReluBackward", stream_, y, grad_y, grad_x);
+absl::Status CudaBackend::ActivateBackward(Activation f, ConstMatrix saved,
+                                           ConstMatrix grad_y, Matrix grad_x) {
+  constexpr char kOp[] = "ActivateBackward";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "saved", saved));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, saved.rows, saved.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, saved.rows, saved.cols));
+  const MapInputs<2> in = {{saved, grad_y}};
+  switch (f) {
+    case Activation::kGelu:
+      return Map<2>(kOp, stream_, in, grad_x, GeluBackwardOp());
+    case Activation::kSilu:
+      return Map<2>(kOp, stream_, in, grad_x, SiluBackwardOp());
+    case Activation::kTanh:
+      return Map<2>(kOp, stream_, in, grad_x, TanhBackwardOp());
+    case Activation::kRelu:
+      return Map<2>(kOp, stream_, in, grad_x, ReluBackwardOp());
+  }
+  return absl::InvalidArgumentError("ActivateBackward: no such function");
 }
 
 absl::Status CudaBackend::Dropout(const DropoutKey& key, ConstMatrix x,

@@ -29,7 +29,7 @@ absl::Status CudaBackend::RankSpaceFfn(ConstMatrix t1, ConstMatrix b1,
       const int64_t n = std::min(RankSpaceFfnSplit::kHiddenRows, t1.rows - i);
       const Matrix hidden(floats, n, b1.cols);
       RETURN_IF_ERROR(Gemm(false, false, 1, Rows(t1, i, n), b1, 0, hidden));
-      RETURN_IF_ERROR(Gelu(hidden, hidden));
+      RETURN_IF_ERROR(Activate(Activation::kGelu, hidden, hidden));
       RETURN_IF_ERROR(Gemm(false, false, 1, hidden, a2, 0, Rows(t2, i, n)));
     }
     return absl::OkStatus();

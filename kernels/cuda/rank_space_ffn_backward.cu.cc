@@ -37,10 +37,11 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
       const Matrix before(floats, n, b1.cols);
       const Matrix hidden(floats + n * b1.cols, n, b1.cols);
       RETURN_IF_ERROR(Gemm(false, false, 1, t1_tile, b1, 0, before));
-      RETURN_IF_ERROR(Gelu(before, hidden));
+      RETURN_IF_ERROR(Activate(Activation::kGelu, before, hidden));
       RETURN_IF_ERROR(Gemm(true, false, 1, hidden, u2, 1, grad_a2));
       RETURN_IF_ERROR(Gemm(false, true, 1, u2, a2, 0, hidden));
-      RETURN_IF_ERROR(GeluBackward(before, hidden, hidden));
+      RETURN_IF_ERROR(
+          ActivateBackward(Activation::kGelu, before, hidden, hidden));
       RETURN_IF_ERROR(Gemm(true, false, 1, t1_tile, hidden, 1, grad_b1));
       RETURN_IF_ERROR(
           Gemm(false, true, 1, hidden, b1_rows, 0, Rows(grad_t1, i, n)));

@@ -111,37 +111,14 @@ class ForwardingBackend : public Backend {
                                          grad_left, grad_right);
     });
   }
-  absl::Status Gelu(ConstMatrix x, Matrix y) override {
-    return Call("Gelu", [=] { return backend_->Gelu(x, y); });
+  absl::Status Activate(Activation f, ConstMatrix x, Matrix y) override {
+    return Call("Activate", [=] { return backend_->Activate(f, x, y); });
   }
-  absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override {
-    return Call("GeluBackward",
-                [=] { return backend_->GeluBackward(x, grad_y, grad_x); });
-  }
-  absl::Status Silu(ConstMatrix x, Matrix y) override {
-    return Call("Silu", [=] { return backend_->Silu(x, y); });
-  }
-  absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override {
-    return Call("SiluBackward",
-                [=] { return backend_->SiluBackward(x, grad_y, grad_x); });
-  }
-  absl::Status Tanh(ConstMatrix x, Matrix y) override {
-    return Call("Tanh", [=] { return backend_->Tanh(x, y); });
-  }
-  absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override {
-    return Call("TanhBackward",
-                [=] { return backend_->TanhBackward(y, grad_y, grad_x); });
-  }
-  absl::Status Relu(ConstMatrix x, Matrix y) override {
-    return Call("Relu", [=] { return backend_->Relu(x, y); });
-  }
-  absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override {
-    return Call("ReluBackward",
-                [=] { return backend_->ReluBackward(y, grad_y, grad_x); });
+  absl::Status ActivateBackward(Activation f, ConstMatrix saved,
+                                ConstMatrix grad_y, Matrix grad_x) override {
+    return Call("ActivateBackward", [=] {
+      return backend_->ActivateBackward(f, saved, grad_y, grad_x);
+    });
   }
   absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
                        Matrix y) override {
