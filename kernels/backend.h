@@ -9,6 +9,9 @@
 // Gradients of parameters are accumulated (+=); gradients of activations are
 // written (=) unless said. The meaning of each operation is the double
 // implementation in kernels/reference.
+//
+// backend_operations.def lists the operations again, for the classes that
+// implement or forward all of them: a new one goes there too.
 #ifndef COMERA_KERNELS_BACKEND_H_
 #define COMERA_KERNELS_BACKEND_H_
 

@@ -194,10 +194,6 @@ class CostBackend final : public Backend {
     return Tiles("RankSpaceFfnBackward", shape, 1, 3 * t1.cols + 2 * a2.cols,
                  RankSpaceFfnSeconds(shape, speed_).backward);
   }
-  bool in_host_memory() const override { return sizes_->in_host_memory(); }
-  int64_t RankSpaceFfnWorkspaceBytes(const RankSpaceFfnShape& shape) override {
-    return sizes_->RankSpaceFfnWorkspaceBytes(shape);
-  }
 
   // --- the residual stream and a branch in rank space
   // The residual, what is normalised, and the output.
@@ -219,10 +215,6 @@ class CostBackend final : public Backend {
                                void*) override {
     return Stream("ProjectBackward", {}, x, 2 * a.cols, 3);
   }
-  int64_t RankSpaceStreamWorkspaceBytes(int64_t rows, int64_t rank,
-                                        int64_t cols) override {
-    return sizes_->RankSpaceStreamWorkspaceBytes(rows, rank, cols);
-  }
 
   // --- attention
   absl::Status Attention(const AttentionShape& s, const DropoutKey& key,
@@ -238,9 +230,6 @@ class CostBackend final : public Backend {
                                  Matrix, Matrix, void*) override {
     const double width = static_cast<double>(s.head_width);
     return Heads("AttentionBackward", s, key, 5 * width, 0);
-  }
-  int64_t AttentionWorkspaceBytes(const AttentionShape& shape) override {
-    return sizes_->AttentionWorkspaceBytes(shape);
   }
   absl::Status RankSpaceAttention(const RankSpaceAttentionShape& s,
                                   const DropoutKey& key, ConstIndices,
@@ -262,10 +251,12 @@ class CostBackend final : public Backend {
     return Heads("RankSpaceAttentionBackward", s.attention, key,
                  3 * r.k + 2 * r.v, 3 * (r.q * r.k + r.v * r.out));
   }
-  int64_t RankSpaceAttentionWorkspaceBytes(
-      const RankSpaceAttentionShape& shape) override {
-    return sizes_->RankSpaceAttentionWorkspaceBytes(shape);
-  }
+
+  // --- what only depends on the real backend
+  bool in_host_memory() const override { return sizes_->in_host_memory(); }
+#define WORKSPACE_BYTES(name, parameters, arguments) \
+  int64_t name parameters override { return sizes_->name arguments; }
+#include "kernels/backend_operations.def"
 
   // --- loss
   absl::Status SoftmaxCrossEntropy(ConstMatrix logits, ConstIndices,
