@@ -196,10 +196,10 @@ class Backend {
   virtual absl::Status Replay(const StepGraph& graph);
 
   // --- many small operations ------------------------------------------------
-  // Between the two (which may be nested), only Gemm, Copy, Fill, Axpy,
-  // FoldCore and FoldCoreBackward may be called; they may be held back until
-  // the last EndTogether, and run beside each other where neither needs the
-  // other's result. See RunTogether in together.h.
+  // Between the two (which may be nested), only Gemm, Copy, CopyRows,
+  // Fill, Axpy, FoldCore and FoldCoreBackward may be called; they may be held
+  // back until the last EndTogether, and run beside each other where neither
+  // needs the other's result. See RunTogether in together.h.
   virtual absl::Status BeginTogether() { return absl::OkStatus(); }
   virtual absl::Status EndTogether() { return absl::OkStatus(); }
 
@@ -276,6 +276,9 @@ class Backend {
       const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
       ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
       Matrix grad_residual, Vector grad_gamma, Vector grad_beta) = 0;
+  // to = from. Rows lie at the stride of their own matrix, so that columns can
+  // be taken out of a wider matrix or put into one.
+  virtual absl::Status CopyRows(ConstMatrix from, Matrix to) = 0;
   // out[j, :] = table[rows[j], :].
   virtual absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
                                   Matrix out) = 0;

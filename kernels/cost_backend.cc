@@ -151,6 +151,9 @@ class CostBackend final : public Backend {
     return Pointwise("ResidualLayerNormBackward", passes * Size(grad_y), 0,
                      Drawn(key, Size(grad_y)));
   }
+  absl::Status CopyRows(ConstMatrix from, Matrix) override {
+    return Move("CopyRows", 2 * Size(from));
+  }
   absl::Status GatherRows(ConstMatrix, ConstIndices, Matrix out) override {
     return Move("GatherRows", 2 * Size(out));
   }

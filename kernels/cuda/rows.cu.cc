@@ -3,11 +3,18 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/map.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
+
+struct CopyOp {
+  static constexpr bool kUsesColumn = false;
+  __device__ void Begin() {}
+  __device__ float operator()(float x, int64_t) const { return x; }
+};
 
 // out[j, :] = table[rows[j], :], four columns to a thread.
 template <bool kAligned>
@@ -59,6 +66,16 @@ absl::Status CheckCount(const char* op, const char* name, ConstIndices list,
 }
 
 }  // namespace
+
+absl::Status CudaBackend::CopyRows(ConstMatrix from, Matrix to) {
+  RETURN_IF_ERROR(CheckMatrix("CopyRows", "from", from));
+  RETURN_IF_ERROR(CheckMatrix("CopyRows", "to", to, from.rows, from.cols));
+  if (together_depth_ > 0) {
+    together_.AddCopyRows(from, to);
+    return absl::OkStatus();
+  }
+  return Map<1>("CopyRows", stream_, {{from}}, to, CopyOp());
+}
 
 absl::Status CudaBackend::GatherRows(ConstMatrix table, ConstIndices rows,
                                      Matrix out) {

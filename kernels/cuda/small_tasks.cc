@@ -160,6 +160,22 @@ void SmallTasks::AddCopy(void* to, const void* from, int64_t bytes,
   Add(std::move(entry));
 }
 
+void SmallTasks::AddCopyRows(ConstMatrix from, Matrix to) {
+  if (to.rows == 0 || to.cols == 0) return;
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kCopyRows;
+  task.a = from.data;
+  task.c = to.data;
+  task.rows = Narrow(to.rows);
+  task.cols = Narrow(to.cols);
+  task.a_stride = Narrow(from.stride);
+  task.c_stride = Narrow(to.stride);
+  entry.reads = {from};
+  entry.writes = {to};
+  Add(std::move(entry));
+}
+
 void SmallTasks::AddFill(Vector x, float value) {
   for (int64_t at = 0; at < x.size; at += kMostSize) {
     const Vector part(x.data + at, std::min(kMostSize, x.size - at));

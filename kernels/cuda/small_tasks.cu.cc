@@ -157,8 +157,9 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
   const int64_t size = static_cast<int64_t>(task.rows) * task.cols;
   const int64_t first =
       static_cast<int64_t>(block) * kThreads * kPerThread + threadIdx.x;
-  const bool matrix =
-      task.kind == SmallTask::kFold || task.kind == SmallTask::kUnfold;
+  const bool matrix = task.kind == SmallTask::kFold ||
+                      task.kind == SmallTask::kUnfold ||
+                      task.kind == SmallTask::kCopyRows;
   float value[kPerThread];
   int64_t to[kPerThread];
 #pragma unroll
@@ -170,6 +171,10 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
     if (matrix) {
       const int64_t row = Divide(at, task.cols), col = at - row * task.cols;
       to[i] = row * task.c_stride + col;
+      if (task.kind == SmallTask::kCopyRows) {
+        value[i] = task.a[row * task.a_stride + col];
+        continue;
+      }
       const float d = task.b[col], rank = d > task.alpha ? d : 0.0f;
       if (task.kind == SmallTask::kFold) {
         value[i] = task.a[row * task.a_stride + col] * rank;

@@ -55,6 +55,7 @@ void RefusesShapes(Backend* b, float* p) {
       "Activate", "-1");
   ExpectRefused(b->ActivateBackward(Activation::kTanh, m, m, Matrix(p, 4, 4)),
                 "ActivateBackward", "grad_x");
+  ExpectRefused(b->CopyRows(m, Matrix(p, 5, 4)), "CopyRows", "to");
   ExpectRefused(b->AddBias(Vector(p, 4), m), "AddBias", "bias");
   ExpectRefused(b->BiasGradient(m, Vector(p, 4)), "BiasGradient", "grad_bias");
   ExpectRefused(b->Axpy(1, Vector(p, 3), Vector(p, 4)), "Axpy", "x");
