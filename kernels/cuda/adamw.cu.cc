@@ -8,6 +8,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -16,7 +17,7 @@ namespace {
 constexpr int kThreads = 256;
 // Runs of four parameters that a block updates.
 constexpr int64_t kBlockRuns = 4 * kThreads;
-constexpr int64_t kMostSquareBlocks = 132 * 8;
+constexpr int64_t kMostSquareBlocks = 8 * kSumMultiprocessors;
 
 // partial[block] = sum of squares of the block's share.
 template <bool kAligned>

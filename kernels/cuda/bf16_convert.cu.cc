@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
 
 namespace comera::kernels {
@@ -9,7 +10,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRun = 8;  // numbers of a thread at a time: 16 bytes of bfloat16
-constexpr int64_t kMostBlocks = 132 * 8;
 
 // Read and written in one access.
 struct alignas(16) Bits {
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 LaunchShape Shape(int64_t count, cudaStream_t stream) {
-  return {dim3(Blocks(count, kThreads * kRun, kMostBlocks)), dim3(kThreads), 0,
-          stream};
+  return {dim3(Blocks(count, kThreads * kRun, 8 * Multiprocessors())),
+          dim3(kThreads), 0, stream};
 }
 
 bool Aligned(const void* memory) {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -16,7 +17,8 @@ namespace {
 constexpr int kThreads = 256;
 // Rows of no more columns are taken by a warp each.
 constexpr int64_t kWarpColumns = 1024;
-constexpr int64_t kMostGroups = 132 * 16;  // of threads, a row to each
+// Groups of threads that take a row each.
+constexpr int64_t kMostGroups = 16 * kSumMultiprocessors;
 
 // Sum of exp(x - largest) over some logits, and where the largest is: the
 // first, of equal ones, so that a model with equal logits everywhere is not

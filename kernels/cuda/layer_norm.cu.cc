@@ -5,6 +5,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -219,7 +220,8 @@ absl::Status CudaBackend::LayerNormOutput(const DropoutKey& key,
   RETURN_IF_ERROR(CheckLayerNormOutput(key, normalised, gamma, beta, y));
   const int64_t groups = (y.cols + 7) / 8;
   if (y.rows == 0 || groups == 0) return absl::OkStatus();
-  const LaunchShape shape = Shape(Blocks(y.rows * groups, 256, 132 * 16), 256);
+  const LaunchShape shape =
+      Shape(Blocks(y.rows * groups, 256, 16 * Multiprocessors()), 256);
   const bool aligned = RowsAligned(normalised) && RowsAligned(y) &&
                        Aligned(gamma) && Aligned(beta);
   return Launch(kOp, shape, aligned ? OutputKernel<true> : OutputKernel<false>,

@@ -8,6 +8,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -16,7 +17,7 @@ namespace {
 // Columns that a block holds in registers, eight to a thread.
 constexpr int64_t kMostThreads = 512;
 constexpr int64_t kMostColumns = 8 * kMostThreads;
-constexpr int64_t kMostBlocks = 132 * 8;
+constexpr int64_t kMostBlocks = 8 * kSumMultiprocessors;
 
 struct Operands {
   DeviceDropout dropout;

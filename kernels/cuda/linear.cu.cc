@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/column_sums.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/scale_matrix.h"
 #include "kernels/shape_check.h"
 
@@ -179,12 +180,14 @@ absl::Status CudaBackend::SwapMiddleAxes(int64_t a, int64_t b, int64_t c,
   }
   const ConstMatrix from(in, 1, size);
   if (d % 4 == 0 && RowsAligned(from) && RowsAligned(Matrix(out, 1, size))) {
-    return Launch("SwapMiddleAxes", Shape(Blocks(size / 4, 256, 132 * 16), 256),
+    return Launch("SwapMiddleAxes",
+                  Shape(Blocks(size / 4, 256, 16 * Multiprocessors()), 256),
                   SwapRowsKernel<float4>, a * b * c, b, c, d / 4,
                   reinterpret_cast<const float4*>(in),
                   reinterpret_cast<float4*>(out));
   }
-  return Launch("SwapMiddleAxes", Shape(Blocks(size, 256, 132 * 16), 256),
+  return Launch("SwapMiddleAxes",
+                Shape(Blocks(size, 256, 16 * Multiprocessors()), 256),
                 SwapRowsKernel<float>, a * b * c, b, c, d, in, out);
 }
 

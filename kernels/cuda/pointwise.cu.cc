@@ -5,6 +5,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/gelu.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -124,7 +125,8 @@ absl::Status CudaBackend::Dropout(const DropoutKey& key, ConstMatrix x,
   }
   const int64_t groups = (x.cols + 7) / 8;
   if (x.rows == 0 || groups == 0) return absl::OkStatus();
-  const LaunchShape shape = Shape(Blocks(x.rows * groups, 256, 132 * 16), 256);
+  const LaunchShape shape =
+      Shape(Blocks(x.rows * groups, 256, 16 * Multiprocessors()), 256);
   const DeviceDropout dropout = MakeDeviceDropout(key);
   return RowsAligned(x) && RowsAligned(y)
              ? Launch("Dropout", shape, DropoutKernel<true>, dropout, x, y,

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/map.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -84,10 +85,11 @@ absl::Status CudaBackend::GatherRows(ConstMatrix table, ConstIndices rows,
   RETURN_IF_ERROR(CheckMatrix(kOp, "out", out, rows.size, table.cols));
   RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
   const int64_t runs = (out.cols + 3) / 4;
-  return Launch(kOp, Shape(Blocks(out.rows * runs, 256, 132 * 16), 256),
-                RowsAligned(table) && RowsAligned(out) ? GatherKernel<true>
-                                                       : GatherKernel<false>,
-                table, rows.data, out, runs);
+  return Launch(
+      kOp, Shape(Blocks(out.rows * runs, 256, 16 * Multiprocessors()), 256),
+      RowsAligned(table) && RowsAligned(out) ? GatherKernel<true>
+                                             : GatherKernel<false>,
+      table, rows.data, out, runs);
 }
 
 absl::Status CudaBackend::SumRows(ConstMatrix table, ConstIndices rows,
@@ -98,10 +100,11 @@ absl::Status CudaBackend::SumRows(ConstMatrix table, ConstIndices rows,
   RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
   RETURN_IF_ERROR(CheckCount(kOp, "offsets", offsets, out.rows + 1));
   const int64_t runs = (out.cols + 3) / 4;
-  return Launch(kOp, Shape(Blocks(out.rows * runs, 256, 132 * 32), 256),
-                RowsAligned(table) && RowsAligned(out) ? SumRowsKernel<true>
-                                                       : SumRowsKernel<false>,
-                table, rows.data, offsets.data, out, runs);
+  return Launch(
+      kOp, Shape(Blocks(out.rows * runs, 256, 32 * Multiprocessors()), 256),
+      RowsAligned(table) && RowsAligned(out) ? SumRowsKernel<true>
+                                             : SumRowsKernel<false>,
+      table, rows.data, offsets.data, out, runs);
 }
 
 }  // namespace comera::kernels

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
@@ -49,7 +50,7 @@ absl::Status CudaBackend::SigmoidCrossEntropy(ConstMatrix logits,
   RETURN_IF_ERROR(CheckMatrix(kOp, "logits", logits, rows, 1));
   RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   if (rows == 0) return absl::OkStatus();
-  const unsigned blocks = Blocks(rows, kThreads, 132 * 8);
+  const unsigned blocks = Blocks(rows, kThreads, 8 * kSumMultiprocessors);
   LossTotals* const partial = Scratch<LossTotals>();
   RETURN_IF_ERROR(Launch(kOp, Shape(blocks, kThreads),
                          SigmoidCrossEntropyKernel, logits, labels.data,

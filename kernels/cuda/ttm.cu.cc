@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int kThreads = 128;
 // Blocks that fill a device, of kThreads each.
-constexpr int64_t kManyBlocks = 2112;
+constexpr int64_t kManyBlocks = 16 * kSumMultiprocessors;
 
 // Where the parts of the tables lie.
 struct Layout {
