@@ -1,3 +1,7 @@
+// Formula: bf16 = round to nearest even of a float32, and back, which is exact.
+// Shapes: vectors (count).
+// Threads: one takes eight neighbouring numbers, 16 bytes of bfloat16, in
+// strides of the grid.
 #include "kernels/cuda/bf16_convert.h"
 
 #include "kernels/cuda/device/ptx.h"

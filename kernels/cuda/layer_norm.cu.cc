@@ -1,3 +1,9 @@
+// Formula: s = dropout(x) + residual, normalised = (s - mean) * rstd,
+// y = normalised * gamma + beta; rstd = 1 / sqrt(variance + epsilon).
+// Shapes: x, residual, normalised, y (rows, cols); gamma, beta (cols);
+// inverse_deviation, which is rstd, (rows).
+// Threads: a warp takes a row of up to 1024 columns and holds it in registers,
+// eight columns to a lane and group; a block takes a wider row.
 #include <cuda_runtime.h>
 
 #include "common/status_macros.h"
@@ -75,6 +81,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
   const int64_t cols = p.x.cols;
   DropoutRow random = {};
   if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
+  // mean
   float v[kGroups][8];
   float sum = 0;
 #pragma unroll
@@ -85,6 +92,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
     for (int i = 0; i < 8; ++i) sum += v[g][i];
   }
   const float mean = WarpSum(sum) / static_cast<float>(cols);
+  // rstd
   float squares = 0;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
@@ -97,6 +105,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
   }
   const float inverse =
       1.0f / sqrtf(WarpSum(squares) / static_cast<float>(cols) + p.epsilon);
+  // normalise and write
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int64_t group = lane + 32 * g;
@@ -112,6 +121,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
   const int64_t row = blockIdx.x, cols = p.x.cols;
   DropoutRow random = {};
   if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
+  // mean
   float* const sums = p.normalised.data + row * p.normalised.stride;
   float sum = 0, squares = 0;
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
@@ -122,6 +132,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
     for (int i = 0; i < 8; ++i) sum += v[i];
   }
   const float mean = BlockSum(sum) / static_cast<float>(cols);
+  // rstd
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
     LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
@@ -133,6 +144,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
   }
   const float inverse =
       1.0f / sqrtf(BlockSum(squares) / static_cast<float>(cols) + p.epsilon);
+  // normalise and write
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
     LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);

@@ -1,3 +1,8 @@
+// Formula: x = value, y += alpha x, x *= alpha, y += bias, grad_bias += column
+// sums of grad_y, and out (a, c, b, d) = in (a, b, c, d).
+// Shapes: vectors (n), matrices (rows, cols), and an array of four axes.
+// Threads: one takes four neighbouring elements (device/map.h); a block takes
+// 32 columns of a sum, or a tile of 32 by 32 of a transposition.
 #include <cuda_runtime.h>
 
 #include "common/status_macros.h"

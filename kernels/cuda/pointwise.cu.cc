@@ -1,3 +1,7 @@
+// Formula: y = f(x), grad_x = grad_y f'(saved), and y = dropout(x).
+// Shapes: all matrices (rows, cols), with row strides of their own.
+// Threads: one takes four neighbouring columns of an activation
+// (device/map.h), or the eight columns of one random draw of a dropout.
 #include <cuda_runtime.h>
 
 #include "common/status_macros.h"
@@ -65,12 +69,15 @@ __global__ void __launch_bounds__(256)
        at < total; at += step) {
     const int64_t row = Divide(at, groups), group = at - row * groups;
     const int64_t count = x.cols - 8 * group;
+    // load
     float values[8], scales[8];
     LoadRun<kAligned>(x.data + row * x.stride + 8 * group, count, values);
+    // mask
     DropoutScales(dropout, RowOf(dropout, row), static_cast<uint32_t>(group),
                   scales);
 #pragma unroll
     for (int i = 0; i < 8; ++i) values[i] *= scales[i];
+    // store
     StoreRun<kAligned>(values, count, y.data + row * y.stride + 8 * group);
   }
 }

@@ -1,3 +1,10 @@
+// Formula: with H = t1 b1 and g = (grad_t2 a2^T) * gelu'(H), grad_t1 = g b1^T,
+// grad_b1 += t1^T g, grad_a2 += gelu(H)^T grad_t2.
+// Shapes: t1 (rows, up_rank + 1), b1 (up_rank + 1, width), a2 (width,
+// down_rank), grad_t2 (rows, down_rank), grad_t1 (rows, up_rank).
+// Threads: one kernel owns tokens (device/rank_space_ffn_tokens.h), another one
+// hidden units (device/rank_space_ffn_weights.h).
+//
 // The hidden layer is computed twice: by a kernel that owns tokens, for the
 // gradient of T1, and by one that owns hidden units, for the weights'. In one
 // kernel either sum would have to be kept in parts outside of registers: of the

@@ -1,3 +1,7 @@
+// Formula: to = from; out[j, :] = table[rows[j], :]; and out[i, :] = sum of
+// table[rows[q], :] over offsets[i] <= q < offsets[i + 1], in order of q.
+// Shapes: table (any, cols), rows (n), offsets (out.rows + 1), out (., cols).
+// Threads: one takes four neighbouring columns of one row of out.
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"

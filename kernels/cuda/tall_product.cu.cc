@@ -1,6 +1,8 @@
-// Bytes: a is read once. Each block of threads keeps all of b in shared memory,
-// as operands of the tensor cores, and takes every gridDim.x-th 32 rows of a;
-// its warps share out these rows and the inner side.
+// Formula: c = a b for many rows of a and few columns of b.
+// Shapes: a (rows, inner), b (inner, at most 32), c (rows, cols of b).
+// Threads: a block keeps all of b in shared memory, as operands of the tensor
+// cores, and takes every gridDim.x-th 32 rows of a, which is read once; its
+// warps share out these rows and the inner side.
 #include "kernels/cuda/tall_product.h"
 
 #include <algorithm>
