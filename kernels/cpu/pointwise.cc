@@ -1,3 +1,4 @@
+// Applies activations and dropout to runs of elements.
 #include <algorithm>
 
 #include "common/status_macros.h"

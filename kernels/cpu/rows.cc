@@ -1,3 +1,4 @@
+// Copies, gathers, sums and scatters whole rows.
 #include <cstring>
 
 #include "common/status_macros.h"

@@ -1,3 +1,4 @@
+// Collects small operations and finds out which of them can run together.
 #include "kernels/cuda/small_tasks.h"
 
 #include <algorithm>

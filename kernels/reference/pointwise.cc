@@ -1,3 +1,4 @@
+// Defines the activations and dropout, in double.
 #include "kernels/reference/pointwise.h"
 
 #include <cmath>

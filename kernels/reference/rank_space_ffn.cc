@@ -1,3 +1,4 @@
+// Defines the feed-forward layer between rank vectors, in double.
 #include "kernels/reference/rank_space_ffn.h"
 
 #include "kernels/reference/linear.h"

@@ -1,3 +1,4 @@
+// Rows for products, copies, sums and transpositions.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Rows for activations and dropout.
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/pointwise.h"
 #include "tests/conformance/backend/op_case.h"

@@ -1,3 +1,4 @@
+// Wrong shapes, null memory and impossible sizes are refused by name.
 #include <limits>
 #include <memory>
 #include <utility>
