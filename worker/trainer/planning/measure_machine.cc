@@ -96,8 +96,10 @@ absl::StatusOr<kernels::MachineSpeed> MeasureMachine(kernels::Backend* backend,
   // These values stay in the caches, so that memory does not count.
   const int64_t math = sizes.math;
   ASSIGN_OR_RETURN(const double gelu, Best(backend, sizes.calls, [=] {
-                     return backend->Gelu(ConstMatrix(from, math / 256, 256),
-                                          Matrix(to, math / 256, 256));
+                     return backend->Activate(
+                         kernels::Activation::kGelu,
+                         ConstMatrix(from, math / 256, 256),
+                         Matrix(to, math / 256, 256));
                    }));
   speed.math_rate = static_cast<double>(math) / gelu;
   kernels::DropoutKey key;
