@@ -1,3 +1,5 @@
+// Reads job files and resolves the relative paths in them.
+
 #include "client/job_file.h"
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Reads sweep files and rewrites their shorthand to the fields of SweepSpec.
+
 #include "client/sweep_file.h"
 
 #include <filesystem>
@@ -7,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/field_reader.h"
 #include "client/job_file.h"
-#include "proto/yaml_tree.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "proto/field_reader.h"
+#include "proto/yaml_tree.h"
 
 namespace comera::client {
 namespace {
@@ -29,7 +31,7 @@ YamlNode Scalar(std::string text, int line) {
   return node;
 }
 
-// A value of an axis as its text: lists as [8, 16].
+// Turns a value of an axis into its text: lists become [8, 16].
 absl::StatusOr<YamlNodePtr> AsText(const YamlNodePtr& node,
                                    const std::string& name) {
   if (node->kind == Kind::kScalar) return node;
@@ -47,7 +49,7 @@ absl::StatusOr<YamlNodePtr> AsText(const YamlNodePtr& node,
       Scalar(absl::StrCat("[", absl::StrJoin(parts, ", "), "]"), node->line));
 }
 
-// {path: value or values} as [{path, value} or {path, values}].
+// Turns {path: value or values} into [{path, value} or {path, values}].
 absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
                                          const std::string& name) {
   YamlNode list;
@@ -79,7 +81,7 @@ absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
   return std::make_shared<YamlNode>(std::move(list));
 }
 
-// `node` with its `fields` as SweepSpec has them.
+// Returns `node` with its `fields` in the form of SweepSpec.
 absl::StatusOr<YamlNodePtr> WithFieldsAsList(const YamlNodePtr& node, bool axis,
                                              const std::string& name) {
   if (node->kind != Kind::kMap) return node;

@@ -1,3 +1,6 @@
+// Reads YAML values into the fields of any message, with errors that name line
+// and path.
+
 #include "proto/field_reader.h"
 
 #include <limits>
@@ -70,7 +73,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // `field` of `message` from `node`.
+  // Reads `field` of `message` from `node`.
   absl::Status Value(const YamlNode& node, const std::string& path,
                      const FieldDescriptor& field, Message* message) const {
     if (field.is_map()) return Map(node, path, field, message);
@@ -104,7 +107,7 @@ class Reader {
         name_, ":", line, ": ", path, path.empty() ? "" : ": ", message));
   }
 
-  // Names as in the proto, or as protobuf's JSON writes them.
+  // Finds a field by its name in the proto, or by its name in protobuf's JSON.
   static const FieldDescriptor* Find(const Descriptor& type,
                                      const std::string& key) {
     const FieldDescriptor* field = type.FindFieldByName(key);
@@ -112,7 +115,7 @@ class Reader {
   }
 
  private:
-  // A null's own line is where the next key begins.
+  // The line of a null is where the next key begins, so its key's line is used.
   absl::Status CheckGiven(const YamlEntry& entry,
                           const std::string& path) const {
     if (entry.value->kind != Kind::kNull) return absl::OkStatus();
@@ -151,7 +154,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // A list of groups of fields; one group is a list of one.
+  // Reads a list of groups of fields; a single group is a list of one.
   absl::Status Groups(const YamlNode& node, const std::string& path,
                       const FieldDescriptor& field, Message* message) const {
     const Reflection& reflection = *message->GetReflection();
@@ -207,7 +210,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // One value, set or (repeated fields) added.
+  // Sets one value, or adds it to a repeated field.
   absl::Status Scalar(const YamlNode& node, const std::string& path,
                       const FieldDescriptor& field, Message* message) const {
     if (node.kind != Kind::kScalar) {
@@ -261,7 +264,7 @@ class Reader {
       }
       case FieldDescriptor::CPPTYPE_INT64: {
         const bool bytes = absl::EndsWith(field.name(), "_bytes");
-        // Protobuf's JSON quotes 64-bit numbers.
+        // Protobuf's JSON writes 64-bit numbers in quotes.
         ASSIGN_OR_RETURN(const int64_t value,
                          bytes ? ParseBytes(node.text)
                                : ParseInt(node.text, /*quoted=*/false));
@@ -328,7 +331,7 @@ absl::Status ReadField(const YamlNode& node, const std::string& name,
     }
     rest = rest.substr(dot + 1);
     if (field->is_map()) {
-      // What follows the map's name is the key, dots included.
+      // The rest of the path after a map's name is the key, dots included.
       YamlNode entry;
       entry.kind = Kind::kMap;
       entry.line = 1;

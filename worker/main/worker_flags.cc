@@ -1,3 +1,5 @@
+// Declares the flags and environment variables of comera-worker.
+
 #include "worker/main/worker_flags.h"
 
 #include "absl/time/time.h"

@@ -1,3 +1,5 @@
+// Reads, changes and validates the job file of a command line.
+
 #include "client/cli/session/spec_input.h"
 
 #include "absl/strings/str_cat.h"

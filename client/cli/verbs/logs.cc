@@ -1,4 +1,4 @@
-// comera logs: prints a rank's log.
+// comera logs: prints the log of a gang's member.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
