@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/resource_names.h"
 #include "server/api/training_streams.h"
-#include "server/coordinator/job_table.h"
+#include "server/coordinator/job_index.h"
 #include "server/host/loop_stream.h"
 
 namespace comera::server {

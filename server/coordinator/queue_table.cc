@@ -1,3 +1,4 @@
+// Implements QueueTable: queues are checked, changed and made durable.
 #include "server/coordinator/queue_table.h"
 
 #include <cmath>
@@ -13,7 +14,7 @@
 namespace comera::server {
 namespace {
 
-constexpr int32_t kMaxRanks = 1 << 20;
+constexpr int32_t kMaxProcesses = 1 << 20;
 constexpr double kMaxWeight = 1000;
 
 v1::Queue DefaultQueue() {
@@ -38,13 +39,13 @@ absl::Status Invalid(absl::string_view field, absl::string_view what) {
 
 absl::Status Check(const v1::Queue& queue) {
   if (queue.guaranteed_processes() < 0 ||
-      queue.guaranteed_processes() > kMaxRanks) {
+      queue.guaranteed_processes() > kMaxProcesses) {
     return Invalid("queue.guaranteed_processes",
-                   absl::StrCat("must be 0 to ", kMaxRanks));
+                   absl::StrCat("must be 0 to ", kMaxProcesses));
   }
-  if (queue.max_processes() < 0 || queue.max_processes() > kMaxRanks) {
+  if (queue.max_processes() < 0 || queue.max_processes() > kMaxProcesses) {
     return Invalid("queue.max_processes",
-                   absl::StrCat("must be 0 (none) to ", kMaxRanks));
+                   absl::StrCat("must be 0 (none) to ", kMaxProcesses));
   }
   if (queue.max_processes() > 0 &&
       queue.max_processes() < queue.guaranteed_processes()) {
