@@ -31,24 +31,25 @@ namespace comera::kernels {
 struct StepState {
   uint64_t seed = 0;
   uint64_t step = 0;
-  // Of AdamW with such a state: 1 - beta^t of both moments at this update, and
-  // what its learning rates are multiplied by.
+  // What AdamW takes from such a state: 1 - beta^t of both moments at this
+  // update, and the factor of its learning rates.
   float first_correction = 1, second_correction = 1;
   float learning_rate_scale = 1;
 };
 
-// Which random numbers a dropout uses (kernels/philox.h): element (i, column)
-// of the operation is kept or not as a function of (seed, step, site, row of i,
-// column), at `rate` rounded to a multiple of 2^-16; kept values are scaled so
-// that the mean stays exactly. The backward pass regenerates the mask.
+// The key of the random numbers of a dropout (kernels/philox.h): element (i,
+// column) of the operation is kept or not as a function of (seed, step, site,
+// row of i, column), at `rate` rounded to a multiple of 2^-16; kept values are
+// scaled so that the mean stays exactly. The backward pass regenerates the
+// mask.
 //
 // The row of i is first_row + i or, with row_ids (memory of the backend, one
 // per row), first_row + row_ids[i]: a token has the same numbers wherever in
 // the batch it lies.
 struct DropoutKey {
   float rate = 0;         // 0: no dropout, nothing is drawn
-  uint32_t site = 0;      // which dropout of the model
-  int64_t first_row = 0;  // of this rank within the global batch
+  uint32_t site = 0;      // the dropout's number in the model
+  int64_t first_row = 0;  // this member's first within the global batch
   const StepState* state = nullptr;
   const int32_t* row_ids = nullptr;
 };
@@ -59,7 +60,7 @@ struct DropoutKey {
 struct AttentionShape {
   int64_t sequences = 0;
   int64_t tokens = 0;      // offsets[sequences]
-  int64_t max_length = 0;  // of one sequence, at most
+  int64_t max_length = 0;  // no sequence is longer
   int64_t heads = 0;
   int64_t head_width = 0;
 };
@@ -67,7 +68,7 @@ struct AttentionShape {
 // A feed-forward layer between the rank vectors of its two linear layers.
 struct RankSpaceFfnShape {
   int64_t rows = 0;
-  int64_t width = 0;  // of the hidden layer
+  int64_t width = 0;  // hidden units
   int64_t up_rank = 0;
   int64_t down_rank = 0;
 };
@@ -94,14 +95,15 @@ struct TtmTables {
   bool right_blocks = false;
 };
 
-// Which blocks are multiplied: for each block s of R those of L with number
-// left[q], q from start[s] to before start[s + 1], which rise strictly; the
-// product is row out[q] of the result, and every row below start[right_rows]
-// is the product of one pair. There may be fewer pairs than rows of the result,
-// so that a captured lookup serves batches of different sizes: what lies behind
-// the last pair is not read, and those rows of the result are not written.
+// The pairs of blocks that are multiplied: for each block s of R those of L
+// with number left[q], q from start[s] to before start[s + 1], which rise
+// strictly; the product is row out[q] of the result, and every row below
+// start[right_rows] is the product of one pair. There may be fewer pairs than
+// rows of the result, so that a captured lookup serves batches of different
+// sizes: what lies behind the last pair is not read, and those rows of the
+// result are not written.
 struct TtmPairs {
-  ConstIndices left, out;  // as many as rows of the result
+  ConstIndices left, out;  // one each for every row of the result
   ConstIndices start;      // right_rows + 1, from 0 to at most left.size
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kQueries = 16 * kWarps;
-// That lie in shared memory at a time, and whose scores a warp has in
+// The keys that lie in shared memory at a time, and whose scores a warp has in
 // registers.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kKeys = kWidth > 64 || (kWidth > 32 &&

@@ -56,7 +56,7 @@ struct Arguments {
   int width = 0;
   float scale = 1;
   int capacity = 0;     // keys in shared memory
-  int drawn_words = 0;  // of a warp
+  int drawn_words = 0;  // in a warp
 };
 
 template <CudaPrecision kPrecision, int kWidth>

@@ -66,7 +66,7 @@ __device__ __forceinline__ RowSum GroupCombine(RowSum x) {
   if constexpr (kRowThreads > 32) {
     __shared__ RowSum of_warp[kRowThreads / 32];
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    __syncthreads();  // of the row before
+    __syncthreads();  // the row before is done
     if (lane == 0) of_warp[threadIdx.x / 32] = x;
     __syncthreads();
     x = WarpCombine(lane < kRowThreads / 32 ? of_warp[lane]

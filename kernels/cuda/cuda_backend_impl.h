@@ -104,13 +104,13 @@ class CudaBackend final : public Backend {
       std::tuple<bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
   std::map<ProductShape, cublasLtMatmulAlgo_t> algorithms_;
   SmallTasks together_;
-  int together_depth_ = 0;  // of nested BeginTogether
+  int together_depth_ = 0;  // nested calls of BeginTogether
   void* scratch_ = nullptr;
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves
   cudaEvent_t staged_[2] = {};
   int half_ = 0;
-  int64_t staged_bytes_ = 0;  // of the half in use
+  int64_t staged_bytes_ = 0;  // taken from the half in use
   cudaEvent_t marks_[kMarks] = {};
   int64_t next_mark_ = 0;
   std::unordered_map<void*, int64_t> allocations_;

@@ -171,7 +171,7 @@ absl::Status CudaBackend::SwapMiddleAxes(int64_t a, int64_t b, int64_t c,
   RETURN_IF_ERROR(CheckMemory("SwapMiddleAxes", "in", in, size));
   RETURN_IF_ERROR(CheckMemory("SwapMiddleAxes", "out", out, size));
   if (size == 0) return absl::OkStatus();
-  constexpr int64_t kMostOfAxis = 65535;  // of grid.y and grid.z
+  constexpr int64_t kMostOfAxis = 65535;  // the limit of grid.y and grid.z
   const int64_t row_tiles = (b + kTile - 1) / kTile;
   if (d == 1 && row_tiles <= kMostOfAxis) {
     for (int64_t i = 0; i < a; i += kMostOfAxis) {

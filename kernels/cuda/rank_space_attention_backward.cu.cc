@@ -52,7 +52,7 @@ inline constexpr int kQueryResident = kResident<kPrecision, kWidth>;
 struct Parts {
   float* data = nullptr;
   int64_t stride = 0;
-  int64_t floats = 0;  // of a group
+  int64_t floats = 0;  // in a group
   int cols = 0;
 };
 
@@ -69,7 +69,7 @@ struct Arguments {
   int64_t tokens = 0;
   int heads = 0, heads_per_group = 0;
   int capacity = 0;     // keys in shared memory
-  int drawn_words = 0;  // of a warp
+  int drawn_words = 0;  // in a warp
 };
 
 // to (kWidth, kWidth) = or += a^T b of `rows` rows each, in shared memory. The

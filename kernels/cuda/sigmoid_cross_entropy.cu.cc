@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
     // loss
     const double x = logits.data[row * logits.stride];
     const bool clicked = labels[row] == 1;
-    const double small = exp(-fabs(x));  // of either sign's sigmoid
+    const double small = exp(-fabs(x));  // in the sigmoid of either sign
     totals.loss += fmax(x, 0.0) - (clicked ? x : 0.0) + log1p(small);
     totals.rows += 1;
     totals.correct += (x > 0) == clicked ? 1 : 0;

@@ -33,8 +33,8 @@ bool Overlap(const ConstMatrix& a, const ConstMatrix& b) {
   if (End(a) <= b.data || End(b) <= a.data) return false;
   if (a.stride != b.stride || a.rows == 1 || b.rows == 1) return true;
   const int64_t stride = a.stride;
-  const int64_t column =
-      ((a.data - b.data) % stride + stride) % stride;  // of a, from b's first
+  const int64_t column = ((a.data - b.data) % stride + stride) %
+                         stride;  // a's, counted from b's first
   return column < b.cols || column + a.cols > stride;
 }
 

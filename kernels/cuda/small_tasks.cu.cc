@@ -18,11 +18,11 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kEdge = 32;      // of a tile of a product, and of its steps
+constexpr int kEdge = 32;      // the side of a product's tile and its step
 constexpr int kPerThread = 8;  // elements of what goes element by element
 constexpr int kTilePart = kEdge * kEdge / kThreads;
 constexpr int kRowLanes = kThreads / kEdge;
-constexpr int kSumCols = 8;  // of a block that sums up columns
+constexpr int kSumCols = 8;  // columns that a block sums up
 constexpr int kSumLanes = kThreads / kSumCols;
 
 template <int kMost>

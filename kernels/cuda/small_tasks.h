@@ -36,7 +36,7 @@ struct SmallTask {
   float alpha = 0, beta = 0;
   int16_t kind = kGemm;
   bool transpose_a = false, transpose_b = false;
-  int32_t first_block = 0;  // of the launch
+  int32_t first_block = 0;  // its first block in the launch
 };
 
 // Collects operations and finds out which need which: an operation's level is

@@ -18,8 +18,8 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256, kWarps = 8;
-constexpr int kInnerParts = 4;                      // of the inner side
-constexpr int kRows = 16 * (kWarps / kInnerParts);  // of a block
+constexpr int kInnerParts = 4;                      // parts of the inner side
+constexpr int kRows = 16 * (kWarps / kInnerParts);  // rows of a block
 constexpr int kCols = 32, kColTiles = kCols / 8;
 constexpr int kAhead = 4;  // steps of 16 whose rows of a are on their way
 constexpr int64_t kLeastRows = 256;

@@ -160,7 +160,7 @@ struct ProductWalk {
   const float *left, *right;  // the table, and the block
   int64_t l;
   TilePlace place;
-  int at = 0;  // of the rank
+  int at = 0;  // where in the rank the step begins
 
   __device__ __forceinline__ float Left(int row, int k) const {
     row += place.row;
@@ -215,7 +215,7 @@ struct GradLeftWalk {
   int count;
   TilePlace place;
   int pair = 0, at = 0;
-  const float *g = nullptr, *r = nullptr;  // of the pair
+  const float *g = nullptr, *r = nullptr;  // operands of the pair
 
   __device__ __forceinline__ void Begin() {
     g = grad_out.data + found_out[pair] * grad_out.stride;
@@ -329,7 +329,7 @@ struct GradRightWalk {
     l = pairs.left[pair];
   }
   __device__ __forceinline__ float Left(int row, int k) const {
-    row += place.row;  // of R's block: the rank
+    row += place.row;  // the rank, in R's block
     k += at;
     return row < t.rank && k < t.left_cols ? left[t.LeftRow(l, k) + row] : 0.0f;
   }
@@ -486,7 +486,7 @@ absl::Status CudaBackend::TtmLookupBackward(
   const int64_t size = RightSize(t);
   if (size == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Tiles(kOp, t.rank, t.right_cols, &tiles));
-  // Of at least two pairs on average.
+  // A share has at least two pairs on average.
   const int64_t shares =
       Shares(t.right_rows * tiles, pairs.out.size / (2 * t.right_rows), size,
              kScratchBytes);

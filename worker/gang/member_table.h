@@ -156,7 +156,7 @@ class MemberTable {
   bool MayStart(const v1::MemberAssignment& assignment) const;
   void End(Member& rank);
 
-  // Restarts the members' timers if this daemon itself was not running.
+  // Moves the members' timers on by the time in which this daemon was stopped.
   void ForgiveOwnPause();
 
   const std::function<absl::Time()> steady_;

@@ -1,4 +1,4 @@
-// Formats workers and their slots, state and versions.
+// Formats workers' slots, GPUs and service state.
 
 #include "client/cli/session/worker_rows.h"
 

@@ -22,7 +22,7 @@ struct StreamSums {
   DeviceMatrix t, x;
   const float *gamma, *beta;  // kScaled
   const uint32_t* keep;       // kMasked: (rows, groups)
-  float scale;                // of what is kept
+  float scale;                // multiplies what is kept
   // Of range blockIdx.y: (rank, cols), or (cols, rank) if `transposed`.
   float* sums;
   bool transposed;

@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<reference::DoubleMatrix>;
 
-// Which pairs exist: about `percent` of all, every third block of R without.
+// The pairs that exist: about `percent` of all, every third block of R without.
 reference::PairLists Pairs(const TtmTables& t, uint32_t percent) {
   std::mt19937 random(17);
   std::vector<double> left, out, start = {0};

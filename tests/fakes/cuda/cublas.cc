@@ -35,7 +35,7 @@ struct GemmCall {
   long long stride_c;
   Rounding rounding;
   bool device_scalars;
-  float alpha, beta;  // of the host
+  float alpha, beta;  // values on the host
   const float *device_alpha, *device_beta;
 };
 

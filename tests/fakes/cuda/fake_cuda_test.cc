@@ -285,7 +285,7 @@ TEST_F(FakeCudaTest, FaultsAtTheNthCall) {
   fake_cuda::FailLaunch(2, cudaErrorIllegalAddress);
   EXPECT_OK(Launch("AddOne", Shape(1, 1), AddOne, device.data(), 0));
   EXPECT_FALSE(Launch("AddOne", Shape(1, 1), AddOne, device.data(), 0).ok());
-  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);  // for good
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);  // it stays
   fake_cuda::Reset();
   fake_cuda::FailAllocation(1);
   void* memory = nullptr;

@@ -28,7 +28,7 @@ TEST(AttentionCostTest, PaysBelowTheWidthOfAHead) {
     EXPECT_TRUE(RankSpaceAttentionPays(Shape(length, 40)));
     EXPECT_FALSE(RankSpaceAttentionPays(Shape(length, 160)));
   }
-  // Of long sequences only the scores count.
+  // In long sequences only the scores count.
   EXPECT_TRUE(RankSpaceAttentionPays(Shape(100000, 62)));
   EXPECT_FALSE(RankSpaceAttentionPays(Shape(100000, 65)));
 }

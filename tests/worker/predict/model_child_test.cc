@@ -1,4 +1,4 @@
-// Exchanges lines with child processes that answer, hang, flood or die.
+// Exchanges lines with child processes that answer, stay silent, flood or die.
 
 #include "worker/predict/model_child.h"
 

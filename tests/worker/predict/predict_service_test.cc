@@ -1,4 +1,4 @@
-// Checks which callers need a token, and the statuses of bad requests.
+// Checks which callers need a token, and how tokens are read from headers.
 
 #include "worker/predict/predict_service.h"
 
