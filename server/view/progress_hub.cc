@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/job_state.h"
 #include "server/coordinator/job_index.h"
 #include "server/store/event_retention.h"
 
