@@ -100,7 +100,8 @@ function LogView(props: LogViewProps) {
   useEffect(() => {
     text.current = new LogText();
     let offset = 0;
-    let attempt = attempt;
+    // The attempt that is being read; the one asked for may be "the last", 0.
+    let reading = attempt;
     let frame = 0;
     const stream = new LiveStream({
       address: () => {
@@ -108,7 +109,7 @@ function LogView(props: LogViewProps) {
           rank: String(rank),
           follow: 'true',
         });
-        if (attempt > 0) query.set('attempt', String(attempt));
+        if (reading > 0) query.set('attempt', String(reading));
         if (offset > 0) query.set('offset', String(offset));
         return `/v1/${pathOf(name)}:log?${query}`;
       },
@@ -121,7 +122,7 @@ function LogView(props: LogViewProps) {
         // "attempt:offset", where reading goes on.
         const [, end] = message.id.split(':');
         offset = Number(end) || offset;
-        if (part.attempt) attempt = int(part.attempt);
+        if (part.attempt) reading = int(part.attempt);
         if (!frame) {
           frame = window.setTimeout(() => {
             frame = 0;
