@@ -100,8 +100,7 @@ function LogView(props: LogViewProps) {
   useEffect(() => {
     text.current = new LogText();
     let offset = 0;
-    // The attempt that is being read; the one asked for may be "the last", 0.
-    let reading = attempt;
+    let current = attempt;
     let frame = 0;
     const stream = new LiveStream({
       address: () => {
@@ -109,7 +108,7 @@ function LogView(props: LogViewProps) {
           rank: String(rank),
           follow: 'true',
         });
-        if (reading > 0) query.set('attempt', String(reading));
+        if (current > 0) query.set('attempt', String(current));
         if (offset > 0) query.set('offset', String(offset));
         return `/v1/${pathOf(name)}:log?${query}`;
       },
@@ -122,7 +121,7 @@ function LogView(props: LogViewProps) {
         // "attempt:offset", where reading goes on.
         const [, end] = message.id.split(':');
         offset = Number(end) || offset;
-        if (part.attempt) reading = int(part.attempt);
+        if (part.attempt) current = int(part.attempt);
         if (!frame) {
           frame = window.setTimeout(() => {
             frame = 0;
