@@ -16,7 +16,7 @@ packages=(
   # RPC and schema.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   # Base, logs, command line, job files.
-  libabsl-dev libgoogle-glog-dev libcli11-dev libyaml-cpp-dev
+  libabsl-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev

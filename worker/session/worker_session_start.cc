@@ -1,8 +1,8 @@
 // What a rank needs besides its data before it starts: the checkpoint that its
 // job begins with.
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
