@@ -106,7 +106,7 @@ if [ -d "$python/comera" ]; then
   find "$tree/python" -name __pycache__ -prune -exec rm -rf {} +
   find "$tree/python" -type f -exec chmod 644 {} +
 else
-  # Without the files there is no such package.
+  # Where the files are missing, there is no such package.
   export DH_OPTIONS=-Npython3-comera
 fi
 

@@ -84,7 +84,7 @@ exports_files(["toolkit.txt"])
 _TOOLKIT = '''package(default_visibility = ["//visibility:public"])
 exports_files(["toolkit.txt"])
 
-# As system headers: their warnings are not ours.
+# They are system headers, whose warnings are not shown.
 cc_library(
     name = "headers",
     hdrs = glob([

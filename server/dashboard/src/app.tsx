@@ -31,7 +31,7 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
 
-  // Who does not see the page change hears it: the focus goes to its heading.
+  // A screen reader tells that the page has changed: the focus goes to its heading.
   useEffect(() => {
     if (first.current) {
       first.current = false;

@@ -1,4 +1,4 @@
-// What is known of one job, put together from its series and its events.
+// The state of one job, put together from its series and its events.
 import type {
   Job,
   JobEvent,
