@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained, compressed model: installs what is missing,
+# Gets from a fresh clone to a trained, compressed model: installs what is missing,
 # builds, and runs docs/examples/quickstart_code_mlm.yaml on this machine with
 # an embedded coordinator and two CPU ranks. Arguments go to `comera run`.
 #

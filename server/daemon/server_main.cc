@@ -1,5 +1,4 @@
 // comera-server: the coordinator daemon.
-#include <glog/logging.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -22,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/slewed_clock.h"
 #include "common/version.h"
 #include "server/daemon/comera_server.h"
@@ -404,8 +404,6 @@ int Serve(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   CLI::App app(
       "Coordinator of comera: accepts training jobs, places them on "
       "workers, keeps their state, logs and models.");

@@ -1,6 +1,5 @@
 #include "server/host/coordinator_host.h"
 
-#include <glog/logging.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "server/coordinator/synchronize_validation.h"
 
 namespace comera::server {

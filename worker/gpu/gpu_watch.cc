@@ -8,7 +8,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::worker {
 namespace {

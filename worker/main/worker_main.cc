@@ -25,10 +25,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/rpc_channel.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/peer_tls.h"
@@ -359,7 +359,5 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version",
                        std::string("comera-worker ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   return comera::worker::Main(flags);
 }

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/gang/gang.h"
 #include "worker/session/slot_inventory.h"
 #include "worker/session/worker_session.h"

@@ -54,7 +54,7 @@ def parse_duration(value: Any) -> float:
 
 
 def parse_bytes(value: Any) -> int:
-    """From 1000, "64MiB" or "2GB". ValueError."""
+    """Bytes, from 1000, "64MiB" or "2GB". ValueError."""
     text = str(value)
     if re.fullmatch(r"-?[0-9]+", text):
         return int(text)
@@ -245,7 +245,7 @@ def set_field(path: str, value: Any, message: Any) -> None:
             reader.fields({key: value}, ".".join(keys[:i]), message)
             return
         if sub is not None and sub.GetOptions().map_entry:
-            # What follows the map's name is the key, dots included.
+            # The rest of the path after the map's name is the key, dots included.
             rest = {".".join(keys[i + 1 :]): value}
             reader.fields({key: rest}, ".".join(keys[:i]), message)
             return

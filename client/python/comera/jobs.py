@@ -145,7 +145,7 @@ class Job:
         self.refresh()
 
     def _take(self, event: progress_pb2.JobEvent) -> None:
-        """What the event tells about the job."""
+        """Takes over what the event says about the job."""
         progress = self.proto.progress
         kind = event.WhichOneof("event")
         if kind == "state_change":
@@ -202,10 +202,10 @@ class Job:
         rest = b""
         try:
             for piece in pieces:
-                # Not the log of a newer attempt from this one's offset.
+                # The offset is this attempt's: a newer attempt's log begins anew.
                 if piece.attempt > 0:
                     request.attempt = piece.attempt
-                # What came before a disconnect is not told twice.
+                # Bytes from before a disconnect are not given twice.
                 data = piece.data[max(0, request.offset - piece.offset) :]
                 if not data:
                     continue

@@ -25,7 +25,8 @@ function followed() {
       {
         metric: 'validation_loss',
         steps: ['10', '20', '30'],
-        values: [5, 'NaN', 4],
+        // As protobuf's JSON writes it; /openapi.json calls it a number.
+        values: [5, 'NaN' as unknown as number, 4],
       },
     ],
     lastSequence: '12',

@@ -17,9 +17,9 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "worker/trainer/describe/describe.h"
 #include "worker/trainer/export/hf_export.h"
 #include "worker/trainer/export/onnx_export.h"
@@ -267,8 +267,6 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
   predict.predict.backend = machine;
   predict.predict.cache_dir = cache_dir;

@@ -46,7 +46,7 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
   const [zoom, setZoom] = useState<Zoom>(null);
   const store = follower.store;
   const onZoom = (next: Zoom) => {
-    // What was read at first is thinned: closer up there may be more to see.
+    // The first answer is thinned: closer up there may be more to see.
     if (next && !zoom) open.loadAll();
     setZoom(next);
   };
