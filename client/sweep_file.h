@@ -3,6 +3,7 @@
 #define COMERA_CLIENT_SWEEP_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/sweep_service.pb.h"
@@ -23,12 +24,15 @@ namespace comera::client {
 // with the fields of SweepSpec; `fields` may be written as a list of path and
 // values too. Relative data paths become absolute below the file's folder.
 // NotFound, PermissionDenied: the file; InvalidArgument: `file:line: field:
-// what is wrong`.
-absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path);
+// what is wrong`. Notes on former names of fields are added to `notes` unless
+// it is null.
+absl::StatusOr<v1::SweepSpec> ReadSweepFile(
+    const std::string& path, std::vector<std::string>* notes = nullptr);
 
 // The same from memory, data paths untouched. `name` stands in errors.
-absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
-                                             const std::string& name);
+absl::StatusOr<v1::SweepSpec> ParseSweepFile(
+    const std::string& contents, const std::string& name,
+    std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera::client
 

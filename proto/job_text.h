@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
@@ -21,9 +22,12 @@ absl::StatusOr<JobFileFormat> FormatOf(const std::string& path);
 // Reads a job file's text; data paths stay as they are. The spec is well-formed
 // but may still make no sense: see ValidateJobSpec. `name` stands in errors.
 // InvalidArgument: `name:line: field: what is wrong`.
-absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
-                                         const std::string& name,
-                                         JobFileFormat format);
+//
+// Former names of fields are read as the current ones; `notes`, unless null,
+// gets a line `name:line: ...` for each.
+absl::StatusOr<v1::JobSpec> ParseJobFile(
+    const std::string& contents, const std::string& name, JobFileFormat format,
+    std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera
 
