@@ -148,7 +148,7 @@ void Coordinator::Advance(JobEntry& entry, absl::Time now, Effects* effects) {
     if (!entry.job().has_start_time()) {
       *entry.job().mutable_start_time() = ToTimestamp(now);
     }
-    SetState(entry, v1::RUNNING, "all ranks are running", now, effects);
+    SetState(entry, v1::RUNNING, "all members are running", now, effects);
   }
   if (!AllEnded(attempt)) return;
   if (entry.job().state() == v1::CANCELLING) {
@@ -166,7 +166,7 @@ void Coordinator::Advance(JobEntry& entry, absl::Time now, Effects* effects) {
     return EndStopped(entry, now, effects);
   }
   if (attempt.failures_size() == 0) {
-    AddFailure(entry, v1::INTERNAL, 0, "rank 0 ended without a result", now,
+    AddFailure(entry, v1::INTERNAL, 0, "member 0 ended without a result", now,
                effects);
   }
   RetryOrFail(entry, now, effects);
@@ -294,7 +294,7 @@ void Coordinator::TickAttempt(JobEntry& entry, absl::Time now,
     for (int i = 0; i < attempt.members_size(); ++i) {
       if (attempt.members(i).phase() >= v1::MemberStatus::RUNNING) continue;
       AddFailure(entry, v1::RANK_LOST, i,
-                 absl::StrCat("rank ", i, " did not report within ",
+                 absl::StrCat("member ", i, " did not report within ",
                               absl::FormatDuration(options_.start_deadline)),
                  now, effects);
       break;

@@ -89,13 +89,13 @@ void Coordinator::TakeOrder(const View& view, const StopOrder& order,
       entry.record.set_target_processes(order.ranks);
       return StopGang(entry, Attempt::RESIZED,
                       absl::StrCat("goes on with ", order.ranks,
-                                   " ranks, to make room for ", whom),
+                                   " processes, to make room for ", whom),
                       now);
     case StopOrder::kGrow:
       entry.record.set_target_processes(order.ranks);
       return StopGang(
           entry, Attempt::RESIZED,
-          absl::StrCat("goes on with ", order.ranks, " ranks, there is room"),
+          absl::StrCat("goes on with ", order.ranks, " processes, there is room"),
           now);
   }
 }

@@ -239,7 +239,7 @@ void Coordinator::TakeMissingRanks(const v1::SynchronizeRequest& request,
                now - watch.last_listed > options_.missing_rank_after) {
       rank.set_lost(true);
       AddFailure(entry, v1::RANK_LOST, i,
-                 absl::StrCat("worker ", rank.worker(), " has no rank ", i),
+                 absl::StrCat("worker ", rank.worker(), " has no member ", i),
                  now, effects);
     }
   }

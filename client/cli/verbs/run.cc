@@ -101,7 +101,7 @@ TrainingClient::Options ClientOptions() {
   return options;
 }
 
-// Asks the job to stop and gives its ranks time to end.
+// Asks the job to stop and gives its members time to end.
 void CancelJob(const std::string& address, const std::string& name,
                const Session& session) {
   session.Note(absl::StrCat("cancelling ", name));

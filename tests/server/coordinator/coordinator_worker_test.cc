@@ -234,10 +234,10 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   bad = Worker{"w1"};
   bad.ranks = {Status("jobs/../x", 1, 0, kRunning)};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     HasSubstr("ranks[0].job")));
+                                     HasSubstr("members[0].job")));
   bad.ranks = {Status("jobs/x", 0, 0, kRunning)};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     HasSubstr("ranks[0].attempt")));
+                                     HasSubstr("members[0].attempt")));
   bad.ranks.clear();
   bad.unfit = {{0, std::string(5000, 'x')}};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,

@@ -158,7 +158,7 @@ TEST_F(GpuWatchTest, MemoryThatIsNotFreedIsTold) {
   clock_.now += absl::Seconds(31);
   watch_->Look();
   EXPECT_EQ(Reason(0),
-            "memory was not freed within 30s of the last rank's end: 5 MiB in "
+            "memory was not freed within 30s of the last member's end: 5 MiB in "
             "use, by process 99");
   driver_->Set(0, GpuReading());
   watch_->Look();

@@ -69,7 +69,7 @@ absl::Status Trainer::Start() {
     if (phase.batch_size > 0 && phase.batch_size % world_size() == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("training.batch_size: ", phase.batch_size,
-                     " is not a multiple of ", world_size(), " ranks"));
+                     " is not a multiple of ", world_size(), " members"));
   }
   if (options_.data->validation_samples() == 0) {
     return absl::DataLossError("there are no validation samples");
@@ -253,7 +253,7 @@ absl::Status Trainer::Share(TrainingState& state) {
   if (rank() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(state, TrainingState::Parse(bytes));
   if (state.fingerprint == fingerprint_) return absl::OkStatus();
-  return absl::InternalError("rank 0 trains another specification");
+  return absl::InternalError("member 0 trains another specification");
 }
 
 absl::Status Trainer::Adopt(TrainingState state) {
