@@ -1,4 +1,5 @@
-// Reads job files from disk and applies --set.
+// Reads job files and resolves the relative paths in them.
+
 #include "client/job_file.h"
 
 #include <filesystem>

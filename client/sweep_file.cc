@@ -1,4 +1,5 @@
-// Reads the `sweep` section of a file, and the job beside it.
+// Reads sweep files and rewrites their shorthand to the fields of SweepSpec.
+
 #include "client/sweep_file.h"
 
 #include <filesystem>
@@ -31,7 +32,7 @@ YamlNode Scalar(std::string text, int line) {
   return node;
 }
 
-// A value of an axis as its text: lists as [8, 16].
+// Turns a value of an axis into its text: lists become [8, 16].
 absl::StatusOr<YamlNodePtr> AsText(const YamlNodePtr& node,
                                    const std::string& name) {
   if (node->kind == Kind::kScalar) return node;
@@ -49,7 +50,7 @@ absl::StatusOr<YamlNodePtr> AsText(const YamlNodePtr& node,
       Scalar(absl::StrCat("[", absl::StrJoin(parts, ", "), "]"), node->line));
 }
 
-// {path: value or values} as [{path, value} or {path, values}].
+// Turns {path: value or values} into [{path, value} or {path, values}].
 absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
                                          const std::string& name) {
   YamlNode list;
@@ -81,7 +82,7 @@ absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
   return std::make_shared<YamlNode>(std::move(list));
 }
 
-// `node` with its `fields` as SweepSpec has them.
+// Returns `node` with its `fields` in the form of SweepSpec.
 absl::StatusOr<YamlNodePtr> WithFieldsAsList(const YamlNodePtr& node, bool axis,
                                              const std::string& name) {
   if (node->kind != Kind::kMap) return node;

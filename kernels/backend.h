@@ -9,6 +9,9 @@
 // Gradients of parameters are accumulated (+=); gradients of activations are
 // written (=) unless said. The meaning of each operation is the double
 // implementation in kernels/reference.
+//
+// backend_operations.def lists the operations again, for the classes that
+// implement or forward all of them: a new one goes there too.
 #ifndef COMERA_KERNELS_BACKEND_H_
 #define COMERA_KERNELS_BACKEND_H_
 
@@ -18,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/activation.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -192,10 +196,10 @@ class Backend {
   virtual absl::Status Replay(const StepGraph& graph);
 
   // --- many small operations ------------------------------------------------
-  // Between the two (which may be nested), only Gemm, Copy, Fill, Axpy,
-  // FoldCore and FoldCoreBackward may be called; they may be held back until
-  // the last EndTogether, and run beside each other where neither needs the
-  // other's result. See RunTogether in together.h.
+  // Between the two (which may be nested), only Gemm, Copy, CopyRows,
+  // Fill, Axpy, FoldCore and FoldCoreBackward may be called; they may be held
+  // back until the last EndTogether, and run beside each other where neither
+  // needs the other's result. See RunTogether in together.h.
   virtual absl::Status BeginTogether() { return absl::OkStatus(); }
   virtual absl::Status EndTogether() { return absl::OkStatus(); }
 
@@ -247,25 +251,12 @@ class Backend {
                                          float* grad_right) = 0;
 
   // --- pointwise and rows -------------------------------------------------
-  // Exact GELU: x/2 (1 + erf(x / sqrt 2)). y may be x.
-  virtual absl::Status Gelu(ConstMatrix x, Matrix y) = 0;
-  // grad_x may be grad_y.
-  virtual absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  // x / (1 + exp(-x)). y may be x.
-  virtual absl::Status Silu(ConstMatrix x, Matrix y) = 0;
-  // grad_x may be grad_y.
-  virtual absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  virtual absl::Status Tanh(ConstMatrix x, Matrix y) = 0;
-  // From the output y; grad_x may be grad_y.
-  virtual absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  // y = max(x, 0). y may be x.
-  virtual absl::Status Relu(ConstMatrix x, Matrix y) = 0;
-  // From the output y; grad_x may be grad_y.
-  virtual absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
+  // y = f(x), element by element. y may be x.
+  virtual absl::Status Activate(Activation f, ConstMatrix x, Matrix y) = 0;
+  // grad_x = grad_y f'(x). `saved` is the input x of kGelu and kSilu, and the
+  // output y of kTanh and kRelu, which tells the slope. grad_x may be grad_y.
+  virtual absl::Status ActivateBackward(Activation f, ConstMatrix saved,
+                                        ConstMatrix grad_y, Matrix grad_x) = 0;
   // y = dropout(x); also its own backward. y may be x.
   virtual absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
                                Matrix y) = 0;
@@ -285,6 +276,9 @@ class Backend {
       const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
       ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
       Matrix grad_residual, Vector grad_gamma, Vector grad_beta) = 0;
+  // to = from. Rows lie at the stride of their own matrix, so that columns can
+  // be taken out of a wider matrix or put into one.
+  virtual absl::Status CopyRows(ConstMatrix from, Matrix to) = 0;
   // out[j, :] = table[rows[j], :].
   virtual absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
                                   Matrix out) = 0;

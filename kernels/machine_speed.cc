@@ -1,3 +1,4 @@
+// Estimates the seconds of products and memory traffic from measured rates.
 #include "kernels/machine_speed.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Places pieces with lifetimes so that those alive at one time do not overlap.
 #include "kernels/memory_plan.h"
 
 #include <algorithm>

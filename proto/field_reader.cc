@@ -1,4 +1,6 @@
-// Walks a YAML tree and a message's descriptor side by side.
+// Reads YAML values into the fields of any message, with errors that name line
+// and path.
+
 #include "proto/field_reader.h"
 
 #include <limits>
@@ -85,7 +87,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // `field` of `message` from `node`.
+  // Reads `field` of `message` from `node`.
   absl::Status Value(const YamlNode& node, const std::string& path,
                      const FieldDescriptor& field, Message* message) const {
     if (field.is_map()) return Map(node, path, field, message);
@@ -127,7 +129,7 @@ class Reader {
         absl::StrCat(where, ": ", FormerNameNote(path, field.name())));
   }
 
-  // Names as in the proto, or as protobuf's JSON writes them.
+  // Finds a field by its name in the proto, or by its name in protobuf's JSON.
   static const FieldDescriptor* Find(const Descriptor& type,
                                      const std::string& key) {
     const FieldDescriptor* field = type.FindFieldByName(key);
@@ -135,7 +137,7 @@ class Reader {
   }
 
  private:
-  // A null's own line is where the next key begins.
+  // The line of a null is where the next key begins, so its key's line is used.
   absl::Status CheckGiven(const YamlEntry& entry,
                           const std::string& path) const {
     if (entry.value->kind != Kind::kNull) return absl::OkStatus();
@@ -174,7 +176,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // A list of groups of fields; one group is a list of one.
+  // Reads a list of groups of fields; a single group is a list of one.
   absl::Status Groups(const YamlNode& node, const std::string& path,
                       const FieldDescriptor& field, Message* message) const {
     const Reflection& reflection = *message->GetReflection();
@@ -230,7 +232,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // One value, set or (repeated fields) added.
+  // Sets one value, or adds it to a repeated field.
   absl::Status Scalar(const YamlNode& node, const std::string& path,
                       const FieldDescriptor& field, Message* message) const {
     if (node.kind != Kind::kScalar) {
@@ -284,7 +286,7 @@ class Reader {
       }
       case FieldDescriptor::CPPTYPE_INT64: {
         const bool bytes = absl::EndsWith(field.name(), "_bytes");
-        // Protobuf's JSON quotes 64-bit numbers.
+        // Protobuf's JSON writes 64-bit numbers in quotes.
         ASSIGN_OR_RETURN(const int64_t value,
                          bytes ? ParseBytes(node.text)
                                : ParseInt(node.text, /*quoted=*/false));
@@ -357,7 +359,7 @@ absl::Status ReadField(const YamlNode& node, const std::string& name,
     }
     rest = rest.substr(dot + 1);
     if (field->is_map()) {
-      // What follows the map's name is the key, dots included.
+      // The rest of the path after a map's name is the key, dots included.
       YamlNode entry;
       entry.kind = Kind::kMap;
       entry.line = 1;

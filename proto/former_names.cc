@@ -1,4 +1,5 @@
 // The table of renamed fields, and look-ups in it.
+
 #include "proto/former_names.h"
 
 #include <algorithm>

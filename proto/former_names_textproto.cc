@@ -1,4 +1,5 @@
 // Rewrites a textproto token by token where it uses former names.
+
 #include "proto/former_names_textproto.h"
 
 #include <map>

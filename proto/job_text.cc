@@ -1,4 +1,5 @@
-// Reads a job file in any of its three formats.
+// Parses the three formats of job files into one message.
+
 #include "proto/job_text.h"
 
 #include <algorithm>
@@ -49,10 +50,11 @@ absl::StatusOr<v1::JobSpec> ParseTextproto(const std::string& contents,
   return spec;
 }
 
-// JSON is read as YAML, which knows lines, once it is known to be JSON.
+// Checks JSON syntax; the text is then parsed as YAML, which keeps line
+// numbers.
 absl::Status CheckJson(const std::string& contents, const std::string& name) {
   try {
-    // Values are dropped as they come: only the syntax matters.
+    // Values are dropped as they come, because only the syntax matters here.
     const auto drop = [](int, nlohmann::json::parse_event_t, nlohmann::json&) {
       return false;
     };
@@ -64,7 +66,7 @@ absl::Status CheckJson(const std::string& contents, const std::string& name) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":", line, ": ", error.what()));
   } catch (const nlohmann::json::exception& error) {
-    // A number that no double holds.
+    // The number is too large for a double.
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", error.what()));
   }
   return absl::OkStatus();

@@ -1,3 +1,5 @@
+// Walks a dotted path by reflection and sets the field at its end.
+
 #include "proto/spec_field.h"
 
 #include <cmath>
@@ -77,7 +79,7 @@ absl::StatusOr<const EnumValueDescriptor*> ToEnum(const FieldDescriptor& field,
   return Unfit(text, absl::StrCat("one of ", choices));
 }
 
-// Sets `field`, or adds to it where it is a list.
+// Sets `field`, or appends to it if it is a list.
 absl::Status SetScalar(const FieldDescriptor& field, absl::string_view text,
                        Message* message) {
   const Reflection& r = *message->GetReflection();
@@ -182,7 +184,7 @@ absl::Status SetMapEntry(const FieldDescriptor& field, const std::string& key,
   if (key_field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
     return absl::InvalidArgumentError("cannot be set by its path");
   }
-  // Of equal keys the last one counts.
+  // Among equal keys the last one wins.
   Message* entry = message->GetReflection()->AddMessage(message, &field);
   entry->GetReflection()->SetString(entry, key_field, key);
   return SetScalar(*value_field, value, entry);

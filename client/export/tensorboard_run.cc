@@ -1,3 +1,5 @@
+// Appends to a job's event file and keeps its position for the next export.
+
 #include "client/export/tensorboard_run.h"
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +13,7 @@
 namespace comera::client {
 namespace {
 
-// Of a long history, so many events are collected for one write.
+// The number of events collected for one write when a long history is exported.
 constexpr int kMostPending = 4096;
 
 }  // namespace
@@ -57,7 +59,8 @@ absl::StatusOr<std::unique_ptr<TensorBoardRun>> TensorBoardRun::Open(
     const std::string& job_file) {
   RETURN_IF_ERROR(MakeDirectories(folder));
   std::unique_ptr<TensorBoardRun> run(new TensorBoardRun(folder, job.name()));
-  // TensorBoard takes files with `tfevents` in their name, by name.
+  // TensorBoard reads files with `tfevents` in their name, in the order of
+  // names.
   run->file_name_ = absl::StrFormat("events.out.tfevents.%010d.comera",
                                     job.create_time().seconds());
   int64_t bytes = 0;

@@ -1,3 +1,4 @@
+// Estimates a feed-forward layer between rank vectors, fused or not.
 #include "kernels/contraction/ffn_cost.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Contracts X with the cores of W, group by group, forward and backward.
 #include "kernels/contraction/tt_contraction.h"
 
 #include <algorithm>

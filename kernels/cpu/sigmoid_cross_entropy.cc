@@ -1,3 +1,4 @@
+// Computes the logistic loss of one logit a row, and its gradient.
 #include <algorithm>
 #include <cmath>
 

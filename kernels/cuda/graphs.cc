@@ -1,3 +1,4 @@
+// Captures a stream as a graph, replays it, and marks places in the stream.
 #include <utility>
 
 #include "common/status_macros.h"

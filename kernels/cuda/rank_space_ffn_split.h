@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/device_grid.h"
 
 namespace comera::kernels {
 
@@ -72,8 +73,8 @@ class RankSpaceFfnSplit {
   }
 
  private:
-  // Blocks of threads that keep a large device busy: two per multiprocessor.
-  static constexpr int64_t kBlocks = 264;
+  // Blocks of threads that keep a large device busy.
+  static constexpr int64_t kBlocks = 2 * kSumMultiprocessors;
   // 0 / 0 is 0.
   static int64_t Ceil(int64_t a, int64_t b) {
     return b == 0 ? 0 : (a + b - 1) / b;

@@ -1,3 +1,4 @@
+// Collects small operations and finds out which of them can run together.
 #include "kernels/cuda/small_tasks.h"
 
 #include <algorithm>
@@ -157,6 +158,22 @@ void SmallTasks::AddCopy(void* to, const void* from, int64_t bytes,
     entry.task.c = static_cast<float*>(to);
     entry.task.rows = Narrow(floats);
   }
+  Add(std::move(entry));
+}
+
+void SmallTasks::AddCopyRows(ConstMatrix from, Matrix to) {
+  if (to.rows == 0 || to.cols == 0) return;
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kCopyRows;
+  task.a = from.data;
+  task.c = to.data;
+  task.rows = Narrow(to.rows);
+  task.cols = Narrow(to.cols);
+  task.a_stride = Narrow(from.stride);
+  task.c_stride = Narrow(to.stride);
+  entry.reads = {from};
+  entry.writes = {to};
   Add(std::move(entry));
 }
 

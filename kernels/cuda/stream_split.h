@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/device/expand_layer_norm_backward.h"
 #include "kernels/cuda/device/stream_rows.h"
+#include "kernels/cuda/device_grid.h"
 
 namespace comera::kernels {
 
@@ -56,8 +57,8 @@ class StreamSplit {
   }
 
  private:
-  // Blocks of threads that keep a large device busy: two per multiprocessor.
-  static constexpr int64_t kBlocks = 264;
+  // Blocks of threads that keep a large device busy.
+  static constexpr int64_t kBlocks = 2 * kSumMultiprocessors;
   static int64_t Ceil(int64_t a, int64_t b) {
     return b == 0 ? 0 : (a + b - 1) / b;
   }

@@ -93,10 +93,10 @@ void Coordinator::TakeOrder(const View& view, const StopOrder& order,
                       now);
     case StopOrder::kGrow:
       entry.record.set_target_processes(order.ranks);
-      return StopGang(
-          entry, Attempt::RESIZED,
-          absl::StrCat("goes on with ", order.ranks, " processes, there is room"),
-          now);
+      return StopGang(entry, Attempt::RESIZED,
+                      absl::StrCat("goes on with ", order.ranks,
+                                   " processes, there is room"),
+                      now);
   }
 }
 

@@ -1,4 +1,5 @@
 // Walks a JSON body beside its message's descriptor and renames fields.
+
 #include "server/http/former_json_names.h"
 
 #include "absl/status/status.h"

@@ -1,3 +1,5 @@
+// Simulates arrivals, progress and ends of jobs under a scheduling policy.
+
 #include "tests/bench/schedule_simulation.h"
 
 #include <time.h>
@@ -15,7 +17,7 @@ using server::PendingJob;
 using server::RunningJob;
 using server::StopOrder;
 
-// Slowdowns of short jobs are taken as if they ran for this.
+// The lower bound of the run time from which slowdowns are computed.
 constexpr double kBoundSeconds = 600;
 
 double ProcessorMs() {
@@ -73,7 +75,7 @@ class Simulation {
       }
       CompareShares();
       if (++ticks_ % 256 == 0) progress(result_.finished);
-      // Straight to where something happens.
+      // Skips to the next time at which something happens.
       absl::Time wake = now_ + options_.interval;
       if (waiting_.empty() && running_.empty() && next < trace_.size()) {
         wake = std::max(wake, trace_[next].arrival);
@@ -90,7 +92,8 @@ class Simulation {
 
  private:
   struct State {
-    double work = 0;  // rank-seconds left
+    // The member-seconds of work left.
+    double work = 0;
     absl::Time started, ends = absl::InfiniteFuture(),
                         stops = absl::InfiniteFuture();
     absl::Time first_start = absl::InfiniteFuture();
@@ -99,7 +102,7 @@ class Simulation {
     int32_t target = 0;
     bool stopping = false, resizing = false;
   };
-  // (-priority, number)
+  // The pair (-priority, number).
   using Order = std::pair<int32_t, int32_t>;
   Order Key(size_t job) const {
     return {-trace_[job].priority, static_cast<int32_t>(job)};
@@ -207,7 +210,7 @@ class Simulation {
     }
     if (!job.sizes.empty()) job.ranks = job.sizes.front();
     job.waiting_since = given.arrival;
-    job.duration = given.told;
+    job.duration = given.time_limit;
     job.resizing = state.resizing;
     return job;
   }
@@ -226,8 +229,8 @@ class Simulation {
     job.stopping = state.stopping;
     if (state.stopping && state.resizing) job.kept_ranks = state.target;
     job.started = state.started;
-    if (given.told != absl::InfiniteDuration()) {
-      job.expected_end = state.ends + (given.told - given.run_time);
+    if (given.time_limit != absl::InfiniteDuration()) {
+      job.expected_end = state.ends + (given.time_limit - given.run_time);
     }
     return job;
   }

@@ -1,3 +1,5 @@
+// Checks reading of job files in all formats, and the errors for bad ones.
+
 #include "client/job_file.h"
 
 #include <cstdlib>
@@ -6,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
+#include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_defaults.h"
 #include "proto/job_validation.h"
@@ -76,7 +78,7 @@ time_limit: 1h30m
 
 struct BadYaml {
   const char* text;
-  const char* error;  // the message holds this
+  const char* error;  // a part of the expected message
 };
 
 TEST(JobFileTest, RefusesBadYamlByFileLineAndField) {
@@ -189,7 +191,7 @@ training:
 }
 
 TEST(JobFileTest, RefusesBombs) {
-  // Aliases: 10^9 values in a few lines.
+  // Nested aliases that would expand to 10^9 values.
   std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 9; ++i) {
     const std::string ref = absl::StrCat("*a", i - 1, ",");

@@ -1,3 +1,5 @@
+// Checks the lines that report a job's progress, events and summary.
+
 #include "client/cli/live/progress_view.h"
 
 #include <string>
@@ -123,7 +125,7 @@ TEST(ProgressViewTest, ClicksShowTheAuc) {
   const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
   EXPECT_NE(summary.find("0.7988 of 0.8123"), std::string::npos) << summary;
   EXPECT_NE(summary.find("0.7500"), std::string::npos) << summary;
-  // The result is the last word.
+  // The figures of the result replace those of metrics.
   figures.Apply(Event(R"pb(result {
                              validation_auc: 0.5
                              validation_normalized_entropy: 1
@@ -318,7 +320,7 @@ TEST(RunFiguresTest, KeepsTheHighestMemoryAndCountsLostEvents) {
   figures.Apply(Event("dropped { count: 4 }"));
   EXPECT_EQ(figures.peak_memory_bytes(), 314572800);
   EXPECT_EQ(figures.dropped_events(), 7);
-  // The last validation stays known between validations.
+  // The last validation loss stays known between validations.
   EXPECT_EQ(figures.validation_loss(), 5.75);
 }
 

@@ -1,3 +1,5 @@
+// Checks reading of sweep files and their shorthand.
+
 #include "client/sweep_file.h"
 
 #include <string>

@@ -142,9 +142,9 @@ class Lint:
         for match in _LABEL.finditer(text):
             before = text[match.start() - 1:match.start()]
             if before not in ('', ' ', '=', '`', '(', ',', '"', "'"):
-                continue  # of an address, or of a repository
+                continue  # part of an address, or of a repository
             if not re.search('[/:]', match.group()[2:]):
-                continue  # of a sed expression
+                continue  # part of a sed expression
             label = match.group().rstrip('.') if not match.group().endswith(
                 '...') else match.group()
             if 'NAME' not in label and not self.label_exists(label):

@@ -1,3 +1,5 @@
+// Declares the flags and environment variables of comera-worker.
+
 #include "worker/main/worker_flags.h"
 
 #include "absl/time/time.h"
@@ -25,9 +27,10 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option("--address", flags.address,
                  "Address or host name at which other machines' members reach "
                  "this one, for gangs across workers (default: loopback)");
-  app.add_option("--slots", flags.slots,
-                 "Members to run on the CPU at once; 0: one per two cores, where "
-                 "GPUs are offered none")
+  app.add_option(
+         "--slots", flags.slots,
+         "Members to run on the CPU at once; 0: one per two cores, where "
+         "GPUs are offered none")
       ->capture_default_str();
   app.add_option("--gpus", flags.gpus,
                  "GPUs to offer, a slot each: auto (all, if this program was "
@@ -58,12 +61,14 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
       ->envname("COMERA_TOKEN_FILE");
   app.add_flag("--insecure_token", flags.security.insecure_token,
                "Send the token unencrypted beyond this machine");
-  app.add_option("--member_user", flags.member_user,
-                 "Run members as this user (needs root; default: the daemon's)");
-  app.add_flag("--rank_cgroups", flags.rank_cgroups,
-               "Give each member a control group (cgroup v2) below the daemon's, "
-               "with limits for memory, processes and CPU where they can be "
-               "set");
+  app.add_option(
+      "--member_user", flags.member_user,
+      "Run members as this user (needs root; default: the daemon's)");
+  app.add_flag(
+      "--rank_cgroups", flags.rank_cgroups,
+      "Give each member a control group (cgroup v2) below the daemon's, "
+      "with limits for memory, processes and CPU where they can be "
+      "set");
   app.add_option("--data_root", flags.data_roots,
                  "Folder below which jobs may read data; repeatable (default: "
                  "anywhere)");

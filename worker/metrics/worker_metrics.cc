@@ -1,3 +1,5 @@
+// Defines the worker's metric families and counts what happens.
+
 #include "worker/metrics/worker_metrics.h"
 
 #include <chrono>
@@ -37,17 +39,17 @@ const char* Name(WorkerMetrics::CopyTarget target) {
 
 WorkerMetrics::WorkerMetrics()
     : ranks_(Gauges(registry_, "comera_worker_ranks",
-                    "Members that run here.")
+                    "Gang members that run here.")
                  .Add({})),
       starts_(Counters(registry_, "comera_worker_rank_starts_total",
-                       "Members started.")
+                       "Gang members started.")
                   .Add({})),
-      restarts_(Counters(registry_, "comera_worker_rank_restarts_total",
-                         "Those of a job's second or later attempt.")
-                    .Add({})),
+      restarts_(
+          Counters(registry_, "comera_worker_rank_restarts_total",
+                   "Gang members started in a job's second or later attempt.")
+              .Add({})),
       failed_(Counters(registry_, "comera_worker_rank_failures_total",
-                       "Members that ended by a signal or with an "
-                       "error.")
+                       "Gang members that ended by a signal or with an error.")
                   .Add({})),
       job_step_(Gauges(registry_, "comera_worker_job_step",
                        "Last step of a job whose member 0 runs here.")),
@@ -128,7 +130,7 @@ void WorkerMetrics::OnStep(const std::string& job,
                            const v1::StepMetrics& step) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = jobs_.find(job);
-  // Its last words, read after its end.
+  // The job's last output, read after its end.
   if (it == jobs_.end()) return;
   Job& one = it->second;
   if (one.steps == nullptr) {

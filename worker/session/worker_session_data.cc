@@ -1,4 +1,4 @@
-// The data of ranks before they start.
+// Fetches the data of members before they start.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +72,7 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
     table_.FetchFailed(id, spec.status(), absl::Now());
   }
   fetching_.erase(it);
-  // The session's thread starts it.
+  // The session's thread starts the member.
   Notify();
 }
 

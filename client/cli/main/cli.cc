@@ -1,4 +1,5 @@
-// Parses a command line and runs the verb that it names.
+// Parses the command line with CLI11 and runs the chosen verb.
+
 #include "client/cli/main/cli.h"
 
 #include "CLI/CLI.hpp"
@@ -13,7 +14,7 @@
 namespace comera::client {
 namespace {
 
-// Global flags as written; put into the session once parsed.
+// Global flags as typed; copied to the session after parsing.
 struct GlobalText {
   std::string output = "table";
   std::string timeout;
@@ -91,7 +92,7 @@ void AddArgument(CLI::App* app, const Argument& argument) {
       argument.target);
   if (std::holds_alternative<std::vector<std::string>*>(argument.target) &&
       argument.is_flag()) {
-    // One value per mention, so that what follows stays an argument.
+    // Takes one value per mention, so that words after it remain arguments.
     option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   if (argument.required) option->required();
@@ -122,7 +123,7 @@ std::vector<std::string> LongNames(const std::vector<Argument>& arguments) {
   return names;
 }
 
-// What to say about arguments nobody took.
+// The message about an argument that no verb accepts.
 std::string UnknownArgument(const std::string& word, const Verb* verb,
                             const std::vector<Verb>& verbs,
                             const std::vector<Argument>& globals) {
@@ -191,7 +192,7 @@ int RunCli(const std::vector<std::string>& args,
   for (const Argument& argument : globals) AddArgument(&app, argument);
   for (const Verb& verb : verbs) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
-    // Global flags may follow the verb.
+    // Allows global flags after the verb.
     sub->fallthrough();
     for (const Argument& argument : verb.arguments) {
       AddArgument(sub, argument);
@@ -199,7 +200,7 @@ int RunCli(const std::vector<std::string>& args,
     }
     if (!verb.examples.empty()) sub->footer("Examples:\n" + verb.examples);
   }
-  // Once a verb is parsed, help() is that verb's.
+  // After a verb is parsed, help() is that verb's.
   help_of_all = app.help();
   const auto chosen = [&]() -> const Verb* {
     for (const Verb& verb : verbs) {

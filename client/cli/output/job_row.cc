@@ -1,3 +1,5 @@
+// Formats a job's progress, loss, size and details.
+
 #include "client/cli/output/job_row.h"
 
 #include <algorithm>
@@ -34,7 +36,7 @@ std::string LossAndTarget(const v1::Job& job) {
   } else if (progress.loss() > 0) {
     loss = FormatFigure(progress.loss());
   }
-  // Before the first report a list's targets are all to come.
+  // Before the first report all targets of a list are still to come.
   const double target = progress.target_loss() > 0
                             ? progress.target_loss()
                             : job.spec().objective().late().target_loss();

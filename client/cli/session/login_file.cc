@@ -1,3 +1,5 @@
+// Stores the login as JSON and reads it back.
+
 #include "client/cli/session/login_file.h"
 
 #include "common/files.h"

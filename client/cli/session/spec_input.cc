@@ -1,4 +1,5 @@
-// Reads the job file and the --set flags of a command line.
+// Reads, changes and validates the job file of a command line.
+
 #include "client/cli/session/spec_input.h"
 
 #include "absl/strings/str_cat.h"

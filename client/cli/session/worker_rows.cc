@@ -1,3 +1,5 @@
+// Formats workers and their slots, state and versions.
+
 #include "client/cli/session/worker_rows.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// comera backup: copies of the coordinator's store.
+// comera backup: makes and verifies copies of the coordinator's store.
 #include <memory>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// comera describe: what a job will do and take on this machine, before it runs.
+// comera describe: predicts what a job will do and need on this machine.
 #include <algorithm>
 #include <memory>
 
@@ -28,7 +28,7 @@ struct Arguments {
   std::string trainer;
 };
 
-// The trainer's word on the job.
+// Runs the trainer to describe the job.
 absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
                                 const Arguments& arguments,
                                 const Session& session) {
@@ -48,7 +48,8 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
   const int processes = std::max(spec.resources().processes(), 1);
   Json task = {{"spec", Json::parse(ToJson(spec, /*one_line=*/true))},
                {"work_dir", "/nonexistent"},
-               // Where `comera run` has its worker keep measurements.
+               // The folder in which the worker of `comera run` keeps
+               // measurements.
                {"cache_dir", absl::StrCat(state, "/worker/cache")},
                {"world_size", processes},
                {"local_world_size", processes}};
@@ -75,7 +76,7 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
   return absl::InternalError("comera-trainer gave no JSON");
 }
 
-// Members that another version may lack.
+// The number in a member that other versions may lack.
 double Number(const Json& json, const char* name) {
   const auto found = json.find(name);
   return found != json.end() && found->is_number() ? found->get<double>() : 0;
@@ -161,7 +162,7 @@ int Describe(const Arguments& arguments, const Session& session) {
   if (session.output == OutputFormat::kTable) {
     PrintTable(*description, session);
   } else {
-    // JSON is YAML.
+    // JSON is valid YAML.
     *session.env.out << description->dump(2, ' ', false,
                                           Json::error_handler_t::replace)
                      << std::endl;

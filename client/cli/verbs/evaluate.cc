@@ -1,4 +1,4 @@
-// comera evaluate: how good a trained model is on labelled data.
+// comera evaluate: measures how good a trained model is on labelled data.
 #include <memory>
 #include <optional>
 
@@ -40,7 +40,7 @@ struct Arguments {
   int64_t samples = 0;
 };
 
-// The trainer's word on the job's validation set.
+// Runs the trainer on the job's validation set.
 absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
                                            const v1::JobSpec& spec,
                                            const std::string& folder,
@@ -71,7 +71,8 @@ absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
   }
   v1::Evaluation evaluation;
   google::protobuf::util::JsonParseOptions lenient;
-  lenient.ignore_unknown_fields = true;  // of a newer program
+  // A newer program may send more fields.
+  lenient.ignore_unknown_fields = true;
   if (!google::protobuf::util::JsonStringToMessage(output.out, &evaluation,
                                                    lenient)
            .ok()) {
@@ -80,7 +81,7 @@ absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
   return evaluation;
 }
 
-// Sums over labelled rows.
+// Accumulates measures over labelled rows.
 class RowTotals {
  public:
   void Add(const v1::PredictRow& row, const v1::Prediction& prediction) {
@@ -92,7 +93,7 @@ class RowTotals {
     const bool right = prediction.label() == row.label();
     correct_ += right;
     if (prediction.probabilities_size() != 2) return;
-    // Log-odds: probabilities near 1 are all alike.
+    // Ranks by log-odds, because probabilities near 1 are indistinguishable.
     const bool two = prediction.logits_size() == 2;
     if (!two && prediction.logits_size() != 1) return;
     scores_.push_back(two ? prediction.logits(1) - prediction.logits(0)

@@ -62,7 +62,7 @@ int List(const Session& session) {
   return kExitOk;
 }
 
-// The fields that were given; or what is wrong with them.
+// The fields that were given, or an error if their values are wrong.
 absl::StatusOr<std::vector<std::string>> Fields(const Arguments& arguments,
                                                 v1::Queue* queue) {
   std::vector<std::string> fields;

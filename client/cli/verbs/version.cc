@@ -1,4 +1,5 @@
-// comera version: of the client and, if named, of the coordinator.
+// comera version: prints the versions of the client and, if named, of the
+// coordinator.
 #include "common/version.h"
 
 #include <memory>

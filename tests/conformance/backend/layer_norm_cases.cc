@@ -1,3 +1,4 @@
+// Rows for layer normalisation and its gradient.
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/layer_norm.h"
 #include "tests/conformance/backend/op_case.h"

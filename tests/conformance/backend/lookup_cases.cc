@@ -1,3 +1,4 @@
+// Rows for gathers, bags, scatters and products of pairs of blocks.
 #include <algorithm>
 #include <numeric>
 #include <random>

@@ -1,3 +1,4 @@
+// Does cuBLAS's products in plain loops, with the operands' rounding.
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_ptx_on_host.h>

@@ -1,3 +1,4 @@
+// The CUDA on the processor runs, orders, captures and fails as a device does.
 #include "tests/fakes/cuda/fake_cuda.h"
 
 #include <cublas_v2.h>

@@ -1,3 +1,4 @@
+// Rank-space attention is chosen below the width of a head.
 #include "kernels/contraction/attention_cost.h"
 
 #include "gtest/gtest.h"

@@ -127,8 +127,9 @@ TEST_F(HangWatchTest, AllInOneCollectiveIsNobodysFault) {
   AllStand(absl::Seconds(40));
   ASSERT_TRUE(Find().has_value());
   EXPECT_EQ(Find()->rank, -1);
-  EXPECT_THAT(Find()->message, HasSubstr("all members have waited in collective "
-                                         "51 for 40s"));
+  EXPECT_THAT(Find()->message,
+              HasSubstr("all members have waited in collective "
+                        "51 for 40s"));
 }
 
 TEST_F(HangWatchTest, RankZeroThatHangsAfterTheOthersEnded) {

@@ -1,3 +1,5 @@
+// Checks which callers need a token, and the statuses of bad requests.
+
 #include "worker/predict/predict_service.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Writes the description of a task as JSON.
 #include <string>
 
 #include "nlohmann/json.hpp"

@@ -1,3 +1,4 @@
+// Reads and writes the measured speed of a machine.
 #include "worker/trainer/planning/calibration.h"
 
 #include <algorithm>
