@@ -190,8 +190,8 @@ function WorkerCard({
           }}
         >
           <p>
-            No more members start on it. Those that run there are checkpointed and
-            moved.
+            No more members start on it. Those that run there are checkpointed
+            and moved.
           </p>
           <label class="field">
             Reason (optional)
