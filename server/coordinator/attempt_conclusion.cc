@@ -33,7 +33,7 @@ void AttemptConclusion::Conclude(JobEntry& entry, Operation* op) {
   }
   if (attempt.stop_requested()) return EndStopped(entry, op);
   if (!attempt.HasFailures()) {
-    failures_->Record(entry, v1::INTERNAL, 0, "rank 0 ended without a result",
+    failures_->Record(entry, v1::INTERNAL, 0, "member 0 ended without a result",
                       op);
   }
   RetryOrFail(entry, op);

@@ -107,14 +107,14 @@ void GangScheduler::Stop(const ClusterView& view, const StopOrder& order,
       return lifecycle_->RequestStop(
           entry, AttemptRecord::RESIZED,
           absl::StrCat("goes on with ", order.processes,
-                       " ranks, to make room for ", whom),
+                       " processes, to make room for ", whom),
           op);
     case StopOrder::kGrow:
       entry.SetTargetProcesses(order.processes);
       return lifecycle_->RequestStop(
           entry, AttemptRecord::RESIZED,
           absl::StrCat("goes on with ", order.processes,
-                       " ranks, there is room"),
+                       " processes, there is room"),
           op);
   }
 }

@@ -88,7 +88,7 @@ std::optional<HangWatch::Hang> HangWatch::Find(
   const auto describe = [&](const Seen& seen, const std::string& what) {
     const bool inside =
         seen.status.collectives_begun() > seen.status.collectives();
-    std::string message = absl::StrCat("rank ", seen.status.rank(), " ", what,
+    std::string message = absl::StrCat("member ", seen.status.rank(), " ", what,
                                        ": at step ", seen.status.step(), ", ",
                                        inside ? "in" : "before", " collective ",
                                        inside ? seen.status.collectives_begun()
@@ -127,7 +127,7 @@ std::optional<HangWatch::Hang> HangWatch::Find(
   Hang hang = describe(stuck, what);
   if (live.size() > 1 && progress(*least) == progress(*most) &&
       stuck.status.collectives_begun() > stuck.status.collectives()) {
-    return Hang{-1, absl::StrCat("all ranks have waited in collective ",
+    return Hang{-1, absl::StrCat("all members have waited in collective ",
                                  stuck.status.collectives_begun(), " for ",
                                  Rounded(stuck.stalled), ", at step ",
                                  stuck.status.step())};

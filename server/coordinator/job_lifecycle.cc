@@ -50,7 +50,7 @@ void JobLifecycle::Advance(JobEntry& entry, Operation* op) {
     if (!entry.job().has_start_time()) {
       *entry.mutable_job().mutable_start_time() = ToTimestamp(op->now());
     }
-    entry.SetState(v1::RUNNING, "all ranks are running", op);
+    entry.SetState(v1::RUNNING, "all members are running", op);
   }
   if (attempt.AllEnded()) conclusion_.Conclude(entry, op);
 }
@@ -142,7 +142,7 @@ void JobLifecycle::CheckStartDeadline(JobEntry& entry, Operation* op) {
     if (member.HasStarted()) continue;
     failures_->Record(
         entry, v1::RANK_LOST, member.number(),
-        absl::StrCat("rank ", member.number(), " did not report within ",
+        absl::StrCat("member ", member.number(), " did not report within ",
                      absl::FormatDuration(options_->start_deadline)),
         op);
     break;

@@ -116,7 +116,7 @@ void MemberReports::FindMissing(const v1::SynchronizeRequest& request,
     if (absence == GangMember::Absence::kMissing) {
       failures_->Record(entry, v1::RANK_LOST, member.number(),
                         absl::StrCat("worker ", member.worker(),
-                                     " has no rank ", member.number()),
+                                     " has no member ", member.number()),
                         op);
     }
   }

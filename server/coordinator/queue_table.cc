@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/former_names.h"
 #include "proto/resource_names.h"
 #include "server/rpc/proto_time.h"
 
@@ -143,7 +144,8 @@ absl::StatusOr<v1::Queue> QueueTable::Update(
     return Invalid("update_mask", "names no field");
   }
   v1::Queue queue = *old;
-  for (const std::string& path : request.update_mask().paths()) {
+  for (const std::string& asked : request.update_mask().paths()) {
+    const std::string path = CurrentPath(*v1::Queue::descriptor(), asked);
     if (path == "guaranteed_processes") {
       queue.set_guaranteed_processes(given.guaranteed_processes());
     } else if (path == "max_processes") {

@@ -274,10 +274,10 @@ int Main(const WorkerFlags& flags) {
     if (made.ok()) {
       cgroups = *std::move(made);
       options.cgroups = cgroups.get();
-      LOG(INFO) << "cgroups for ranks, limits=\"" << cgroups->controllers()
+      LOG(INFO) << "cgroups for members, limits=\"" << cgroups->controllers()
                 << "\"";
     } else {
-      LOG(WARNING) << "ranks run without cgroups " << made.status();
+      LOG(WARNING) << "members run without cgroups " << made.status();
     }
   }
 
@@ -354,7 +354,7 @@ int Main(const WorkerFlags& flags) {
 
 int main(int argc, char** argv) {
   comera::worker::WorkerFlags flags;
-  CLI::App app{"Runs the ranks that the coordinator places on this machine."};
+  CLI::App app{"Runs the members that the coordinator places on this machine."};
   comera::worker::AddFlags(app, flags);
   app.set_version_flag("--version",
                        std::string("comera-worker ") + comera::kVersion);

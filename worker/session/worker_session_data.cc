@@ -66,7 +66,7 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
     table_.Preparing(id);
   } else {
     LOG_IF(ERROR, !absl::IsCancelled(spec.status()))
-        << "rank not started job=" << it->second.job()
+        << "member not started job=" << it->second.job()
         << " rank=" << it->second.rank() << " " << spec.status();
     fetcher_->Release(id);
     table_.FetchFailed(id, spec.status(), absl::Now());

@@ -33,7 +33,7 @@ void WorkerSession::StartPrepared() {
       StartOrFail(done.start);
       continue;
     }
-    LOG(ERROR) << "rank not started job=" << done.start.assignment.job()
+    LOG(ERROR) << "member not started job=" << done.start.assignment.job()
                << " attempt=" << done.start.assignment.attempt()
                << " rank=" << done.start.assignment.rank() << " "
                << done.status;

@@ -66,7 +66,7 @@ TEST_F(HangWatchTest, Complaint01_TheStuckRankAndItsCollectiveAreNamed) {
   ASSERT_TRUE(Find().has_value());
   EXPECT_EQ(Find()->member, 1);
   EXPECT_THAT(Find()->message,
-              HasSubstr("rank 1 has stood still for 28s: at step 5, before "
+              HasSubstr("member 1 has stood still for 28s: at step 5, before "
                         "collective 51; the others wait in collective 51"));
 }
 
@@ -114,7 +114,7 @@ TEST_F(HangWatchTest, BeforeTheFirstStepAndInPreparation) {
     status.set_collectives(0);
     status.set_collectives_begun(0);
     status.set_stage(v1::PREPARING);
-    status.set_activity("meeting the other ranks");
+    status.set_activity("meeting the other members");
   }
   members_[1].set_activity("tokenising 7 of 9");
   AllStand(absl::Minutes(2));
@@ -128,8 +128,9 @@ TEST_F(HangWatchTest, AllInOneCollectiveIsNobodysFault) {
   AllStand(absl::Seconds(40));
   ASSERT_TRUE(Find().has_value());
   EXPECT_EQ(Find()->member, -1);
-  EXPECT_THAT(Find()->message, HasSubstr("all ranks have waited in collective "
-                                         "51 for 40s"));
+  EXPECT_THAT(Find()->message,
+              HasSubstr("all members have waited in collective "
+                        "51 for 40s"));
 }
 
 TEST_F(HangWatchTest, RankZeroThatHangsAfterTheOthersEnded) {

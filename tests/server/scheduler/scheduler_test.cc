@@ -172,9 +172,10 @@ TEST(Scheduler, QueueStaysWithinItsMaximumAndOthersPass) {
   Decision decision = c.Decide();
   EXPECT_THAT(Placed(decision), ElementsAre(3));
   EXPECT_EQ(ReasonOf(decision, 0),
-            "waiting for 3 ranks of its queue, which uses 2 of 4");
+            "waiting for 3 processes of its queue, which uses 2 of 4");
   EXPECT_EQ(ReasonOf(decision, 1), "waiting for earlier jobs of its queue");
-  EXPECT_EQ(ReasonOf(decision, 2), "waiting for 5 ranks, its queue may use 4");
+  EXPECT_EQ(ReasonOf(decision, 2),
+            "waiting for 5 processes, its queue may use 4");
   c.snapshot.jobs[1].duration = absl::Minutes(5);
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(3, 1));
 }

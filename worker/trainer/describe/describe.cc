@@ -182,7 +182,7 @@ absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
       spec.training().batch_size() % result.ranks != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("training.batch_size: ", spec.training().batch_size(),
-                     " is not a multiple of ", result.ranks, " ranks"));
+                     " is not a multiple of ", result.ranks, " processes"));
   }
   ASSIGN_OR_RETURN(result.step,
                    PredictStep(config, result.batch_size, config.machine));

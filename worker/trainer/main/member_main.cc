@@ -114,7 +114,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    OpenTrainingData(task.spec(), data_options));
   if (stop.load()) return absl::OkStatus();
 
-  activity.Describe("meeting the other ranks");
+  activity.Describe("meeting the other members");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
       FormGang(task, *backend);
   if (!gang.ok()) {

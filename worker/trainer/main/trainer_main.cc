@@ -200,7 +200,7 @@ int ExportModelAs(const std::string& format, const std::string& directory,
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Trains one rank of a job and tells its progress as JSON lines "
+      "Trains one member of a job and prints its progress as JSON lines "
       "(comera.v1.TrainerEvent) on standard output."};
   std::string task_file, cache_dir, model, export_format, export_to;
   bool describe = false, calibrate = false;
@@ -242,8 +242,9 @@ int main(int argc, char** argv) {
                  "Rows that go through the model together, for --serve and "
                  "--evaluate; default as memory allows, at most 32")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--threads", machine.threads,
-                 "Threads of a rank, for --calibrate and --serve; default all");
+  app.add_option(
+      "--threads", machine.threads,
+      "Threads of a member, for --calibrate and --serve; default all");
   app.add_option("--device", machine.device,
                  "What --calibrate measures and --serve uses: cpu or gpu; "
                  "default cpu")
