@@ -99,8 +99,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     raw->loop_->Post(std::move(closure));
   });
   host->probes_ = std::make_unique<WorkerProbes>(
-      WorkerProbes::Options(),
-      [raw = host.get()](const WorkerProbe& probe) { raw->ConfirmWorkerExit(probe); });
+      WorkerProbes::Options(), [raw = host.get()](const WorkerProbe& probe) {
+        raw->ConfirmWorkerExit(probe);
+      });
   EventLoop::Options loop_options;
   loop_options.tick_interval = options.tick_interval;
   loop_options.on_tick = [raw = host.get()] { raw->Tick(); };
@@ -278,8 +279,8 @@ void CoordinatorHost::ConfirmWorkerExit(const WorkerProbe& probe) {
     LOG(INFO) << "worker=" << probe.worker
               << " event=process_gone address=" << probe.address;
     Effects effects;
-    coordinator_.ConfirmWorkerExit(probe.worker, probe.incarnation, clock_->Now(),
-                            &effects);
+    coordinator_.ConfirmWorkerExit(probe.worker, probe.incarnation,
+                                   clock_->Now(), &effects);
     Apply(std::move(effects), [](const absl::Status&) {});
   });
 }

@@ -181,7 +181,7 @@ class CoordinatorHost {
   std::vector<AuditRow> Rows(const JobAudit& audit,
                              const absl::StatusOr<v1::Job>& job) const;
   void Release(const absl::Status& status, Effects effects);
-  void WorkerGone(const WorkerProbe& probe);
+  void ConfirmWorkerExit(const WorkerProbe& probe);
   void MaybeSchedule();
   void Tick();
   void TellMetrics();

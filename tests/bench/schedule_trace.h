@@ -29,7 +29,7 @@ struct TraceJob {
   int32_t priority = 0;
   int32_t queue = 0;
   int32_t user = 0;
-  // How long it runs with `ranks` members.
+  // How long it runs with `processes` members.
   absl::Duration run_time;
   // The time limit that the scheduler knows; infinite if it knows none.
   absl::Duration time_limit = absl::InfiniteDuration();
