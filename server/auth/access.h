@@ -69,18 +69,6 @@ class AccessControl {
       const grpc::CallbackServerContext& context) = 0;
 };
 
-// Who makes this call; null: nobody known, and `reactor` was finished with the
-// refusal.
-std::shared_ptr<const Caller> Admit(AccessControl* access,
-                                    const grpc::CallbackServerContext& context,
-                                    grpc::ServerUnaryReactor* reactor);
-// The same for a caller who needs `permission` on `queue`.
-std::shared_ptr<const Caller> Admit(AccessControl* access,
-                                    const grpc::CallbackServerContext& context,
-                                    Permission permission,
-                                    const std::string& queue,
-                                    grpc::ServerUnaryReactor* reactor);
-
 // For a server without tokens, which listens on loopback only: everybody may
 // do everything.
 class OpenAccess : public AccessControl {
