@@ -14,9 +14,9 @@
 #include "proto/message_checks.h"
 #include "proto/model_size.h"
 #include "proto/resource_names.h"
+#include "proto/secret_words.h"
 #include "proto/spec_checker.h"
 #include "proto/training_validation.h"
-#include "proto/secret_words.h"
 
 namespace comera {
 namespace {
@@ -192,11 +192,11 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
     for (const auto& [key, value] : spec.labels()) {
       const std::string field = absl::StrCat("labels[", key, "]");
       // Never with its text.
-      check.That(!NamesSecret(key) && !LooksLikeSecret(key) &&
-                     !LooksLikeSecret(value),
-                 LooksLikeSecret(key) ? "labels" : field,
-                 "looks like a secret, and everybody who may see the job sees "
-                 "its labels: keep secrets in files that the workers can read");
+      check.That(
+          !NamesSecret(key) && !LooksLikeSecret(key) && !LooksLikeSecret(value),
+          LooksLikeSecret(key) ? "labels" : field,
+          "looks like a secret, and everybody who may see the job sees "
+          "its labels: keep secrets in files that the workers can read");
       check.That(IsLabelKey(key), field,
                  "has a key other than 1 to 63 of [A-Za-z0-9._/-]");
       check.That(value.size() <= 255, field, "is longer than 255 bytes");
@@ -274,26 +274,28 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
 
 }  // namespace
 
-std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec) {
+std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
+                                            v1::JobSpec* filled) {
   std::vector<FieldViolation> violations;
   // What follows may rely on finite numbers and on text.
   CheckFields(spec, &violations);
   if (!violations.empty()) return violations;
   // A width that is out of range has no default of four times it.
   const int64_t hidden = spec.model().hidden();
-  v1::JobSpec filled = spec;
-  if (hidden < 0 || hidden > 65536) filled.mutable_model()->set_ffn(1);
-  filled = WithDefaults(std::move(filled));
+  v1::JobSpec full = spec;
+  if (hidden < 0 || hidden > 65536) full.mutable_model()->set_ffn(1);
+  full = WithDefaults(std::move(full));
   SpecChecker check(&violations);
-  CheckModel(filled, check);
-  CheckData(filled, check);
-  CheckCompression(filled, check);
-  CheckObjective(filled.objective(), check);
-  CheckOptimizer(filled.optimizer(), check);
-  CheckTraining(filled, check);
-  CheckAdministration(filled, check);
-  CheckStartFrom(filled, check);
-  if (violations.empty()) CheckReachable(filled, check);
+  CheckModel(full, check);
+  CheckData(full, check);
+  CheckCompression(full, check);
+  CheckObjective(full.objective(), check);
+  CheckOptimizer(full.optimizer(), check);
+  CheckTraining(full, check);
+  CheckAdministration(full, check);
+  CheckStartFrom(full, check);
+  if (violations.empty()) CheckReachable(full, check);
+  if (violations.empty() && filled != nullptr) *filled = std::move(full);
   return violations;
 }
 

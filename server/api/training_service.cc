@@ -9,9 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "proto/job_defaults.h"
-#include "proto/job_validation.h"
 #include "server/api/audited_call.h"
+#include "server/api/prepare_job.h"
 #include "server/api/training_streams.h"
 #include "server/auth/unary_call.h"
 #include "server/rpc/refused_stream.h"
@@ -19,19 +18,6 @@
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
-namespace {
-
-absl::Status CheckCreate(const v1::CreateJobRequest& request) {
-  RETURN_IF_ERROR(CheckRequestId(request.request_id()));
-  if (!request.has_spec()) return InvalidField("spec", "missing");
-  const std::vector<FieldViolation> violations =
-      ValidateJobSpec(request.spec());
-  if (!violations.empty()) return InvalidSpec(violations);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access)
     : host_(host),
       access_(access),
@@ -47,33 +33,30 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
       access_, context, response, [&](const UnaryCall<v1::Job>& call) {
         const Caller& caller = *call.caller();
         RETURN_IF_ERROR(caller.CheckSize(request->ByteSizeLong()));
-        RETURN_IF_ERROR(CheckCreate(*request));
-        const v1::JobSpec spec = WithDefaults(request->spec());
-        RETURN_IF_ERROR(caller.Check(Permission::kUse, spec.queue()));
+        ASSIGN_OR_RETURN(const PreparedJob job,
+                         PrepareJob(*request, {caller.user(), ""}));
+        RETURN_IF_ERROR(caller.Check(Permission::kUse, job.spec().queue()));
         if (request->validate_only()) {
-          ForecastJob(spec, call);
+          ForecastJob(job, call);
           return absl::OkStatus();
         }
         RETURN_IF_ERROR(caller.ChargeSubmission());
-        Submitter submitter;
-        submitter.user = caller.user();
         host_->CreateJob(
-            *request, call, submitter,
+            job, call,
             AuditJobChange(caller, *context, "TrainingService.CreateJob"),
             caller.max_queued_jobs());
         return absl::OkStatus();
       });
 }
 
-void TrainingService::ForecastJob(const v1::JobSpec& spec,
+void TrainingService::ForecastJob(const PreparedJob& job,
                                   const UnaryCall<v1::Job>& call) {
-  host_->CheckDatasets(spec, [=](const absl::Status& status) {
+  host_->CheckDatasets(job.spec(), [=](const absl::Status& status) {
     if (!status.ok()) return call.Finish(status);
-    *call.response().mutable_spec() = spec;
+    *call.response().mutable_spec() = job.spec();
     host_->Ask<v1::Forecast>(
-        [spec, user = call.caller()->user()](const Coordinator& coordinator,
-                                             absl::Time now) {
-          return coordinator.Foresee(spec, user, now);
+        [job](const Coordinator& coordinator, absl::Time now) {
+          return coordinator.Foresee(job.spec(), job.submitter().user, now);
         },
         [call](absl::StatusOr<v1::Forecast> forecast) {
           if (forecast.ok()) {

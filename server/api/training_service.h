@@ -8,6 +8,7 @@
 #include "comera/v1/training_service.grpc.pb.h"
 #include "server/auth/access.h"
 #include "server/auth/unary_call.h"
+#include "server/coordinator/prepared_job.h"
 #include "server/host/coordinator_host.h"
 #include "server/runtime/event_loop.h"
 #include "server/view/series_reader.h"
@@ -76,9 +77,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
   // The caller of a stream, which counts as open while it is held.
   absl::StatusOr<std::shared_ptr<const Caller>> OpenStream(
       const grpc::CallbackServerContext& context);
-  // Checks the spec's datasets, then answers with the spec and what would
-  // become of the job.
-  void ForecastJob(const v1::JobSpec& spec, const UnaryCall<v1::Job>& call);
+  // Checks the job's datasets, then answers with its spec and with what would
+  // become of it.
+  void ForecastJob(const PreparedJob& job, const UnaryCall<v1::Job>& call);
   // Runs `change`, which answers the call, if the job is the caller's or the
   // caller administers its queue; else refuses.
   void ChangeOwnJob(const std::string& name, const UnaryCall<v1::Job>& call,

@@ -18,6 +18,7 @@
 #include "server/coordinator/effects.h"
 #include "server/coordinator/hang_watch.h"
 #include "server/coordinator/job_table.h"
+#include "server/coordinator/prepared_job.h"
 #include "server/coordinator/queue_table.h"
 #include "server/coordinator/retry_policy.h"
 #include "server/coordinator/worker_table.h"
@@ -25,14 +26,6 @@
 #include "server/scheduler/scheduler.h"
 
 namespace comera::server {
-
-// Who asks for a job.
-struct Submitter {
-  // Empty where the server asks for no token.
-  std::string user;
-  // `sweeps/{sweep}`; empty: a person or program asks itself.
-  std::string sweep;
-};
 
 // Decides what happens to jobs: a state machine over submissions, workers'
 // reports and time.
@@ -134,16 +127,12 @@ class Coordinator {
       const v1::ResumeWorkerRequest& request, absl::Time now, Effects* effects);
 
   // InvalidArgument: the request_id belongs to another spec or another user, or
-  // there is no such queue. ResourceExhausted: too many jobs wait. The spec
-  // must be valid; `datasets` is what its dataset paths mean.
-  absl::StatusOr<v1::Job> Submit(
-      const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
-      const Submitter& submitter = Submitter(),
-      const std::vector<v1::DatasetPin>& datasets = {});
+  // there is no such queue. ResourceExhausted: too many jobs wait.
+  absl::StatusOr<v1::Job> Submit(const PreparedJob& prepared, absl::Time now,
+                                 Effects* effects);
   // The job that was made of this request already. NotFound; InvalidArgument:
   // as Submit().
-  absl::StatusOr<v1::Job> FindSubmitted(const v1::CreateJobRequest& request,
-                                        const Submitter& submitter) const;
+  absl::StatusOr<v1::Job> FindSubmitted(const PreparedJob& prepared) const;
 
   // NotFound.
   absl::StatusOr<v1::Job> Cancel(const std::string& name,

@@ -288,46 +288,48 @@ void CoordinatorHost::TickNow() {
   loop_->Run([this] { Tick(); });
 }
 
-void CoordinatorHost::Submit(const v1::CreateJobRequest& request,
-                             const Submitter& submitter,
-                             const PinnedDatasets& datasets,
+void CoordinatorHost::Submit(PreparedJob job,
+                             const absl::StatusOr<PinnedDatasets>& datasets,
                              const JobAudit& audit, Callback<v1::Job> done) {
   if (stopping_) return done(Stopping());
   Effects effects;
-  absl::StatusOr<v1::Job> job = coordinator_.Submit(
-      request, clock_->Now(), &effects, submitter, datasets.pins);
+  absl::StatusOr<v1::Job> created;
+  std::shared_ptr<void> hold;
+  if (datasets.ok()) {
+    job.set_datasets(datasets->pins);
+    hold = datasets->hold;
+    created = coordinator_.Submit(job, clock_->Now(), &effects);
+  } else {
+    // A repeated request has its job, whatever stands against a new one.
+    created = coordinator_.FindSubmitted(job);
+    if (absl::IsNotFound(created.status())) return done(datasets.status());
+  }
   // Also an answer that changes nothing waits for what it tells of.
   Apply(
       std::move(effects),
-      [job, done, hold = datasets.hold](const absl::Status& status) {
-        done(status.ok() ? job : absl::UnavailableError(status.message()));
+      [created, done, hold](const absl::Status& status) {
+        done(status.ok() ? created : absl::UnavailableError(status.message()));
       },
-      Rows(audit, job));
+      Rows(audit, created));
 }
 
-void CoordinatorHost::CreateJob(v1::CreateJobRequest request,
-                                Callback<v1::Job> done, Submitter submitter,
+void CoordinatorHost::CreateJob(PreparedJob job, Callback<v1::Job> done,
                                 JobAudit audit, int64_t max_queued) {
-  loop_->Post([this, request = std::move(request), done = std::move(done),
-               submitter = std::move(submitter), audit = std::move(audit),
-               max_queued] {
+  loop_->Post([this, job = std::move(job), done = std::move(done),
+               audit = std::move(audit), max_queued] {
     if (stopping_) return done(Stopping());
-    // A repeated request has its job, whatever became of the datasets.
-    if (!absl::IsNotFound(
-            coordinator_.FindSubmitted(request, submitter).status())) {
-      return Submit(request, submitter, PinnedDatasets(), audit, done);
-    }
-    const int64_t queued = directory_.queued(submitter.user);
+    const std::string& user = job.submitter().user;
+    const int64_t queued = directory_.queued(user);
     if (max_queued > 0 && queued >= max_queued) {
-      return done(absl::ResourceExhaustedError(
-          absl::StrCat(queued, " jobs of ", submitter.user,
-                       " are waiting, which is the limit")));
+      return Submit(
+          job,
+          absl::ResourceExhaustedError(absl::StrCat(
+              queued, " jobs of ", user, " are waiting, which is the limit")),
+          audit, done);
     }
-    PinDatasets(request.spec(),
-                [this, request, submitter, audit,
-                 done](const absl::StatusOr<PinnedDatasets>& datasets) {
-                  if (!datasets.ok()) return done(datasets.status());
-                  Submit(request, submitter, *datasets, audit, done);
+    PinDatasets(job.spec(),
+                [=](const absl::StatusOr<PinnedDatasets>& datasets) {
+                  Submit(job, datasets, audit, done);
                 });
   });
 }

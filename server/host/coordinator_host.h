@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/prepared_job.h"
 #include "server/host/dataset_pinner.h"
 #include "server/host/job_observer.h"
 #include "server/host/worker_probe.h"
@@ -87,9 +88,8 @@ class CoordinatorHost {
   // `audit`, if set, makes an entry of the audit log, which becomes durable
   // together with the change. ResourceExhausted: the user has `max_queued` jobs
   // waiting already (0: any number may).
-  void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done,
-                 Submitter submitter = Submitter(), JobAudit audit = nullptr,
-                 int64_t max_queued = 0);
+  void CreateJob(PreparedJob job, Callback<v1::Job> done,
+                 JobAudit audit = nullptr, int64_t max_queued = 0);
   // Calls back at once, on the calling thread.
   void GetJob(std::string name, Callback<v1::Job> done);
   // The same, with what the directory knows of it; nothing if there is no such
@@ -169,10 +169,10 @@ class CoordinatorHost {
  private:
   CoordinatorHost(const Options& options, IdSource* ids, Clock* clock);
 
-  // Loop only. `datasets.hold` lives until `done` was called.
-  void Submit(const v1::CreateJobRequest& request, const Submitter& submitter,
-              const PinnedDatasets& datasets, const JobAudit& audit,
-              Callback<v1::Job> done);
+  // Loop only. `datasets.hold` lives until `done` was called. Without datasets,
+  // only a repeated request has a job; other requests end with their error.
+  void Submit(PreparedJob job, const absl::StatusOr<PinnedDatasets>& datasets,
+              const JobAudit& audit, Callback<v1::Job> done);
   void PinDatasets(v1::JobSpec spec, Callback<PinnedDatasets> done);
 
   // Makes the effects durable, then shows and releases them, then `done`.

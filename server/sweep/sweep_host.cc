@@ -100,19 +100,18 @@ void SweepHost::Release(SweepEffects effects) {
     host_->AddVisibleChange();
   }
   for (SweepEffects::Create& create : effects.create) {
-    Submitter submitter;
-    submitter.user = create.user;
-    submitter.sweep = create.child.sweep;
-    host_->CreateJob(
-        std::move(create.request),
-        [this, child = create.child](const absl::StatusOr<v1::Job>& job) {
-          SweepEffects effects;
-          engine_.Created(child, job, clock_->Now(), &effects);
-          Apply(std::move(effects), [](const absl::Status&) {});
-          // Its first events came before it was known whose they are.
-          if (job.ok()) CatchUp(job->name());
-        },
-        submitter);
+    // The sweep's plan holds valid specs with their defaults.
+    PreparedJob job(std::move(*create.request.mutable_spec()),
+                    create.request.request_id(),
+                    {create.user, create.child.sweep});
+    host_->CreateJob(std::move(job), [this, child = create.child](
+                                         const absl::StatusOr<v1::Job>& job) {
+      SweepEffects effects;
+      engine_.Created(child, job, clock_->Now(), &effects);
+      Apply(std::move(effects), [](const absl::Status&) {});
+      // Its first events came before it was known whose they are.
+      if (job.ok()) CatchUp(job->name());
+    });
   }
   for (const SweepEffects::Cancel& cancel : effects.cancel) {
     host_->CancelJob(cancel.job, cancel.reason,
