@@ -1,3 +1,4 @@
+// Sends callers who want to change something to the leader.
 #include "server/daemon/follower_access.h"
 
 #include <string>
