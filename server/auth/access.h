@@ -1,4 +1,4 @@
-// Who calls, and what they may do.
+// The caller of an rpc, and what it may do.
 #ifndef COMERA_SERVER_AUTH_ACCESS_H_
 #define COMERA_SERVER_AUTH_ACCESS_H_
 
@@ -69,8 +69,8 @@ class AccessControl {
       const grpc::CallbackServerContext& context) = 0;
 };
 
-// For a server without tokens, which listens on loopback only: everybody may
-// do everything.
+// The access of a server without tokens, which listens on loopback only:
+// everybody may do everything.
 class OpenAccess : public AccessControl {
  public:
   absl::StatusOr<std::unique_ptr<Caller>> Identify(

@@ -38,7 +38,7 @@ class UnaryCall {
     return state_->caller->Check(permission, queue);
   }
 
-  // For handlers that fill in the answer part by part.
+  // The answer, which a handler may fill in part by part.
   Response& response() const { return *state_->response; }
   // Answers with what response() holds, or with the error.
   void Finish(const absl::Status& status) const {

@@ -1,3 +1,4 @@
+// Tests that unary calls are refused and answered exactly once.
 #include "server/auth/unary_call.h"
 
 #include <functional>
