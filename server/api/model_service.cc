@@ -10,6 +10,7 @@
 #include "proto/resource_names.h"
 #include "server/api/model_listing.h"
 #include "server/auth/unary_call.h"
+#include "server/host/commit.h"
 #include "server/rpc/rpc_errors.h"
 #include "server/runtime/artifact_files.h"
 
@@ -91,7 +92,7 @@ grpc::ServerUnaryReactor* ModelService::GetModel(
 void ModelService::ReadEvents(v1::Model model, int64_t last, Done done) {
   StoreThread* store = host_->store();
   if (store == nullptr) {
-    return done(absl::UnavailableError("the coordinator is stopping"));
+    return done(StoppingError());
   }
   const auto ids = ParseArtifactName(model.name());
   store->ReadEvents(
@@ -139,7 +140,7 @@ grpc::ServerUnaryReactor* ModelService::DeleteModel(
 
 void ModelService::Remove(const std::string& name,
                           std::function<void(const absl::Status&)> done) {
-  host_->Operate<v1::Job>(
+  host_->CommitThenReply<v1::Job>(
       [name](Coordinator* coordinator, absl::Time now, Effects* effects) {
         return coordinator->RemoveModel(name, now, effects);
       },

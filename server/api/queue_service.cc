@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* QueueService::CreateQueue(
   return ServeUnary(access_, context, response,
                     [&](const UnaryCall<v1::Queue>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kAdminister));
-                      host_->Operate<v1::Queue>(
+                      host_->CommitThenReply<v1::Queue>(
                           [copy = *request](Coordinator* coordinator,
                                             absl::Time now, Effects* effects) {
                             return coordinator->CreateQueue(copy, now, effects);
@@ -38,7 +38,7 @@ grpc::ServerUnaryReactor* QueueService::GetQueue(
   return ServeUnary(
       access_, context, response, [&](const UnaryCall<v1::Queue>& call) {
         RETURN_IF_ERROR(call.Check(Permission::kView, IdIn(request->name())));
-        host_->Ask<v1::Queue>(
+        host_->RunQuery<v1::Queue>(
             [name = request->name()](const Coordinator& coordinator,
                                      absl::Time) {
               return coordinator.GetQueue(name);
@@ -55,7 +55,7 @@ grpc::ServerUnaryReactor* QueueService::ListQueues(
       access_, context, response,
       [&](const UnaryCall<v1::ListQueuesResponse>& call) {
         RETURN_IF_ERROR(call.Check(Permission::kView));
-        host_->Ask<v1::ListQueuesResponse>(
+        host_->RunQuery<v1::ListQueuesResponse>(
             [copy = *request](const Coordinator& coordinator, absl::Time) {
               return coordinator.ListQueues(copy);
             },
@@ -70,7 +70,7 @@ grpc::ServerUnaryReactor* QueueService::UpdateQueue(
   return ServeUnary(access_, context, response,
                     [&](const UnaryCall<v1::Queue>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kAdminister));
-                      host_->Operate<v1::Queue>(
+                      host_->CommitThenReply<v1::Queue>(
                           [copy = *request](Coordinator* coordinator,
                                             absl::Time, Effects* effects) {
                             return coordinator->UpdateQueue(copy, effects);
@@ -86,7 +86,7 @@ grpc::ServerUnaryReactor* QueueService::DeleteQueue(
   return ServeUnary(access_, context, response,
                     [&](const UnaryCall<v1::DeleteQueueResponse>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kAdminister));
-                      host_->Operate<v1::DeleteQueueResponse>(
+                      host_->CommitThenReply<v1::DeleteQueueResponse>(
                           [copy = *request](Coordinator* coordinator,
                                             absl::Time, Effects* effects) {
                             return coordinator->DeleteQueue(copy, effects);

@@ -13,7 +13,7 @@
 #include "server/api/prepare_job.h"
 #include "server/api/training_streams.h"
 #include "server/auth/unary_call.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/rpc/request_checks.h"
 #include "server/rpc/rpc_errors.h"
 
@@ -54,7 +54,7 @@ void TrainingService::ForecastJob(const PreparedJob& job,
   host_->CheckDatasets(job.spec(), [=](const absl::Status& status) {
     if (!status.ok()) return call.Finish(status);
     *call.response().mutable_spec() = job.spec();
-    host_->Ask<v1::Forecast>(
+    host_->RunQuery<v1::Forecast>(
         [job](const Coordinator& coordinator, absl::Time now) {
           return coordinator.Foresee(job.spec(), job.submitter().user, now);
         },
@@ -157,14 +157,14 @@ void TrainingService::ChangeOwnJob(const std::string& name,
 grpc::ServerWriteReactor<v1::WatchJobResponse>* TrainingService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
   auto caller = OpenStream(*context);
-  if (!caller.ok()) return RefuseStream<v1::WatchJobResponse>(caller.status());
+  if (!caller.ok()) return RejectStream<v1::WatchJobResponse>(caller.status());
   return StartWatch(host_, *std::move(caller), *request);
 }
 
 grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
     grpc::CallbackServerContext* context, const v1::ReadLogRequest* request) {
   auto caller = OpenStream(*context);
-  if (!caller.ok()) return RefuseStream<v1::ReadLogResponse>(caller.status());
+  if (!caller.ok()) return RejectStream<v1::ReadLogResponse>(caller.status());
   return StartReadLog(host_, *std::move(caller), *request);
 }
 
@@ -173,7 +173,7 @@ TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
                                   const v1::DownloadArtifactRequest* request) {
   auto caller = OpenStream(*context);
   if (!caller.ok()) {
-    return RefuseStream<v1::DownloadArtifactResponse>(caller.status());
+    return RejectStream<v1::DownloadArtifactResponse>(caller.status());
   }
   return StartDownload(host_, *std::move(caller), *request);
 }

@@ -88,7 +88,7 @@ class TrainingService : public v1::TrainingService::CallbackService {
   CoordinatorHost* const host_;
   AccessControl* const access_;
   SeriesReader series_;
-  // For lists, which take some milliseconds each.
+  // Runs lists, which take some milliseconds each.
   EventLoop lists_;
 };
 

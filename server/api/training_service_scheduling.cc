@@ -17,7 +17,7 @@ grpc::ServerUnaryReactor* TrainingService::PauseJob(
         RETURN_IF_ERROR(CheckJobName(request->name()));
         RETURN_IF_ERROR(CheckReason(request->reason()));
         ChangeOwnJob(request->name(), call, [=] {
-          host_->Operate<v1::Job>(
+          host_->CommitThenReply<v1::Job>(
               [copy = *request](Coordinator* coordinator, absl::Time now,
                                 Effects* effects) {
                 return coordinator->Pause(copy, now, effects);
@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* TrainingService::ResumeJob(
       access_, context, response, [&](const UnaryCall<v1::Job>& call) {
         RETURN_IF_ERROR(CheckJobName(request->name()));
         ChangeOwnJob(request->name(), call, [=] {
-          host_->Operate<v1::Job>(
+          host_->CommitThenReply<v1::Job>(
               [copy = *request](Coordinator* coordinator, absl::Time now,
                                 Effects* effects) {
                 return coordinator->Resume(copy, now, effects);
@@ -53,7 +53,7 @@ grpc::ServerUnaryReactor* TrainingService::ExplainJob(
       access_, context, response,
       [&](const UnaryCall<v1::JobExplanation>& call) {
         RETURN_IF_ERROR(CheckJobName(request->name()));
-        host_->Ask<v1::JobExplanation>(
+        host_->RunQuery<v1::JobExplanation>(
             [caller = call.caller(), name = request->name()](
                 const Coordinator& coordinator,
                 absl::Time now) -> absl::StatusOr<v1::JobExplanation> {
@@ -91,7 +91,7 @@ grpc::ServerUnaryReactor* TrainingService::GetWorker(
   return ServeUnary(access_, context, response,
                     [&](const UnaryCall<v1::WorkerSummary>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kView));
-                      host_->Ask<v1::WorkerSummary>(
+                      host_->RunQuery<v1::WorkerSummary>(
                           [name = request->name()](
                               const Coordinator& coordinator, absl::Time now) {
                             return coordinator.GetWorker(name, now);
@@ -108,7 +108,7 @@ grpc::ServerUnaryReactor* TrainingService::DrainWorker(
                     [&](const UnaryCall<v1::WorkerSummary>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kAdminister));
                       RETURN_IF_ERROR(CheckReason(request->reason()));
-                      host_->Operate<v1::WorkerSummary>(
+                      host_->CommitThenReply<v1::WorkerSummary>(
                           [copy = *request](Coordinator* coordinator,
                                             absl::Time now, Effects* effects) {
                             return coordinator->Drain(copy, now, effects);
@@ -124,7 +124,7 @@ grpc::ServerUnaryReactor* TrainingService::ResumeWorker(
   return ServeUnary(access_, context, response,
                     [&](const UnaryCall<v1::WorkerSummary>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kAdminister));
-                      host_->Operate<v1::WorkerSummary>(
+                      host_->CommitThenReply<v1::WorkerSummary>(
                           [copy = *request](Coordinator* coordinator,
                                             absl::Time now, Effects* effects) {
                             return coordinator->ResumeWorker(copy, now,

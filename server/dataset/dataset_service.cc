@@ -10,7 +10,7 @@
 #include "proto/dataset_names.h"
 #include "proto/resource_names.h"
 #include "server/auth/unary_call.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
@@ -92,7 +92,7 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* DatasetService::UploadBlob(
   const auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = (*caller)->Check(Permission::kUse, "");
-  if (!status.ok()) return RefuseUpload<v1::UploadBlobRequest>(status);
+  if (!status.ok()) return RejectUpload<v1::UploadBlobRequest>(status);
   return StartBlobUpload(catalog_, response);
 }
 
@@ -192,7 +192,7 @@ DatasetService::DownloadBlob(grpc::CallbackServerContext* context,
   if (status.ok() && !IsSha256(request->sha256())) {
     status = InvalidField("sha256", "must be 64 lower-case hexadecimal digits");
   }
-  if (!status.ok()) return RefuseStream<v1::DownloadBlobResponse>(status);
+  if (!status.ok()) return RejectStream<v1::DownloadBlobResponse>(status);
   return StartBlobDownload(catalog_, *request);
 }
 

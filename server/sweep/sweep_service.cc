@@ -13,7 +13,7 @@
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
 #include "proto/sweep_plan.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/rpc/request_checks.h"
 #include "server/rpc/rpc_errors.h"
 #include "server/sweep/pareto_front.h"
@@ -213,10 +213,10 @@ grpc::ServerWriteReactor<v1::WatchSweepResponse>* SweepService::WatchSweep(
     const v1::WatchSweepRequest* request) {
   absl::StatusOr<std::unique_ptr<Caller>> caller = access_->Identify(*context);
   if (!caller.ok()) {
-    return RefuseStream<v1::WatchSweepResponse>(caller.status());
+    return RejectStream<v1::WatchSweepResponse>(caller.status());
   }
   if (absl::Status status = (*caller)->ChargeStream(); !status.ok()) {
-    return RefuseStream<v1::WatchSweepResponse>(status);
+    return RejectStream<v1::WatchSweepResponse>(status);
   }
   return StartWatchSweep(sweeps_, *std::move(caller), *request);
 }

@@ -1,3 +1,4 @@
+// Tests that requests for jobs are checked and completed once.
 #include "server/api/prepare_job.h"
 
 #include "common/status_matchers.h"

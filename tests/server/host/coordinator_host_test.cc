@@ -81,8 +81,8 @@ TEST_F(CoordinatorHostTest, WhatCannotBeStoredIsNotTold) {
   EXPECT_OK(Create());
 }
 
-// For ThreadSanitizer: every entry point from many threads, also while the host
-// stops.
+// Calls every entry point from many threads, also while the host stops, for
+// ThreadSanitizer to watch.
 TEST_F(CoordinatorHostTest, ManyThreads) {
   Start();
   constexpr int kThreads = 4, kRounds = 25;
