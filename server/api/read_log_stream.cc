@@ -1,3 +1,4 @@
+// Streams a job's log, and follows it while it grows.
 #include <memory>
 #include <utility>
 

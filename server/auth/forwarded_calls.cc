@@ -1,3 +1,4 @@
+// Marks the calls that the HTTP port passes on, and recognises them.
 #include "server/auth/forwarded_calls.h"
 
 #include <openssl/crypto.h>

@@ -1,3 +1,4 @@
+// Runs a follower or a leader, and changes between the two.
 #include "server/daemon/coordinator_node.h"
 
 #include <utility>

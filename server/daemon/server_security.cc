@@ -1,3 +1,4 @@
+// Sets up TLS, tokens, limits and the audit log of a server.
 #include "server/daemon/server_security.h"
 
 #include <future>

@@ -1,3 +1,4 @@
+// Calls this process's own gRPC server on behalf of HTTP clients.
 #include "server/http/api_calls.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Finds the field of a message that a dotted path names.
 #include "server/http/field_path.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Accepts connections, and starts and stops the HTTP server.
 #include "server/http/http_server.h"
 
 #include <sys/resource.h>
@@ -194,7 +195,7 @@ class HttpServer::Impl {
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{
       io_.get_executor()};
-  // Of the acceptor, the timers and tls_.
+  // Guards the acceptor, the timers and tls_.
   asio::strand<asio::io_context::executor_type> strand_{io_.get_executor()};
   Tcp::acceptor acceptor_{strand_};
   asio::steady_timer sweep_{strand_};

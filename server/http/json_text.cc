@@ -1,3 +1,4 @@
+// Converts messages from and to JSON, with errors that say where.
 #include "server/http/json_text.h"
 
 #include <algorithm>
@@ -70,8 +71,8 @@ google::protobuf::util::TypeResolver* Resolver() {
   return resolver;
 }
 
-// Of "(spec.seed): invalid value ..." and "(spec) famly: Cannot find field.",
-// which the parser may put behind a code of its own.
+// Reads the parser's errors: "(spec.seed): invalid value ..." and "(spec)
+// famly: Cannot find field.", which may stand behind a code of its own.
 absl::Status FieldError(const std::string& text) {
   constexpr char kUnknown[] = ": Cannot find field.";
   const size_t open = text.find('(');

@@ -1,3 +1,4 @@
+// Builds the TLS contexts of connections, and rebuilds them when files change.
 #include "server/http/tls_context.h"
 
 #include <openssl/ssl.h>

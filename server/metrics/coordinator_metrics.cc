@@ -1,3 +1,4 @@
+// Registers and updates the coordinator's Prometheus metrics.
 #include "server/metrics/coordinator_metrics.h"
 
 #include <algorithm>

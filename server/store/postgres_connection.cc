@@ -1,3 +1,4 @@
+// Connects to PostgreSQL and turns libpqxx's exceptions into statuses.
 #include "server/store/postgres_connection.h"
 
 #include <utility>

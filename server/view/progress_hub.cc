@@ -1,3 +1,4 @@
+// Fans events out to the readers of each job.
 #include "server/view/progress_hub.h"
 
 #include <algorithm>

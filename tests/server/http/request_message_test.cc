@@ -1,3 +1,4 @@
+// Tests how paths, queries and bodies become requests.
 #include "server/http/request_message.h"
 
 #include "comera/v1/queue_service.pb.h"
