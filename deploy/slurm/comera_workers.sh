@@ -22,7 +22,7 @@
 #       its GPUs of the allocation, or a slot for each two of its processors.
 #
 # Before the time limit (--signal) or with `scancel --batch --signal=TERM JOB`
-# the ranks save a checkpoint and their jobs are queued again; that is waited
+# the members save a checkpoint and their jobs are queued again; that is waited
 # for. `scancel JOB` does it too, within the cluster's KillWait.
 set -uo pipefail
 

@@ -1,3 +1,4 @@
+// Multiplies matrices in bfloat16 through oneDNN primitives kept by shape.
 #include "kernels/cpu/bf16_gemm.h"
 
 #include <omp.h>

@@ -5,9 +5,21 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from typing import Any, Iterable, List
+import warnings
+from typing import Any, Dict, Iterable, List, Optional
 
 from comera.errors import SpecError
+
+# Former names of fields by message, which are read with a DeprecationWarning.
+FORMER_NAMES = {
+    "comera.v1.ResourceSpec": {
+        "ranks": "processes",
+        "min_ranks": "min_processes",
+        "minRanks": "min_processes",
+        "threads_per_rank": "threads_per_process",
+        "threadsPerRank": "threads_per_process",
+    },
+}
 
 _MAX_DEPTH = 32
 _MAX_NODES = 10_000
@@ -30,6 +42,24 @@ _BYTES = {
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(names), n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _by_former_name(type_: Any, key: str, where: str) -> Optional[Any]:
+    """The field of the message type that was once called `key`, if any."""
+    current = FORMER_NAMES.get(type_.full_name, {}).get(key)
+    if current is None:
+        return None
+    warn_of_former_name(where, current)
+    return type_.fields_by_name[current]
+
+
+def warn_of_former_name(path: str, current: str) -> None:
+    parent, dot, _ = path.rpartition(".")
+    warnings.warn(
+        f"{path} is now called {parent}{dot}{current}; the old name is still read",
+        DeprecationWarning,
+        stacklevel=2,
+    )
 
 
 def _kind(value: Any) -> str:
@@ -148,6 +178,7 @@ class _Reader:
         if depth > _MAX_DEPTH:
             raise SpecError(path, "nested too deeply")
         by_name = message.DESCRIPTOR.fields_by_name
+        given: Dict[str, str] = {}
         for key, value in data.items():
             self._nodes += 1
             if self._nodes > _MAX_NODES:
@@ -158,7 +189,12 @@ class _Reader:
             if field is None:
                 field = message.DESCRIPTOR.fields_by_camelcase_name.get(key)
             if field is None:
+                field = _by_former_name(message.DESCRIPTOR, key, where)
+            if field is None:
                 raise SpecError(where, "unknown field" + did_you_mean(key, by_name))
+            other_name = given.setdefault(field.name, key)
+            if other_name != key:
+                raise SpecError(where, f"is `{other_name}`, which is given too")
             oneof = field.containing_oneof
             if oneof is not None:
                 other = message.WhichOneof(oneof.name)
@@ -237,6 +273,9 @@ def set_field(path: str, value: Any, message: Any) -> None:
     for i, key in enumerate(keys):
         by_name = message.DESCRIPTOR.fields_by_name
         field = by_name.get(key)
+        if field is None:
+            field = _by_former_name(message.DESCRIPTOR, key, path)
+            key = key if field is None else field.name
         if field is None:
             raise SpecError(path, "unknown field" + did_you_mean(key, by_name))
         sub = field.message_type

@@ -28,7 +28,7 @@ class JobFailedError(ComeraError):
     def __init__(self, job: "Job") -> None:
         text = f"{job.name} {job.state}: {job.reason}"
         if job.failure and job.failure.log_tail:
-            text += f"\n--- end of the log of rank {job.failure.rank} ---\n"
+            text += f"\n--- end of the log of member {job.failure.rank} ---\n"
             text += str(job.failure.log_tail)
         super().__init__(text)
         self.job = job
@@ -189,7 +189,7 @@ class Job:
     def logs(
         self, rank: int = 0, attempt: int = 0, offset: int = 0, follow: bool = False
     ) -> Iterator[str]:
-        """The lines of a rank's log, without their ends. `attempt` 0: of the newest
+        """The lines of a member's log, without their ends. `attempt` 0: of the newest
         attempt; `follow`: until the job has ended."""
         request = service_pb2.ReadLogRequest(
             name=self.name, rank=rank, attempt=attempt, offset=offset, follow=follow

@@ -80,7 +80,7 @@ class ImportTest(unittest.TestCase):
             self.assertRegex(run(sys.executable, "-c", program), "Debian: python3-")
 
     def test_other_packages_may_bring_googles_messages(self):
-        # As googleapis-common-protos registers them.
+        # Registers them as googleapis-common-protos does.
         program = (
             "from google.protobuf import descriptor_pb2, descriptor_pool\n"
             "f = descriptor_pb2.FileDescriptorProto(\n"

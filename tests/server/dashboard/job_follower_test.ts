@@ -133,7 +133,7 @@ describe('JobFollower', () => {
   it('tells failures in one line', () => {
     expect(
       failureText({ failureClass: 'NODE_LOST', message: 'gone', rank: 1 }),
-    ).toBe('NODE_LOST (rank 1): gone');
+    ).toBe('NODE_LOST (member 1): gone');
     expect(failureText({ failureClass: 'DATA', message: 'x', rank: -1 })).toBe(
       'DATA: x',
     );

@@ -200,6 +200,6 @@ export function failureText(failure: {
   message?: string;
   rank?: number;
 }): string {
-  const where = (failure.rank ?? 0) >= 0 ? ` (rank ${failure.rank ?? 0})` : '';
+  const where = (failure.rank ?? 0) >= 0 ? ` (member ${failure.rank ?? 0})` : '';
   return `${failure.failureClass ?? 'failure'}${where}: ${failure.message ?? ''}`;
 }

@@ -1,4 +1,4 @@
-// The text of a rank's log as it grows: a bounded number of whole lines.
+// The text of a member's log as it grows: a bounded number of whole lines.
 
 /** Bytes of protobuf's JSON. */
 export function decodeBytes(data: string): Uint8Array {
