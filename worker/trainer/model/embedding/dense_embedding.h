@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_
 #define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_
 
+#include <string>
 #include <vector>
 
 #include "worker/trainer/model/embedding/word_embedding.h"

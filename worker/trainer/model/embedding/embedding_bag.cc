@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/make_word_embedding.h"
 
 namespace comera::trainer {
 

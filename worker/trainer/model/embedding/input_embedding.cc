@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/dropout_sites.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/make_word_embedding.h"
 
 namespace comera::trainer {
 

@@ -2,8 +2,6 @@
 #define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_WORD_EMBEDDING_H_
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,12 +31,6 @@ class WordEmbedding {
   virtual absl::Status Backward(const Step& step,
                                 kernels::ConstMatrix grad_rows) = 0;
 };
-
-// The embedding layer `key` of the configuration, in the form named there.
-// max_ids: of one SetIds.
-std::unique_ptr<WordEmbedding> MakeWordEmbedding(const Plan& plan,
-                                                 const std::string& key,
-                                                 int64_t max_ids);
 
 }  // namespace comera::trainer
 
