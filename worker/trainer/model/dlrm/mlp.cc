@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 

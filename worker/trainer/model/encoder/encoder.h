@@ -10,7 +10,7 @@
 #include "worker/trainer/model/embedding/input_embedding.h"
 #include "worker/trainer/model/encoder/attention_block.h"
 #include "worker/trainer/model/encoder/ffn_block.h"
-#include "worker/trainer/model/head/head_runs.h"
+#include "worker/trainer/model/linear/lte_head_runs.h"
 #include "worker/trainer/model/plan/packed_batch.h"
 #include "worker/trainer/model/plan/plan.h"
 
@@ -50,7 +50,7 @@ class Encoder {
   std::vector<std::unique_ptr<AttentionBlock>> attention_;
   std::vector<std::unique_ptr<FfnBlock>> ffn_;
   PackedBatch packed_;
-  HeadRuns head_runs_;
+  LteHeadRuns head_runs_;
   SavedMemory::Piece offsets_, row_ids_;
   SavedMemory::Piece stream_, grad_;
 };

@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "kernels/backend.h"
-#include "worker/trainer/model/encoder/attention_branch.h"
+#include "worker/trainer/model/encoder/attention_projections.h"
+#include "worker/trainer/model/encoder/branch.h"
 
 namespace comera::trainer {
 
@@ -13,7 +14,7 @@ namespace comera::trainer {
 // the heads' outputs are kept for Backward only where computing them again
 // would cost much: not from tensor-train layers, of which rank vectors are
 // kept.
-class OrdinaryAttentionBranch : public AttentionBranch {
+class OrdinaryAttentionBranch : public Branch {
  public:
   OrdinaryAttentionBranch(const Plan& plan, int64_t layer,
                           AttentionProjections projections);

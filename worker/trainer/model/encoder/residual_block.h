@@ -48,7 +48,10 @@ class ResidualBlock {
   const uint32_t site_;
   const Parameter &gamma_, &beta_;
   const std::unique_ptr<Branch> branch_;
-  TtLinear* const last_;  // of a branch that ends in rank space
+  // The branch without its last product, and the layer of that product; null
+  // where the branch does not end in rank space.
+  RankSpaceBranch* const rank_space_;
+  RankSpaceLinear* const last_;
   SavedMemory::Piece normalised_, deviation_;
   Workspace::Piece grad_branch_ = 0, grad_t_ = 0, tiles_ = 0;
 };

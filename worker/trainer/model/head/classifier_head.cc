@@ -1,6 +1,7 @@
 #include "worker/trainer/model/head/classifier_head.h"
 
 #include "common/status_macros.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 

@@ -4,6 +4,7 @@
 
 #include "common/status_macros.h"
 #include "worker/trainer/model/head/tied_projection.h"
+#include "worker/trainer/model/linear/make_linear.h"
 #include "worker/trainer/model/plan/room.h"
 
 namespace comera::trainer {

@@ -1,14 +1,15 @@
-#include "worker/trainer/model/head/head_runs.h"
+// Shares the tokens of a batch out among the heads of LTE.
+#include "worker/trainer/model/linear/lte_head_runs.h"
 
 #include <algorithm>
 
 namespace comera::trainer {
 
-HeadRuns::HeadRuns(int64_t heads, int64_t max_samples) : heads_(heads) {
+LteHeadRuns::LteHeadRuns(int64_t heads, int64_t max_samples) : heads_(heads) {
   runs_.reserve(heads > 1 ? max_samples : 0);
 }
 
-void HeadRuns::Set(const Batch& batch, const PackedBatch& packed) {
+void LteHeadRuns::Set(const Batch& batch, const PackedBatch& packed) {
   runs_.clear();
   if (heads_ == 1) return;
   const int64_t samples =
@@ -24,6 +25,24 @@ void HeadRuns::Set(const Batch& batch, const PackedBatch& packed) {
     } else {
       runs_.push_back({end, head});
     }
+  }
+}
+
+void LteHeadRuns::Set(absl::Span<const LteHeadRun> runs) {
+  runs_.assign(runs.begin(), runs.end());
+}
+
+LteHeadRun LteHeadRuns::RunAt(int64_t row, int64_t rows) const {
+  const auto run = std::upper_bound(
+      runs_.begin(), runs_.end(), row,
+      [](int64_t value, const LteHeadRun& r) { return value < r.end; });
+  if (run == runs_.end()) return {rows, heads_ - 1};
+  return {std::min(run->end, rows), run->head};
+}
+
+void LteHeadRuns::AppendShape(std::vector<int64_t>* shape) const {
+  for (const LteHeadRun& run : runs_) {
+    shape->insert(shape->end(), {run.end, run.head});
   }
 }
 

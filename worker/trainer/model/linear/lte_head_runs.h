@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_MODEL_HEAD_HEAD_RUNS_H_
-#define COMERA_WORKER_TRAINER_MODEL_HEAD_HEAD_RUNS_H_
+#ifndef COMERA_WORKER_TRAINER_MODEL_LINEAR_LTE_HEAD_RUNS_H_
+#define COMERA_WORKER_TRAINER_MODEL_LINEAR_LTE_HEAD_RUNS_H_
 
 #include <cstdint>
 #include <vector>
@@ -7,29 +7,44 @@
 #include "absl/types/span.h"
 #include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/model/plan/packed_batch.h"
-#include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
 
-// Which tokens the heads of LTE see: the samples of the global batch are shared
-// out evenly and in order, so that head n has [n, n + 1) * samples / heads of
-// them, on whichever rank they are. What is left over goes to the last.
+// The tokens from the end of the run before to `end`, which one head sees.
+struct LteHeadRun {
+  int64_t end = 0;
+  int64_t head = 0;
+};
+
+// Which tokens of a batch each head of the LTE layers trains on.
+//
+// The samples of the global batch are shared out evenly and in order: head n
+// has samples [n, n + 1) * samples / heads, on whichever member they are, and
+// the last head also has the remainder.
 //
 // Allocates when made and not again for batches of no more samples.
-class HeadRuns {
+class LteHeadRuns {
  public:
-  HeadRuns(int64_t heads, int64_t max_samples);
+  LteHeadRuns(int64_t heads, int64_t max_samples);
 
-  // `packed` is the batch's.
+  // `packed` is the packed form of `batch`, before it is padded.
   void Set(const Batch& batch, const PackedBatch& packed);
-  // By ascending end; empty with one head.
-  absl::Span<const HeadRun> runs() const { return runs_; }
+  // Runs by ascending end; with one head there are none.
+  void Set(absl::Span<const LteHeadRun> runs);
+
+  // The head that sees token `row`, and where its run ends, at most `rows`.
+  // Tokens behind the last run, which pad the batch, are the last head's.
+  LteHeadRun RunAt(int64_t row, int64_t rows) const;
+
+  absl::Span<const LteHeadRun> runs() const { return runs_; }
+  // Appends what Model::AppendShape needs to know of the runs.
+  void AppendShape(std::vector<int64_t>* shape) const;
 
  private:
   const int64_t heads_;
-  std::vector<HeadRun> runs_;
+  std::vector<LteHeadRun> runs_;
 };
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MODEL_HEAD_HEAD_RUNS_H_
+#endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_LTE_HEAD_RUNS_H_

@@ -2,7 +2,7 @@
 
 namespace comera::trainer {
 
-bool IsGone(const Factorisation& factorisation) {
+bool IsPruned(const Factorisation& factorisation) {
   return !factorisation.dense() && factorisation.ranks[0] == 0;
 }
 

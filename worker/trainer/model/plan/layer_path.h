@@ -10,8 +10,8 @@
 
 namespace comera::trainer {
 
-// Factorised, with all ranks 0.
-bool IsGone(const Factorisation& factorisation);
+// Whether the layer is factorised and all its ranks are 0.
+bool IsPruned(const Factorisation& factorisation);
 
 // The cores of a factorised layer that is no embedding.
 kernels::TtShape ShapeOf(const Factorisation& factorisation);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "kernels/arena.h"
 #include "kernels/backend.h"
 #include "kernels/memory_plan.h"
@@ -111,12 +110,6 @@ struct Plan {
   }
 };
 
-// Tokens from the end of the run before to `end`, which one head of LTE sees.
-struct HeadRun {
-  int64_t end = 0;
-  int64_t head = 0;
-};
-
 // One Forward, or the Backward that follows.
 struct Step {
   const float* parameters = nullptr;
@@ -132,8 +125,6 @@ struct Step {
   const int32_t* row_ids = nullptr;
   int64_t first_row = 0;  // of sample 0 within the global batch, see row_ids
   int64_t length = 0;     // of a padded sample
-  // LTE, in training: which rows are whose.
-  absl::Span<const HeadRun> head_runs;
   int64_t rows() const { return tokens; }
 
   // Key of dropout `site` of token matrices; no dropout outside training.

@@ -1,6 +1,3 @@
-#include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/attention_branch.h"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -13,8 +10,11 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/encoder/make_attention_branch.h"
 #include "worker/trainer/model/encoder/ordinary_attention_branch.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 namespace {
@@ -113,7 +113,7 @@ class BranchUnderTest {
   Plan plan_;
 
  public:
-  std::unique_ptr<AttentionBranch> branch;
+  std::unique_ptr<Branch> branch;
   std::vector<float> parameters, gradients, y, grad_x;
 };
 

@@ -1,6 +1,3 @@
-#include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/ffn_branch.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -15,9 +12,12 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/rank_space_ffn.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/hidden_ffn_branch.h"
+#include "worker/trainer/model/encoder/make_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
-#include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/linear/make_linear.h"
+#include "worker/trainer/model/linear/rank_space_linear.h"
 
 namespace comera::trainer {
 namespace {
@@ -97,7 +97,7 @@ class BranchUnderTest {
 
  public:
   std::unique_ptr<Branch> branch;
-  TtLinear *up = nullptr, *down = nullptr;
+  RankSpaceLinear *up = nullptr, *down = nullptr;
   std::vector<float> parameters, gradients, y, grad_x;
 };
 

@@ -1,4 +1,3 @@
-#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/residual_block.h"
 
 #include <algorithm>
@@ -14,8 +13,10 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/hidden_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 namespace {
