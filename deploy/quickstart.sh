@@ -15,8 +15,6 @@ if [ -n "${COMERA_PROGRAMS:-}" ]; then
   exec "$COMERA_PROGRAMS/comera" run "$job" "$@"
 fi
 "$root/deploy/install_deps.sh"
-echo "Building (first time: several minutes) ..." >&2
-(cd "$root" && bazel build --color=no --curses=no --show_progress_rate_limit=20 \
-  //client:comera //server:comera-server //worker:comera-worker \
-  //worker/trainer:comera-trainer) >&2
+"$root/deploy/build.sh" //client:comera //server:comera-server \
+  //worker:comera-worker //worker/trainer:comera-trainer
 exec "$root/bazel-bin/client/comera" run "$job" "$@"

@@ -100,7 +100,7 @@ function LogView(props: LogViewProps) {
   useEffect(() => {
     text.current = new LogText();
     let offset = 0;
-    let attempt = attempt;
+    let current = attempt;
     let frame = 0;
     const stream = new LiveStream({
       address: () => {
@@ -108,7 +108,7 @@ function LogView(props: LogViewProps) {
           rank: String(rank),
           follow: 'true',
         });
-        if (attempt > 0) query.set('attempt', String(attempt));
+        if (current > 0) query.set('attempt', String(current));
         if (offset > 0) query.set('offset', String(offset));
         return `/v1/${pathOf(name)}:log?${query}`;
       },
@@ -121,7 +121,7 @@ function LogView(props: LogViewProps) {
         // "attempt:offset", where reading goes on.
         const [, end] = message.id.split(':');
         offset = Number(end) || offset;
-        if (part.attempt) attempt = int(part.attempt);
+        if (part.attempt) current = int(part.attempt);
         if (!frame) {
           frame = window.setTimeout(() => {
             frame = 0;
