@@ -1,3 +1,4 @@
+// Reads click logs in Criteo's tab-separated format.
 #include "worker/trainer/data/clicks/criteo_tsv.h"
 
 #include <array>
