@@ -16,8 +16,8 @@ struct StepOptions {
   int64_t vocabulary = 0;
   // Replayed from a graph where the backend has graphs, else one by one.
   bool graph = false;
-  // Batches filled up to few shapes (ModelConfig::room), as with graphs.
-  bool room = false;
+  // Batches padded to few shapes (ModelConfig::pad_batches), as with graphs.
+  bool pad_batches = false;
   int steps = 5;    // measured
   int warm_up = 2;  // before them
   // Mean share of real tokens in a sequence; see RandomBatch.

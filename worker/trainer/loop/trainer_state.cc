@@ -91,7 +91,8 @@ absl::Status Trainer::Start() {
   rank_controller_ = std::make_unique<RankController>(
       spec.compression().compact_every_steps(), options_.model_factory,
       options_.backend);
-  initial_config_.room = options_.graphs && options_.backend->has_graphs();
+  initial_config_.pad_batches =
+      options_.graphs && options_.backend->has_graphs();
   if (options_.report_device_memory) {
     ASSIGN_OR_RETURN(free_at_start_, options_.backend->FreeBytes());
   }

@@ -1,3 +1,4 @@
+// Builds one layer with its own memory and parameters.
 #include "tests/worker/trainer/model/layer_harness.h"
 
 #include <cstdio>

@@ -1,4 +1,3 @@
-// One layer on its own: its parameters, its memory, and a step to run it with.
 #ifndef COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
 #define COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
 
@@ -16,6 +15,8 @@
 
 namespace comera::trainer {
 
+// One layer on its own: its parameters, its memory, and a step to run it with.
+//
 // Linear layers are named "layer"; max_rows bounds one row block. Without a
 // backend it is one thread of the processor, whose memory is the host's, so
 // that step() serves as it is.
@@ -24,7 +25,8 @@ class LayerHarness {
   static std::unique_ptr<LayerHarness> ForLinear(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
       int64_t max_rows, std::unique_ptr<kernels::Backend> backend = nullptr);
-  // As above, factorised, contracted in these groups (ContractedLinear).
+  // The same for a factorised layer contracted in these groups
+  // (ContractedLinear).
   static std::unique_ptr<LayerHarness> ForGroups(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
       int64_t max_rows, const std::vector<int>& ends);
@@ -48,7 +50,7 @@ class LayerHarness {
   int64_t Size(const std::string& name);
   std::vector<float>& parameters() { return parameters_; }
   std::vector<float>& gradients() { return gradients_; }
-  // Which rows each head of an LTE layer sees in training.
+  // The rows that each head of an LTE layer sees in training.
   LteHeadRuns& head_runs() { return head_runs_; }
   // In training, without dropout.
   Step step();

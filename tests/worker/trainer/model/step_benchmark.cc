@@ -24,7 +24,7 @@ struct Flags {
   int layers = 3, hidden = 192, ffn = 768, heads = 6, vocabulary = 4096;
   int batch = 16, length = 128, threads = 1, steps = 10, rank = 30;
   double mask = 0.15, dropout = 0.1;
-  double filled = 1;  // of a sample, on average; the rest is padding
+  double filled = 1;  // mean share of tokens in a sample; the rest is padding
   bool dense = false;
 };
 

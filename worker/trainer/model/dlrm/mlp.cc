@@ -1,3 +1,4 @@
+// A stack of linear layers with ReLU between them.
 #include "worker/trainer/model/dlrm/mlp.h"
 
 #include "absl/strings/str_cat.h"

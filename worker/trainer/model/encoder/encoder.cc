@@ -1,9 +1,10 @@
+// Runs the input embedding and the blocks of an encoder, there and back.
 #include "worker/trainer/model/encoder/encoder.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
-#include "worker/trainer/model/plan/room.h"
+#include "worker/trainer/model/plan/batch_padding.h"
 
 namespace comera::trainer {
 
@@ -33,14 +34,14 @@ Encoder::Encoder(const Plan& plan)
 absl::Status Encoder::SetBatch(const Batch& batch, Step* step) {
   RETURN_IF_ERROR(packed_.Set(batch));
   head_runs_.Set(batch, packed_);
-  if (step->room) {
-    const int64_t tokens = RoomFor(packed_.tokens(), plan_.max_rows);
-    packed_.FillUp(tokens,
-                   batch.size + RoomSequences(tokens, plan_.max_rows,
-                                              plan_.config->length),
-                   plan_.config->length);
+  if (step->padded) {
+    const int64_t tokens = PaddedCount(packed_.tokens(), plan_.max_rows);
+    packed_.PadTo(tokens,
+                  batch.size + PaddingSequences(tokens, plan_.max_rows,
+                                                plan_.config->length),
+                  plan_.config->length);
   }
-  RETURN_IF_ERROR(embedding_.SetBatch(batch, packed_, step->room));
+  RETURN_IF_ERROR(embedding_.SetBatch(batch, packed_, step->padded));
   const auto copy = [&](SavedMemory::Piece piece,
                         const std::vector<int32_t>& from) {
     return plan_.backend->CopyToDevice(plan_.memory->whole()->Address(piece),

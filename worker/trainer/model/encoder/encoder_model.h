@@ -12,13 +12,13 @@
 
 namespace comera::trainer {
 
-// The one implementation of Model: an encoder and either head.
+// A Model made of an encoder and either head.
 class EncoderModel : public Model {
  public:
   // `config` must pass CheckModelConfig. Allocate before use.
   EncoderModel(const ModelConfig& config, int64_t batch_size,
                kernels::Backend* backend);
-  // ResourceExhausted.
+  // ResourceExhausted: the activations do not fit.
   absl::Status Allocate();
 
   const ParameterLayout& layout() const override { return layout_.parameters; }

@@ -10,10 +10,10 @@
 
 namespace comera::trainer {
 
-// By queries, keys and values, whatever form the projections have. These and
-// the heads' outputs are kept for Backward only where computing them again
-// would cost much: not from tensor-train layers, of which rank vectors are
-// kept.
+// Attention by queries, keys and values, whatever form the projections have.
+// These and the heads' outputs are kept for Backward only where computing them
+// again would cost much: not from tensor-train layers, which keep the rank
+// vectors.
 class OrdinaryAttentionBranch : public Branch {
  public:
   OrdinaryAttentionBranch(const Plan& plan, int64_t layer,

@@ -1,3 +1,4 @@
+// Attention from the rank vectors of its inputs to those of its output.
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
 
 #include <utility>

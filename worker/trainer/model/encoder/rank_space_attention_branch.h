@@ -12,16 +12,16 @@
 
 namespace comera::trainer {
 
-// With all four projections in tensor-train form: neither queries, keys, values
-// nor heads are formed. Of a token only its four rank-space vectors are kept
-// (by the projections) and a float per head.
+// Attention in rank space, where all four projections have factors: neither
+// queries, keys, values nor heads are formed. For a token only its four rank
+// vectors (by the projections) and a float per head are kept.
 //
 // With T~ and B~ of each projection (RankSpaceLinear) and the columns h of a
 // head,
 //   C_h = B~q_h B~k_h^T, E_h = B~v_h A_h (rows h of the output's A),
 // attention goes from T~q, T~k, T~v straight to the output's T
 // (Backend::RankSpaceAttention), and back; the gradients of B~ and A follow
-// from those of C and E without looking at tokens.
+// from those of C and E without reading tokens again.
 class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
  public:
   // All four projections have factors.
@@ -71,7 +71,7 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   const AttentionProjections projections_;
   // The projections' factors.
   RankSpaceLinear &query_, &key_, &value_, &output_;
-  const int64_t ranks_;  // of queries, keys and values
+  const int64_t ranks_;  // sum over queries, keys and values
   // A device waits for memory and for launches, not for products.
   const bool together_;
   SavedMemory::Piece log_sum_, c_, e_;

@@ -1,3 +1,4 @@
+// A feed-forward branch from rank vectors to rank vectors.
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 
 #include <utility>

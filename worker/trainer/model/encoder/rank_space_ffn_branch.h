@@ -10,8 +10,9 @@
 
 namespace comera::trainer {
 
-// From rank vectors to rank vectors (kernels/backend.h, RankSpaceFfn): of a
-// token only T of both layers is kept, and the hidden layer is never in memory.
+// A feed-forward branch from rank vectors to rank vectors (kernels/backend.h,
+// RankSpaceFfn): for a token only T of both layers is kept, and the hidden
+// layer is never in memory.
 class RankSpaceFfnBranch : public Branch, public RankSpaceBranch {
  public:
   // Both layers have factors.

@@ -1,3 +1,4 @@
+// Adds a branch to the residual stream and normalises the sum.
 #include "worker/trainer/model/encoder/residual_block.h"
 
 #include <utility>

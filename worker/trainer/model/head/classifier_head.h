@@ -16,7 +16,7 @@ class ClassifierHead : public Head {
   explicit ClassifierHead(const Plan& plan);
 
   absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
-                        bool room) override;
+                        bool pad) override;
   int64_t label_rows() const override { return labels_.size(); }
   absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                        float* totals) override;

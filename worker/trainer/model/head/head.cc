@@ -1,3 +1,4 @@
+// Checks the labels of a batch and copies them to the device.
 #include "worker/trainer/model/head/head.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ LabelBuffer::LabelBuffer(const Plan& plan, int64_t max_labels, int64_t outputs)
 }
 
 absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
-                              int64_t room) {
+                              int64_t padded_size) {
   const int64_t count = static_cast<int64_t>(batch.labels.size());
   if (batch.label_rows.size() != batch.labels.size()) {
     return absl::InvalidArgumentError(
@@ -52,7 +53,8 @@ absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
   }
   count_ = count;
   // Nothing fills a batch without tokens.
-  const int64_t size = packed.tokens() > 0 ? std::max(count, room) : count;
+  const int64_t size =
+      packed.tokens() > 0 ? std::max(count, padded_size) : count;
   rows_.resize(size);
   for (int64_t i = 0; i < count; ++i) {
     rows_[i] = packed.TokenAt(batch.label_rows[i]);

@@ -11,16 +11,17 @@
 
 namespace comera::trainer {
 
-// From the encoder's output to a loss over label rows.
+// Computes a loss over label rows from the encoder's output.
 class Head {
  public:
   virtual ~Head() = default;
 
-  // Labels to the device; `packed` is the batch's. `room`: filled up (room.h)
-  // with rows that do not count. InvalidArgument: malformed or too many labels.
+  // Copies the labels to the device; `packed` is the packed form of `batch`.
+  // `pad`: padded to a bucket (batch_padding.h) with rows that do not count.
+  // InvalidArgument: malformed or too many labels.
   virtual absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
-                                bool room) = 0;
-  // Of the last SetBatch, what fills it up included.
+                                bool pad) = 0;
+  // Label rows of the last SetBatch, padding included.
   virtual int64_t label_rows() const = 0;
   // Adds to totals (3 floats, see SoftmaxCrossEntropy). hidden (rows, hidden)
   // must stay until Backward.
@@ -29,8 +30,8 @@ class Head {
   // Writes the whole of grad_hidden.
   virtual absl::Status Backward(const Step& step,
                                 kernels::Matrix grad_hidden) = 0;
-  // Logits of the last Forward (label rows that count, outputs) to the host;
-  // ends the chance of Backward.
+  // Copies the logits of the last Forward (label rows that count, outputs) to
+  // the host; no Backward may follow.
   virtual absl::Status ReadLogits(const Step& step,
                                   std::vector<float>* logits) = 0;
 };
@@ -41,9 +42,10 @@ class LabelBuffer {
   LabelBuffer(const Plan& plan, int64_t max_labels, int64_t outputs);
 
   // InvalidArgument: rows out of range, not ascending or padding, labels out of
-  // range, too many. `room`: entries that there shall be, the last of which do
-  // not count; 0: those of the batch.
-  absl::Status Set(const Batch& batch, const PackedBatch& packed, int64_t room);
+  // range, too many. `padded_size`: entries to have, the last of which do not
+  // count; 0: those of the batch.
+  absl::Status Set(const Batch& batch, const PackedBatch& packed,
+                   int64_t padded_size);
   int64_t size() const { return static_cast<int64_t>(rows_.size()); }
   // Entries that count.
   int64_t count() const { return count_; }

@@ -16,7 +16,7 @@ struct LteHeadRun {
   int64_t head = 0;
 };
 
-// Which tokens of a batch each head of the LTE layers trains on.
+// The tokens of a batch that each head of the LTE layers trains on.
 //
 // The samples of the global batch are shared out evenly and in order: head n
 // has samples [n, n + 1) * samples / heads, on whichever member they are, and

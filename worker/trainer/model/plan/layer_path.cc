@@ -1,3 +1,4 @@
+// Chooses the contraction of a factorised linear layer.
 #include "worker/trainer/model/plan/layer_path.h"
 
 namespace comera::trainer {

@@ -1,3 +1,4 @@
+// Tests the forms of the attention branch against each other.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -187,12 +188,12 @@ TEST(AttentionBranchTest, RankSpaceWhereItCostsLessAndAllFacesAreThere) {
   narrow.heads = 6;
   EXPECT_FALSE(rank_space(narrow));
   for (const char* part : {"query", "key", "value", "output"}) {
-    ModelConfig dense = Config(), gone = Config();
+    ModelConfig dense = Config(), pruned = Config();
     const std::string name = std::string("layers.0.") + part;
     dense.layers_by_name[name] = {};
     EXPECT_FALSE(rank_space(dense)) << part;
-    for (int64_t& rank : gone.layers_by_name[name].ranks) rank = 0;
-    EXPECT_FALSE(rank_space(gone)) << part;
+    for (int64_t& rank : pruned.layers_by_name[name].ranks) rank = 0;
+    EXPECT_FALSE(rank_space(pruned)) << part;
   }
 }
 

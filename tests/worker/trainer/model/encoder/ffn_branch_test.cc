@@ -1,3 +1,4 @@
+// Tests the forms of the feed-forward branch against each other.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -200,7 +201,7 @@ TEST(FfnBranchTest, GradientMayTakeItsSourcesPlace) {
   }
 }
 
-TEST(FfnBranchTest, OrdinaryWayWithoutARankSpaceFace) {
+TEST(FfnBranchTest, OrdinaryWayWithoutFactors) {
   const auto kind = [](const ModelConfig& config) {
     BranchUnderTest made(config, Kind::kPlanned, 8);
     return dynamic_cast<RankSpaceFfnBranch*>(made.branch.get()) != nullptr;
@@ -209,9 +210,9 @@ TEST(FfnBranchTest, OrdinaryWayWithoutARankSpaceFace) {
   ModelConfig dense = Config();
   dense.layers_by_name["layers.0.ffn_down"] = {};
   EXPECT_FALSE(kind(dense));
-  ModelConfig gone = Config();
-  for (int64_t& rank : gone.layers_by_name["layers.0.ffn_up"].ranks) rank = 0;
-  EXPECT_FALSE(kind(gone));
+  ModelConfig pruned = Config();
+  for (int64_t& rank : pruned.layers_by_name["layers.0.ffn_up"].ranks) rank = 0;
+  EXPECT_FALSE(kind(pruned));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Tests a residual block around both kinds of branch.
 #include "worker/trainer/model/encoder/residual_block.h"
 
 #include <algorithm>

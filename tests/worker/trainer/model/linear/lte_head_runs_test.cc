@@ -1,3 +1,4 @@
+// Tests how the tokens of a batch are shared out among LTE's heads.
 #include "worker/trainer/model/linear/lte_head_runs.h"
 
 #include <utility>
@@ -63,6 +64,28 @@ TEST(LteHeadRunsTest, AMemberKnowsItsPlaceInTheGlobalBatch) {
 TEST(LteHeadRunsTest, FewerSamplesThanHeads) {
   EXPECT_THAT(RunsOf(4, WithLengths({3, 3})),
               ElementsAre(Pair(3, 0), Pair(6, 1)));
+}
+
+TEST(LteHeadRunsTest, FindsTheRunOfARow) {
+  LteHeadRuns runs(2, 8);
+  runs.Set(std::vector<LteHeadRun>{{3, 1}, {8, 0}});
+  const auto at = [&](int64_t row, int64_t rows) {
+    const LteHeadRun run = runs.RunAt(row, rows);
+    return std::make_pair(run.end, run.head);
+  };
+  EXPECT_THAT(at(0, 8), Pair(3, 1));
+  EXPECT_THAT(at(2, 8), Pair(3, 1));
+  EXPECT_THAT(at(3, 8), Pair(8, 0));
+  EXPECT_THAT(at(3, 5), Pair(5, 0));    // no further than asked for
+  EXPECT_THAT(at(9, 12), Pair(12, 1));  // padding: the last head's
+}
+
+TEST(LteHeadRunsTest, TheShapeNamesEveryRun) {
+  LteHeadRuns runs(2, 8);
+  runs.Set(std::vector<LteHeadRun>{{3, 1}, {8, 0}});
+  std::vector<int64_t> shape = {7};
+  runs.AppendShape(&shape);
+  EXPECT_THAT(shape, ElementsAre(7, 3, 1, 8, 0));
 }
 
 }  // namespace

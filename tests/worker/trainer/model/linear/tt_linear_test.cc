@@ -1,3 +1,4 @@
+// Tests tensor-train layers against the dense matrix.
 #include "worker/trainer/model/linear/tt_linear.h"
 
 #include <cmath>
