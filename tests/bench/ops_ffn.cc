@@ -1,4 +1,4 @@
-// The feed-forward layer between its rank vectors.
+// Measures the feed-forward layer between its rank vectors.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace comera::kernels {
 namespace {
 
-// Operands between the rank vectors of a feed-forward layer.
+// The operands between the rank vectors of a feed-forward layer.
 struct FfnBench : Bench {
   explicit FfnBench(int64_t r)
       : rank(r),
@@ -49,7 +49,7 @@ BENCHMARK(BM_RankSpaceFfn)
     ->ArgsProduct({{15, 30, 128, 256, 512}, {0, 1}})
     ->UseRealTime();
 
-// The same with the hidden layer in memory, by blocks of 640 rows.
+// As above, but with the hidden layer in memory, in blocks of 640 rows.
 void BM_HiddenFfn(benchmark::State& state) {
   FfnBench b(state.range(0));
   const bool backward = state.range(1) != 0;
@@ -68,7 +68,7 @@ void BM_HiddenFfn(benchmark::State& state) {
       return b.backend->Gemm(ta, tb, 1, x, y, beta, z);
     };
     absl::Status status = gemm(false, false, part(b.t1), b.b1, 0, before);
-    status.Update(b.backend->Gelu(before, after));
+    status.Update(b.backend->Activate(Activation::kGelu, before, after));
     if (!backward) {
       status.Update(gemm(false, false, after, b.a2, 0, part(b.t2)));
       return status;
@@ -76,7 +76,8 @@ void BM_HiddenFfn(benchmark::State& state) {
     const Matrix b1(b.b1.data, b.rank, b.kWidth);
     status.Update(gemm(true, false, after, part(b.t2), 1, b.grad_a2));
     status.Update(gemm(false, true, part(b.t2), b.a2, 0, grad));
-    status.Update(b.backend->GeluBackward(before, grad, grad));
+    status.Update(
+        b.backend->ActivateBackward(Activation::kGelu, before, grad, grad));
     status.Update(gemm(true, false, part(b.t1), grad, 1, b.grad_b1));
     status.Update(gemm(false, true, grad, b1, 0, part(b.grad_t1)));
     return status;

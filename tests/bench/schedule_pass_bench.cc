@@ -1,3 +1,5 @@
+// Builds large clusters in a Coordinator and times its scheduling passes.
+
 #include "tests/bench/schedule_pass_bench.h"
 
 #include <time.h>
@@ -38,7 +40,7 @@ class Cluster {
     Hear();
   }
 
-  // All workers are heard.
+  // Synchronizes every worker once.
   void Hear() {
     for (int w = 0; w < options_.workers; ++w) {
       v1::SynchronizeRequest request;
@@ -107,7 +109,7 @@ std::vector<PassTime> MeasurePasses(const PassOptions& options) {
                  0);
   do filling.ms.push_back(cluster.Pass());
   while (cluster.NeedsSchedule() && filling.ms.size() < 100);
-  // Until every reason is told.
+  // Runs until every job has its reason.
   for (int i = 0; i < 40; ++i) {
     cluster.Tick(absl::Seconds(1));
     cluster.Pass();
