@@ -5,20 +5,12 @@
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/head/classifier_head.h"
-#include "worker/trainer/model/head/masked_lm_head.h"
+#include "worker/trainer/model/head/make_head.h"
 #include "worker/trainer/model/linear/initialise.h"
 #include "worker/trainer/model/plan/batch_padding.h"
 
 namespace comera::trainer {
 namespace {
-
-std::unique_ptr<Head> MakeHead(const Plan& plan) {
-  if (plan.config->family == v1::ModelSpec::ENCODER_CLASSIFIER) {
-    return std::make_unique<ClassifierHead>(plan);
-  }
-  return std::make_unique<MaskedLmHead>(plan);
-}
 
 int64_t MaxSequences(const ModelConfig& config, int64_t batch_size) {
   if (!config.pad_batches) return batch_size;

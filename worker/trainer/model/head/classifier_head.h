@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/head/label_buffer.h"
 #include "worker/trainer/model/linear/dense_linear.h"
 #include "worker/trainer/model/linear/linear.h"
 

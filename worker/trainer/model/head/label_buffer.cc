@@ -1,5 +1,5 @@
 // Checks the labels of a batch and copies them to the device.
-#include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/head/label_buffer.h"
 
 #include <algorithm>
 
@@ -52,7 +52,7 @@ absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
     }
   }
   count_ = count;
-  // Nothing fills a batch without tokens.
+  // A batch without tokens is not padded.
   const int64_t size =
       packed.tokens() > 0 ? std::max(count, padded_size) : count;
   rows_.resize(size);
@@ -60,7 +60,7 @@ absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
     rows_[i] = packed.TokenAt(batch.label_rows[i]);
   }
   for (int64_t i = count; i < size; ++i) {
-    // Different ones, so that sums over equal rows stay short.
+    // The padding uses different rows, so that sums over equal rows stay short.
     rows_[i] = static_cast<int32_t>(i % packed.tokens());
   }
   labels_ = batch.labels;
