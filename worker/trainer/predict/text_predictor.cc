@@ -38,7 +38,7 @@ struct TextPredictor::Pass {
   const v1::PredictRequest* request = nullptr;
   v1::PredictResponse* response = nullptr;
   std::vector<Item> items;
-  int64_t places = 0;           // of the items
+  int64_t places = 0;           // sum over the items
   int64_t returned_logits = 0;  // so far
   // pseudo_loss, by row.
   std::vector<double> loss_sums;

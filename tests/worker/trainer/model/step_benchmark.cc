@@ -60,7 +60,7 @@ Batch RandomBatch(const Flags& flags) {
   Batch batch;
   batch.size = flags.batch;
   batch.length = flags.length;
-  int tokens = 0;  // of the sample
+  int tokens = 0;  // in the sample
   for (int i = 0; i < flags.batch * flags.length; ++i) {
     if (i % flags.length == 0) {
       const double spread = (random() % 2001 / 1000.0 - 1) * (1 - flags.filled);

@@ -46,7 +46,7 @@ class InputEmbedding {
   const Parameter &position_, &segment_, &gamma_, &beta_;
   UniqueIds unique_;
   int64_t words_count_ = 0;          // rows of words_, padding included
-  std::vector<int32_t> ids_;         // of the tokens
+  std::vector<int32_t> ids_;         // one per token
   std::vector<int32_t> place_rows_;  // in the table of position + segment
   // The word of each token among the distinct ones; the tokens by word, and
   // where each word's tokens begin.

@@ -51,11 +51,11 @@ class EncoderModel : public Model {
   const int64_t batch_size_;
   const ModelLayout layout_;
   StepMemory memory_;
-  const Plan plan_;  // of stage 0
+  const Plan plan_;  // for stage 0
   const SavedMemory::Piece totals_;
   Encoder encoder_;
   std::unique_ptr<Head> head_;
-  Step step_;  // of the last SetBatch
+  Step step_;  // filled in by the last SetBatch
   State state_ = State::kIdle;
 };
 

@@ -32,7 +32,7 @@ class FoldedCores {
   struct Core {
     const Parameter* g;
     const Parameter* d;  // null: the last
-    int64_t offset;      // of H and of its gradient
+    int64_t offset;      // place of H and of its gradient
     int64_t rows() const { return d == nullptr ? 1 : g->size / d->size; }
     int64_t cols() const { return d == nullptr ? g->size : d->size; }
   };

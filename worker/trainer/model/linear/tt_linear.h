@@ -67,7 +67,7 @@ class TtLinear : public Linear, public RankSpaceLinear {
 
   const Plan plan_;
   const int64_t inputs_, outputs_;
-  const int64_t rank_;         // of the bond between inputs and outputs
+  const int64_t rank_;         // rank of the bond between inputs and outputs
   const int64_t all_outputs_;  // product of the output modes, >= outputs_
   const int64_t max_rows_;
   const Parameter& bias_;

@@ -53,7 +53,7 @@ class PackedBatch {
   const int64_t row_stride_;
   int64_t max_length_ = 0;
   std::vector<int32_t> offsets_, places_, row_ids_, token_at_;
-  std::vector<int32_t> lengths_, order_;  // of samples
+  std::vector<int32_t> lengths_, order_;  // one per sample
 };
 
 }  // namespace comera::trainer

@@ -191,7 +191,7 @@ TEST(ResidualBlockTest, GradientsAreTheDerivatives) {
   for (float g : gradients) largest = std::max<double>(largest, std::fabs(g));
   int checked = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] == 0) continue;  // of another layer
+    if (gradients[i] == 0) continue;  // another layer's
     ASSERT_NEAR(gradients[i], slope(&test.parameters[i]), 2e-3 * largest) << i;
     ++checked;
   }
