@@ -58,7 +58,7 @@ void DescribeLinear(const ModelConfig& config, const FactorisableLayer& layer,
                                                        : "low-rank method";
     to->multiply_adds = to->dense_multiply_adds;
     to->seconds = to->dense_seconds;
-  } else if (IsGone(f)) {
+  } else if (IsPruned(f)) {
     to->path = "gone";
   } else {
     const kernels::TtChoice choice =

@@ -1,4 +1,5 @@
-#include "worker/trainer/model/embedding/word_embedding.h"
+// Chooses the class of an embedding by its form in the configuration.
+#include "worker/trainer/model/embedding/make_word_embedding.h"
 
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/embedding/dense_embedding.h"

@@ -1,5 +1,5 @@
-#include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/plan/room.h"
+// Tests the buckets, and that padding changes no result.
+#include "worker/trainer/model/plan/batch_padding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,38 +10,39 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 namespace {
 
-TEST(RoomTest, RungsAreFewAndNotFarApart) {
+TEST(BatchPaddingTest, BucketsAreFewAndNotFarApart) {
   constexpr int64_t kMost = 4000;
-  EXPECT_EQ(RoomFor(0, kMost), 0);
-  EXPECT_EQ(RoomFor(1, kMost), 64);
-  EXPECT_EQ(RoomFor(64, kMost), 64);
-  EXPECT_EQ(RoomFor(65, kMost), 128);
-  EXPECT_EQ(RoomFor(kMost, kMost), kMost);
-  EXPECT_EQ(RoomFor(7, 30), 30);
-  int rungs = 0;
+  EXPECT_EQ(PaddedCount(0, kMost), 0);
+  EXPECT_EQ(PaddedCount(1, kMost), 64);
+  EXPECT_EQ(PaddedCount(64, kMost), 64);
+  EXPECT_EQ(PaddedCount(65, kMost), 128);
+  EXPECT_EQ(PaddedCount(kMost, kMost), kMost);
+  EXPECT_EQ(PaddedCount(7, 30), 30);
+  int buckets = 0;
   for (int64_t count = 1; count <= kMost; ++count) {
-    const int64_t room = RoomFor(count, kMost);
-    ASSERT_GE(room, count);
-    ASSERT_LE(room, std::max<int64_t>(count + 64, count * 9 / 8 + 64));
-    ASSERT_TRUE(room % 64 == 0 || room == kMost);
-    ASSERT_EQ(RoomFor(room, kMost), room);
-    rungs += room == count ? 1 : 0;
+    const int64_t padded = PaddedCount(count, kMost);
+    ASSERT_GE(padded, count);
+    ASSERT_LE(padded, std::max<int64_t>(count + 64, count * 9 / 8 + 64));
+    ASSERT_TRUE(padded % 64 == 0 || padded == kMost);
+    ASSERT_EQ(PaddedCount(padded, kMost), padded);
+    buckets += padded == count ? 1 : 0;
   }
-  EXPECT_LE(rungs, 30);
+  EXPECT_LE(buckets, 30);
 }
 
-TEST(RoomTest, SequencesHoldWhatFillsUp) {
+TEST(BatchPaddingTest, SequencesHoldThePadding) {
   constexpr int64_t kMost = 1000;
   for (const int64_t length : {1, 7, 128}) {
     for (int64_t count = 1; count <= kMost; ++count) {
-      const int64_t room = RoomFor(count, kMost);
-      const int64_t sequences = RoomSequences(room, kMost, length);
-      ASSERT_GE(sequences * length, room - count);
-      ASSERT_LE(sequences, MaxRoomSequences(kMost, length));
+      const int64_t padded = PaddedCount(count, kMost);
+      const int64_t sequences = PaddingSequences(padded, kMost, length);
+      ASSERT_GE(sequences * length, padded - count);
+      ASSERT_LE(sequences, MaxPaddingSequences(kMost, length));
     }
   }
 }
@@ -110,12 +111,12 @@ Batch SomeBatch(const ModelConfig& config, const std::vector<int64_t>& lengths,
   return batch;
 }
 
-TEST(RoomTest, LossAndGradientsAreThoseOfTheBatch) {
+TEST(BatchPaddingTest, LossAndGradientsAreThoseOfTheBatch) {
   for (const Case& each : Cases()) {
     SCOPED_TRACE(each.name);
-    ModelConfig roomy = each.config;
-    roomy.room = true;
-    TestModel usual(each.config, kBatch), filled(roomy, kBatch);
+    ModelConfig padding = each.config;
+    padding.pad_batches = true;
+    TestModel usual(each.config, kBatch), filled(padding, kBatch);
     usual.SpreadRanks();
     filled.SpreadRanks();
     for (const std::vector<int64_t>& lengths :
@@ -131,7 +132,7 @@ TEST(RoomTest, LossAndGradientsAreThoseOfTheBatch) {
         ASSERT_NEAR(filled.gradients[i], usual.gradients[i], 1e-6 * scale)
             << "at " << i;
       }
-      // In evaluation nothing is filled up; logits are the batch's.
+      // Evaluation pads nothing; logits are the batch's.
       EXPECT_EQ(filled.Logits(batch), usual.Logits(batch));
     }
   }
@@ -144,27 +145,27 @@ std::vector<int64_t> ShapeOf(TestModel* m, const Batch& batch) {
   return shape;
 }
 
-TEST(RoomTest, BatchesOfOneRungHaveOneShape) {
+TEST(BatchPaddingTest, BatchesOfOneBucketHaveOneShape) {
   for (const Case& each : Cases()) {
     if (each.name.find("LTE") != std::string::npos) continue;  // runs differ
     SCOPED_TRACE(each.name);
-    ModelConfig roomy = each.config;
-    roomy.room = true;
-    TestModel filled(roomy, kBatch), usual(each.config, kBatch);
+    ModelConfig padding = each.config;
+    padding.pad_batches = true;
+    TestModel filled(padding, kBatch), usual(each.config, kBatch);
     // 134, 147 and 160 of 200 tokens.
-    const Batch first = SomeBatch(roomy, {3, 4, 3}, 1);
-    const Batch second = SomeBatch(roomy, {4, 3, 4}, 2);
-    const Batch larger = SomeBatch(roomy, {5}, 3);
+    const Batch first = SomeBatch(padding, {3, 4, 3}, 1);
+    const Batch second = SomeBatch(padding, {4, 3, 4}, 2);
+    const Batch larger = SomeBatch(padding, {5}, 3);
     EXPECT_EQ(ShapeOf(&filled, first), ShapeOf(&filled, second));
     EXPECT_NE(ShapeOf(&usual, first), ShapeOf(&usual, second));
-    if (IsDlrm(roomy)) continue;
+    if (IsDlrm(padding)) continue;
     EXPECT_NE(ShapeOf(&filled, first), ShapeOf(&filled, larger));
   }
 }
 
-TEST(RoomTest, ABatchWithoutTokensStaysOne) {
+TEST(BatchPaddingTest, ABatchWithoutTokensStaysOne) {
   ModelConfig config = SmallConfig(v1::ModelSpec::MASKED_LM);
-  config.room = true;
+  config.pad_batches = true;
   TestModel m(config, kBatch);
   Batch batch = RandomBatch(config, kBatch, 0, config.length, 1);
   EXPECT_EQ(m.Gradient(batch), 0);

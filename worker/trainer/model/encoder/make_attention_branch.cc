@@ -1,4 +1,5 @@
-#include "worker/trainer/model/encoder/attention_branch.h"
+// Chooses how the attention of one encoder layer is computed.
+#include "worker/trainer/model/encoder/make_attention_branch.h"
 
 #include <string>
 #include <utility>
@@ -6,44 +7,46 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/contraction/attention_cost.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/gone_branch.h"
+#include "worker/trainer/model/encoder/attention_projections.h"
 #include "worker/trainer/model/encoder/ordinary_attention_branch.h"
+#include "worker/trainer/model/encoder/pruned_branch.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
-#include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/linear/make_linear.h"
 #include "worker/trainer/model/plan/layer_path.h"
 
 namespace comera::trainer {
 namespace {
 
 bool RankSpacePays(const Plan& plan, const AttentionProjections& p) {
-  const TtLinear* const faces[] = {p.query->rank_space(), p.key->rank_space(),
-                                   p.value->rank_space(),
-                                   p.output->rank_space()};
-  for (const TtLinear* face : faces) {
-    if (face == nullptr) return false;
+  const RankSpaceLinear* const layers[] = {
+      p.query->rank_space(), p.key->rank_space(), p.value->rank_space(),
+      p.output->rank_space()};
+  for (const RankSpaceLinear* layer : layers) {
+    if (layer == nullptr) return false;
   }
   const ModelConfig& config = *plan.config;
   return kernels::RankSpaceAttentionPays(
       {{plan.max_batch, plan.max_rows, config.length, config.heads,
         config.hidden / config.heads},
-       faces[0]->rank(),
-       faces[1]->rank(),
-       faces[2]->rank(),
-       faces[3]->rank()});
+       layers[0]->rank(),
+       layers[1]->rank(),
+       layers[2]->rank(),
+       layers[3]->rank()});
 }
 
 }  // namespace
 
-std::unique_ptr<AttentionBranch> MakeAttentionBranch(const Plan& plan,
-                                                     int64_t layer) {
+std::unique_ptr<Branch> MakeAttentionBranch(const Plan& plan, int64_t layer,
+                                            const LteHeadRuns* head_runs) {
   // In rank space their backward passes run beside each other.
   const auto linear = [&](const char* part) {
     return MakeLinear(plan, absl::StrCat("layers.", layer, ".", part),
-                      plan.max_rows, absl::StrCat("attention.", part));
+                      plan.max_rows, absl::StrCat("attention.", part),
+                      head_runs);
   };
   const std::string output_key = absl::StrCat("layers.", layer, ".output");
-  if (IsGone(plan.config->layers_by_name.at(output_key))) {
-    return std::make_unique<GoneBranch>(linear("output"));
+  if (IsPruned(plan.config->layers_by_name.at(output_key))) {
+    return std::make_unique<PrunedBranch>(linear("output"));
   }
   AttentionProjections projections = {linear("query"), linear("key"),
                                       linear("value"), linear("output")};

@@ -1,4 +1,5 @@
-#include "worker/trainer/model/head/head.h"
+// Checks the labels of a batch and copies them to the device.
+#include "worker/trainer/model/head/label_buffer.h"
 
 #include <algorithm>
 
@@ -22,7 +23,7 @@ LabelBuffer::LabelBuffer(const Plan& plan, int64_t max_labels, int64_t outputs)
 }
 
 absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
-                              int64_t room) {
+                              int64_t padded_size) {
   const int64_t count = static_cast<int64_t>(batch.labels.size());
   if (batch.label_rows.size() != batch.labels.size()) {
     return absl::InvalidArgumentError(
@@ -51,14 +52,15 @@ absl::Status LabelBuffer::Set(const Batch& batch, const PackedBatch& packed,
     }
   }
   count_ = count;
-  // Nothing fills a batch without tokens.
-  const int64_t size = packed.tokens() > 0 ? std::max(count, room) : count;
+  // A batch without tokens is not padded.
+  const int64_t size =
+      packed.tokens() > 0 ? std::max(count, padded_size) : count;
   rows_.resize(size);
   for (int64_t i = 0; i < count; ++i) {
     rows_[i] = packed.TokenAt(batch.label_rows[i]);
   }
   for (int64_t i = count; i < size; ++i) {
-    // Different ones, so that sums over equal rows stay short.
+    // The padding uses different rows, so that sums over equal rows stay short.
     rows_[i] = static_cast<int32_t>(i % packed.tokens());
   }
   labels_ = batch.labels;

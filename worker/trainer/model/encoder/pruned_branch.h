@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_GONE_BRANCH_H_
-#define COMERA_WORKER_TRAINER_MODEL_ENCODER_GONE_BRANCH_H_
+#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_PRUNED_BRANCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_ENCODER_PRUNED_BRANCH_H_
 
 #include <memory>
 #include <utility>
@@ -10,12 +10,13 @@
 
 namespace comera::trainer {
 
-// A branch whose last linear layer is gone: what is before that layer reaches
-// nothing, so it is neither computed nor planned. The branch is the layer's
-// bias.
-class GoneBranch : public Branch {
+// A branch whose last linear layer was pruned: what is before that layer
+// reaches nothing, so it is neither computed nor planned. The branch is the
+// layer's bias.
+class PrunedBranch : public Branch {
  public:
-  explicit GoneBranch(std::unique_ptr<Linear> last) : last_(std::move(last)) {}
+  explicit PrunedBranch(std::unique_ptr<Linear> last)
+      : last_(std::move(last)) {}
 
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override {
@@ -37,4 +38,4 @@ class GoneBranch : public Branch {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_GONE_BRANCH_H_
+#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_PRUNED_BRANCH_H_

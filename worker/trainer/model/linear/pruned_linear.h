@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_MODEL_LINEAR_GONE_LINEAR_H_
-#define COMERA_WORKER_TRAINER_MODEL_LINEAR_GONE_LINEAR_H_
+#ifndef COMERA_WORKER_TRAINER_MODEL_LINEAR_PRUNED_LINEAR_H_
+#define COMERA_WORKER_TRAINER_MODEL_LINEAR_PRUNED_LINEAR_H_
 
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace comera::trainer {
 
-// A factorised layer whose ranks are 0: Y = bias, gX = 0. It has no memory,
-// and no operations but those of its bias.
-class GoneLinear : public Linear {
+// A factorised layer whose ranks were all pruned to 0: Y = bias, gX = 0. It has
+// no memory, and no operations but those of its bias.
+class PrunedLinear : public Linear {
  public:
-  GoneLinear(const Plan& plan, const std::string& name);
+  PrunedLinear(const Plan& plan, const std::string& name);
 
   bool repeats_cheaply() const override { return true; }
   absl::Status Prepare(const Step& step) override;
@@ -31,4 +31,4 @@ class GoneLinear : public Linear {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_GONE_LINEAR_H_
+#endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_PRUNED_LINEAR_H_
