@@ -20,8 +20,8 @@
 #include "client/child_process.h"
 #include "client/training_client.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -183,7 +183,7 @@ void EmbeddedCluster::WriteStatusFile() {
                                  {"worker_pid", worker_.pid},
                                  {"data_dir", options_.data_dir}};
   const absl::Status written =
-      WriteFileAtomically(options_.status_file, status.dump() + "\n");
+      WriteFileAtomically(options_.status_file, JsonText(status) + "\n");
   if (!written.ok()) Note(std::string(written.message()));
 }
 

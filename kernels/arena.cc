@@ -1,3 +1,4 @@
+// Lays reserved pieces out in one allocation.
 #include "kernels/arena.h"
 
 #include <algorithm>

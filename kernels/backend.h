@@ -9,6 +9,9 @@
 // Gradients of parameters are accumulated (+=); gradients of activations are
 // written (=) unless said. The meaning of each operation is the double
 // implementation in kernels/reference.
+//
+// backend_operations.def lists the operations again, for the classes that
+// implement or forward all of them: a new one goes there too.
 #ifndef COMERA_KERNELS_BACKEND_H_
 #define COMERA_KERNELS_BACKEND_H_
 
@@ -18,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/activation.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -27,24 +31,25 @@ namespace comera::kernels {
 struct StepState {
   uint64_t seed = 0;
   uint64_t step = 0;
-  // Of AdamW with such a state: 1 - beta^t of both moments at this update, and
-  // what its learning rates are multiplied by.
+  // What AdamW takes from such a state: 1 - beta^t of both moments at this
+  // update, and the factor of its learning rates.
   float first_correction = 1, second_correction = 1;
   float learning_rate_scale = 1;
 };
 
-// Which random numbers a dropout uses (kernels/philox.h): element (i, column)
-// of the operation is kept or not as a function of (seed, step, site, row of i,
-// column), at `rate` rounded to a multiple of 2^-16; kept values are scaled so
-// that the mean stays exactly. The backward pass regenerates the mask.
+// The key of the random numbers of a dropout (kernels/philox.h): element (i,
+// column) of the operation is kept or not as a function of (seed, step, site,
+// row of i, column), at `rate` rounded to a multiple of 2^-16; kept values are
+// scaled so that the mean stays exactly. The backward pass regenerates the
+// mask.
 //
 // The row of i is first_row + i or, with row_ids (memory of the backend, one
 // per row), first_row + row_ids[i]: a token has the same numbers wherever in
 // the batch it lies.
 struct DropoutKey {
   float rate = 0;         // 0: no dropout, nothing is drawn
-  uint32_t site = 0;      // which dropout of the model
-  int64_t first_row = 0;  // of this rank within the global batch
+  uint32_t site = 0;      // the dropout's number in the model
+  int64_t first_row = 0;  // this member's first within the global batch
   const StepState* state = nullptr;
   const int32_t* row_ids = nullptr;
 };
@@ -55,7 +60,7 @@ struct DropoutKey {
 struct AttentionShape {
   int64_t sequences = 0;
   int64_t tokens = 0;      // offsets[sequences]
-  int64_t max_length = 0;  // of one sequence, at most
+  int64_t max_length = 0;  // no sequence is longer
   int64_t heads = 0;
   int64_t head_width = 0;
 };
@@ -63,7 +68,7 @@ struct AttentionShape {
 // A feed-forward layer between the rank vectors of its two linear layers.
 struct RankSpaceFfnShape {
   int64_t rows = 0;
-  int64_t width = 0;  // of the hidden layer
+  int64_t width = 0;  // hidden units
   int64_t up_rank = 0;
   int64_t down_rank = 0;
 };
@@ -90,14 +95,15 @@ struct TtmTables {
   bool right_blocks = false;
 };
 
-// Which blocks are multiplied: for each block s of R those of L with number
-// left[q], q from start[s] to before start[s + 1], which rise strictly; the
-// product is row out[q] of the result, and every row below start[right_rows]
-// is the product of one pair. There may be fewer pairs than rows of the result,
-// so that a captured lookup serves batches of different sizes: what lies behind
-// the last pair is not read, and those rows of the result are not written.
+// The pairs of blocks that are multiplied: for each block s of R those of L
+// with number left[q], q from start[s] to before start[s + 1], which rise
+// strictly; the product is row out[q] of the result, and every row below
+// start[right_rows] is the product of one pair. There may be fewer pairs than
+// rows of the result, so that a captured lookup serves batches of different
+// sizes: what lies behind the last pair is not read, and those rows of the
+// result are not written.
 struct TtmPairs {
-  ConstIndices left, out;  // as many as rows of the result
+  ConstIndices left, out;  // one each for every row of the result
   ConstIndices start;      // right_rows + 1, from 0 to at most left.size
 };
 
@@ -192,10 +198,10 @@ class Backend {
   virtual absl::Status Replay(const StepGraph& graph);
 
   // --- many small operations ------------------------------------------------
-  // Between the two (which may be nested), only Gemm, Copy, Fill, Axpy,
-  // FoldCore and FoldCoreBackward may be called; they may be held back until
-  // the last EndTogether, and run beside each other where neither needs the
-  // other's result. See RunTogether in together.h.
+  // Between the two (which may be nested), only Gemm, Copy, CopyRows,
+  // Fill, Axpy, FoldCore and FoldCoreBackward may be called; they may be held
+  // back until the last EndTogether, and run beside each other where neither
+  // needs the other's result. See RunTogether in together.h.
   virtual absl::Status BeginTogether() { return absl::OkStatus(); }
   virtual absl::Status EndTogether() { return absl::OkStatus(); }
 
@@ -247,25 +253,12 @@ class Backend {
                                          float* grad_right) = 0;
 
   // --- pointwise and rows -------------------------------------------------
-  // Exact GELU: x/2 (1 + erf(x / sqrt 2)). y may be x.
-  virtual absl::Status Gelu(ConstMatrix x, Matrix y) = 0;
-  // grad_x may be grad_y.
-  virtual absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  // x / (1 + exp(-x)). y may be x.
-  virtual absl::Status Silu(ConstMatrix x, Matrix y) = 0;
-  // grad_x may be grad_y.
-  virtual absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  virtual absl::Status Tanh(ConstMatrix x, Matrix y) = 0;
-  // From the output y; grad_x may be grad_y.
-  virtual absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
-  // y = max(x, 0). y may be x.
-  virtual absl::Status Relu(ConstMatrix x, Matrix y) = 0;
-  // From the output y; grad_x may be grad_y.
-  virtual absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                                    Matrix grad_x) = 0;
+  // y = f(x), element by element. y may be x.
+  virtual absl::Status Activate(Activation f, ConstMatrix x, Matrix y) = 0;
+  // grad_x = grad_y f'(x). `saved` is the input x of kGelu and kSilu, and the
+  // output y of kTanh and kRelu, which tells the slope. grad_x may be grad_y.
+  virtual absl::Status ActivateBackward(Activation f, ConstMatrix saved,
+                                        ConstMatrix grad_y, Matrix grad_x) = 0;
   // y = dropout(x); also its own backward. y may be x.
   virtual absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
                                Matrix y) = 0;
@@ -285,6 +278,9 @@ class Backend {
       const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
       ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
       Matrix grad_residual, Vector grad_gamma, Vector grad_beta) = 0;
+  // to = from. Rows lie at the stride of their own matrix, so that columns can
+  // be taken out of a wider matrix or put into one.
+  virtual absl::Status CopyRows(ConstMatrix from, Matrix to) = 0;
   // out[j, :] = table[rows[j], :].
   virtual absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
                                   Matrix out) = 0;

@@ -1,3 +1,4 @@
+// Adds up what each operation would cost, by its shapes alone.
 #include "kernels/cost_backend.h"
 
 #include <sys/mman.h>
@@ -118,29 +119,18 @@ class CostBackend final : public Backend {
   }
 
   // --- pointwise and rows
-  absl::Status Gelu(ConstMatrix x, Matrix) override {
-    return Pointwise("Gelu", 2 * Size(x), Size(x));
+  // All functions but ReLU need an exp, erf or tanh for an element.
+  absl::Status Activate(Activation f, ConstMatrix x, Matrix) override {
+    const double math = f == Activation::kRelu ? 0 : 1;
+    return Pointwise("Activate", 2 * Size(x), math * Size(x));
   }
-  absl::Status GeluBackward(ConstMatrix x, ConstMatrix, Matrix) override {
-    return Pointwise("GeluBackward", 3 * Size(x), 2 * Size(x));
-  }
-  absl::Status Silu(ConstMatrix x, Matrix) override {
-    return Pointwise("Silu", 2 * Size(x), Size(x));
-  }
-  absl::Status SiluBackward(ConstMatrix x, ConstMatrix, Matrix) override {
-    return Pointwise("SiluBackward", 3 * Size(x), Size(x));
-  }
-  absl::Status Relu(ConstMatrix x, Matrix) override {
-    return Move("Relu", 2 * Size(x));
-  }
-  absl::Status ReluBackward(ConstMatrix y, ConstMatrix, Matrix) override {
-    return Move("ReluBackward", 3 * Size(y));
-  }
-  absl::Status Tanh(ConstMatrix x, Matrix) override {
-    return Pointwise("Tanh", 2 * Size(x), Size(x));
-  }
-  absl::Status TanhBackward(ConstMatrix y, ConstMatrix, Matrix) override {
-    return Pointwise("TanhBackward", 3 * Size(y), 0);
+  // The slopes of tanh and ReLU follow from their outputs.
+  absl::Status ActivateBackward(Activation f, ConstMatrix saved, ConstMatrix,
+                                Matrix) override {
+    const double math = f == Activation::kGelu   ? 2
+                        : f == Activation::kSilu ? 1
+                                                 : 0;
+    return Pointwise("ActivateBackward", 3 * Size(saved), math * Size(saved));
   }
   absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix) override {
     return Pointwise("Dropout", 2 * Size(x), 0, Drawn(key, Size(x)));
@@ -161,6 +151,9 @@ class CostBackend final : public Backend {
                           (grad_residual.data == nullptr ? 0 : 1);
     return Pointwise("ResidualLayerNormBackward", passes * Size(grad_y), 0,
                      Drawn(key, Size(grad_y)));
+  }
+  absl::Status CopyRows(ConstMatrix from, Matrix) override {
+    return Move("CopyRows", 2 * Size(from));
   }
   absl::Status GatherRows(ConstMatrix, ConstIndices, Matrix out) override {
     return Move("GatherRows", 2 * Size(out));
@@ -205,10 +198,6 @@ class CostBackend final : public Backend {
     return Tiles("RankSpaceFfnBackward", shape, 1, 3 * t1.cols + 2 * a2.cols,
                  RankSpaceFfnSeconds(shape, speed_).backward);
   }
-  bool in_host_memory() const override { return sizes_->in_host_memory(); }
-  int64_t RankSpaceFfnWorkspaceBytes(const RankSpaceFfnShape& shape) override {
-    return sizes_->RankSpaceFfnWorkspaceBytes(shape);
-  }
 
   // --- the residual stream and a branch in rank space
   // The residual, what is normalised, and the output.
@@ -230,10 +219,6 @@ class CostBackend final : public Backend {
                                void*) override {
     return Stream("ProjectBackward", {}, x, 2 * a.cols, 3);
   }
-  int64_t RankSpaceStreamWorkspaceBytes(int64_t rows, int64_t rank,
-                                        int64_t cols) override {
-    return sizes_->RankSpaceStreamWorkspaceBytes(rows, rank, cols);
-  }
 
   // --- attention
   absl::Status Attention(const AttentionShape& s, const DropoutKey& key,
@@ -249,9 +234,6 @@ class CostBackend final : public Backend {
                                  Matrix, Matrix, void*) override {
     const double width = static_cast<double>(s.head_width);
     return Heads("AttentionBackward", s, key, 5 * width, 0);
-  }
-  int64_t AttentionWorkspaceBytes(const AttentionShape& shape) override {
-    return sizes_->AttentionWorkspaceBytes(shape);
   }
   absl::Status RankSpaceAttention(const RankSpaceAttentionShape& s,
                                   const DropoutKey& key, ConstIndices,
@@ -273,10 +255,12 @@ class CostBackend final : public Backend {
     return Heads("RankSpaceAttentionBackward", s.attention, key,
                  3 * r.k + 2 * r.v, 3 * (r.q * r.k + r.v * r.out));
   }
-  int64_t RankSpaceAttentionWorkspaceBytes(
-      const RankSpaceAttentionShape& shape) override {
-    return sizes_->RankSpaceAttentionWorkspaceBytes(shape);
-  }
+
+  // --- what only depends on the real backend
+  bool in_host_memory() const override { return sizes_->in_host_memory(); }
+#define WORKSPACE_BYTES(name, parameters, arguments) \
+  int64_t name parameters override { return sizes_->name arguments; }
+#include "kernels/backend_operations.def"
 
   // --- loss
   absl::Status SoftmaxCrossEntropy(ConstMatrix logits, ConstIndices,

@@ -16,7 +16,7 @@ namespace comera::kernels {
 struct OperationCosts {
   struct Entry {
     int64_t calls = 0;
-    double multiply_adds = 0;  // of matrix products
+    double multiply_adds = 0;  // in matrix products
     double bytes = 0;          // read and written by everything else
     double math = 0;           // exp, erf, tanh
     double random = 0;         // random numbers drawn

@@ -1,3 +1,4 @@
+// Estimates the seconds of products and memory traffic from measured rates.
 #include "kernels/machine_speed.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ MachineSpeed TypicalGpu(GpuProducts products) {
       speed.square_rate = 370e12;
       break;
   }
-  // Of 8-wide tiles of the tensor cores, a side of 30 wastes little; what thin
+  // A side of 30 wastes little of the tensor cores' 8-wide tiles; what thin
   // products wait for is memory.
   speed.skinny_rate = speed.square_rate / 4;
   speed.call_seconds = 3e-6;

@@ -21,7 +21,7 @@ struct MachineSpeed {
   int threads = 2;
   double square_rate = 190e9;      // multiply-adds per second, large products
   double skinny_rate = 115e9;      // with a side of kSkinnySide
-  double call_seconds = 1e-6;      // of one small product
+  double call_seconds = 1e-6;      // for one small product
   double bytes_per_second = 20e9;  // read and written, beyond the caches
   double math_rate = 10e9;         // exp, erf, tanh per second
   double random_rate = 14e9;       // random numbers per second

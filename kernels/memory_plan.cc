@@ -1,3 +1,4 @@
+// Places pieces with lifetimes so that those alive at one time do not overlap.
 #include "kernels/memory_plan.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ std::vector<int> LargestFirst(const std::vector<PieceRequest>& pieces) {
 Placement PlacePieces(const std::vector<PieceRequest>& pieces) {
   Placement placement;
   placement.offsets.assign(pieces.size(), 0);
-  std::vector<int> by_offset;  // of the pieces placed so far
+  std::vector<int> by_offset;  // the pieces placed so far
   for (int piece : LargestFirst(pieces)) {
     const int64_t bytes = RoundUp(pieces[piece].bytes);
     if (bytes == 0) break;

@@ -25,8 +25,8 @@ struct PieceRequest {
 };
 
 struct Placement {
-  std::vector<int64_t> offsets;  // of each piece; 64-byte aligned
-  int64_t bytes = 0;             // of the whole
+  std::vector<int64_t> offsets;  // one per piece; 64-byte aligned
+  int64_t bytes = 0;             // the whole allocation
 };
 
 // Offsets such that pieces which are live in a common phase do not overlap:

@@ -1,3 +1,4 @@
+// Checks all operands of an operation at once.
 #include "kernels/operand_check.h"
 
 #include "absl/strings/str_cat.h"

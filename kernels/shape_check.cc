@@ -1,3 +1,4 @@
+// Checks shapes, strides and memory of operands.
 #include "kernels/shape_check.h"
 
 #include <algorithm>

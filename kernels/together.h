@@ -1,3 +1,4 @@
+// Runs operations that a backend may execute beside each other.
 #ifndef COMERA_KERNELS_TOGETHER_H_
 #define COMERA_KERNELS_TOGETHER_H_
 

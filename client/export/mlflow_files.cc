@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "client/export/mlflow_run.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "nlohmann/json.hpp"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"
 
@@ -179,7 +179,7 @@ std::string MlModelHistory(const std::vector<v1::Artifact>& models,
     history.push_back(Description(
         model, model.name().substr(model.name().rfind('/') + 1), run_id));
   }
-  return history.dump();
+  return JsonText(history);
 }
 
 absl::Status WriteMlflowRun(const std::string& root, const MlflowRun& run) {

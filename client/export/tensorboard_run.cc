@@ -7,8 +7,8 @@
 #include "client/artifact_file.h"
 #include "client/export/tensorboard_events.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -26,7 +26,7 @@ absl::Status TensorBoardRun::ReadState(std::string* file, int64_t* bytes) {
   const absl::StatusOr<std::string> text = ReadFile(StatePath());
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
-  const auto state = nlohmann::json::parse(*text, nullptr, false);
+  const auto state = ParseJson(*text);
   const auto damaged = [&] {
     return absl::DataLossError(absl::StrCat(
         StatePath(), " is damaged; delete the folder to export anew"));
@@ -96,7 +96,7 @@ absl::Status TensorBoardRun::Flush() {
                                         {"bytes", file_->size()},
                                         {"last_sequence", last_sequence_},
                                         {"finished", finished_}};
-  return WriteFileAtomically(StatePath(), state.dump() + "\n");
+  return WriteFileAtomically(StatePath(), JsonText(state) + "\n");
 }
 
 absl::Status TensorBoardRun::Finish(const v1::Job& job) {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -39,15 +39,8 @@ std::string Short(const std::string& text) {
 
 // Parses an object; null if the line is not one or nests too deeply.
 Json ParseObject(absl::string_view line) {
-  bool deep = false;
-  Json json = Json::parse(
-      line.begin(), line.end(),
-      [&](int depth, Json::parse_event_t, Json&) {
-        deep = deep || depth > kMaxDepth;
-        return !deep;
-      },
-      /*allow_exceptions=*/false);
-  return json.is_object() && !deep ? json : Json();
+  Json json = ParseJson(line, kMaxDepth);
+  return json.is_object() ? json : Json();
 }
 
 // Gets the text of a string or number.
@@ -55,7 +48,7 @@ bool TextOf(const Json& value, std::string* text) {
   if (value.is_string()) {
     *text = value.get<std::string>();
   } else if (value.is_number_integer()) {
-    *text = value.dump();
+    *text = JsonText(value);
   } else {
     return false;
   }

@@ -1,3 +1,4 @@
+// Counts the work of attention with and without its projections.
 #include "kernels/contraction/attention_cost.h"
 
 namespace comera::kernels {

@@ -1,3 +1,4 @@
+// Counts and compares the ways to contract a layer.
 #include "kernels/contraction/cost_model.h"
 
 #include <algorithm>

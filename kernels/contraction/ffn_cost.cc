@@ -1,3 +1,4 @@
+// Estimates a feed-forward layer between rank vectors, fused or not.
 #include "kernels/contraction/ffn_cost.h"
 
 #include <algorithm>
@@ -6,15 +7,15 @@
 namespace comera::kernels {
 namespace {
 
-// Of the processor's tiles (kernels/cpu/panel_product.h): ranks are filled up
-// to multiples of kRankStep.
+// The processor's tiles (kernels/cpu/panel_product.h). Ranks are filled up to
+// multiples of kRankStep.
 constexpr double kRankStep = 16;
 constexpr double kTileRows = 96;
 constexpr double kPanelWidth = 128;
-// Of a core's own cache, what weights and sums of a block may fill.
+// The part of a core's own cache that weights and sums of a block may fill.
 constexpr double kCacheBytes = 768 << 10;
-// Of a pass over memory, what a pass over a block of the hidden layer takes:
-// blocks of rows stay in the processor's outer cache.
+// The share of a pass over memory that a pass over a block of the hidden layer
+// takes: blocks of rows stay in the processor's outer cache.
 constexpr double kBlockedPass = 0.25;
 // GELU with its slope takes little more than GELU alone.
 constexpr double kBothMath = 1.15;

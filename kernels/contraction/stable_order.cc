@@ -1,3 +1,4 @@
+// Sorts indices by counting the digits of their values.
 #include "kernels/contraction/stable_order.h"
 
 #include <algorithm>

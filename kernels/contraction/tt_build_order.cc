@@ -1,3 +1,4 @@
+// Finds the cheapest tree of neighbouring products by dynamic programming.
 #include "kernels/contraction/tt_build_order.h"
 
 namespace comera::kernels {

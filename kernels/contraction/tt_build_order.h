@@ -8,8 +8,8 @@
 
 namespace comera::kernels {
 
-// For every run [first, last) of cores, the binary tree of products of
-// neighbours with the fewest multiply-adds. Joining [first, k) and [k, last)
+// The binary tree of products of neighbours with the fewest multiply-adds, for
+// every run [first, last) of cores. Joining [first, k) and [k, last)
 // takes r_first * modes of [first, k) * r_k * modes of [k, last) * r_last.
 // Products of cores that are no neighbours are left out: they gain a little
 // where modes are tiny and ranks full, nothing at the published layers.

@@ -1,3 +1,4 @@
+// Builds the prefix and the suffix of a layer, and their gradients.
 #include "kernels/contraction/tt_chain.h"
 
 #include <utility>

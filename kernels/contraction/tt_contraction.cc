@@ -1,3 +1,4 @@
+// Contracts X with the cores of W, group by group, forward and backward.
 #include "kernels/contraction/tt_contraction.h"
 
 #include <algorithm>
@@ -169,7 +170,7 @@ absl::Status TtContraction::Backward(Backend* backend, Cores cores,
   const int64_t rows = x.rows;
   if (rows == 0) return absl::OkStatus();
   const int64_t slot = RoundUp(largest_state_ * rows);
-  ConstMatrix grad = grad_y;  // of what the group made
+  ConstMatrix grad = grad_y;  // the gradient of what the group made
   for (size_t i = groups_.size(); i-- > 0;) {
     const Group& group = groups_[i];
     const ConstMatrix value = Value(group, cores, kept);

@@ -70,11 +70,11 @@ class TtContraction {
   struct Group {
     TtProduct product;
     int64_t kept_offset = 0, grad_offset = 0;
-    // As a matrix: what it takes away from a state, and what it adds.
+    // The group as a matrix takes `taken` away from a state and adds `added`.
     int64_t taken = 0, added = 0;
-    // Of the state it meets: what is not taken away.
+    // The part of the state it meets that is not taken away.
     int64_t others = 1;
-    bool rows_last = false;  // in what it makes
+    bool rows_last = false;  // whether rows are the last axis of its result
     // Floats per row, and place, of the state that it meets; 0: x itself.
     int64_t state_floats = 0, state_offset = 0;
   };

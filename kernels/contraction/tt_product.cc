@@ -1,3 +1,4 @@
+// Multiplies consecutive cores in the order of their build tree.
 #include "kernels/contraction/tt_product.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Checks modes and ranks, and derives sizes from them.
 #include "kernels/contraction/tt_shape.h"
 
 #include <algorithm>

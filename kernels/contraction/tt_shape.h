@@ -34,7 +34,7 @@ struct TtShape {
 // The embedding's format: core i is (LeftRank, RowMode, ColMode, RightRank).
 struct TtmShape {
   std::vector<int64_t> row_modes;
-  std::vector<int64_t> col_modes;  // as many
+  std::vector<int64_t> col_modes;  // as many as row_modes
   std::vector<int64_t> ranks;      // inner: order - 1; 0 is allowed
 
   int order() const { return static_cast<int>(row_modes.size()); }

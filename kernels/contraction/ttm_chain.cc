@@ -1,3 +1,4 @@
+// Computes rows of a tensor-train matrix step by step, and their gradients.
 #include "kernels/contraction/ttm_chain.h"
 
 #include <utility>

@@ -44,7 +44,7 @@ class TtmChain {
   absl::Status CheckCount(size_t cores) const;
 
   const TtmPlan plan_;
-  std::vector<int64_t> offsets_;  // of the blocks of each step but the last
+  std::vector<int64_t> offsets_;  // blocks of each step but the last
   int64_t size_ = 0;
 };
 

@@ -1,3 +1,4 @@
+// Finds the distinct rows of a batch and the pairs of blocks they need.
 #include "kernels/contraction/ttm_index.h"
 
 #include <algorithm>

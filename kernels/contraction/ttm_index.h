@@ -1,4 +1,4 @@
-// Which blocks of a plan a batch touches.
+// The blocks of a plan that a batch touches.
 #ifndef COMERA_KERNELS_CONTRACTION_TTM_INDEX_H_
 #define COMERA_KERNELS_CONTRACTION_TTM_INDEX_H_
 
@@ -31,7 +31,7 @@ class TtmIndex {
   // none.
   absl::Status Set(absl::Span<const int32_t> rows, int64_t room = 0);
 
-  // Of Forward's result; with room, that.
+  // The rows of Forward's result, or the room for them if there was any.
   int64_t rows() const { return steps_.back().pairs; }
   absl::Span<const int32_t> lists() const { return lists_; }
   // The tables of a step as large as this batch, or its room, makes them.

@@ -1,3 +1,4 @@
+// Chooses where the cores of an embedding table are split by what it costs.
 #include "kernels/contraction/ttm_plan.h"
 
 #include <algorithm>

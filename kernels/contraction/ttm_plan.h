@@ -24,7 +24,8 @@ struct TtmStep {
   TtmFactor left, right;
   TtmTables tables;
   int64_t max_pairs = 0;
-  int64_t Width() const {  // of one result
+  // Floats of one result.
+  int64_t Width() const {
     return tables.left_outer * tables.left_inner * tables.right_cols;
   }
 };
@@ -41,11 +42,11 @@ struct TtmStep {
 // Immutable; thread-safe.
 class TtmPlan {
  public:
-  // For at most max_rows distinct rows, split where a batch of kTypicalRows
-  // that differ as early as they can takes the fewest multiply-adds: not a
-  // matter of max_rows, so that ranks with other shares of a batch sum in the
-  // same order. InvalidArgument: as ValidateShape; a table of 2^31 rows or
-  // more.
+  // A plan for at most max_rows distinct rows, split where a batch of
+  // kTypicalRows that differ as early as they can takes the fewest
+  // multiply-adds: not a matter of max_rows, so that ranks with other shares of
+  // a batch sum in the same order. InvalidArgument: as ValidateShape; a table
+  // of 2^31 rows or more.
   static constexpr int64_t kTypicalRows = 8192;
   static absl::StatusOr<TtmPlan> Create(TtmShape shape, int64_t max_rows);
   // Split as told, in [1, order).

@@ -1,3 +1,4 @@
+// Updates parameters by AdamW, and sums squares in a fixed order.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// Computes multi-head attention and its gradients, sequence by sequence.
 #include <cmath>
 #include <utility>
 

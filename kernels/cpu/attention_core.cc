@@ -1,3 +1,4 @@
+// Computes attention of one head and sequence, block by block of queries.
 #include "kernels/cpu/attention_core.h"
 
 #include <algorithm>

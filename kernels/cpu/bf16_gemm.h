@@ -1,3 +1,4 @@
+// Products of bfloat16 operands with float32 sums.
 #ifndef COMERA_KERNELS_CPU_BF16_GEMM_H_
 #define COMERA_KERNELS_CPU_BF16_GEMM_H_
 

@@ -1,3 +1,4 @@
+// Multiplies blocks that lie scattered in memory, tile by tile in registers.
 #include "kernels/cpu/block_tiles.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Folds bond entries into cores, and computes norms and penalties of bonds.
 #include <algorithm>
 
 #include "common/status_macros.h"

@@ -1,3 +1,4 @@
+// Computes the softmax cross-entropy of rows, and its gradient.
 #include <algorithm>
 #include <cmath>
 

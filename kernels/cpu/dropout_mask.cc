@@ -1,3 +1,4 @@
+// Draws dropout's multipliers with Philox, many columns at once.
 #include "kernels/cpu/dropout_mask.h"
 
 #if defined(__x86_64__)

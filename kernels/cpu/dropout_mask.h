@@ -28,7 +28,7 @@ class DropoutMask {
     return static_cast<uint64_t>(first_row_ +
                                  (row_ids_ == nullptr ? i : row_ids_[i]));
   }
-  // As Fill, for such a row.
+  // The same as Fill, for a row as Philox counts it.
   void FillRow(uint64_t row, int64_t column, int64_t count,
                float* scales) const;
 

@@ -1,3 +1,4 @@
+// Normalises rows of dropout(t b) + residual, panel by panel in cache.
 #include <algorithm>
 
 #include "common/status_macros.h"

@@ -1,3 +1,4 @@
+// Evaluates exact GELU and its derivative in vectors.
 #include "kernels/cpu/gelu.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Multiplies matrices, by oneDNN or by the loops for small ones.
 #include <dnnl.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Multiplies all pairs among the vectors of each row, and back.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,3 +1,4 @@
+// Normalises rows of dropout(x) + residual, and their gradients.
 #include <algorithm>
 
 #include "common/status_macros.h"

@@ -1,3 +1,4 @@
+// Adds, scales, sums and transposes vectors and matrices.
 #include <algorithm>
 #include <cstring>
 

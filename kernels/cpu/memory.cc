@@ -1,3 +1,4 @@
+// Allocates aligned, zeroed memory within a limit, and copies and fills it.
 #include <unistd.h>
 
 #include <algorithm>

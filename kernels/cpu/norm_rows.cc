@@ -1,3 +1,4 @@
+// Normalises one row, and computes its gradient.
 #include "kernels/cpu/norm_rows.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Multiplies matrices that lie in the nearest caches, without packing.
 #include "kernels/cpu/panel_gemm.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Multiplies a tile of tokens and a block of a layer, compiled per processor.
 #include "kernels/cpu/panel_product.h"
 
 #include "kernels/cpu/register_product.h"

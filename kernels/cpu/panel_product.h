@@ -35,7 +35,7 @@ struct PanelProducts {
                const float* tile, bool first, float* sums);
 };
 
-// For this processor.
+// The products that suit this processor.
 const PanelProducts& BestPanelProducts();
 
 }  // namespace comera::kernels

@@ -41,7 +41,8 @@ void ParallelRanges(int threads, int64_t n, int64_t cost, const F& f) {
   }
 }
 
-// As ParallelRanges over single elements, with ranges of whole cache lines.
+// The same as ParallelRanges over single elements, with ranges of whole cache
+// lines.
 template <typename F>
 void ParallelElements(int threads, int64_t n, int64_t cost, const F& f) {
   constexpr int64_t kLine = 16;

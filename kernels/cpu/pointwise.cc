@@ -1,3 +1,4 @@
+// Applies activations and dropout to runs of elements.
 #include <algorithm>
 
 #include "common/status_macros.h"
@@ -79,12 +80,45 @@ void ReluBackwardRun(const float* y, const float* grad_y, float* grad_x,
 
 bool Contiguous(ConstMatrix m) { return m.stride == m.cols; }
 
-template <typename Run>
-absl::Status Unary(const char* op, int threads, ConstMatrix x, Matrix y,
-                   Run run) {
-  RETURN_IF_ERROR(CheckMatrix(op, "x", x));
-  RETURN_IF_ERROR(CheckMatrix(op, "y", y, x.rows, x.cols));
-  ParallelRuns(threads, x.rows, x.cols, Contiguous(x) && Contiguous(y),
+using ForwardRun = void (*)(const float* x, float* y, int64_t n);
+using BackwardRun = void (*)(const float* saved, const float* grad_y,
+                             float* grad_x, int64_t n);
+
+ForwardRun ForwardOf(Activation f) {
+  switch (f) {
+    case Activation::kGelu:
+      return GeluRun;
+    case Activation::kSilu:
+      return SiluRun;
+    case Activation::kTanh:
+      return TanhRun;
+    case Activation::kRelu:
+      return ReluRun;
+  }
+  return nullptr;
+}
+
+BackwardRun BackwardOf(Activation f) {
+  switch (f) {
+    case Activation::kGelu:
+      return GeluBackwardRun;
+    case Activation::kSilu:
+      return SiluBackwardRun;
+    case Activation::kTanh:
+      return TanhBackwardRun;
+    case Activation::kRelu:
+      return ReluBackwardRun;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::Status CpuBackend::Activate(Activation f, ConstMatrix x, Matrix y) {
+  RETURN_IF_ERROR(CheckMatrix("Activate", "x", x));
+  RETURN_IF_ERROR(CheckMatrix("Activate", "y", y, x.rows, x.cols));
+  const ForwardRun run = ForwardOf(f);
+  ParallelRuns(threads_, x.rows, x.cols, Contiguous(x) && Contiguous(y),
                kMathCost, [&](int64_t row, int64_t column, int64_t n) {
                  run(x.data + row * x.stride + column,
                      y.data + row * y.stride + column, n);
@@ -92,13 +126,14 @@ absl::Status Unary(const char* op, int threads, ConstMatrix x, Matrix y,
   return absl::OkStatus();
 }
 
-template <typename Run>
-absl::Status Binary(const char* op, int threads, ConstMatrix saved,
-                    ConstMatrix grad_y, Matrix grad_x, Run run) {
-  RETURN_IF_ERROR(CheckMatrix(op, "saved", saved));
-  RETURN_IF_ERROR(CheckMatrix(op, "grad_y", grad_y, saved.rows, saved.cols));
-  RETURN_IF_ERROR(CheckMatrix(op, "grad_x", grad_x, saved.rows, saved.cols));
-  ParallelRuns(threads, saved.rows, saved.cols,
+absl::Status CpuBackend::ActivateBackward(Activation f, ConstMatrix saved,
+                                          ConstMatrix grad_y, Matrix grad_x) {
+  constexpr char kOp[] = "ActivateBackward";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "saved", saved));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, saved.rows, saved.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, saved.rows, saved.cols));
+  const BackwardRun run = BackwardOf(f);
+  ParallelRuns(threads_, saved.rows, saved.cols,
                Contiguous(saved) && Contiguous(grad_y) && Contiguous(grad_x),
                kMathCost, [&](int64_t row, int64_t column, int64_t n) {
                  run(saved.data + row * saved.stride + column,
@@ -106,44 +141,6 @@ absl::Status Binary(const char* op, int threads, ConstMatrix saved,
                      grad_x.data + row * grad_x.stride + column, n);
                });
   return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status CpuBackend::Gelu(ConstMatrix x, Matrix y) {
-  return Unary("Gelu", threads_, x, y, GeluRun);
-}
-
-absl::Status CpuBackend::GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                      Matrix grad_x) {
-  return Binary("GeluBackward", threads_, x, grad_y, grad_x, GeluBackwardRun);
-}
-
-absl::Status CpuBackend::Silu(ConstMatrix x, Matrix y) {
-  return Unary("Silu", threads_, x, y, SiluRun);
-}
-
-absl::Status CpuBackend::SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                      Matrix grad_x) {
-  return Binary("SiluBackward", threads_, x, grad_y, grad_x, SiluBackwardRun);
-}
-
-absl::Status CpuBackend::Tanh(ConstMatrix x, Matrix y) {
-  return Unary("Tanh", threads_, x, y, TanhRun);
-}
-
-absl::Status CpuBackend::TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                                      Matrix grad_x) {
-  return Binary("TanhBackward", threads_, y, grad_y, grad_x, TanhBackwardRun);
-}
-
-absl::Status CpuBackend::Relu(ConstMatrix x, Matrix y) {
-  return Unary("Relu", threads_, x, y, ReluRun);
-}
-
-absl::Status CpuBackend::ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                                      Matrix grad_x) {
-  return Binary("ReluBackward", threads_, y, grad_y, grad_x, ReluBackwardRun);
 }
 
 absl::Status CpuBackend::Dropout(const DropoutKey& key, ConstMatrix x,

@@ -1,3 +1,4 @@
+// Computes the gradients of a branch's first product, tile by tile.
 #include <algorithm>
 
 #include "common/status_macros.h"

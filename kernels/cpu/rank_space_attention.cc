@@ -1,3 +1,4 @@
+// Computes attention between rank vectors, and its gradients.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -36,7 +36,7 @@ struct Split {
         up_padded(RoundUp(s.up_rank, kPanelRankStep)),
         down_padded(RoundUp(s.down_rank, kPanelRankStep)),
         blocks((s.width + kPanelWidth - 1) / kPanelWidth) {
-    // As many tasks as there may be, and of those ways the least memory.
+    // The split with the most tasks and, among those, the least memory.
     int64_t most = 0, least = 0;
     for (int64_t r = 1; r <= kReductionBlocks; r *= 2) {
       const int64_t g =

@@ -1,3 +1,4 @@
+// Copies, gathers, sums and scatters whole rows.
 #include <cstring>
 
 #include "common/status_macros.h"
@@ -44,6 +45,20 @@ void SumRuns(ConstMatrix table, const int32_t* rows, const int32_t* offsets,
 }
 
 }  // namespace
+
+absl::Status CpuBackend::CopyRows(ConstMatrix from, Matrix to) {
+  RETURN_IF_ERROR(CheckMatrix("CopyRows", "from", from));
+  RETURN_IF_ERROR(CheckMatrix("CopyRows", "to", to, from.rows, from.cols));
+  if (from.cols == 0) return absl::OkStatus();
+  ParallelRanges(
+      threads_, from.rows, from.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          std::memcpy(to.data + i * to.stride, from.data + i * from.stride,
+                      from.cols * sizeof(float));
+        }
+      });
+  return absl::OkStatus();
+}
 
 absl::Status CpuBackend::GatherRows(ConstMatrix table, ConstIndices rows,
                                     Matrix out) {

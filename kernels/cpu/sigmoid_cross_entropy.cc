@@ -1,3 +1,4 @@
+// Computes the logistic loss of one logit a row, and its gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +24,8 @@ struct Totals {
 
 void AddLogit(float logit, bool clicked, float* grad, Totals* totals) {
   const double x = logit;
-  const double small = std::exp(-std::fabs(x));  // of either sign's sigmoid
+  const double small =
+      std::exp(-std::fabs(x));  // in the sigmoid of either sign
   totals->loss += std::max(x, 0.0) - (clicked ? x : 0) + std::log1p(small);
   totals->correct += (x > 0) == clicked ? 1 : 0;
   if (grad == nullptr) return;

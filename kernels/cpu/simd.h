@@ -10,14 +10,14 @@
     !defined(__x86_64__)
 #define COMERA_CLONES
 #else
-// For kernels whose register blocks differ by processor: write one function
-// per target attribute and choose with HasX86V3 and HasX86V4.
+// Kernels whose register blocks differ by processor have one function per
+// target attribute and choose with HasX86V3 and HasX86V4.
 #define COMERA_TARGETS
 #define COMERA_CLONES \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
-// For what a cloned function calls: out of line it would not be cloned.
+// Marks what a cloned function calls: out of line it would not be cloned.
 #define COMERA_INLINE inline __attribute__((always_inline))
 
 #if defined(COMERA_TARGETS)

@@ -1,3 +1,4 @@
+// Multiplies small matrices with blocks of the result in registers.
 #include "kernels/cpu/small_gemm.h"
 
 #include <cstring>

@@ -1,3 +1,9 @@
+// Formula: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
+// p -= rate * (m / c1) / (sqrt(v / c2) + epsilon) + rate * decay * p with the
+// corrections c1, c2 = 1 - beta^t; and SumOfSquares: the sum of x^2.
+// Shapes: parameters, gradients and both moments (n), cut into segments.
+// Threads: one takes runs of four parameters, a block 1024 such runs of one
+// segment; for the sum, one takes runs of four in strides of the grid.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -8,6 +14,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -16,7 +23,7 @@ namespace {
 constexpr int kThreads = 256;
 // Runs of four parameters that a block updates.
 constexpr int64_t kBlockRuns = 4 * kThreads;
-constexpr int64_t kMostSquareBlocks = 132 * 8;
+constexpr int64_t kMostSquareBlocks = 8 * kSumMultiprocessors;
 
 // partial[block] = sum of squares of the block's share.
 template <bool kAligned>
@@ -94,6 +101,7 @@ __device__ __forceinline__ void UpdateOne(const Rule& r, float gradient,
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     AdamWKernel(Segments segments, Common common, Buffers b) {
+  // clipping and schedule
   float scale = common.gradient_scale, rate_scale = 1;
   float first_correction = common.first_correction;
   float second_correction = common.second_correction;
@@ -119,6 +127,7 @@ __global__ void __launch_bounds__(kThreads)
       end = middle;
     }
   }
+  // rule of the segment
   const float rate = segments.learning_rate[s] * rate_scale;
   const Rule rule = {common.beta1,
                      common.beta2,
@@ -127,6 +136,7 @@ __global__ void __launch_bounds__(kThreads)
                      rate / first_correction,
                      rate * segments.weight_decay[s],
                      1.0f / sqrtf(second_correction)};
+  // update
   const int64_t first = segments.offset[s], last = first + segments.size[s];
   // Runs of four begin at multiples of four of the buffers.
   int64_t run =

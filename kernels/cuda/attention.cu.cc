@@ -1,5 +1,8 @@
-// Attention: a warp has 16 queries of one head, its block four of them; keys
-// and values pass through shared memory.
+// Formula: out = dropout(P) v with P = softmax of q k^T / sqrt(head_width) over
+// the keys of the sequence; log_sum = log of the rows' sums of exponentials.
+// Shapes: q, k, v, out (tokens, heads * head_width); log_sum (heads, tokens).
+// Threads: a warp takes 16 queries of one head, a block four warps; keys and
+// values pass through shared memory, scores stay in registers.
 #include <cmath>
 
 #include "common/status_macros.h"
@@ -14,7 +17,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kQueries = 16 * kWarps;
-// That lie in shared memory at a time, and whose scores a warp has in
+// The keys that lie in shared memory at a time, and whose scores a warp has in
 // registers.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kKeys = kWidth > 64 || (kWidth > 32 &&
@@ -51,6 +54,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   auto* const queries = DynamicShared<Stored<kPrecision>>();
   auto* const keys = queries + kQueries * kRowStride<kWidth>;
   auto* const values = keys + kTile * kRowStride<kWidth>;
+  // queries of the block, scaled
   LoadRows<kWidth>(a.q, block.first + block.begin, column, a.width, kQueries,
                    block.length - block.begin, a.scale, queries);
   __syncthreads();
@@ -67,6 +71,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
       dropout.active() && rows > 0
           ? dropout.Row(first + min(WarpLane() % 16, rows - 1)) + head
           : 0;
+  // walk over the keys
   RunningSoftmax<kPrecision, kWidth> softmax;
   for (int key = 0; key < block.length; key += kTile) {
     const int count = min(kTile, block.length - key);
@@ -83,6 +88,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     __syncthreads();
   }
   if (rows <= 0) return;
+  // divide by the sums and write
   float log_sum[2];
   softmax.Finish(dropout.scale(), log_sum);
   if (WarpLane() % 4 == 0) {

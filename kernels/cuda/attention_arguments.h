@@ -28,8 +28,8 @@ struct SequenceBlocks {
 };
 struct SequenceBlock {
   int64_t first = 0;  // token of the sequence
-  int length = 0;     // of the sequence
-  int begin = 0;      // of the block in the sequence
+  int length = 0;     // tokens of the sequence
+  int begin = 0;      // where the block begins in the sequence
 };
 __device__ __forceinline__ SequenceBlock BlockOf(const SequenceBlocks& blocks,
                                                  int i) {
@@ -70,7 +70,7 @@ constexpr int64_t RowsBytes(int64_t rows) {
          static_cast<int64_t>(sizeof(Stored<kPrecision>));
 }
 
-// Of the shared memory of a block, so that two fit on a multiprocessor.
+// The shared memory that a block may have, so that two fit on a multiprocessor.
 inline constexpr int64_t kAttentionSharedBytes = 100 * 1024;
 
 // How many of at most `length` keys, a multiple of `tile`, lie in what `fixed`

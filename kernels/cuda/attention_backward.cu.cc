@@ -1,6 +1,11 @@
-// AttentionBackward: one kernel for the gradient of queries, which also leaves
-// D (device/attention_backward.h) in the workspace, then one for those of keys
-// and values.
+// Formula: dP = dropout(G v^T), D = row sums of P dP, dS = P (dP - D),
+// grad_q = dS k, grad_k = dS^T q, grad_v = dropout(P)^T G, for G = grad_out
+// (device/attention_backward.h).
+// Shapes: q, k, v, grad_* (tokens, heads * head_width); log_sum and D (heads,
+// tokens).
+// Threads: a warp takes 16 queries (first kernel, which also leaves D in the
+// workspace) or 16 keys (second kernel) of a head, a block four warps; the
+// other side passes through shared memory.
 #include "kernels/cuda/device/attention_backward.h"
 
 #include <cmath>
@@ -51,7 +56,7 @@ struct Arguments {
   int width = 0;
   float scale = 1;
   int capacity = 0;     // keys in shared memory
-  int drawn_words = 0;  // of a warp
+  int drawn_words = 0;  // in a warp
 };
 
 template <CudaPrecision kPrecision, int kWidth>
@@ -112,6 +117,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
       }
     }
   };
+  // first walk: the context, and from it D
   float delta[2] = {0, 0};
   {
     float context[kWidth / 8][4];
@@ -126,6 +132,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
       delta[1] *= dropout.scale();
     }
   }
+  // second walk: the gradient of the queries
   const Held grad_rows(grads + 16 * warp * kStride);
   float sums[kWidth / 8][4];
   SetZero(sums);
@@ -134,6 +141,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                                                  log_sum, delta, dropout, row,
                                                  drawn, sums);
   });
+  // write
   if (rows <= 0) return;
   if (WarpLane() % 4 == 0) {
     float* const to = a.delta + head * a.tokens + first;
@@ -174,6 +182,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const Held key_rows(keys + 16 * warp * kStride);
   const Held value_rows(values + 16 * warp * kStride);
   const TileDropout dropout(a.dropout, static_cast<int>(gridDim.y));
+  // walk over the queries
   float grad_keys[kWidth / 8][4], grad_values[kWidth / 8][4];
   SetZero(grad_keys);
   SetZero(grad_values);

@@ -1,3 +1,10 @@
+// Formula: h = g * d where d > threshold, else 0, and its gradients; l1 and
+// count of a bond's entries above the threshold; the gradient of the relaxed
+// size by bonds, and its addition to the gradients.
+// Shapes: g, h (left rank * mode, right rank), d (right rank); bonds are runs
+// of a flat parameter buffer.
+// Threads: one takes four columns of a core (device/map.h), a block 32 columns
+// of grad_d (device/column_sums.h); a block takes a bond, or a thread one.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Formula: loss = log(sum of exp(x)) - x[label], grad = softmax(x) -
+// onehot(label); a row of label -1 does not count. totals += [loss, rows, right
+// answers].
+// Shapes: logits, grad_logits (rows, cols); labels (rows); totals (3).
+// Threads: a warp takes a row of up to 1024 columns, a block a wider one; a
+// thread walks over its columns four at a time.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -8,6 +14,7 @@
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -16,7 +23,8 @@ namespace {
 constexpr int kThreads = 256;
 // Rows of no more columns are taken by a warp each.
 constexpr int64_t kWarpColumns = 1024;
-constexpr int64_t kMostGroups = 132 * 16;  // of threads, a row to each
+// Groups of threads that take a row each.
+constexpr int64_t kMostGroups = 16 * kSumMultiprocessors;
 
 // Sum of exp(x - largest) over some logits, and where the largest is: the
 // first, of equal ones, so that a model with equal logits everywhere is not
@@ -58,7 +66,7 @@ __device__ __forceinline__ RowSum GroupCombine(RowSum x) {
   if constexpr (kRowThreads > 32) {
     __shared__ RowSum of_warp[kRowThreads / 32];
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    __syncthreads();  // of the row before
+    __syncthreads();  // the row before is done
     if (lane == 0) of_warp[threadIdx.x / 32] = x;
     __syncthreads();
     x = WarpCombine(lane < kRowThreads / 32 ? of_warp[lane]
@@ -94,6 +102,7 @@ __global__ void __launch_bounds__(kThreads)
     // Before any thread overwrites it: a barrier follows, of the row's threads.
     const float own = x[label];
     if constexpr (kRowThreads <= 32) __syncwarp();
+    // largest logit and sum of exponentials, in one pass
     RowSum sum = {-INFINITY, 0, 0};
     for (int64_t c = 4 * thread; c < cols; c += 4 * kRowThreads) {
       float v[4];
@@ -114,12 +123,14 @@ __global__ void __launch_bounds__(kThreads)
       sum = Combine(sum, run);
     }
     sum = GroupCombine<kRowThreads>(sum);
+    // loss
     if (thread == 0) {
       totals.loss += static_cast<double>(logf(sum.sum)) +
                      (static_cast<double>(sum.largest) - own);
       totals.rows += 1;
       totals.correct += sum.first == label ? 1 : 0;
     }
+    // gradient
     if (to == nullptr) continue;
     const float scale = 1.0f / sum.sum;
     for (int64_t c = 4 * thread; c < cols; c += 4 * kRowThreads) {

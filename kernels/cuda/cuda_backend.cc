@@ -1,3 +1,4 @@
+// Lists the devices, and starts and ends a backend on one of them.
 #include "kernels/cuda/cuda_backend.h"
 
 #include "absl/strings/str_cat.h"

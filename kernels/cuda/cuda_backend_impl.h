@@ -36,9 +36,6 @@ class CudaBackend final : public Backend {
   void Free(void* memory) override;
   void Seal() override { sealed_ = true; }
   absl::Status Unseal() override;
-  absl::Status CopyToDevice(void* to, const void* from, int64_t bytes) override;
-  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override;
-  absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::Status Synchronize() override;
   absl::StatusOr<int64_t> FreeBytes() override;
   bool in_host_memory() const override { return false; }
@@ -59,167 +56,16 @@ class CudaBackend final : public Backend {
   absl::Status BeginTogether() override;
   absl::Status EndTogether() override;
 
-  // gemm.cc
-  absl::Status Gemm(bool transpose_a, bool transpose_b, float alpha,
-                    ConstMatrix a, ConstMatrix b, float beta,
-                    Matrix c) override;
-
-  // gemm_bias.cc
+  // The default is two operations; cuBLASLt does both in one (gemm_bias.cc).
   absl::Status GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
                         ConstVector bias, Matrix c) override;
 
-  // linear.cu.cc
-  absl::Status Fill(Vector x, float value) override;
-  absl::Status Axpy(float alpha, ConstVector x, Vector y) override;
-  absl::Status Scale(float alpha, Vector x) override;
-  absl::Status ScaleByCount(float alpha, const float* count, Vector x) override;
-  absl::Status AddBias(ConstVector bias, Matrix y) override;
-  absl::Status BiasGradient(ConstMatrix grad_y, Vector grad_bias) override;
-  absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c, int64_t d,
-                              const float* in, float* out) override;
-
-  // cores.cu.cc
-  absl::Status FoldCore(ConstMatrix g, ConstVector d, float threshold,
-                        Matrix h) override;
-  absl::Status FoldCoreBackward(ConstMatrix g, ConstVector d, float threshold,
-                                ConstMatrix grad_h, Matrix grad_g,
-                                Vector grad_d) override;
-  absl::Status BondNorms(ConstVector parameters,
-                         absl::Span<const BondSpan> bonds, float threshold,
-                         float* l1, float* count) override;
-  absl::Status RelaxedSizeGradient(const SizeBond* bonds, int64_t count,
-                                   const float* l1, const float* counts,
-                                   float factor, float* coefficient) override;
-  absl::Status AddBondGradient(ConstVector parameters,
-                               absl::Span<const BondSpan> bonds,
-                               const float* coefficient, float threshold,
-                               Vector gradients) override;
-
-  // ttm.cu.cc
-  absl::Status TtmLookup(const TtmTables& t, const float* left,
-                         const float* right, const TtmPairs& pairs,
-                         Matrix out) override;
-  absl::Status TtmLookupBackward(const TtmTables& t, const float* left,
-                                 const float* right, const TtmPairs& pairs,
-                                 ConstMatrix grad_out, float* grad_left,
-                                 float* grad_right) override;
-
-  // pointwise.cu.cc
-  absl::Status Gelu(ConstMatrix x, Matrix y) override;
-  absl::Status GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Silu(ConstMatrix x, Matrix y) override;
-  absl::Status SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Tanh(ConstMatrix x, Matrix y) override;
-  absl::Status TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Relu(ConstMatrix x, Matrix y) override;
-  absl::Status ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                            Matrix grad_x) override;
-  absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix y) override;
-
-  // layer_norm.cu.cc
-  absl::Status ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
-                                 ConstMatrix residual, ConstVector gamma,
-                                 ConstVector beta, float epsilon,
-                                 Matrix normalised, Vector inverse_deviation,
-                                 Matrix y) override;
-  absl::Status ResidualLayerNormBackward(
-      const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
-      ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
-      Matrix grad_residual, Vector grad_gamma, Vector grad_beta) override;
-
-  absl::Status LayerNormOutput(const DropoutKey& key, ConstMatrix normalised,
-                               ConstVector gamma, ConstVector beta,
-                               Matrix y) override;
-
-  // rank_space_ffn.cu.cc
-  absl::Status RankSpaceFfn(ConstMatrix t1, ConstMatrix b1, ConstMatrix a2,
-                            Matrix t2, void* workspace) override;
-  absl::Status RankSpaceFfnBackward(ConstMatrix t1, ConstMatrix b1,
-                                    ConstMatrix a2, ConstMatrix grad_t2,
-                                    Matrix grad_t1, Matrix grad_b1,
-                                    Matrix grad_a2, void* workspace) override;
-  int64_t RankSpaceFfnWorkspaceBytes(const RankSpaceFfnShape& shape) override;
-
-  // expand_layer_norm.cu.cc
-  absl::Status ExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
-                               ConstMatrix b, ConstMatrix residual,
-                               ConstVector gamma, ConstVector beta,
-                               float epsilon, Matrix normalised,
-                               Vector inverse_deviation, Matrix y,
-                               void* workspace) override;
-  absl::Status ExpandLayerNormBackward(
-      const DropoutKey& key, ConstMatrix t, ConstMatrix b, ConstMatrix grad_y,
-      ConstMatrix normalised, ConstVector inverse_deviation, ConstVector gamma,
-      Matrix grad_residual, Matrix grad_t, Matrix grad_b, Vector grad_gamma,
-      Vector grad_beta, void* workspace) override;
-  // project_backward.cu.cc
-  absl::Status ProjectBackward(ConstMatrix x, ConstVector gamma,
-                               ConstVector beta, ConstMatrix grad_t,
-                               ConstMatrix a, Matrix grad_a, Matrix grad_x,
-                               void* workspace) override;
-  int64_t RankSpaceStreamWorkspaceBytes(int64_t rows, int64_t rank,
-                                        int64_t cols) override;
-
-  // rows.cu.cc
-  absl::Status GatherRows(ConstMatrix table, ConstIndices rows,
-                          Matrix out) override;
-  absl::Status SumRows(ConstMatrix table, ConstIndices rows,
-                       ConstIndices offsets, Matrix out) override;
-  absl::Status ScatterAddRows(ConstMatrix in, ConstIndices rows,
-                              Matrix table) override;
-
-  // interaction.cu.cc
-  absl::Status PairwiseInteraction(int64_t vectors, ConstMatrix z,
-                                   Matrix out) override;
-  absl::Status PairwiseInteractionBackward(int64_t vectors, ConstMatrix z,
-                                           ConstMatrix grad_out,
-                                           Matrix grad_z) override;
-
-  // attention.cu.cc
-  absl::Status Attention(const AttentionShape& shape, const DropoutKey& key,
-                         ConstIndices offsets, ConstMatrix q, ConstMatrix k,
-                         ConstMatrix v, float* log_sum, Matrix out,
-                         void* workspace) override;
-  absl::Status AttentionBackward(const AttentionShape& shape,
-                                 const DropoutKey& key, ConstIndices offsets,
-                                 ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                                 const float* log_sum, ConstMatrix grad_out,
-                                 Matrix grad_q, Matrix grad_k, Matrix grad_v,
-                                 void* workspace) override;
-  int64_t AttentionWorkspaceBytes(const AttentionShape& shape) override;
-
-  // rank_space_attention.cu.cc
-  absl::Status RankSpaceAttention(const RankSpaceAttentionShape& shape,
-                                  const DropoutKey& key, ConstIndices offsets,
-                                  ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                                  ConstMatrix c, ConstMatrix e, float* log_sum,
-                                  Matrix out, void* workspace) override;
-  absl::Status RankSpaceAttentionBackward(
-      const RankSpaceAttentionShape& shape, const DropoutKey& key,
-      ConstIndices offsets, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-      ConstMatrix c, ConstMatrix e, const float* log_sum, ConstMatrix grad_out,
-      Matrix grad_q, Matrix grad_k, Matrix grad_v, Matrix grad_c, Matrix grad_e,
-      void* workspace) override;
-  int64_t RankSpaceAttentionWorkspaceBytes(
-      const RankSpaceAttentionShape& shape) override;
-
-  // cross_entropy.cu.cc
-  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, ConstIndices labels,
-                                   Matrix grad_logits, float* totals) override;
-
-  // sigmoid_cross_entropy.cu.cc
-  absl::Status SigmoidCrossEntropy(ConstMatrix logits, ConstIndices labels,
-                                   Matrix grad_logits, float* totals) override;
-
-  // adamw.cu.cc
-  absl::Status SumOfSquares(ConstVector x, float* result) override;
-  absl::Status AdamW(const AdamWStep& step,
-                     absl::Span<const AdamWSegment> segments, Vector parameters,
-                     ConstVector gradients, Vector first_moment,
-                     Vector second_moment) override;
+  // The operations of Backend, which stand in the files of their groups.
+#define OPERATION(name, parameters, arguments) \
+  absl::Status name parameters override;
+#define WORKSPACE_BYTES(name, parameters, arguments) \
+  int64_t name parameters override;
+#include "kernels/backend_operations.def"
 
   cudaStream_t stream() const { return stream_; }
 
@@ -258,13 +104,13 @@ class CudaBackend final : public Backend {
       std::tuple<bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
   std::map<ProductShape, cublasLtMatmulAlgo_t> algorithms_;
   SmallTasks together_;
-  int together_depth_ = 0;  // of nested BeginTogether
+  int together_depth_ = 0;  // nested calls of BeginTogether
   void* scratch_ = nullptr;
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves
   cudaEvent_t staged_[2] = {};
   int half_ = 0;
-  int64_t staged_bytes_ = 0;  // of the half in use
+  int64_t staged_bytes_ = 0;  // taken from the half in use
   cudaEvent_t marks_[kMarks] = {};
   int64_t next_mark_ = 0;
   std::unordered_map<void*, int64_t> allocations_;

@@ -1,3 +1,4 @@
+// Turns the error codes of CUDA and cuBLAS into a Status.
 #include "kernels/cuda/cuda_status.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,10 @@
+// Formula: y = LayerNorm(dropout(t b) + residual) * gamma + beta, and its
+// gradients.
+// Shapes: t (rows, rank + 1), b (rank + 1, cols), the others (rows, cols) or
+// vectors (cols).
+// Threads: a block takes 16 whole rows (device/stream_rows.h), or, for grad_b,
+// 32 columns and a range of rows (device/stream_sums.h).
+//
 // Bytes to and from device memory, of a matrix of the stream (rows x cols
 // floats): forward reads one and writes two, the least there is. Backward reads
 // two, writes one, and reads that again for grad_b, whose sums over rows would

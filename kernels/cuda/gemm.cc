@@ -1,3 +1,4 @@
+// Multiplies matrices, by cuBLAS or by the kernels for tall and small ones.
 #include <cublas_v2.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 namespace comera::kernels {
 namespace {
 
-// Of every operand, as the vector loads of the fast algorithms need it.
+// The alignment of every operand that the fast algorithms' vector loads need.
 constexpr uint32_t kAlignment = 16;
 
 bool Aligned(const float* data, int64_t stride) {

@@ -1,3 +1,4 @@
+// Captures a stream as a graph, replays it, and marks places in the stream.
 #include <utility>
 
 #include "common/status_macros.h"
@@ -30,7 +31,7 @@ absl::Status CudaBackend::Wait(int64_t mark) {
     return absl::InvalidArgumentError("Wait for a mark that was never made");
   }
   RETURN_IF_ERROR(CheckNotCapturing("Wait"));
-  // Of an old mark the event is that of a later one, which comes after it.
+  // The event of an old mark is that of a later one, which comes after it.
   RETURN_IF_CUDA_ERROR(cudaEventSynchronize(marks_[mark % kMarks]));
   return absl::OkStatus();
 }

@@ -1,3 +1,9 @@
+// Formula: out = [z_0, z_i . z_j for j < i]; backward, grad_z_i = the sum over
+// j of grad_ij z_j, and for z_0 also the gradient of its copy.
+// Shapes: z, grad_z (rows, vectors * width); out, grad_out (rows, width +
+// vectors (vectors - 1) / 2).
+// Threads: a block takes a row, in shared memory if it fits; its threads take
+// products, or elements of grad_z, in turn.
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"
@@ -43,7 +49,9 @@ __global__ void __launch_bounds__(kThreads)
   const Row row =
       TakeRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
   float* const to = out.data + blockIdx.x * out.stride;
+  // copy of z_0
   for (int64_t k = threadIdx.x; k < width; k += kThreads) to[k] = row.z[k];
+  // products
   for (int64_t p = threadIdx.x; p < Before(vectors); p += kThreads) {
     int64_t i = static_cast<int64_t>(
         (1.0f + sqrtf(1.0f + 8.0f * static_cast<float>(p))) * 0.5f);

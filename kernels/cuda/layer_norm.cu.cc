@@ -1,3 +1,9 @@
+// Formula: s = dropout(x) + residual, normalised = (s - mean) * rstd,
+// y = normalised * gamma + beta; rstd = 1 / sqrt(variance + epsilon).
+// Shapes: x, residual, normalised, y (rows, cols); gamma, beta (cols);
+// inverse_deviation, which is rstd, (rows).
+// Threads: a warp takes a row of up to 1024 columns and holds it in registers,
+// eight columns to a lane and group; a block takes a wider row.
 #include <cuda_runtime.h>
 
 #include "common/status_macros.h"
@@ -5,6 +11,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -74,6 +81,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
   const int64_t cols = p.x.cols;
   DropoutRow random = {};
   if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
+  // mean
   float v[kGroups][8];
   float sum = 0;
 #pragma unroll
@@ -84,6 +92,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
     for (int i = 0; i < 8; ++i) sum += v[g][i];
   }
   const float mean = WarpSum(sum) / static_cast<float>(cols);
+  // rstd
   float squares = 0;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
@@ -96,6 +105,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
   }
   const float inverse =
       1.0f / sqrtf(WarpSum(squares) / static_cast<float>(cols) + p.epsilon);
+  // normalise and write
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int64_t group = lane + 32 * g;
@@ -111,6 +121,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
   const int64_t row = blockIdx.x, cols = p.x.cols;
   DropoutRow random = {};
   if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
+  // mean
   float* const sums = p.normalised.data + row * p.normalised.stride;
   float sum = 0, squares = 0;
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
@@ -121,6 +132,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
     for (int i = 0; i < 8; ++i) sum += v[i];
   }
   const float mean = BlockSum(sum) / static_cast<float>(cols);
+  // rstd
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
     LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
@@ -132,6 +144,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
   }
   const float inverse =
       1.0f / sqrtf(BlockSum(squares) / static_cast<float>(cols) + p.epsilon);
+  // normalise and write
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
     LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
@@ -219,7 +232,8 @@ absl::Status CudaBackend::LayerNormOutput(const DropoutKey& key,
   RETURN_IF_ERROR(CheckLayerNormOutput(key, normalised, gamma, beta, y));
   const int64_t groups = (y.cols + 7) / 8;
   if (y.rows == 0 || groups == 0) return absl::OkStatus();
-  const LaunchShape shape = Shape(Blocks(y.rows * groups, 256, 132 * 16), 256);
+  const LaunchShape shape =
+      Shape(Blocks(y.rows * groups, 256, 16 * Multiprocessors()), 256);
   const bool aligned = RowsAligned(normalised) && RowsAligned(y) &&
                        Aligned(gamma) && Aligned(beta);
   return Launch(kOp, shape, aligned ? OutputKernel<true> : OutputKernel<false>,

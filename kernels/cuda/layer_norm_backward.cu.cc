@@ -1,3 +1,10 @@
+// Formula: with g = grad_y * gamma, grad_residual = (g - mean(g) - normalised *
+// mean(g * normalised)) * rstd and grad_x = mask * grad_residual; grad_gamma +=
+// sum of grad_y * normalised over rows, grad_beta += sum of grad_y.
+// Shapes: grad_y, normalised, grad_x, grad_residual (rows, cols); gamma,
+// grad_gamma, grad_beta (cols); inverse_deviation, which is rstd, (rows).
+// Threads: a block takes a run of rows, a thread eight columns of each and
+// their part of the sums over rows; a block takes one row of over 4096 columns.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -8,6 +15,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -16,7 +24,7 @@ namespace {
 // Columns that a block holds in registers, eight to a thread.
 constexpr int64_t kMostThreads = 512;
 constexpr int64_t kMostColumns = 8 * kMostThreads;
-constexpr int64_t kMostBlocks = 132 * 8;
+constexpr int64_t kMostBlocks = 8 * kSumMultiprocessors;
 
 struct Operands {
   DeviceDropout dropout;
@@ -66,11 +74,13 @@ __global__ void __launch_bounds__(kMostThreads)
   LoadRun<kAligned>(p.gamma + 8 * group, count, gamma);
   const int64_t last = rows * (blockIdx.x + 1) / gridDim.x;
   for (int64_t row = rows * blockIdx.x / gridDim.x; row < last; ++row) {
+    // load
     float g[8], normalised[8];
     LoadRun<kAligned>(p.grad_y.data + row * p.grad_y.stride + 8 * group, count,
                       g);
     LoadRun<kAligned>(p.normalised.data + row * p.normalised.stride + 8 * group,
                       count, normalised);
+    // sums over rows, and the means over columns
     float sum = 0, product = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -91,10 +101,12 @@ __global__ void __launch_bounds__(kMostThreads)
       sum += row_sums[w].x;
       product += row_sums[w].y;
     }
+    // gradient
     StoreGradient<kAligned>(p, row, group, count,
                             sum / static_cast<float>(cols),
                             product / static_cast<float>(cols), g, normalised);
   }
+  // leave the sums over rows
   float* const to = partial + 2 * cols * blockIdx.x + 8 * group;
   StoreRun<false>(gamma_sum, count, to);
   StoreRun<false>(beta_sum, count, to + cols);
@@ -105,6 +117,7 @@ __global__ void __launch_bounds__(256) BackwardWideKernel(Operands p) {
   const int64_t row = blockIdx.x, cols = p.grad_y.cols;
   const float* const grad_y = p.grad_y.data + row * p.grad_y.stride;
   const float* const normalised = p.normalised.data + row * p.normalised.stride;
+  // means
   float sum = 0, product = 0;
   for (int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
     const float g = grad_y[i] * p.gamma[i];
@@ -113,6 +126,7 @@ __global__ void __launch_bounds__(256) BackwardWideKernel(Operands p) {
   }
   sum = BlockSum(sum) / static_cast<float>(cols);
   product = BlockSum(product) / static_cast<float>(cols);
+  // gradient
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     const int64_t count = cols - 8 * group;
     float g[8], gamma[8], n[8];

@@ -1,9 +1,15 @@
+// Formula: x = value, y += alpha x, x *= alpha, y += bias, grad_bias += column
+// sums of grad_y, and out (a, c, b, d) = in (a, b, c, d).
+// Shapes: vectors (n), matrices (rows, cols), and an array of four axes.
+// Threads: one takes four neighbouring elements (device/map.h); a block takes
+// 32 columns of a sum, or a tile of 32 by 32 of a transposition.
 #include <cuda_runtime.h>
 
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/column_sums.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/scale_matrix.h"
 #include "kernels/shape_check.h"
 
@@ -165,7 +171,7 @@ absl::Status CudaBackend::SwapMiddleAxes(int64_t a, int64_t b, int64_t c,
   RETURN_IF_ERROR(CheckMemory("SwapMiddleAxes", "in", in, size));
   RETURN_IF_ERROR(CheckMemory("SwapMiddleAxes", "out", out, size));
   if (size == 0) return absl::OkStatus();
-  constexpr int64_t kMostOfAxis = 65535;  // of grid.y and grid.z
+  constexpr int64_t kMostOfAxis = 65535;  // the limit of grid.y and grid.z
   const int64_t row_tiles = (b + kTile - 1) / kTile;
   if (d == 1 && row_tiles <= kMostOfAxis) {
     for (int64_t i = 0; i < a; i += kMostOfAxis) {
@@ -179,12 +185,14 @@ absl::Status CudaBackend::SwapMiddleAxes(int64_t a, int64_t b, int64_t c,
   }
   const ConstMatrix from(in, 1, size);
   if (d % 4 == 0 && RowsAligned(from) && RowsAligned(Matrix(out, 1, size))) {
-    return Launch("SwapMiddleAxes", Shape(Blocks(size / 4, 256, 132 * 16), 256),
+    return Launch("SwapMiddleAxes",
+                  Shape(Blocks(size / 4, 256, 16 * Multiprocessors()), 256),
                   SwapRowsKernel<float4>, a * b * c, b, c, d / 4,
                   reinterpret_cast<const float4*>(in),
                   reinterpret_cast<float4*>(out));
   }
-  return Launch("SwapMiddleAxes", Shape(Blocks(size, 256, 132 * 16), 256),
+  return Launch("SwapMiddleAxes",
+                Shape(Blocks(size, 256, 16 * Multiprocessors()), 256),
                 SwapRowsKernel<float>, a * b * c, b, c, d, in, out);
 }
 

@@ -1,3 +1,4 @@
+// Allocates device and page-locked memory, and copies between them.
 #include <algorithm>
 #include <cstring>
 

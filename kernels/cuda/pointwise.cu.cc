@@ -1,3 +1,7 @@
+// Formula: y = f(x), grad_x = grad_y f'(saved), and y = dropout(x).
+// Shapes: all matrices (rows, cols), with row strides of their own.
+// Threads: one takes four neighbouring columns of an activation
+// (device/map.h), or the eight columns of one random draw of a dropout.
 #include <cuda_runtime.h>
 
 #include "common/status_macros.h"
@@ -5,6 +9,7 @@
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/gelu.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -52,26 +57,6 @@ struct ReluBackwardOp : Stateless {
     return y > 0 ? grad : 0.0f;
   }
 };
-struct CopyOp : Stateless {
-  __device__ float operator()(float x, int64_t) const { return x; }
-};
-
-template <typename Op>
-absl::Status Unary(const char* op, cudaStream_t stream, ConstMatrix x,
-                   Matrix y) {
-  RETURN_IF_ERROR(CheckMatrix(op, "x", x));
-  RETURN_IF_ERROR(CheckMatrix(op, "y", y, x.rows, x.cols));
-  return Map<1>(op, stream, {{x}}, y, Op());
-}
-
-template <typename Op>
-absl::Status Binary(const char* op, cudaStream_t stream, ConstMatrix saved,
-                    ConstMatrix grad_y, Matrix grad_x) {
-  RETURN_IF_ERROR(CheckMatrix(op, "saved", saved));
-  RETURN_IF_ERROR(CheckMatrix(op, "grad_y", grad_y, saved.rows, saved.cols));
-  RETURN_IF_ERROR(CheckMatrix(op, "grad_x", grad_x, saved.rows, saved.cols));
-  return Map<2>(op, stream, {{saved, grad_y}}, grad_x, Op());
-}
 
 // A thread takes the eight columns of one random draw.
 template <bool kAligned>
@@ -84,48 +69,56 @@ __global__ void __launch_bounds__(256)
        at < total; at += step) {
     const int64_t row = Divide(at, groups), group = at - row * groups;
     const int64_t count = x.cols - 8 * group;
+    // load
     float values[8], scales[8];
     LoadRun<kAligned>(x.data + row * x.stride + 8 * group, count, values);
+    // mask
     DropoutScales(dropout, RowOf(dropout, row), static_cast<uint32_t>(group),
                   scales);
 #pragma unroll
     for (int i = 0; i < 8; ++i) values[i] *= scales[i];
+    // store
     StoreRun<kAligned>(values, count, y.data + row * y.stride + 8 * group);
   }
 }
 
 }  // namespace
 
-absl::Status CudaBackend::Gelu(ConstMatrix x, Matrix y) {
-  return Unary<GeluOp>("Gelu", stream_, x, y);
-}
-absl::Status CudaBackend::GeluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<GeluBackwardOp>("GeluBackward", stream_, x, grad_y, grad_x);
-}
-
-absl::Status CudaBackend::Silu(ConstMatrix x, Matrix y) {
-  return Unary<SiluOp>("Silu", stream_, x, y);
-}
-absl::Status CudaBackend::SiluBackward(ConstMatrix x, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<SiluBackwardOp>("SiluBackward", stream_, x, grad_y, grad_x);
-}
-
-absl::Status CudaBackend::Tanh(ConstMatrix x, Matrix y) {
-  return Unary<TanhOp>("Tanh", stream_, x, y);
-}
-absl::Status CudaBackend::TanhBackward(ConstMatrix y, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<TanhBackwardOp>("TanhBackward", stream_, y, grad_y, grad_x);
+absl::Status CudaBackend::Activate(Activation f, ConstMatrix x, Matrix y) {
+  constexpr char kOp[] = "Activate";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
+  switch (f) {
+    case Activation::kGelu:
+      return Map<1>(kOp, stream_, {{x}}, y, GeluOp());
+    case Activation::kSilu:
+      return Map<1>(kOp, stream_, {{x}}, y, SiluOp());
+    case Activation::kTanh:
+      return Map<1>(kOp, stream_, {{x}}, y, TanhOp());
+    case Activation::kRelu:
+      return Map<1>(kOp, stream_, {{x}}, y, ReluOp());
+  }
+  return absl::InvalidArgumentError("Activate: no such function");
 }
 
-absl::Status CudaBackend::Relu(ConstMatrix x, Matrix y) {
-  return Unary<ReluOp>("Relu", stream_, x, y);
-}
-absl::Status CudaBackend::ReluBackward(ConstMatrix y, ConstMatrix grad_y,
-                                       Matrix grad_x) {
-  return Binary<ReluBackwardOp>("ReluBackward", stream_, y, grad_y, grad_x);
+absl::Status CudaBackend::ActivateBackward(Activation f, ConstMatrix saved,
+                                           ConstMatrix grad_y, Matrix grad_x) {
+  constexpr char kOp[] = "ActivateBackward";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "saved", saved));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, saved.rows, saved.cols));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, saved.rows, saved.cols));
+  const MapInputs<2> in = {{saved, grad_y}};
+  switch (f) {
+    case Activation::kGelu:
+      return Map<2>(kOp, stream_, in, grad_x, GeluBackwardOp());
+    case Activation::kSilu:
+      return Map<2>(kOp, stream_, in, grad_x, SiluBackwardOp());
+    case Activation::kTanh:
+      return Map<2>(kOp, stream_, in, grad_x, TanhBackwardOp());
+    case Activation::kRelu:
+      return Map<2>(kOp, stream_, in, grad_x, ReluBackwardOp());
+  }
+  return absl::InvalidArgumentError("ActivateBackward: no such function");
 }
 
 absl::Status CudaBackend::Dropout(const DropoutKey& key, ConstMatrix x,
@@ -135,11 +128,12 @@ absl::Status CudaBackend::Dropout(const DropoutKey& key, ConstMatrix x,
   RETURN_IF_ERROR(CheckMatrix("Dropout", "y", y, x.rows, x.cols));
   if (key.rate == 0) {
     if (x.data == y.data && x.stride == y.stride) return absl::OkStatus();
-    return Map<1>("Dropout", stream_, {{x}}, y, CopyOp());
+    return CopyRows(x, y);
   }
   const int64_t groups = (x.cols + 7) / 8;
   if (x.rows == 0 || groups == 0) return absl::OkStatus();
-  const LaunchShape shape = Shape(Blocks(x.rows * groups, 256, 132 * 16), 256);
+  const LaunchShape shape =
+      Shape(Blocks(x.rows * groups, 256, 16 * Multiprocessors()), 256);
   const DeviceDropout dropout = MakeDeviceDropout(key);
   return RowsAligned(x) && RowsAligned(y)
              ? Launch("Dropout", shape, DropoutKernel<true>, dropout, x, y,

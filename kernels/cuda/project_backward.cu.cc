@@ -1,3 +1,9 @@
+// Formula: grad_a += x^T grad_t and grad_x += grad_t a^T, where x may be given
+// as normalised * gamma + beta.
+// Shapes: x, grad_x (rows, cols), grad_t (rows, rank), a, grad_a (cols, rank).
+// Threads: a block takes 32 columns of grad_a and a range of rows
+// (device/stream_sums.h), or 32 rows of grad_x (device/stream_add_product.h).
+//
 // Bytes to and from device memory, of a matrix of the stream (rows x cols
 // floats): x is read, grad_x read and written, the least there is. Neither
 // gradient needs what the other reads, so each has its kernel.

@@ -1,9 +1,12 @@
-// RankSpaceAttention. A block of threads has the keys and values of a sequence
-// in shared memory, as far as they fit, and a few tiles of 16 queries. A warp
-// has one tile and a share of the heads, and goes on from product to product
-// without leaving its registers:
-//   Q = q~ C_h,  P = softmax(Q k~^T),  U = dropout(P) v~,  out += U E_h.
-// At the end the shares are summed up in their order.
+// Formula: for each head h, Q = q~ C_h, P = softmax(Q k~^T), U = dropout(P) v~
+// and out += U E_h; C_h has the scale of the scores in it.
+// Shapes: q~, k~, v~ (tokens, rank + 1 of each); c (heads * (query_rank + 1),
+// key_rank + 1), e (heads * (value_rank + 1), output_rank), out (tokens,
+// output_rank), log_sum (heads, tokens).
+// Threads: a block has the keys and values of a sequence in shared memory, as
+// far as they fit, and a few tiles of 16 queries; a warp takes one tile and a
+// share of the heads, and goes on from product to product without leaving its
+// registers.
 #include <algorithm>
 
 #include "common/status_macros.h"
@@ -82,6 +85,7 @@ __global__ void __launch_bounds__(32 * kMostTiles * kMostShares,
     const int head = share * a.heads_per_share + i;
     const bool active = rows > 0 && head < a.heads;
     if (i == 0) __syncthreads();
+    // Q = q~ C_h
     float sums[kWidth / 8][4];
     SetZero(sums);
     if (active) {
@@ -91,6 +95,7 @@ __global__ void __launch_bounds__(32 * kMostTiles * kMostShares,
     }
     const HeldRows<kPrecision, kWidth, kInRegisters<kPrecision, kWidth>>
         of_head(sums, held + 16 * warp * kStride);
+    // U, walking over the keys
     RunningSoftmax<kPrecision, kWidth> softmax;
     for (int key = 0; key < block.length; key += a.capacity) {
       const int count = min(a.capacity, block.length - key);
@@ -111,6 +116,7 @@ __global__ void __launch_bounds__(32 * kMostTiles * kMostShares,
       }
     }
     if (!active) continue;
+    // log_sum, and out += U E_h
     float log_sum[2];
     softmax.Finish(dropout.scale(), log_sum);
     if (WarpLane() % 4 == 0) {
@@ -132,6 +138,7 @@ __global__ void __launch_bounds__(32 * kMostTiles * kMostShares,
   }
 
   __syncthreads();
+  // sum the shares of the heads, in their order
   auto* const parts = DynamicShared<float>();  // (shares, rows, kWidth)
   WriteSums<kWidth>(out, 1, 16, kWidth,
                     parts + (share * tiles + tile) * 16 * kWidth, kWidth);

@@ -1,9 +1,13 @@
-// RankSpaceAttentionBackward. With q = q~ C_h of a head (C_h has the scale of
-// the scores in it), U = dropout(P) v~ and G = grad_out E_h^T, the gradient of
-// U, the two kernels' walks (device/attention_backward.h) give those of q, k~
-// and v~; from there
-//   grad q~ += grad_q C_h^T, grad C_h = q~^T grad_q, grad E_h = U^T grad_out.
-// A block of threads has the heads of a group, blockIdx.y.
+// Formula: with q = q~ C_h of a head (C_h has the scale of the scores in it),
+// U = dropout(P) v~ and G = grad_out E_h^T, the gradient of U, the two kernels'
+// walks (device/attention_backward.h) give the gradients of q, k~ and v~; from
+// there grad q~ += grad_q C_h^T, grad C_h = q~^T grad_q, grad E_h = U^T
+// grad_out.
+// Shapes: as in rank_space_attention.cu.cc; grad_q, grad_k and grad_v have no
+// column of ones.
+// Threads: a warp takes 16 queries (first kernel) or 16 keys (second kernel), a
+// block up to eight warps and the heads of a group, blockIdx.y; the groups'
+// parts are summed up by a third kernel.
 #include <algorithm>
 #include <cmath>
 
@@ -48,7 +52,7 @@ inline constexpr int kQueryResident = kResident<kPrecision, kWidth>;
 struct Parts {
   float* data = nullptr;
   int64_t stride = 0;
-  int64_t floats = 0;  // of a group
+  int64_t floats = 0;  // in a group
   int cols = 0;
 };
 
@@ -65,7 +69,7 @@ struct Arguments {
   int64_t tokens = 0;
   int heads = 0, heads_per_group = 0;
   int capacity = 0;     // keys in shared memory
-  int drawn_words = 0;  // of a warp
+  int drawn_words = 0;  // in a warp
 };
 
 // to (kWidth, kWidth) = or += a^T b of `rows` rows each, in shared memory. The
@@ -179,6 +183,7 @@ __global__ void __launch_bounds__(32 * kMostWarps,
                                              query_grads + own);
       }
       const Held of_queries(query_grads + own);
+      // U, from a first walk over the keys
       float context[kWidth / 8][4];
       SetZero(context);
       walk([&](const KeyTiles<kPrecision>& tiles) {
@@ -189,6 +194,7 @@ __global__ void __launch_bounds__(32 * kMostWarps,
         StoreTimesFactor<kPrecision, kWidth>(
             Shared(grads + own), a.e_transposed, head, context_grads + own);
       }
+      // D
       const Held of_grads(context_grads + own);
       RowDots<kWidth>(context, context_grads + own, delta);
 #pragma unroll
@@ -200,6 +206,7 @@ __global__ void __launch_bounds__(32 * kMostWarps,
         }
       }
       StoreSums<kWidth>(context, dropout.scale(), contexts + own);
+      // grad_q, from a second walk
       float sums[kWidth / 8][4];
       SetZero(sums);
       walk([&](const KeyTiles<kPrecision>& tiles) {
@@ -220,6 +227,7 @@ __global__ void __launch_bounds__(32 * kMostWarps,
         }
       }
       __syncthreads();
+      // grad C_h and grad E_h, of the whole block
       float* const to = factors + (head - first_head) * 2 * kWidth * kWidth;
       const int padded = (there + 15) / 16 * 16;
       AddTransposedProduct<kPrecision, kWidth>(queries, query_grads, padded,

@@ -1,3 +1,5 @@
+// How rank-space attention is split over blocks of threads, where its partial
+// results lie in the workspace, and the check of its operands.
 #include "kernels/cuda/rank_space_attention_plan.h"
 
 #include <algorithm>

@@ -19,9 +19,9 @@ struct RankSpacePlan {
   RankSpacePlan(const RankSpaceAttentionShape& shape, CudaPrecision precision);
 
   int q = 0, k = 0, v = 0, o = 0;  // widths, with the ones' columns
-  int width = 0;                   // of all, padded
+  int width = 0;                   // the widest, padded
   int warps = 0;                   // backward; a warp has 16 tokens
-  int64_t blocks = 0;              // of 16 * warps tokens, at most
+  int64_t blocks = 0;              // each has at most 16 * warps tokens
   int groups = 1;
   int heads_per_group = 0;
   int64_t chunks = 0;  // parts of the gradients of C and E

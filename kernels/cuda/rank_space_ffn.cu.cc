@@ -1,3 +1,9 @@
+// Formula: t2 = gelu(t1 b1) a2.
+// Shapes: t1 (rows, up_rank + 1), b1 (up_rank + 1, width), a2 (width,
+// down_rank), t2 (rows, down_rank).
+// Threads: the kernel that owns tokens (device/rank_space_ffn_tokens.h) keeps
+// the hidden layer in registers; where ranks are too large for it, some rows at
+// a time have their hidden layer in the workspace.
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/rank_space_ffn_tokens.h"
@@ -29,7 +35,7 @@ absl::Status CudaBackend::RankSpaceFfn(ConstMatrix t1, ConstMatrix b1,
       const int64_t n = std::min(RankSpaceFfnSplit::kHiddenRows, t1.rows - i);
       const Matrix hidden(floats, n, b1.cols);
       RETURN_IF_ERROR(Gemm(false, false, 1, Rows(t1, i, n), b1, 0, hidden));
-      RETURN_IF_ERROR(Gelu(hidden, hidden));
+      RETURN_IF_ERROR(Activate(Activation::kGelu, hidden, hidden));
       RETURN_IF_ERROR(Gemm(false, false, 1, hidden, a2, 0, Rows(t2, i, n)));
     }
     return absl::OkStatus();

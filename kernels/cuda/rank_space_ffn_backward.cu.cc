@@ -1,3 +1,10 @@
+// Formula: with H = t1 b1 and g = (grad_t2 a2^T) * gelu'(H), grad_t1 = g b1^T,
+// grad_b1 += t1^T g, grad_a2 += gelu(H)^T grad_t2.
+// Shapes: t1 (rows, up_rank + 1), b1 (up_rank + 1, width), a2 (width,
+// down_rank), grad_t2 (rows, down_rank), grad_t1 (rows, up_rank).
+// Threads: one kernel owns tokens (device/rank_space_ffn_tokens.h), another one
+// hidden units (device/rank_space_ffn_weights.h).
+//
 // The hidden layer is computed twice: by a kernel that owns tokens, for the
 // gradient of T1, and by one that owns hidden units, for the weights'. In one
 // kernel either sum would have to be kept in parts outside of registers: of the
@@ -37,10 +44,11 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
       const Matrix before(floats, n, b1.cols);
       const Matrix hidden(floats + n * b1.cols, n, b1.cols);
       RETURN_IF_ERROR(Gemm(false, false, 1, t1_tile, b1, 0, before));
-      RETURN_IF_ERROR(Gelu(before, hidden));
+      RETURN_IF_ERROR(Activate(Activation::kGelu, before, hidden));
       RETURN_IF_ERROR(Gemm(true, false, 1, hidden, u2, 1, grad_a2));
       RETURN_IF_ERROR(Gemm(false, true, 1, u2, a2, 0, hidden));
-      RETURN_IF_ERROR(GeluBackward(before, hidden, hidden));
+      RETURN_IF_ERROR(
+          ActivateBackward(Activation::kGelu, before, hidden, hidden));
       RETURN_IF_ERROR(Gemm(true, false, 1, t1_tile, hidden, 1, grad_b1));
       RETURN_IF_ERROR(
           Gemm(false, true, 1, hidden, b1_rows, 0, Rows(grad_t1, i, n)));

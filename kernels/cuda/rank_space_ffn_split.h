@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/device_grid.h"
 
 namespace comera::kernels {
 
@@ -35,9 +36,10 @@ class RankSpaceFfnSplit {
     return tiles <= 1 ? 1 : tiles <= 2 ? 2 : 4;
   }
   int64_t blocks() const { return Ceil(s_.width, kBlockWidth); }
-  // Of the kernel that owns `tile_rows` tokens per block of threads: how many
-  // blocks of weights each takes. Few tokens: the width is split too, and what
-  // belongs to one token is summed over the parts afterwards.
+  // The blocks of weights that each block of threads takes in the kernel that
+  // owns `tile_rows` tokens per block of threads. With few tokens the width is
+  // split too, and what belongs to one token is summed over the parts
+  // afterwards.
   int64_t blocks_of_part(int64_t tile_rows) const {
     const int64_t tiles = std::max<int64_t>(Ceil(s_.rows, tile_rows), 1);
     const int64_t wanted = std::max<int64_t>(kBlocks / tiles, 1);
@@ -46,8 +48,7 @@ class RankSpaceFfnSplit {
   int64_t parts(int64_t tile_rows) const {
     return std::max<int64_t>(Ceil(blocks(), blocks_of_part(tile_rows)), 1);
   }
-  // Of the kernel that owns hidden units: into how many ranges the tokens are
-  // split.
+  // The ranges into which the kernel that owns hidden units splits the tokens.
   int64_t ranges() const {
     const int64_t wanted = Ceil(kBlocks, Ceil(s_.width, kWeightWidth));
     return std::min(wanted, Ceil(s_.rows, kTurnRows));
@@ -58,7 +59,7 @@ class RankSpaceFfnSplit {
     return std::min(blocks() * s_.rows, kBlocks * kTokenRows) *
            std::max(s_.up_rank, s_.down_rank);
   }
-  // Of one range's sums: the gradients of B1 and A2 one after the other.
+  // Floats of one range's sums: the gradients of B1 and A2 one after the other.
   int64_t RangeFloats() const {
     return (s_.up_rank + 1 + s_.down_rank) * s_.width;
   }
@@ -72,8 +73,8 @@ class RankSpaceFfnSplit {
   }
 
  private:
-  // Blocks of threads that keep a large device busy: two per multiprocessor.
-  static constexpr int64_t kBlocks = 264;
+  // Blocks of threads that keep a large device busy.
+  static constexpr int64_t kBlocks = 2 * kSumMultiprocessors;
   // 0 / 0 is 0.
   static int64_t Ceil(int64_t a, int64_t b) {
     return b == 0 ? 0 : (a + b - 1) / b;

@@ -1,13 +1,25 @@
+// Formula: to = from; out[j, :] = table[rows[j], :]; and out[i, :] = sum of
+// table[rows[q], :] over offsets[i] <= q < offsets[i + 1], in order of q.
+// Shapes: table (any, cols), rows (n), offsets (out.rows + 1), out (., cols).
+// Threads: one takes four neighbouring columns of one row of out.
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/map.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
+
+struct CopyOp {
+  static constexpr bool kUsesColumn = false;
+  __device__ void Begin() {}
+  __device__ float operator()(float x, int64_t) const { return x; }
+};
 
 // out[j, :] = table[rows[j], :], four columns to a thread.
 template <bool kAligned>
@@ -60,6 +72,16 @@ absl::Status CheckCount(const char* op, const char* name, ConstIndices list,
 
 }  // namespace
 
+absl::Status CudaBackend::CopyRows(ConstMatrix from, Matrix to) {
+  RETURN_IF_ERROR(CheckMatrix("CopyRows", "from", from));
+  RETURN_IF_ERROR(CheckMatrix("CopyRows", "to", to, from.rows, from.cols));
+  if (together_depth_ > 0) {
+    together_.AddCopyRows(from, to);
+    return absl::OkStatus();
+  }
+  return Map<1>("CopyRows", stream_, {{from}}, to, CopyOp());
+}
+
 absl::Status CudaBackend::GatherRows(ConstMatrix table, ConstIndices rows,
                                      Matrix out) {
   constexpr char kOp[] = "GatherRows";
@@ -67,10 +89,11 @@ absl::Status CudaBackend::GatherRows(ConstMatrix table, ConstIndices rows,
   RETURN_IF_ERROR(CheckMatrix(kOp, "out", out, rows.size, table.cols));
   RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
   const int64_t runs = (out.cols + 3) / 4;
-  return Launch(kOp, Shape(Blocks(out.rows * runs, 256, 132 * 16), 256),
-                RowsAligned(table) && RowsAligned(out) ? GatherKernel<true>
-                                                       : GatherKernel<false>,
-                table, rows.data, out, runs);
+  return Launch(
+      kOp, Shape(Blocks(out.rows * runs, 256, 16 * Multiprocessors()), 256),
+      RowsAligned(table) && RowsAligned(out) ? GatherKernel<true>
+                                             : GatherKernel<false>,
+      table, rows.data, out, runs);
 }
 
 absl::Status CudaBackend::SumRows(ConstMatrix table, ConstIndices rows,
@@ -81,10 +104,11 @@ absl::Status CudaBackend::SumRows(ConstMatrix table, ConstIndices rows,
   RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
   RETURN_IF_ERROR(CheckCount(kOp, "offsets", offsets, out.rows + 1));
   const int64_t runs = (out.cols + 3) / 4;
-  return Launch(kOp, Shape(Blocks(out.rows * runs, 256, 132 * 32), 256),
-                RowsAligned(table) && RowsAligned(out) ? SumRowsKernel<true>
-                                                       : SumRowsKernel<false>,
-                table, rows.data, offsets.data, out, runs);
+  return Launch(
+      kOp, Shape(Blocks(out.rows * runs, 256, 32 * Multiprocessors()), 256),
+      RowsAligned(table) && RowsAligned(out) ? SumRowsKernel<true>
+                                             : SumRowsKernel<false>,
+      table, rows.data, offsets.data, out, runs);
 }
 
 }  // namespace comera::kernels

@@ -1,5 +1,7 @@
-// table[rows[j], :] += in[j, :] without atomics: the numbers are sorted,
-// stably, and each run of equal ones has one owner that adds in order of j.
+// Formula: table[rows[j], :] += in[j, :], in order of j for each row.
+// Shapes: in (n, cols), rows (n), table (any, cols).
+// Threads: no atomics. The row numbers are sorted, stably; each run of equal
+// ones has one owner for every four columns, which adds in order of j.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -63,6 +65,7 @@ absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
     const int n = static_cast<int>(std::min(kMostNumbers, rows.size - first));
     const unsigned tiles = Blocks(n, kSortTile);
     SortList from = {const_cast<int32_t*>(rows.data) + first, nullptr};
+    // sort the row numbers, eight bits at a time
     int half = 0;
     for (int shift = 0; shift == 0 || (table.rows - 1) >> shift > 0;
          shift += 8) {
@@ -77,6 +80,7 @@ absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
       from = to;
       half = 1 - half;
     }
+    // add the runs of equal numbers
     const ConstMatrix part(in.data + first * in.stride, n, in.cols, in.stride);
     const dim3 grid(Blocks(n, kRunsBlock.y), column_blocks);
     RETURN_IF_ERROR(Launch(kOp, Shape(grid, kRunsBlock),

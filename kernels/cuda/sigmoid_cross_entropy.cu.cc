@@ -1,3 +1,7 @@
+// Formula: loss = max(x, 0) - x label + log(1 + exp(-|x|)), grad = sigmoid(x) -
+// label; totals += [loss, rows, right answers].
+// Shapes: logits, grad_logits (rows, 1); labels (rows); totals (3).
+// Threads: one takes a row at a time; blocks leave partial totals.
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"
@@ -5,6 +9,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
@@ -20,18 +25,21 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        row < logits.rows; row += step) {
+    // loss
     const double x = logits.data[row * logits.stride];
     const bool clicked = labels[row] == 1;
-    const double small = exp(-fabs(x));  // of either sign's sigmoid
+    const double small = exp(-fabs(x));  // in the sigmoid of either sign
     totals.loss += fmax(x, 0.0) - (clicked ? x : 0.0) + log1p(small);
     totals.rows += 1;
     totals.correct += (x > 0) == clicked ? 1 : 0;
+    // gradient
     if (grad.data != nullptr) {
       const double sigmoid = (x > 0 ? 1.0 : small) / (1.0 + small);
       grad.data[row * grad.stride] =
           static_cast<float>(sigmoid - (clicked ? 1.0 : 0.0));
     }
   }
+  // sum over the block
   totals.loss = BlockSum(totals.loss);
   totals.rows = BlockSum(totals.rows);
   totals.correct = BlockSum(totals.correct);
@@ -49,7 +57,7 @@ absl::Status CudaBackend::SigmoidCrossEntropy(ConstMatrix logits,
   RETURN_IF_ERROR(CheckMatrix(kOp, "logits", logits, rows, 1));
   RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   if (rows == 0) return absl::OkStatus();
-  const unsigned blocks = Blocks(rows, kThreads, 132 * 8);
+  const unsigned blocks = Blocks(rows, kThreads, 8 * kSumMultiprocessors);
   LossTotals* const partial = Scratch<LossTotals>();
   RETURN_IF_ERROR(Launch(kOp, Shape(blocks, kThreads),
                          SigmoidCrossEntropyKernel, logits, labels.data,

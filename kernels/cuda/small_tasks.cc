@@ -1,3 +1,4 @@
+// Collects small operations and finds out which of them can run together.
 #include "kernels/cuda/small_tasks.h"
 
 #include <algorithm>
@@ -32,8 +33,8 @@ bool Overlap(const ConstMatrix& a, const ConstMatrix& b) {
   if (End(a) <= b.data || End(b) <= a.data) return false;
   if (a.stride != b.stride || a.rows == 1 || b.rows == 1) return true;
   const int64_t stride = a.stride;
-  const int64_t column =
-      ((a.data - b.data) % stride + stride) % stride;  // of a, from b's first
+  const int64_t column = ((a.data - b.data) % stride + stride) %
+                         stride;  // a's, counted from b's first
   return column < b.cols || column + a.cols > stride;
 }
 
@@ -157,6 +158,22 @@ void SmallTasks::AddCopy(void* to, const void* from, int64_t bytes,
     entry.task.c = static_cast<float*>(to);
     entry.task.rows = Narrow(floats);
   }
+  Add(std::move(entry));
+}
+
+void SmallTasks::AddCopyRows(ConstMatrix from, Matrix to) {
+  if (to.rows == 0 || to.cols == 0) return;
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kCopyRows;
+  task.a = from.data;
+  task.c = to.data;
+  task.rows = Narrow(to.rows);
+  task.cols = Narrow(to.cols);
+  task.a_stride = Narrow(from.stride);
+  task.c_stride = Narrow(to.stride);
+  entry.reads = {from};
+  entry.writes = {to};
   Add(std::move(entry));
 }
 

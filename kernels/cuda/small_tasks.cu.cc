@@ -1,5 +1,9 @@
-// A launch of many small operations that do not need each other: each has
-// blocks of its own, which find their task in the kernel's parameters.
+// Formula: small products, copies, fills, additions and folds of cores that do
+// not need each other, in one launch.
+// Shapes: matrices (rows, cols) with strides, vectors of `rows` elements.
+// Threads: each task has blocks of its own, which find it in the kernel's
+// parameters: a block takes a tile of 32 by 32 of a product, eight columns of a
+// sum, or 2048 elements.
 #include "kernels/cuda/small_tasks.h"
 
 #include <cuda_runtime.h>
@@ -14,11 +18,11 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kEdge = 32;      // of a tile of a product, and of its steps
+constexpr int kEdge = 32;      // the side of a product's tile and its step
 constexpr int kPerThread = 8;  // elements of what goes element by element
 constexpr int kTilePart = kEdge * kEdge / kThreads;
 constexpr int kRowLanes = kThreads / kEdge;
-constexpr int kSumCols = 8;  // of a block that sums up columns
+constexpr int kSumCols = 8;  // columns that a block sums up
 constexpr int kSumLanes = kThreads / kSumCols;
 
 template <int kMost>
@@ -157,8 +161,10 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
   const int64_t size = static_cast<int64_t>(task.rows) * task.cols;
   const int64_t first =
       static_cast<int64_t>(block) * kThreads * kPerThread + threadIdx.x;
-  const bool matrix =
-      task.kind == SmallTask::kFold || task.kind == SmallTask::kUnfold;
+  const bool matrix = task.kind == SmallTask::kFold ||
+                      task.kind == SmallTask::kUnfold ||
+                      task.kind == SmallTask::kCopyRows;
+  // read
   float value[kPerThread];
   int64_t to[kPerThread];
 #pragma unroll
@@ -170,6 +176,10 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
     if (matrix) {
       const int64_t row = Divide(at, task.cols), col = at - row * task.cols;
       to[i] = row * task.c_stride + col;
+      if (task.kind == SmallTask::kCopyRows) {
+        value[i] = task.a[row * task.a_stride + col];
+        continue;
+      }
       const float d = task.b[col], rank = d > task.alpha ? d : 0.0f;
       if (task.kind == SmallTask::kFold) {
         value[i] = task.a[row * task.a_stride + col] * rank;
@@ -186,6 +196,7 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
       value[i] = task.c[at] + task.alpha * task.a[at];
     }
   }
+  // write
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     if (to[i] >= 0) task.c[to[i]] = value[i];

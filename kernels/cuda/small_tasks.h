@@ -21,12 +21,13 @@ namespace comera::kernels {
 // strides; vectors have `rows` elements.
 struct SmallTask {
   enum Kind : int32_t {
-    kGemm,    // c = alpha op(a) op(b) + beta c; op(a) is (rows, inner)
-    kFold,    // c = a * (b > alpha ? b : 0), b a vector of cols
-    kUnfold,  // FoldCoreBackward: g a, d b, grad_h x, grad_g c, grad_d y
-    kCopy,    // c = a
-    kFill,    // c = alpha
-    kAxpy,    // c += alpha a
+    kGemm,      // c = alpha op(a) op(b) + beta c; op(a) is (rows, inner)
+    kFold,      // c = a * (b > alpha ? b : 0), b a vector of cols
+    kUnfold,    // FoldCoreBackward: g a, d b, grad_h x, grad_g c, grad_d y
+    kCopy,      // c = a, of vectors
+    kFill,      // c = alpha
+    kAxpy,      // c += alpha a
+    kCopyRows,  // c = a, of matrices
   };
   const float *a = nullptr, *b = nullptr, *x = nullptr;
   float *c = nullptr, *y = nullptr;
@@ -35,7 +36,7 @@ struct SmallTask {
   float alpha = 0, beta = 0;
   int16_t kind = kGemm;
   bool transpose_a = false, transpose_b = false;
-  int32_t first_block = 0;  // of the launch
+  int32_t first_block = 0;  // its first block in the launch
 };
 
 // Collects operations and finds out which need which: an operation's level is
@@ -52,6 +53,7 @@ class SmallTasks {
   void AddUnfold(ConstMatrix g, ConstVector d, float threshold,
                  ConstMatrix grad_h, Matrix grad_g, Vector grad_d);
   void AddCopy(void* to, const void* from, int64_t bytes, cudaStream_t stream);
+  void AddCopyRows(ConstMatrix from, Matrix to);
   void AddFill(Vector x, float value);
   void AddAxpy(float alpha, ConstVector x, Vector y);
   // Any other: `call` enqueues it.

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/device/expand_layer_norm_backward.h"
 #include "kernels/cuda/device/stream_rows.h"
+#include "kernels/cuda/device_grid.h"
 
 namespace comera::kernels {
 
@@ -27,7 +28,8 @@ class StreamSplit {
         wide_(ExpandBackwardBytes(static_cast<int>(cols)) > shared_bytes) {}
 
   bool wide() const { return wide_; }
-  // Of StreamSumsKernel.
+  // The grid of StreamSumsKernel: groups of columns, ranges of rows, groups of
+  // ranks.
   int rank_tiles() const { return ranks_ <= 16 ? 1 : ranks_ <= 32 ? 2 : 4; }
   int64_t rank_groups() const { return Ceil(ranks_, 16 * rank_tiles()); }
   int64_t column_groups() const { return Ceil(cols_, kGroupColumns); }
@@ -37,7 +39,7 @@ class StreamSplit {
     return std::min(Ceil(kBlocks, columns), Ceil(rows_, 16 * kStreamWarps));
   }
   int64_t range_rows() const { return Ceil(rows_, ranges()); }
-  // Of ExpandBackwardKernel.
+  // The grid of ExpandBackwardKernel.
   int64_t row_blocks() const {
     return std::min(Ceil(rows_, kStreamRows), kBlocks);
   }
@@ -56,8 +58,8 @@ class StreamSplit {
   }
 
  private:
-  // Blocks of threads that keep a large device busy: two per multiprocessor.
-  static constexpr int64_t kBlocks = 264;
+  // Blocks of threads that keep a large device busy.
+  static constexpr int64_t kBlocks = 2 * kSumMultiprocessors;
   static int64_t Ceil(int64_t a, int64_t b) {
     return b == 0 ? 0 : (a + b - 1) / b;
   }

@@ -1,12 +1,15 @@
-// Bytes: a is read once. Each block of threads keeps all of b in shared memory,
-// as operands of the tensor cores, and takes every gridDim.x-th 32 rows of a;
-// its warps share out these rows and the inner side.
+// Formula: c = a b for many rows of a and few columns of b.
+// Shapes: a (rows, inner), b (inner, at most 32), c (rows, cols of b).
+// Threads: a block keeps all of b in shared memory, as operands of the tensor
+// cores, and takes every gridDim.x-th 32 rows of a, which is read once; its
+// warps share out these rows and the inner side.
 #include "kernels/cuda/tall_product.h"
 
 #include <algorithm>
 
 #include "kernels/cuda/device/packed_fragments.h"
 #include "kernels/cuda/device/ptx.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/stream_split.h"
@@ -15,11 +18,10 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256, kWarps = 8;
-constexpr int kInnerParts = 4;                      // of the inner side
-constexpr int kRows = 16 * (kWarps / kInnerParts);  // of a block
+constexpr int kInnerParts = 4;                      // parts of the inner side
+constexpr int kRows = 16 * (kWarps / kInnerParts);  // rows of a block
 constexpr int kCols = 32, kColTiles = kCols / 8;
 constexpr int kAhead = 4;  // steps of 16 whose rows of a are on their way
-constexpr int64_t kMostBlocks = 264;  // two per multiprocessor
 constexpr int64_t kLeastRows = 256;
 constexpr int64_t kSumBytes = kWarps * 16 * kCols * int64_t{sizeof(float)};
 
@@ -126,7 +128,7 @@ bool IsTallProduct(CudaPrecision precision, int device, ConstMatrix a,
 absl::Status TallProduct(cudaStream_t stream, CudaPrecision precision,
                          ConstMatrix a, ConstMatrix b, Matrix c) {
   const LaunchShape shape = {
-      dim3(Blocks(a.rows, kRows, kMostBlocks)), dim3(kThreads),
+      dim3(Blocks(a.rows, kRows, 2 * Multiprocessors())), dim3(kThreads),
       kSumBytes + PackedBytes(precision, a.cols), stream};
   return SwitchPrecision(precision, [&](auto each) {
     return Launch("TallProduct", shape, TallProductKernel<each.value>,

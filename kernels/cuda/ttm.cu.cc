@@ -1,6 +1,12 @@
-// Products of pairs of blocks, and their backward: tiles of products in
-// float32, whose operands come step by step through shared memory. Sums of many
-// pairs are cut into shares where there are few blocks, and have one order.
+// Formula: out[out_q, :] = L[left_q] R[s_q] for pairs q of blocks; backward,
+// grad_L[l] = sum of grad_out R^T and grad_R[s] = sum of L^T grad_out over the
+// pairs of a block.
+// Shapes: L (left_outer, left_rows, left_inner, rank), R (rank, right_rows,
+// right_cols) or (right_rows, rank, right_cols), out (pairs, left_outer *
+// left_inner * right_cols).
+// Threads: a block takes a tile of 16 by 32 of one product, four elements to a
+// thread, in float32; operands come step by step through shared memory. Sums of
+// many pairs are cut into shares where there are few blocks, in one order.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -9,6 +15,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -16,7 +23,7 @@ namespace {
 
 constexpr int kThreads = 128;
 // Blocks that fill a device, of kThreads each.
-constexpr int64_t kManyBlocks = 2112;
+constexpr int64_t kManyBlocks = 16 * kSumMultiprocessors;
 
 // Where the parts of the tables lie.
 struct Layout {
@@ -110,6 +117,7 @@ __device__ __forceinline__ void AddSteps(Walk& walk, Shared& shared,
       right[i] = walk.Right(right_col(i), right_inner(i));
     }
   };
+  // Operands of the next step are fetched while this one is multiplied.
   fetch();
   for (bool more = true; more;) {
     __syncthreads();  // the step before is used
@@ -152,7 +160,7 @@ struct ProductWalk {
   const float *left, *right;  // the table, and the block
   int64_t l;
   TilePlace place;
-  int at = 0;  // of the rank
+  int at = 0;  // where in the rank the step begins
 
   __device__ __forceinline__ float Left(int row, int k) const {
     row += place.row;
@@ -207,7 +215,7 @@ struct GradLeftWalk {
   int count;
   TilePlace place;
   int pair = 0, at = 0;
-  const float *g = nullptr, *r = nullptr;  // of the pair
+  const float *g = nullptr, *r = nullptr;  // operands of the pair
 
   __device__ __forceinline__ void Begin() {
     g = grad_out.data + found_out[pair] * grad_out.stride;
@@ -252,6 +260,7 @@ __global__ void __launch_bounds__(kThreads)
   const TilePlace place = PlaceOf(t.rank);
   float sums[2][2] = {};
   for (int64_t chunk = first; chunk < last; chunk += kThreads) {
+    // find the pair of each block of R
     const int64_t own = chunk + threadIdx.x;
     int32_t pair = -1;
     if (own < last) {
@@ -268,7 +277,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       if (begin < behind && pairs.left[begin] == l) pair = begin;
     }
-    // In their order, without gaps.
+    // list the pairs in their order, without gaps
     const unsigned mask = __ballot_sync(0xffffffffu, pair >= 0);
     __syncthreads();  // the chunk before is used
     if (lane == 0) counts[warp] = __popc(mask);
@@ -285,6 +294,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (count == 0) continue;
+    // add their products
     GradLeftWalk walk = {t, right, grad_out, outs, blocks, count, place};
     walk.Begin();
     AddSteps<true, true>(walk, shared, sums);
@@ -319,7 +329,7 @@ struct GradRightWalk {
     l = pairs.left[pair];
   }
   __device__ __forceinline__ float Left(int row, int k) const {
-    row += place.row;  // of R's block: the rank
+    row += place.row;  // the rank, in R's block
     k += at;
     return row < t.rank && k < t.left_cols ? left[t.LeftRow(l, k) + row] : 0.0f;
   }
@@ -476,7 +486,7 @@ absl::Status CudaBackend::TtmLookupBackward(
   const int64_t size = RightSize(t);
   if (size == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Tiles(kOp, t.rank, t.right_cols, &tiles));
-  // Of at least two pairs on average.
+  // A share has at least two pairs on average.
   const int64_t shares =
       Shares(t.right_rows * tiles, pairs.out.size / (2 * t.right_rows), size,
              kScratchBytes);

@@ -1,3 +1,4 @@
+// Defines attention and rank-space attention, in double.
 #include "kernels/reference/attention.h"
 
 #include <algorithm>

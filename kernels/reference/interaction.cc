@@ -1,3 +1,4 @@
+// Defines the pairwise interaction of vectors, in double.
 #include "kernels/reference/interaction.h"
 
 namespace comera::kernels::reference {

@@ -1,3 +1,4 @@
+// Defines layer normalisation with dropout and residual, in double.
 #include "kernels/reference/layer_norm.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Defines products, sums and folds of cores, in double.
 #include "kernels/reference/linear.h"
 
 namespace comera::kernels::reference {

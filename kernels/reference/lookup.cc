@@ -1,3 +1,4 @@
+// Defines lookups, bags and products of pairs of blocks, in double.
 #include "kernels/reference/lookup.h"
 
 #include <algorithm>

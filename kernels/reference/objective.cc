@@ -1,3 +1,4 @@
+// Defines losses, AdamW and the penalty of bonds, in double.
 #include "kernels/reference/objective.h"
 
 #include <cmath>

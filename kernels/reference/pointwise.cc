@@ -1,3 +1,4 @@
+// Defines the activations and dropout, in double.
 #include "kernels/reference/pointwise.h"
 
 #include <cmath>
@@ -6,55 +7,56 @@
 
 namespace comera::kernels::reference {
 
-void Gelu(const DoubleMatrix& x, DoubleMatrix* y) {
-  for (int64_t i = 0; i < x.size(); ++i) {
-    (*y)[i] = x[i] / 2 * (1 + std::erf(x[i] / std::sqrt(2.0)));
+namespace {
+
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// The cumulative distribution of the normal distribution.
+double NormalCdf(double x) { return (1 + std::erf(x / std::sqrt(2.0))) / 2; }
+
+double Value(Activation f, double x) {
+  switch (f) {
+    case Activation::kGelu:
+      return x * NormalCdf(x);
+    case Activation::kSilu:
+      return x * Sigmoid(x);
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
   }
+  return std::nan("");
 }
 
-void GeluBackward(const DoubleMatrix& x, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x) {
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const double cdf = (1 + std::erf(x[i] / std::sqrt(2.0))) / 2;
-    const double pdf =
-        std::exp(-x[i] * x[i] / 2) / std::sqrt(2 * std::acos(-1.0));
-    (*grad_x)[i] = grad_y[i] * (cdf + x[i] * pdf);
+double Slope(Activation f, double saved) {
+  switch (f) {
+    case Activation::kGelu: {
+      const double density =
+          std::exp(-saved * saved / 2) / std::sqrt(2 * std::acos(-1.0));
+      return NormalCdf(saved) + saved * density;
+    }
+    case Activation::kSilu: {
+      const double sigmoid = Sigmoid(saved);
+      return sigmoid + saved * sigmoid * (1 - sigmoid);
+    }
+    case Activation::kTanh:
+      return 1 - saved * saved;
+    case Activation::kRelu:
+      return saved > 0 ? 1 : 0;
   }
+  return std::nan("");
 }
 
-void Silu(const DoubleMatrix& x, DoubleMatrix* y) {
-  for (int64_t i = 0; i < x.size(); ++i) {
-    (*y)[i] = x[i] / (1 + std::exp(-x[i]));
-  }
+}  // namespace
+
+void Activate(Activation f, const DoubleMatrix& x, DoubleMatrix* y) {
+  for (int64_t i = 0; i < x.size(); ++i) (*y)[i] = Value(f, x[i]);
 }
 
-void SiluBackward(const DoubleMatrix& x, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x) {
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const double sigmoid = 1 / (1 + std::exp(-x[i]));
-    (*grad_x)[i] = grad_y[i] * (sigmoid + x[i] * sigmoid * (1 - sigmoid));
-  }
-}
-
-void Tanh(const DoubleMatrix& x, DoubleMatrix* y) {
-  for (int64_t i = 0; i < x.size(); ++i) (*y)[i] = std::tanh(x[i]);
-}
-
-void TanhBackward(const DoubleMatrix& y, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x) {
-  for (int64_t i = 0; i < y.size(); ++i) {
-    (*grad_x)[i] = grad_y[i] * (1 - y[i] * y[i]);
-  }
-}
-
-void Relu(const DoubleMatrix& x, DoubleMatrix* y) {
-  for (int64_t i = 0; i < x.size(); ++i) (*y)[i] = x[i] > 0 ? x[i] : 0;
-}
-
-void ReluBackward(const DoubleMatrix& y, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x) {
-  for (int64_t i = 0; i < y.size(); ++i) {
-    (*grad_x)[i] = y[i] > 0 ? grad_y[i] : 0;
+void ActivateBackward(Activation f, const DoubleMatrix& saved,
+                      const DoubleMatrix& grad_y, DoubleMatrix* grad_x) {
+  for (int64_t i = 0; i < saved.size(); ++i) {
+    (*grad_x)[i] = grad_y[i] * Slope(f, saved[i]);
   }
 }
 

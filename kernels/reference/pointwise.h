@@ -5,22 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/reference/matrix.h"
 
 namespace comera::kernels::reference {
 
-void Gelu(const DoubleMatrix& x, DoubleMatrix* y);
-void GeluBackward(const DoubleMatrix& x, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x);
-void Silu(const DoubleMatrix& x, DoubleMatrix* y);
-void SiluBackward(const DoubleMatrix& x, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x);
-void Tanh(const DoubleMatrix& x, DoubleMatrix* y);
-void TanhBackward(const DoubleMatrix& y, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x);
-void Relu(const DoubleMatrix& x, DoubleMatrix* y);
-void ReluBackward(const DoubleMatrix& y, const DoubleMatrix& grad_y,
-                  DoubleMatrix* grad_x);
+void Activate(Activation f, const DoubleMatrix& x, DoubleMatrix* y);
+void ActivateBackward(Activation f, const DoubleMatrix& saved,
+                      const DoubleMatrix& grad_y, DoubleMatrix* grad_x);
 
 // The numbers behind one dropout, without a device.
 struct DropoutNumbers {

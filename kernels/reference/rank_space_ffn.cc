@@ -1,3 +1,4 @@
+// Defines the feed-forward layer between rank vectors, in double.
 #include "kernels/reference/rank_space_ffn.h"
 
 #include "kernels/reference/linear.h"
@@ -9,7 +10,7 @@ void RankSpaceFfn(const DoubleMatrix& t1, const DoubleMatrix& b1,
                   const DoubleMatrix& a2, DoubleMatrix* t2) {
   DoubleMatrix hidden(t1.rows, b1.cols);
   Gemm(false, false, 1, t1, b1, 0, &hidden);
-  Gelu(hidden, &hidden);
+  Activate(Activation::kGelu, hidden, &hidden);
   Gemm(false, false, 1, hidden, a2, 0, t2);
 }
 
@@ -19,11 +20,11 @@ void RankSpaceFfnBackward(const DoubleMatrix& t1, const DoubleMatrix& b1,
                           DoubleMatrix* grad_a2) {
   DoubleMatrix before(t1.rows, b1.cols), hidden(t1.rows, b1.cols);
   Gemm(false, false, 1, t1, b1, 0, &before);
-  Gelu(before, &hidden);
+  Activate(Activation::kGelu, before, &hidden);
   Gemm(true, false, 1, hidden, grad_t2, 1, grad_a2);
   DoubleMatrix grad(t1.rows, b1.cols);
   Gemm(false, true, 1, grad_t2, a2, 0, &grad);
-  GeluBackward(before, grad, &grad);
+  ActivateBackward(Activation::kGelu, before, grad, &grad);
   Gemm(true, false, 1, t1, grad, 1, grad_b1);
   // All rows of b1 but the bias.
   for (int64_t i = 0; i < grad_t1->rows; ++i) {

@@ -1,3 +1,4 @@
+// Defines the operations at the ends of a branch in rank space, in double.
 #include "kernels/reference/rank_space_stream.h"
 
 #include "kernels/reference/layer_norm.h"

@@ -1,7 +1,6 @@
 #include "server/api/backup_service.h"
 
 #include <fcntl.h>
-#include <glog/logging.h>
 #include <unistd.h>
 
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/host/loop_stream.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "glog/logging.h"
+#include "common/log.h"
 #include "proto/resource_names.h"
 #include "server/api/model_listing.h"
 #include "server/rpc/rpc_errors.h"

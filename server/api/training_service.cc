@@ -93,7 +93,7 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
           *response->mutable_spec() = spec;
           host_->Ask<v1::Forecast>(
               [spec, user](const Coordinator& coordinator, absl::Time now) {
-                return coordinator.Foresee(spec, user, now);
+                return coordinator.Forecast(spec, user, now);
               },
               [=](absl::StatusOr<v1::Forecast> forecast) {
                 if (forecast.ok()) {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::server {
 namespace {
@@ -28,7 +28,7 @@ std::string Only(const grpc::ServerContextBase& context, const char* key) {
 
 ForwardedCalls::ForwardedCalls() {
   unsigned char bytes[kSecretBytes];
-  CHECK_EQ(RAND_bytes(bytes, sizeof(bytes)), 1) << "no random numbers";
+  CHECK(RAND_bytes(bytes, sizeof(bytes)) == 1) << "no random numbers";
   secret_ = absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
 }

@@ -1,11 +1,10 @@
 #include "server/daemon/coordinator_node.h"
 
-#include <glog/logging.h>
-
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace comera::server {

@@ -1,6 +1,5 @@
 #include "server/host/coordinator_host.h"
 
-#include <glog/logging.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "server/coordinator/synchronize_validation.h"
 
 namespace comera::server {
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   });
   host->probes_ = std::make_unique<WorkerProbes>(
       WorkerProbes::Options(),
-      [raw = host.get()](const WorkerProbe& probe) { raw->WorkerGone(probe); });
+      [raw = host.get()](const WorkerProbe& probe) { raw->ConfirmWorkerExit(probe); });
   EventLoop::Options loop_options;
   loop_options.tick_interval = options.tick_interval;
   loop_options.on_tick = [raw = host.get()] { raw->Tick(); };
@@ -272,13 +272,13 @@ void CoordinatorHost::Tick() {
   MaybeSweep();
 }
 
-void CoordinatorHost::WorkerGone(const WorkerProbe& probe) {
+void CoordinatorHost::ConfirmWorkerExit(const WorkerProbe& probe) {
   loop_->Post([this, probe] {
     if (stopping_) return;
     LOG(INFO) << "worker=" << probe.worker
               << " event=process_gone address=" << probe.address;
     Effects effects;
-    coordinator_.WorkerGone(probe.worker, probe.incarnation, clock_->Now(),
+    coordinator_.ConfirmWorkerExit(probe.worker, probe.incarnation, clock_->Now(),
                             &effects);
     Apply(std::move(effects), [](const absl::Status&) {});
   });

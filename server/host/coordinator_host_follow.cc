@@ -1,8 +1,8 @@
 // A host whose coordinator does not lead: it shows what the leader stored.
-#include <glog/logging.h>
 
 #include <utility>
 
+#include "common/log.h"
 #include "server/host/coordinator_host.h"
 
 namespace comera::server {

@@ -1,5 +1,4 @@
 // Finished jobs and old logs go after a time, a part at each sweep.
-#include <glog/logging.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
 #include "server/host/coordinator_host.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::server {
 namespace {

@@ -1,6 +1,5 @@
 #include "server/http/http_server.h"
 
-#include <glog/logging.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "server/http/http_connection.h"
@@ -92,9 +92,8 @@ int MaxConnections(int wanted) {
     return wanted;
   }
   const auto possible = static_cast<int64_t>(files.rlim_cur);
-  return static_cast<int>(
-      std::min<int64_t>(std::max(possible - kOtherFiles, possible / 2),
-                        std::max(wanted, 1)));
+  return static_cast<int>(std::min<int64_t>(
+      std::max(possible - kOtherFiles, possible / 2), std::max(wanted, 1)));
 }
 
 }  // namespace

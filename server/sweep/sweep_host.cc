@@ -1,12 +1,11 @@
 #include "server/sweep/sweep_host.h"
 
-#include <glog/logging.h>
-
 #include <future>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace comera::server {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/coordinator/job_table.h"
+#include "server/coordinator/job_index.h"
 #include "server/store/event_retention.h"
 
 namespace comera::server {

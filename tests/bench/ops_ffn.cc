@@ -68,7 +68,7 @@ void BM_HiddenFfn(benchmark::State& state) {
       return b.backend->Gemm(ta, tb, 1, x, y, beta, z);
     };
     absl::Status status = gemm(false, false, part(b.t1), b.b1, 0, before);
-    status.Update(b.backend->Gelu(before, after));
+    status.Update(b.backend->Activate(Activation::kGelu, before, after));
     if (!backward) {
       status.Update(gemm(false, false, after, b.a2, 0, part(b.t2)));
       return status;
@@ -76,7 +76,8 @@ void BM_HiddenFfn(benchmark::State& state) {
     const Matrix b1(b.b1.data, b.rank, b.kWidth);
     status.Update(gemm(true, false, after, part(b.t2), 1, b.grad_a2));
     status.Update(gemm(false, true, part(b.t2), b.a2, 0, grad));
-    status.Update(b.backend->GeluBackward(before, grad, grad));
+    status.Update(
+        b.backend->ActivateBackward(Activation::kGelu, before, grad, grad));
     status.Update(gemm(true, false, part(b.t1), grad, 1, b.grad_b1));
     status.Update(gemm(false, true, grad, b1, 0, part(b.grad_t1)));
     return status;

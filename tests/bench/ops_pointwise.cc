@@ -43,8 +43,9 @@ void BM_Gelu(benchmark::State& state) {
   Bench b;
   const Matrix x = b.buffers.M(kTokens, 3072), y = b.buffers.M(kTokens, 3072);
   b.Repeat(state, [&] {
-    return state.range(0) == 0 ? b.backend->Gelu(x, y)
-                               : b.backend->GeluBackward(x, y, y);
+    return state.range(0) == 0
+               ? b.backend->Activate(Activation::kGelu, x, y)
+               : b.backend->ActivateBackward(Activation::kGelu, x, y, y);
   });
   Floats(state, (state.range(0) == 0 ? 2.0 : 3.0) * kTokens * 3072);
 }

@@ -35,7 +35,7 @@ std::vector<TraceJob> MakeTrace(const TraceOptions& options) {
     for (double draw = uniform(); draw > 0.5 && width < 8; draw = uniform()) {
       ++width;
     }
-    job.ranks = static_cast<int32_t>(
+    job.processes = static_cast<int32_t>(
         std::min<int64_t>(1 << width, std::max<int64_t>(1, options.slots / 4)));
     job.run_time = absl::Seconds(seconds);
     if (uniform() < 0.7) job.time_limit = job.run_time * (1 + 2 * uniform());
@@ -44,12 +44,12 @@ std::vector<TraceJob> MakeTrace(const TraceOptions& options) {
     // The square favours the first users.
     job.user = static_cast<int32_t>(options.users * std::pow(uniform(), 2));
     job.queue = job.user % options.queues;
-    if (job.ranks >= 4 && uniform() < 0.1) {
-      for (int32_t size = job.ranks; size >= job.ranks / 4; size /= 2) {
+    if (job.processes >= 4 && uniform() < 0.1) {
+      for (int32_t size = job.processes; size >= job.processes / 4; size /= 2) {
         job.sizes.push_back(size);
       }
     }
-    work += seconds * job.ranks;
+    work += seconds * job.processes;
   }
   const double span = work / (options.slots * options.load);
   double time = 0;

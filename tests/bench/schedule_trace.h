@@ -22,7 +22,7 @@ struct TraceOptions {
 
 struct TraceJob {
   absl::Time arrival;
-  int32_t ranks = 1;
+  int32_t processes = 1;
   // For elastic jobs, all numbers of members that they can run with,
   // descending.
   std::vector<int32_t> sizes;

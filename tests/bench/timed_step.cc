@@ -13,7 +13,7 @@
 #include "common/status_macros.h"
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/describe/described_clicks.h"
-#include "worker/trainer/loop/late_numbers.h"
+#include "worker/trainer/loop/step_readback.h"
 #include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
@@ -93,8 +93,8 @@ class Steps {
     ASSIGN_OR_RETURN(optimizer_, trainer::MakeOptimizer(
                                      spec_, config, model.layout(), backend_));
     if (objective_->on_device(v1::EARLY) && optimizer_->on_device()) {
-      ASSIGN_OR_RETURN(late_loss_, trainer::LateNumbers::Create(
-                                       {{model.totals(), 3}}, backend_));
+      ASSIGN_OR_RETURN(loss_readback_, trainer::StepReadback::Create(
+                                           {{model.totals(), 3}}, backend_));
     }
     fill_ = options.fill;
     NextBatch(0);
@@ -127,12 +127,12 @@ class Steps {
           RETURN_IF_ERROR(model.Backward(plan_->parameters().data,
                                          plan_->gradients().data));
           backward = Clock::now();
-          return late_loss_ != nullptr ? EnqueueUpdate() : absl::OkStatus();
+          return loss_readback_ != nullptr ? EnqueueUpdate() : absl::OkStatus();
         }));
-    if (late_loss_ == nullptr) {
+    if (loss_readback_ == nullptr) {
       RETURN_IF_ERROR(UpdateFromHost(step, figures));
     } else {
-      RETURN_IF_ERROR(late_loss_->Fetch());
+      RETURN_IF_ERROR(loss_readback_->Enqueue());
       if (step > 0) RETURN_IF_ERROR(ReadLoss(figures));
     }
     const auto end = Clock::now();
@@ -146,7 +146,7 @@ class Steps {
 
   // Reads the losses that are still outstanding.
   absl::Status Finish(StepFigures* figures) {
-    if (late_loss_ != nullptr) RETURN_IF_ERROR(ReadLoss(figures));
+    if (loss_readback_ != nullptr) RETURN_IF_ERROR(ReadLoss(figures));
     return backend_->Synchronize();
   }
 
@@ -196,9 +196,9 @@ class Steps {
     return backend_->Synchronize();
   }
 
-  // Waits for the oldest step whose loss was not read yet.
+  // Waits for the oldest step whose loss was not taken.
   absl::Status ReadLoss(StepFigures* figures) {
-    ASSIGN_OR_RETURN(const float* const totals, late_loss_->Take());
+    ASSIGN_OR_RETURN(const float* const totals, loss_readback_->Await());
     figures->losses.push_back(double{totals[0]} / totals[1]);
     return absl::OkStatus();
   }
@@ -210,7 +210,7 @@ class Steps {
   std::unique_ptr<trainer::ModelPlan> plan_;
   std::unique_ptr<trainer::Objective> objective_;
   std::unique_ptr<trainer::Optimizer> optimizer_;
-  std::unique_ptr<trainer::LateNumbers> late_loss_;
+  std::unique_ptr<trainer::StepReadback> loss_readback_;
   trainer::StepRunner runner_;
   trainer::StepRunner::Shape shape_;
   trainer::Batch batch_;

@@ -1,3 +1,4 @@
+// An arena places, zeroes and gives back the pieces reserved in it.
 #include "kernels/arena.h"
 
 #include <memory>

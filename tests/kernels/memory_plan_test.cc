@@ -1,3 +1,4 @@
+// Planned pieces never overlap while alive, and share memory otherwise.
 #include "kernels/memory_plan.h"
 
 #include <cstring>

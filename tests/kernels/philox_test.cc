@@ -1,3 +1,4 @@
+// Philox gives its published numbers, and dropout its rate.
 #include "kernels/philox.h"
 
 #include <cmath>

@@ -2,8 +2,8 @@
 
 #include "client/cli/output/message_text.h"
 
+#include "common/json.h"
 #include "google/protobuf/util/json_util.h"
-#include "nlohmann/json.hpp"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"
 
@@ -28,7 +28,7 @@ void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
   } else if (value.is_string()) {
     out << value.get<std::string>();
   } else {
-    out << value.dump();
+    out << JsonText(value);
   }
 }
 
@@ -48,8 +48,7 @@ std::string ToJson(const google::protobuf::Message& message, bool one_line) {
 }
 
 std::string ToYaml(const google::protobuf::Message& message) {
-  const auto json =
-      nlohmann::ordered_json::parse(ToJson(message, true), nullptr, false);
+  const auto json = ParseOrderedJson(ToJson(message, true));
   YAML::Emitter out;
   Emit(json, out);
   return std::string("---\n") + out.c_str() + "\n";

@@ -13,8 +13,8 @@
 #include "client/cli/verbs/verbs.h"
 #include "client/embedded_cluster.h"
 #include "client/program_output.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -45,16 +45,16 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
   const std::string state = arguments.data_dir.empty()
                                 ? session.env.state_folder
                                 : arguments.data_dir;
-  const int ranks = std::max(spec.resources().processes(), 1);
-  Json task = {{"spec", Json::parse(ToJson(spec, /*one_line=*/true))},
+  const int processes = std::max(spec.resources().processes(), 1);
+  Json task = {{"spec", ParseOrderedJson(ToJson(spec, /*one_line=*/true))},
                {"work_dir", "/nonexistent"},
                // The folder in which the worker of `comera run` keeps
                // measurements.
                {"cache_dir", absl::StrCat(state, "/worker/cache")},
-               {"world_size", ranks},
-               {"local_world_size", ranks}};
-  if (ranks > 1) task["rendezvous_dir"] = "/nonexistent";
-  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(task.dump()));
+               {"world_size", processes},
+               {"local_world_size", processes}};
+  if (processes > 1) task["rendezvous_dir"] = "/nonexistent";
+  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(JsonText(task)));
   std::vector<std::string> command = {trainer, "--describe",
                                       absl::StrCat("--task=", file->path())};
   if (arguments.vocabulary != 0) {
@@ -70,8 +70,7 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
             ? absl::StrCat("comera-trainer ended with ", output.exit_code)
             : std::string(said));
   }
-  Json description =
-      Json::parse(output.out, nullptr, /*allow_exceptions=*/false);
+  Json description = ParseOrderedJson(output.out);
   if (description.is_object()) return description;
   return absl::InternalError("comera-trainer gave no JSON");
 }

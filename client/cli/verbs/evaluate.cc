@@ -17,9 +17,9 @@
 #include "client/cli/verbs/verbs.h"
 #include "client/program_output.h"
 #include "common/area_under_curve.h"
+#include "common/json.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -48,10 +48,10 @@ absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
   ASSIGN_OR_RETURN(const std::string trainer,
                    FindTrainer(arguments.use.trainer, session));
   const Json task = {
-      {"spec", Json::parse(ToJson(spec, /*one_line=*/true))},
+      {"spec", ParseJson(ToJson(spec, /*one_line=*/true))},
       {"work_dir", "/nonexistent"},
       {"cache_dir", absl::StrCat(session.env.state_folder, "/worker/cache")}};
-  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(task.dump()));
+  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(JsonText(task)));
   ASSIGN_OR_RETURN(
       const ProgramOutput output,
       RunProgram({trainer, "--evaluate", absl::StrCat("--model=", folder),

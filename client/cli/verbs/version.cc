@@ -7,7 +7,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
-#include "nlohmann/json.hpp"
+#include "common/json.h"
 
 namespace comera::client {
 namespace {
@@ -22,7 +22,7 @@ int Version(const Session& session) {
   }
   switch (session.output) {
     case OutputFormat::kJson:
-      *session.env.out << versions.dump() << std::endl;
+      *session.env.out << JsonText(versions) << std::endl;
       break;
     case OutputFormat::kYaml:
       for (const auto& [name, version] : versions.items()) {

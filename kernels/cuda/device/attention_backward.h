@@ -105,9 +105,10 @@ struct QueryTiles {
   const Stored<kPrecision>* queries = nullptr;       // rows, padded width
   const Stored<kPrecision>* grad_context = nullptr;  // likewise
   const float2* sums = nullptr;                      // log_sum and D of each
-  int64_t token = 0;                                 // of the first
+  int64_t token = 0;                                 // the first of them
   int head = 0;
-  int count = 0;  // that exist; rows are filled up to a multiple of kQueries
+  int count =
+      0;  // queries that exist; rows are filled up to a multiple of kQueries
 };
 
 // grad_keys += dS^T queries, grad_values += dropout(P)^T G (not yet scaled) for

@@ -79,7 +79,7 @@ class QueryKeep {
       bits_[i] = __shfl_sync(0xffffffffu, word, from) >> LanePair();
     }
   }
-  // Of value i of the 8 keys `tile`.
+  // Whether value i of the 8 keys `tile` is kept.
   __device__ bool operator()(int tile, int i) const {
     return (bits_[i / 2 * 2 + tile % 2] >> (8 * (tile / 2) + i % 2) & 1) != 0;
   }
@@ -113,7 +113,7 @@ class KeyKeep {
       bits_[i] = __shfl_sync(0xffffffffu, both, from) >> LaneGroup();
     }
   }
-  // Of value i of the 8 queries `tile`.
+  // Whether value i of the 8 queries `tile` is kept.
   __device__ bool operator()(int tile, int i) const {
     return (bits_[tile % 2 * 2 + i % 2] >> (16 * (tile / 2) + 8 * (i / 2)) &
             1) != 0;

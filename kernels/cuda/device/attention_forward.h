@@ -16,8 +16,8 @@ struct KeyTiles {
   const Stored<kPrecision>* keys = nullptr;    // rows of the padded width
   const Stored<kPrecision>* values = nullptr;  // likewise
   int first = 0;   // place of the first in the sequence, a multiple of kKeys
-  int count = 0;   // that lie here; zeros up to a multiple of kKeys
-  int length = 0;  // of the sequence
+  int count = 0;   // keys that lie here; zeros up to a multiple of kKeys
+  int length = 0;  // keys of the sequence
 };
 
 // What 16 queries of a head have seen so far; row i of a lane is its row
@@ -115,7 +115,7 @@ class RunningSoftmax {
   }
 
   float largest_[2] = {-INFINITY, -INFINITY};
-  float sum_[2] = {0, 0};  // of the lane's columns
+  float sum_[2] = {0, 0};  // over the lane's columns
   float context_[kWidth / 8][4];
 };
 

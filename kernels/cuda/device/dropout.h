@@ -40,7 +40,7 @@ __device__ __forceinline__ DropoutRow RowOf(const DeviceDropout& d, int64_t i) {
                         static_cast<uint64_t>(row));
 }
 
-// Of columns 8 * group and the seven after it.
+// The multipliers of column 8 * group and the seven after it.
 __device__ __forceinline__ void DropoutScales(const DeviceDropout& d,
                                               const DropoutRow& row,
                                               uint32_t group,

@@ -48,6 +48,7 @@ __device__ __forceinline__ void ExpandBackwardRows(const ExpandBackward& p,
   const int groups = StreamGroups(cols);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const bool drops = p.dropout.state != nullptr;
+  // means
   float mean[2] = {}, slope[2] = {}, inverse[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -79,6 +80,7 @@ __device__ __forceinline__ void ExpandBackwardRows(const ExpandBackward& p,
     mean[r] = WarpSum(mean[r]) * share;
     slope[r] = WarpSum(slope[r]) * share;
   }
+  // gradient, and its mask
 #pragma unroll 2
   for (int c = 4 * WarpLane(); c < cols; c += 128) {
     const int count = kAligned ? 4 : cols - c;
@@ -179,13 +181,14 @@ __global__ __launch_bounds__(kStreamThreads,
 
   for (int first = static_cast<int>(blockIdx.x) * kStreamRows; first < p.rows;
        first += static_cast<int>(gridDim.x) * kStreamRows) {
+    // load, and draw the mask
     CopyRows<kAligned>(p.grad_y, p.grad_y_stride, first, p.rows, cols, grad);
     CopyRows<kAligned>(p.normalised, p.normalised_stride, first, p.rows, cols,
                        normalised);
     if (drops) DrawKeepWords(p.dropout, first, p.rows, cols, keep);
     WaitForCopies<0>();
     __syncthreads();
-    // A thread owns the sums of its columns.
+    // gradients of gamma and beta: a thread owns the sums of its columns
     for (int c = static_cast<int>(threadIdx.x); c < cols; c += kStreamThreads) {
       float gamma_sum = 0, beta_sum = 0;
 #pragma unroll
@@ -205,12 +208,15 @@ __global__ __launch_bounds__(kStreamThreads,
       }
     }
     __syncthreads();
+    // gradient of the sum
     ExpandBackwardRows<kAligned>(p, first, grad, normalised, keep);
     __syncthreads();
+    // grad_t
     ExpandBackwardProduct<kPrecision>(p, first, grad, normalised);
     __syncthreads();
   }
 
+  // leave the sums over rows
   float* to = p.sums + int64_t{blockIdx.x} * 2 * cols;
   for (int c = static_cast<int>(threadIdx.x); c < cols; c += kStreamThreads) {
     to[c] = gamma_sums[c];

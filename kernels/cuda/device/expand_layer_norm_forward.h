@@ -39,6 +39,7 @@ __device__ __forceinline__ void NormaliseRows(const ExpandForward& p, int first,
   const float* row[2] = {tile + warp * stride,
                          tile + (warp + kStreamWarps) * stride};
   const float share = 1.0f / static_cast<float>(cols);
+  // mean
   float mean[2] = {}, squares[2] = {}, inverse[2];
 #pragma unroll 4
   for (int c = 4 * WarpLane(); c < cols; c += 128) {
@@ -51,6 +52,7 @@ __device__ __forceinline__ void NormaliseRows(const ExpandForward& p, int first,
   }
 #pragma unroll
   for (int r = 0; r < 2; ++r) mean[r] = WarpSum(mean[r]) * share;
+    // rstd
 #pragma unroll 4
   for (int c = 4 * WarpLane(); c < cols; c += 128) {
 #pragma unroll
@@ -70,6 +72,7 @@ __device__ __forceinline__ void NormaliseRows(const ExpandForward& p, int first,
     const int64_t at = first + warp + r * kStreamWarps;
     if (WarpLane() == 0 && at < p.t.rows) p.inverse_deviation[at] = inverse[r];
   }
+  // normalise and write
 #pragma unroll 2
   for (int c = 4 * WarpLane(); c < cols; c += 128) {
     const int count = kAligned ? 4 : cols - c;
@@ -94,7 +97,7 @@ __device__ __forceinline__ void NormaliseRows(const ExpandForward& p, int first,
   }
 }
 
-// Blocks for which a multiprocessor has registers and shared memory.
+// How many blocks find registers and shared memory on a multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 template <CudaPrecision kPrecision>
 inline constexpr int kExpandForwardResident = 2;
@@ -119,6 +122,7 @@ __global__ __launch_bounds__(
   const int first = static_cast<int>(blockIdx.x) * kStreamRows;
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
+  // load, and draw the mask
   CopyRows<kAligned>(p.residual, p.residual_stride, first, rows, cols, tile);
   const DeviceMatrix t = p.t.Block(first, 0);
   PackRankVectors<1>(
@@ -126,7 +130,8 @@ __global__ __launch_bounds__(
   if (drops) DrawKeepWords(p.dropout, first, rows, cols, keep);
   __syncthreads();
 
-  // The first product runs while the residual is on its way.
+  // dropout(t b) + residual: the first product runs while the residual is on
+  // its way
   for (int turn = 0; turn * kStreamWarps < groups; ++turn) {
     const int group = turn * kStreamWarps + warp;
     const DeviceMatrix b = p.b.Block(0, group * kGroupColumns);
@@ -160,6 +165,7 @@ __global__ __launch_bounds__(
   }
   __syncthreads();
 
+  // mean, rstd, normalise
   NormaliseRows<kAligned>(p, first, tile);
 }
 

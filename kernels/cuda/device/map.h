@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/device/vector_access.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/tensor.h"
 
@@ -73,8 +74,8 @@ absl::Status Map(const char* name, cudaStream_t stream, MapInputs<kInputs> in,
     }
   }
   const int64_t runs = (out.cols + 3) / 4;
-  const LaunchShape shape = {Blocks(out.rows * runs, 256, 132 * 16), 256, 0,
-                             stream};
+  const LaunchShape shape = {
+      Blocks(out.rows * runs, 256, 16 * Multiprocessors()), 256, 0, stream};
   return aligned ? Launch(name, shape, MapKernel<true, kInputs, Op>, in, out,
                           runs, op)
                  : Launch(name, shape, MapKernel<false, kInputs, Op>, in, out,

@@ -67,7 +67,7 @@ struct AFragment<CudaPrecision::kBf16> {
   uint32_t bits[4];
 };
 
-// Of B (16, 8): rows 2t, 2t+1, 2t+8, 2t+9 of column g.
+// A lane's part of B (16, 8): rows 2t, 2t+1, 2t+8, 2t+9 of column g.
 template <CudaPrecision kPrecision>
 struct BFragment;
 template <>

@@ -99,7 +99,7 @@ __device__ __forceinline__ AValues GatherA(int i, int k, const Get& get) {
           {get(row, col + 8), get(row, col + 9), get(row + 8, col + 8),
            get(row + 8, col + 9)}};
 }
-// As two float4 of each lane of a fragment in shared memory, 64 in all.
+// Keeps A in shared memory as two float4 of each lane, 64 in all.
 __device__ __forceinline__ void KeepA(const AValues& a, float4* to) {
   to[WarpLane()] = make_float4(a.left[0], a.left[1], a.left[2], a.left[3]);
   to[32 + WarpLane()] =

@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(1024)
   for (int first = 0; first < n; first += 1024) {
     const int i = first + static_cast<int>(threadIdx.x);
     const int own = i < n ? counts[i] : 0;
-    int sum = own;  // of the lanes up to this one
+    int sum = own;  // sum over the lanes up to this one
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
       const int left = __shfl_up_sync(kFullWarp, sum, step);

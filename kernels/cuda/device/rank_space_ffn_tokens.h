@@ -31,7 +31,7 @@ template <CudaPrecision kPrecision, int kTiles, bool kBackward>
 struct FfnTokensShape {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kUnits = 64;  // of the hidden layer, per block
+  static constexpr int kUnits = 64;  // hidden units per block
   static constexpr int kRowTiles =
       kPrecision != CudaPrecision::kFp32 && kTiles <= 2 && !kBackward ? 2 : 1;
   static constexpr int kRows = kWarps * 16 * kRowTiles;

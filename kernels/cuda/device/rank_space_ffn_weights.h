@@ -17,8 +17,8 @@ namespace comera::kernels {
 
 struct FfnWeights {
   DeviceMatrix t1, b1, a2, u2;
-  // Of range blockIdx.y: the gradient of B1 (up, width), then that of A2
-  // (width, down).
+  // The sums of range blockIdx.y: the gradient of B1 (up, width), then that of
+  // A2 (width, down).
   float* sums;
   int64_t range_floats;
   int range_rows;
@@ -76,7 +76,7 @@ __global__ __launch_bounds__(
   // Tokens behind the range are zeros, which add nothing.
   const DeviceMatrix all_t1 = {p.t1.data, p.t1.stride, end, p.t1.cols};
   const DeviceMatrix all_u2 = {p.u2.data, p.u2.stride, end, p.u2.cols};
-  DeviceMatrix t1, u2;  // of a turn
+  DeviceMatrix t1, u2;  // the tokens of a turn
   const auto move_to = [&](int row) {
     t1 = all_t1.Block(row, 0);
     u2 = all_u2.Block(row, 0);

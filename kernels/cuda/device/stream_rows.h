@@ -32,7 +32,8 @@ __host__ __device__ inline int64_t StreamTileBytes(int cols) {
   return int64_t{kStreamRows} * StreamStride(cols) *
          static_cast<int64_t>(sizeof(float));
 }
-// Which elements of the rows dropout keeps: a word per row and group.
+// Bytes of the words that say which elements dropout keeps: one per row and
+// group.
 __host__ __device__ inline int64_t KeepWordBytes(int cols) {
   return int64_t{kStreamRows} * StreamGroups(cols) *
          static_cast<int64_t>(sizeof(uint32_t));

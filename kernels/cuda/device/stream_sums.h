@@ -22,7 +22,7 @@ struct StreamSums {
   DeviceMatrix t, x;
   const float *gamma, *beta;  // kScaled
   const uint32_t* keep;       // kMasked: (rows, groups)
-  float scale;                // of what is kept
+  float scale;                // multiplies what is kept
   // Of range blockIdx.y: (rank, cols), or (cols, rank) if `transposed`.
   float* sums;
   bool transposed;
@@ -67,6 +67,7 @@ __global__ __launch_bounds__(
   float sums[kRankTiles][4][4] = {};
 #pragma unroll 1
   for (int row = begin + 16 * warp; row < end; row += 16 * kStreamWarps) {
+    // load
     const DeviceMatrix t = all_t.Block(row, first_rank);
     const DeviceMatrix x = all_x.Block(row, first_col);
     float values[4][4];
@@ -89,6 +90,7 @@ __global__ __launch_bounds__(
     for (int m = 0; m < kRankTiles; ++m) {
       ranks[m] = GatherA(16 * m, 0, [&](int i, int k) { return t.At(k, i); });
     }
+    // scale or mask
     BFragment<kPrecision> b[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -103,6 +105,7 @@ __global__ __launch_bounds__(
       }
       b[n] = MakeB<kPrecision>(values[n]);
     }
+    // multiply
 #pragma unroll
     for (int m = 0; m < kRankTiles; ++m) {
       const auto a = MakeA<kPrecision>(ranks[m].left, ranks[m].right);
@@ -111,7 +114,7 @@ __global__ __launch_bounds__(
     }
   }
 
-  // Over the warps, 16 ranks at a time.
+  // sum over the warps, 16 ranks at a time
   float* partial = DynamicShared<float>();
   const int64_t rank = p.t.cols, cols = p.x.cols;
   float* to = p.sums + blockIdx.y * rank * cols;

@@ -8,7 +8,7 @@
 
 namespace comera::kernels {
 
-// Of some rows. Sums of many rows are in double.
+// The totals of some rows. Sums of many rows are in double.
 struct LossTotals {
   double loss, rows, correct;
 };

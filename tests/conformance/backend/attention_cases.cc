@@ -1,3 +1,4 @@
+// Rows for attention and rank-space attention.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Rows for folding bond entries into cores.
 #include <cstring>
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Runs the conformance suite on the processor's backend.
 #include "kernels/cpu/cpu_backend.h"
 
 #include "gtest/gtest.h"

@@ -1,3 +1,4 @@
+// Runs one row of the suite on a backend and compares with the reference.
 #include "tests/conformance/backend/harness.h"
 
 #include <algorithm>

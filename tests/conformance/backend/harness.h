@@ -25,9 +25,9 @@ using BackendFactory = std::function<std::unique_ptr<Backend>(int threads)>;
 void RegisterBackendConformance(const std::string& name,
                                 BackendFactory factory);
 
-// As above, of the operations that are matrix products or made of them, for a
-// backend that rounds their operands: results may differ from the reference's
-// by `tolerance` of the largest.
+// Registers the rows of the operations that are matrix products or made of
+// them, for a backend that rounds their operands: results may differ from the
+// reference's by `tolerance` of the largest.
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
                              double tolerance);
 

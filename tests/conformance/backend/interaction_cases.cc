@@ -1,3 +1,4 @@
+// Rows for the pairwise interaction.
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/interaction.h"
 #include "tests/conformance/backend/op_case.h"

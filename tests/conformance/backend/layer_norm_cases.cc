@@ -1,3 +1,4 @@
+// Rows for layer normalisation and its gradient.
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/layer_norm.h"
 #include "tests/conformance/backend/op_case.h"
@@ -42,8 +43,8 @@ OpCase Forward(float rate, bool with_residual, int64_t rows, int64_t cols) {
       1e-5};
 }
 
-// As a block does that keeps one matrix per sum: x lies where normalised goes,
-// the residual where y goes.
+// The memory of a block that keeps one matrix per sum: x lies where normalised
+// goes, the residual where y goes.
 OpCase ForwardInPlace(float rate, int64_t rows, int64_t cols) {
   return {
       absl::StrCat("ResidualLayerNorm_", rows, "x", cols, "_percent",
@@ -86,7 +87,7 @@ OpCase Output(float rate, bool in_place, int64_t rows, int64_t cols) {
       }};
 }
 
-// Which gradients are asked for, and whether they share a matrix.
+// The gradients that are asked for, and whether they share a matrix.
 enum class Wanted {
   kBoth,
   kShared,

@@ -1,3 +1,4 @@
+// Rows for products, copies, sums and transpositions.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,27 @@ OpCase GemmBiasCase(bool transpose, int64_t m, int64_t n, int64_t k) {
         reference::AddBias((*v)[2], &(*v)[3]);
       },
       5e-6};
+}
+
+// From the left columns of a wider matrix, or into the right ones.
+OpCase CopyRowsCase(int64_t rows, int64_t cols) {
+  const int64_t wide = cols + 3;
+  return {absl::StrCat("CopyRows_", rows, "x", cols),
+          {In("from", rows, wide), Updated("to", rows, wide)},
+          [=](Backend* backend, const DeviceOperands& d) {
+            const Matrix &from = d[0].matrix, &to = d[1].matrix;
+            return backend->CopyRows(
+                ConstMatrix(from.data, rows, cols, from.stride),
+                Matrix(to.data + 3, rows, cols, to.stride));
+          },
+          [=](Values* v) {
+            for (int64_t i = 0; i < rows; ++i) {
+              for (int64_t j = 0; j < cols; ++j) {
+                (*v)[1].at(i, j + 3) = (*v)[0].at(i, j);
+              }
+            }
+          },
+          0};
 }
 
 OpCase SwapCase(int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -159,6 +181,11 @@ std::vector<OpCase> LinearCases() {
   AddBiasCases(1, 1, &cases);
   AddBiasCases(65, 7, &cases);
   AddBiasCases(900, 33, &cases);
+  cases.push_back(CopyRowsCase(0, 5));
+  cases.push_back(CopyRowsCase(5, 0));
+  cases.push_back(CopyRowsCase(1, 1));
+  cases.push_back(CopyRowsCase(33, 61));
+  cases.push_back(CopyRowsCase(700, 128));
   cases.push_back(SwapCase(0, 2, 3, 4));
   cases.push_back(SwapCase(1, 1, 1, 1));
   cases.push_back(SwapCase(2, 3, 5, 7));

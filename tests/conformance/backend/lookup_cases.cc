@@ -1,3 +1,4 @@
+// Rows for gathers, bags, scatters and products of pairs of blocks.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -12,7 +13,7 @@ namespace {
 
 using Values = std::vector<reference::DoubleMatrix>;
 
-// Which pairs exist: about `percent` of all, every third block of R without.
+// The pairs that exist: about `percent` of all, every third block of R without.
 reference::PairLists Pairs(const TtmTables& t, uint32_t percent) {
   std::mt19937 random(17);
   std::vector<double> left, out, start = {0};

@@ -1,3 +1,4 @@
+// Rows for losses, the optimiser and the penalty of bonds.
 #include <limits>
 
 #include "absl/strings/str_cat.h"

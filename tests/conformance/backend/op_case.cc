@@ -1,3 +1,4 @@
+// Builds the operands of a row.
 #include "tests/conformance/backend/op_case.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Rows for activations and dropout.
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/pointwise.h"
 #include "tests/conformance/backend/op_case.h"
@@ -7,53 +8,53 @@ namespace {
 
 using reference::DoubleMatrix;
 using Values = std::vector<DoubleMatrix>;
-using Unary = absl::Status (Backend::*)(ConstMatrix, Matrix);
-using UnaryMeaning = void (*)(const DoubleMatrix&, DoubleMatrix*);
-using Binary = absl::Status (Backend::*)(ConstMatrix, ConstMatrix, Matrix);
-using BinaryMeaning = void (*)(const DoubleMatrix&, const DoubleMatrix&,
-                               DoubleMatrix*);
 
-void AddUnary(const std::string& name, Unary op, UnaryMeaning meaning,
-              int64_t rows, int64_t cols, std::vector<OpCase>* cases) {
+void AddActivation(const std::string& name, Activation f, int64_t rows,
+                   int64_t cols, std::vector<OpCase>* cases) {
   const std::string shape = absl::StrCat("_", rows, "x", cols);
-  cases->push_back({name + shape,
-                    {Within(-9, 9, In("x", rows, cols)), Out("y", rows, cols)},
-                    [=](Backend* backend, const DeviceOperands& d) {
-                      return (backend->*op)(d[0].matrix, d[1].matrix);
-                    },
-                    [=](Values* v) { meaning((*v)[0], &(*v)[1]); }});
+  cases->push_back(
+      {name + shape,
+       {Within(-9, 9, In("x", rows, cols)), Out("y", rows, cols)},
+       [=](Backend* backend, const DeviceOperands& d) {
+         return backend->Activate(f, d[0].matrix, d[1].matrix);
+       },
+       [=](Values* v) { reference::Activate(f, (*v)[0], &(*v)[1]); }});
   cases->push_back({name + "InPlace" + shape,
                     {Within(-9, 9, Updated("x", rows, cols))},
                     [=](Backend* backend, const DeviceOperands& d) {
-                      return (backend->*op)(d[0].matrix, d[0].matrix);
+                      return backend->Activate(f, d[0].matrix, d[0].matrix);
                     },
                     [=](Values* v) {
                       const DoubleMatrix x = (*v)[0];
-                      meaning(x, &(*v)[0]);
+                      reference::Activate(f, x, &(*v)[0]);
                     }});
 }
 
-void AddBinary(const std::string& name, Binary op, BinaryMeaning meaning,
-               double range, int64_t rows, int64_t cols,
-               std::vector<OpCase>* cases) {
+// What is saved lies in [-range, range): any input, or the outputs of tanh.
+void AddActivationBackward(const std::string& name, Activation f, double range,
+                           int64_t rows, int64_t cols,
+                           std::vector<OpCase>* cases) {
   const std::string shape = absl::StrCat("_", rows, "x", cols);
   const Operand saved = Within(-range, range, In("saved", rows, cols));
   cases->push_back(
       {name + shape,
        {saved, In("grad_y", rows, cols), Out("grad_x", rows, cols)},
        [=](Backend* backend, const DeviceOperands& d) {
-         return (backend->*op)(d[0].matrix, d[1].matrix, d[2].matrix);
+         return backend->ActivateBackward(f, d[0].matrix, d[1].matrix,
+                                          d[2].matrix);
        },
-       [=](Values* v) { meaning((*v)[0], (*v)[1], &(*v)[2]); }});
+       [=](Values* v) {
+         reference::ActivateBackward(f, (*v)[0], (*v)[1], &(*v)[2]);
+       }});
   cases->push_back({name + "InPlace" + shape,
                     {saved, Updated("grad", rows, cols)},
                     [=](Backend* backend, const DeviceOperands& d) {
-                      return (backend->*op)(d[0].matrix, d[1].matrix,
-                                            d[1].matrix);
+                      return backend->ActivateBackward(
+                          f, d[0].matrix, d[1].matrix, d[1].matrix);
                     },
                     [=](Values* v) {
                       const DoubleMatrix grad = (*v)[1];
-                      meaning((*v)[0], grad, &(*v)[1]);
+                      reference::ActivateBackward(f, (*v)[0], grad, &(*v)[1]);
                     }});
 }
 
@@ -100,18 +101,18 @@ std::vector<OpCase> PointwiseCases() {
   const std::pair<int64_t, int64_t> shapes[] = {{0, 4},  {4, 0},    {1, 1},
                                                 {7, 19}, {1, 1000}, {301, 127}};
   for (const auto& [rows, cols] : shapes) {
-    AddUnary("Gelu", &Backend::Gelu, reference::Gelu, rows, cols, &cases);
-    AddUnary("Silu", &Backend::Silu, reference::Silu, rows, cols, &cases);
-    AddUnary("Tanh", &Backend::Tanh, reference::Tanh, rows, cols, &cases);
-    AddUnary("Relu", &Backend::Relu, reference::Relu, rows, cols, &cases);
-    AddBinary("ReluBackward", &Backend::ReluBackward, reference::ReluBackward,
-              1, rows, cols, &cases);
-    AddBinary("GeluBackward", &Backend::GeluBackward, reference::GeluBackward,
-              9, rows, cols, &cases);
-    AddBinary("SiluBackward", &Backend::SiluBackward, reference::SiluBackward,
-              9, rows, cols, &cases);
-    AddBinary("TanhBackward", &Backend::TanhBackward, reference::TanhBackward,
-              1, rows, cols, &cases);
+    AddActivation("Gelu", Activation::kGelu, rows, cols, &cases);
+    AddActivation("Silu", Activation::kSilu, rows, cols, &cases);
+    AddActivation("Tanh", Activation::kTanh, rows, cols, &cases);
+    AddActivation("Relu", Activation::kRelu, rows, cols, &cases);
+    AddActivationBackward("GeluBackward", Activation::kGelu, 9, rows, cols,
+                          &cases);
+    AddActivationBackward("SiluBackward", Activation::kSilu, 9, rows, cols,
+                          &cases);
+    AddActivationBackward("TanhBackward", Activation::kTanh, 1, rows, cols,
+                          &cases);
+    AddActivationBackward("ReluBackward", Activation::kRelu, 1, rows, cols,
+                          &cases);
     cases.push_back(DropoutCase(0.1f, 0, rows, cols));
   }
   cases.push_back(DropoutByRowIds(0, 8));

@@ -1,3 +1,4 @@
+// Rows for the feed-forward layer between rank vectors.
 #include <limits>
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Rows for the ends of a branch in rank space.
 #include <limits>
 #include <utility>
 

@@ -1,3 +1,4 @@
+// Wrong shapes, null memory and impossible sizes are refused by name.
 #include <limits>
 #include <memory>
 #include <utility>
@@ -44,15 +45,18 @@ void RefusesShapes(Backend* b, float* p) {
   const Matrix m(p, 4, 5);
   ExpectRefused(b->Gemm(false, false, 1, m, m, 0, m), "Gemm", "4x5");
   ExpectRefused(b->Gemm(false, true, 1, m, m, 0, Matrix(p, 4, 5)), "Gemm", "b");
-  ExpectRefused(b->Gelu(m, Matrix(p, 5, 4)), "Gelu", "y");
-  ExpectRefused(b->Gelu(m, Matrix(p, 4, 5, 3)), "Gelu", "stride");
-  ExpectRefused(b->Gelu(m, Matrix(nullptr, 4, 5)), "Gelu", "null");
-  ExpectRefused(b->Silu(m, Matrix(p, 5, 4)), "Silu", "y");
-  ExpectRefused(b->SiluBackward(m, m, Matrix(p, 4, 4)), "SiluBackward",
-                "grad_x");
-  ExpectRefused(b->Tanh(Matrix(p, -1, 5), Matrix(p, -1, 5)), "Tanh", "-1");
-  ExpectRefused(b->TanhBackward(m, m, Matrix(p, 4, 4)), "TanhBackward",
-                "grad_x");
+  ExpectRefused(b->Activate(Activation::kGelu, m, Matrix(p, 5, 4)), "Activate",
+                "y");
+  ExpectRefused(b->Activate(Activation::kGelu, m, Matrix(p, 4, 5, 3)),
+                "Activate", "stride");
+  ExpectRefused(b->Activate(Activation::kGelu, m, Matrix(nullptr, 4, 5)),
+                "Activate", "null");
+  ExpectRefused(
+      b->Activate(Activation::kTanh, Matrix(p, -1, 5), Matrix(p, -1, 5)),
+      "Activate", "-1");
+  ExpectRefused(b->ActivateBackward(Activation::kTanh, m, m, Matrix(p, 4, 4)),
+                "ActivateBackward", "grad_x");
+  ExpectRefused(b->CopyRows(m, Matrix(p, 5, 4)), "CopyRows", "to");
   ExpectRefused(b->AddBias(Vector(p, 4), m), "AddBias", "bias");
   ExpectRefused(b->BiasGradient(m, Vector(p, 4)), "BiasGradient", "grad_bias");
   ExpectRefused(b->Axpy(1, Vector(p, 3), Vector(p, 4)), "Axpy", "x");
@@ -76,8 +80,6 @@ void RefusesShapes(Backend* b, float* p) {
   ExpectRefused(b->RankSpaceFfnBackward(m, b1, a2, Matrix(p, 4, 3),
                                         Matrix(p, 4, 5), b1, a2, p),
                 "RankSpaceFfnBackward", "grad_t1");
-  ExpectRefused(b->ReluBackward(m, m, Matrix(p, 4, 4)), "ReluBackward",
-                "grad_x");
   ExpectRefused(b->PairwiseInteraction(2, m, m), "PairwiseInteraction", "z");
   ExpectRefused(b->PairwiseInteraction(0, m, m), "PairwiseInteraction", "z");
   ExpectRefused(b->PairwiseInteraction(5, m, Matrix(p, 4, 10)),

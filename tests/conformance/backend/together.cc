@@ -33,7 +33,7 @@ class Drawn {
     // Not two of one operation in one matrix: operands do not overlap.
     std::vector<int> order = {0, 1, 2, 3, 4};
     std::shuffle(order.begin(), order.end(), random_);
-    switch (Below(8)) {
+    switch (Below(9)) {
       case 0:
         return backend_->Fill(Row(order[0], m * n), 0.5f);
       case 1:
@@ -49,6 +49,8 @@ class Drawn {
         return backend_->FoldCoreBackward(
             View(order[1], m, n), Row(order[2], n), 0.1f, View(order[3], m, n),
             View(order[0], m, n), Row(order[4], n));
+      case 5:
+        return backend_->CopyRows(View(order[1], m, n), View(order[0], m, n));
       default: {
         const bool a = Below(2) == 0, b = Below(2) == 0;
         const Matrix left = a ? View(order[1], k, m) : View(order[1], m, k);

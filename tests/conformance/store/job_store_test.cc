@@ -164,7 +164,7 @@ TEST_P(JobStoreTest, RecordsComeBackInOrderOfAcceptance) {
   StoreBatch batch;
   batch.records = {Record("jobs/b", 1, "r"), Record("jobs/a", 2)};
   batch.records[0].mutable_job()->mutable_spec()->set_priority(7);
-  batch.records[0].mutable_attempt()->add_ranks()->set_worker("w1");
+  batch.records[0].mutable_attempt()->add_members()->set_worker("w1");
   ASSERT_OK(store_->Commit(batch));
   Reopen();
   ASSERT_OK_AND_ASSIGN(auto records, store_->LoadJobs());

@@ -1,3 +1,4 @@
+// Runs the threads of a block as fibers, from barrier to barrier.
 #include "tests/fakes/cuda/block_runner.h"
 
 #include <dlfcn.h>

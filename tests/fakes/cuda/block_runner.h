@@ -26,7 +26,7 @@ class BlockRunner {
   void SetOrder(FiberOrder order, uint64_t seed);
   bool Run(const GridShape& shape, const std::function<void()>& thread);
 
-  // Of the device thread that runs now.
+  // Called by the device thread that runs now.
   BarrierVotes SyncBlock(const CallSite& site, bool vote);
   void WarpCollective(const CallSite& site, uint32_t mask, void* request,
                       Resolve resolve);
@@ -78,7 +78,7 @@ class BlockRunner {
   const std::function<void()>* thread_ = nullptr;
   int block_threads_ = 0;
   std::vector<Thread> threads_;
-  std::vector<Gathering> gatherings_;  // of each warp
+  std::vector<Gathering> gatherings_;  // one per warp
   std::vector<uint3> indices_;
   std::vector<CopyGroups> copies_;
   bool copies_used_ = false;

@@ -1,3 +1,4 @@
+// Does cuBLAS's products in plain loops, with the operands' rounding.
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_ptx_on_host.h>
@@ -34,7 +35,7 @@ struct GemmCall {
   long long stride_c;
   Rounding rounding;
   bool device_scalars;
-  float alpha, beta;  // of the host
+  float alpha, beta;  // values on the host
   const float *device_alpha, *device_beta;
 };
 

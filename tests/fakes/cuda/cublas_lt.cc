@@ -1,3 +1,4 @@
+// Does cuBLASLt's products with their epilogues in plain loops.
 #include <cublasLt.h>
 
 #include <cstring>

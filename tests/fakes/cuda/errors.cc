@@ -1,3 +1,4 @@
+// Keeps the last and the sticky error, and makes the faults that tests ask for.
 #include <atomic>
 #include <mutex>
 

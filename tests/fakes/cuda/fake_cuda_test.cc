@@ -1,3 +1,4 @@
+// The CUDA on the processor runs, orders, captures and fails as a device does.
 #include "tests/fakes/cuda/fake_cuda.h"
 
 #include <cublas_v2.h>
@@ -284,7 +285,7 @@ TEST_F(FakeCudaTest, FaultsAtTheNthCall) {
   fake_cuda::FailLaunch(2, cudaErrorIllegalAddress);
   EXPECT_OK(Launch("AddOne", Shape(1, 1), AddOne, device.data(), 0));
   EXPECT_FALSE(Launch("AddOne", Shape(1, 1), AddOne, device.data(), 0).ok());
-  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);  // for good
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);  // it stays
   fake_cuda::Reset();
   fake_cuda::FailAllocation(1);
   void* memory = nullptr;

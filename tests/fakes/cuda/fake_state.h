@@ -44,8 +44,8 @@ cudaError_t Enqueue(cudaStream_t stream,
 bool IsCapturing(cudaStream_t stream);
 // The capture of this stream, if any, is spoilt.
 void SpoilCapture(cudaStream_t stream);
-// For calls that no capture of this thread allows (cudaMalloc, waiting for the
-// device): the failure they return, or cudaSuccess.
+// The failure of calls that no capture of this thread allows (cudaMalloc,
+// waiting for the device), or cudaSuccess.
 cudaError_t UnsafeDuringCapture();
 
 }  // namespace comera::fake_cuda

@@ -1,3 +1,4 @@
+// Switches between the stacks on which device threads run.
 #include "tests/fakes/cuda/fiber.h"
 
 #include <sys/mman.h>

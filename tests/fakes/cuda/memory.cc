@@ -22,7 +22,7 @@ Allocations& All() {
   return *all;
 }
 
-// Of large memory only the beginning is filled: the pages behind it are not
+// Only the beginning of large memory is filled: the pages behind it are not
 // touched before they are used.
 constexpr size_t kFilledBytes = size_t{1} << 20;
 
@@ -89,7 +89,8 @@ bool Fits(MemoryKind memory, bool device) {
          device == (memory == MemoryKind::kDevice);
 }
 
-// Which addresses `kind` promises; and no pageable memory while capturing.
+// Checks that the addresses are what `kind` promises, and that no pageable
+// memory is used while capturing.
 cudaError_t CheckCopy(MemoryKind to, MemoryKind from, cudaMemcpyKind kind,
                       cudaStream_t stream) {
   if (to == MemoryKind::kOverrun || from == MemoryKind::kOverrun) {

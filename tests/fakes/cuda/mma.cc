@@ -1,3 +1,4 @@
+// Multiplies tiles as the tensor cores do, their rounding included.
 #include "host_cuda/mma.h"
 
 #include <cmath>

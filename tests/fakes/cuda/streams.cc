@@ -47,7 +47,7 @@ struct Capture {
   std::thread::id thread;
   bool spoilt = false;
   std::unique_ptr<CUgraph_st> graph;
-  std::map<CUstream_st*, size_t> last_node;  // of each stream, from 1
+  std::map<CUstream_st*, size_t> last_node;  // by stream, counted from 1
 };
 
 struct Streams {

@@ -1,3 +1,4 @@
+// Rank-space attention is chosen below the width of a head.
 #include "kernels/contraction/attention_cost.h"
 
 #include "gtest/gtest.h"
@@ -27,7 +28,7 @@ TEST(AttentionCostTest, PaysBelowTheWidthOfAHead) {
     EXPECT_TRUE(RankSpaceAttentionPays(Shape(length, 40)));
     EXPECT_FALSE(RankSpaceAttentionPays(Shape(length, 160)));
   }
-  // Of long sequences only the scores count.
+  // In long sequences only the scores count.
   EXPECT_TRUE(RankSpaceAttentionPays(Shape(100000, 62)));
   EXPECT_FALSE(RankSpaceAttentionPays(Shape(100000, 65)));
 }

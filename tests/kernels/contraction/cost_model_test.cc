@@ -1,3 +1,4 @@
+// Costs agree with counts by hand, and choices with costs.
 #include "kernels/contraction/cost_model.h"
 
 #include "gtest/gtest.h"

@@ -1,3 +1,4 @@
+// The fused feed-forward layer is chosen where thin ranks pay.
 #include "kernels/contraction/ffn_cost.h"
 
 #include "gtest/gtest.h"

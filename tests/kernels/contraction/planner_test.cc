@@ -75,8 +75,9 @@ TEST(TtBuildOrderTest, NoTreeOfNeighboursIsCheaper) {
         const double cost = build.Cost(first, last);
         EXPECT_EQ(cost, CheapestTree(shape, first, last))
             << "round " << round << ", cores " << first << " to " << last;
-        // Of any pairs, neighbours or not: outer products pay now and then
-        // where ranks are as large as they can be, and little.
+        // The cheapest among products of any pairs, neighbours or not: outer
+        // products pay now and then where ranks are as large as they can be,
+        // and little.
         EXPECT_LE(cost, 1.25 * MakeNetwork(shape, first, last, 0).Cheapest());
       }
     }
@@ -106,8 +107,8 @@ TEST(PlannerTest, NoGroupingIsCheaper) {
   }
 }
 
-// Of all contractions of X with the cores, in any order and of any pairs, none
-// beats the planner's family at the published layers.
+// No contraction of X with the cores, in any order and of any pairs, beats the
+// planner's family at the published layers.
 TEST(PlannerTest, PublishedLayersHaveNoCheaperContractionAtAll) {
   for (const TtShape& shape :
        {TtShape{{12, 8, 8}, {8, 8, 12}, {12, 30, 30, 30, 12}},

@@ -1,3 +1,4 @@
+// The order found by counting is that of a stable sort.
 #include "kernels/contraction/stable_order.h"
 
 #include <algorithm>

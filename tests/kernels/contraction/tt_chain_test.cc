@@ -1,3 +1,4 @@
+// Prefix times suffix is the dense matrix, with its derivatives.
 #include "kernels/contraction/tt_chain.h"
 
 #include <memory>

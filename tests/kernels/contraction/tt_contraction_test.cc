@@ -1,3 +1,4 @@
+// Every grouping of the cores gives the dense product and its derivatives.
 #include "kernels/contraction/tt_contraction.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Rows of a tensor-train matrix, and gradients, equal those of the dense one.
 #include "kernels/contraction/ttm_chain.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Plans of embedding tables split where it is cheapest and bound their memory.
 #include "kernels/contraction/ttm_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The vectorised GELU stays within its bounds of error, also at its ends.
 #include "kernels/cpu/gelu.h"
 
 #include <algorithm>

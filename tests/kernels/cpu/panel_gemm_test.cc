@@ -1,3 +1,4 @@
+// The panel product agrees with a plain one for any shape and stride.
 #include "kernels/cpu/panel_gemm.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The vectorised exp and tanh stay within their bounds of error.
 #include "kernels/cpu/vector_math.h"
 
 #include <cmath>

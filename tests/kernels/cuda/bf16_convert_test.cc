@@ -1,3 +1,4 @@
+// Conversions to bfloat16 and back round to nearest and keep infinity and NaN.
 #include "kernels/cuda/bf16_convert.h"
 
 #include <cmath>

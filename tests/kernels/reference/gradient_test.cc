@@ -52,63 +52,26 @@ void CheckGradients(Inputs inputs,
   }
 }
 
-TEST(ReferenceGradientTest, Gelu) {
-  const DoubleMatrix weights = Random(3, 5, 1);
-  const Inputs inputs = {Random(3, 5, 2)};
-  DoubleMatrix grad(3, 5);
-  GeluBackward(inputs[0], weights, &grad);
-  CheckGradients(inputs,
-                 [&](const Inputs& in) {
-                   DoubleMatrix y(3, 5);
-                   Gelu(in[0], &y);
-                   return Weighted(y, weights);
-                 },
-                 {grad});
-}
-
-TEST(ReferenceGradientTest, Silu) {
-  const DoubleMatrix weights = Random(3, 5, 1);
-  const Inputs inputs = {Random(3, 5, 2)};
-  DoubleMatrix grad(3, 5);
-  SiluBackward(inputs[0], weights, &grad);
-  CheckGradients(inputs,
-                 [&](const Inputs& in) {
-                   DoubleMatrix y(3, 5);
-                   Silu(in[0], &y);
-                   return Weighted(y, weights);
-                 },
-                 {grad});
-}
-
-TEST(ReferenceGradientTest, Tanh) {
+// `from_output` tells whether the slope is found from y.
+void CheckActivation(Activation f, bool from_output) {
   const DoubleMatrix weights = Random(3, 5, 1);
   const Inputs inputs = {Random(3, 5, 2)};
   DoubleMatrix y(3, 5), grad(3, 5);
-  Tanh(inputs[0], &y);
-  TanhBackward(y, weights, &grad);
+  Activate(f, inputs[0], &y);
+  ActivateBackward(f, from_output ? y : inputs[0], weights, &grad);
   CheckGradients(inputs,
                  [&](const Inputs& in) {
                    DoubleMatrix out(3, 5);
-                   Tanh(in[0], &out);
+                   Activate(f, in[0], &out);
                    return Weighted(out, weights);
                  },
                  {grad});
 }
 
-TEST(ReferenceGradientTest, Relu) {
-  const DoubleMatrix weights = Random(3, 5, 1);
-  const Inputs inputs = {Random(3, 5, 2)};
-  DoubleMatrix y(3, 5), grad(3, 5);
-  Relu(inputs[0], &y);
-  ReluBackward(y, weights, &grad);
-  CheckGradients(inputs,
-                 [&](const Inputs& in) {
-                   DoubleMatrix out(3, 5);
-                   Relu(in[0], &out);
-                   return Weighted(out, weights);
-                 },
-                 {grad});
-}
+TEST(ReferenceGradientTest, Gelu) { CheckActivation(Activation::kGelu, false); }
+TEST(ReferenceGradientTest, Silu) { CheckActivation(Activation::kSilu, false); }
+TEST(ReferenceGradientTest, Tanh) { CheckActivation(Activation::kTanh, true); }
+TEST(ReferenceGradientTest, Relu) { CheckActivation(Activation::kRelu, true); }
 
 TEST(ReferenceGradientTest, PairwiseInteraction) {
   const DoubleMatrix weights = Random(2, 3 + 6, 1);

@@ -1,3 +1,4 @@
+// Drives a coordinator as workers, clients and the clock would.
 #include "tests/server/coordinator/coordinator_harness.h"
 
 #include "absl/strings/str_cat.h"
@@ -71,7 +72,7 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
       slot->set_unfit(reason->second);
     }
   }
-  for (const v1::MemberStatus& rank : worker.ranks)
+  for (const v1::MemberStatus& rank : worker.members)
     *request.add_members() = rank;
   for (const auto& report : worker.reports) *request.add_reports() = report;
   for (const auto& entry : worker.rendezvous) {
@@ -97,9 +98,9 @@ v1::SynchronizeResponse CoordinatorHarness::Follow(
     Worker& worker, v1::MemberStatus::Phase phase) {
   (void)Sync(worker);
   v1::SynchronizeResponse response = *Sync(worker);
-  worker.ranks.clear();
+  worker.members.clear();
   for (const v1::MemberAssignment& rank : response.desired()) {
-    worker.ranks.push_back(
+    worker.members.push_back(
         Status(rank.job(), rank.attempt(), rank.rank(), phase, rank.slot()));
   }
   return *Sync(worker);

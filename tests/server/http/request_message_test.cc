@@ -137,5 +137,26 @@ TEST(PathTemplateTest, IsParsed) {
   }
 }
 
+TEST_F(RequestMessageTest, FormerNamesOfFieldsAreRead) {
+  const auto job =
+      Make<v1::CreateJobRequest>("POST", "/v1/jobs", "",
+                                 R"({"spec": {"labels": {"ranks": "kept"},
+                   "compression": {"head": {"ranks": [3]}},
+                   "resources": {"ranks": 4, "min_ranks": 2,
+                                 "threadsPerRank": 3}}})");
+  ASSERT_OK(job);
+  EXPECT_EQ(job->spec().resources().processes(), 4);
+  EXPECT_EQ(job->spec().resources().min_processes(), 2);
+  EXPECT_EQ(job->spec().resources().threads_per_process(), 3);
+  EXPECT_EQ(job->spec().compression().head().ranks(0), 3);
+  EXPECT_EQ(job->spec().labels().at("ranks"), "kept");
+  EXPECT_THAT(
+      Make<v1::CreateJobRequest>(
+          "POST", "/v1/jobs", "",
+          R"({"spec": {"resources": {"processes": 1, "ranks": 1}}})"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("spec.resources.ranks: is now called processes")));
+}
+
 }  // namespace
 }  // namespace comera::server

@@ -11,9 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
@@ -177,9 +177,7 @@ Json ConfigOf(const ModelConfig& config, const InputFormat& format,
   return json;
 }
 
-std::string Text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Text(const Json& json) { return JsonText(json, 2) + "\n"; }
 
 }  // namespace
 

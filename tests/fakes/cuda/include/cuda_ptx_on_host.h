@@ -53,7 +53,7 @@ inline float LoadOrZero(const float* from, bool valid) {
 inline float Exp2Approximate(float x) { return exp2f(x); }
 inline float ReciprocalApproximate(float x) { return 1.0f / x; }
 
-// As late as the device may do it: in the WaitForCopies that covers its group.
+// Copies as late as the device may: in the WaitForCopies that covers its group.
 inline void CopyAsync16(void* shared, const void* global, bool valid) {
   if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
       (valid && reinterpret_cast<uintptr_t>(global) % 16 != 0)) {

@@ -167,7 +167,7 @@ std::unique_ptr<TestRun> RunOn(On on, const Job& job, int ranks = 1,
   return run;
 }
 
-// What was told in which order.
+// The events in their order.
 std::vector<std::string> Order(const TestRun& run) {
   std::vector<std::string> order;
   for (const v1::TrainerEvent& event : run.events) {
@@ -252,7 +252,7 @@ TEST(CapturedTrainerTest, StoppedAndResumedIsUninterrupted) {
   FakeDisk disk;
   const auto first = RunOn(On::kGraphs, job, 1, &disk, 13);
   ASSERT_TRUE(first->end->stopped);
-  // Step 13 is told of while step 14 runs, which then is the last.
+  // Step 13 is reported while step 14 runs, which then is the last.
   EXPECT_GE(first->last_steps[0], 13);
   EXPECT_LE(first->last_steps[0], 15);
   const auto rest = RunOn(On::kGraphs, job, 1, &disk);

@@ -31,7 +31,9 @@ absl::Status Mlp::Forward(const Step& step, ConstMatrix x, Matrix y) {
     const Matrix out = i + 1 == layers_.size() ? y : Hidden(step, i);
     RETURN_IF_ERROR(layers_[i]->Prepare(step));
     RETURN_IF_ERROR(layers_[i]->Forward(step, 0, x, out));
-    if (relu(i)) RETURN_IF_ERROR(plan_.backend->Relu(out, out));
+    if (relu(i))
+      RETURN_IF_ERROR(
+          plan_.backend->Activate(kernels::Activation::kRelu, out, out));
     x = out;
   }
   return absl::OkStatus();
@@ -41,7 +43,8 @@ absl::Status Mlp::Backward(const Step& step, ConstMatrix x, ConstMatrix y,
                            Matrix grad_y, Matrix grad_x) {
   for (size_t i = layers_.size(); i-- > 0;) {
     if (relu(i)) {
-      RETURN_IF_ERROR(plan_.backend->ReluBackward(y, grad_y, grad_y));
+      RETURN_IF_ERROR(plan_.backend->ActivateBackward(
+          kernels::Activation::kRelu, y, grad_y, grad_y));
     }
     const ConstMatrix input = i == 0 ? x : ConstMatrix(Hidden(step, i - 1));
     const Matrix grad_input =

@@ -68,7 +68,8 @@ absl::Status HiddenFfnBranch::Forward(const Step& step, ConstMatrix x,
     const HiddenBlock block = Block(first, x.rows);
     RETURN_IF_ERROR(
         up_->Forward(step, first, Rows(x, first, block.count), block.up));
-    RETURN_IF_ERROR(plan_.backend->Gelu(block.up, block.activated));
+    RETURN_IF_ERROR(plan_.backend->Activate(kernels::Activation::kGelu,
+                                            block.up, block.activated));
     RETURN_IF_ERROR(down_->Forward(step, first, block.activated,
                                    Rows(y, first, block.count)));
   }
@@ -94,12 +95,14 @@ absl::Status HiddenFfnBranch::BlockBackward(const Step& step,
   kernels::Backend& backend = *plan_.backend;
   if (!keep_hidden_) {
     RETURN_IF_ERROR(up_->Repeat(step, block.first, x, block.up));
-    RETURN_IF_ERROR(backend.Gelu(block.up, block.activated));
+    RETURN_IF_ERROR(backend.Activate(kernels::Activation::kGelu, block.up,
+                                     block.activated));
   }
   const Matrix inner(plan_.workspace->Floats(inner_), block.count, width_);
   RETURN_IF_ERROR(down_->Backward(step, block.first, block.activated, grad_y,
                                   inner, false));
-  RETURN_IF_ERROR(backend.GeluBackward(block.up, inner, inner));
+  RETURN_IF_ERROR(backend.ActivateBackward(kernels::Activation::kGelu, block.up,
+                                           inner, inner));
   return up_->Backward(step, block.first, x, inner, grad_x, true);
 }
 

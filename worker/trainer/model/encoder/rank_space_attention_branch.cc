@@ -65,7 +65,6 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
   const int64_t a_bytes = plan.config->hidden * ranks_ * kFloat;
   all_a_ = plan.workspace->Reserve("attention.all_a", a_bytes);
   all_grad_a_ = plan.workspace->Reserve("attention.all_grad_a", a_bytes);
-  ones_ = plan.workspace->Reserve("attention.ones", ranks_ * kFloat);
   tiles_ = plan.workspace->Reserve(
       "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
                           plan.max_rows, ranks_, plan.config->hidden));
@@ -193,15 +192,12 @@ absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,
   const int64_t hidden = plan_.config->hidden;
   const Matrix a(plan_.workspace->Floats(all_a_), hidden, ranks_);
   const Matrix grad_a(plan_.workspace->Floats(all_grad_a_), hidden, ranks_);
-  const kernels::Vector ones = {plan_.workspace->Floats(ones_), ranks_};
   RETURN_IF_ERROR(kernels::RunTogether(&backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(backend.Fill(ones, 1));
     RETURN_IF_ERROR(backend.Fill({grad_a.data, hidden * ranks_}, 0));
     int64_t first = 0;
     for (TtLinear* each : {&query_, &key_, &value_}) {
-      // Times one: a copy from rows of one length to rows of another.
-      RETURN_IF_ERROR(backend.FoldCore(each->A(), {ones.data, each->rank()}, 0,
-                                       Columns(a, first, each->rank())));
+      RETURN_IF_ERROR(
+          backend.CopyRows(each->A(), Columns(a, first, each->rank())));
       first += each->rank();
     }
     return absl::OkStatus();
@@ -214,13 +210,11 @@ absl::Status RankSpaceAttentionBranch::FinishTogether(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
   const Matrix grad_a(plan_.workspace->Floats(all_grad_a_),
                       plan_.config->hidden, ranks_);
-  const float* const ones = plan_.workspace->Floats(ones_);
   return kernels::RunTogether(&backend, [&]() -> absl::Status {
     int64_t first = 0;
     for (TtLinear* each : {&query_, &key_, &value_}) {
-      RETURN_IF_ERROR(
-          backend.FoldCore(Columns(ConstMatrix(grad_a), first, each->rank()),
-                           {ones, each->rank()}, 0, each->grad_a()));
+      RETURN_IF_ERROR(backend.CopyRows(Columns(grad_a, first, each->rank()),
+                                       each->grad_a()));
       RETURN_IF_ERROR(each->FinishBackward(step));
       first += each->rank();
     }

@@ -71,7 +71,7 @@ class RankSpaceAttentionBranch : public AttentionBranch {
   const bool together_;
   SavedMemory::Piece log_sum_, c_, e_;
   Workspace::Piece grad_c_, grad_e_, grad_t_, attention_;
-  Workspace::Piece all_a_ = 0, all_grad_a_ = 0, ones_ = 0, tiles_ = 0;
+  Workspace::Piece all_a_ = 0, all_grad_a_ = 0, tiles_ = 0;
 };
 
 }  // namespace comera::trainer

@@ -42,7 +42,8 @@ absl::Status ClassifierHead::Forward(const Step& step, ConstMatrix hidden,
   RETURN_IF_ERROR(backend.GatherRows(hidden, labels_.Rows(0, count), pooled));
   RETURN_IF_ERROR(fc1_->Prepare(step));
   RETURN_IF_ERROR(fc1_->Forward(step, 0, pooled, activated));
-  RETURN_IF_ERROR(backend.Tanh(activated, activated));
+  RETURN_IF_ERROR(
+      backend.Activate(kernels::Activation::kTanh, activated, activated));
   RETURN_IF_ERROR(fc2_.Forward(step, 0, activated, logits));
   return backend.SoftmaxCrossEntropy(logits, labels_.Labels(0, count),
                                      step.train
@@ -57,7 +58,8 @@ absl::Status ClassifierHead::Backward(const Step& step, Matrix grad_hidden) {
   const Matrix activated = Saved(activated_, hidden_);
   RETURN_IF_ERROR(fc2_.Backward(step, 0, activated,
                                 Saved(grad_logits_, classes_), grad, false));
-  RETURN_IF_ERROR(backend.TanhBackward(activated, grad, grad));
+  RETURN_IF_ERROR(backend.ActivateBackward(kernels::Activation::kTanh,
+                                           activated, grad, grad));
   // Its output is not needed any more, so the gradient goes there.
   RETURN_IF_ERROR(
       fc1_->Backward(step, 0, Saved(pooled_, hidden_), grad, activated, false));

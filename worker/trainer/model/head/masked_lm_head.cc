@@ -87,7 +87,8 @@ absl::Status MaskedLmHead::RunChunk(const Step& step, int64_t chunk) {
   RETURN_IF_ERROR(backend.GatherRows(
       encoded_, labels_.Rows(chunk * chunk_rows_, rows), gathered));
   RETURN_IF_ERROR(transform_->Forward(step, 0, gathered, transformed));
-  RETURN_IF_ERROR(backend.Gelu(transformed, activated));
+  RETURN_IF_ERROR(
+      backend.Activate(kernels::Activation::kGelu, transformed, activated));
   RETURN_IF_ERROR(backend.ResidualLayerNorm(
       {}, activated, ConstMatrix(nullptr, rows, hidden_), step.Vector(gamma_),
       step.Vector(beta_), plan_.config->layer_norm_epsilon,
@@ -134,8 +135,9 @@ absl::Status MaskedLmHead::ChunkBackward(const Step& step, int64_t chunk,
       {plan_.saved->Floats(deviation_), rows}, step.Vector(gamma_),
       Matrix(nullptr, rows, hidden_), other, step.Gradient(gamma_),
       step.Gradient(beta_)));
-  RETURN_IF_ERROR(
-      backend.GeluBackward(Saved(transformed_, rows, hidden_), other, other));
+  RETURN_IF_ERROR(backend.ActivateBackward(kernels::Activation::kGelu,
+                                           Saved(transformed_, rows, hidden_),
+                                           other, other));
   RETURN_IF_ERROR(transform_->Backward(step, 0, Saved(gathered_, rows, hidden_),
                                        other, grad, false));
   return backend.ScatterAddRows(grad, labels_.Rows(chunk * chunk_rows_, rows),

@@ -43,7 +43,8 @@ absl::Status ColaLinear::Forward(const Step& step, int64_t first_row,
 absl::Status ColaLinear::Repeat(const Step& step, int64_t first_row,
                                 ConstMatrix x, Matrix y) {
   const Matrix activated = Scratch(activated_, x.rows);
-  RETURN_IF_ERROR(plan_.backend->Silu(T(first_row, x.rows), activated));
+  RETURN_IF_ERROR(plan_.backend->Activate(kernels::Activation::kSilu,
+                                          T(first_row, x.rows), activated));
   const ConstMatrix b(step.parameters + b_.offset, rank_, outputs_);
   return plan_.backend->GemmBias(false, activated, b, step.Vector(bias_), y);
 }
@@ -58,12 +59,13 @@ absl::Status ColaLinear::Backward(const Step& step, int64_t first_row,
   const Matrix u = Scratch(u_, x.rows);
   const ConstMatrix t = T(first_row, x.rows);
   RETURN_IF_ERROR(backend.BiasGradient(grad_y, step.Gradient(bias_)));
-  RETURN_IF_ERROR(backend.Silu(t, activated));
+  RETURN_IF_ERROR(backend.Activate(kernels::Activation::kSilu, t, activated));
   RETURN_IF_ERROR(
       backend.Gemm(true, false, 1, activated, grad_y, 1,
                    Matrix(step.gradients + b_.offset, rank_, outputs_)));
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, b, 0, u));
-  RETURN_IF_ERROR(backend.SiluBackward(t, u, u));
+  RETURN_IF_ERROR(
+      backend.ActivateBackward(kernels::Activation::kSilu, t, u, u));
   RETURN_IF_ERROR(
       backend.Gemm(true, false, 1, x, u, 1,
                    Matrix(step.gradients + a_.offset, inputs_, rank_)));

@@ -106,14 +106,8 @@ absl::Status TtLinear::Contract(const Step& step) {
   float* kept = plan_.saved->Floats(kept_);
   RETURN_IF_ERROR(chain_->Forward(&backend, cores_.cores(), kept));
   const ConstMatrix all = chain_->Suffix(cores_.cores(), kept);
-  if (all_outputs_ == outputs_) {
-    return backend.Copy(b, all.data, rank_ * outputs_ * kFloat);
-  }
-  for (int64_t i = 0; i < rank_; ++i) {
-    RETURN_IF_ERROR(backend.Copy(b + i * outputs_, all.data + i * all.stride,
-                                 outputs_ * kFloat));
-  }
-  return absl::OkStatus();
+  return backend.CopyRows(ConstMatrix(all.data, rank_, outputs_, all.stride),
+                          Matrix(b, rank_, outputs_));
 }
 
 absl::Status TtLinear::Project(int64_t first_row, ConstMatrix x) {
@@ -197,10 +191,9 @@ absl::Status TtLinear::BackwardToCores(const Step& step) {
     // Columns that no output uses have no gradient.
     float* all = plan_.workspace->Floats(all_grad_b_);
     RETURN_IF_ERROR(backend.Fill({all, rank_ * all_outputs_}, 0));
-    for (int64_t i = 0; i < rank_; ++i) {
-      RETURN_IF_ERROR(backend.Copy(all + i * all_outputs_,
-                                   grad_b + i * outputs_, outputs_ * kFloat));
-    }
+    RETURN_IF_ERROR(
+        backend.CopyRows(ConstMatrix(grad_b, rank_, outputs_),
+                         Matrix(all, rank_, outputs_, all_outputs_)));
     grad_b = all;
   }
   const float* kept = plan_.saved->Floats(kept_);

@@ -72,7 +72,7 @@ struct GridShape {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
-  const void* kernel = nullptr;  // for messages
+  const void* kernel = nullptr;  // named in messages
 };
 // Runs `thread` for every thread of the grid; false: it trapped.
 bool RunGrid(const GridShape& shape, const std::function<void()>& thread);
