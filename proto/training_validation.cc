@@ -1,4 +1,4 @@
-// Checks optimizer, batches, phases, resources and checkpoints of a job.
+// Checks batches, phases, precision, resources and initial weights of a job.
 
 #include "proto/training_validation.h"
 

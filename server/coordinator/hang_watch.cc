@@ -113,8 +113,8 @@ std::optional<HangWatch::Hang> HangWatch::Find(
   const Seen& stuck = **least;
   const absl::Duration limit = Limit(options, stuck);
   for (const Seen* seen : live) {
-    // Of several that are equally far behind, the others may wait for the one
-    // that still has time.
+    // If several are equally far behind, the others may wait for the one that
+    // still has time.
     const absl::Duration least_stall =
         progress(seen) == progress(&stuck)
             ? Limit(options, *seen)

@@ -59,7 +59,7 @@ class HangWatch {
  private:
   struct Seen {
     bool reported = false;
-    // Of its texts only `activity` is kept.
+    // The newest status, without its texts except `activity`.
     v1::MemberStatus status;
     absl::Duration stalled;
     absl::Duration silent;
