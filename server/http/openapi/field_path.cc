@@ -1,5 +1,5 @@
 // Finds the field of a message that a dotted path names.
-#include "server/http/field_path.h"
+#include "server/http/openapi/field_path.h"
 
 #include <string>
 

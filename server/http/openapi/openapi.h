@@ -1,11 +1,11 @@
-#ifndef COMERA_SERVER_HTTP_OPENAPI_H_
-#define COMERA_SERVER_HTTP_OPENAPI_H_
+#ifndef COMERA_SERVER_HTTP_OPENAPI_OPENAPI_H_
+#define COMERA_SERVER_HTTP_OPENAPI_OPENAPI_H_
 
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "server/http/http_rules.h"
+#include "server/http/openapi/http_rules.h"
 
 namespace comera::server {
 
@@ -19,4 +19,4 @@ std::string OpenApiPath(const PathTemplate& path);
 
 }  // namespace comera::server
 
-#endif  // COMERA_SERVER_HTTP_OPENAPI_H_
+#endif  // COMERA_SERVER_HTTP_OPENAPI_OPENAPI_H_

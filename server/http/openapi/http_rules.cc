@@ -1,5 +1,5 @@
 // Reads the rules that map HTTP requests to rpcs.
-#include "server/http/http_rules.h"
+#include "server/http/openapi/http_rules.h"
 
 #include <yaml-cpp/yaml.h>
 
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
-#include "server/http/field_path.h"
+#include "server/http/openapi/field_path.h"
 
 namespace comera::server {
 namespace {

@@ -1,12 +1,12 @@
 // Writes the OpenAPI description of the HTTP API.
-#include "server/http/openapi.h"
+#include "server/http/openapi/openapi.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "server/http/openapi_schema.h"
+#include "server/http/openapi/openapi_schema.h"
 
 namespace comera::server {
 namespace {

@@ -1,10 +1,10 @@
-#ifndef COMERA_SERVER_HTTP_SERVER_RULES_H_
-#define COMERA_SERVER_HTTP_SERVER_RULES_H_
+#ifndef COMERA_SERVER_HTTP_OPENAPI_SERVER_RULES_H_
+#define COMERA_SERVER_HTTP_OPENAPI_SERVER_RULES_H_
 
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/http/http_rules.h"
+#include "server/http/openapi/http_rules.h"
 
 namespace comera::server {
 
@@ -14,4 +14,4 @@ absl::StatusOr<std::vector<HttpRule>> ServerRules();
 
 }  // namespace comera::server
 
-#endif  // COMERA_SERVER_HTTP_SERVER_RULES_H_
+#endif  // COMERA_SERVER_HTTP_OPENAPI_SERVER_RULES_H_

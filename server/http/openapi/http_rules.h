@@ -1,5 +1,5 @@
-#ifndef COMERA_SERVER_HTTP_HTTP_RULES_H_
-#define COMERA_SERVER_HTTP_HTTP_RULES_H_
+#ifndef COMERA_SERVER_HTTP_OPENAPI_HTTP_RULES_H_
+#define COMERA_SERVER_HTTP_OPENAPI_HTTP_RULES_H_
 
 #include <string>
 #include <string_view>
@@ -52,4 +52,4 @@ absl::StatusOr<std::vector<HttpRule>> ParseHttpRules(
 
 }  // namespace comera::server
 
-#endif  // COMERA_SERVER_HTTP_HTTP_RULES_H_
+#endif  // COMERA_SERVER_HTTP_OPENAPI_HTTP_RULES_H_

@@ -1,5 +1,5 @@
 // Holds the server's own HTTP rules, which are part of the program.
-#include "server/http/server_rules.h"
+#include "server/http/openapi/server_rules.h"
 
 #include "comera/rpc/error_details.pb.h"
 #include "comera/v1/access_service.pb.h"
@@ -8,7 +8,7 @@
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/sweep_service.pb.h"
 #include "comera/v1/training_service.pb.h"
-#include "server/http/http_rules_yaml.h"
+#include "server/http/openapi/http_rules_yaml.h"
 
 namespace comera::server {
 

@@ -1,5 +1,5 @@
 // Makes JSON schemas of protobuf messages.
-#include "server/http/openapi_schema.h"
+#include "server/http/openapi/openapi_schema.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

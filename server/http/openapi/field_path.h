@@ -1,6 +1,6 @@
 // Fields of messages by their names in protos and in JSON.
-#ifndef COMERA_SERVER_HTTP_FIELD_PATH_H_
-#define COMERA_SERVER_HTTP_FIELD_PATH_H_
+#ifndef COMERA_SERVER_HTTP_OPENAPI_FIELD_PATH_H_
+#define COMERA_SERVER_HTTP_OPENAPI_FIELD_PATH_H_
 
 #include <string_view>
 
@@ -21,4 +21,4 @@ absl::StatusOr<const google::protobuf::FieldDescriptor*> FindField(
 
 }  // namespace comera::server
 
-#endif  // COMERA_SERVER_HTTP_FIELD_PATH_H_
+#endif  // COMERA_SERVER_HTTP_OPENAPI_FIELD_PATH_H_

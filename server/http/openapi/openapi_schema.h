@@ -1,6 +1,6 @@
 // JSON schemas of the protos' messages, for the API's description.
-#ifndef COMERA_SERVER_HTTP_OPENAPI_SCHEMA_H_
-#define COMERA_SERVER_HTTP_OPENAPI_SCHEMA_H_
+#ifndef COMERA_SERVER_HTTP_OPENAPI_OPENAPI_SCHEMA_H_
+#define COMERA_SERVER_HTTP_OPENAPI_OPENAPI_SCHEMA_H_
 
 #include <map>
 #include <set>
@@ -38,4 +38,4 @@ class OpenApiSchemas {
 
 }  // namespace comera::server
 
-#endif  // COMERA_SERVER_HTTP_OPENAPI_SCHEMA_H_
+#endif  // COMERA_SERVER_HTTP_OPENAPI_OPENAPI_SCHEMA_H_

@@ -9,7 +9,7 @@
 #include "common/version.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
-#include "server/http/openapi.h"
+#include "server/http/openapi/openapi.h"
 
 namespace {
 
