@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job_state.h"
 #include "proto/resource_names.h"
 #include "server/api/training_streams.h"
 #include "server/coordinator/job_index.h"

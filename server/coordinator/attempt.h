@@ -41,7 +41,7 @@ class Attempt {
   // Adds the time that it ran to the job's.
   void End(absl::Time now);
 
-  // From 1, over all attempts of the job.
+  // Attempts of a job are numbered from 1.
   int64_t number() const { return job_record_->job().attempt(); }
   const AttemptRecord& record() const { return job_record_->attempt(); }
   std::vector<GangMember>& members() { return members_; }

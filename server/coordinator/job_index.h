@@ -24,12 +24,12 @@ class JobIndex {
   // Brings the job's place in line with its state.
   void Update(const v1::Job& job, int64_t serial, JobEntry* entry);
 
-  // By priority, then by order of acceptance.
+  // The queued jobs by priority, then by order of acceptance.
   std::vector<JobEntry*> Queued() const;
   size_t queued_count() const { return queued_.size(); }
-  // By name.
+  // The active jobs by name.
   const std::map<std::string, JobEntry*>& active() const { return active_; }
-  // By order of acceptance.
+  // The active jobs by order of acceptance.
   const std::map<int64_t, JobEntry*>& active_by_serial() const {
     return active_by_serial_;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/job_state.h"
 #include "server/coordinator/job_index.h"
 #include "server/store/event_retention.h"
 

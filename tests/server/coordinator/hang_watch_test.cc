@@ -21,7 +21,7 @@ class HangWatchTest : public ::testing::Test {
       status.set_stage(v1::EARLY);
       members_.push_back(status);
     }
-    // A second per step.
+    // Each step takes a second.
     for (int step = 1; step <= 5; ++step) All(step, 10 * step, 10 * step);
   }
 
@@ -56,7 +56,7 @@ class HangWatchTest : public ::testing::Test {
   absl::Time now_ = absl::FromUnixSeconds(1000000);
 };
 
-// jax#38503: one rank alive but stuck, the others wait in the collective.
+// jax#38503: one member is alive but stuck, the others wait in the collective.
 TEST_F(HangWatchTest, Complaint01_TheStuckRankAndItsCollectiveAreNamed) {
   members_[0].set_collectives_begun(51);
   members_[2].set_collectives_begun(51);
@@ -88,7 +88,7 @@ TEST_F(HangWatchTest, AGangOfWhichOneRankMovesDoesNotHang) {
 
 TEST_F(HangWatchTest, LongStepsHaveLongerPatience) {
   now_ += absl::Seconds(59);
-  All(6, 60, 60);  // a minute
+  All(6, 60, 60);  // A minute passes.
   AllStand(absl::Minutes(4));
   EXPECT_FALSE(Find().has_value());
   AllStand(absl::Minutes(5));
@@ -141,7 +141,7 @@ TEST_F(HangWatchTest, RankZeroThatHangsAfterTheOthersEnded) {
   EXPECT_EQ(Find()->member, 0);
 }
 
-// A rank of which nothing is known yet may be the one that moves.
+// A member that has not reported yet may be the one that moves.
 TEST_F(HangWatchTest, NothingIsSaidWhileARankIsUnknown) {
   watch_.Reset();
   Stand(0, absl::Minutes(9));

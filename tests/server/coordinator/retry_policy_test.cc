@@ -22,7 +22,7 @@ TEST(RetryPolicyTest, AClassOfItsOwnGoesBeforeItsGroup) {
   EXPECT_TRUE(ChargeRetry(v1::OUT_OF_MEMORY, &record));
   EXPECT_TRUE(ChargeRetry(v1::OUT_OF_MEMORY, &record));
   EXPECT_FALSE(ChargeRetry(v1::OUT_OF_MEMORY, &record));
-  // The others of the group keep theirs: none.
+  // The other classes of the group keep their budget of none.
   EXPECT_FALSE(ChargeRetry(v1::NAN_LOSS, &record));
   JobRecord none = Record(v1::NODE_LOST, 0);
   EXPECT_FALSE(ChargeRetry(v1::NODE_LOST, &none));
@@ -65,7 +65,7 @@ TEST(RetryPolicyTest, Complaint15_TheFirstFailureByTimeIsTheCause) {
     failure.set_failure_class(failure_class);
     failure.mutable_time()->set_seconds(seconds);
   };
-  add(v1::COLLECTIVE_HANG, 1);  // what a rank sees of another rank's end
+  add(v1::COLLECTIVE_HANG, 1);  // It is what a member sees of another's end.
   add(v1::RANK_LOST, 9);
   add(v1::NAN_LOSS, 5);
   const auto ordered = FailuresCauseFirst(attempt);
@@ -96,7 +96,7 @@ TEST(JobCheckpointsTest, NamesWhatIsKeptAndWhoHasIt) {
   EXPECT_TRUE(UpdateHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
   EXPECT_FALSE(UpdateHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
   EXPECT_THAT(job.checkpoints(1).workers(), ::testing::ElementsAre("w1", "w2"));
-  // The first worker's disk is lost; only what is elsewhere remains.
+  // The first worker's disk is lost; only the copies elsewhere remain.
   EXPECT_TRUE(UpdateHeld("w1", {}, &job));
   ASSERT_EQ(job.checkpoints_size(), 1);
   EXPECT_TRUE(UpdateHeld("w1", {Held(30, v1::HeldCheckpoint::DURABLE)}, &job));

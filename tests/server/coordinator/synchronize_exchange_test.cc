@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 
 class SynchronizeExchangeTest : public ::testing::Test {
  protected:
-  // The replies of this call and of those that it ended.
+  // The replies to this call and to those that it ended.
   std::vector<SynchronizeReply> Run(const v1::SynchronizeRequest& request,
                                     int64_t call) {
     parts_.effects = Effects();

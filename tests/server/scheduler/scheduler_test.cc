@@ -1,4 +1,4 @@
-// Who is served, and where.
+// Tests which jobs start, in which order and on which slots.
 #include "server/scheduler/scheduler.h"
 
 #include "gmock/gmock.h"
