@@ -10,11 +10,11 @@
 
 namespace comera::server {
 
-// Who asks for a job.
+// The client that asks for a job.
 struct Submitter {
   // Empty where the server asks for no token.
   std::string user;
-  // `sweeps/{sweep}`; empty: a person or program asks itself.
+  // `sweeps/{sweep}`; empty if a person or program asks for itself.
   std::string sweep;
 };
 
