@@ -6,7 +6,7 @@
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
 #include "server/api/training_streams.h"
-#include "server/coordinator/job_index.h"
+#include "server/coordinator/job/job_index.h"
 #include "server/host/loop_stream.h"
 
 namespace comera::server {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/job_state.h"
-#include "server/coordinator/job_index.h"
+#include "server/coordinator/job/job_index.h"
 #include "server/store/event_retention.h"
 
 namespace comera::server {
