@@ -23,7 +23,7 @@ class DatasetClient {
  public:
   DatasetClient(std::shared_ptr<grpc::Channel> channel,
                 const TrainingClient::Options& options);
-  // Stops running calls of other threads first; none may begin any more.
+  // Calls Stop(); all other calls must have returned.
   ~DatasetClient();
 
   using Labels = std::map<std::string, std::string>;

@@ -3,6 +3,7 @@
 #define COMERA_CLIENT_JOB_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,13 +19,16 @@ using comera::ParseJobFile;
 // Reads a job file; relative data paths become absolute, starting at the file's
 // folder. The spec is well-formed but not validated: see ValidateJobSpec.
 // NotFound, PermissionDenied: the file cannot be read. InvalidArgument:
-// `file:line: field: problem`.
-absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
+// `file:line: field: problem`. Notes on former names of fields are added to
+// `notes` unless it is null.
+absl::StatusOr<v1::JobSpec> ReadJobFile(
+    const std::string& path, std::vector<std::string>* notes = nullptr);
 
 // Applies `field.path=value`, with the value written as in YAML. Relative data
 // paths in it become absolute, starting at `folder`.
 absl::Status SetJobField(const std::string& assignment,
-                         const std::string& folder, v1::JobSpec* spec);
+                         const std::string& folder, v1::JobSpec* spec,
+                         std::vector<std::string>* notes = nullptr);
 
 // Makes the paths of data, tokenizer and weights absolute. Paths of datasets
 // (datasets/...) stay; a local folder of that name is written ./datasets.

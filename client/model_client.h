@@ -20,7 +20,7 @@ class ModelClient {
  public:
   ModelClient(std::shared_ptr<grpc::Channel> channel,
               const TrainingClient::Options& options);
-  // Stops running calls of other threads first; none may begin any more.
+  // Calls Stop(); all other calls must have returned.
   ~ModelClient();
 
   struct Filter {

@@ -21,7 +21,7 @@ class SweepClient {
  public:
   SweepClient(std::shared_ptr<grpc::Channel> channel,
               const TrainingClient::Options& options);
-  // Stops running calls of other threads first; none may begin any more.
+  // Calls Stop(); all other calls must have returned.
   ~SweepClient();
 
   struct SubmitOptions {

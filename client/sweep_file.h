@@ -3,6 +3,7 @@
 #define COMERA_CLIENT_SWEEP_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/sweep_service.pb.h"
@@ -23,13 +24,16 @@ namespace comera::client {
 // The section has the fields of SweepSpec, except that `fields` may also be a
 // map of paths to values. Relative data paths become absolute, starting at the
 // file's folder. NotFound, PermissionDenied: the file cannot be read.
-// InvalidArgument: `file:line: field: problem`.
-absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path);
+// InvalidArgument: `file:line: field: problem`. Notes on former names of fields
+// are added to `notes` unless it is null.
+absl::StatusOr<v1::SweepSpec> ReadSweepFile(
+    const std::string& path, std::vector<std::string>* notes = nullptr);
 
 // Parses a sweep file's text without changing data paths. `name` stands for the
 // file in errors.
-absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
-                                             const std::string& name);
+absl::StatusOr<v1::SweepSpec> ParseSweepFile(
+    const std::string& contents, const std::string& name,
+    std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera::client
 

@@ -69,7 +69,7 @@ class TrainingClient {
                                                  const Options& options);
   TrainingClient(std::shared_ptr<grpc::Channel> channel,
                  const Options& options);
-  // Stops running calls of other threads first; none may begin any more.
+  // Calls Stop(); all other calls must have returned.
   ~TrainingClient();
 
   struct SubmitOptions {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained, compressed model: installs what is missing,
+# Gets from a fresh clone to a trained, compressed model: installs what is missing,
 # builds, and runs docs/examples/quickstart_code_mlm.yaml on this machine with
-# an embedded coordinator and two CPU ranks. Arguments go to `comera run`.
+# an embedded coordinator and two CPU processes. Arguments go to `comera run`.
 #
 #   deploy/quickstart.sh [-o json] [--data-dir DIR] ...
 #

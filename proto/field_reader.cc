@@ -4,6 +4,7 @@
 #include "proto/field_reader.h"
 
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "common/status_macros.h"
 #include "common/suggest.h"
 #include "google/protobuf/descriptor.h"
+#include "proto/former_names.h"
 #include "proto/scalar_values.h"
 
 namespace comera {
@@ -50,7 +52,8 @@ const char* Describe(Kind kind) {
 
 class Reader {
  public:
-  explicit Reader(std::string name) : name_(std::move(name)) {}
+  Reader(std::string name, std::vector<std::string>* notes)
+      : name_(std::move(name)), notes_(notes) {}
 
   absl::Status Fields(const YamlNode& node, const std::string& prefix,
                       Message* message) const {
@@ -58,13 +61,24 @@ class Reader {
       return Error(node.line, prefix,
                    absl::StrCat("needs fields, has ", Describe(node.kind)));
     }
+    const Descriptor& type = *message->GetDescriptor();
+    std::map<const FieldDescriptor*, std::string> given;
     for (const YamlEntry& entry : node.entries) {
       const std::string path =
           prefix.empty() ? entry.key : absl::StrCat(prefix, ".", entry.key);
-      const FieldDescriptor* field = Find(*message->GetDescriptor(), entry.key);
+      const FieldDescriptor* field = Find(type, entry.key);
       if (field == nullptr) {
-        return UnknownField(entry.line, path, entry.key,
-                            *message->GetDescriptor());
+        field = FindByFormerName(type, entry.key);
+        if (field == nullptr) {
+          return UnknownField(entry.line, path, entry.key, type);
+        }
+        Note(absl::StrCat(name_, ":", entry.line), path, *field);
+      }
+      const auto [other, is_new] = given.emplace(field, entry.key);
+      if (!is_new) {
+        return Error(
+            entry.line, path,
+            absl::StrCat("is `", other->second, "`, which is given too"));
       }
       RETURN_IF_ERROR(CheckUnset(entry.line, path, *field, *message));
       RETURN_IF_ERROR(CheckGiven(entry, path));
@@ -105,6 +119,14 @@ class Reader {
                      const std::string& message) const {
     return absl::InvalidArgumentError(absl::StrCat(
         name_, ":", line, ": ", path, path.empty() ? "" : ": ", message));
+  }
+
+  // Says that a field was given under a former name.
+  void Note(const std::string& where, const std::string& path,
+            const FieldDescriptor& field) const {
+    if (notes_ == nullptr) return;
+    notes_->push_back(
+        absl::StrCat(where, ": ", FormerNameNote(path, field.name())));
   }
 
   // Finds a field by its name in the proto, or by its name in protobuf's JSON.
@@ -305,25 +327,31 @@ class Reader {
   }
 
   const std::string name_;
+  std::vector<std::string>* const notes_;
 };
 
 }  // namespace
 
 absl::Status ReadMessage(const YamlNode& node, const std::string& name,
-                         Message* message) {
-  return Reader(name).Fields(node, "", message);
+                         Message* message, std::vector<std::string>* notes) {
+  return Reader(name, notes).Fields(node, "", message);
 }
 
 absl::Status ReadField(const YamlNode& node, const std::string& name,
-                       const std::string& path, Message* message) {
-  const Reader reader(name);
+                       const std::string& path, Message* message,
+                       std::vector<std::string>* notes) {
+  const Reader reader(name, notes);
   std::string rest = path;
   while (true) {
     const size_t dot = rest.find('.');
     const std::string key = rest.substr(0, dot);
     const Descriptor& type = *message->GetDescriptor();
     const FieldDescriptor* field = Reader::Find(type, key);
-    if (field == nullptr) return reader.UnknownField(1, path, key, type);
+    if (field == nullptr) {
+      field = FindByFormerName(type, key);
+      if (field == nullptr) return reader.UnknownField(1, path, key, type);
+      reader.Note(name, path, *field);
+    }
     const Reflection& reflection = *message->GetReflection();
     if (dot == std::string::npos) {
       reflection.ClearField(message, field);

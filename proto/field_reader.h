@@ -3,6 +3,7 @@
 #define COMERA_PROTO_FIELD_READER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -17,14 +18,20 @@ namespace comera {
 //   lists      one value stands for a list of one; `auto` for an empty list
 //
 // InvalidArgument `name:line: path: problem`, for the first value that does not
-// fit its field, for an unknown field, and for two members of a oneof.
+// fit its field, for an unknown field, for two members of a oneof, and for a
+// field that is given under two names.
+//
+// A former name of a field is read as the current one; `notes`, unless null,
+// gets a line `name:line: ...` that says so.
 absl::Status ReadMessage(const YamlNode& node, const std::string& name,
-                         google::protobuf::Message* message);
+                         google::protobuf::Message* message,
+                         std::vector<std::string>* notes = nullptr);
 
 // Sets the one field that `path` (dotted) names, clearing its old value.
 absl::Status ReadField(const YamlNode& node, const std::string& name,
                        const std::string& path,
-                       google::protobuf::Message* message);
+                       google::protobuf::Message* message,
+                       std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera
 

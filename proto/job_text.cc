@@ -11,6 +11,7 @@
 #include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 #include "proto/field_reader.h"
+#include "proto/former_names_textproto.h"
 #include "proto/yaml_tree.h"
 
 namespace comera {
@@ -33,13 +34,17 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 };
 
 absl::StatusOr<v1::JobSpec> ParseTextproto(const std::string& contents,
-                                           const std::string& name) {
+                                           const std::string& name,
+                                           std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(
+      const std::string text,
+      WithCurrentNames(contents, name, *v1::JobSpec::descriptor(), notes));
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(32);
   v1::JobSpec spec;
-  if (!parser.ParseFromString(contents, &spec)) {
+  if (!parser.ParseFromString(text, &spec)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ":", error.Text()));
   }
   return spec;
@@ -82,20 +87,21 @@ absl::StatusOr<JobFileFormat> FormatOf(const std::string& path) {
 
 absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
                                          const std::string& name,
-                                         JobFileFormat format) {
+                                         JobFileFormat format,
+                                         std::vector<std::string>* notes) {
   if (contents.size() > kMaxJobFileBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":1: larger than ", kMaxJobFileBytes, " bytes"));
   }
   if (format == JobFileFormat::kTextproto) {
-    return ParseTextproto(contents, name);
+    return ParseTextproto(contents, name, notes);
   }
   if (format == JobFileFormat::kJson) {
     RETURN_IF_ERROR(CheckJson(contents, name));
   }
   ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
   v1::JobSpec spec;
-  RETURN_IF_ERROR(ReadMessage(*root, name, &spec));
+  RETURN_IF_ERROR(ReadMessage(*root, name, &spec, notes));
   return spec;
 }
 

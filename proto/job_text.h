@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
@@ -21,9 +22,12 @@ absl::StatusOr<JobFileFormat> FormatOf(const std::string& path);
 // Parses a job file's text without changing data paths. The result is
 // well-formed but not validated: see ValidateJobSpec. `name` stands for the
 // file in errors. InvalidArgument: `name:line: field: problem`.
-absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
-                                         const std::string& name,
-                                         JobFileFormat format);
+//
+// Former names of fields are read as the current ones; `notes`, unless null,
+// gets a line `name:line: ...` for each.
+absl::StatusOr<v1::JobSpec> ParseJobFile(
+    const std::string& contents, const std::string& name, JobFileFormat format,
+    std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera
 

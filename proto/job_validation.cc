@@ -281,26 +281,28 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
 
 }  // namespace
 
-std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec) {
+std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
+                                            v1::JobSpec* filled) {
   std::vector<FieldViolation> violations;
   // The checks below rely on finite numbers and valid text.
   CheckFields(spec, &violations);
   if (!violations.empty()) return violations;
   // A default of four times the width is only filled in for a valid width.
   const int64_t hidden = spec.model().hidden();
-  v1::JobSpec filled = spec;
-  if (hidden < 0 || hidden > 65536) filled.mutable_model()->set_ffn(1);
-  filled = WithDefaults(std::move(filled));
+  v1::JobSpec full = spec;
+  if (hidden < 0 || hidden > 65536) full.mutable_model()->set_ffn(1);
+  full = WithDefaults(std::move(full));
   SpecChecker check(&violations);
-  CheckModel(filled, check);
-  CheckData(filled, check);
-  CheckCompression(filled, check);
-  CheckObjective(filled.objective(), check);
-  CheckOptimizer(filled.optimizer(), check);
-  CheckTraining(filled, check);
-  CheckAdministration(filled, check);
-  CheckStartFrom(filled, check);
-  if (violations.empty()) CheckReachable(filled, check);
+  CheckModel(full, check);
+  CheckData(full, check);
+  CheckCompression(full, check);
+  CheckObjective(full.objective(), check);
+  CheckOptimizer(full.optimizer(), check);
+  CheckTraining(full, check);
+  CheckAdministration(full, check);
+  CheckStartFrom(full, check);
+  if (violations.empty()) CheckReachable(full, check);
+  if (violations.empty() && filled != nullptr) *filled = std::move(full);
   return violations;
 }
 

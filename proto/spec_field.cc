@@ -20,6 +20,7 @@
 #include "common/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"
+#include "proto/former_names.h"
 
 namespace comera {
 namespace {
@@ -199,6 +200,9 @@ absl::Status SetSpecField(const std::string& path, const std::string& value,
     const std::string key = rest.substr(0, dot);
     const FieldDescriptor* field =
         message->GetDescriptor()->FindFieldByName(key);
+    if (field == nullptr) {
+      field = FindByFormerName(*message->GetDescriptor(), key);
+    }
     if (field == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("there is no field `", key, "`"));

@@ -13,7 +13,7 @@ namespace comera {
 // Values are written as in a job file: numbers, true and false, enums by name
 // in any case, durations (90s, 1h30m), sizes (64MiB) for fields named *_bytes,
 // and lists as one value or [8, 16]. The part of the path after a map's name is
-// the key.
+// the key. Former names of fields are accepted too.
 //
 // InvalidArgument: there is no such field, the path names a group of fields, or
 // the value does not fit. The message does not repeat the path.

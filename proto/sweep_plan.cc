@@ -187,13 +187,13 @@ SweepPlan PlanSweep(const v1::SweepSpec& spec,
     if (violations->size() >= kMaxViolations) break;
     if (!violations->empty()) continue;
     if (!seen.insert(Deterministic(run.spec)).second) continue;
-    const std::vector<FieldViolation> bad = ValidateJobSpec(run.spec);
+    const std::vector<FieldViolation> bad =
+        ValidateJobSpec(run.spec, &run.spec);
     const int index = static_cast<int>(plan.runs.size());
     for (const FieldViolation& violation : bad) {
       wrong.Add(index, run.label, violation);
     }
     if (bad.empty()) {
-      run.spec = WithDefaults(std::move(run.spec));
       if (!filled.insert(Deterministic(run.spec)).second) continue;
     }
     const std::string& base = spec.display_name().empty()

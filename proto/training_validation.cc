@@ -1,4 +1,4 @@
-// Checks optimizer, batches, phases, resources and checkpoints of a job.
+// Checks batches, phases, precision, resources and initial weights of a job.
 
 #include "proto/training_validation.h"
 
@@ -22,7 +22,7 @@ void CheckBatch(const std::string& field, int64_t batch_size, int64_t ranks,
   if (ranks < 1 || batch_size < 1) return;
   check.Require(
       batch_size % ranks == 0, field,
-      absl::StrCat(batch_size, " is no multiple of ", ranks, " ranks"));
+      absl::StrCat(batch_size, " is no multiple of ", ranks, " processes"));
 }
 
 void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
@@ -78,7 +78,7 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
                resources.min_processes(), check);
     check.Require(spec.compression().method() != v1::CompressionSpec::LTE,
                   "resources.min_processes",
-                  "is not for LTE: its heads share out the batch by ranks");
+                  "is not for LTE: its heads share out the batch by processes");
   }
   check.Range("resources.threads_per_process", resources.threads_per_process(),
               0, 1024);

@@ -1,3 +1,4 @@
+// Streams a job's log, and follows it while it grows.
 #include <memory>
 #include <utility>
 
@@ -5,7 +6,7 @@
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
 #include "server/api/training_streams.h"
-#include "server/coordinator/job_index.h"
+#include "server/coordinator/job/job_index.h"
 #include "server/host/loop_stream.h"
 
 namespace comera::server {
@@ -84,7 +85,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     if (!data.ok() && !(absl::IsNotFound(data.status()) && waits)) {
       if (!absl::IsNotFound(data.status())) return End(data.status());
       return End(absl::NotFoundError(
-          absl::StrCat("rank ", request_.rank(), " of ", request_.name(),
+          absl::StrCat("member ", request_.rank(), " of ", request_.name(),
                        " has no log of attempt ", attempt_)));
     }
     if (data.ok() && !data->empty()) {

@@ -11,10 +11,10 @@
 #include "proto/job_defaults.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
-#include "server/coordinator/job_artifacts.h"
-#include "server/coordinator/job_retention.h"
-#include "server/coordinator/start_from.h"
-#include "server/coordinator/worker_summary.h"
+#include "server/coordinator/job/job_artifacts.h"
+#include "server/coordinator/job/job_retention.h"
+#include "server/coordinator/job/start_from.h"
+#include "server/coordinator/worker/worker_summary.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -102,31 +102,31 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
 }
 
 absl::StatusOr<v1::Job> Coordinator::FindSubmitted(
-    const v1::CreateJobRequest& request, const Submitter& submitter) const {
-  const JobEntry* same = request.request_id().empty()
-                             ? nullptr
-                             : jobs_.FindRequest(request.request_id());
+    const PreparedJob& prepared) const {
+  const std::string& request_id = prepared.request_id();
+  const JobEntry* same =
+      request_id.empty() ? nullptr : jobs_.FindRequest(request_id);
   if (same == nullptr) return absl::NotFoundError("a new request");
-  if (same->job().user() != submitter.user) {
+  if (same->job().user() != prepared.submitter().user) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "request_id \"", request.request_id(), "\" was used by somebody else"));
+        "request_id \"", request_id, "\" was used by somebody else"));
   }
   // An older version stored the job without the defaults that came since.
   if (Deterministic(WithDefaults(same->job().spec())) ==
-      Deterministic(WithDefaults(request.spec()))) {
+      Deterministic(prepared.spec())) {
     return same->job();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("request_id \"", request.request_id(), "\" was used for ",
+      absl::StrCat("request_id \"", request_id, "\" was used for ",
                    same->job().name(), " with another spec"));
 }
 
-absl::StatusOr<v1::Job> Coordinator::Submit(
-    const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
-    const Submitter& submitter, const std::vector<v1::DatasetPin>& datasets) {
-  absl::StatusOr<v1::Job> submitted = FindSubmitted(request, submitter);
+absl::StatusOr<v1::Job> Coordinator::Submit(const PreparedJob& prepared,
+                                            absl::Time now, Effects* effects) {
+  absl::StatusOr<v1::Job> submitted = FindSubmitted(prepared);
   if (!absl::IsNotFound(submitted.status())) return submitted;
-  const v1::JobSpec spec = WithDefaults(request.spec());
+  const v1::JobSpec& spec = prepared.spec();
+  const Submitter& submitter = prepared.submitter();
   if (queues_.Find(spec.queue()) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("spec.queue: there is no queue \"", spec.queue(), "\""));
@@ -152,8 +152,10 @@ absl::StatusOr<v1::Job> Coordinator::Submit(
   v1::Job& job = *record.mutable_job();
   job.set_name(name);
   *job.mutable_spec() = spec;
-  for (const v1::DatasetPin& pin : datasets) *job.add_datasets() = pin;
-  job.set_request_id(request.request_id());
+  for (const v1::DatasetPin& pin : prepared.datasets()) {
+    *job.add_datasets() = pin;
+  }
+  job.set_request_id(prepared.request_id());
   job.set_user(submitter.user);
   job.set_sweep(submitter.sweep);
   *job.mutable_create_time() = ToTimestamp(now);

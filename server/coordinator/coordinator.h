@@ -11,36 +11,29 @@
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "comera/v1/worker_service.pb.h"
-#include "server/coordinator/assignment_writer.h"
-#include "server/coordinator/checkpoint_peers.h"
-#include "server/coordinator/cluster_counts.h"
-#include "server/coordinator/coordinator_options.h"
-#include "server/coordinator/effects.h"
-#include "server/coordinator/failure_recorder.h"
-#include "server/coordinator/gang_scheduler.h"
-#include "server/coordinator/held_calls.h"
-#include "server/coordinator/job_explainer.h"
-#include "server/coordinator/job_lifecycle.h"
-#include "server/coordinator/job_table.h"
-#include "server/coordinator/member_reports.h"
-#include "server/coordinator/operation.h"
-#include "server/coordinator/queue_directory.h"
-#include "server/coordinator/queue_table.h"
-#include "server/coordinator/synchronize_exchange.h"
-#include "server/coordinator/worker_exclusion.h"
-#include "server/coordinator/worker_monitor.h"
-#include "server/coordinator/worker_table.h"
+#include "server/coordinator/job/coordinator_options.h"
+#include "server/coordinator/job/job_table.h"
+#include "server/coordinator/job/prepared_job.h"
+#include "server/coordinator/lifecycle/failure_recorder.h"
+#include "server/coordinator/lifecycle/job_lifecycle.h"
+#include "server/coordinator/operation/effects.h"
+#include "server/coordinator/operation/operation.h"
+#include "server/coordinator/queue/queue_directory.h"
+#include "server/coordinator/queue/queue_table.h"
+#include "server/coordinator/schedule/gang_scheduler.h"
+#include "server/coordinator/schedule/job_explainer.h"
+#include "server/coordinator/synchronize/assignment_writer.h"
+#include "server/coordinator/synchronize/held_calls.h"
+#include "server/coordinator/synchronize/member_reports.h"
+#include "server/coordinator/synchronize/synchronize_exchange.h"
+#include "server/coordinator/synchronize/worker_monitor.h"
+#include "server/coordinator/worker/checkpoint_peers.h"
+#include "server/coordinator/worker/cluster_counts.h"
+#include "server/coordinator/worker/worker_exclusion.h"
+#include "server/coordinator/worker/worker_table.h"
 #include "server/runtime/id_source.h"
 
 namespace comera::server {
-
-// The client that asks for a job.
-struct Submitter {
-  // Empty where the server asks for no token.
-  std::string user;
-  // `sweeps/{sweep}`; empty if a person or program asks for itself.
-  std::string sweep;
-};
 
 // Decides what happens to jobs: a state machine over submissions, workers'
 // reports and time.
@@ -81,16 +74,12 @@ class Coordinator {
   // Jobs. Errors of these, where not written here: training_service.proto.
 
   // InvalidArgument: the request_id belongs to another spec or another user, or
-  // there is no such queue. ResourceExhausted: too many jobs wait. The spec
-  // must be valid; `datasets` is what its dataset paths mean.
-  absl::StatusOr<v1::Job> Submit(
-      const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
-      const Submitter& submitter = Submitter(),
-      const std::vector<v1::DatasetPin>& datasets = {});
+  // there is no such queue. ResourceExhausted: too many jobs wait.
+  absl::StatusOr<v1::Job> Submit(const PreparedJob& prepared, absl::Time now,
+                                 Effects* effects);
   // The job that was made of this request already. NotFound; InvalidArgument as
   // of Submit().
-  absl::StatusOr<v1::Job> FindSubmitted(const v1::CreateJobRequest& request,
-                                        const Submitter& submitter) const;
+  absl::StatusOr<v1::Job> FindSubmitted(const PreparedJob& prepared) const;
   // NotFound.
   absl::StatusOr<v1::Job> Cancel(const std::string& name,
                                  const std::string& reason, absl::Time now,

@@ -1,3 +1,4 @@
+// Sets fields of a request message from text.
 #include "server/http/request_fields.h"
 
 #include <cmath>
@@ -10,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
-#include "server/http/field_path.h"
 #include "server/http/json_text.h"
+#include "server/http/openapi/field_path.h"
 
 namespace comera::server {
 namespace {

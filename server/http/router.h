@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/http_rules.h"
+#include "server/http/openapi/http_rules.h"
 
 namespace comera::server {
 
-// Which rule a request is for. Immutable; thread-safe.
+// Finds the rule that a request is for. Immutable; thread-safe.
 class Router {
  public:
   explicit Router(std::vector<HttpRule> rules);

@@ -49,7 +49,7 @@ std::vector<int32_t> SmallerSizes(const v1::JobSpec& spec, int32_t processes,
   int32_t below = processes;
   for (int32_t size = processes - 1; size >= 1 && sizes.size() < limit;
        --size) {
-    // Of many sizes a few are enough: each is at most two thirds of the last.
+    // A few sizes are enough: each is at most two thirds of the last.
     if (!Divides(spec, size) || size > below * 2 / 3) continue;
     sizes.push_back(size);
     below = size;

@@ -123,7 +123,7 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
     add(index, StopOrder::kPreempt, 0);
   }
   if (!done()) return {};
-  // As few as possible stop: victims that later ones made superfluous go on.
+  // Stops as few as possible: victims that later ones made superfluous go on.
   std::vector<StopOrder> orders;
   for (size_t i = 0; i < plan.size(); ++i) {
     const RunningJob& victim = snapshot_.running[plan[i].order.running];

@@ -157,7 +157,7 @@ std::string ServingOrder::Why(int32_t first, int32_t second) const {
   }
   if (a.queue == b.queue && a.user != b.user &&
       UserOf(a.queue, a.user).processes != UserOf(b.queue, b.user).processes) {
-    return "its user has fewer ranks";
+    return "its user has fewer processes";
   }
   return "was submitted before";
 }

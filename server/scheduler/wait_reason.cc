@@ -11,7 +11,7 @@ std::string WaitReason::Text() const {
                         gpu ? "GPU" : "CPU", need == 1 ? " slot" : " slots");
   };
   const auto processes = [&] {
-    return absl::StrCat(need, need == 1 ? " rank" : " ranks");
+    return absl::StrCat(need, need == 1 ? " process" : " processes");
   };
   switch (kind) {
     case kNone:

@@ -1,10 +1,11 @@
+// Fans events out to the readers of each job.
 #include "server/view/progress_hub.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "proto/job_state.h"
-#include "server/coordinator/job_index.h"
+#include "server/coordinator/job/job_index.h"
 #include "server/store/event_retention.h"
 
 namespace comera::server {

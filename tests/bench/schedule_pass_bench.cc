@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/coordinator.h"
+#include "tests/server/prepared_test_job.h"
 #include "tests/server/sequential_ids.h"
 #include "tests/server/test_spec.h"
 
@@ -59,9 +60,7 @@ class Cluster {
 
   void Submit(int jobs, int priority) {
     for (int i = 0; i < jobs; ++i) {
-      v1::CreateJobRequest request;
-      v1::JobSpec& spec = *request.mutable_spec();
-      spec = server::TestSpec(1 << (random_() % 5));
+      v1::JobSpec spec = server::TestSpec(1 << (random_() % 5));
       spec.mutable_resources()->set_device(v1::ResourceSpec::GPU);
       spec.mutable_training()->set_batch_size(64);
       spec.set_priority(priority + static_cast<int>(random_() % 3));
@@ -69,10 +68,10 @@ class Cluster {
       if (random_() % 2 == 0) {
         spec.mutable_time_limit()->set_seconds(600 + random_() % 86400);
       }
-      server::Submitter submitter;
-      submitter.user = absl::StrCat("user", random_() % 64);
+      const std::string user = absl::StrCat("user", random_() % 64);
       Effects effects;
-      (void)coordinator_.Submit(request, now_, &effects, submitter);
+      (void)coordinator_.Submit(
+          server::PreparedTestJob(std::move(spec), "", user), now_, &effects);
     }
   }
 

@@ -67,7 +67,8 @@ class Steps {
                   spec_, trainer::DescribedClicks(spec_, &unused_assumptions))
             : trainer::MakeModelConfig(spec_, options.vocabulary));
     config.machine = options.machine;
-    config.room = options.room || (options.graph && backend_->has_graphs());
+    config.pad_batches =
+        options.pad_batches || (options.graph && backend_->has_graphs());
     ScaleRanks(options.rank_scale, &config);
     const int64_t batch_size = spec_.training().batch_size();
     ASSIGN_OR_RETURN(

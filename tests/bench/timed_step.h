@@ -16,9 +16,9 @@ struct StepOptions {
   int64_t vocabulary = 0;
   // Whether to replay steps from a graph if the backend has graphs.
   bool graph = false;
-  // Whether to pad batches up to few shapes (ModelConfig::room), as with
+  // Whether to pad batches up to few shapes (ModelConfig::pad_batches), as with
   // graphs.
-  bool room = false;
+  bool pad_batches = false;
   int steps = 5;    // measured
   int warm_up = 2;  // before them
   // The mean share of real tokens in a sequence; see RandomBatch.

@@ -77,7 +77,7 @@ TEST(TimedStepTest, ReplayedStepsAreEqual) {
     StepOptions options;
     options.vocabulary = job.vocabulary;
     options.steps = 4;
-    options.room = true;
+    options.pad_batches = true;
     ASSERT_OK_AND_ASSIGN(const StepFigures eager,
                          MeasureSteps(job.spec, options, &backend));
     EXPECT_EQ(eager.replayed, 0);

@@ -420,6 +420,30 @@ TEST_F(CliTest, GetCancelAndLogs) {
   EXPECT_THAT(Run("get abc -o yaml").out, HasSubstr("\nname: jobs/abc\n"));
 }
 
+TEST_F(CliTest, FormerNamesAreReadWithOneNoteEach) {
+  service_.read_log = [](const v1::ReadLogRequest& request,
+                         grpc::ServerContext*, auto*) {
+    EXPECT_EQ(request.attempt(), 2);
+    return grpc::Status::OK;
+  };
+  Serve();
+  const Outcome logs = Run("logs abc --epoch 2");
+  EXPECT_EQ(logs.code, 0);
+  EXPECT_EQ(logs.err,
+            "--epoch is now called --attempt; the old name is still read\n");
+  EXPECT_EQ(Run("logs abc --attempt 2").err, "");
+  EXPECT_THAT(Run("help logs").out, Not(HasSubstr("--epoch")));
+
+  const std::string file = GoodFile();
+  std::ofstream(file, std::ios::app) << "resources: {ranks: 2}\n";
+  const Outcome validated =
+      Run("validate " + file + " --set resources.threads_per_rank=1");
+  EXPECT_EQ(validated.code, 0);
+  EXPECT_THAT(validated.err,
+              HasSubstr(": resources.ranks is now called resources.processes"));
+  EXPECT_THAT(validated.err, HasSubstr("resources.threads_per_process; the"));
+}
+
 TEST_F(CliTest, ModelsAreListedAndDownloaded) {
   const std::string contents = "weights";
   std::string file_name = "model.safetensors";

@@ -127,13 +127,22 @@ TEST_F(JsonOutputTest, Complaint22_StandardOutputIsJsonAlone) {
       nlohmann::json::parse(submitted.out)["name"].get<std::string>();
   // Verbs that succeed print JSON.
   const std::string file = folder_ + "/job.yaml";
-  for (const std::string& command :
-       {"validate " + file, std::string("ls"), "get " + job, "models " + job,
-        "cancel " + job, "wait " + job, "watch " + job, std::string("version"),
-        std::string("whoami"), std::string("audit"), std::string("token list"),
-        std::string("login"),
-        std::string("token create --name root --role admin")}) {
-    for (const std::string& flags : {"-o json ", "-v -o json "}) {
+  const std::vector<std::string> commands = {
+      "validate " + file,
+      "ls",
+      "get " + job,
+      "models " + job,
+      "cancel " + job,
+      "wait " + job,
+      "watch " + job,
+      "version",
+      "whoami",
+      "audit",
+      "token list",
+      "login",
+      "token create --name root --role admin"};
+  for (const std::string& command : commands) {
+    for (const char* const flags : {"-o json ", "-v -o json "}) {
       const Outcome outcome = Run(flags + command);
       EXPECT_FALSE(outcome.out.empty()) << command << "\n" << outcome.err;
       EXPECT_TRUE(IsJson(outcome.out)) << command << "\n" << outcome.out;
@@ -152,9 +161,10 @@ TEST_F(JsonOutputTest, Complaint22_ErrorsLeaveStandardOutputEmpty) {
     // that do not exist are asked of a real server, because watching retries
     // for minutes to reach one.
     const std::string missing = absl::StrCat(verb, " no-such-thing");
-    for (const std::string& arguments :
-         {verb, missing, absl::StrCat(verb, " ", folder_, "/bad.yaml"),
-          absl::StrCat(verb, " --no-such-flag")}) {
+    const std::vector<std::string> calls = {
+        verb, missing, absl::StrCat(verb, " ", folder_, "/bad.yaml"),
+        absl::StrCat(verb, " --no-such-flag")};
+    for (const std::string& arguments : calls) {
       const Outcome outcome =
           arguments == missing
               ? Run("-o json " + arguments)

@@ -25,7 +25,8 @@ import run_page
 # Folders whose pages have a test each (page_tests.bzl).
 _TESTED = ('', 'client/python', 'deploy', 'docs')
 _LANGUAGES = ('sh', 'python', 'console', 'text', 'yaml', 'json', 'proto',
-              'ini', 'cpp', 'diff', 'toml', 'typescript', 'promql', 'textproto')
+              'ini', 'cpp', 'diff', 'toml', 'typescript', 'promql', 'textproto',
+              'mermaid')
 _SKIPPED_FOLDERS = ('node_modules', 'shared', 'corpus')
 _LINK = re.compile(r'!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)')
 _CODE = re.compile(r'(`+)(.+?)\1(?!`)', re.DOTALL)

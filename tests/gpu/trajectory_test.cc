@@ -64,7 +64,7 @@ absl::StatusOr<StepFigures> Train(const Model& model, bool graph,
   options.steps = kSteps;
   options.fresh_batches = true;
   options.graph = graph;
-  options.room = backend->has_graphs();
+  options.pad_batches = backend->has_graphs();
   return MeasureSteps(job.spec, options, backend);
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::worker {
 

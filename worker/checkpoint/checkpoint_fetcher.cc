@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/steady_time.h"
-#include "glog/logging.h"
 #include "worker/checkpoint/checkpoint_copier.h"
 #include "worker/checkpoint/checkpoint_names.h"
 

@@ -11,8 +11,8 @@
 #include "comera/v1/peer_service.grpc.pb.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/resource_names.h"
 
 namespace comera::worker {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/backoff.h"
-#include "glog/logging.h"
+#include "common/log.h"
 #include "worker/data/dataset_view.h"
 
 namespace comera::worker {

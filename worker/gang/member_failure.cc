@@ -66,16 +66,16 @@ v1::Failure FailureOfExit(const MemberExit& exit, const v1::MemberKey& rank,
   v1::FailureClass failure_class = v1::RANK_LOST;
   if (exit.out_of_memory_kill) {
     failure_class = v1::OUT_OF_MEMORY;
-    message = absl::StrCat("the kernel killed rank ", rank.rank(),
+    message = absl::StrCat("the kernel killed member ", rank.rank(),
                            " for want of memory");
   } else if (exit.signal != 0) {
-    message = absl::StrCat("rank ", rank.rank(), " was ended by signal ",
+    message = absl::StrCat("member ", rank.rank(), " was ended by signal ",
                            exit.signal, " (", strsignal(exit.signal), ")");
   } else if (exit.code != 0) {
-    message = absl::StrCat("rank ", rank.rank(), " exited with code ",
+    message = absl::StrCat("member ", rank.rank(), " exited with code ",
                            exit.code, " and no word why");
   } else {
-    message = absl::StrCat("rank ", rank.rank(), " ended without a result");
+    message = absl::StrCat("member ", rank.rank(), " ended without a result");
   }
   v1::Failure failure = MakeFailure(failure_class, message, rank, time);
   failure.set_log_tail(ToUtf8(exit.log_tail));

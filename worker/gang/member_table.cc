@@ -147,7 +147,7 @@ void MemberTable::StartFailed(GangMembers::Id id, const absl::Status& status,
   rank->process = false;
   rank->failure =
       MakeFailure(ClassOfStart(status),
-                  absl::StrCat("rank ", rank->assignment.rank(),
+                  absl::StrCat("member ", rank->assignment.rank(),
                                " could not be started: ", status.ToString()),
                   ToProto(KeyOf(rank->assignment)), now);
   End(*rank);
@@ -173,7 +173,7 @@ void MemberTable::FetchFailed(GangMembers::Id id, const absl::Status& status,
     }
     rank->failure = MakeFailure(
         failure_class,
-        TruncateUtf8(absl::StrCat("the data of rank ", key.rank(),
+        TruncateUtf8(absl::StrCat("the data of member ", key.rank(),
                                   " could not be fetched: ", status.message()),
                      kMaxTextBytes),
         key, now);

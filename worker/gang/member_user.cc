@@ -31,11 +31,11 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name) {
   }
   if (entry.pw_uid == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " is root: ranks are to have fewer rights"));
+        absl::StrCat(name, " is root: members are to have fewer rights"));
   }
   if (geteuid() != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("only root can run ranks as ", name));
+        absl::StrCat("only root can run members as ", name));
   }
   MemberUser user;
   user.uid = entry.pw_uid;

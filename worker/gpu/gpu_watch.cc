@@ -8,7 +8,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::worker {
 namespace {
@@ -109,7 +109,7 @@ void GpuWatch::End(const std::string& uuid) {
   if (state == nullptr || state->ranks == 0 || --state->ranks > 0) return;
   state->ended = options_.clock->Now();
   if (state->reason.empty()) {
-    state->reason = "memory of the last rank is not seen to be free yet";
+    state->reason = "memory of the last member is not seen to be free yet";
   }
   woken_ = true;
   wake_.notify_all();
@@ -147,11 +147,11 @@ std::string GpuWatch::JudgeMemory(const GpuReading& reading, State& state) {
     return absl::StrCat("somebody else computes there: ", used);
   }
   if (options_.clock->Now() - *state.ended < options_.free_timeout) {
-    return "memory of the last rank is not seen to be free yet";
+    return "memory of the last member is not seen to be free yet";
   }
   return absl::StrCat("memory was not freed within ",
                       absl::FormatDuration(options_.free_timeout),
-                      " of the last rank's end: ", used);
+                      " of the last member's end: ", used);
 }
 
 std::string GpuWatch::Judge(const absl::StatusOr<GpuReading>& reading,

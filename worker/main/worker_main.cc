@@ -25,10 +25,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/rpc_channel.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/peer_tls.h"
@@ -274,10 +274,10 @@ int Main(const WorkerFlags& flags) {
     if (made.ok()) {
       cgroups = *std::move(made);
       options.cgroups = cgroups.get();
-      LOG(INFO) << "cgroups for ranks, limits=\"" << cgroups->controllers()
+      LOG(INFO) << "cgroups for members, limits=\"" << cgroups->controllers()
                 << "\"";
     } else {
-      LOG(WARNING) << "ranks run without cgroups " << made.status();
+      LOG(WARNING) << "members run without cgroups " << made.status();
     }
   }
 
@@ -354,12 +354,10 @@ int Main(const WorkerFlags& flags) {
 
 int main(int argc, char** argv) {
   comera::worker::WorkerFlags flags;
-  CLI::App app{"Runs the ranks that the coordinator places on this machine."};
+  CLI::App app{"Runs the members that the coordinator places on this machine."};
   comera::worker::AddFlags(app, flags);
   app.set_version_flag("--version",
                        std::string("comera-worker ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   return comera::worker::Main(flags);
 }

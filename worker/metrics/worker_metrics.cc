@@ -52,13 +52,13 @@ WorkerMetrics::WorkerMetrics()
                        "Gang members that ended by a signal or with an error.")
                   .Add({})),
       job_step_(Gauges(registry_, "comera_worker_job_step",
-                       "Last step of a job whose rank 0 runs here.")),
+                       "Last step of a job whose member 0 runs here.")),
       job_speed_(Gauges(registry_, "comera_worker_job_samples_per_second",
-                        "Samples per second of a job whose rank 0 runs "
+                        "Samples per second of a job whose member 0 runs "
                         "here.")),
       synchronized_bytes_(
           Counters(registry_, "comera_worker_synchronized_bytes_total",
-                   "Bytes of gradient that ranks 0 here gave to all-reduces.")
+                   "Bytes of gradient that members 0 here gave to all-reduces.")
               .Add({})),
       copies_(Counters(registry_, "comera_worker_checkpoint_copies_total",
                        "Training states copied away from here, by target "
@@ -186,7 +186,7 @@ std::vector<prometheus::MetricFamily> GpuFamilies(
       "comera_gpu_uncorrected_ecc_errors",
       "Memory errors that were not corrected, since the driver was loaded.", 0);
   prometheus::MetricFamily unfit =
-      MakeGauge("comera_gpu_unfit", "1: the GPU takes no rank now.", 0);
+      MakeGauge("comera_gpu_unfit", "1: the GPU takes no member now.", 0);
   std::vector<prometheus::MetricFamily*> all = {
       &memory, &used, &heat, &slowdown, &use, &power, &errors, &unfit};
   for (prometheus::MetricFamily* family : all) family->metric.clear();

@@ -10,11 +10,11 @@
 #include "absl/time/clock.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/grpc_status.h"
+#include "common/log.h"
 #include "common/metrics/process_metrics.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
@@ -178,8 +178,8 @@ void WorkerSession::OnExit(GangMembers::Id id, const MemberExit& exit) {
   ReleaseGpu(id);
   fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
-    LOG(INFO) << "rank ended " << DescribeMember(*rank) << " code=" << exit.code
-              << " signal=" << exit.signal
+    LOG(INFO) << "member ended " << DescribeMember(*rank)
+              << " code=" << exit.code << " signal=" << exit.signal
               << " peak_memory_bytes=" << exit.peak_memory_bytes;
     logs_.End(*rank);
     if (options_.metrics != nullptr) {
@@ -246,7 +246,7 @@ void WorkerSession::ApplyActions() {
 void WorkerSession::StartOrFail(const MemberTable::Actions::Start& start) {
   const absl::Status status = StartMember(start);
   if (!status.ok()) {
-    LOG(ERROR) << "rank not started job=" << start.assignment.job()
+    LOG(ERROR) << "member not started job=" << start.assignment.job()
                << " attempt=" << start.assignment.attempt()
                << " rank=" << start.assignment.rank() << " " << status;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -410,7 +410,7 @@ void WorkerSession::WatchCoordinator(const absl::Status& call) {
   if (absl::IsCancelled(call) || now - heard_ < options_.orphan_after) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!table_.HasProcesses()) return;
-  LOG(WARNING) << "coordinator given up, ranks save and end after="
+  LOG(WARNING) << "coordinator given up, members save and end after="
                << now - heard_;
   table_.GiveUpCoordinator(absl::StrCat(
       "the coordinator was not heard for ",

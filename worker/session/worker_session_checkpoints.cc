@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
+#include "common/log.h"
 #include "worker/checkpoint/checkpoint_fetcher.h"
 #include "worker/session/worker_session.h"
 

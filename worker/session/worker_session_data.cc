@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -66,7 +66,7 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
     table_.Preparing(id);
   } else {
     LOG_IF(ERROR, !absl::IsCancelled(spec.status()))
-        << "rank not started job=" << it->second.job()
+        << "member not started job=" << it->second.job()
         << " rank=" << it->second.rank() << " " << spec.status();
     fetcher_->Release(id);
     table_.FetchFailed(id, spec.status(), absl::Now());

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/gang/gang.h"
 #include "worker/session/slot_inventory.h"
 #include "worker/session/worker_session.h"
@@ -59,7 +59,7 @@ absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
   auto cgroup = options_.cgroups->Make(
       absl::StrCat(options_.incarnation, "-", start.id), limits);
   // A member without a group is better than none.
-  LOG_IF(ERROR, !cgroup.ok()) << "rank without cgroup " << cgroup.status();
+  LOG_IF(ERROR, !cgroup.ok()) << "member without cgroup " << cgroup.status();
   if (cgroup.ok()) command->cgroup = *std::move(cgroup);
   return absl::OkStatus();
 }
@@ -81,7 +81,7 @@ absl::Status WorkerSession::StartMember(
   const int threads = ThreadsPerProcess(
       rank.spec(), options_.cores, static_cast<int>(options_.slots.size()));
   LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
-      << "no --address, so only ranks on this machine can join "
+      << "no --address, so only members on this machine can join "
       << DescribeMember(key);
   v1::Slot slot;
   for (const v1::Slot& one : options_.slots) {
@@ -128,8 +128,9 @@ absl::Status WorkerSession::StartMember(
     logs_.End(key);
     return pid.status();
   }
-  LOG(INFO) << "rank started " << DescribeMember(key) << " slot=" << rank.slot()
-            << " pid=" << *pid << " threads=" << threads;
+  LOG(INFO) << "member started " << DescribeMember(key)
+            << " slot=" << rank.slot() << " pid=" << *pid
+            << " threads=" << threads;
   // The member may have ended already.
   const std::vector<GangMembers::Id> running = table_.Processes();
   if (std::find(running.begin(), running.end(), start.id) != running.end()) {

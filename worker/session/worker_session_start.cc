@@ -1,8 +1,8 @@
 // Prepares a member's start: fetches the checkpoint from which its job begins
 // or resumes.
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -33,7 +33,7 @@ void WorkerSession::StartPrepared() {
       StartOrFail(done.start);
       continue;
     }
-    LOG(ERROR) << "rank not started job=" << done.start.assignment.job()
+    LOG(ERROR) << "member not started job=" << done.start.assignment.job()
                << " attempt=" << done.start.assignment.attempt()
                << " rank=" << done.start.assignment.rank() << " "
                << done.status;

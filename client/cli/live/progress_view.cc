@@ -207,8 +207,9 @@ std::string EventLine(const v1::JobEvent& event) {
     }
     case v1::JobEvent::kIncident: {
       const v1::Failure& failure = event.incident();
-      std::string where =
-          failure.rank() >= 0 ? absl::StrCat(" on rank ", failure.rank()) : "";
+      std::string where = failure.rank() >= 0
+                              ? absl::StrCat(" on member ", failure.rank())
+                              : "";
       return absl::StrCat("attempt ", failure.attempt(), " lost: ",
                           v1::FailureClass_Name(failure.failure_class()), where,
                           ": ", Printable(failure.message()));
@@ -331,7 +332,7 @@ std::vector<std::string> Summary(const RunFigures& figures,
             Share(m.dense_synchronized_bytes(), m.synchronized_bytes())));
   }
   if (figures.peak_memory_bytes() > 0) {
-    add("peak memory per rank", FormatBytes(figures.peak_memory_bytes()));
+    add("peak memory per process", FormatBytes(figures.peak_memory_bytes()));
   }
   if (!model_directory.empty()) {
     add("model", model_directory);

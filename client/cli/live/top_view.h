@@ -19,7 +19,7 @@ namespace comera::client {
 struct TopState {
   std::string server;
   std::vector<v1::Job> jobs;
-  // The number of jobs that have not ended, listed or not.
+  // The number of unfinished jobs, including those that are not listed.
   int64_t total_jobs = 0;
   std::vector<v1::WorkerSummary> workers;
   std::vector<v1::Queue> queues;

@@ -99,6 +99,21 @@ void AddArgument(CLI::App* app, const Argument& argument) {
   if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
 }
 
+// Adds the flags' former names, which --help does not show.
+void AddFormerNames(const Session* session, CLI::App* app,
+                    const Argument& argument) {
+  for (const std::string& former : argument.former_names) {
+    Argument alias = argument;
+    alias.name = former;
+    AddArgument(app, alias);
+    app->get_option(former)->group("")->each(
+        [=, current = argument.name](const std::string&) {
+          session->Note(absl::StrCat(former, " is now called ", current,
+                                     "; the old name is still read"));
+        });
+  }
+}
+
 std::vector<std::string> LongNames(const std::vector<Argument>& arguments) {
   std::vector<std::string> names;
   for (const Argument& argument : arguments) {
@@ -181,6 +196,7 @@ int RunCli(const std::vector<std::string>& args,
     sub->fallthrough();
     for (const Argument& argument : verb.arguments) {
       AddArgument(sub, argument);
+      AddFormerNames(&session, sub, argument);
     }
     if (!verb.examples.empty()) sub->footer("Examples:\n" + verb.examples);
   }

@@ -121,7 +121,8 @@ std::vector<StyledLine> JobDetails(const v1::Job& job, absl::Time now,
   }
   add("queue", absl::StrCat(Printable(job.spec().queue()), ", priority ",
                             job.spec().priority()));
-  add("ranks", absl::StrCat(std::max(1, job.spec().resources().processes())));
+  add("processes",
+      absl::StrCat(std::max(1, job.spec().resources().processes())));
   add("attempt", absl::StrCat(job.attempt()));
   add("user", Printable(job.user()));
   add("sweep", job.sweep());

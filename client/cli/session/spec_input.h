@@ -23,7 +23,8 @@ struct SpecInput {
 // The arguments that fill `input`.
 std::vector<Argument> SpecArguments(SpecInput* input);
 
-// Reads the file and applies the assignments.
+// Reads the file and applies the assignments. Notes on former names of fields
+// go to stderr.
 absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
                                      const Session& session);
 

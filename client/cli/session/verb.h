@@ -42,6 +42,10 @@ struct Argument {
   // Words that completion offers in addition to those of `names`.
   std::vector<std::string> suggestions = {};
 
+  // Former names of a flag, which are read but shown nowhere; using one writes
+  // a note to stderr.
+  std::vector<std::string> former_names = {};
+
   bool is_flag() const { return name[0] == '-'; }
 };
 

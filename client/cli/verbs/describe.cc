@@ -45,15 +45,15 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
   const std::string state = arguments.data_dir.empty()
                                 ? session.env.state_folder
                                 : arguments.data_dir;
-  const int ranks = std::max(spec.resources().processes(), 1);
+  const int processes = std::max(spec.resources().processes(), 1);
   Json task = {{"spec", ParseOrderedJson(ToJson(spec, /*one_line=*/true))},
                {"work_dir", "/nonexistent"},
                // The folder in which the worker of `comera run` keeps
                // measurements.
                {"cache_dir", absl::StrCat(state, "/worker/cache")},
-               {"world_size", ranks},
-               {"local_world_size", ranks}};
-  if (ranks > 1) task["rendezvous_dir"] = "/nonexistent";
+               {"world_size", processes},
+               {"local_world_size", processes}};
+  if (processes > 1) task["rendezvous_dir"] = "/nonexistent";
   ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(JsonText(task)));
   std::vector<std::string> command = {trainer, "--describe",
                                       absl::StrCat("--task=", file->path())};

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/proto_time.h"
+#include "tests/server/prepared_test_job.h"
 
 namespace comera::server {
 
@@ -36,10 +37,9 @@ std::string CoordinatorHarness::Submit(int ranks) {
 }
 
 std::string CoordinatorHarness::Submit(const v1::JobSpec& spec) {
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = spec;
   Effects effects;
-  const std::string name = coordinator->Submit(request, now, &effects)->name();
+  const std::string name =
+      coordinator->Submit(PreparedTestJob(spec), now, &effects)->name();
   Take(std::move(effects));
   Schedule();
   return name;

@@ -3,6 +3,7 @@
 
 #include "common/status_matchers.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
+#include "tests/server/prepared_test_job.h"
 
 namespace comera::server {
 namespace {
@@ -312,24 +313,25 @@ TEST_F(CoordinatorTest, TimeLimitFailsTheJobOnceItsRanksEnded) {
 }
 
 TEST_F(CoordinatorTest, RequestIdIsIdempotentAlsoAfterARestart) {
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = TestSpec(2);
-  (*request.mutable_spec()->mutable_labels())["a"] = "1";
-  (*request.mutable_spec()->mutable_labels())["b"] = "2";
-  request.set_request_id("r1");
+  v1::JobSpec spec = TestSpec(2);
+  (*spec.mutable_labels())["a"] = "1";
+  (*spec.mutable_labels())["b"] = "2";
   Effects effects;
-  ASSERT_OK_AND_ASSIGN(v1::Job job,
-                       h_.coordinator->Submit(request, h_.now, &effects));
+  ASSERT_OK_AND_ASSIGN(
+      v1::Job job,
+      h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &effects));
   h_.stored[job.name()] = effects.records.at(job.name());
   h_.Restart();
   Effects none;
-  ASSERT_OK_AND_ASSIGN(v1::Job same,
-                       h_.coordinator->Submit(request, h_.now, &none));
+  ASSERT_OK_AND_ASSIGN(
+      v1::Job same,
+      h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &none));
   EXPECT_EQ(same.name(), job.name());
   EXPECT_TRUE(none.records.empty());
-  request.mutable_spec()->set_priority(5);
-  EXPECT_THAT(h_.coordinator->Submit(request, h_.now, &none),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  spec.set_priority(5);
+  EXPECT_THAT(
+      h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &none),
+      StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(CoordinatorTest, QueueHasALimit) {
@@ -338,11 +340,10 @@ TEST_F(CoordinatorTest, QueueHasALimit) {
   CoordinatorHarness h(options);
   h.Submit(1);
   h.Submit(1);
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = TestSpec(1);
   Effects effects;
-  EXPECT_THAT(h.coordinator->Submit(request, h.now, &effects),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(
+      h.coordinator->Submit(PreparedTestJob(TestSpec(1)), h.now, &effects),
+      StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 }  // namespace

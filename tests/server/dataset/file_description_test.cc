@@ -1,3 +1,4 @@
+// Tests what is found out about data files, damaged ones included.
 #include "server/dataset/file_description.h"
 
 #include <zlib.h>
@@ -103,7 +104,7 @@ TEST_F(FileDescriptionTest, HostileFiles) {
   EXPECT_FALSE(raw.SerializeAsString().empty());
   // Damaged gzip.
   std::string damaged = Gzip("some\nlines\n");
-  damaged[damaged.size() - 6] ^= 0x55;  // of the checksum
+  damaged[damaged.size() - 6] ^= 0x55;  // a byte in the checksum
   EXPECT_THAT(Describe(damaged).problem(), HasSubstr("damaged"));
   // Deep JSON.
   EXPECT_EQ(Describe("{\"a\":1}\n" + std::string(100000, '[')).odd_rows(), 1);
@@ -124,7 +125,7 @@ TEST_F(FileDescriptionTest, IsBounded) {
   EXPECT_GT(d.rows(), 500000);
   EXPECT_THAT(Describe(std::string(2000000, 'y')).problem(),
               HasSubstr("longer than 1000"));
-  // As many labels as rows are no labels.
+  // A column with as many labels as rows holds no labels.
   std::string ids = "a\tid\n";
   for (int i = 0; i < 10001; ++i) ids += "x\t" + std::to_string(i) + "\n";
   EXPECT_EQ(Describe(ids).labels_size(), 0);

@@ -132,9 +132,9 @@ TEST(Scheduler, BackfillEndsBeforeTheReservationOrLeavesItsSlotsAlone) {
   c.Worker(8, 5);
   c.Running(5).expected_end = c.snapshot.now + absl::Minutes(10);
   c.Job(6);                               // the head: at 10 min, 2 left
-  c.Job(1).duration = absl::Minutes(11);  // of the 2
+  c.Job(1).duration = absl::Minutes(11);  // takes one of the 2
   c.Job(1).duration = absl::Minutes(10);  // in time
-  c.Job(1);                               // of the 2
+  c.Job(1);                               // takes one of the 2
   c.Job(1);                               // none left
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(1, 2, 3));
   c.snapshot.jobs[1].processes = 3;
@@ -172,9 +172,10 @@ TEST(Scheduler, QueueStaysWithinItsMaximumAndOthersPass) {
   Decision decision = c.Decide();
   EXPECT_THAT(Placed(decision), ElementsAre(3));
   EXPECT_EQ(ReasonOf(decision, 0),
-            "waiting for 3 ranks of its queue, which uses 2 of 4");
+            "waiting for 3 processes of its queue, which uses 2 of 4");
   EXPECT_EQ(ReasonOf(decision, 1), "waiting for earlier jobs of its queue");
-  EXPECT_EQ(ReasonOf(decision, 2), "waiting for 5 ranks, its queue may use 4");
+  EXPECT_EQ(ReasonOf(decision, 2),
+            "waiting for 5 processes, its queue may use 4");
   c.snapshot.jobs[1].duration = absl::Minutes(5);
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(3, 1));
 }

@@ -159,9 +159,10 @@ TEST_F(GpuWatchTest, MemoryThatIsNotFreedIsTold) {
   watch_->End("GPU-0");
   clock_.now += absl::Seconds(31);
   watch_->Poll();
-  EXPECT_EQ(Reason(0),
-            "memory was not freed within 30s of the last rank's end: 5 MiB in "
-            "use, by process 99");
+  EXPECT_EQ(
+      Reason(0),
+      "memory was not freed within 30s of the last member's end: 5 MiB in "
+      "use, by process 99");
   driver_->Set(0, GpuReading());
   watch_->Poll();
   EXPECT_EQ(Reason(0), "");

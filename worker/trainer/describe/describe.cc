@@ -58,7 +58,7 @@ void DescribeLinear(const ModelConfig& config, const FactorisableLayer& layer,
                                                        : "low-rank method";
     to->multiply_adds = to->dense_multiply_adds;
     to->seconds = to->dense_seconds;
-  } else if (IsGone(f)) {
+  } else if (IsPruned(f)) {
     to->path = "gone";
   } else {
     const kernels::TtChoice choice =
@@ -182,7 +182,7 @@ absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
       spec.training().batch_size() % result.ranks != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("training.batch_size: ", spec.training().batch_size(),
-                     " is not a multiple of ", result.ranks, " ranks"));
+                     " is not a multiple of ", result.ranks, " processes"));
   }
   ASSIGN_OR_RETURN(result.step,
                    PredictStep(config, result.batch_size, config.machine));

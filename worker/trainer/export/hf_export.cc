@@ -1,3 +1,4 @@
+// Writes a model as a Hugging Face Transformers folder.
 #include "worker/trainer/export/hf_export.h"
 
 #include <algorithm>
@@ -231,7 +232,7 @@ absl::Status ExportToHuggingFace(const std::string& from,
   RETURN_IF_ERROR(MakeDirectories(to));
   RETURN_IF_ERROR(tokenizer->Save(to));
   RETURN_IF_ERROR(file.WriteAtomically(absl::StrCat(to, "/", kModelFile)));
-  // Last: who sees it finds the rest.
+  // Written last: a reader that sees it finds the rest.
   return WriteFileAtomically(
       absl::StrCat(to, "/", kModelConfigFile),
       Text(ConfigOf(model.config, format, *tokenizer, first_position)));

@@ -47,7 +47,7 @@ absl::StatusOr<ModelConfig> TrainedModel::InitialConfig(
   if (options.spec.training().phases_size() > 0) {
     config.length = schedule.phases().last().length;
   }
-  config.room = options.graphs && options.backend->has_graphs();
+  config.pad_batches = options.graphs && options.backend->has_graphs();
   return config;
 }
 

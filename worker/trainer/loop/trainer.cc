@@ -31,7 +31,7 @@ absl::Status CheckOptions(const TrainerOptions& options,
     if (phase.batch_size > 0 && phase.batch_size % members == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("training.batch_size: ", phase.batch_size,
-                     " is not a multiple of ", members, " ranks"));
+                     " is not a multiple of ", members, " processes"));
   }
   if (options.data->validation_samples() == 0) {
     return absl::DataLossError("there are no validation samples");

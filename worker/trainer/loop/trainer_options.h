@@ -61,7 +61,8 @@ struct TrainerOptions {
   bool report_device_memory = false;
 
   // Whether steps are captured and replayed (step_runner.h) on a backend that
-  // can; their batches are then filled up (model/room.h).
+  // can; their batches are then padded to few shapes
+  // (model/plan/batch_padding.h).
   bool graphs = true;
 
   // All pointers must outlive the trainer.

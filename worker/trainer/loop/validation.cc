@@ -112,7 +112,7 @@ absl::StatusOr<ValidationResult> Validate(
     for (int i = 0; i < kHashPieces; ++i) {
       if (sums[3 + i] != own[i] * static_cast<float>(world)) {
         return absl::InternalError(absl::StrCat(
-            "rank ", member, ": parameters are not equal on all ranks"));
+            "member ", member, ": parameters are not equal on all members"));
       }
     }
     totals = {sums[0], sums[1], sums[2]};

@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/resource_names.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/counted_communicator.h"
@@ -114,7 +114,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    OpenTrainingData(task.spec(), data_options));
   if (stop.load()) return absl::OkStatus();
 
-  activity.Describe("meeting the other ranks");
+  activity.Describe("meeting the other members");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
       FormGang(task, *backend);
   if (!gang.ok()) {

@@ -17,9 +17,9 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "worker/trainer/describe/describe.h"
 #include "worker/trainer/export/hf_export.h"
 #include "worker/trainer/export/onnx_export.h"
@@ -200,7 +200,7 @@ int ExportModelAs(const std::string& format, const std::string& directory,
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Trains one rank of a job and tells its progress as JSON lines "
+      "Trains one member of a job and prints its progress as JSON lines "
       "(comera.v1.TrainerEvent) on standard output."};
   std::string task_file, cache_dir, model, export_format, export_to;
   bool describe = false, calibrate = false;
@@ -242,8 +242,9 @@ int main(int argc, char** argv) {
                  "Rows that go through the model together, for --serve and "
                  "--evaluate; default as memory allows, at most 32")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--threads", machine.threads,
-                 "Threads of a rank, for --calibrate and --serve; default all");
+  app.add_option(
+      "--threads", machine.threads,
+      "Threads of a member, for --calibrate and --serve; default all");
   app.add_option("--device", machine.device,
                  "What --calibrate measures and --serve uses: cpu or gpu; "
                  "default cpu")
@@ -267,8 +268,6 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
   predict.predict.backend = machine;
   predict.predict.cache_dir = cache_dir;

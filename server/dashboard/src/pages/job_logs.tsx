@@ -7,7 +7,7 @@ import { decodeBytes, LogText } from '../model/log_text';
 import { isFinal } from '../model/job_state';
 
 export function JobLogs({ job }: { job: Job }) {
-  const ranks = Math.max(1, job.spec?.resources?.processes ?? 1);
+  const members = Math.max(1, job.spec?.resources?.processes ?? 1);
   const [rank, setRank] = useState(0);
   const [attempt, setAttempt] = useState(0);
   const [follow, setFollow] = useState(true);
@@ -18,12 +18,12 @@ export function JobLogs({ job }: { job: Job }) {
       <div class="section-head">
         <h2>Logs</h2>
         <label class="select">
-          <span>Rank</span>
+          <span>Member</span>
           <select
             value={rank}
             onChange={(event) => setRank(Number(event.currentTarget.value))}
           >
-            {Array.from({ length: ranks }, (_, index) => (
+            {Array.from({ length: members }, (_, index) => (
               <option key={index} value={index}>
                 {index}
               </option>
@@ -148,7 +148,7 @@ function LogView(props: LogViewProps) {
     : text.current.all();
   const state =
     live.phase === 'refused' || (live.phase === 'waiting' && lines.length === 0)
-      ? 'This rank has no log yet.'
+      ? 'This member has no log yet.'
       : lines.length === 0
         ? needle
           ? 'No line has these words.'
@@ -170,7 +170,7 @@ function LogView(props: LogViewProps) {
         ref={box}
         tabIndex={0}
         role="log"
-        aria-label={`Log of rank ${rank}`}
+        aria-label={`Log of member ${rank}`}
         aria-live="off"
         onWheel={(event) => {
           if (event.deltaY < 0) props.onScrolledUp();

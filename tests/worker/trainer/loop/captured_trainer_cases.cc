@@ -28,7 +28,8 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 // Sentences of 4 to 16 tokens, longer in some batches than in others, so that
-// they come in several rungs. Classes, if there are any, else hidden words.
+// they come in several padded shapes. Classes, if there are any, else hidden
+// words.
 class VaryingData : public FakeTrainingData {
  public:
   explicit VaryingData(int classes) : FakeTrainingData(16), classes_(classes) {}

@@ -1,3 +1,4 @@
+// Reads, checks and writes the vocabulary and merges of a BPE.
 #include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes a trained model at its counted size, and reads it.
 #include "worker/trainer/model/weights/export.h"
 
 #include <algorithm>
@@ -119,7 +120,7 @@ absl::StatusOr<ImportedModel> ImportModel(const std::string& directory) {
   }
   model.parameters.resize(layout.parameters.size());
   for (const Parameter& p : layout.parameters.parameters()) {
-    if (p.size == 0) continue;  // a core of a layer that is gone
+    if (p.size == 0) continue;  // a core of a pruned layer
     float* to = model.parameters.data() + p.offset;
     if (p.kind == ParameterKind::kRank) {
       std::fill_n(to, p.size, 1.0f);
