@@ -18,9 +18,9 @@ struct FieldViolation {
   std::string description;
 };
 
-// Returns everything that is wrong with `spec`. Works on specs as users write
-// them and on those that went through WithDefaults. Opens no file, because data
-// lie on the workers. Never fails, whatever the spec holds.
+// Everything that is wrong with `spec`, empty if nothing is. Works on specs as
+// users write them and on those that went through WithDefaults. Looks at no
+// file: data lie on the workers. Never fails, whatever the spec holds.
 std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec);
 
 }  // namespace comera
