@@ -29,21 +29,21 @@ class SchedulingTest : public CoordinatorTest {
       std::vector<v1::MemberStatus> members;
       for (const v1::MemberStatus& old : worker.members) {
         bool wanted = false;
-        for (const v1::MemberAssignment& rank : answer.desired()) {
-          wanted = wanted || (rank.job() == old.job() &&
-                              rank.attempt() == old.attempt() &&
-                              rank.rank() == old.rank());
+        for (const v1::MemberAssignment& member : answer.desired()) {
+          wanted = wanted || (member.job() == old.job() &&
+                              member.attempt() == old.attempt() &&
+                              member.rank() == old.rank());
         }
         if (wanted || old.phase() == kExited) continue;
         v1::MemberStatus ended = old;
         ended.set_phase(kExited);
-        ranks.push_back(ended);
+        members.push_back(ended);
       }
-      for (const v1::MemberAssignment& rank : answer.desired()) {
-        ranks.push_back(Status(rank.job(), rank.attempt(), rank.rank(),
-                               kRunning, rank.slot()));
+      for (const v1::MemberAssignment& member : answer.desired()) {
+        members.push_back(Status(member.job(), member.attempt(), member.rank(),
+                                 kRunning, member.slot()));
       }
-      worker.members = std::move(ranks);
+      worker.members = std::move(members);
     }
   }
 

@@ -45,7 +45,7 @@ TEST(Scheduler, Complaint06_GangIsNeverHalfPlaced) {
       EXPECT_THAT(decision.placements, IsEmpty()) << free;
     } else {
       ASSERT_EQ(decision.placements.size(), 1u) << free;
-      EXPECT_EQ(decision.placements[0].processes.size(), 5u);
+      EXPECT_EQ(decision.placements[0].members.size(), 5u);
     }
   }
 }
@@ -226,7 +226,7 @@ TEST(Scheduler, ElasticJobStartsWithWhatThereIs) {
   job.sizes = {8, 4, 2};
   const Decision decision = c.Decide();
   ASSERT_THAT(Placed(decision), ElementsAre(0));
-  EXPECT_EQ(decision.placements[0].processes.size(), 4u);
+  EXPECT_EQ(decision.placements[0].members.size(), 4u);
 }
 
 TEST(Scheduler, ElasticJobGrowsWhenRoomStaysFree) {
