@@ -23,7 +23,8 @@ struct StreamSums {
   const float *gamma, *beta;  // kScaled
   const uint32_t* keep;       // kMasked: (rows, groups)
   float scale;                // multiplies what is kept
-  // Of range blockIdx.y: (rank, cols), or (cols, rank) if `transposed`.
+  // The sums of range blockIdx.y: (rank, cols), or (cols, rank) if
+  // `transposed`.
   float* sums;
   bool transposed;
   int range_rows;
