@@ -1,3 +1,5 @@
+// Calls AccessService: tokens, the caller's identity, the audit log.
+
 #include "client/access_client.h"
 
 #include <utility>
@@ -22,7 +24,8 @@ class AccessClient::Impl : public ServiceCalls<v1::AccessService> {
        const TrainingClient::Options& options)
       : ServiceCalls(std::move(channel), options), timeout_(options.timeout) {}
 
-  // A lost answer may have made a token: the user is to look, not the client.
+  // Not retried: an answer that was lost may have made a token, so the user has
+  // to look.
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(
       const v1::CreateTokenRequest& request) {
     grpc::ClientContext context;

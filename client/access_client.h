@@ -1,4 +1,4 @@
-// The client's side of AccessService.
+// The client library's part for AccessService.
 #ifndef COMERA_CLIENT_ACCESS_CLIENT_H_
 #define COMERA_CLIENT_ACCESS_CLIENT_H_
 
@@ -13,9 +13,9 @@
 
 namespace comera::client {
 
-// Tokens, and the audit log. Deadlines, retries and thread safety as in
-// TrainingClient; creating a token is tried once only. Statuses are those of
-// access_service.proto.
+// Manages tokens and reads the audit log. Deadlines, retries and thread safety
+// are those of TrainingClient, except that creating a token is tried only once.
+// Statuses are those of access_service.proto.
 class AccessClient {
  public:
   AccessClient(std::shared_ptr<grpc::Channel> channel,
@@ -27,7 +27,7 @@ class AccessClient {
   absl::StatusOr<std::vector<v1::Token>> ListTokens();
   absl::StatusOr<v1::Token> RevokeToken(const std::string& name);
   absl::StatusOr<v1::WhoAmIResponse> WhoAmI();
-  // Over all pages, newest first; at most `limit` (0: all).
+  // Returns the entries of all pages, newest first; at most `limit` (0: all).
   absl::StatusOr<std::vector<v1::AuditEntry>> ListAuditEntries(
       v1::ListAuditEntriesRequest request, int64_t limit);
 

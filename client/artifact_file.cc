@@ -1,3 +1,6 @@
+// Writes downloads to temporary files named by their contents, and verifies
+// them.
+
 #include "client/artifact_file.h"
 
 #include <fcntl.h>
@@ -32,8 +35,9 @@ absl::Status ErrnoStatus(const std::string& path, const char* what) {
 
 absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> ArtifactFileWriter::Create(
     const std::string& path, const v1::ArtifactFile& expected) {
-  // Named by the contents: a part is only ever continued with the same bytes.
-  // What the server calls a checksum may be anything.
+  // The name depends on the contents, so that a part is only ever continued
+  // with the same bytes. It is hashed because the server's checksum may be any
+  // text.
   Sha256Stream name;
   name.Add(expected.sha256());
   const std::string temporary =
@@ -79,7 +83,7 @@ absl::Status ArtifactFileWriter::ReadPart() {
     size_ += count;
   }
   if (size_ <= expected_.size_bytes()) return absl::OkStatus();
-  // No part of this file.
+  // The part does not belong to this file.
   size_ = 0;
   sha256_ = Sha256Stream();
   if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) != 0) {

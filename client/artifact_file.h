@@ -1,4 +1,4 @@
-// The receiving end of a download.
+// Writes a downloaded file, resuming an earlier download if there is one.
 #ifndef COMERA_CLIENT_ARTIFACT_FILE_H_
 #define COMERA_CLIENT_ARTIFACT_FILE_H_
 
@@ -13,29 +13,30 @@
 
 namespace comera::client {
 
-// Writes a temporary file beside `path`, checks it against what was announced,
-// and renames it. What a broken download left is continued; only what turns out
-// to be of no use is removed. Not thread-safe.
+// Writes a temporary file beside `path`, checks it against the announced size
+// and checksum, and renames it. A later download continues what a broken one
+// left, unless it proves useless. Not thread-safe.
 class ArtifactFileWriter {
  public:
   // Unavailable: the file cannot be created. FailedPrecondition: another
-  // process downloads the same to there.
+  // process is downloading the same file to the same path.
   static absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> Create(
       const std::string& path, const v1::ArtifactFile& expected);
   ~ArtifactFileWriter();
 
-  // Bytes so far: where to resume.
+  // The number of bytes so far, i.e. the offset to resume at.
   int64_t size() const { return size_; }
 
-  // Bytes from `offset` on; those known already are skipped. DataLoss: a gap,
-  // or more bytes than announced. ResourceExhausted: disk full.
+  // Appends the bytes from `offset` on; bytes that are known already are
+  // skipped. DataLoss: there is a gap, or more bytes than announced.
+  // ResourceExhausted: the disk is full.
   absl::Status Append(int64_t offset, const std::string& data);
 
   // DataLoss: too few bytes, or another checksum.
   absl::Status Finish();
 
  private:
-  // What becomes of the temporary file without a successful Finish.
+  // What happens to the temporary file without a successful Finish.
   enum class Part { kKept, kUseless, kOfAnother };
 
   ArtifactFileWriter(std::string path, std::string temporary,
@@ -52,7 +53,7 @@ class ArtifactFileWriter {
   Sha256Stream sha256_;
 };
 
-// Whether a file name from a server may be used as a name in a folder of ours.
+// Whether a file name sent by a server is safe as the name of a local file.
 bool IsPlainFileName(const std::string& name);
 
 }  // namespace comera::client

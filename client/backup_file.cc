@@ -1,3 +1,5 @@
+// Opens a backup with SQLite, checks its integrity and counts what it holds.
+
 #include "client/backup_file.h"
 
 #include <sqlite3.h>
@@ -17,7 +19,7 @@ struct Close {
   }
 };
 
-// The first value of the first row, as text.
+// Returns the first value of the first row, as text.
 absl::StatusOr<std::string> Ask(sqlite3* db, const std::string& sql) {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(db, sql.c_str(), -1, &raw, nullptr);

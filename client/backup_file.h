@@ -8,15 +8,16 @@
 
 namespace comera::client {
 
+// What a backup holds.
 struct BackupContents {
-  // Of the store's tables, when the backup was made.
+  // The version of the tables' schema when the backup was made.
   int64_t schema_version = 0;
   int64_t jobs = 0;
   int64_t events = 0;
 };
 
-// Reads all of a backup's file (SQLite) and checks its structure; changes
-// nothing. NotFound; DataLoss: damaged, or no backup.
+// Reads a whole backup file (SQLite) and checks its structure; changes nothing.
+// NotFound: there is no such file. DataLoss: it is damaged, or not a backup.
 absl::StatusOr<BackupContents> VerifyBackup(const std::string& path);
 
 }  // namespace comera::client

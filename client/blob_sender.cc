@@ -1,3 +1,5 @@
+// Hashes local files, asks the server which blobs it lacks, and streams those.
+
 #include "client/blob_sender.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ absl::Status Changed(const LocalFile& file) {
       absl::StrCat(file.source, " changed while it was being read"));
 }
 
-// At most a chunk; empty at the end.
+// Reads at most one chunk; empty at the end.
 std::string ReadChunk(std::ifstream& in) {
   std::string data(kChunkBytes, '\0');
   in.read(data.data(), static_cast<std::streamsize>(data.size()));
@@ -122,8 +124,8 @@ absl::Status BlobSender::SendMissing(
 
 absl::Status BlobSender::Send(const LocalFile& file,
                               const v1::DatasetFile& entry) {
-  // What the server had may have been another client's, and wrong: it then
-  // forgets it, and a second try sends all.
+  // The part that the server had may come from another client and be wrong. The
+  // server then discards it, and a second try sends everything.
   for (int round = 0;; ++round) {
     int64_t offset = 0;
     const absl::Status status = runner_->Stream(
@@ -151,7 +153,7 @@ CallRunner::StreamEnd BlobSender::TrySend(grpc::ClientContext* context,
     end.done = true;
     return end;
   }
-  // Another client may be sending it meanwhile.
+  // Another client may be sending the same blob meanwhile.
   end.progressed = state.offset() > *offset;
   *offset = state.offset();
   std::ifstream in(file.source, std::ios::binary);
@@ -178,7 +180,7 @@ CallRunner::StreamEnd BlobSender::TrySend(grpc::ClientContext* context,
   if (going) writer->WritesDone();
   end.status = writer->Finish();
   end.done = end.status.ok();
-  // The server knows better how much there is: ask again.
+  // The server disagrees about the offset, so ask again how much it has.
   if (end.status.error_code() == grpc::StatusCode::OUT_OF_RANGE) {
     end.status =
         grpc::Status(grpc::StatusCode::UNAVAILABLE, end.status.error_message());

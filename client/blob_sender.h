@@ -14,18 +14,19 @@
 
 namespace comera::client {
 
-// Brings the contents of one upload's files to the server. Not thread-safe.
+// Uploads the contents of a dataset's files to the server. Not thread-safe.
 class BlobSender {
  public:
-  // All must outlive the sender.
+  // All pointers must outlive the sender.
   BlobSender(v1::DatasetService::Stub* stub, CallRunner* runner,
              DatasetClient::ProgressCallback on_progress);
 
-  // Computes the files' checksums. DataLoss: a file's size changes meanwhile.
-  // Cancelled: the runner was stopped.
+  // Computes the files' checksums. DataLoss: the size of a file changed
+  // meanwhile. Cancelled: the runner was stopped.
   absl::StatusOr<std::vector<v1::DatasetFile>> ReadFiles(
       const std::vector<LocalFile>& files);
-  // Sends what the server does not have. `entries` are ReadFiles' of `files`.
+  // Sends the blobs that the server lacks; `entries` is the result of
+  // ReadFiles.
   absl::Status SendMissing(const std::vector<LocalFile>& files,
                            const std::vector<v1::DatasetFile>& entries);
 
@@ -33,7 +34,7 @@ class BlobSender {
   absl::StatusOr<std::vector<v1::BlobState>> Query(
       const std::vector<v1::DatasetFile>& entries);
   absl::Status Send(const LocalFile& file, const v1::DatasetFile& entry);
-  // One try; sets `offset` to where it began.
+  // Makes one try; sets `offset` to where it began.
   CallRunner::StreamEnd TrySend(grpc::ClientContext* context,
                                 const LocalFile& file,
                                 const v1::DatasetFile& entry, int64_t* offset);
@@ -43,7 +44,7 @@ class BlobSender {
   CallRunner* const runner_;
   const DatasetClient::ProgressCallback on_progress_;
   DatasetClient::Progress progress_;
-  // Of files that were sent whole.
+  // The bytes of files that were sent completely.
   int64_t finished_bytes_ = 0;
 };
 

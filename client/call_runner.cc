@@ -1,3 +1,6 @@
+// Implements retries with back-off, reconnecting streams, and cancelling of
+// running calls.
+
 #include "client/call_runner.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ namespace comera::client {
 namespace {
 
 constexpr absl::Duration kMaxRetryDelay = absl::Minutes(1);
-// Within this a wait for a connection sees that the client stops.
+// How often a wait for a connection checks whether the client was stopped.
 constexpr absl::Duration kStopInterval = absl::Milliseconds(100);
 
 bool IsTransient(const grpc::Status& status) {
@@ -20,8 +23,8 @@ bool IsTransient(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
 }
 
-// How long the server asks to wait before the same call may succeed; zero: it
-// says nothing, or the call was not refused for its rate.
+// How long the server asks to wait before the same call may succeed; zero if it
+// does not say, or did not refuse the call for its rate.
 absl::Duration RetryDelay(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
     return absl::ZeroDuration();
@@ -119,7 +122,7 @@ absl::Status CallRunner::Stream(
     if (end.progressed) {
       attempt = 0;
       patience = absl::Now() + options_.reconnect_timeout;
-      // A stream that lived out its time is replaced at once.
+      // A stream that reached its lifetime is replaced at once.
       if (end.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
         continue;
       }
@@ -145,7 +148,8 @@ bool CallRunner::Pause(int attempt, absl::Duration at_least,
   absl::Duration pause = options_.initial_backoff;
   for (int i = 1; i < attempt && pause < options_.max_backoff; ++i) pause *= 2;
   pause = std::min(pause, options_.max_backoff);
-  // Clients that lost the same coordinator do not come back together.
+  // Random, so that clients that lost the same coordinator do not come back
+  // together.
   thread_local std::minstd_rand random{std::random_device{}()};
   pause *= std::uniform_real_distribution<double>(0.5, 1.0)(random);
   pause = std::min(std::max(pause, at_least), no_later_than - absl::Now());
@@ -154,8 +158,8 @@ bool CallRunner::Pause(int attempt, absl::Duration at_least,
       channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
     return !stopped_.WaitFor(pause);
   }
-  // With no call under way, gRPC looks after its connections every 5 s only,
-  // unless somebody waits for one.
+  // Without a call under way, gRPC checks its connections only every 5 s,
+  // unless someone waits for one.
   const absl::Time end = absl::Now() + pause;
   while (!stopped_.HasHappened() && absl::Now() < end) {
     if (channel->WaitForConnected(

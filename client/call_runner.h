@@ -1,4 +1,4 @@
-// Retries, deadlines and stopping of RPCs.
+// Runs RPCs with retries and deadlines, and stops them on demand.
 #ifndef COMERA_CLIENT_CALL_RUNNER_H_
 #define COMERA_CLIENT_CALL_RUNNER_H_
 
@@ -13,32 +13,33 @@
 
 namespace comera::client {
 
-// Runs calls until they succeed, fail for good, or run out of time. Thread
-// safe.
+// Repeats calls until they succeed, fail for good, or run out of time.
+// Thread-safe.
 class CallRunner {
  public:
-  // The channel of the next call.
+  // Returns the channel for the next call.
   using Channel = std::function<std::shared_ptr<grpc::Channel>()>;
 
   CallRunner(const TrainingClient::Options& options, Channel channel);
 
-  // `call` makes one try with the context it is given. Repeated on UNAVAILABLE
-  // and DEADLINE_EXCEEDED, and on RESOURCE_EXHAUSTED when the server says after
-  // what time, until options.timeout is over.
+  // Runs `call`, which makes one try with the given context. It is repeated on
+  // UNAVAILABLE and DEADLINE_EXCEEDED, and on RESOURCE_EXHAUSTED if the server
+  // says when to retry, until options.timeout is over.
   absl::Status Unary(
       const std::function<grpc::Status(grpc::ClientContext*)>& call);
 
-  // One try of a streaming call.
+  // How one try of a streaming call ended.
   struct StreamEnd {
     grpc::Status status;
-    // Whether the stream brought anything: it then worked, and the patience
-    // for reconnecting begins anew.
+    // Whether the stream brought anything. If so, the connection worked, and
+    // the time for reconnecting begins anew.
     bool progressed = false;
-    // The caller has all it wanted.
+    // Whether the caller has all it wanted.
     bool done = false;
   };
-  // Opens streams by `stream` until one is done, fails for good, `deadline`
-  // is over, or no stream progressed for options.reconnect_timeout.
+  // Opens streams by calling `stream` until one is done or fails for good,
+  // `deadline` is over, or no stream has progressed for
+  // options.reconnect_timeout.
   absl::Status Stream(
       absl::Time deadline,
       const std::function<StreamEnd(grpc::ClientContext*)>& stream);
@@ -47,11 +48,12 @@ class CallRunner {
   bool stopped() const { return stopped_.HasHappened(); }
 
  private:
-  // A context that Stop() reaches, with its deadline.
+  // One call's context with its deadline, registered so that Stop() can cancel
+  // it.
   class Call;
 
-  // Waits before try `attempt` (from 1), as long as the server asks for, or
-  // until a connection that was lost is there again. False once stopped.
+  // Waits before try `attempt` (from 1): as long as the server asks for, or
+  // until a lost connection is up again. Returns false once stopped.
   bool Pause(int attempt, absl::Duration at_least, absl::Time no_later_than);
 
   const TrainingClient::Options options_;

@@ -1,3 +1,6 @@
+// Forks and executes programs in their own process groups and tells how they
+// end.
+
 #include "client/child_process.h"
 
 #include <fcntl.h>
@@ -21,15 +24,16 @@ absl::Status ErrnoStatus(int error, const std::string& what) {
   return absl::UnavailableError(message);
 }
 
-// What this program is told of a coordinator elsewhere, tokens among it, is not
-// for the private one.
+// Variables with this prefix are meant for a coordinator elsewhere, tokens
+// among them, and must not reach the private one.
 constexpr char kOwn[] = "COMERA_";
 
-// In the child: only async-signal-safe calls. Returns errno if exec failed.
+// Runs in the child: only async-signal-safe calls. Returns errno if exec
+// failed.
 int Become(char* const* argv, char* const* environment, int log, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // The parent may have gone before the line above.
+  // The parent may have died before prctl.
   if (getppid() != parent) _exit(1);
   sigset_t none;
   sigemptyset(&none);
@@ -50,7 +54,7 @@ absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& arguments,
   const int log =
       open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log < 0) return ErrnoStatus(errno, log_path);
-  // Carries errno of a failed exec; a good exec closes it.
+  // Carries the errno of a failed exec; a successful exec closes it.
   int failure[2];
   if (pipe2(failure, O_CLOEXEC) != 0) {
     const int error = errno;

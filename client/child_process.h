@@ -1,4 +1,4 @@
-// Starting and reaping of child processes.
+// Starts and reaps child processes.
 #ifndef COMERA_CLIENT_CHILD_PROCESS_H_
 #define COMERA_CLIENT_CHILD_PROCESS_H_
 
@@ -14,15 +14,16 @@
 namespace comera::client {
 
 // Starts `arguments[0]` with `arguments`, without standard input, its output
-// appended to `log_path`, in a process group of its own (Ctrl-C of the terminal
-// does not reach it). It gets SIGTERM when the calling thread ends, so call
-// from a thread that lives as long as the child is wanted.
-// NotFound, PermissionDenied: the program; Unavailable: anything else.
+// appended to `log_path`, in a process group of its own (so that Ctrl-C in the
+// terminal does not reach it). The child gets SIGTERM when the calling thread
+// ends, so call this from a thread that lives as long as the child is wanted.
+// NotFound, PermissionDenied: the program cannot be run. Unavailable: any other
+// error.
 absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& arguments,
                                    const std::string& log_path);
 
-// How a child ended ("exit status 1", "signal 9"), nothing while it runs. Reaps
-// it, so ask once more only after another start.
+// How a child ended ("exit status 1", "signal 9"); nothing while it runs. Reaps
+// the child, so the answer is given only once.
 std::optional<std::string> EndOfProcess(pid_t pid);
 
 }  // namespace comera::client

@@ -1,3 +1,5 @@
+// Calls DatasetService: uploads with checksums, listing, deletion, download.
+
 #include "client/dataset_client.h"
 
 #include <utility>
@@ -45,7 +47,7 @@ absl::StatusOr<v1::Dataset> DatasetClient::Upload(
   for (int round = 0; round < kMaxRounds; ++round) {
     RETURN_IF_ERROR(sender.SendMissing(files, entries));
     dataset = impl_->Call(&v1::DatasetService::Stub::CreateDataset, request);
-    // What another dataset had may have been deleted with it.
+    // Blobs shared with another dataset may have been deleted with it.
     if (!absl::IsFailedPrecondition(dataset.status())) break;
   }
   return dataset;
@@ -92,7 +94,8 @@ absl::StatusOr<std::vector<v1::DatasetFile>> DatasetClient::ListFiles(
     }
     RETURN_IF_ERROR(
         CheckPageToken(page.next_page_token(), request.page_token()));
-    // A version that becomes the newest meanwhile is another list.
+    // Pages are read from one version, because a newer one would be another
+    // list.
     request.set_name(page.version());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

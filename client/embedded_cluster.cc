@@ -1,3 +1,6 @@
+// Starts, supervises and stops the private coordinator and worker of `comera
+// run`.
+
 #include "client/embedded_cluster.h"
 
 #include <fcntl.h>
@@ -17,8 +20,8 @@
 #include "client/child_process.h"
 #include "client/training_client.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -44,7 +47,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(
   }
   std::unique_ptr<EmbeddedCluster> cluster(new EmbeddedCluster(options));
   RETURN_IF_ERROR(cluster->PrepareFolders());
-  // Children hang on the thread that started them, so one thread starts all.
+  // A child dies with the thread that started it, so one thread starts all.
   cluster->supervisor_ =
       std::thread([raw = cluster.get()] { raw->Supervise(); });
   cluster->started_.Wait();
@@ -96,9 +99,9 @@ absl::Status EmbeddedCluster::PrepareFolders() {
 absl::Status EmbeddedCluster::StartChildren() {
   RETURN_IF_ERROR(StartChild(server_));
   RETURN_IF_ERROR(AwaitPort());
-  // Clients and the worker find it again there after a restart.
+  // After a restart, clients and the worker find it at the same address.
   server_.arguments[1] = absl::StrCat("--listen=", address_);
-  // Written before the other, and no reason to give up.
+  // Written before the other file; the cluster works without it.
   if (const auto http = ReadFile(port_file_ + ".http"); http.ok()) {
     http_address_ = *http;
     server_.arguments[2] = absl::StrCat("--http_listen=", http_address_);
@@ -117,7 +120,7 @@ absl::Status EmbeddedCluster::StartChildren() {
 absl::Status EmbeddedCluster::AwaitPort() {
   const absl::Time deadline = absl::Now() + options_.start_timeout;
   while (true) {
-    // Written whole, once the coordinator accepts calls: host:port.
+    // Holds host:port; written atomically once the coordinator accepts calls.
     const absl::StatusOr<std::string> contents = ReadFile(port_file_);
     if (contents.ok()) {
       address_ = std::string(absl::StripAsciiWhitespace(*contents));
@@ -180,7 +183,7 @@ void EmbeddedCluster::WriteStatusFile() {
                                  {"worker_pid", worker_.pid},
                                  {"data_dir", options_.data_dir}};
   const absl::Status written =
-      WriteFileAtomically(options_.status_file, status.dump() + "\n");
+      WriteFileAtomically(options_.status_file, JsonText(status) + "\n");
   if (!written.ok()) Note(std::string(written.message()));
 }
 
@@ -191,18 +194,18 @@ void EmbeddedCluster::Supervise() {
   bool failed = !started;
   while (!stop_.WaitFor(kLookInterval)) {
     if (failed) continue;
-    absl::Status status = Look(server_);
-    if (status.ok()) status = Look(worker_);
+    absl::Status status = CheckRunning(server_);
+    if (status.ok()) status = CheckRunning(worker_);
     if (status.ok()) continue;
     failed = true;
     if (options_.on_failure) options_.on_failure(status);
   }
-  // The worker first, so that it can still tell how its ranks ended.
+  // The worker stops first, so that it can still report how its members ended.
   StopChild(worker_);
   StopChild(server_);
 }
 
-absl::Status EmbeddedCluster::Look(Child& child) {
+absl::Status EmbeddedCluster::CheckRunning(Child& child) {
   const absl::Time now = absl::Now();
   if (child.pid < 0) {
     return now >= child.restart_at ? StartChild(child) : absl::OkStatus();
@@ -230,7 +233,7 @@ void EmbeddedCluster::StopChild(Child& child) {
   const absl::Time deadline = absl::Now() + options_.stop_timeout;
   while (!EndOfProcess(child.pid)) {
     if (absl::Now() >= deadline) {
-      // The group: what it started goes with it.
+      // Kills the process group, which includes what the child started.
       kill(-child.pid, SIGKILL);
     }
     absl::SleepFor(absl::Milliseconds(5));

@@ -1,4 +1,4 @@
-// A private coordinator and worker on this machine: `comera run`.
+// Runs a private coordinator and worker on this machine, for `comera run`.
 #ifndef COMERA_CLIENT_EMBEDDED_CLUSTER_H_
 #define COMERA_CLIENT_EMBEDDED_CLUSTER_H_
 
@@ -17,15 +17,15 @@
 
 namespace comera::client {
 
-// Starts comera-server and comera-worker as child processes on loopback, and
-// starts either again when it dies, so that its jobs end as they should; stops
-// them when destroyed. The children also end when this process does.
+// Starts comera-server and comera-worker as child processes on loopback,
+// restarts either when it dies so that jobs still complete, and stops both when
+// destroyed. The children also end when this process does.
 //
 //   ASSIGN_OR_RETURN(auto cluster, EmbeddedCluster::Start(options));
 //   auto client = TrainingClient::Connect(cluster->address(), {});
 //
-// Jobs that an earlier run left unfinished in the same folder are cancelled at
-// the start: nobody waits for them.
+// Unfinished jobs of an earlier run in the same folder are cancelled at the
+// start, because nobody waits for them.
 //
 // Thread safety: all methods may be called from any thread; callbacks run on
 // the supervising thread.
@@ -35,40 +35,41 @@ class EmbeddedCluster {
     std::string server_binary;
     std::string worker_binary;
     std::string trainer_binary;
-    // State and logs; one cluster at a time may use it.
+    // The folder of state and logs; only one cluster at a time may use it.
     std::string data_dir;
-    // Ranks the worker can run at once.
+    // The number of members that the worker can run at once.
     int slots = 1;
-    // Where to write pids and address as JSON, at every start of a child; ""
-    // for nowhere.
+    // A file that receives pids and address as JSON at every start of a child;
+    // "" for none.
     std::string status_file;
-    // Ends of one child that are made good, within `quiet_time` of each other.
+    // The number of times a child is restarted if it dies again within
+    // `quiet_time`.
     int max_restarts = 8;
     absl::Duration quiet_time = absl::Minutes(1);
-    // Pause before the first restart; doubles.
+    // The pause before the first restart; doubles with each.
     absl::Duration restart_backoff = absl::Milliseconds(200);
     absl::Duration start_timeout = absl::Seconds(30);
-    // From SIGTERM to SIGKILL.
+    // The time from SIGTERM to SIGKILL.
     absl::Duration stop_timeout = absl::Seconds(15);
     std::function<void(const std::string&)> on_note;
-    // A child died once too often; the cluster is of no use any more.
+    // Called when a child died once too often; the cluster is then of no more
+    // use.
     std::function<void(const absl::Status&)> on_failure;
   };
 
-  // FailedPrecondition: a program is missing, or another cluster uses
-  // data_dir. Unavailable: a child does not start; the message holds the end
-  // of its log.
+  // FailedPrecondition: a program is missing, or another cluster uses data_dir.
+  // Unavailable: a child does not start; the message holds the end of its log.
   static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(
       const Options& options);
-  // Stops.
+  // Calls Stop().
   ~EmbeddedCluster();
 
-  // host:port of the coordinator.
+  // The coordinator's address, as host:port.
   const std::string& address() const { return address_; }
-  // The same of its HTTP port, with the dashboard; empty: it has none.
+  // The address of its HTTP port with the dashboard; empty if it has none.
   const std::string& http_address() const { return http_address_; }
 
-  // Ends the worker, then the coordinator; waits for both.
+  // Ends the worker, then the coordinator, and waits for both.
   void Stop();
 
  private:
@@ -76,7 +77,8 @@ class EmbeddedCluster {
     std::string name;
     std::vector<std::string> arguments;
     std::string log_path;
-    pid_t pid = -1;  // -1: not running
+    // The process id; -1 while it does not run.
+    pid_t pid = -1;
     int restarts = 0;
     absl::Time started;
     absl::Time restart_at = absl::InfinitePast();
@@ -90,10 +92,11 @@ class EmbeddedCluster {
   absl::Status CancelLeftovers();
   absl::Status StartChild(Child& child);
   void WriteStatusFile();
-  // The supervising thread.
+  // The body of the supervising thread.
   void Supervise();
-  // One look at a child; an error once it died too often.
-  absl::Status Look(Child& child);
+  // Checks a child and restarts it if it ended; an error once it died too
+  // often.
+  absl::Status CheckRunning(Child& child);
   void StopChild(Child& child);
   std::string LogTail(const Child& child) const;
   void Note(const std::string& note) const;
@@ -103,18 +106,18 @@ class EmbeddedCluster {
   std::string address_;
   std::string http_address_;
   int lock_descriptor_ = -1;
-  // Of the supervising thread.
+  // Used by the supervising thread alone.
   Child server_;
   Child worker_;
   Event stop_;
   Event started_;
-  absl::Status start_status_;  // written before started_
-  // Last: it uses all of the above; joined by Stop.
+  absl::Status start_status_;  // written before started_ is notified
+  // Declared last, because it uses all of the above; joined by Stop.
   std::thread supervisor_;
 };
 
 // The programs beside a binary in `folder`: in the same folder, or where Bazel
-// puts them. Missing ones are "".
+// puts them. A missing one is "".
 struct ClusterBinaries {
   std::string server;
   std::string worker;

@@ -1,4 +1,4 @@
-// Something that happens once, and may be waited for.
+// A one-time notification that threads can wait for.
 #ifndef COMERA_CLIENT_EVENT_H_
 #define COMERA_CLIENT_EVENT_H_
 
@@ -9,8 +9,8 @@
 
 namespace comera::client {
 
-// As absl::Notification, which ThreadSanitizer cannot see through when Abseil
-// is the system's. Thread-safe; notifying twice is allowed.
+// Like absl::Notification, which ThreadSanitizer does not understand when
+// Abseil is a system library. Thread-safe; notifying twice is allowed.
 class Event {
  public:
   void Notify() {
@@ -29,7 +29,7 @@ class Event {
     changed_.wait(lock, [this] { return happened_; });
   }
 
-  // Whether it happened within `timeout`.
+  // Returns whether it happened within `timeout`.
   bool WaitFor(absl::Duration timeout) const {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),

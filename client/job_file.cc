@@ -1,3 +1,5 @@
+// Reads job files and resolves the relative paths in them.
+
 #include "client/job_file.h"
 
 #include <filesystem>
@@ -20,7 +22,8 @@ std::string Absolute(const std::string& folder, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
+absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path,
+                                        std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const JobFileFormat format, FormatOf(path));
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -29,7 +32,8 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
         absl::StrCat(path, ":1: larger than ", kMaxJobFileBytes, " bytes"));
   }
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
-  ASSIGN_OR_RETURN(v1::JobSpec spec, ParseJobFile(contents, path, format));
+  ASSIGN_OR_RETURN(v1::JobSpec spec,
+                   ParseJobFile(contents, path, format, notes));
   const auto absolute = std::filesystem::absolute(path, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
@@ -39,7 +43,8 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path) {
 }
 
 absl::Status SetJobField(const std::string& assignment,
-                         const std::string& folder, v1::JobSpec* spec) {
+                         const std::string& folder, v1::JobSpec* spec,
+                         std::vector<std::string>* notes) {
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
     return absl::InvalidArgumentError(
@@ -48,7 +53,8 @@ absl::Status SetJobField(const std::string& assignment,
   const std::string name = absl::StrCat("--set ", assignment);
   ASSIGN_OR_RETURN(const YamlNodePtr value,
                    ParseYaml(assignment.substr(equals + 1), name));
-  RETURN_IF_ERROR(ReadField(*value, name, assignment.substr(0, equals), spec));
+  RETURN_IF_ERROR(
+      ReadField(*value, name, assignment.substr(0, equals), spec, notes));
   ResolveDataPaths(folder, spec);
   return absl::OkStatus();
 }

@@ -1,8 +1,9 @@
-// Job files: one JobSpec as YAML, JSON or textproto.
+// Reads job files: one JobSpec as YAML, JSON or textproto.
 #ifndef COMERA_CLIENT_JOB_FILE_H_
 #define COMERA_CLIENT_JOB_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,19 +16,22 @@ using comera::FormatOf;
 using comera::JobFileFormat;
 using comera::ParseJobFile;
 
-// Reads a job file; relative data paths become absolute below the file's
-// folder. The spec is well-formed but may still make no sense: see
-// ValidateJobSpec. NotFound, PermissionDenied: the file; InvalidArgument:
-// `file:line: field: what is wrong`.
-absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path);
+// Reads a job file; relative data paths become absolute, starting at the file's
+// folder. The spec is well-formed but not validated: see ValidateJobSpec.
+// NotFound, PermissionDenied: the file cannot be read. InvalidArgument:
+// `file:line: field: problem`. Notes on former names of fields are added to
+// `notes` unless it is null.
+absl::StatusOr<v1::JobSpec> ReadJobFile(
+    const std::string& path, std::vector<std::string>* notes = nullptr);
 
-// Applies `field.path=value`; the value is written as in YAML. Relative data
-// paths in it become absolute below `folder`.
+// Applies `field.path=value`, with the value written as in YAML. Relative data
+// paths in it become absolute, starting at `folder`.
 absl::Status SetJobField(const std::string& assignment,
-                         const std::string& folder, v1::JobSpec* spec);
+                         const std::string& folder, v1::JobSpec* spec,
+                         std::vector<std::string>* notes = nullptr);
 
-// Makes the data's, tokenizer's and weights' paths absolute; those of datasets
-// (datasets/...) stay. A local folder of that name is ./datasets.
+// Makes the paths of data, tokenizer and weights absolute. Paths of datasets
+// (datasets/...) stay; a local folder of that name is written ./datasets.
 void ResolveDataPaths(const std::string& folder, v1::JobSpec* spec);
 
 }  // namespace comera::client

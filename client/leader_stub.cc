@@ -1,3 +1,5 @@
+// Follows the leader named in errors, and falls back to the first coordinator.
+
 #include "client/leader_stub.h"
 
 #include <utility>
@@ -22,7 +24,8 @@ std::string LeaderOf(const grpc::Status& status) {
     if (!any.UnpackTo(&info) || info.reason() != "NOT_LEADER") continue;
     const auto leader = info.metadata().find("leader");
     if (leader == info.metadata().end()) continue;
-    // host:port and nothing that gRPC would take for another kind of target.
+    // Only host:port is accepted, nothing that gRPC would take for another kind
+    // of target.
     const std::string& address = leader->second;
     const bool sane = address.size() <= kMaxAddress &&
                       address.find_first_not_of(
@@ -54,7 +57,7 @@ std::shared_ptr<grpc::Channel> LeaderStub::Channel() const {
   return current_.channel;
 }
 
-void LeaderStub::Seen(const grpc::Status& status) {
+void LeaderStub::Observe(const grpc::Status& status) {
   if (connect_ == nullptr ||
       status.error_code() != grpc::StatusCode::UNAVAILABLE) {
     return;

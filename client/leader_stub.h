@@ -11,30 +11,30 @@
 
 namespace comera::client {
 
-// The address in the error of a coordinator that does not lead; empty: another
-// error, or it knows none.
+// The leader's address, if `status` comes from a coordinator that is not the
+// leader and knows it; else empty.
 std::string LeaderOf(const grpc::Status& status);
 
-// A stub for the coordinator that was named, until that sends its callers to
-// the one that leads; back to the first when the leader cannot be reached.
-// Thread-safe.
+// Provides a stub for the leader. It starts with the coordinator that the user
+// named, follows its redirections, and goes back to it when the leader cannot
+// be reached. Thread-safe.
 //
 //   auto stub = leader.Get();
-//   leader.Seen(stub->GetJob(...));
+//   leader.Observe(stub->GetJob(...));
 class LeaderStub {
  public:
   using Connect =
       std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
 
-  // Without `connect` it stays with `channel`.
+  // Without `connect`, it always uses `channel`.
   LeaderStub(std::shared_ptr<grpc::Channel> channel, Connect connect);
 
-  // For one call.
+  // The stub for the next call.
   std::shared_ptr<v1::TrainingService::Stub> Get() const;
-  // The same, for stubs of other services.
+  // The channel for the next call, for stubs of other services.
   std::shared_ptr<grpc::Channel> Channel() const;
-  // How that call ended.
-  void Seen(const grpc::Status& status);
+  // Must be given the status of every call, to notice changes of leader.
+  void Observe(const grpc::Status& status);
 
  private:
   struct Leader {

@@ -1,3 +1,5 @@
+// Walks the folders of an upload and derives paths in the dataset.
+
 #include "client/local_files.h"
 
 #include <algorithm>

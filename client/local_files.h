@@ -1,4 +1,4 @@
-// The files of an upload.
+// Finds the local files of an upload.
 #ifndef COMERA_CLIENT_LOCAL_FILES_H_
 #define COMERA_CLIENT_LOCAL_FILES_H_
 
@@ -10,24 +10,28 @@
 
 namespace comera::client {
 
+// One file to upload.
 struct LocalFile {
-  // On this machine.
+  // The path on this machine.
   std::string source;
-  // In the dataset.
+  // The path in the dataset.
   std::string path;
   int64_t size = 0;
 };
 
+// The files that a command line names.
 struct LocalFiles {
-  // By path.
+  // Sorted by path.
   std::vector<LocalFile> files;
-  // Hidden files and folders, links and special files below folders: left out.
+  // The number of hidden, linked or special files that were skipped below
+  // folders.
   int64_t left_out = 0;
 };
 
-// What the arguments name: files by their name, folders with all below them by
-// the path below the folder. NotFound; InvalidArgument: two files of one path,
-// or a name that cannot be one in a dataset.
+// Finds the files that the arguments name. A file gets its own name as its path
+// in the dataset; a folder gives all files below it, with their paths below the
+// folder. NotFound. InvalidArgument: two files would have one path, or a name
+// is not allowed in a dataset.
 absl::StatusOr<LocalFiles> FindLocalFiles(
     const std::vector<std::string>& arguments);
 

@@ -1,3 +1,5 @@
+// Calls ModelService: models and checkpoints of jobs.
+
 #include "client/model_client.h"
 
 #include <utility>

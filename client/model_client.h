@@ -15,27 +15,28 @@
 namespace comera::client {
 
 // Lists, describes and deletes models. Retries, deadlines and thread safety are
-// those of TrainingClient; statuses those of model_service.proto.
+// those of TrainingClient; statuses are those of model_service.proto.
 class ModelClient {
  public:
   ModelClient(std::shared_ptr<grpc::Channel> channel,
               const TrainingClient::Options& options);
-  // Stops first; no call may be running.
+  // Calls Stop(); all other calls must have returned.
   ~ModelClient();
 
   struct Filter {
-    // `jobs/{job}`; empty: all jobs.
+    // The job's name, `jobs/{job}`; empty for all jobs.
     std::string job;
-    // Of the job.
+    // The labels that the job must have.
     std::map<std::string, std::string> labels;
   };
-  // Newest job first, over all pages; at most `limit` (0: all).
+  // Returns the models of all pages, newest job first; at most `limit` (0:
+  // all).
   absl::StatusOr<std::vector<v1::Model>> List(const Filter& filter,
                                               int64_t limit);
-  // With ranks per layer. `jobs/{job}/models/{model}`.
+  // Returns `jobs/{job}/models/{model}` with the ranks of each layer.
   absl::StatusOr<v1::Model> Get(const std::string& name);
   absl::Status Delete(const std::string& name);
-  // Of `jobs/{job}`, oldest first.
+  // Returns the checkpoints of `jobs/{job}`, oldest first.
   absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(
       const std::string& job);
 

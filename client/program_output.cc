@@ -1,3 +1,5 @@
+// Runs a program with its output in pipes and reads both to the end.
+
 #include "client/program_output.h"
 
 #include <fcntl.h>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{64} << 20;
 
-// Both ends of a pipe, closed when it goes.
+// Both ends of a pipe, closed at destruction.
 struct Pipe {
   int ends[2] = {-1, -1};
   ~Pipe() {
@@ -30,10 +32,11 @@ struct Pipe {
   }
 };
 
-// In the child: only async-signal-safe calls. Returns errno if exec failed.
+// Runs in the child: only async-signal-safe calls. Returns errno if exec
+// failed.
 int Become(char* const* argv, int out, int err, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // The parent may have gone before the line above.
+  // The parent may have died before prctl.
   if (getppid() != parent) _exit(1);
   sigset_t none;
   sigemptyset(&none);
@@ -47,7 +50,7 @@ int Become(char* const* argv, int out, int err, pid_t parent) {
   return errno;
 }
 
-// Appends what there is; closes at the end.
+// Appends the available bytes; closes the pipe at its end.
 absl::Status Drain(Pipe* pipe, std::string* to) {
   char buffer[1 << 14];
   const ssize_t got = read(pipe->ends[0], buffer, sizeof(buffer));
@@ -62,7 +65,7 @@ absl::Status Drain(Pipe* pipe, std::string* to) {
 
 absl::Status ReadBoth(Pipe* out, Pipe* err, ProgramOutput* to) {
   while (out->ends[0] >= 0 || err->ends[0] >= 0) {
-    // A descriptor below 0 is passed over.
+    // poll() ignores descriptors below 0.
     pollfd waits[] = {{out->ends[0], POLLIN, 0}, {err->ends[0], POLLIN, 0}};
     if (poll(waits, 2, -1) < 0 && errno != EINTR) {
       return ErrnoStatus(errno, "poll");
@@ -79,7 +82,7 @@ absl::Status ReadBoth(Pipe* out, Pipe* err, ProgramOutput* to) {
 
 absl::StatusOr<ProgramOutput> RunProgram(
     const std::vector<std::string>& arguments) {
-  // `failure` carries errno of a failed exec; a good exec closes it.
+  // `failure` carries the errno of a failed exec; a successful exec closes it.
   Pipe out, err, failure;
   for (Pipe* pipe : {&out, &err, &failure}) {
     if (pipe2(pipe->ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");

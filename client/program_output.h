@@ -1,4 +1,4 @@
-// Running a program to its end and reading what it says.
+// Runs a program to its end and collects its output.
 #ifndef COMERA_CLIENT_PROGRAM_OUTPUT_H_
 #define COMERA_CLIENT_PROGRAM_OUTPUT_H_
 
@@ -9,15 +9,16 @@
 
 namespace comera::client {
 
+// What a program wrote, and how it ended.
 struct ProgramOutput {
   std::string out, err;
   int exit_code = 0;  // 128 + signal if one ended it
 };
 
-// Runs `arguments[0]` with `arguments`, without standard input, and waits. It
-// gets SIGTERM when the calling thread ends.
-// NotFound, PermissionDenied: the program; ResourceExhausted: it said more than
-// 64 MiB; Unavailable: anything else of the system.
+// Runs `arguments[0]` with `arguments`, without standard input, and waits for
+// it. The program gets SIGTERM if the calling thread ends. NotFound,
+// PermissionDenied: it cannot be run. ResourceExhausted: it wrote more than 64
+// MiB. Unavailable: any other error of the system.
 absl::StatusOr<ProgramOutput> RunProgram(
     const std::vector<std::string>& arguments);
 

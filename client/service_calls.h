@@ -1,4 +1,4 @@
-// Unary calls of one service, repeated as CallRunner does.
+// Makes unary calls of one service, with the retries of CallRunner.
 #ifndef COMERA_CLIENT_SERVICE_CALLS_H_
 #define COMERA_CLIENT_SERVICE_CALLS_H_
 
@@ -14,7 +14,7 @@
 
 namespace comera::client {
 
-// For lists: a page token that comes twice would never end.
+// Guards the listing of pages: a page token that repeats would never end.
 inline absl::Status CheckPageToken(const std::string& next,
                                    const std::string& asked) {
   if (!next.empty() && next == asked) {
@@ -23,8 +23,8 @@ inline absl::Status CheckPageToken(const std::string& next,
   return absl::OkStatus();
 }
 
-// The answer of `one_try`, a fresh response for each try so that nothing of a
-// broken one is left in it.
+// Returns the answer of `one_try`. Each try gets a fresh response, so that
+// nothing of a broken try remains in it.
 template <typename Response, typename OneTry>
 absl::StatusOr<Response> CallUntilAnswered(CallRunner& runner,
                                            const OneTry& one_try) {
@@ -36,7 +36,7 @@ absl::StatusOr<Response> CallUntilAnswered(CallRunner& runner,
   return response;
 }
 
-// A stub of `Service` over one channel. Thread-safe.
+// A service's stub over one channel. Thread-safe.
 //
 //   ServiceCalls<v1::ModelService> calls(channel, options);
 //   calls.Call(&v1::ModelService::Stub::GetModel, request);
@@ -50,7 +50,7 @@ class ServiceCalls {
       : stub_(Service::NewStub(channel)),
         runner_(options, [channel] { return channel; }) {}
 
-  // A unary call of `method`.
+  // Makes a unary call of `method`.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(
       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,

@@ -1,3 +1,5 @@
+// Calls SweepService, and follows sweeps over reconnecting streams.
+
 #include "client/sweep_client.h"
 
 #include <utility>
@@ -114,10 +116,10 @@ absl::StatusOr<v1::Sweep> SweepClient::Watch(
           if (on_event) on_event(event);
         }
         end.status = reader->Finish();
-        // A quiet sweep may live out a whole stream.
+        // A quiet sweep may bring nothing for a stream's whole lifetime.
         end.progressed |=
             end.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-        // Only a stream that the server ended has told everything.
+        // Only a stream that the server ended has sent everything.
         end.done = end.status.ok() && final;
         return end;
       }));

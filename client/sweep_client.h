@@ -16,35 +16,35 @@
 namespace comera::client {
 
 // Submits sweeps and follows them. Retries, deadlines and thread safety are
-// those of TrainingClient; statuses those of sweep_service.proto.
+// those of TrainingClient; statuses are those of sweep_service.proto.
 class SweepClient {
  public:
   SweepClient(std::shared_ptr<grpc::Channel> channel,
               const TrainingClient::Options& options);
-  // Stops first; no call may be running.
+  // Calls Stop(); all other calls must have returned.
   ~SweepClient();
 
   struct SubmitOptions {
-    // Empty: a random one.
+    // Empty means a random one.
     std::string request_id;
     bool validate_only = false;
   };
   absl::StatusOr<v1::Sweep> Submit(const v1::SweepSpec& spec,
                                    const SubmitOptions& options);
-  // `sweeps/{sweep}`.
+  // Looks up `sweeps/{sweep}`.
   absl::StatusOr<v1::Sweep> Get(const std::string& name);
-  // Newest first, over all pages; at most `limit` (0: all).
+  // Returns the sweeps of all pages, newest first; at most `limit` (0: all).
   absl::StatusOr<std::vector<v1::Sweep>> List(int64_t limit);
   absl::StatusOr<v1::Sweep> Cancel(const std::string& name,
                                    const std::string& reason);
   absl::Status Delete(const std::string& name);
-  // Over `sweeps/{sweep}` and `jobs/{job}`.
+  // Computes the Pareto front over `sweeps/{sweep}` and `jobs/{job}`.
   absl::StatusOr<v1::SweepFront> ComputeFront(
       const v1::ComputeFrontRequest& request);
 
-  // Follows the sweep to its end and returns it. `on_sweep` gets it as it is
-  // whenever a stream begins or events were missed, `on_event` every event
-  // once, in order. Both run on the calling thread and may be empty.
+  // Follows the sweep to its end and returns it. `on_sweep` gets the current
+  // sweep whenever a stream begins or events were missed; `on_event` gets every
+  // event once, in order. Both run on the calling thread and may be empty.
   absl::StatusOr<v1::Sweep> Watch(
       const std::string& name,
       const std::function<void(const v1::Sweep&)>& on_sweep,
@@ -58,7 +58,7 @@ class SweepClient {
   std::unique_ptr<Impl> impl_;
 };
 
-// Applies an event to what is known of the sweep.
+// Updates the sweep by an event.
 void ApplySweepEvent(const v1::SweepEvent& event, v1::Sweep* sweep);
 
 }  // namespace comera::client

@@ -1,3 +1,5 @@
+// Reads sweep files and rewrites their shorthand to the fields of SweepSpec.
+
 #include "client/sweep_file.h"
 
 #include <filesystem>
@@ -7,11 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/field_reader.h"
 #include "client/job_file.h"
-#include "proto/yaml_tree.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "proto/field_reader.h"
+#include "proto/former_names.h"
+#include "proto/yaml_tree.h"
 
 namespace comera::client {
 namespace {
@@ -29,7 +32,7 @@ YamlNode Scalar(std::string text, int line) {
   return node;
 }
 
-// A value of an axis as its text: lists as [8, 16].
+// Turns a value of an axis into its text: lists become [8, 16].
 absl::StatusOr<YamlNodePtr> AsText(const YamlNodePtr& node,
                                    const std::string& name) {
   if (node->kind == Kind::kScalar) return node;
@@ -47,7 +50,7 @@ absl::StatusOr<YamlNodePtr> AsText(const YamlNodePtr& node,
       Scalar(absl::StrCat("[", absl::StrJoin(parts, ", "), "]"), node->line));
 }
 
-// {path: value or values} as [{path, value} or {path, values}].
+// Turns {path: value or values} into [{path, value} or {path, values}].
 absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
                                          const std::string& name) {
   YamlNode list;
@@ -79,7 +82,7 @@ absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
   return std::make_shared<YamlNode>(std::move(list));
 }
 
-// `node` with its `fields` as SweepSpec has them.
+// Returns `node` with its `fields` in the form of SweepSpec.
 absl::StatusOr<YamlNodePtr> WithFieldsAsList(const YamlNodePtr& node, bool axis,
                                              const std::string& name) {
   if (node->kind != Kind::kMap) return node;
@@ -114,10 +117,24 @@ absl::StatusOr<YamlNodePtr> Section(const YamlNodePtr& node,
   return std::make_shared<YamlNode>(std::move(copy));
 }
 
+// Gives the field that an axis or a run sets its current name.
+void RenameField(const std::string& name, std::string* path,
+                 std::vector<std::string>* notes) {
+  const std::string current = CurrentPath(*v1::JobSpec::descriptor(), *path);
+  if (current == *path) return;
+  if (notes != nullptr) {
+    const std::string last = current.substr(current.rfind('.') + 1);
+    notes->push_back(
+        absl::StrCat(name, ": sweep: ", FormerNameNote(*path, last)));
+  }
+  *path = current;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
-                                             const std::string& name) {
+                                             const std::string& name,
+                                             std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
   v1::SweepSpec spec;
   YamlNode job = *root;
@@ -127,7 +144,17 @@ absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
     found = true;
     ASSIGN_OR_RETURN(const YamlNodePtr section,
                      Section(job.entries[i].value, name));
-    RETURN_IF_ERROR(ReadMessage(*section, name + " (sweep)", &spec));
+    RETURN_IF_ERROR(ReadMessage(*section, name + " (sweep)", &spec, notes));
+    if (spec.has_grid()) {
+      for (v1::FieldValues& axis : *spec.mutable_grid()->mutable_fields()) {
+        RenameField(name, axis.mutable_path(), notes);
+      }
+    }
+    for (v1::SweepPoint& point : *spec.mutable_list()) {
+      for (v1::FieldValue& field : *point.mutable_fields()) {
+        RenameField(name, field.mutable_path(), notes);
+      }
+    }
     job.entries.erase(job.entries.begin() + static_cast<std::ptrdiff_t>(i));
     break;
   }
@@ -137,11 +164,12 @@ absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
         ":1: sweep: missing; a sweep file is a job file with a `sweep` "
         "section (a single job: comera submit)"));
   }
-  RETURN_IF_ERROR(ReadMessage(job, name, spec.mutable_job()));
+  RETURN_IF_ERROR(ReadMessage(job, name, spec.mutable_job(), notes));
   return spec;
 }
 
-absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path) {
+absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path,
+                                            std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const JobFileFormat format, FormatOf(path));
   if (format == JobFileFormat::kTextproto) {
     return absl::InvalidArgumentError(
@@ -154,7 +182,7 @@ absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path) {
         absl::StrCat(path, ":1: larger than ", kMaxBytes, " bytes"));
   }
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
-  ASSIGN_OR_RETURN(v1::SweepSpec spec, ParseSweepFile(contents, path));
+  ASSIGN_OR_RETURN(v1::SweepSpec spec, ParseSweepFile(contents, path, notes));
   const auto absolute = std::filesystem::absolute(path, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));

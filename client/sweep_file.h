@@ -1,8 +1,9 @@
-// Sweep files: a job file with a `sweep` section.
+// Reads sweep files: a job file with a `sweep` section.
 #ifndef COMERA_CLIENT_SWEEP_FILE_H_
 #define COMERA_CLIENT_SWEEP_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/sweep_service.pb.h"
@@ -20,15 +21,19 @@ namespace comera::client {
 //         optimizer.learning_rate_cores: [0.001, 0.01]
 //     stop_dominated: true
 //
-// with the fields of SweepSpec; `fields` may be written as a list of path and
-// values too. Relative data paths become absolute below the file's folder.
-// NotFound, PermissionDenied: the file; InvalidArgument: `file:line: field:
-// what is wrong`.
-absl::StatusOr<v1::SweepSpec> ReadSweepFile(const std::string& path);
+// The section has the fields of SweepSpec, except that `fields` may also be a
+// map of paths to values. Relative data paths become absolute, starting at the
+// file's folder. NotFound, PermissionDenied: the file cannot be read.
+// InvalidArgument: `file:line: field: problem`. Notes on former names of fields
+// are added to `notes` unless it is null.
+absl::StatusOr<v1::SweepSpec> ReadSweepFile(
+    const std::string& path, std::vector<std::string>* notes = nullptr);
 
-// The same from memory, data paths untouched. `name` stands in errors.
-absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
-                                             const std::string& name);
+// Parses a sweep file's text without changing data paths. `name` stands for the
+// file in errors.
+absl::StatusOr<v1::SweepSpec> ParseSweepFile(
+    const std::string& contents, const std::string& name,
+    std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera::client
 

@@ -1,3 +1,5 @@
+// Implements the unary calls of TrainingClient, and connecting.
+
 #include "client/training_client.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ constexpr int kMaxMessageBytes = 64 << 20;
 grpc::ChannelArguments ClientChannelArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // A restarted coordinator is found again within seconds.
+  // Quick reconnects, so that a restarted coordinator is found within seconds.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
@@ -32,7 +34,7 @@ grpc::ChannelArguments ClientChannelArguments() {
 
 namespace {
 
-// Its calls fail.
+// Returns a channel on which every call fails.
 std::shared_ptr<grpc::Channel> NoChannel() {
   return grpc::CreateChannel("none:1", grpc::InsecureChannelCredentials());
 }
@@ -48,7 +50,7 @@ std::unique_ptr<TrainingClient> TrainingClient::Connect(
   Options used = options;
   const auto first = open(address);
   used.unusable.Update(first.status());
-  // Where the coordinator sends the client, it shows itself in the same way.
+  // The client proves who it is to a leader in the same way.
   const auto connect = [open](const std::string& leader) {
     const auto channel = open(leader);
     return channel.ok() ? *channel : NoChannel();

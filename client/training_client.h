@@ -31,9 +31,10 @@ namespace comera::client {
 //   ASSIGN_OR_RETURN(v1::Job job, client->Submit(spec));
 //   ASSIGN_OR_RETURN(job, client->Watch(job.name(), {}, {}, print_event));
 //
-// Connecting is lazy and lasts across restarts of the coordinator. Every call
-// has a deadline; calls are repeated with growing pauses while the coordinator
-// cannot be reached, and repeating is always safe (creation by its request_id).
+// Connecting is lazy, and the connection survives restarts of the coordinator.
+// Every call has a deadline; calls are repeated with growing pauses while the
+// coordinator cannot be reached. Repeating is always safe, because jobs are
+// created under a request_id.
 //
 // Thread safety: all methods may be called from any thread.
 //
@@ -42,36 +43,37 @@ namespace comera::client {
 class TrainingClient {
  public:
   struct Options {
-    // For a call with all its retries.
+    // The limit for a call with all its retries.
     absl::Duration timeout = absl::Seconds(30);
-    // For one try.
+    // The limit for one try.
     absl::Duration attempt_timeout = absl::Seconds(10);
-    // Pause before the first retry; doubles up to `max_backoff`.
+    // The pause before the first retry; doubles up to `max_backoff`.
     absl::Duration initial_backoff = absl::Milliseconds(100);
     absl::Duration max_backoff = absl::Seconds(3);
-    // How long streams keep trying to come back without any success.
+    // How long streams try to reconnect without any success.
     absl::Duration reconnect_timeout = absl::Minutes(5);
     // A stream that lives this long is replaced by a new one at the same
-    // place, so that a dead connection does not go unseen.
+    // position, so that a dead connection is noticed.
     absl::Duration stream_lifetime = absl::Minutes(2);
-    // Not OK: no call is made, each returns this; for a client that could not
-    // be set up.
+    // If not OK, no call is made and each returns this status: for a client
+    // that could not be set up.
     absl::Status unusable;
-    // For Connect: how this side shows who it is.
+    // How this side proves who it is; used by Connect.
     ChannelSecurity security;
   };
 
-  // `address`: host:port, or any gRPC target; of several coordinators, all with
-  // commas in between, or one of them, which sends the client to the leader.
+  // `address` is host:port, or any gRPC target. For several coordinators, name
+  // all, separated by commas, or just one, which redirects the client to the
+  // leader.
   static std::unique_ptr<TrainingClient> Connect(const std::string& address,
                                                  const Options& options);
   TrainingClient(std::shared_ptr<grpc::Channel> channel,
                  const Options& options);
-  // Stops first; no call may be running.
+  // Calls Stop(); all other calls must have returned.
   ~TrainingClient();
 
   struct SubmitOptions {
-    // Empty: a random one.
+    // Empty means a random one.
     std::string request_id;
     bool validate_only = false;
   };
@@ -81,12 +83,12 @@ class TrainingClient {
 
   // `name`s are resource names: `jobs/{job}`.
   absl::StatusOr<v1::Job> Get(const std::string& name);
-  // Newest first, over all pages; at most `limit` (0: all) and only those in
-  // `states` (empty: all).
+  // Returns the jobs of all pages, newest first; at most `limit` (0: all) and
+  // only those in `states` (empty: all).
   absl::StatusOr<std::vector<v1::Job>> List(
       const std::vector<v1::JobState>& states, int64_t limit);
-  // The same for what `filter` asks for, whose page size and token do not
-  // count; with the number of all jobs that match.
+  // Returns the jobs that match `filter`, whose page size and token are
+  // ignored, with the number of all that match.
   absl::StatusOr<v1::ListJobsResponse> ListMatching(v1::ListJobsRequest filter,
                                                     int64_t limit);
   absl::StatusOr<v1::Job> Cancel(const std::string& name,
@@ -96,13 +98,14 @@ class TrainingClient {
   absl::StatusOr<v1::Job> Resume(const std::string& name);
   absl::StatusOr<v1::JobSeries> ReadSeries(
       const v1::ReadSeriesRequest& request);
-  // Why it waits, who is ahead, when it may start.
+  // Explains why a job waits, who is ahead of it, and when it may start.
   absl::StatusOr<v1::JobExplanation> Explain(const std::string& name);
 
   // `name`s are resource names: `workers/{worker}`.
   absl::StatusOr<std::vector<v1::WorkerSummary>> ListWorkers();
   absl::StatusOr<v1::WorkerSummary> GetWorker(const std::string& name);
-  // No more ranks for it; those there move, or finish with `wait`.
+  // Lets no new members start on the worker. Those that run there move
+  // elsewhere, or finish if `wait` is true.
   absl::StatusOr<v1::WorkerSummary> DrainWorker(const std::string& name,
                                                 const std::string& reason,
                                                 bool wait);
@@ -112,27 +115,26 @@ class TrainingClient {
   absl::StatusOr<std::vector<v1::Queue>> ListQueues();
   absl::StatusOr<v1::Queue> CreateQueue(const std::string& id,
                                         const v1::Queue& queue);
-  // Changes the named fields.
+  // Changes only the named fields.
   absl::StatusOr<v1::Queue> UpdateQueue(const v1::Queue& queue,
                                         const std::vector<std::string>& fields);
   absl::Status DeleteQueue(const std::string& name);
-  // The coordinator's version.
+  // Returns the coordinator's version.
   absl::StatusOr<std::string> ServerVersion();
 
   struct WatchOptions {
-    // Events up to this one are known already.
+    // The sequence number of the last event that the caller already has.
     int64_t after_sequence = 0;
-    // Ends after this event; 0: with the job.
+    // The event after which to stop; 0 to follow the job to its end.
     int64_t until_sequence = 0;
     absl::Time deadline = absl::InfiniteFuture();
   };
   using JobCallback = std::function<void(const v1::Job&)>;
   using EventCallback = std::function<void(const v1::JobEvent&)>;
-  // Follows the job to its end and returns it in its final state, or as it is
-  // at `until_sequence`. `on_job`
-  // gets the job as it is whenever a stream begins, `on_event` every event
-  // once, in order, across disconnects. Both run on the calling thread and may
-  // be empty.
+  // Follows the job to its end and returns it in its final state, or in its
+  // state at `until_sequence`. `on_job` gets the current job whenever a stream
+  // begins; `on_event` gets every event once, in order, across disconnects.
+  // Both run on the calling thread and may be empty.
   absl::StatusOr<v1::Job> Watch(const std::string& name,
                                 const WatchOptions& options,
                                 const JobCallback& on_job,
@@ -144,18 +146,18 @@ class TrainingClient {
     int64_t offset = 0;
     bool follow = false;
   };
-  // Hands a rank's log to `sink` piece by piece, every byte once.
+  // Passes a member's log to `sink` in pieces, every byte once.
   absl::Status ReadLog(const std::string& name, const LogOptions& options,
                        const std::function<void(const std::string&)>& sink);
 
-  // Downloads one file of an artifact to `path`, which appears whole or not at
-  // all. DataLoss: size or checksum differ from what `file` says.
+  // Downloads one file of an artifact to `path`, where it appears whole or not
+  // at all. DataLoss: size or checksum differ from those in `file`.
   absl::Status DownloadArtifact(const std::string& artifact,
                                 const v1::ArtifactFile& file,
                                 const std::string& path);
 
-  // Writes a copy of the coordinator's store to `path`, which appears whole or
-  // not at all. For administrators.
+  // Writes a copy of the coordinator's store to `path`, where it appears whole
+  // or not at all. Requires an administrator's token.
   absl::Status CreateBackup(const std::string& path);
 
   // Ends all running and later calls with Cancelled.
@@ -168,10 +170,10 @@ class TrainingClient {
   std::unique_ptr<Impl> impl_;
 };
 
-// What channels to a coordinator are set to: large answers, quick reconnects.
+// The settings of channels to a coordinator: large answers, quick reconnects.
 grpc::ChannelArguments ClientChannelArguments();
 
-// 128 random bits in hexadecimal: a request_id.
+// Returns 128 random bits in hexadecimal, fit for a request_id.
 std::string RandomId();
 
 }  // namespace comera::client

@@ -1,4 +1,4 @@
-// What TrainingClient's methods share.
+// The shared implementation of TrainingClient's methods.
 #ifndef COMERA_CLIENT_TRAINING_CLIENT_IMPL_H_
 #define COMERA_CLIENT_TRAINING_CLIENT_IMPL_H_
 
@@ -14,7 +14,7 @@
 
 namespace comera::client {
 
-// Calls of the coordinator that leads. Thread-safe.
+// Calls the coordinator that is the leader. Thread-safe.
 class TrainingClient::Impl {
  public:
   Impl(std::shared_ptr<grpc::Channel> channel, LeaderStub::Connect connect,
@@ -22,7 +22,7 @@ class TrainingClient::Impl {
       : stub_(std::move(channel), std::move(connect)),
         runner_(options, [this] { return stub_.Channel(); }) {}
 
-  // A unary call of `method`.
+  // Makes a unary call of `method`.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(
       grpc::Status (v1::TrainingService::Stub::*method)(grpc::ClientContext*,
@@ -33,7 +33,7 @@ class TrainingClient::Impl {
         runner_, [&](grpc::ClientContext* context, Response* response) {
           const grpc::Status status =
               (stub_.Get().get()->*method)(context, request, response);
-          stub_.Seen(status);
+          stub_.Observe(status);
           return status;
         });
   }
@@ -48,7 +48,7 @@ class TrainingClient::Impl {
           const auto stub = v1::QueueService::NewStub(stub_.Channel());
           const grpc::Status status =
               (stub.get()->*method)(context, request, response);
-          stub_.Seen(status);
+          stub_.Observe(status);
           return status;
         });
   }

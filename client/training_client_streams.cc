@@ -1,4 +1,4 @@
-// Streams of TrainingClient: events, logs, downloads, backups.
+// Implements TrainingClient's streams: events, logs, downloads, backups.
 #include <memory>
 
 #include "client/artifact_file.h"
@@ -21,7 +21,7 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
       return;
     }
     const v1::JobEvent& event = response.event();
-    // A notice of lost events has no number of its own.
+    // A notice of lost events has no sequence number of its own.
     const bool numbered = event.sequence() > 0;
     if (numbered && event.sequence() <= last) return;
     if (numbered) last = event.sequence();
@@ -52,8 +52,8 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
         }
         end.status = reader->Finish();
         if (end.done) return end;
-        impl_->stub().Seen(end.status);
-        // Only a stream that the server ended has told everything.
+        impl_->stub().Observe(end.status);
+        // Only a stream that the server ended has sent everything.
         end.done = end.status.ok() && final;
         return end;
       }));
@@ -77,9 +77,10 @@ absl::Status TrainingClient::ReadLog(
         v1::ReadLogResponse response;
         while (reader->Read(&response)) {
           end.progressed = true;
-          // Not the log of a newer attempt from this one's offset.
+          // Stays with this attempt: the offset means nothing in a newer one's
+          // log.
           if (response.attempt() > 0) request.set_attempt(response.attempt());
-          // What came before a disconnect is not told twice.
+          // Drops the bytes that came before a disconnect.
           const int64_t known = request.offset() - response.offset();
           const int64_t size = response.data().size();
           if (known >= size) continue;
@@ -87,8 +88,8 @@ absl::Status TrainingClient::ReadLog(
           request.set_offset(response.offset() + size);
         }
         end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
-        // A quiet log may live out a whole stream.
+        impl_->stub().Observe(end.status);
+        // A quiet log may bring nothing for a stream's whole lifetime.
         end.progressed |=
             end.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
         end.done = end.status.ok();
@@ -121,7 +122,7 @@ absl::Status TrainingClient::DownloadArtifact(const std::string& artifact,
           end.done = true;
         }
         end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
+        impl_->stub().Observe(end.status);
         end.done |= end.status.ok();
         return end;
       }));
@@ -133,7 +134,7 @@ absl::Status TrainingClient::CreateBackup(const std::string& path) {
   absl::Status write_status;
   RETURN_IF_ERROR(impl_->runner().Stream(
       absl::InfiniteFuture(), [&](grpc::ClientContext* context) {
-        // Each try is a copy of its own moment.
+        // Each try gets a copy of its own moment, so it starts a new file.
         std::unique_ptr<ArtifactFileWriter> writer;
         const auto stub = v1::BackupService::NewStub(impl_->stub().Channel());
         auto reader = stub->CreateBackup(context, v1::CreateBackupRequest());
@@ -154,7 +155,7 @@ absl::Status TrainingClient::CreateBackup(const std::string& path) {
         }
         if (!write_status.ok()) context->TryCancel();
         end.status = reader->Finish();
-        impl_->stub().Seen(end.status);
+        impl_->stub().Observe(end.status);
         end.done = end.status.ok() || !write_status.ok();
         if (end.status.ok() && write_status.ok()) {
           write_status = writer == nullptr

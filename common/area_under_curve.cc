@@ -1,3 +1,5 @@
+// Computes the ranking and calibration measures of click prediction.
+
 #include "common/area_under_curve.h"
 
 #include <algorithm>
@@ -25,7 +27,8 @@ std::optional<double> AreaUnderCurve(const std::vector<float>& scores,
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return scores[a] < scores[b]; });
-  double rank_sum = 0;  // of the clicks, ranks from 1
+  // The sum of the clicks' ranks, which count from 1.
+  double rank_sum = 0;
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
     int64_t tied_clicks = 0;

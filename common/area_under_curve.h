@@ -6,16 +6,18 @@
 
 namespace comera {
 
-// The area under the ROC curve: the share of pairs of one click and one
-// non-click in which the click has the larger score, ties counting half. Exact
-// (Mann-Whitney U from average ranks). Nothing if either kind is missing.
-// labels[i] > 0.5 is a click; both are equally long, scores are finite.
+// The area under the ROC curve: the share of pairs of a click and a non-click
+// in which the click has the larger score, ties counting half. It is exact
+// (Mann-Whitney U from average ranks). Returns nothing if either kind is
+// missing. A label above 0.5 is a click; both vectors are equally long, scores
+// are finite.
 std::optional<double> AreaUnderCurve(const std::vector<float>& scores,
                                      const std::vector<float>& labels);
 
-// `loss` (nats a sample) over the entropy of the labels' mean: 1 is what the
-// best constant prediction gives (He et al., "Practical lessons from predicting
-// clicks on ads at Facebook", 2014). Nothing if only one kind of label occurs.
+// `loss` (nats a sample) divided by the entropy of the labels' mean, so that
+// the best constant prediction gives 1 (He et al., "Practical lessons from
+// predicting clicks on ads at Facebook", 2014). Returns nothing if only one
+// kind of label occurs.
 std::optional<double> NormalizedEntropy(double loss,
                                         const std::vector<float>& labels);
 

@@ -8,9 +8,9 @@
 
 namespace comera {
 
-// Growing waits between attempts, each between half and the whole of a step
-// that doubles up to `max`, so that many workers do not come back at once. Not
-// thread-safe.
+// Growing pauses between tries. Each is random, between half and the whole of a
+// step that doubles up to `max`, so that many workers do not come back at once.
+// Not thread-safe.
 class Backoff {
  public:
   Backoff(absl::Duration min, absl::Duration max)

@@ -6,13 +6,13 @@
 
 namespace comera {
 
-// Source of the current time, so that tests own time. Thread-safe.
+// A source of the current time; tests replace it to control time. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual absl::Time Now() = 0;
 
-  // The system's clock; lives for ever.
+  // The system's clock, which is never destroyed.
   static Clock* Real();
 };
 

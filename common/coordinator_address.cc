@@ -1,3 +1,6 @@
+// Resolves coordinators' addresses and configures channels that follow the
+// leader.
+
 #include "common/coordinator_address.h"
 
 #include <arpa/inet.h>
@@ -40,7 +43,7 @@ absl::StatusOr<HostPort> Split(absl::string_view text) {
   return result;
 }
 
-// Numeric addresses of one family, as host:port.
+// The numeric addresses in one family, as host:port.
 absl::StatusOr<std::vector<std::string>> Resolve(const HostPort& server,
                                                  int family) {
   addrinfo hints = {};
@@ -71,7 +74,7 @@ absl::StatusOr<std::vector<std::string>> Resolve(const HostPort& server,
   return addresses;
 }
 
-// Of all servers, in one family.
+// The addresses of all servers, in one family.
 absl::StatusOr<std::string> ResolveAll(const std::vector<HostPort>& servers,
                                        int family, absl::string_view scheme) {
   std::vector<std::string> all;
@@ -83,7 +86,7 @@ absl::StatusOr<std::string> ResolveAll(const std::vector<HostPort>& servers,
   return absl::StrCat(scheme, absl::StrJoin(all, ","));
 }
 
-// Calls go to healthy connections only, and healthy is who leads.
+// Calls go only to connections reported as healthy, which means to the leader.
 void FollowLeader(grpc::ChannelArguments* arguments) {
   arguments->SetServiceConfigJSON(
       absl::StrCat("{\"loadBalancingConfig\": [{\"round_robin\": {}}], "
@@ -91,14 +94,13 @@ void FollowLeader(grpc::ChannelArguments* arguments) {
                    kLeaderHealth, "\"}}"));
 }
 
-// A machine that disappears, or whose address moves, tells nobody: without
-// these pings its clients wait for many minutes on a connection that leads
-// nowhere. The coordinator refuses pings that come more often than every five
-// seconds.
+// Pings find dead connections: a machine that disappears, or whose address
+// moves, notifies nobody, and its clients would wait for many minutes. The
+// coordinator refuses pings that come more often than every five seconds.
 void FindDeadConnections(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 6000);
   arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 8000);
-  // A held call says nothing for long.
+  // A held call carries no data for a long time.
   arguments->SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
@@ -117,8 +119,8 @@ absl::StatusOr<std::string> CoordinatorTarget(
     parts.push_back(std::move(server));
   }
   FollowLeader(arguments);
-  // The certificate's name, and what calls are addressed to: the target of
-  // several servers has none of its own.
+  // The authority is the name in the certificate, which calls are addressed to;
+  // a target of several servers has none of its own.
   arguments->SetString(GRPC_ARG_DEFAULT_AUTHORITY, parts[0].host);
   absl::StatusOr<std::string> target = ResolveAll(parts, AF_INET, "ipv4:");
   if (!target.ok()) target = ResolveAll(parts, AF_INET6, "ipv6:");

@@ -1,4 +1,4 @@
-// Where the coordinators are, as one gRPC target.
+// Turns the addresses of one or several coordinators into one gRPC target.
 #ifndef COMERA_COMMON_COORDINATOR_ADDRESS_H_
 #define COMERA_COMMON_COORDINATOR_ADDRESS_H_
 
@@ -9,18 +9,18 @@
 
 namespace comera {
 
-// Name under which the gRPC health service of a coordinator tells whether it
-// leads.
+// The gRPC health service that a coordinator reports as serving while it is the
+// leader.
 inline constexpr char kLeaderHealth[] = "comera.v1.Leader";
 
-// The gRPC target for `servers`: one target as it is, or several host:port with
-// commas in between. For several, `arguments` are changed so that the channel
-// sends each call to the one that leads, and to the next leader when that
-// changes: it holds a connection to each and watches its health service.
-// Always so that it leaves within 15 seconds, while a call is under way, a
-// connection whose other end vanished without a word.
-// Likewise for `dns:///name:port` if the name has several addresses. Blocks on
-// the resolver. InvalidArgument: malformed; Unavailable: a name is unknown.
+// The gRPC target for `servers`: one target unchanged, or several host:port
+// separated by commas. For several, and for a `dns:///name:port` whose name has
+// several addresses, `arguments` are changed so that the channel sends each
+// call to the leader, and to the next leader after a change: it holds a
+// connection to each server and watches its health service. In all cases the
+// channel abandons, within 15 seconds while a call is under way, a connection
+// whose other end has vanished silently. Blocks on the resolver.
+// InvalidArgument: malformed. Unavailable: a name is unknown.
 absl::StatusOr<std::string> CoordinatorTarget(
     const std::string& servers, grpc::ChannelArguments* arguments);
 

@@ -1,3 +1,5 @@
+// Reads files, and writes them through a temporary file, fsync and rename.
+
 #include "common/files.h"
 
 #include <fcntl.h>
@@ -16,7 +18,7 @@
 namespace comera {
 namespace {
 
-// Closes on every path.
+// Closes its descriptor at the end of the scope.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}

@@ -1,4 +1,4 @@
-// Whole-file helpers with durable writes.
+// Helpers that read whole files and write them durably.
 #ifndef COMERA_COMMON_FILES_H_
 #define COMERA_COMMON_FILES_H_
 
@@ -10,24 +10,24 @@
 
 namespace comera {
 
-// errno as a Status, "what: text": NotFound, PermissionDenied,
+// Turns errno into a Status, "what: text": NotFound, PermissionDenied,
 // ResourceExhausted (disk full) or Unavailable.
 absl::Status ErrnoStatus(int error, const std::string& what);
 
-// Errors of ErrnoStatus.
+// Returns the whole file; errors of ErrnoStatus.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Writes a temporary file beside `path`, fsyncs, renames over `path`, fsyncs
-// the folder: after a crash `path` holds the old or the new contents.
-// ResourceExhausted: disk full. `mode`: who may read it, from its first byte
-// on.
+// Writes a temporary file beside `path`, fsyncs it, renames it to `path` and
+// fsyncs the folder: after a crash `path` holds either the old or the new
+// contents. ResourceExhausted: disk full. `mode` holds for the file from its
+// first byte on.
 absl::Status WriteFileAtomically(const std::string& path,
                                  std::string_view contents, int mode = 0644);
 
-// mkdir -p.
+// Makes the folder and its parents where they are missing.
 absl::Status MakeDirectories(const std::string& path);
 
-// Lower-case hexadecimal SHA-256.
+// The SHA-256 of the contents in lower-case hexadecimal digits.
 std::string Sha256Hex(std::string_view contents);
 
 }  // namespace comera

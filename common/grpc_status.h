@@ -1,4 +1,5 @@
-// absl::Status <-> grpc::Status. The codes are the same numbers.
+// Converts absl::Status to grpc::Status and back; the codes are the same
+// numbers.
 #ifndef COMERA_COMMON_GRPC_STATUS_H_
 #define COMERA_COMMON_GRPC_STATUS_H_
 
@@ -9,8 +10,8 @@
 
 namespace comera {
 
-// Keeps google.rpc details: a payload under kStatusDetailsUrl becomes the
-// trailing details of the grpc::Status and back.
+// The payload that holds google.rpc details: it becomes the details of the
+// grpc::Status, and back.
 inline constexpr char kStatusDetailsUrl[] =
     "type.googleapis.com/google.rpc.Status";
 

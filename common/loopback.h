@@ -9,7 +9,7 @@
 
 namespace comera {
 
-// Whether `host` is this machine alone: 127.0.0.0/8, [::1] and localhost.
+// Whether `host` can only mean this machine: 127.0.0.0/8, [::1] or localhost.
 inline bool IsLoopback(const std::string& host) {
   if (host == "localhost" || host == "[::1]") return true;
   const std::vector<std::string> parts = absl::StrSplit(host, '.');

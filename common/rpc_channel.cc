@@ -1,3 +1,6 @@
+// Builds credentials from files and tokens, reloads them when they change, and
+// opens channels.
+
 #include "common/rpc_channel.h"
 
 #include <errno.h>
@@ -25,20 +28,20 @@ namespace comera {
 namespace {
 
 constexpr size_t kMaxTokenBytes = 512;
-// Between looks at certificate files.
+// The time between two checks of the certificate files.
 constexpr unsigned kRefreshSeconds = 10;
 
 absl::Status CheckToken(const std::string& token, const std::string& where) {
   if (token.empty() || token.size() > kMaxTokenBytes ||
       !std::all_of(token.begin(), token.end(),
                    [](char c) { return c > ' ' && c <= '~'; })) {
-    // Never with its text.
+    // The message must not contain the token.
     return absl::InvalidArgumentError(absl::StrCat(where, ": holds no token"));
   }
   return absl::OkStatus();
 }
 
-// The token as it is now. Thread-safe.
+// Provides the current token. Thread-safe.
 class TokenSource {
  public:
   static absl::StatusOr<std::shared_ptr<TokenSource>> Create(
@@ -56,7 +59,7 @@ class TokenSource {
 
   std::string Get() {
     std::lock_guard<std::mutex> lock(mutex_);
-    // What was read last stays in use while the file cannot be read.
+    // While the file cannot be read, the last token stays in use.
     if (!file_.empty()) Read().IgnoreError();
     return token_;
   }
@@ -120,7 +123,7 @@ class TokenInterceptorFactory
   const std::shared_ptr<TokenSource> source_;
 };
 
-// gRPC itself would try for ever, without a word.
+// Checks the file here, because gRPC would retry for ever without a message.
 absl::Status CheckPem(const std::string& path, const std::string& begin) {
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
   if (contents.find(begin) == std::string::npos) {
@@ -165,7 +168,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
   return grpc::experimental::TlsCredentials(options);
 }
 
-// Whether nobody outside this machine sees what goes to `address`.
+// Whether traffic to `address` is invisible outside this machine.
 bool StaysHere(const std::string& address) {
   if (absl::StrContains(address, ",")) {
     for (absl::string_view one : absl::StrSplit(address, ',')) {

@@ -1,3 +1,6 @@
+// Parses safetensors files defensively, since they may be hostile, and
+// serialises them.
+
 #include "common/safetensors.h"
 
 #include <algorithm>
@@ -16,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The format's own limit on the header.
+// The limit on the header that the format itself sets.
 constexpr uint64_t kMaxHeaderBytes = 100 << 20;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
@@ -50,7 +53,7 @@ const TypeName& FindType(Safetensors::Type type) {
   return kTypes[0];
 }
 
-// Number of elements, or nothing if negative or absurd.
+// The number of elements; nothing if it is negative or absurd.
 std::optional<int64_t> Elements(const std::vector<int64_t>& shape) {
   int64_t product = 1;
   for (int64_t n : shape) {
@@ -66,7 +69,8 @@ absl::Status Damaged(const std::string& why) {
   return absl::DataLossError(absl::StrCat("safetensors: ", why));
 }
 
-// Non-negative integers that fit int64_t.
+// The array as non-negative integers that fit int64_t; nothing if it is not
+// one.
 std::optional<std::vector<int64_t>> Integers(const Json& json) {
   if (!json.is_array()) return std::nullopt;
   std::vector<int64_t> values;
@@ -81,8 +85,8 @@ std::optional<std::vector<int64_t>> Integers(const Json& json) {
   return values;
 }
 
-// The header as JSON; duplicate keys are refused because readers differ in
-// which one they believe.
+// Parses the header as JSON. Duplicate keys are refused because readers differ
+// in which one they use.
 absl::StatusOr<Json> ParseHeader(const std::string& contents,
                                  uint64_t header_bytes) {
   bool duplicate = false;
@@ -185,7 +189,7 @@ std::string Safetensors::Serialize() const {
     offset = end;
   }
   std::string text = header.dump();
-  // The format asks for data aligned to 8 bytes; spaces pad the header.
+  // The format wants data aligned to 8 bytes, so spaces pad the header.
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string contents(8, '\0');
   const uint64_t header_bytes = text.size();
@@ -205,7 +209,8 @@ namespace {
 template <typename T>
 std::vector<T> Values(const std::string& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  // An empty vector's data may be null, which memcpy does not allow.
+  // The data pointer of an empty vector may be null, which memcpy does not
+  // allow.
   if (!values.empty()) {
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   }
@@ -222,7 +227,8 @@ float FromHalf(uint16_t half) {
   const uint32_t sign = uint32_t{half & 0x8000u} << 16;
   const uint32_t exponent = half >> 10 & 0x1f;
   const uint32_t fraction = half & 0x3ff;
-  if (exponent == 0) {  // 0 or subnormal
+  // The value is 0 or subnormal.
+  if (exponent == 0) {
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
   }

@@ -1,4 +1,4 @@
-// Reading and writing of the safetensors format: a little-endian uint64 header
+// Reads and writes the safetensors format: a little-endian uint64 header
 // length, a JSON header, then raw tensor bytes.
 #ifndef COMERA_COMMON_SAFETENSORS_H_
 #define COMERA_COMMON_SAFETENSORS_H_
@@ -13,7 +13,7 @@
 
 namespace comera {
 
-// One file's tensors, held in memory. A value type.
+// The tensors of one file, held in memory. A value type.
 //
 //   Safetensors file;
 //   RETURN_IF_ERROR(file.AddFloat("w", {2, 3}, w));
@@ -37,23 +37,25 @@ class Safetensors {
     std::string bytes;  // little-endian, row-major
   };
 
-  // DataLoss: truncated, overlapping, out-of-range or inconsistent offsets,
-  // malformed header, unknown type. NotFound: no such file.
+  // DataLoss: the file is truncated; offsets overlap, are out of range or
+  // inconsistent; the header is malformed; or a type is unknown. NotFound:
+  // there is no such file.
   static absl::StatusOr<Safetensors> Read(const std::string& path);
   static absl::StatusOr<Safetensors> Parse(const std::string& contents);
 
   std::string Serialize() const;
-  // Temporary file in the same folder, fsync, rename, fsync of the folder.
+  // Replaces `path` durably, as WriteFileAtomically does (files.h).
   absl::Status WriteAtomically(const std::string& path) const;
 
-  // InvalidArgument: data does not fill the shape, or the name is taken.
+  // InvalidArgument: the data do not fill the shape, or the name is taken.
   absl::Status AddFloat(const std::string& name, std::vector<int64_t> shape,
                         const float* data, int64_t count);
   absl::Status AddInt64(const std::string& name, std::vector<int64_t> shape,
                         const int64_t* data, int64_t count);
 
-  // NotFound: no such tensor; InvalidArgument: another type. GetFloat also
-  // converts from the other floating-point types, GetInt64 widens int32.
+  // NotFound: there is no such tensor. InvalidArgument: it has another type.
+  // GetFloat also converts from the other floating-point types, GetInt64 widens
+  // int32.
   absl::StatusOr<std::vector<float>> GetFloat(const std::string& name) const;
   absl::StatusOr<std::vector<int64_t>> GetInt64(const std::string& name) const;
   absl::StatusOr<std::vector<int64_t>> GetShape(const std::string& name) const;

@@ -1,3 +1,5 @@
+// Computes SHA-256 with OpenSSL.
+
 #include "common/sha256.h"
 
 #include <openssl/evp.h>

@@ -7,12 +7,12 @@
 
 namespace comera {
 
-// A running SHA-256. Move-only.
+// Computes a SHA-256 incrementally. Move-only.
 class Sha256Stream {
  public:
   Sha256Stream();
   void Add(std::string_view data);
-  // Lower-case hexadecimal; once.
+  // Returns lower-case hexadecimal digits; may be called once.
   std::string Finish();
 
  private:

@@ -1,3 +1,5 @@
+// Advances the clock by the monotonic time and lets it approach the wall clock.
+
 #include "common/slewed_clock.h"
 
 #include <time.h>

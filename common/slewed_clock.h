@@ -10,18 +10,18 @@
 
 namespace comera {
 
-// Time as a service lives it: for deciding how long something has lasted.
+// A clock for deciding how long something has lasted.
 //
-// It starts with the wall clock and runs with the monotonic one. Where the wall
-// clock jumps, it does not: it runs at most a tenth faster or slower until both
-// agree again. And time in which nobody asked, because this process was stopped
-// or starved, counts no more than `longest_gap`: what others sent meanwhile was
-// not looked at, so nobody may be called silent for it. Never goes back.
-// Thread-safe.
+// It starts at the wall clock's time and follows the monotonic clock. When the
+// wall clock jumps, it does not jump but runs at most a tenth faster or slower
+// until both agree again. Time in which nobody called Now(), because this
+// process was stopped or starved, counts no more than `longest_gap`: messages
+// that arrived meanwhile were not read, so their senders must not count as
+// silent. It never goes back. Thread-safe.
 class SlewedClock : public Clock {
  public:
   struct Options {
-    // Longer than the pauses between two looks in regular operation.
+    // Must exceed the pauses between two calls of Now() in regular operation.
     absl::Duration longest_gap = absl::Seconds(5);
     double slew = 0.1;
   };
@@ -32,7 +32,7 @@ class SlewedClock : public Clock {
 
   absl::Time Now() override;
 
-  // CLOCK_MONOTONIC.
+  // The time of CLOCK_MONOTONIC.
   static absl::Duration SteadyElapsed();
 
  private:

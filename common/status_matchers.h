@@ -1,4 +1,4 @@
-// Matchers for absl::Status in tests.
+// Matchers and macros for absl::Status in tests.
 #ifndef COMERA_COMMON_STATUS_MATCHERS_H_
 #define COMERA_COMMON_STATUS_MATCHERS_H_
 
@@ -19,13 +19,14 @@ const absl::Status& ToStatus(const absl::StatusOr<T>& status_or) {
   return status_or.status();
 }
 
-// EXPECT_THAT(f(), IsOk());
+// Example: EXPECT_THAT(f(), IsOk());
 MATCHER(IsOk, "is OK") {
   *result_listener << ToStatus(arg).ToString();
   return ToStatus(arg).ok();
 }
 
-// EXPECT_THAT(f(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x")));
+// Example: EXPECT_THAT(f(), StatusIs(absl::StatusCode::kNotFound,
+// HasSubstr("x")));
 MATCHER_P2(StatusIs, code, message, "") {
   *result_listener << ToStatus(arg).ToString();
   return ToStatus(arg).code() == code &&
@@ -41,7 +42,7 @@ MATCHER_P(StatusIs, code, "") {
 #define EXPECT_OK(expr) EXPECT_THAT((expr), ::comera::IsOk())
 #define ASSERT_OK(expr) ASSERT_THAT((expr), ::comera::IsOk())
 
-// ASSERT_OK_AND_ASSIGN(auto x, F());
+// Example: ASSERT_OK_AND_ASSIGN(auto x, F());
 #define ASSERT_OK_AND_ASSIGN(lhs, expr) \
   ASSERT_OK_AND_ASSIGN_INNER(COMERA_MATCHER_CONCAT(or_, __LINE__), lhs, expr)
 #define ASSERT_OK_AND_ASSIGN_INNER(tmp, lhs, expr) \

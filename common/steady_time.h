@@ -7,8 +7,8 @@
 
 namespace comera {
 
-// For deadlines and durations within this process: only differences mean
-// anything, and no change of the wall clock moves it.
+// The time for deadlines and durations within this process. Only differences
+// mean anything; changes of the wall clock do not affect it.
 inline absl::Time SteadyNow() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);

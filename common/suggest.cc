@@ -1,3 +1,5 @@
+// Finds the nearest word by edit distance.
+
 #include "common/suggest.h"
 
 #include <algorithm>
@@ -7,7 +9,7 @@ namespace {
 
 constexpr size_t kLongestWord = 64;
 
-// Levenshtein distance.
+// The Levenshtein distance.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -29,7 +31,7 @@ std::string Nearest(const std::string& word,
                     const std::vector<std::string>& choices) {
   if (word.size() > kLongestWord) return "";
   std::string best;
-  // A third of the letters may be wrong.
+  // Up to a third of the letters may be wrong.
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& choice : choices) {
     const size_t distance = Distance(word, choice);

@@ -1,4 +1,4 @@
-// "Did you mean ...?"
+// Suggests what a misspelt word was meant to be.
 #ifndef COMERA_COMMON_SUGGEST_H_
 #define COMERA_COMMON_SUGGEST_H_
 
@@ -7,11 +7,11 @@
 
 namespace comera {
 
-// The choice nearest to `word`, "" if none is near enough to be meant.
+// The element of `choices` nearest to `word`; "" if none is near enough.
 std::string Nearest(const std::string& word,
                     const std::vector<std::string>& choices);
 
-// " (did you mean `x`?)", or "".
+// Returns " (did you mean `x`?)", or "" without a suggestion.
 std::string DidYouMean(const std::string& word,
                        const std::vector<std::string>& choices);
 

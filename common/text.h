@@ -6,8 +6,8 @@
 
 namespace comera {
 
-// At most `max_bytes` of valid UTF-8 `text`, cut between characters: protobuf
-// refuses strings that are not UTF-8.
+// Cuts `text` to at most `max_bytes` without splitting a UTF-8 character,
+// because protobuf refuses strings that are not UTF-8.
 inline std::string TruncateUtf8(std::string_view text, size_t max_bytes) {
   if (text.size() > max_bytes) {
     size_t end = max_bytes;

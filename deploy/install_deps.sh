@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and running comera needs from Debian 12's packages;
-# does nothing where all of it is there.
+# does nothing where all of it is there. Packages with a version in their name
+# (libstdc++-12-dev) come with those that have none, so that the names are right
+# on other releases too; docs/building.md has what is known of Ubuntu 24.04.
 #
 #   deploy/install_deps.sh [--tests | --fuzz]
 #
@@ -16,7 +18,7 @@ packages=(
   # RPC and schema.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   # Base, logs, command line, job files.
-  libabsl-dev libgoogle-glog-dev libcli11-dev libyaml-cpp-dev
+  libabsl-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
@@ -29,7 +31,7 @@ packages=(
   # Tests and benchmarks are part of the build.
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # The quickstart trains on C/C++ headers and Python's standard library.
-  libc6-dev libstdc++-12-dev linux-libc-dev python3
+  libc6-dev linux-libc-dev python3
   # deploy/gpu_bundle.sh.
   xz-utils
 )
@@ -64,7 +66,7 @@ command -v kubectl >/dev/null || test_packages+=(kubernetes-client)
 case "${1:-}" in
   "") ;;
   --tests) packages+=("${test_packages[@]}") ;;
-  --fuzz) packages+=(clang llvm libclang-rt-14-dev) ;;
+  --fuzz) packages+=(clang llvm libclang-rt-dev) ;;
   *)
     sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
     [ "$1" = --help ] && exit 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained, compressed model: installs what is missing,
+# Gets from a fresh clone to a trained, compressed model: installs what is missing,
 # builds, and runs docs/examples/quickstart_code_mlm.yaml on this machine with
-# an embedded coordinator and two CPU ranks. Arguments go to `comera run`.
+# an embedded coordinator and two CPU processes. Arguments go to `comera run`.
 #
 #   deploy/quickstart.sh [-o json] [--data-dir DIR] ...
 #
@@ -15,8 +15,6 @@ if [ -n "${COMERA_PROGRAMS:-}" ]; then
   exec "$COMERA_PROGRAMS/comera" run "$job" "$@"
 fi
 "$root/deploy/install_deps.sh"
-echo "Building (first time: several minutes) ..." >&2
-(cd "$root" && bazel build --color=no --curses=no --show_progress_rate_limit=20 \
-  //client:comera //server:comera-server //worker:comera-worker \
-  //worker/trainer:comera-trainer) >&2
+"$root/deploy/build.sh" //client:comera //server:comera-server \
+  //worker:comera-worker //worker/trainer:comera-trainer
 exec "$root/bazel-bin/client/comera" run "$job" "$@"

@@ -53,7 +53,7 @@ add() {
 
 if [ -d "$here/lib" ]; then
   add "$here/lib"
-  # What nearly every system has in a newer version: only where it has not.
+  # Nearly every system has these in a newer version, which then counts.
   for each in "$here"/lib/if_missing/*; do
     [ -d "$each" ] || continue
     cached | grep -q "^[[:space:]]*$(basename "$each") " || add "$each"
@@ -96,7 +96,7 @@ if [ -n "$missing" ]; then
   exit 1
 fi
 
-# What was on it before stays, behind.
+# The path that was there before stays, behind.
 old_ifs=$IFS
 IFS=:
 for each in ${LD_LIBRARY_PATH:-}; do

@@ -1,3 +1,5 @@
+// Checks modes, ranks, targets and the settings of each compression method.
+
 #include "proto/compression_validation.h"
 
 #include <algorithm>
@@ -21,14 +23,16 @@ constexpr int64_t kMaxMethodSteps = 1'000'000'000;
 constexpr double kMaxScale = 1e6;
 constexpr int64_t kMaxProduct = int64_t{1} << 31;
 
-// What a product of modes must be.
+// The number that a product of modes must equal.
 struct Width {
-  int64_t value;  // 0: not known
-  bool padded;    // the product may be larger
+  // The number; 0 if it is not known.
+  int64_t value;
+  // Whether the product may be larger.
+  bool padded;
   std::string name;
 };
 
-// The product, or nothing after a violation was added.
+// The product of the modes, or nothing after a violation was added.
 std::optional<int64_t> Product(const std::string& field, const Modes& modes,
                                SpecChecker& check) {
   if (modes.size() > kMaxModes) {
@@ -57,13 +61,13 @@ void CheckModes(const std::string& field, const Modes& modes,
   if (!product || width.value <= 0) return;
   const bool fits =
       width.padded ? *product >= width.value : *product == width.value;
-  check.That(fits, field,
-             absl::StrCat(absl::StrJoin(modes, " x "), " = ", *product,
-                          width.padded ? " is below " : " is not ", width.name,
-                          " ", width.value));
+  check.Require(fits, field,
+                absl::StrCat(absl::StrJoin(modes, " x "), " = ", *product,
+                             width.padded ? " is below " : " is not ",
+                             width.name, " ", width.value));
 }
 
-// Layers that only the other kind of model has.
+// Refuses settings of layers that only the other kind of model has.
 void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
   const std::pair<const char*, bool> fields[] = {
       {"compression.embedding", c.has_embedding()},
@@ -74,11 +78,11 @@ void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
       {"compression.output", c.has_output()},
   };
   for (const auto& [field, is_set] : fields) {
-    check.That(!is_set, field, "is for encoders; DLRM has table and mlp");
+    check.Require(!is_set, field, "is for encoders; DLRM has table and mlp");
   }
 }
 
-// `cores` cores have cores - 1 inner bonds.
+// A chain of `cores` cores has cores - 1 inner bonds.
 void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
                 SpecChecker& check) {
   for (int i = 0; i < ranks.size(); ++i) {
@@ -94,9 +98,9 @@ void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
               "must be one number where the modes are chosen automatically");
     return;
   }
-  check.That(ranks.size() == cores - 1, field,
-             absl::StrCat("has ", ranks.size(), " ranks for ", cores - 1,
-                          " bonds (or give one number for all)"));
+  check.Require(ranks.size() == cores - 1, field,
+                absl::StrCat("has ", ranks.size(), " ranks for ", cores - 1,
+                             " bonds (or give one number for all)"));
 }
 
 void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
@@ -107,7 +111,8 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   const std::string output_field = absl::StrCat(field, ".output_modes");
   const int inputs = layer.input_modes_size();
   const int outputs = layer.output_modes_size();
-  // Tables of different sizes share their width's modes; an encoder has one.
+  // Tables of different sizes share the modes of their width; an encoder has
+  // only one table.
   const bool automatic_rows = name == "table" && inputs == 0 && outputs > 0;
   if (automatic_rows) {
     CheckModes(output_field, layer.output_modes(), output, check);
@@ -118,8 +123,9 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   } else if (inputs > 0) {
     CheckModes(input_field, layer.input_modes(), input, check);
     CheckModes(output_field, layer.output_modes(), output, check);
-    check.That(inputs == outputs, output_field,
-               absl::StrCat("has ", outputs, " modes, input_modes ", inputs));
+    check.Require(
+        inputs == outputs, output_field,
+        absl::StrCat("has ", outputs, " modes, input_modes ", inputs));
   }
   const int64_t cores = !ttm             ? inputs + outputs
                         : automatic_rows ? outputs
@@ -127,13 +133,13 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, check);
 }
 
-// Every head sees equally many samples of every batch.
+// Checks that every head gets the same number of samples of every batch.
 void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   const int64_t heads = spec.compression().lte().heads();
   const auto shares = [&](int64_t batch, const std::string& field) {
-    check.That(heads < 1 || batch % heads == 0, field,
-               absl::StrCat(batch, " is no multiple of ", heads,
-                            " heads (compression.lte.heads)"));
+    check.Require(heads < 1 || batch % heads == 0, field,
+                  absl::StrCat(batch, " is no multiple of ", heads,
+                               " heads (compression.lte.heads)"));
   };
   shares(spec.training().batch_size(), "training.batch_size");
   for (int i = 0; i < spec.training().phases_size(); ++i) {
@@ -142,31 +148,32 @@ void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   }
 }
 
-// The method's own settings, and none of another's.
+// Checks the settings of the chosen method, and refuses those of others.
 void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::CompressionSpec& c = spec.compression();
   const std::string& method = v1::CompressionSpec::Method_Name(c.method());
   const auto other = [&](bool given, v1::CompressionSpec::Method owner,
                          const char* field) {
-    check.That(!given || c.method() == owner, field,
-               absl::StrCat("is for ", v1::CompressionSpec::Method_Name(owner),
-                            ", the method is ", method));
+    check.Require(
+        !given || c.method() == owner, field,
+        absl::StrCat("is for ", v1::CompressionSpec::Method_Name(owner),
+                     ", the method is ", method));
     return given && c.method() == owner;
   };
   const bool encoder = spec.model().family() != v1::ModelSpec::DLRM ||
                        c.method() == v1::CompressionSpec::COMERA ||
                        c.method() == v1::CompressionSpec::DENSE;
-  check.That(encoder, "compression.method",
-             absl::StrCat(method,
-                          " is for encoders; DLRM trains with COMERA "
-                          "or DENSE"));
+  check.Require(encoder, "compression.method",
+                absl::StrCat(method,
+                             " is for encoders; DLRM trains with COMERA "
+                             "or DENSE"));
   const int64_t width = std::min(spec.model().hidden(), spec.model().ffn());
   const auto rank = [&](const char* field, int64_t value) {
     check.Range(field, value, 1, std::clamp<int64_t>(width, 1, kMaxRank));
   };
   if (other(c.has_galore(), v1::CompressionSpec::GALORE,
             "compression.galore")) {
-    // Layers that are no wider are trained whole.
+    // Layers that are no wider than the rank are trained in full.
     check.Range("compression.galore.rank", c.galore().rank(), 1, kMaxRank);
     check.Range("compression.galore.refresh_every_steps",
                 c.galore().refresh_every_steps(), 1, kMaxMethodSteps);
@@ -185,23 +192,24 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
     CheckHeadsShare(spec, check);
   }
   if (other(c.has_cola(), v1::CompressionSpec::COLA, "compression.cola")) {
-    check.That(spec.initial_weights().safetensors().empty(),
-               "initial_weights.safetensors",
-               "holds dense weights, COLA has none that could take them");
+    check.Require(spec.initial_weights().safetensors().empty(),
+                  "initial_weights.safetensors",
+                  "holds dense weights, COLA has none that could take them");
     rank("compression.cola.rank", c.cola().rank());
   }
 }
 
-// Only cores get smaller while they are trained.
+// Refuses size targets for methods other than those that shrink cores during
+// training.
 void CheckSizeTargets(const v1::JobSpec& spec, SpecChecker& check) {
   if (spec.compression().method() == v1::CompressionSpec::COMERA) return;
   const v1::LateStage& late = spec.objective().late();
   const auto ratio = [&](bool given, double value, const std::string& field) {
-    check.That(!given || value == 1, field,
-               absl::StrCat("must be 1: ",
-                            v1::CompressionSpec::Method_Name(
-                                spec.compression().method()),
-                            " does not make a model smaller, COMERA does"));
+    check.Require(!given || value == 1, field,
+                  absl::StrCat("must be 1: ",
+                               v1::CompressionSpec::Method_Name(
+                                   spec.compression().method()),
+                               " does not make a model smaller, COMERA does"));
   };
   ratio(late.has_target_ratio(), late.target_ratio(),
         "objective.late.target_ratio");
@@ -224,12 +232,13 @@ void CheckEncoderLayers(const v1::JobSpec& spec, SpecChecker& check) {
   CheckLayer("head", c.head(), hidden, hidden, false, check);
   const bool masked_lm = spec.model().family() == v1::ModelSpec::MASKED_LM;
   if (masked_lm && spec.model().tie_output()) {
-    check.That(!c.has_output(), "compression.output",
-               "contradicts model.tie_output");
+    check.Require(!c.has_output(), "compression.output",
+                  "contradicts model.tie_output");
   } else if (masked_lm) {
     CheckLayer("output", c.output(), hidden, vocabulary, false, check);
   } else {
-    check.That(!c.has_output(), "compression.output", "is for MASKED_LM only");
+    check.Require(!c.has_output(), "compression.output",
+                  "is for MASKED_LM only");
   }
 }
 
@@ -246,10 +255,10 @@ void CheckDlrmLayers(const v1::JobSpec& spec, SpecChecker& check) {
       dlrm.bottom_mlp().empty() ? 0 : *dlrm.bottom_mlp().rbegin(), false,
       "model.dlrm.bottom_mlp's last"};
   CheckLayer("table", c.table(), rows, width, true, check);
-  check.That(c.mlp().input_modes().empty() && c.mlp().output_modes().empty(),
-             "compression.mlp",
-             "takes no modes: its layers differ in width, so that they are "
-             "chosen automatically");
+  check.Require(c.mlp().input_modes().empty() && c.mlp().output_modes().empty(),
+                "compression.mlp",
+                "takes no modes: its layers differ in width, so that they are "
+                "chosen automatically");
   CheckLayer("mlp", c.mlp(), {0, false, ""}, {0, false, ""}, false, check);
 }
 
@@ -264,8 +273,8 @@ void CheckCompression(const v1::JobSpec& spec, SpecChecker& check) {
   }
   CheckMethod(spec, check);
   CheckSizeTargets(spec, check);
-  check.That(c.rank_threshold() > 0 && c.rank_threshold() < 1,
-             "compression.rank_threshold", "must lie between 0 and 1");
+  check.Require(c.rank_threshold() > 0 && c.rank_threshold() < 1,
+                "compression.rank_threshold", "must lie between 0 and 1");
   check.Range("compression.compact_every_steps", c.compact_every_steps(), 1,
               1'000'000'000);
 }

@@ -1,4 +1,4 @@
-// The compression part of job validation: modes and ranks.
+// Validates the compression part of a job: modes and ranks.
 #ifndef COMERA_PROTO_COMPRESSION_VALIDATION_H_
 #define COMERA_PROTO_COMPRESSION_VALIDATION_H_
 
@@ -7,7 +7,7 @@
 
 namespace comera {
 
-// `spec` has its defaults filled in.
+// Adds what is wrong with the compression; `spec` has its defaults filled in.
 void CheckCompression(const v1::JobSpec& spec, SpecChecker& check);
 
 }  // namespace comera

@@ -1,3 +1,5 @@
+// Checks one data path of a job.
+
 #include "proto/data_path_check.h"
 
 #include "proto/dataset_names.h"
@@ -13,13 +15,13 @@ void CheckDataPath(const std::string& field, const std::string& path,
   }
   if (IsDatasetReference(path)) {
     const auto reference = ParseDatasetReference(path);
-    return check.That(reference && (folder || !reference->path.empty()), field,
-                      folder
-                          ? "must be datasets/{dataset}[@{version}][/{folder}]"
-                          : "must be datasets/{dataset}[@{version}]/{file}");
+    return check.Require(
+        reference && (folder || !reference->path.empty()), field,
+        folder ? "must be datasets/{dataset}[@{version}][/{folder}]"
+               : "must be datasets/{dataset}[@{version}]/{file}");
   }
-  check.That(path[0] == '/', field,
-             "must be an absolute path, or datasets/{dataset}/{file}");
+  check.Require(path[0] == '/', field,
+                "must be an absolute path, or datasets/{dataset}/{file}");
 }
 
 }  // namespace comera

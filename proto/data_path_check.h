@@ -7,8 +7,8 @@
 
 namespace comera {
 
-// A violation unless `path` is absolute, or that of a file in a dataset; with
-// `folder` also of a folder, or of all of a dataset.
+// Adds a violation unless `path` is absolute or names a file in a dataset. With
+// `folder`, it may also name a folder in a dataset, or the whole dataset.
 void CheckDataPath(const std::string& field, const std::string& path,
                    bool folder, SpecChecker& check);
 

@@ -1,3 +1,5 @@
+// Lists the paths in a specification's data, tokenizer and initial weights.
+
 #include "proto/data_paths.h"
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +21,7 @@ class Collector {
     }
   }
 
-  std::vector<DataPath> Take() { return std::move(paths_); }
+  std::vector<DataPath> Release() { return std::move(paths_); }
 
  private:
   std::vector<DataPath> paths_;
@@ -64,7 +66,7 @@ std::vector<DataPath> DataPaths(v1::JobSpec* spec) {
     collector.Add("initial_weights.safetensors",
                   spec->mutable_initial_weights()->mutable_safetensors());
   }
-  return collector.Take();
+  return collector.Release();
 }
 
 }  // namespace comera

@@ -8,18 +8,18 @@
 
 namespace comera {
 
-// A path that a spec names.
+// A path in a job's specification.
 struct DataPath {
-  // E.g. "data.glue_tsv.train".
+  // The field's name, e.g. "data.glue_tsv.train".
   std::string field;
-  // In the spec.
+  // Points into the specification.
   std::string* path;
-  // Whether a folder is meant.
+  // Whether the path is meant to be a folder.
   bool folder = false;
 };
 
 // All paths of data, tokenizer and initial weights that are not empty. The
-// pointers are good as long as the spec is not changed otherwise.
+// pointers stay valid as long as nothing else in the spec is changed.
 std::vector<DataPath> DataPaths(v1::JobSpec* spec);
 
 }  // namespace comera

@@ -1,3 +1,5 @@
+// Checks each kind of data source and its tokenizer.
+
 #include "proto/data_validation.h"
 
 #include <algorithm>
@@ -29,16 +31,16 @@ void CheckGlueTsv(const v1::JobSpec& spec, SpecChecker& check) {
               1023);
   check.Range("data.glue_tsv.label_column", glue.label_column(), -1024, 1023);
   if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) return;
-  check.That(glue.labels_size() == spec.model().classes(),
-             "data.glue_tsv.labels",
-             absl::StrCat("names ", glue.labels_size(), " labels for ",
-                          spec.model().classes(), " classes"));
+  check.Require(glue.labels_size() == spec.model().classes(),
+                "data.glue_tsv.labels",
+                absl::StrCat("names ", glue.labels_size(), " labels for ",
+                             spec.model().classes(), " classes"));
   const std::set<std::string> distinct(glue.labels().begin(),
                                        glue.labels().end());
-  check.That(static_cast<int>(distinct.size()) == glue.labels_size(),
-             "data.glue_tsv.labels", "names a label twice");
-  check.That(distinct.count("") == 0, "data.glue_tsv.labels",
-             "holds an empty label");
+  check.Require(static_cast<int>(distinct.size()) == glue.labels_size(),
+                "data.glue_tsv.labels", "names a label twice");
+  check.Require(distinct.count("") == 0, "data.glue_tsv.labels",
+                "holds an empty label");
 }
 
 void CheckList(const std::string& field,
@@ -46,7 +48,8 @@ void CheckList(const std::string& field,
                SpecChecker& check) {
   check.Range(field, list.size(), 1, kMaxEntries, "entries");
   for (int i = 0; i < std::min(list.size(), kMaxEntries); ++i) {
-    check.That(!list[i].empty(), absl::StrCat(field, "[", i, "]"), "is empty");
+    check.Require(!list[i].empty(), absl::StrCat(field, "[", i, "]"),
+                  "is empty");
   }
 }
 
@@ -58,9 +61,9 @@ void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
                   code.roots(i), /*folder=*/true, check);
   }
   CheckList("data.code_directory.globs", code.globs(), check);
-  check.That(code.validation_fraction() > 0 && code.validation_fraction() < 1,
-             "data.code_directory.validation_fraction",
-             "must lie between 0 and 1");
+  check.Require(
+      code.validation_fraction() > 0 && code.validation_fraction() < 1,
+      "data.code_directory.validation_fraction", "must lie between 0 and 1");
   check.Range("data.code_directory.max_bytes", code.max_bytes(), 1, kMaxBytes);
   check.Range("data.code_directory.max_file_bytes", code.max_file_bytes(), 1,
               kMaxBytes);
@@ -74,16 +77,16 @@ void CheckTokenizer(const v1::TokenizerSpec& tokenizer, SpecChecker& check) {
   switch (tokenizer.kind()) {
     case v1::TokenizerSpec::WORDPIECE:
       CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
-      check.That(tokenizer.merges_file().empty(), merges, "is for BYTE_BPE");
-      check.That(!trains, size, "is for BYTE_BPE");
+      check.Require(tokenizer.merges_file().empty(), merges, "is for BYTE_BPE");
+      check.Require(!trains, size, "is for BYTE_BPE");
       return;
     case v1::TokenizerSpec::BYTE_BPE:
       if (trains) {
         check.Range(size, tokenizer.train_vocabulary_size(), 300, 65536);
-        check.That(tokenizer.vocabulary_file().empty(), vocabulary,
-                   "contradicts train_vocabulary_size");
-        check.That(tokenizer.merges_file().empty(), merges,
-                   "contradicts train_vocabulary_size");
+        check.Require(tokenizer.vocabulary_file().empty(), vocabulary,
+                      "contradicts train_vocabulary_size");
+        check.Require(tokenizer.merges_file().empty(), merges,
+                      "contradicts train_vocabulary_size");
       } else if (tokenizer.vocabulary_file().empty() &&
                  tokenizer.merges_file().empty()) {
         check.Add(size,
@@ -124,21 +127,21 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
     case v1::DataSpec::FORMAT_NOT_SET:
       check.Add("data", "is missing: glue_tsv, code_directory or jsonl");
       break;
-    default:  // click logs, refused with the model
+    default:  // click logs are refused with the model
       break;
   }
   if (classifier && data.format_case() != v1::DataSpec::FORMAT_NOT_SET) {
-    check.That(data.has_glue_tsv(), "data",
-               "holds no labels for ENCODER_CLASSIFIER; glue_tsv does");
+    check.Require(data.has_glue_tsv(), "data",
+                  "holds no labels for ENCODER_CLASSIFIER; glue_tsv does");
   }
   CheckTokenizer(data.tokenizer(), check);
   check.Range("data.max_length", data.max_length(), 4, 65536);
   if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
-    check.That(data.mask_probability() > 0 && data.mask_probability() < 1,
-               "data.mask_probability", "must lie between 0 and 1");
+    check.Require(data.mask_probability() > 0 && data.mask_probability() < 1,
+                  "data.mask_probability", "must lie between 0 and 1");
   } else {
-    check.That(data.mask_probability() == 0, "data.mask_probability",
-               "is for MASKED_LM only");
+    check.Require(data.mask_probability() == 0, "data.mask_probability",
+                  "is for MASKED_LM only");
   }
 }
 

@@ -1,4 +1,4 @@
-// The data part of job validation: where samples come from and their tokens.
+// Validates the data part of a job: the source of samples, and the tokenizer.
 #ifndef COMERA_PROTO_DATA_VALIDATION_H_
 #define COMERA_PROTO_DATA_VALIDATION_H_
 
@@ -7,7 +7,7 @@
 
 namespace comera {
 
-// `spec` has its defaults filled in.
+// Adds what is wrong with the data part; `spec` has its defaults filled in.
 void CheckData(const v1::JobSpec& spec, SpecChecker& check);
 
 }  // namespace comera

@@ -1,3 +1,5 @@
+// Splits and joins references to datasets, and checks their parts.
+
 #include "proto/dataset_names.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@ constexpr int kMaxFolders = 32;
 constexpr size_t kMaxNameBytes = 255;
 constexpr size_t kMaxVersionDigits = 9;
 
-// Digits without a leading zero; 0: malformed.
+// The number in digits without a leading zero; 0 if malformed.
 int64_t ParseVersion(std::string_view digits) {
   if (digits.empty() || digits.size() > kMaxVersionDigits || digits[0] == '0') {
     return 0;

@@ -1,4 +1,4 @@
-// Names of datasets, of their versions, and of files in them:
+// Formats and parses the names of datasets, their versions, and files in them:
 // `datasets/{dataset}[@{number}][/{path}]`.
 #ifndef COMERA_PROTO_DATASET_NAMES_H_
 #define COMERA_PROTO_DATASET_NAMES_H_
@@ -12,17 +12,16 @@ namespace comera {
 
 struct DatasetReference {
   std::string dataset;
-  // 0: the newest.
+  // The version's number; 0 for the newest.
   int64_t version = 0;
-  // Of a file or folder; empty: all.
+  // The path of a file or folder; empty for the whole dataset.
   std::string path;
 };
 
-// Whether a path in a job is meant as one of a dataset: no absolute path, and
-// begins with "datasets/".
+// Whether a path in a job refers to a dataset, i.e. begins with "datasets/".
 bool IsDatasetReference(std::string_view path);
 
-// Nothing if malformed.
+// Returns nothing if the text is malformed.
 std::optional<DatasetReference> ParseDatasetReference(std::string_view text);
 
 // The part of a reference before the path.
@@ -31,9 +30,9 @@ std::string DatasetPart(const DatasetReference& reference);
 std::string DatasetName(std::string_view dataset);
 std::string DatasetVersionName(std::string_view dataset, int64_t version);
 
-// Whether `path` may be a file's path in a dataset: relative, at most 512 bytes
-// and 32 folders, no empty, "." or ".." part, no control character. Nothing
-// else may pass: such paths become file names.
+// Whether `path` may be the path of a file in a dataset: relative, at most 512
+// bytes and 32 folders, no empty, "." or ".." part, no control character. Such
+// paths become file names, so nothing else may pass.
 bool IsDatasetPath(std::string_view path);
 
 // Whether `text` is a lower-case hexadecimal SHA-256.

@@ -1,3 +1,5 @@
+// The default shape of a DLRM, and of the click logs that it trains on.
+
 #include "proto/dlrm_defaults.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The defaults of a DLRM and of click logs.
+// Fills in the defaults of a DLRM and of click logs.
 #ifndef COMERA_PROTO_DLRM_DEFAULTS_H_
 #define COMERA_PROTO_DLRM_DEFAULTS_H_
 
@@ -9,11 +9,12 @@
 
 namespace comera {
 
-// Distinct values of the 26 categorical columns of Criteo Kaggle.
+// The number of distinct values in each of the 26 categorical columns of Criteo
+// Kaggle.
 const std::vector<int64_t>& CriteoKaggleRows();
 
 void FillDlrm(v1::DlrmSpec& dlrm);
-// Of whichever click log `data` names.
+// Fills in the defaults of the click log that `data` names.
 void FillClickLog(v1::DataSpec& data);
 
 }  // namespace comera

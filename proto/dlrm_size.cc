@@ -1,3 +1,5 @@
+// Adds up the parameters of a DLRM's tables and perceptrons.
+
 #include "proto/dlrm_size.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ double EmbeddingWidth(const v1::JobSpec& spec) {
   return static_cast<double>(*spec.model().dlrm().bottom_mlp().rbegin());
 }
 
-// Rows of every table; `unknown` where only the data say.
+// The rows of every table; `unknown` for tables whose size only the data tell.
 std::vector<double> TableRows(const v1::JobSpec& spec, double unknown) {
   if (!spec.data().has_synthetic_clicks()) {
     return std::vector<double>(kCriteoCategories, unknown);
@@ -29,7 +31,8 @@ std::vector<double> TableRows(const v1::JobSpec& spec, double unknown) {
   return std::vector<double>(rows.begin(), rows.end());
 }
 
-// Weights and biases; `smallest`: without the weights of compressed layers.
+// The weights and biases of a perceptron; `smallest` leaves out the weights of
+// compressed layers.
 double MlpParameters(const v1::JobSpec& spec, double inputs,
                      const google::protobuf::RepeatedField<int64_t>& widths,
                      bool smallest) {

@@ -1,4 +1,4 @@
-// Bounds on a DLRM's size that follow from its specification alone; see
+// Bounds on the size of a DLRM that follow from its specification alone; see
 // model_size.h.
 #ifndef COMERA_PROTO_DLRM_SIZE_H_
 #define COMERA_PROTO_DLRM_SIZE_H_

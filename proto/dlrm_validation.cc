@@ -1,3 +1,5 @@
+// Checks a DLRM's tables, layers and click logs.
+
 #include "proto/dlrm_validation.h"
 
 #include <algorithm>
@@ -15,12 +17,12 @@ constexpr int64_t kMaxTableRows = int64_t{1} << 24;
 constexpr int64_t kMaxMlpLayers = 64;
 constexpr int64_t kMaxWidth = 65536;
 constexpr int64_t kMaxRows = int64_t{1} << 40;
-// Each validation visits them all.
+// The limit, because each validation reads all of them.
 constexpr int64_t kMaxValidationRows = int64_t{1} << 26;
 
 using Numbers = google::protobuf::RepeatedField<int64_t>;
 
-// 1 to max_count numbers from 1 to `high`.
+// Requires 1 to max_count numbers from 1 to `high`.
 void CheckNumbers(const std::string& field, const Numbers& numbers,
                   int64_t max_count, int64_t high, SpecChecker& check) {
   check.Range(field, numbers.size(), 1, max_count, "entries");
@@ -38,12 +40,12 @@ void CheckCriteoTsv(const v1::CriteoTsv& criteo, SpecChecker& check) {
                   criteo.files(i), /*folder=*/false, check);
   }
   check.Range("data.criteo_tsv.parts", criteo.parts(), 2, 1000);
-  check.That(criteo.max_table_rows() == 0 ||
-                 (criteo.max_table_rows() >= 2 &&
-                  criteo.max_table_rows() <= kMaxTableRows),
-             "data.criteo_tsv.max_table_rows",
-             absl::StrCat("must be 0 or 2 to ", kMaxTableRows, ", not ",
-                          criteo.max_table_rows()));
+  check.Require(criteo.max_table_rows() == 0 ||
+                    (criteo.max_table_rows() >= 2 &&
+                     criteo.max_table_rows() <= kMaxTableRows),
+                "data.criteo_tsv.max_table_rows",
+                absl::StrCat("must be 0 or 2 to ", kMaxTableRows, ", not ",
+                             criteo.max_table_rows()));
 }
 
 void CheckSyntheticClicks(const v1::SyntheticClicks& clicks,
@@ -76,14 +78,14 @@ void CheckDlrmModel(const v1::JobSpec& spec, SpecChecker& check) {
       {"training.phases", !spec.training().phases().empty()},
   };
   for (const auto& [field, is_set] : encoder_fields) {
-    check.That(!is_set, field, "is for encoders; DLRM takes model.dlrm");
+    check.Require(!is_set, field, "is for encoders; DLRM takes model.dlrm");
   }
   const v1::DlrmSpec& dlrm = model.dlrm();
   CheckNumbers("model.dlrm.bottom_mlp", dlrm.bottom_mlp(), kMaxMlpLayers,
                kMaxWidth, check);
   CheckNumbers("model.dlrm.top_mlp", dlrm.top_mlp(), kMaxMlpLayers, kMaxWidth,
                check);
-  check.That(
+  check.Require(
       dlrm.top_mlp().empty() || dlrm.top_mlp(dlrm.top_mlp_size() - 1) == 1,
       "model.dlrm.top_mlp", "must end in 1, the log-odds of a click");
   check.Range("model.dlrm.compressed_tables", dlrm.compressed_tables(), 0,
@@ -106,10 +108,10 @@ void CheckClickLog(const v1::JobSpec& spec, SpecChecker& check) {
                 "holds no clicks for DLRM: criteo_tsv and "
                 "synthetic_clicks do");
   }
-  check.That(!data.has_tokenizer(), "data.tokenizer", "is for encoders");
-  check.That(data.max_length() == 0, "data.max_length", "is for encoders");
-  check.That(data.mask_probability() == 0, "data.mask_probability",
-             "is for MASKED_LM only");
+  check.Require(!data.has_tokenizer(), "data.tokenizer", "is for encoders");
+  check.Require(data.max_length() == 0, "data.max_length", "is for encoders");
+  check.Require(data.mask_probability() == 0, "data.mask_probability",
+                "is for MASKED_LM only");
 }
 
 void CheckNothingOfDlrm(const v1::JobSpec& spec, SpecChecker& check) {
@@ -122,7 +124,7 @@ void CheckNothingOfDlrm(const v1::JobSpec& spec, SpecChecker& check) {
       {"compression.mlp", compression.has_mlp()},
   };
   for (const auto& [field, is_set] : fields) {
-    check.That(!is_set, field, "is for DLRM only");
+    check.Require(!is_set, field, "is for DLRM only");
   }
 }
 

@@ -1,5 +1,5 @@
-// What job validation knows about DLRM: its shape, its click logs, and that
-// fields of one kind of model mean nothing to the other.
+// Validates DLRM jobs: the model's shape, its click logs, and that no job sets
+// fields of the other kind of model.
 #ifndef COMERA_PROTO_DLRM_VALIDATION_H_
 #define COMERA_PROTO_DLRM_VALIDATION_H_
 
@@ -8,11 +8,11 @@
 
 namespace comera {
 
-// The model part of a DLRM; `spec` has its defaults filled in.
+// Checks the model part of a DLRM; `spec` has its defaults filled in.
 void CheckDlrmModel(const v1::JobSpec& spec, SpecChecker& check);
-// The data part of a DLRM.
+// Checks the data part of a DLRM.
 void CheckClickLog(const v1::JobSpec& spec, SpecChecker& check);
-// Fields of an encoder's job that only a DLRM has.
+// Checks that an encoder's job sets no field that only a DLRM has.
 void CheckNothingOfDlrm(const v1::JobSpec& spec, SpecChecker& check);
 
 }  // namespace comera

@@ -1,6 +1,10 @@
+// Reads YAML values into the fields of any message, with errors that name line
+// and path.
+
 #include "proto/field_reader.h"
 
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -11,6 +15,7 @@
 #include "common/status_macros.h"
 #include "common/suggest.h"
 #include "google/protobuf/descriptor.h"
+#include "proto/former_names.h"
 #include "proto/scalar_values.h"
 
 namespace comera {
@@ -47,7 +52,8 @@ const char* Describe(Kind kind) {
 
 class Reader {
  public:
-  explicit Reader(std::string name) : name_(std::move(name)) {}
+  Reader(std::string name, std::vector<std::string>* notes)
+      : name_(std::move(name)), notes_(notes) {}
 
   absl::Status Fields(const YamlNode& node, const std::string& prefix,
                       Message* message) const {
@@ -55,13 +61,24 @@ class Reader {
       return Error(node.line, prefix,
                    absl::StrCat("needs fields, has ", Describe(node.kind)));
     }
+    const Descriptor& type = *message->GetDescriptor();
+    std::map<const FieldDescriptor*, std::string> given;
     for (const YamlEntry& entry : node.entries) {
       const std::string path =
           prefix.empty() ? entry.key : absl::StrCat(prefix, ".", entry.key);
-      const FieldDescriptor* field = Find(*message->GetDescriptor(), entry.key);
+      const FieldDescriptor* field = Find(type, entry.key);
       if (field == nullptr) {
-        return UnknownField(entry.line, path, entry.key,
-                            *message->GetDescriptor());
+        field = FindByFormerName(type, entry.key);
+        if (field == nullptr) {
+          return UnknownField(entry.line, path, entry.key, type);
+        }
+        Note(absl::StrCat(name_, ":", entry.line), path, *field);
+      }
+      const auto [other, is_new] = given.emplace(field, entry.key);
+      if (!is_new) {
+        return Error(
+            entry.line, path,
+            absl::StrCat("is `", other->second, "`, which is given too"));
       }
       RETURN_IF_ERROR(CheckUnset(entry.line, path, *field, *message));
       RETURN_IF_ERROR(CheckGiven(entry, path));
@@ -70,7 +87,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // `field` of `message` from `node`.
+  // Reads `field` of `message` from `node`.
   absl::Status Value(const YamlNode& node, const std::string& path,
                      const FieldDescriptor& field, Message* message) const {
     if (field.is_map()) return Map(node, path, field, message);
@@ -104,7 +121,15 @@ class Reader {
         name_, ":", line, ": ", path, path.empty() ? "" : ": ", message));
   }
 
-  // Names as in the proto, or as protobuf's JSON writes them.
+  // Says that a field was given under a former name.
+  void Note(const std::string& where, const std::string& path,
+            const FieldDescriptor& field) const {
+    if (notes_ == nullptr) return;
+    notes_->push_back(
+        absl::StrCat(where, ": ", FormerNameNote(path, field.name())));
+  }
+
+  // Finds a field by its name in the proto, or by its name in protobuf's JSON.
   static const FieldDescriptor* Find(const Descriptor& type,
                                      const std::string& key) {
     const FieldDescriptor* field = type.FindFieldByName(key);
@@ -112,7 +137,7 @@ class Reader {
   }
 
  private:
-  // A null's own line is where the next key begins.
+  // The line of a null is where the next key begins, so its key's line is used.
   absl::Status CheckGiven(const YamlEntry& entry,
                           const std::string& path) const {
     if (entry.value->kind != Kind::kNull) return absl::OkStatus();
@@ -151,7 +176,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // A list of groups of fields; one group is a list of one.
+  // Reads a list of groups of fields; a single group is a list of one.
   absl::Status Groups(const YamlNode& node, const std::string& path,
                       const FieldDescriptor& field, Message* message) const {
     const Reflection& reflection = *message->GetReflection();
@@ -207,7 +232,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // One value, set or (repeated fields) added.
+  // Sets one value, or adds it to a repeated field.
   absl::Status Scalar(const YamlNode& node, const std::string& path,
                       const FieldDescriptor& field, Message* message) const {
     if (node.kind != Kind::kScalar) {
@@ -261,7 +286,7 @@ class Reader {
       }
       case FieldDescriptor::CPPTYPE_INT64: {
         const bool bytes = absl::EndsWith(field.name(), "_bytes");
-        // Protobuf's JSON quotes 64-bit numbers.
+        // Protobuf's JSON writes 64-bit numbers in quotes.
         ASSIGN_OR_RETURN(const int64_t value,
                          bytes ? ParseBytes(node.text)
                                : ParseInt(node.text, /*quoted=*/false));
@@ -302,25 +327,31 @@ class Reader {
   }
 
   const std::string name_;
+  std::vector<std::string>* const notes_;
 };
 
 }  // namespace
 
 absl::Status ReadMessage(const YamlNode& node, const std::string& name,
-                         Message* message) {
-  return Reader(name).Fields(node, "", message);
+                         Message* message, std::vector<std::string>* notes) {
+  return Reader(name, notes).Fields(node, "", message);
 }
 
 absl::Status ReadField(const YamlNode& node, const std::string& name,
-                       const std::string& path, Message* message) {
-  const Reader reader(name);
+                       const std::string& path, Message* message,
+                       std::vector<std::string>* notes) {
+  const Reader reader(name, notes);
   std::string rest = path;
   while (true) {
     const size_t dot = rest.find('.');
     const std::string key = rest.substr(0, dot);
     const Descriptor& type = *message->GetDescriptor();
     const FieldDescriptor* field = Reader::Find(type, key);
-    if (field == nullptr) return reader.UnknownField(1, path, key, type);
+    if (field == nullptr) {
+      field = FindByFormerName(type, key);
+      if (field == nullptr) return reader.UnknownField(1, path, key, type);
+      reader.Note(name, path, *field);
+    }
     const Reflection& reflection = *message->GetReflection();
     if (dot == std::string::npos) {
       reflection.ClearField(message, field);
@@ -328,7 +359,7 @@ absl::Status ReadField(const YamlNode& node, const std::string& name,
     }
     rest = rest.substr(dot + 1);
     if (field->is_map()) {
-      // What follows the map's name is the key, dots included.
+      // The rest of the path after a map's name is the key, dots included.
       YamlNode entry;
       entry.kind = Kind::kMap;
       entry.line = 1;

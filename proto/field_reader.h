@@ -3,6 +3,7 @@
 #define COMERA_PROTO_FIELD_READER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -10,21 +11,27 @@
 
 namespace comera {
 
-// How values are written:
+// Fills `message`. Values are written so:
 //   enum       the proto's name in any case: masked_lm
 //   durations  1h30m, 90s
 //   *_bytes    also with a unit: 64MiB, 2GB
 //   lists      one value stands for a list of one; `auto` for an empty list
 //
-// InvalidArgument `name:line: path: what is wrong`, for the first value that
-// does not fit its field, for unknown fields and for two members of a oneof.
+// InvalidArgument `name:line: path: problem`, for the first value that does not
+// fit its field, for an unknown field, for two members of a oneof, and for a
+// field that is given under two names.
+//
+// A former name of a field is read as the current one; `notes`, unless null,
+// gets a line `name:line: ...` that says so.
 absl::Status ReadMessage(const YamlNode& node, const std::string& name,
-                         google::protobuf::Message* message);
+                         google::protobuf::Message* message,
+                         std::vector<std::string>* notes = nullptr);
 
-// Sets the one field that `path` (dotted) names, clearing what it held.
+// Sets the one field that `path` (dotted) names, clearing its old value.
 absl::Status ReadField(const YamlNode& node, const std::string& name,
                        const std::string& path,
-                       google::protobuf::Message* message);
+                       google::protobuf::Message* message,
+                       std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera
 

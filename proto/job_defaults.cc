@@ -1,3 +1,6 @@
+// Fills in the defaults of a job, some of which depend on the model or the
+// method.
+
 #include "proto/job_defaults.h"
 
 #include <algorithm>
@@ -59,7 +62,8 @@ void FillLayer(v1::LayerCompression& layer) {
   if (!layer.dense() && layer.ranks().empty()) layer.add_ranks(30);
 }
 
-// The settings of the method alone: those of another would be refused.
+// Fills in the settings of the chosen method only: validation would refuse
+// those of another.
 void FillMethod(int64_t hidden, v1::CompressionSpec& compression) {
   if (compression.method() == v1::CompressionSpec::GALORE) {
     v1::GaloreSpec& galore = *compression.mutable_galore();
@@ -152,7 +156,7 @@ void FillTraining(v1::JobSpec& spec) {
   int64_t steps = 0;
   for (v1::Phase& phase : *training.mutable_phases()) {
     if (phase.batch_size() == 0) phase.set_batch_size(training.batch_size());
-    // Absurd numbers are for validation to refuse.
+    // Absurd numbers are left to validation to refuse.
     steps += std::clamp<int64_t>(phase.steps(), 0, 1'000'000'000);
   }
   v1::EarlyStage& early = *spec.mutable_objective()->mutable_early();

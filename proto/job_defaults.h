@@ -6,11 +6,11 @@
 
 namespace comera {
 
-// `spec` with every unset field that has a default filled in. The server keeps
-// the filled spec, so that a later change of a default changes no old job, and
-// the trainer reads it without looking for unset fields. Filling twice changes
-// nothing. Modes stay empty where they are chosen automatically: the trainer
-// knows the vocabulary.
+// Returns `spec` with every unset field that has a default filled in. The
+// server stores the filled spec, so that a later change of a default changes no
+// old job, and the trainer need not know defaults. Filling twice changes
+// nothing. Modes that are chosen automatically stay empty, because only the
+// trainer knows the vocabulary.
 v1::JobSpec WithDefaults(v1::JobSpec spec);
 
 }  // namespace comera

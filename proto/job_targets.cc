@@ -1,3 +1,5 @@
+// Computes the targets and the step budget of an objective.
+
 #include "proto/job_targets.h"
 
 namespace comera {

@@ -8,13 +8,13 @@
 
 namespace comera {
 
-// At most so many targets in a list: each leaves a model behind.
+// The limit on targets in a list, each of which leaves a model behind.
 inline constexpr int kMaxTargets = 16;
 
 // The targets of a late stage in order: its list, or else its single target.
 std::vector<v1::Target> TargetsOf(const v1::LateStage& late);
 
-// Optimiser steps of a job that uses its whole budget.
+// The optimiser steps of a job that uses its whole budget.
 int64_t PlannedSteps(const v1::ObjectiveSpec& objective);
 
 }  // namespace comera

@@ -1,3 +1,5 @@
+// Parses the three formats of job files into one message.
+
 #include "proto/job_text.h"
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 #include "proto/field_reader.h"
+#include "proto/former_names_textproto.h"
 #include "proto/yaml_tree.h"
 
 namespace comera {
@@ -31,22 +34,27 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 };
 
 absl::StatusOr<v1::JobSpec> ParseTextproto(const std::string& contents,
-                                           const std::string& name) {
+                                           const std::string& name,
+                                           std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(
+      const std::string text,
+      WithCurrentNames(contents, name, *v1::JobSpec::descriptor(), notes));
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(32);
   v1::JobSpec spec;
-  if (!parser.ParseFromString(contents, &spec)) {
+  if (!parser.ParseFromString(text, &spec)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ":", error.Text()));
   }
   return spec;
 }
 
-// JSON is read as YAML, which knows lines, once it is known to be JSON.
+// Checks JSON syntax; the text is then parsed as YAML, which keeps line
+// numbers.
 absl::Status CheckJson(const std::string& contents, const std::string& name) {
   try {
-    // Values are dropped as they come: only the syntax matters.
+    // Values are dropped as they come, because only the syntax matters here.
     const auto drop = [](int, nlohmann::json::parse_event_t, nlohmann::json&) {
       return false;
     };
@@ -58,7 +66,7 @@ absl::Status CheckJson(const std::string& contents, const std::string& name) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":", line, ": ", error.what()));
   } catch (const nlohmann::json::exception& error) {
-    // A number that no double holds.
+    // The number is too large for a double.
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", error.what()));
   }
   return absl::OkStatus();
@@ -79,20 +87,21 @@ absl::StatusOr<JobFileFormat> FormatOf(const std::string& path) {
 
 absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
                                          const std::string& name,
-                                         JobFileFormat format) {
+                                         JobFileFormat format,
+                                         std::vector<std::string>* notes) {
   if (contents.size() > kMaxJobFileBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":1: larger than ", kMaxJobFileBytes, " bytes"));
   }
   if (format == JobFileFormat::kTextproto) {
-    return ParseTextproto(contents, name);
+    return ParseTextproto(contents, name, notes);
   }
   if (format == JobFileFormat::kJson) {
     RETURN_IF_ERROR(CheckJson(contents, name));
   }
   ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
   v1::JobSpec spec;
-  RETURN_IF_ERROR(ReadMessage(*root, name, &spec));
+  RETURN_IF_ERROR(ReadMessage(*root, name, &spec, notes));
   return spec;
 }
 

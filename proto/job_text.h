@@ -1,9 +1,10 @@
-// The text of job files: one JobSpec as YAML, JSON or textproto.
+// Parses job files: one JobSpec as YAML, JSON or textproto.
 #ifndef COMERA_PROTO_JOB_TEXT_H_
 #define COMERA_PROTO_JOB_TEXT_H_
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
@@ -14,16 +15,19 @@ enum class JobFileFormat { kYaml, kJson, kTextproto };
 
 inline constexpr size_t kMaxJobFileBytes = 1 << 20;
 
-// By the name's ending: .yaml .yml .json .textproto .txtpb .pbtxt.
-// InvalidArgument: another ending.
+// Tells the format by the file's extension: .yaml .yml .json .textproto .txtpb
+// .pbtxt. InvalidArgument: it is another one.
 absl::StatusOr<JobFileFormat> FormatOf(const std::string& path);
 
-// Reads a job file's text; data paths stay as they are. The spec is well-formed
-// but may still make no sense: see ValidateJobSpec. `name` stands in errors.
-// InvalidArgument: `name:line: field: what is wrong`.
-absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
-                                         const std::string& name,
-                                         JobFileFormat format);
+// Parses a job file's text without changing data paths. The result is
+// well-formed but not validated: see ValidateJobSpec. `name` stands for the
+// file in errors. InvalidArgument: `name:line: field: problem`.
+//
+// Former names of fields are read as the current ones; `notes`, unless null,
+// gets a line `name:line: ...` for each.
+absl::StatusOr<v1::JobSpec> ParseJobFile(
+    const std::string& contents, const std::string& name, JobFileFormat format,
+    std::vector<std::string>* notes = nullptr);
 
 }  // namespace comera
 

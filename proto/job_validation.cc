@@ -1,3 +1,5 @@
+// Checks a job's general fields, and calls the checks of its parts.
+
 #include "proto/job_validation.h"
 
 #include <algorithm>
@@ -14,9 +16,9 @@
 #include "proto/message_checks.h"
 #include "proto/model_size.h"
 #include "proto/resource_names.h"
+#include "proto/secret_words.h"
 #include "proto/spec_checker.h"
 #include "proto/training_validation.h"
-#include "proto/secret_words.h"
 
 namespace comera {
 namespace {
@@ -34,9 +36,9 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
     return;
   }
   CheckNothingOfDlrm(spec, check);
-  check.That(model.family() != v1::ModelSpec::FAMILY_UNSPECIFIED,
-             "model.family",
-             "is missing: ENCODER_CLASSIFIER, MASKED_LM or DLRM");
+  check.Require(model.family() != v1::ModelSpec::FAMILY_UNSPECIFIED,
+                "model.family",
+                "is missing: ENCODER_CLASSIFIER, MASKED_LM or DLRM");
   check.Range("model.layers", model.layers(), 1, 1000);
   check.Range("model.hidden", model.hidden(), 1, 65536);
   check.Range("model.ffn", model.ffn(), 1, 1 << 20);
@@ -44,23 +46,24 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
   check.Range("model.max_positions", model.max_positions(), 1, 65536);
   check.Range("model.segments", model.segments(), 1, 1024);
   if (model.heads() > 0 && model.hidden() > 0) {
-    check.That(model.hidden() % model.heads() == 0, "model.heads",
-               absl::StrCat(model.heads(), " heads do not divide hidden ",
-                            model.hidden()));
+    check.Require(model.hidden() % model.heads() == 0, "model.heads",
+                  absl::StrCat(model.heads(), " heads do not divide hidden ",
+                               model.hidden()));
   }
   if (classifier) {
     check.Range("model.classes", model.classes(), 2, 65536);
   } else {
-    check.That(model.classes() == 0, "model.classes",
-               "is for ENCODER_CLASSIFIER only");
+    check.Require(model.classes() == 0, "model.classes",
+                  "is for ENCODER_CLASSIFIER only");
   }
-  check.That(!model.tie_output() || model.family() == v1::ModelSpec::MASKED_LM,
-             "model.tie_output", "is for MASKED_LM only");
-  check.That(model.dropout() >= 0 && model.dropout() < 1, "model.dropout",
-             "must be at least 0 and below 1");
-  check.That(!model.dropout_off() || model.dropout() == 0, "model.dropout_off",
-             "contradicts a dropout above 0");
-  check.That(
+  check.Require(
+      !model.tie_output() || model.family() == v1::ModelSpec::MASKED_LM,
+      "model.tie_output", "is for MASKED_LM only");
+  check.Require(model.dropout() >= 0 && model.dropout() < 1, "model.dropout",
+                "must be at least 0 and below 1");
+  check.Require(!model.dropout_off() || model.dropout() == 0,
+                "model.dropout_off", "contradicts a dropout above 0");
+  check.Require(
       model.max_positions() < 1 ||
           model.max_positions() >= spec.data().max_length(),
       "model.max_positions",
@@ -69,9 +72,9 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
 
 void CheckTarget(const v1::Target& target, const std::string& prefix,
                  v1::ObjectiveSpec::Kind kind, SpecChecker& check) {
-  check.That(target.target_loss() > 0 && target.target_loss() <= 1e6,
-             prefix + ".target_loss",
-             "must be above 0 (nats of validation loss)");
+  check.Require(target.target_loss() > 0 && target.target_loss() <= 1e6,
+                prefix + ".target_loss",
+                "must be above 0 (nats of validation loss)");
   switch (target.target_size_case()) {
     case v1::Target::kTargetBytes:
       check.Range(prefix + ".target_bytes", target.target_bytes(), 1,
@@ -82,20 +85,21 @@ void CheckTarget(const v1::Target& target, const std::string& prefix,
                   kMaxBytes);
       break;
     case v1::Target::kTargetRatio:
-      check.That(target.target_ratio() > 0 && target.target_ratio() <= 1,
-                 prefix + ".target_ratio", "must be above 0 and at most 1");
+      check.Require(target.target_ratio() > 0 && target.target_ratio() <= 1,
+                    prefix + ".target_ratio", "must be above 0 and at most 1");
       break;
     case v1::Target::TARGET_SIZE_NOT_SET:
       check.Add(prefix,
                 "needs target_bytes, target_parameters or target_ratio");
       return;
   }
-  check.That(kind != v1::ObjectiveSpec::REFERENCE || target.has_target_ratio(),
-             prefix + ".target_ratio",
-             "is what the REFERENCE objective needs as target size");
+  check.Require(
+      kind != v1::ObjectiveSpec::REFERENCE || target.has_target_ratio(),
+      prefix + ".target_ratio",
+      "is what the REFERENCE objective needs as target size");
 }
 
-// The field of each target, as errors name it.
+// The field of each target, as error messages name it.
 std::string TargetField(const v1::LateStage& late, int index) {
   if (late.targets_size() == 0) return "objective.late";
   return absl::StrCat("objective.late.targets[", index, "]");
@@ -107,11 +111,11 @@ void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
               "targets");
   if (late.targets_size() > kMaxTargets) return;
   if (late.targets_size() > 0) {
-    check.That(late.target_loss() == 0, "objective.late.target_loss",
-               "excludes objective.late.targets");
-    check.That(late.target_size_case() == v1::LateStage::TARGET_SIZE_NOT_SET,
-               "objective.late.targets",
-               "excludes a target size of objective.late itself");
+    check.Require(late.target_loss() == 0, "objective.late.target_loss",
+                  "excludes objective.late.targets");
+    check.Require(late.target_size_case() == v1::LateStage::TARGET_SIZE_NOT_SET,
+                  "objective.late.targets",
+                  "excludes a target size of objective.late itself");
   }
   int index = 0;
   for (const v1::Target& target : TargetsOf(late)) {
@@ -144,16 +148,16 @@ void CheckStartFrom(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.has_start_from()) return;
   const std::string field = "start_from.checkpoint";
   const auto checkpoint = ParseCheckpointName(spec.start_from().checkpoint());
-  check.That(checkpoint.has_value(), field,
-             "must be jobs/{job}/checkpoints/{step}");
-  check.That(spec.objective().has_late() && !spec.objective().early().only(),
-             "start_from",
-             "is the end of an early stage: objective.late is missing");
+  check.Require(checkpoint.has_value(), field,
+                "must be jobs/{job}/checkpoints/{step}");
+  check.Require(spec.objective().has_late() && !spec.objective().early().only(),
+                "start_from",
+                "is the end of an early stage: objective.late is missing");
   if (!checkpoint) return;
-  check.That(checkpoint->second == spec.objective().early().steps(), field,
-             absl::StrCat("is of step ", checkpoint->second,
-                          ", the early stage ends with step ",
-                          spec.objective().early().steps()));
+  check.Require(checkpoint->second == spec.objective().early().steps(), field,
+                absl::StrCat("is of step ", checkpoint->second,
+                             ", the early stage ends with step ",
+                             spec.objective().early().steps()));
 }
 
 void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
@@ -164,10 +168,10 @@ void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
   check.Weight("optimizer.learning_rate_other", optimizer.learning_rate_other(),
                100);
   check.NonNegative("optimizer.weight_decay", optimizer.weight_decay(), 100);
-  check.That(optimizer.beta1() >= 0 && optimizer.beta1() < 1, "optimizer.beta1",
-             "must be at least 0 and below 1");
-  check.That(optimizer.beta2() >= 0 && optimizer.beta2() < 1, "optimizer.beta2",
-             "must be at least 0 and below 1");
+  check.Require(optimizer.beta1() >= 0 && optimizer.beta1() < 1,
+                "optimizer.beta1", "must be at least 0 and below 1");
+  check.Require(optimizer.beta2() >= 0 && optimizer.beta2() < 1,
+                "optimizer.beta2", "must be at least 0 and below 1");
   check.Weight("optimizer.epsilon", optimizer.epsilon(), 1);
   check.Range("optimizer.warmup_steps", optimizer.warmup_steps(), 0, kMaxSteps);
   check.NonNegative("optimizer.clip_norm", optimizer.clip_norm(), kMaxWeight);
@@ -183,27 +187,28 @@ bool IsLabelKey(std::string_view key) {
 }
 
 void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
-  check.That(spec.display_name().size() <= 256, "display_name",
-             "is longer than 256 bytes");
-  check.That(!LooksLikeSecret(spec.display_name()), "display_name",
-             "looks like a secret, and everybody who may see the job sees it");
+  check.Require(spec.display_name().size() <= 256, "display_name",
+                "is longer than 256 bytes");
+  check.Require(
+      !LooksLikeSecret(spec.display_name()), "display_name",
+      "looks like a secret, and everybody who may see the job sees it");
   check.Range("labels", spec.labels_size(), 0, kMaxLabels, "entries");
   if (spec.labels_size() <= kMaxLabels) {
     for (const auto& [key, value] : spec.labels()) {
       const std::string field = absl::StrCat("labels[", key, "]");
-      // Never with its text.
-      check.That(!NamesSecret(key) && !LooksLikeSecret(key) &&
-                     !LooksLikeSecret(value),
-                 LooksLikeSecret(key) ? "labels" : field,
-                 "looks like a secret, and everybody who may see the job sees "
-                 "its labels: keep secrets in files that the workers can read");
-      check.That(IsLabelKey(key), field,
-                 "has a key other than 1 to 63 of [A-Za-z0-9._/-]");
-      check.That(value.size() <= 255, field, "is longer than 255 bytes");
+      // The message must not contain the text.
+      check.Require(
+          !NamesSecret(key) && !LooksLikeSecret(key) && !LooksLikeSecret(value),
+          LooksLikeSecret(key) ? "labels" : field,
+          "looks like a secret, and everybody who may see the job sees "
+          "its labels: keep secrets in files that the workers can read");
+      check.Require(IsLabelKey(key), field,
+                    "has a key other than 1 to 63 of [A-Za-z0-9._/-]");
+      check.Require(value.size() <= 255, field, "is longer than 255 bytes");
     }
   }
-  check.That(IsResourceId(spec.queue()), "queue",
-             "must be 1 to 63 of [a-z0-9-]");
+  check.Require(IsResourceId(spec.queue()), "queue",
+                "must be 1 to 63 of [a-z0-9-]");
   check.Range("priority", spec.priority(), -1000, 1000);
   check.Range("retries.infrastructure", spec.retries().infrastructure(), 0,
               1000);
@@ -213,24 +218,24 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
     const v1::ClassBudget& budget = spec.retries().classes(i);
     const std::string field = absl::StrCat("retries.classes[", i, "]");
     const v1::FailureClass failure_class = budget.failure_class();
-    check.That(v1::FailureClass_IsValid(failure_class) &&
-                   failure_class != v1::FAILURE_CLASS_UNSPECIFIED &&
-                   failure_class != v1::USER && failure_class != v1::DATA &&
-                   failure_class != v1::PREEMPTED,
-               field + ".failure_class",
-               "must be a class that can be tried again: not USER, DATA or "
-               "PREEMPTED");
-    check.That(budgets.insert(failure_class).second, field + ".failure_class",
-               "is there twice");
+    check.Require(v1::FailureClass_IsValid(failure_class) &&
+                      failure_class != v1::FAILURE_CLASS_UNSPECIFIED &&
+                      failure_class != v1::USER && failure_class != v1::DATA &&
+                      failure_class != v1::PREEMPTED,
+                  field + ".failure_class",
+                  "must be a class that can be tried again: not USER, DATA or "
+                  "PREEMPTED");
+    check.Require(budgets.insert(failure_class).second,
+                  field + ".failure_class", "is there twice");
     check.Range(field + ".retries", budget.retries(), 0, 1000);
   }
   if (spec.has_time_limit()) {
     const auto& limit = spec.time_limit();
     const bool positive = limit.seconds() >= 0 && limit.nanos() >= 0 &&
                           limit.seconds() + limit.nanos() > 0;
-    check.That(positive && limit.nanos() < 1'000'000'000 &&
-                   limit.seconds() <= 10LL * 366 * 86400,
-               "time_limit", "must be above 0 and at most 10 years");
+    check.Require(positive && limit.nanos() < 1'000'000'000 &&
+                      limit.seconds() <= 10LL * 366 * 86400,
+                  "time_limit", "must be above 0 and at most 10 years");
   }
   check.Range("checkpoint.every_steps", spec.checkpoint().every_steps(), 1,
               kMaxSteps);
@@ -240,7 +245,8 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
               spec.checkpoint().snapshot_every_steps(), 0, kMaxSteps);
 }
 
-// Targets that no ranks can reach. The rest of the spec is sound.
+// Refuses targets that no ranks can reach. Called only if the rest of the spec
+// is valid.
 void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.objective().has_late() || spec.objective().early().only()) return;
   const v1::LateStage& late = spec.objective().late();
@@ -248,7 +254,8 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
   int index = 0;
   for (const v1::Target& target : TargetsOf(late)) {
     std::string field = TargetField(late, index++);
-    double size = 0;  // parameters
+    // The size in parameters.
+    double size = 0;
     switch (target.target_size_case()) {
       case v1::Target::kTargetBytes:
         field += ".target_bytes";
@@ -262,7 +269,7 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
         field += ".target_ratio";
         size = target.target_ratio() * LargestModelParameters(spec);
     }
-    check.That(
+    check.Require(
         size >= smallest, field,
         absl::StrCat("cannot be reached: at most ", static_cast<int64_t>(size),
                      " parameters, but what is "
@@ -274,26 +281,28 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
 
 }  // namespace
 
-std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec) {
+std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
+                                            v1::JobSpec* filled) {
   std::vector<FieldViolation> violations;
-  // What follows may rely on finite numbers and on text.
+  // The checks below rely on finite numbers and valid text.
   CheckFields(spec, &violations);
   if (!violations.empty()) return violations;
-  // A width that is out of range has no default of four times it.
+  // A default of four times the width is only filled in for a valid width.
   const int64_t hidden = spec.model().hidden();
-  v1::JobSpec filled = spec;
-  if (hidden < 0 || hidden > 65536) filled.mutable_model()->set_ffn(1);
-  filled = WithDefaults(std::move(filled));
+  v1::JobSpec full = spec;
+  if (hidden < 0 || hidden > 65536) full.mutable_model()->set_ffn(1);
+  full = WithDefaults(std::move(full));
   SpecChecker check(&violations);
-  CheckModel(filled, check);
-  CheckData(filled, check);
-  CheckCompression(filled, check);
-  CheckObjective(filled.objective(), check);
-  CheckOptimizer(filled.optimizer(), check);
-  CheckTraining(filled, check);
-  CheckAdministration(filled, check);
-  CheckStartFrom(filled, check);
-  if (violations.empty()) CheckReachable(filled, check);
+  CheckModel(full, check);
+  CheckData(full, check);
+  CheckCompression(full, check);
+  CheckObjective(full.objective(), check);
+  CheckOptimizer(full.optimizer(), check);
+  CheckTraining(full, check);
+  CheckAdministration(full, check);
+  CheckStartFrom(full, check);
+  if (violations.empty()) CheckReachable(full, check);
+  if (violations.empty() && filled != nullptr) *filled = std::move(full);
   return violations;
 }
 

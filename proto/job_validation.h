@@ -1,5 +1,5 @@
-// Whether a job's specification makes sense, checked by clients before they
-// send it and by the coordinator before it accepts it.
+// Validates a job's specification, in clients before they send it and in the
+// coordinator before it accepts it.
 #ifndef COMERA_PROTO_JOB_VALIDATION_H_
 #define COMERA_PROTO_JOB_VALIDATION_H_
 
@@ -11,7 +11,7 @@
 namespace comera {
 
 struct FieldViolation {
-  // As written in a job file: `compression.attention.input_modes`,
+  // The field's path as in a job file: `compression.attention.input_modes`,
   // `data.code_directory.roots[1]`.
   std::string field;
   // What is wrong with it and what would be right, without the field's name.
@@ -20,8 +20,10 @@ struct FieldViolation {
 
 // Everything that is wrong with `spec`, empty if nothing is. Works on specs as
 // users write them and on those that went through WithDefaults. Looks at no
-// file: data lie on the workers. Never fails, whatever the spec holds.
-std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec);
+// file: data lie on the workers. Never fails, whatever the spec holds. If
+// nothing is wrong and `filled` is set, it becomes WithDefaults(spec).
+std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
+                                            v1::JobSpec* filled = nullptr);
 
 }  // namespace comera
 

@@ -1,3 +1,5 @@
+// Walks a message by reflection and checks its numbers and strings.
+
 #include "proto/message_checks.h"
 
 #include <cmath>
@@ -19,7 +21,7 @@ using google::protobuf::Reflection;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxViolations = 100;
 
-// What is wrong with a string; empty if nothing is.
+// Describes what is wrong with a string; empty if nothing is.
 std::string StringFault(std::string_view text) {
   if (text.size() > kMaxStringBytes) {
     return absl::StrCat("has ", text.size(), " bytes; at most ",
@@ -70,7 +72,7 @@ class Walker {
     violations_->push_back({std::move(field), std::move(description)});
   }
 
-  // One value: `index` within a repeated field, or -1.
+  // Checks one value; `index` is its place in a repeated field, or -1.
   void Check(const Message& message, const FieldDescriptor& field, int index,
              const std::string& path) {
     const Reflection& reflection = *message.GetReflection();

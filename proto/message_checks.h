@@ -1,4 +1,4 @@
-// Checks that hold for every field of a message from outside, by reflection.
+// Checks of untrusted messages that hold for every field, by reflection.
 #ifndef COMERA_PROTO_MESSAGE_CHECKS_H_
 #define COMERA_PROTO_MESSAGE_CHECKS_H_
 
@@ -9,9 +9,9 @@
 
 namespace comera {
 
-// Refuses NaN and infinite numbers, enum numbers without a name, fields of
-// another version, and strings that are not UTF-8, hold control characters or
-// are longer than 4096 bytes.
+// Refuses NaN and infinite numbers, enum numbers without a name, unknown
+// fields, and strings that are not UTF-8, hold control characters or are longer
+// than 4096 bytes.
 void CheckFields(const google::protobuf::Message& message,
                  std::vector<FieldViolation>* violations);
 

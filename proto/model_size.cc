@@ -1,3 +1,5 @@
+// Adds up the smallest and largest number of parameters that a model can have.
+
 #include "proto/model_size.h"
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 namespace comera {
 namespace {
 
-// Above every vocabulary in use, for bounds where the file is not known.
+// Exceeds every vocabulary in use; for bounds where the file is not known.
 constexpr double kLargestVocabulary = 1 << 20;
 
 bool IsCompressed(const v1::JobSpec& spec, const v1::LayerCompression& layer) {
@@ -16,7 +18,7 @@ bool IsCompressed(const v1::JobSpec& spec, const v1::LayerCompression& layer) {
          !layer.dense();
 }
 
-// Parameters of one layer's cores and rank entries at its initial ranks.
+// The parameters of one layer's cores and rank entries at its initial ranks.
 double CoreParameters(const v1::LayerCompression& layer, bool ttm) {
   std::vector<double> modes;
   for (int i = 0; i < layer.input_modes_size(); ++i) {
@@ -40,17 +42,19 @@ double CoreParameters(const v1::LayerCompression& layer, bool ttm) {
   return total;
 }
 
-// Weights of a layer class, without biases.
+// The weights of a class of layers, without biases.
 struct Weights {
   const v1::LayerCompression& layer;
-  double count;  // layers of the class
-  double dense;  // parameters of one when dense
+  // The number of layers in the class.
+  double count;
+  // The parameters of one layer when it is dense.
+  double dense;
   bool ttm;
-  // Of the encoder's linear layers; 0 elsewhere.
+  // The widths of the encoder's linear layers; 0 for others.
   double inputs = 0, outputs = 0;
 };
 
-// Parameters of one layer without cores.
+// The parameters of one layer without cores.
 double WholeParameters(const v1::JobSpec& spec, const Weights& weights) {
   const v1::CompressionSpec& c = spec.compression();
   const double sides = weights.inputs + weights.outputs;
@@ -87,7 +91,8 @@ std::vector<Weights> AllWeights(const v1::JobSpec& spec, double vocabulary) {
   return all;
 }
 
-// Biases, LayerNorms, position and segment embeddings, the classifier's fc2.
+// The parameters of biases, LayerNorms, position and segment embeddings, and
+// the classifier's fc2.
 double PlainParameters(const v1::JobSpec& spec, double vocabulary) {
   const v1::ModelSpec& model = spec.model();
   const double hidden = model.hidden();

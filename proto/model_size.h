@@ -1,4 +1,4 @@
-// Bounds on a model's size that follow from its specification alone.
+// Bounds on the size of a model that follow from its specification alone.
 #ifndef COMERA_PROTO_MODEL_SIZE_H_
 #define COMERA_PROTO_MODEL_SIZE_H_
 
@@ -6,15 +6,15 @@
 
 namespace comera {
 
-// Both take a specification with its defaults filled in whose fields are
-// within their bounds. Doubles, as products of bounded fields may still pass
-// int64's range.
+// Both functions take a specification with its defaults filled in and its
+// fields within their bounds. They return doubles because products of bounded
+// fields may still exceed int64.
 
-// What is left when every compressed layer has lost all its ranks: biases,
-// LayerNorms, position and segment embeddings, dense classes.
+// The parameters left when every compressed layer has lost all its ranks:
+// biases, LayerNorms, position and segment embeddings, dense classes.
 double SmallestModelParameters(const v1::JobSpec& spec);
 
-// No model of this specification starts with more parameters. Layers whose
+// An upper bound on the parameters with which the model starts. Layers whose
 // modes are chosen automatically count as dense.
 double LargestModelParameters(const v1::JobSpec& spec);
 

@@ -1,3 +1,5 @@
+// Splits and joins resource names, and checks their ids.
+
 #include "proto/resource_names.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ constexpr std::string_view kSweeps = "sweeps/";
 constexpr std::string_view kQueues = "queues/";
 constexpr std::string_view kWorkers = "workers/";
 constexpr size_t kMaxIdLength = 63;
-// So that no step overflows.
+// The limit keeps the step within int64.
 constexpr size_t kMaxStepDigits = 18;
 
 std::optional<std::string> IdAfter(std::string_view prefix,

@@ -1,4 +1,4 @@
-// Names of resources: `jobs/{job}`, `jobs/{job}/models/{model}`,
+// Formats and parses resource names: `jobs/{job}`, `jobs/{job}/models/{model}`,
 // `jobs/{job}/checkpoints/{step}`, `sweeps/{sweep}`, `queues/{queue}`,
 // `workers/{worker}`.
 #ifndef COMERA_PROTO_RESOURCE_NAMES_H_
@@ -21,15 +21,16 @@ std::string JobName(std::string_view id);
 std::optional<std::string> ParseJobName(std::string_view name);
 
 std::string ArtifactName(std::string_view job, std::string_view model);
-// Job id and model id in `jobs/{job}/models/{model}`.
+// The job id and model id in `jobs/{job}/models/{model}`.
 std::optional<std::pair<std::string, std::string>> ParseArtifactName(
     std::string_view name);
 
 std::string CheckpointName(std::string_view job, int64_t step);
-// Job id and step in `jobs/{job}/checkpoints/{step}`.
+// The job id and step in `jobs/{job}/checkpoints/{step}`.
 std::optional<std::pair<std::string, int64_t>> ParseCheckpointName(
     std::string_view name);
-// The artifact whose one file is the state at the end of a job's early stage.
+// The artifact that holds one file, the state at the end of a job's early
+// stage.
 inline constexpr char kEarlyStageArtifact[] = "early-stage";
 inline constexpr char kTrainingStateFile[] = "training_state.checkpoint";
 

@@ -1,3 +1,5 @@
+// Parses scalars strictly, with messages that say what would be right.
+
 #include "proto/scalar_values.h"
 
 #include <cmath>
@@ -17,7 +19,7 @@ absl::Status Bad(const std::string& text, const char* expected) {
       absl::StrCat("`", text, "` is not ", expected));
 }
 
-// SimpleAtoi and SimpleAtod skip white space, which job files do not.
+// SimpleAtoi and SimpleAtod skip white space, which is an error in job files.
 bool HasSpace(const std::string& text) {
   return text.find_first_of(" \t\n\r\f\v") != std::string::npos;
 }

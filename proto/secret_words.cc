@@ -1,3 +1,5 @@
+// Recognises names and texts of secrets, so that jobs do not publish them.
+
 #include "proto/secret_words.h"
 
 #include <algorithm>
@@ -7,13 +9,13 @@
 namespace comera {
 namespace {
 
-// Anywhere in a name.
+// Words that betray a secret anywhere in a name.
 constexpr std::string_view kWords[] = {
-    "password", "passwd", "passphrase",  "secret",     "credential",
-    "apikey",   "api_key", "api-key",    "privatekey", "private_key",
-    "private-key"};
+    "password", "passwd",  "passphrase", "secret",      "credential", "apikey",
+    "api_key",  "api-key", "privatekey", "private_key", "private-key"};
 constexpr std::string_view kToken = "token";
-// "comera_", the id, "_", and the digits of at least half a secret.
+// A token is "comera_", the id, "_" and a secret; half of its digits are enough
+// to recognise it.
 constexpr size_t kIdLength = 12;
 constexpr size_t kMinDigits = 32;
 constexpr std::string_view kPrefix = "comera_";
@@ -46,9 +48,8 @@ bool LooksLikeSecret(std::string_view text) {
       continue;
     }
     const std::string_view digits = rest.substr(kIdLength + 1, kMinDigits);
-    if (std::all_of(digits.begin(), digits.end(), [](unsigned char c) {
-          return std::isxdigit(c);
-        })) {
+    if (std::all_of(digits.begin(), digits.end(),
+                    [](unsigned char c) { return std::isxdigit(c); })) {
       return true;
     }
   }

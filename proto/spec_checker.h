@@ -1,4 +1,4 @@
-// Collects what is wrong with a specification.
+// Collects violations found in a specification.
 #ifndef COMERA_PROTO_SPEC_CHECKER_H_
 #define COMERA_PROTO_SPEC_CHECKER_H_
 
@@ -23,28 +23,29 @@ class SpecChecker {
     violations_->push_back({std::string(field), std::move(description)});
   }
 
-  void That(bool holds, absl::string_view field, std::string description) {
+  void Require(bool holds, absl::string_view field, std::string description) {
     if (!holds) Add(field, std::move(description));
   }
 
-  // low <= value <= high.
+  // Requires low <= value <= high.
   void Range(absl::string_view field, int64_t value, int64_t low, int64_t high,
              absl::string_view unit = "") {
-    That(value >= low && value <= high, field,
-         absl::StrCat("must be ", low, " to ", high, unit.empty() ? "" : " ",
-                      unit, ", not ", value));
+    Require(value >= low && value <= high, field,
+            absl::StrCat("must be ", low, " to ", high, unit.empty() ? "" : " ",
+                         unit, ", not ", value));
   }
 
-  // 0 < value <= high.
+  // Requires 0 < value <= high.
   void Weight(absl::string_view field, double value, double high) {
-    That(value > 0 && value <= high, field,
-         absl::StrCat("must be above 0 and at most ", high, ", not ", value));
+    Require(
+        value > 0 && value <= high, field,
+        absl::StrCat("must be above 0 and at most ", high, ", not ", value));
   }
 
-  // 0 <= value <= high.
+  // Requires 0 <= value <= high.
   void NonNegative(absl::string_view field, double value, double high) {
-    That(value >= 0 && value <= high, field,
-         absl::StrCat("must be 0 to ", high, ", not ", value));
+    Require(value >= 0 && value <= high, field,
+            absl::StrCat("must be 0 to ", high, ", not ", value));
   }
 
  private:

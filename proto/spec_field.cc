@@ -1,3 +1,5 @@
+// Walks a dotted path by reflection and sets the field at its end.
+
 #include "proto/spec_field.h"
 
 #include <cmath>
@@ -18,6 +20,7 @@
 #include "common/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"
+#include "proto/former_names.h"
 
 namespace comera {
 namespace {
@@ -76,7 +79,7 @@ absl::StatusOr<const EnumValueDescriptor*> ToEnum(const FieldDescriptor& field,
   return Unfit(text, absl::StrCat("one of ", choices));
 }
 
-// Sets `field`, or adds to it where it is a list.
+// Sets `field`, or appends to it if it is a list.
 absl::Status SetScalar(const FieldDescriptor& field, absl::string_view text,
                        Message* message) {
   const Reflection& r = *message->GetReflection();
@@ -181,7 +184,7 @@ absl::Status SetMapEntry(const FieldDescriptor& field, const std::string& key,
   if (key_field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
     return absl::InvalidArgumentError("cannot be set by its path");
   }
-  // Of equal keys the last one counts.
+  // Among equal keys the last one wins.
   Message* entry = message->GetReflection()->AddMessage(message, &field);
   entry->GetReflection()->SetString(entry, key_field, key);
   return SetScalar(*value_field, value, entry);
@@ -197,6 +200,9 @@ absl::Status SetSpecField(const std::string& path, const std::string& value,
     const std::string key = rest.substr(0, dot);
     const FieldDescriptor* field =
         message->GetDescriptor()->FindFieldByName(key);
+    if (field == nullptr) {
+      field = FindByFormerName(*message->GetDescriptor(), key);
+    }
     if (field == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("there is no field `", key, "`"));

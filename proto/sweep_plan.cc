@@ -1,3 +1,6 @@
+// Plans a sweep: validates its runs and groups those that can share an early
+// stage.
+
 #include "proto/sweep_plan.h"
 
 #include <cmath>
@@ -18,7 +21,7 @@ namespace {
 
 constexpr int kMaxParallel = 10000;
 constexpr size_t kMaxNameBytes = 256;
-// Enough to see what is wrong.
+// The limit on violations; this many show well enough what is wrong.
 constexpr size_t kMaxViolations = 32;
 
 std::string Deterministic(const google::protobuf::Message& message) {
@@ -33,26 +36,26 @@ std::string Deterministic(const google::protobuf::Message& message) {
 }
 
 void CheckAdministration(const v1::SweepSpec& spec, SpecChecker& check) {
-  check.That(spec.has_job(), "job", "is missing");
-  check.That(spec.display_name().size() <= kMaxNameBytes, "display_name",
-             "is longer than 256 bytes");
+  check.Require(spec.has_job(), "job", "is missing");
+  check.Require(spec.display_name().size() <= kMaxNameBytes, "display_name",
+                "is longer than 256 bytes");
   check.Range("max_parallel", spec.max_parallel(), 0, kMaxParallel);
-  check.That(!spec.has_dominance_margin() ||
-                 (spec.dominance_margin() >= 0 && spec.dominance_margin() < 1),
-             "dominance_margin", "must be at least 0 and below 1");
+  check.Require(!spec.has_dominance_margin() || (spec.dominance_margin() >= 0 &&
+                                                 spec.dominance_margin() < 1),
+                "dominance_margin", "must be at least 0 and below 1");
   if (spec.has_reference()) {
-    check.That(spec.reference().validation_loss() > 0,
-               "reference.validation_loss", "must be above 0");
-    check.That(spec.reference().size_parameters() > 0,
-               "reference.size_parameters", "must be above 0");
+    check.Require(spec.reference().validation_loss() > 0,
+                  "reference.validation_loss", "must be above 0");
+    check.Require(spec.reference().size_parameters() > 0,
+                  "reference.size_parameters", "must be above 0");
   }
-  check.That(!spec.job().has_start_from(), "job.start_from",
-             "is set by the sweep");
-  check.That(!spec.job().objective().early().only(), "job.objective.early.only",
-             "is set by the sweep");
+  check.Require(!spec.job().has_start_from(), "job.start_from",
+                "is set by the sweep");
+  check.Require(!spec.job().objective().early().only(),
+                "job.objective.early.only", "is set by the sweep");
 }
 
-// What is wrong with the runs: once where it is wrong in all of them.
+// Collects the violations of runs, and reports once those that all runs share.
 class RunViolations {
  public:
   void Add(int run, const std::string& label, FieldViolation violation) {
@@ -95,8 +98,8 @@ class RunViolations {
   std::map<std::pair<std::string, std::string>, Entry> entries_;
 };
 
-// What the end of the early stage depends on, and who would train it. Runs of
-// equal keys differ in their late stages only.
+// A key of everything on which the end of the early stage depends. Runs with
+// equal keys differ only in their late stages.
 std::string EarlyKey(v1::JobSpec spec) {
   spec.clear_display_name();
   spec.clear_labels();
@@ -129,7 +132,7 @@ void ShareStages(const v1::SweepSpec& spec, SweepPlan* plan) {
     if (!objective.has_late() || objective.early().steps() == 0) continue;
     groups[EarlyKey(plan->runs[i].spec)].push_back(static_cast<int>(i));
   }
-  // In the order of their first runs.
+  // Stages in the order of their first runs.
   std::map<int, std::vector<int>> shared;
   for (auto& [key, runs] : groups) {
     if (runs.size() > 1) shared[runs.front()] = std::move(runs);
@@ -143,7 +146,7 @@ void ShareStages(const v1::SweepSpec& spec, SweepPlan* plan) {
   }
 }
 
-// Without breaking a UTF-8 sequence.
+// Shortens the name without splitting a UTF-8 character.
 std::string CutName(std::string name) {
   if (name.size() <= kMaxNameBytes) return name;
   size_t end = kMaxNameBytes;
@@ -175,7 +178,8 @@ SweepPlan PlanSweep(const v1::SweepSpec& spec,
     run.spec = spec.job();
     const size_t before = violations->size();
     ApplyChange(change, &run.spec, check);
-    // An axis tells of its bad value in every run that has it.
+    // A bad value of an axis appears in every run that has it, so it is
+    // reported once.
     while (violations->size() > before &&
            !told.insert(violations->back().field).second) {
       violations->pop_back();
@@ -183,13 +187,13 @@ SweepPlan PlanSweep(const v1::SweepSpec& spec,
     if (violations->size() >= kMaxViolations) break;
     if (!violations->empty()) continue;
     if (!seen.insert(Deterministic(run.spec)).second) continue;
-    const std::vector<FieldViolation> bad = ValidateJobSpec(run.spec);
+    const std::vector<FieldViolation> bad =
+        ValidateJobSpec(run.spec, &run.spec);
     const int index = static_cast<int>(plan.runs.size());
     for (const FieldViolation& violation : bad) {
       wrong.Add(index, run.label, violation);
     }
     if (bad.empty()) {
-      run.spec = WithDefaults(std::move(run.spec));
       if (!filled.insert(Deterministic(run.spec)).second) continue;
     }
     const std::string& base = spec.display_name().empty()

@@ -1,4 +1,4 @@
-// What a sweep's specification means: its runs, and the early stages that they
+// Expands a sweep's specification into its runs and the early stages that they
 // share.
 #ifndef COMERA_PROTO_SWEEP_PLAN_H_
 #define COMERA_PROTO_SWEEP_PLAN_H_
@@ -12,38 +12,39 @@
 
 namespace comera {
 
-// At most so many runs in a sweep.
+// The limit on the runs of a sweep.
 inline constexpr int kMaxSweepRuns = 512;
 
+// The runs of a sweep, and the early stages that several of them share.
 struct SweepPlan {
   struct Run {
-    // What sets it apart: "seed=2 ratio=0.5".
+    // The values that distinguish the run: "seed=2 ratio=0.5".
     std::string label;
-    // The whole run, with its defaults. Where it has a stage, what it is to
-    // start from is not known yet.
+    // The specification of the run, with its defaults. If the run has a stage,
+    // the stage's result is still missing from it.
     v1::JobSpec spec;
-    // Index into `stages`, or -1.
+    // The index into `stages`, or -1.
     int stage = -1;
   };
   struct Stage {
-    // Ends with its early stage.
+    // The specification of a job that ends with its early stage.
     v1::JobSpec spec;
-    // Runs that continue it.
+    // The indices of the runs that continue it.
     std::vector<int> runs;
   };
   std::vector<Run> runs;
   std::vector<Stage> stages;
 };
 
-// A function of the specification alone: the same runs in the same order every
-// time. What is wrong goes to `violations`, with fields as in the file:
-// `grid.fields[0].values[1]`, `job.model.layers` for what is wrong in all runs,
-// `runs[3].objective.late` for what is wrong in some; the plan is then empty.
-// Never fails, whatever the specification holds.
+// A pure function of the specification: it gives the same runs in the same
+// order every time. Violations name fields as in the file:
+// `grid.fields[0].values[1]`, `job.model.layers` if all runs are affected,
+// `runs[3].objective.late` if some are; the plan is then empty. Never fails,
+// whatever the specification holds.
 SweepPlan PlanSweep(const v1::SweepSpec& spec,
                     std::vector<FieldViolation>* violations);
 
-// With defaults filled in.
+// Returns `spec` with its defaults filled in.
 v1::SweepSpec WithSweepDefaults(v1::SweepSpec spec);
 
 }  // namespace comera

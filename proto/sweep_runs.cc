@@ -1,3 +1,5 @@
+// Multiplies out the axes of a sweep's grid and words each run's label.
+
 #include "proto/sweep_runs.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace {
 
 constexpr int kMaxFieldAxes = 16;
 
-// Each value of the axis onto each change there is so far.
+// Combines each value of the axis with each change so far.
 template <typename Apply>
 void Nest(int values, const Apply& apply, std::vector<SweepChange>* changes) {
   if (values == 0) return;
@@ -29,7 +31,7 @@ void Nest(int values, const Apply& apply, std::vector<SweepChange>* changes) {
   *changes = std::move(nested);
 }
 
-// False: too many runs, or a malformed axis.
+// Returns false if there are too many runs, or an axis is malformed.
 bool CheckGrid(const v1::SweepGrid& grid, SpecChecker& check) {
   if (grid.fields_size() > kMaxFieldAxes) {
     check.Range("grid.fields", grid.fields_size(), 0, kMaxFieldAxes, "entries");
@@ -54,7 +56,8 @@ bool CheckGrid(const v1::SweepGrid& grid, SpecChecker& check) {
     sizes.push_back(axis.values_size());
   }
   for (int size : sizes) {
-    // Every factor is bounded by the size of a message, so nothing overflows.
+    // Each factor is bounded by the size of a message, so the product does not
+    // overflow.
     runs *= std::max(1, size);
     if (runs <= kMaxSweepRuns) continue;
     check.Add("grid", absl::StrCat("makes more than ", kMaxSweepRuns, " runs"));
@@ -155,7 +158,7 @@ void SetTarget(const v1::Target& target, v1::LateStage* late) {
   }
 }
 
-// What a method that keeps the model's size can be asked for.
+// Replaces size targets by 1 if the method keeps the model's size.
 void KeepSize(v1::JobSpec* spec) {
   const auto method = spec->compression().method();
   if (method == v1::CompressionSpec::COMERA ||

@@ -1,4 +1,4 @@
-// The runs of a sweep as changes of its base job.
+// Expands a sweep's grid or list into changes of its base job.
 #ifndef COMERA_PROTO_SWEEP_RUNS_H_
 #define COMERA_PROTO_SWEEP_RUNS_H_
 
@@ -10,19 +10,21 @@
 
 namespace comera {
 
-// A point, and where it comes from in the specification.
+// A point of the sweep, and its origin in the specification.
 struct SweepChange {
   v1::SweepPoint point;
-  // By entry of point.fields: "grid.fields[0].values[1]", "list[2].fields[0]".
+  // For each entry of point.fields, its origin: "grid.fields[0].values[1]",
+  // "list[2].fields[0]".
   std::vector<std::string> field_sources;
 };
 
-// The points of the list, or those of the grid in order; empty after a
-// violation. Equal points are still there.
+// Returns the points of the list, or those of the grid in order, without
+// removing duplicates; empty after a violation.
 std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
                                       SpecChecker& check);
 
-// "method=comera seed=2 loss=2.9 ratio=0.5"; empty for an empty point.
+// Returns, e.g., "method=comera seed=2 loss=2.9 ratio=0.5"; empty for an empty
+// point.
 std::string SweepLabel(const v1::SweepPoint& point);
 
 // Applies the point to the base; fields that do not fit go to `check`.

@@ -1,3 +1,5 @@
+// Checks batches, phases, precision, resources and initial weights of a job.
+
 #include "proto/training_validation.h"
 
 #include <algorithm>
@@ -18,8 +20,9 @@ void CheckBatch(const std::string& field, int64_t batch_size, int64_t ranks,
                 SpecChecker& check) {
   check.Range(field, batch_size, 1, kMaxBatch);
   if (ranks < 1 || batch_size < 1) return;
-  check.That(batch_size % ranks == 0, field,
-             absl::StrCat(batch_size, " is no multiple of ", ranks, " ranks"));
+  check.Require(
+      batch_size % ranks == 0, field,
+      absl::StrCat(batch_size, " is no multiple of ", ranks, " processes"));
 }
 
 void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
@@ -27,8 +30,8 @@ void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
   if (training.phases().empty()) return;
   check.Range("training.phases", training.phases_size(), 0, kMaxPhases,
               "entries");
-  check.That(spec.model().family() != v1::ModelSpec::DLRM, "training.phases",
-             "are for models with data.max_length");
+  check.Require(spec.model().family() != v1::ModelSpec::DLRM, "training.phases",
+                "are for models with data.max_length");
   int64_t steps = 0;
   for (int i = 0; i < std::min(training.phases_size(), kMaxPhases); ++i) {
     const v1::Phase& phase = training.phases(i);
@@ -40,18 +43,18 @@ void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
                spec.resources().processes(), check);
     steps += std::clamp<int64_t>(phase.steps(), 0, kMaxSteps);
   }
-  check.That(steps == spec.objective().early().steps(), "training.phases",
-             absl::StrCat("have ", steps, " steps together, ",
-                          "objective.early.steps is ",
-                          spec.objective().early().steps()));
+  check.Require(steps == spec.objective().early().steps(), "training.phases",
+                absl::StrCat("have ", steps, " steps together, ",
+                             "objective.early.steps is ",
+                             spec.objective().early().steps()));
 }
 
 void CheckInitialWeights(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.has_initial_weights()) return;
   CheckDataPath("initial_weights.safetensors",
                 spec.initial_weights().safetensors(), /*folder=*/false, check);
-  check.That(spec.model().family() != v1::ModelSpec::DLRM, "initial_weights",
-             "are for encoders");
+  check.Require(spec.model().family() != v1::ModelSpec::DLRM, "initial_weights",
+                "are for encoders");
 }
 
 }  // namespace
@@ -73,16 +76,17 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
                 std::max(1, resources.processes()));
     CheckBatch("training.batch_size", training.batch_size(),
                resources.min_processes(), check);
-    check.That(spec.compression().method() != v1::CompressionSpec::LTE,
-               "resources.min_processes",
-               "is not for LTE: its heads share out the batch by ranks");
+    check.Require(spec.compression().method() != v1::CompressionSpec::LTE,
+                  "resources.min_processes",
+                  "is not for LTE: its heads share out the batch by processes");
   }
   check.Range("resources.threads_per_process", resources.threads_per_process(),
               0, 1024);
   check.Range("resources.memory_bytes", resources.memory_bytes(), 0, kMaxBytes);
-  check.That(training.precision() != v1::TrainingSpec::TF32 ||
-                 resources.device() != v1::ResourceSpec::CPU,
-             "training.precision", "TF32 needs a GPU, resources.device is CPU");
+  check.Require(training.precision() != v1::TrainingSpec::TF32 ||
+                    resources.device() != v1::ResourceSpec::CPU,
+                "training.precision",
+                "TF32 needs a GPU, resources.device is CPU");
   CheckPhases(spec, check);
   CheckInitialWeights(spec, check);
 }

@@ -1,5 +1,5 @@
-// The training part of job validation: batches, ranks, phases, precision, and
-// the weights to start from.
+// Validates the training part of a job: batches, processes, phases, precision,
+// and initial weights.
 #ifndef COMERA_PROTO_TRAINING_VALIDATION_H_
 #define COMERA_PROTO_TRAINING_VALIDATION_H_
 
@@ -8,7 +8,7 @@
 
 namespace comera {
 
-// `spec` has its defaults filled in.
+// Adds what is wrong with the training part; `spec` has its defaults filled in.
 void CheckTraining(const v1::JobSpec& spec, SpecChecker& check);
 
 }  // namespace comera

@@ -1,3 +1,6 @@
+// Builds a tree from yaml-cpp's events and refuses what it would silently
+// accept.
+
 #include "proto/yaml_tree.h"
 
 #include <map>
@@ -23,7 +26,7 @@ constexpr int64_t kMaxNodes = 10'000;
 class Builder : public YAML::EventHandler {
  public:
   YamlNodePtr root() const { return root_; }
-  // Where the last scalar begins.
+  // The position where the last scalar begins.
   const YAML::Mark& last_scalar() const { return last_scalar_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -67,7 +70,7 @@ class Builder : public YAML::EventHandler {
     std::shared_ptr<YamlNode> node;
     YAML::anchor_t anchor;
     YAML::Mark mark;
-    // Maps: the key that waits for its value, and those seen.
+    // State of a map: whether a key waits for its value, and the keys seen.
     bool has_key = false;
     std::string key;
     int key_line = 0;
@@ -124,7 +127,7 @@ class Builder : public YAML::EventHandler {
     return frame.node->kind == YamlNode::Kind::kMap && !frame.has_key;
   }
 
-  // Puts a whole value where the innermost open container expects one.
+  // Puts a complete value where the innermost open container expects one.
   void Place(YamlNodePtr value, const YAML::Mark& mark) {
     if (stack_.empty()) {
       root_ = std::move(value);
@@ -161,8 +164,8 @@ class Builder : public YAML::EventHandler {
   YAML::Mark last_scalar_;
 };
 
-// yaml-cpp takes a quoted scalar that the end of the file cuts off for a whole
-// one. True if such a scalar begins at character `position` of `text`.
+// Whether a quoted scalar that begins at character `position` of `text` is cut
+// off by the end of the file. yaml-cpp would accept it as complete.
 bool IsCutOff(const std::string& text, int position) {
   size_t i = 0;
   for (int left = position; i < text.size(); ++i) {
@@ -195,7 +198,7 @@ absl::StatusOr<YamlNodePtr> ParseYaml(const std::string& raw,
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":1: larger than ", kMaxBytes, " bytes"));
   }
-  // yaml-cpp would replace broken characters silently.
+  // yaml-cpp would silently replace broken characters.
   if (!google::protobuf::internal::IsStructurallyValidUTF8(
           contents.data(), static_cast<int>(contents.size())) ||
       contents.find('\0') != std::string::npos) {

@@ -1,4 +1,4 @@
-// A YAML document as a tree of values that know their lines.
+// Parses YAML into a tree of values that know their line numbers.
 #ifndef COMERA_PROTO_YAML_TREE_H_
 #define COMERA_PROTO_YAML_TREE_H_
 
@@ -28,14 +28,14 @@ struct YamlNode {
   bool quoted = false;
   std::vector<YamlNodePtr> items;
   std::vector<YamlEntry> entries;  // in the order of the file
-  // Nodes in this tree, aliases expanded.
+  // The number of nodes in this tree, with aliases expanded.
   int64_t size = 1;
 };
 
-// Parses one document. InvalidArgument, beginning with `name:line:`, for
-// syntax errors, duplicate keys, keys that are no scalars, tags, several
-// documents, invalid UTF-8, and for documents that are too large (1 MiB), too
-// deep (32) or grow too large by aliases (10,000 nodes).
+// Parses one document. InvalidArgument, beginning with `name:line:`: a syntax
+// error, a duplicate key, a key that is not a scalar, a tag, several documents,
+// invalid UTF-8, or a document that is too large (1 MiB), too deep (32) or
+// grows too large through aliases (10,000 nodes).
 absl::StatusOr<YamlNodePtr> ParseYaml(const std::string& contents,
                                       const std::string& name);
 

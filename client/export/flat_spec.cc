@@ -1,3 +1,5 @@
+// Walks a specification by reflection and collects its fields as text.
+
 #include "client/export/flat_spec.h"
 
 #include <algorithm>
@@ -35,7 +37,7 @@ class Flattener {
     }
   }
 
-  std::vector<std::pair<std::string, std::string>> Take() {
+  std::vector<std::pair<std::string, std::string>> Release() {
     return std::move(values_);
   }
 
@@ -50,7 +52,7 @@ class Flattener {
     Add(message, name + ".");
   }
 
-  // JobSpec's maps are all from string to string.
+  // All maps in JobSpec are from string to string.
   void AddMap(const Message& message, const FieldDescriptor* field,
               const std::string& name) {
     const Reflection* reflection = message.GetReflection();
@@ -82,7 +84,7 @@ class Flattener {
     if (!joined.empty()) values_.emplace_back(name, joined);
   }
 
-  // `index`: of a repeated field, else -1.
+  // `index` is the place in a repeated field, else -1.
   static std::string Scalar(const Message& message,
                             const FieldDescriptor* field, int index) {
     const Reflection* r = message.GetReflection();
@@ -133,7 +135,7 @@ std::vector<std::pair<std::string, std::string>> FlattenSpec(
     const v1::JobSpec& spec) {
   Flattener flattener;
   flattener.Add(WithDefaults(spec), "");
-  return flattener.Take();
+  return flattener.Release();
 }
 
 }  // namespace comera::client

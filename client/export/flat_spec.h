@@ -1,4 +1,4 @@
-// A job's specification as names and values.
+// Flattens a job's specification into names and values.
 #ifndef COMERA_CLIENT_EXPORT_FLAT_SPEC_H_
 #define COMERA_CLIENT_EXPORT_FLAT_SPEC_H_
 
@@ -10,7 +10,7 @@
 
 namespace comera::client {
 
-// Every field that is set, defaults included: ("model.layers", "2"),
+// Returns every set field, including defaults: ("model.layers", "2"),
 // ("data.tokenizer.kind", "BYTE_BPE"), ("compression.attention.ranks", "8,16"),
 // ("labels.team", "nlp"). Repeated messages are numbered from 0.
 std::vector<std::pair<std::string, std::string>> FlattenSpec(

@@ -1,3 +1,5 @@
+// Picks the known figures of metrics and rank snapshots.
+
 #include "client/export/metric_values.h"
 
 #include <map>
@@ -22,7 +24,7 @@ std::vector<MetricValue> ValuesOf(const v1::StepMetrics& m) {
     if (known) values.push_back({name, value});
   };
   const auto add_positive = [&](const char* name, double value) {
-    // 0 is written for "none".
+    // A value of 0 stands for "none".
     add(value != 0, name, value);
   };
   add_positive("loss/smoothed", m.smoothed_loss());

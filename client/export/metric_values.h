@@ -1,4 +1,4 @@
-// What a StepMetrics event holds, as names and values.
+// Turns StepMetrics events into named values for exporters.
 #ifndef COMERA_CLIENT_EXPORT_METRIC_VALUES_H_
 #define COMERA_CLIENT_EXPORT_METRIC_VALUES_H_
 
@@ -10,17 +10,17 @@
 namespace comera::client {
 
 struct MetricValue {
-  // Group and name, "loss/validation": panels of TensorBoard, folders of
-  // MLflow.
+  // Group and name, e.g. "loss/validation"; TensorBoard shows groups as panels,
+  // MLflow as folders.
   std::string name;
   double value = 0;
 };
 
-// All figures of `metrics` that are known at that step. Not finite ones are
-// among them: a loss that became NaN is to be seen.
+// The figures that `metrics` holds. Values that are not finite are kept,
+// because a loss that became NaN must be visible.
 std::vector<MetricValue> ValuesOf(const v1::StepMetrics& metrics);
 
-// Mean rank of the inner bonds per class of layers: "rank/attention".
+// The mean rank of the inner bonds per class of layers: "rank/attention".
 std::vector<MetricValue> MeanRanks(const v1::RankSnapshot& snapshot);
 
 }  // namespace comera::client

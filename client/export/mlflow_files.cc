@@ -1,4 +1,4 @@
-// The files of MLflow's runs.
+// Writes the files of MLflow's runs.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "client/export/mlflow_run.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "nlohmann/json.hpp"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"
 
@@ -20,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// MLflow's default experiment.
+// The id of MLflow's default experiment.
 constexpr char kExperiment[] = "0";
 
 std::string RunFolder(const std::string& root, const MlflowRun& run) {
   return absl::StrCat(root, "/", kExperiment, "/", run.id);
 }
 
-// file://, other than plain characters as %XX.
+// Returns a file:// URI, with all but plain characters as %XX.
 std::string FileUri(const std::string& path) {
   std::string uri = "file://";
   for (const char c : path) {
@@ -41,7 +41,7 @@ std::string FileUri(const std::string& path) {
   return uri;
 }
 
-// Part of a folder that is renamed into place as a whole.
+// Writes a file in a folder that is later renamed into place as a whole.
 absl::Status WritePart(const std::string& path, const std::string& text) {
   RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
   std::ofstream file(path, std::ios::binary);
@@ -51,7 +51,7 @@ absl::Status WritePart(const std::string& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-// As Python's float() reads it.
+// Formats a number as Python's float() reads it.
 std::string Number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -92,7 +92,7 @@ std::string MetaYaml(const std::string& root, const MlflowRun& run) {
   return absl::StrCat(out.c_str(), "\n");
 }
 
-// The default experiment, unless MLflow or an earlier export made it.
+// Makes the default experiment, unless MLflow or an earlier export has.
 absl::Status MakeExperiment(const std::string& root, int64_t now_ms) {
   const std::string path = absl::StrCat(root, "/", kExperiment, "/meta.yaml");
   std::error_code error;
@@ -124,7 +124,7 @@ nlohmann::ordered_json Description(const v1::Artifact& model,
                                                 time, absl::UTCTimeZone())}};
 }
 
-// Copies what is in `from` and has no other form in `to`.
+// Copies the entries of `from` that `to` lacks.
 void KeepOthers(const fs::path& from, const fs::path& to) {
   std::error_code error;
   for (auto it = fs::recursive_directory_iterator(from, error);
@@ -179,7 +179,7 @@ std::string MlModelHistory(const std::vector<v1::Artifact>& models,
     history.push_back(Description(
         model, model.name().substr(model.name().rfind('/') + 1), run_id));
   }
-  return history.dump();
+  return JsonText(history);
 }
 
 absl::Status WriteMlflowRun(const std::string& root, const MlflowRun& run) {
@@ -196,7 +196,7 @@ absl::Status WriteMlflowRun(const std::string& root, const MlflowRun& run) {
     RETURN_IF_ERROR(
         WritePart(absl::StrCat(partial, "/tags/", MlflowKey(name)), value));
   }
-  // Tags that people gave the run in MLflow.
+  // Keeps the tags that people gave the run in MLflow.
   KeepOthers(folder + "/tags", partial + "/tags");
   for (const auto& [name, points] : run.metrics) {
     std::string lines;
@@ -209,7 +209,7 @@ absl::Status WriteMlflowRun(const std::string& root, const MlflowRun& run) {
   for (const char* part : {"params", "tags", "metrics"}) {
     const std::string path = absl::StrCat(folder, "/", part);
     fs::remove_all(path, error);
-    // MLflow expects the folder of what there is none of.
+    // MLflow expects these folders even if they are empty.
     RETURN_IF_ERROR(MakeDirectories(absl::StrCat(partial, "/", part)));
     fs::rename(absl::StrCat(partial, "/", part), path, error);
     if (error) {
@@ -217,7 +217,7 @@ absl::Status WriteMlflowRun(const std::string& root, const MlflowRun& run) {
     }
   }
   fs::remove_all(partial, error);
-  // Last: with it the run appears.
+  // Written last: it makes the run appear.
   return WriteFileAtomically(folder + "/meta.yaml", MetaYaml(root, run));
 }
 

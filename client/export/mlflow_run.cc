@@ -1,3 +1,5 @@
+// Builds MLflow runs from jobs, events, models and sweeps.
+
 #include "client/export/mlflow_run.h"
 
 #include <algorithm>
@@ -35,7 +37,7 @@ std::string IdOf(const std::string& name) {
   return name.substr(name.rfind('/') + 1);
 }
 
-// Labels are the user's: "a" and "a/b" cannot be a file and a folder at once.
+// Labels are free text: "a" and "a/b" cannot be both a file and a folder.
 std::string FlatKey(const std::string& name) {
   return MlflowKey(absl::StrReplaceAll(name, {{"/", "_"}}));
 }
@@ -53,7 +55,7 @@ std::string MlflowKey(const std::string& name) {
                       c == '.' || c == ' ' || c == '/';
     key += fits ? c : '_';
   }
-  // A name is a path below its folder: none that leads out of it.
+  // A name becomes a path below its folder and must not lead out of it.
   std::string safe;
   for (size_t begin = 0; begin <= key.size();) {
     const size_t end = std::min(key.find('/', begin), key.size());
@@ -140,7 +142,7 @@ void MlflowRunBuilder::Add(const v1::JobEvent& event) {
   }
 }
 
-MlflowRun MlflowRunBuilder::Take(const v1::Job& job) {
+MlflowRun MlflowRunBuilder::Finish(const v1::Job& job) {
   run_.start_ms =
       Milliseconds(job.has_start_time() ? job.start_time() : job.create_time());
   if (job.has_end_time()) run_.end_ms = Milliseconds(job.end_time());
@@ -181,7 +183,8 @@ MlflowRun SweepRunOf(const v1::Sweep& sweep) {
     run.metrics["front/hypervolume_ratio"] = {
         {now, sweep.front().hypervolume_ratio(), 0}};
   }
-  // The front as a series: size by ascending order, "step" is the place on it.
+  // The front as a series in ascending order of size; "step" is the place in
+  // it.
   int64_t place = 0;
   for (const v1::FrontPoint& point : sweep.front().points()) {
     run.metrics["front/validation_loss"].push_back(

@@ -1,3 +1,5 @@
+// Frames records with masked CRCs and appends them durably.
+
 #include "client/export/record_file.h"
 
 #include <fcntl.h>
@@ -15,8 +17,9 @@
 namespace comera::client {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82F63B78;  // reflected 0x1EDC6F41
-// Added to CRCs of data that may hold CRCs itself.
+// The reflected form of 0x1EDC6F41.
+constexpr uint32_t kPolynomial = 0x82F63B78;
+// The mask for CRCs of data that may itself hold CRCs.
 constexpr uint32_t kMaskDelta = 0xA282EAD8;
 
 std::array<uint32_t, 256> Table() {
@@ -67,7 +70,7 @@ absl::StatusOr<std::unique_ptr<RecordFile>> RecordFile::Open(
   const int descriptor =
       open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor < 0) return ErrnoStatus(errno, path);
-  // Owned from here on.
+  // The object owns the descriptor from here on.
   std::unique_ptr<RecordFile> file(new RecordFile(path, descriptor, size));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? absl::FailedPreconditionError(absl::StrCat(
@@ -104,7 +107,7 @@ absl::Status RecordFile::Flush() {
     if (written < 0) return ErrnoStatus(errno, path_);
     done += written;
   }
-  // What is said to be written must be, whatever happens to the machine.
+  // Data reported as written must survive a crash of the machine.
   if (!pending_.empty() && fdatasync(descriptor_) != 0) {
     return ErrnoStatus(errno, path_);
   }

@@ -1,4 +1,4 @@
-// Files of checked records (TFRecord), which TensorBoard reads.
+// Writes files of checksummed records (TFRecord), which TensorBoard reads.
 #ifndef COMERA_CLIENT_EXPORT_RECORD_FILE_H_
 #define COMERA_CLIENT_EXPORT_RECORD_FILE_H_
 
@@ -12,31 +12,31 @@
 
 namespace comera::client {
 
-// CRC-32C (Castagnoli) as RFC 3720 defines it.
+// The CRC-32C (Castagnoli) of `data`, as RFC 3720 defines it.
 uint32_t Crc32c(std::string_view data);
 
-// A record as it stands in the file: length (8 bytes, little-endian), masked
-// CRC-32C of these (4), data, masked CRC-32C of the data (4).
+// Encodes a record as it appears in the file: length (8 bytes, little-endian),
+// masked CRC-32C of the length (4), data, masked CRC-32C of the data (4).
 std::string Record(std::string_view data);
 
-// Appends records. Not thread-safe.
+// Appends records to a file. Not thread-safe.
 class RecordFile {
  public:
-  // Opens `path`, made if missing, cut to its first `size` bytes: what an
-  // interrupted writer left behind them is dropped. Unavailable: cannot be
-  // opened or locked. FailedPrecondition: shorter than `size`, or another
-  // process writes it.
+  // Opens `path`, creating it if missing, and cuts it to its first `size` bytes
+  // to drop what an interrupted writer left behind them. Unavailable: it cannot
+  // be opened or locked. FailedPrecondition: it is shorter than `size`, or
+  // another process writes it.
   static absl::StatusOr<std::unique_ptr<RecordFile>> Open(
       const std::string& path, int64_t size);
   ~RecordFile();
 
-  // Collected; written by Flush.
+  // Buffers a record until Flush.
   void Append(std::string_view data);
-  // ResourceExhausted: disk full. What is there then is as after the last
-  // successful Flush, and more.
+  // Writes the buffered records. ResourceExhausted: the disk is full; the file
+  // then still begins with everything up to the last successful Flush.
   absl::Status Flush();
 
-  // Bytes that are in the file for good.
+  // The number of bytes that are safely in the file.
   int64_t size() const { return size_; }
 
  private:

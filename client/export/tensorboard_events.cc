@@ -1,3 +1,5 @@
+// Encodes metrics, ranks, Pareto points and texts as TensorBoard summaries.
+
 #include "client/export/tensorboard_events.h"
 
 #include <algorithm>
@@ -18,8 +20,8 @@ using tensorboard::Event;
 using tensorboard::HistogramProto;
 using tensorboard::Summary;
 
-constexpr int kString = 7;  // DT_STRING
-constexpr int kFloat = 1;   // DT_FLOAT
+constexpr int kString = 7;  // TensorFlow's DT_STRING
+constexpr int kFloat = 1;   // TensorFlow's DT_FLOAT
 constexpr int kMostBuckets = 64;
 
 double Seconds(const google::protobuf::Timestamp& time) {
@@ -39,8 +41,8 @@ void AddScalar(const std::string& tag, double value, Summary* summary) {
   added->set_simple_value(static_cast<float>(value));
 }
 
-// At step 0, which no restart makes void. Markdown: four blanks in front keep a
-// text's lines.
+// Texts are put at step 0, which no restart discards. In Markdown, four spaces
+// in front keep the lines of a text.
 Event Text(const google::protobuf::Timestamp& time, const std::string& tag,
            const std::string& text) {
   Event event = At(time, 0);
@@ -54,7 +56,7 @@ Event Text(const google::protobuf::Timestamp& time, const std::string& tag,
   return event;
 }
 
-// Maps in one order, so that the same job gives the same file.
+// Serialises maps in a fixed order, so that the same job gives the same file.
 std::string Bytes(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -73,7 +75,7 @@ Event HParams(const google::protobuf::Timestamp& time, const std::string& tag,
   auto* plugin = value->mutable_metadata()->mutable_plugin_data();
   plugin->set_plugin_name("hparams");
   plugin->set_content(Bytes(data));
-  // The plug-in reads the metadata only, but a value without data is skipped.
+  // The plug-in reads only the metadata, but values without data are skipped.
   tensorboard::TensorProto* tensor = value->mutable_tensor();
   tensor->set_dtype(kFloat);
   tensor->mutable_tensor_shape();

@@ -1,4 +1,4 @@
-// A job's events as TensorBoard's.
+// Converts a job's events into TensorBoard's.
 #ifndef COMERA_CLIENT_EXPORT_TENSORBOARD_EVENTS_H_
 #define COMERA_CLIENT_EXPORT_TENSORBOARD_EVENTS_H_
 
@@ -11,21 +11,22 @@
 
 namespace comera::client {
 
-// What stands first: the version of the format, `job_file` as text, and the
-// specification as hyper-parameters.
+// The first events of a file: the version of the format, `job_file` as text,
+// and the specification as hyper-parameters.
 std::vector<tensorboard::Event> BeginningOf(const v1::Job& job,
                                             const std::string& job_file);
 
-// One event: scalars of metrics and results, histograms of ranks (each layer's
-// over its bonds, and each bond as a scalar), Pareto points, incidents as text.
-// An attempt that resumes from a checkpoint makes void what came after that.
+// Converts one event: metrics and results become scalars; ranks become
+// histograms per layer and scalars per bond; Pareto points scalars; incidents
+// text. When an attempt resumes from a checkpoint, TensorBoard is told to
+// discard what came after it.
 std::vector<tensorboard::Event> EventsOf(const v1::JobEvent& event);
 
-// Once the job has ended: how.
+// The last events, which say how the job ended.
 std::vector<tensorboard::Event> EndOf(const v1::Job& job);
 
-// One bucket per whole number between the smallest and largest value, wider
-// ones beyond 64.
+// Has one bucket per whole number between the smallest and largest value, or
+// wider ones if that would be more than 64.
 tensorboard::HistogramProto HistogramOf(const std::vector<double>& values);
 
 }  // namespace comera::client

@@ -1,3 +1,5 @@
+// Appends to a job's event file and keeps its position for the next export.
+
 #include "client/export/tensorboard_run.h"
 
 #include "absl/strings/str_cat.h"
@@ -5,13 +7,13 @@
 #include "client/artifact_file.h"
 #include "client/export/tensorboard_events.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
 
-// Of a long history, so many events are collected for one write.
+// The number of events collected for one write when a long history is exported.
 constexpr int kMostPending = 4096;
 
 }  // namespace
@@ -24,7 +26,7 @@ absl::Status TensorBoardRun::ReadState(std::string* file, int64_t* bytes) {
   const absl::StatusOr<std::string> text = ReadFile(StatePath());
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
-  const auto state = nlohmann::json::parse(*text, nullptr, false);
+  const auto state = ParseJson(*text);
   const auto damaged = [&] {
     return absl::DataLossError(absl::StrCat(
         StatePath(), " is damaged; delete the folder to export anew"));
@@ -57,7 +59,8 @@ absl::StatusOr<std::unique_ptr<TensorBoardRun>> TensorBoardRun::Open(
     const std::string& job_file) {
   RETURN_IF_ERROR(MakeDirectories(folder));
   std::unique_ptr<TensorBoardRun> run(new TensorBoardRun(folder, job.name()));
-  // TensorBoard takes files with `tfevents` in their name, by name.
+  // TensorBoard reads files with `tfevents` in their name, in the order of
+  // names.
   run->file_name_ = absl::StrFormat("events.out.tfevents.%010d.comera",
                                     job.create_time().seconds());
   int64_t bytes = 0;
@@ -93,7 +96,7 @@ absl::Status TensorBoardRun::Flush() {
                                         {"bytes", file_->size()},
                                         {"last_sequence", last_sequence_},
                                         {"finished", finished_}};
-  return WriteFileAtomically(StatePath(), state.dump() + "\n");
+  return WriteFileAtomically(StatePath(), JsonText(state) + "\n");
 }
 
 absl::Status TensorBoardRun::Finish(const v1::Job& job) {

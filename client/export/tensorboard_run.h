@@ -1,4 +1,4 @@
-// The event file of one job.
+// Writes the TensorBoard event file of one job.
 #ifndef COMERA_CLIENT_EXPORT_TENSORBOARD_RUN_H_
 #define COMERA_CLIENT_EXPORT_TENSORBOARD_RUN_H_
 
@@ -14,30 +14,30 @@
 
 namespace comera::client {
 
-// Writes below a folder that TensorBoard shows as one run. Beside the event
-// file stands what is in it (comera_export.json): a later export, also after a
-// crash, goes on there and repeats nothing. Not thread-safe.
+// Writes to a folder that TensorBoard shows as one run. A file beside the event
+// file (comera_export.json) records what is in it, so that a later export, even
+// after a crash, continues without repeating anything. Not thread-safe.
 //
 //   ASSIGN_OR_RETURN(auto run, TensorBoardRun::Open(folder, job, job_file));
 //   ... run->Add(event) for events after run->last_sequence(); run->Flush();
 //   run->Finish(job);
 class TensorBoardRun {
  public:
-  // FailedPrecondition: another job's export is in the folder, or another
-  // process exports to it. DataLoss: comera_export.json is none.
+  // FailedPrecondition: the folder holds another job's export, or another
+  // process exports to it. DataLoss: comera_export.json is damaged.
   static absl::StatusOr<std::unique_ptr<TensorBoardRun>> Open(
       const std::string& folder, const v1::Job& job,
       const std::string& job_file);
 
-  // The newest event in the file; 0: none.
+  // The sequence number of the newest event in the file; 0 if there is none.
   int64_t last_sequence() const { return last_sequence_; }
-  // Whether the job's end is in it.
+  // Whether the file holds the job's end.
   bool finished() const { return finished_; }
 
-  // Written by Flush at the latest.
+  // Adds an event, which is on disk after the next Flush.
   absl::Status Add(const v1::JobEvent& event);
   absl::Status Flush();
-  // The job has ended: how, once.
+  // Records how the job ended; has an effect only once.
   absl::Status Finish(const v1::Job& job);
 
  private:
@@ -52,7 +52,8 @@ class TensorBoardRun {
   std::unique_ptr<RecordFile> file_;
   int64_t last_sequence_ = 0;
   bool finished_ = false;
-  int pending_ = 0;  // events since the last Flush
+  // The number of events since the last Flush.
+  int pending_ = 0;
 };
 
 }  // namespace comera::client

@@ -1,3 +1,5 @@
+// Reads lines through zlib or from standard input, and can be woken by Stop.
+
 #include "client/predict/line_source.h"
 
 #include <errno.h>
@@ -57,12 +59,12 @@ absl::Status LineSource::Error(absl::string_view what) const {
 
 void LineSource::Stop() {
   const uint64_t one = 1;
-  // Nothing to be done where it fails: the reader waits on.
+  // A failure cannot be handled: the reader just goes on waiting.
   if (write(wake_, &one, sizeof(one)) < 0) return;
 }
 
 bool LineSource::Await() const {
-  // A descriptor below 0 is passed over.
+  // poll() ignores descriptors below 0.
   pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {wake_, POLLIN, 0}};
   while (poll(waits, 2, -1) < 0 && errno == EINTR) {
   }

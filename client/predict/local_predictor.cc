@@ -1,3 +1,5 @@
+// Runs a trainer as a prediction server and exchanges JSON lines with it.
+
 #include "client/predict/local_predictor.h"
 
 #include <errno.h>
@@ -24,20 +26,21 @@
 namespace comera::client {
 namespace {
 
-// Of one answer as a line.
+// The size limit of one answer's line.
 constexpr size_t kMaxLine = size_t{256} << 20;
 constexpr off_t kErrorTail = 2000;
-// What this program is told of a coordinator, tokens among it, is not for the
-// child.
+// Variables with this prefix are meant for a coordinator, tokens among them,
+// and must not reach the child.
 constexpr char kOwn[] = "COMERA_";
 
-// In the child: only async-signal-safe calls. Returns errno if exec failed.
+// Runs in the child: only async-signal-safe calls. Returns errno if exec
+// failed.
 int Become(char* const* argv, char* const* environment, int stream, int errors,
            pid_t parent) {
-  // A Ctrl-C of the terminal is this side's to handle.
+  // This side handles Ctrl-C in the terminal.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have gone before the line above.
+  // The parent may have died before prctl.
   if (getppid() != parent) _exit(1);
   sigset_t none;
   sigemptyset(&none);
@@ -55,13 +58,13 @@ int Become(char* const* argv, char* const* environment, int stream, int errors,
 absl::Status LocalPredictor::Launch(const std::vector<std::string>& command) {
   errors_ = memfd_create("errors", MFD_CLOEXEC);
   if (errors_ < 0) return ErrnoStatus(errno, "memfd_create");
-  // A socket, so that writing to a child that has gone raises no signal.
+  // A socket, so that writing to a child that has ended raises no signal.
   int ends[2], failure[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoStatus(errno, "socketpair");
   }
   input_ = output_ = ends[0];
-  // Carries errno of a failed exec; a good exec closes it.
+  // Carries the errno of a failed exec; a successful exec closes it.
   if (pipe2(failure, O_CLOEXEC) != 0) {
     const int error = errno;
     close(ends[1]);
@@ -106,7 +109,8 @@ absl::StatusOr<std::unique_ptr<LocalPredictor>> LocalPredictor::Start(
   RETURN_IF_ERROR(predictor->Launch(command));
   ASSIGN_OR_RETURN(const std::string line, predictor->ReceiveLine());
   google::protobuf::util::JsonParseOptions lenient;
-  lenient.ignore_unknown_fields = true;  // of a newer program
+  // A newer program may send more fields.
+  lenient.ignore_unknown_fields = true;
   if (!google::protobuf::util::JsonStringToMessage(line, &predictor->model_,
                                                    lenient)
            .ok()) {
@@ -125,7 +129,8 @@ LocalPredictor::~LocalPredictor() {
 
 void LocalPredictor::Stop() {
   stopped_ = true;
-  // Not reaped before the destructor, so the number is still the child's.
+  // It is reaped only by the destructor, so the number still belongs to the
+  // child.
   if (pid_ > 0) kill(pid_, SIGKILL);
 }
 

@@ -14,18 +14,19 @@
 
 namespace comera::client {
 
-// `comera-trainer --serve` as a child process, which ends with this object.
+// A `comera-trainer --serve` child process, which ends with this object.
 class LocalPredictor : public RowPredictor {
  public:
-  // `command`: the program and its arguments. Waits until the model is ready.
-  // NotFound, PermissionDenied: the program. FailedPrecondition: it ended; the
-  // message is what it said last.
+  // Starts `command`, the program and its arguments, and waits until its model
+  // is ready. NotFound, PermissionDenied: the program cannot be run.
+  // FailedPrecondition: it ended; the message is its last output.
   static absl::StatusOr<std::unique_ptr<LocalPredictor>> Start(
       const std::vector<std::string>& command);
   ~LocalPredictor() override;
 
   const v1::ServedModel& model() const override { return model_; }
-  // FailedPrecondition: the program ended. InvalidArgument: it refuses.
+  // FailedPrecondition: the program ended. InvalidArgument: it refused the
+  // request.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request) override;
   void Stop() override;
@@ -35,12 +36,14 @@ class LocalPredictor : public RowPredictor {
   absl::Status Launch(const std::vector<std::string>& command);
   absl::Status Send(const std::string& line);
   absl::StatusOr<std::string> ReceiveLine();
-  // Why the program does not answer any more.
+  // The status that says why the program no longer answers.
   absl::Status EndOfProgram();
 
   pid_t pid_ = -1;
-  int input_ = -1, output_ = -1;  // its streams
-  int errors_ = -1;               // a file in memory
+  // The child's standard input and output.
+  int input_ = -1, output_ = -1;
+  // The child's standard error, a file in memory.
+  int errors_ = -1;
   std::string received_;
   std::atomic<bool> stopped_{false};
   v1::ServedModel model_;

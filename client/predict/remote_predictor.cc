@@ -1,3 +1,5 @@
+// Connects to a worker's PredictService and retries while it is away.
+
 #include "client/predict/remote_predictor.h"
 
 #include <utility>
@@ -47,7 +49,7 @@ absl::Status RemotePredictor::Run(absl::Duration timeout, const Call& call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   running_ = nullptr;
   absl::Status told = FromGrpcStatus(status);
-  if (!told.ok()) told.SetPayload(kOfWorker, absl::Cord());
+  if (!told.ok()) told.SetPayload(kWorkerStatusPayload, absl::Cord());
   return told;
 }
 

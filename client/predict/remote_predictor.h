@@ -15,23 +15,23 @@
 
 namespace comera::client {
 
-// Payload of the statuses that come from a worker, or tell that it cannot be
-// reached; others may look like it.
-inline constexpr char kOfWorker[] = "comera.client.of_worker";
+// The payload key that marks statuses that come from a worker, or that say it
+// cannot be reached, because other statuses may look the same.
+inline constexpr char kWorkerStatusPayload[] = "comera.client.of_worker";
 
-// A worker that answers with a model of the coordinator's store.
+// A worker that serves a model of the coordinator's store.
 class RemotePredictor : public RowPredictor {
  public:
-  // Loads the model there. `address`: the worker's peer_address. Workers speak
-  // TLS where they have certificates, and then ask for one; without one of its
-  // own, this side speaks in the clear, and sends no token beyond this machine
-  // unless `security` says so. Statuses of LoadModel and OpenChannel.
+  // Has the worker at `address` (its peer_address) load the model. Workers that
+  // have certificates speak TLS and ask callers for one. Without a certificate
+  // of its own, this side connects unencrypted, and sends no token beyond this
+  // machine unless `security` allows it. Statuses of LoadModel and OpenChannel.
   static absl::StatusOr<std::unique_ptr<RemotePredictor>> Connect(
       const std::string& address, const ChannelSecurity& security,
       const std::string& model, absl::Duration timeout);
 
   const v1::ServedModel& model() const override { return model_; }
-  // Statuses of Predict; tries again for a while where the worker is away.
+  // Returns the statuses of Predict; retries for a while if the worker is away.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request) override;
   void Stop() override;
@@ -39,7 +39,7 @@ class RemotePredictor : public RowPredictor {
  private:
   explicit RemotePredictor(std::unique_ptr<v1::PredictService::Stub> stub)
       : stub_(std::move(stub)) {}
-  // Runs `call` with a context that Stop ends.
+  // Runs `call` with a context that Stop can cancel.
   template <typename Call>
   absl::Status Run(absl::Duration timeout, const Call& call);
 

@@ -6,15 +6,15 @@
 
 namespace comera::client {
 
-// A model that answers: a program on this machine, or a worker.
+// A model that answers requests: in a program on this machine, or on a worker.
 //
-// Predict from one thread; Stop from any.
+// Call Predict from one thread; Stop from any.
 class RowPredictor {
  public:
   virtual ~RowPredictor() = default;
 
   virtual const v1::ServedModel& model() const = 0;
-  // As many predictions as rows. Cancelled after Stop.
+  // Returns one prediction per row. Cancelled after Stop.
   virtual absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request) = 0;
   // Ends a running call and all later ones.

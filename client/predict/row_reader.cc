@@ -1,3 +1,5 @@
+// Parses rows of TSV, JSON lines, text and Criteo logs for a model.
+
 #include "client/predict/row_reader.h"
 
 #include <algorithm>
@@ -9,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -25,7 +27,7 @@ std::vector<std::string> FieldsOf(const v1::ServedModel& model) {
   return {model.fields().begin(), model.fields().end()};
 }
 
-// A cell or name as it may stand in a message.
+// Shortens a cell or name for an error message.
 std::string Short(const std::string& text) {
   constexpr size_t kMost = 60;
   std::string shown = text.substr(0, kMost);
@@ -35,25 +37,18 @@ std::string Short(const std::string& text) {
   return shown;
 }
 
-// An object; null if it is none or nests too deeply.
+// Parses an object; null if the line is not one or nests too deeply.
 Json ParseObject(absl::string_view line) {
-  bool deep = false;
-  Json json = Json::parse(
-      line.begin(), line.end(),
-      [&](int depth, Json::parse_event_t, Json&) {
-        deep = deep || depth > kMaxDepth;
-        return !deep;
-      },
-      /*allow_exceptions=*/false);
-  return json.is_object() && !deep ? json : Json();
+  Json json = ParseJson(line, kMaxDepth);
+  return json.is_object() ? json : Json();
 }
 
-// The text of a string or number.
+// Gets the text of a string or number.
 bool TextOf(const Json& value, std::string* text) {
   if (value.is_string()) {
     *text = value.get<std::string>();
   } else if (value.is_number_integer()) {
-    *text = value.dump();
+    *text = JsonText(value);
   } else {
     return false;
   }
@@ -95,7 +90,7 @@ absl::StatusOr<int> RowReader::FindColumn(
   if (found != header.end()) return static_cast<int>(found - header.begin());
   int number = 0;
   const bool numeric = absl::SimpleAtoi(column, &number);
-  // Without a header the width shows with the first row.
+  // Without a header the number of columns is known only with the first row.
   if (numeric && options_.no_header) return number;
   const auto width = static_cast<int>(header.size());
   if (numeric && number < width && number >= -width) {
@@ -273,7 +268,7 @@ absl::StatusOr<bool> RowReader::Next(v1::PredictRow* row) {
   while (true) {
     ASSIGN_OR_RETURN(const bool more, source_->Next(&line));
     if (!more) return false;
-    // Of other formats, an empty line is a row.
+    // In the other formats, an empty line is a row.
     const bool skips = options_.format == RowFormat::kJsonl ||
                        options_.format == RowFormat::kCriteo;
     if (!skips || !line.empty()) break;

@@ -14,42 +14,42 @@
 namespace comera::client {
 
 enum class RowFormat {
-  kTsv,     // a header line, then a row a line
-  kJsonl,   // a JSON object a line
-  kText,    // a line is a text
-  kCriteo,  // label or not, numbers and categories with tabs, no header
+  kTsv,     // a header line, then one row per line
+  kJsonl,   // one JSON object per line
+  kText,    // each line is one text
+  kCriteo,  // optional label, numbers and categories, no header
 };
 
-// Rows of data for a model, from a file or standard input.
+// Reads rows of data for a model, from a file or standard input.
 //
-// TSV: the columns, by name or number (from 0; negative from the end), hold
-// text and second text; without names, those that the model was trained on, or
-// "text" and "text_pair". JSON lines: the fields by name, likewise; or
-// "numbers" and "categories" as arrays. A model trained on joined fields gets
-// them joined.
+// TSV: `columns`, names or numbers (from 0; negative from the end), say which
+// hold text and second text; by default those that the model was trained on, or
+// "text" and "text_pair". JSON lines: the same with fields, or the arrays
+// "numbers" and "categories". For a model trained on joined fields they are
+// joined.
 //
 // Not thread-safe.
 class RowReader {
  public:
   struct Options {
     RowFormat format = RowFormat::kJsonl;
-    // Empty: see above.
+    // See above; may be empty.
     std::vector<std::string> columns;
-    // Empty: the model's, or "label".
+    // Empty means the model's label column, or "label".
     std::string label_column;
-    // Rows carry their labels, which must be there.
+    // Whether every row must have a label.
     bool labels = false;
-    // TSV: no header line; columns are numbers.
+    // Whether a TSV file has no header line, so that columns are numbers.
     bool no_header = false;
   };
 
-  // Reads the header, if there is one. InvalidArgument: a column that is not
-  // there, with file and line; a format that is not for such a model.
+  // Reads the header, if there is one. InvalidArgument: a column is missing
+  // (with file and line), or the format does not fit the model.
   static absl::StatusOr<std::unique_ptr<RowReader>> Create(
       std::unique_ptr<LineSource> source, const v1::ServedModel& model,
       const Options& options);
 
-  // False at the end. InvalidArgument with file and line.
+  // Returns false at the end. InvalidArgument, with file and line.
   absl::StatusOr<bool> Next(v1::PredictRow* row);
   bool MayWait() const { return source_->MayWait(); }
   int64_t line_number() const { return source_->line_number(); }
@@ -64,13 +64,13 @@ class RowReader {
   absl::Status ReadTsv(absl::string_view line, v1::PredictRow* row) const;
   absl::Status ReadJson(absl::string_view line, v1::PredictRow* row) const;
   absl::Status ReadCriteo(absl::string_view line, v1::PredictRow* row) const;
-  // As the model's fields make them.
+  // Joins the texts as the model's fields were joined in training.
   void PutTexts(std::vector<std::string> texts, v1::PredictRow* row) const;
 
   const std::unique_ptr<LineSource> source_;
   const v1::ServedModel model_;
   const Options options_;
-  // TSV.
+  // Used for TSV only.
   size_t width_ = 0;
   std::vector<int> columns_;
   int label_ = -1;

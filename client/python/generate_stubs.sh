@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Writes the Python modules of the API from proto/ into comera/_proto, where
-# they are committed: users of the package need no protoc.
+# Writes the Python modules of the API from proto/ into comera/_proto. The build
+# runs it (//client/python:stubs); who uses the package from a checkout, or makes
+# a wheel there, runs it once, and again when a proto has changed.
 #
 #   client/python/generate_stubs.sh [FOLDER]
 #
-#   FOLDER   where to write instead, e.g. to compare
+#   FOLDER   where to write in place of comera/_proto
 #
-# Needs Debian's protobuf-compiler and protobuf-compiler-grpc. Run it after
-# every change of a proto; a test compares.
+# Needs Debian's protobuf-compiler and protobuf-compiler-grpc.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -20,7 +20,7 @@ messages=(job progress)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The messages of google.rpc under a name of our own: a program that also has
+# The messages of google.rpc get a name of our own: a program that also has
 # Google's package registers them under theirs, and twice is an error.
 mkdir -p "$work/in/comera/v1" "$work/in/comera/rpc" "$work/out" "$out"
 sed 's/^package google\.rpc;$/package comera.rpc;/' \
@@ -30,6 +30,7 @@ for name in "${messages[@]}" "${services[@]}"; do
   cp "$protos/comera/v1/$name.proto" "$work/in/comera/v1/"
   files+=("comera/v1/$name.proto")
 done
+out=$(cd "$out" && pwd)
 
 cd "$work/in"
 protoc -I. -I/usr/include --python_out="$work/out" --pyi_out="$work/out" \
@@ -39,7 +40,10 @@ protoc -I. -I/usr/include --grpc_python_out="$work/out" \
   --plugin=protoc-gen-grpc_python="$(command -v grpc_python_plugin)" \
   "${services[@]/#/comera/v1/}"
 
-# One flat package, whose modules import each other relative to it.
+# The modules form one flat package and import each other relative to it.
+rm -f "$out"/*_pb2*.py*
+echo '"""The messages and stubs of the API, written by generate_stubs.sh."""' \
+  >"$out/__init__.py"
 for file in "$work"/out/comera/*/*_pb2*.py*; do
   sed -E 's/^from comera\.(v1|rpc) import /from . import /' "$file" \
     >"$out/$(basename "$file")"

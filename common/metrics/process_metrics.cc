@@ -1,3 +1,6 @@
+// Reads this process's resource use from /proc and turns it into metric
+// families.
+
 #include "common/metrics/process_metrics.h"
 
 #include <dirent.h>
@@ -28,12 +31,13 @@ MetricFamily Make(const std::string& name, const std::string& help,
   return family;
 }
 
-// Field `number` (from 1, as proc(5) counts) of /proc/self/stat; -1: none.
+// Field `number` of /proc/self/stat, counted from 1 as in proc(5); -1 if
+// missing.
 double StatField(int number) {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
-  // The second field, the program's name, may hold anything.
+  // The second field, the program's name, may contain any character.
   const size_t end = line.rfind(')');
   if (end == std::string::npos) return -1;
   std::istringstream rest(line.substr(end + 1));
@@ -46,7 +50,7 @@ double StatField(int number) {
   }
 }
 
-// Seconds since 1970 at which the machine started.
+// The time at which the machine started, in seconds since 1970.
 double BootTime() {
   std::ifstream file("/proc/stat");
   std::string line;
@@ -62,7 +66,8 @@ double BootTime() {
 int OpenFiles() {
   DIR* folder = opendir("/proc/self/fd");
   if (folder == nullptr) return -1;
-  int count = -1;  // the folder itself
+  // Starts at -1 because the listing itself holds one descriptor.
+  int count = -1;
   while (const dirent* entry = readdir(folder)) {
     if (entry->d_name[0] != '.') ++count;
   }

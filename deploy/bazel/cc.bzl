@@ -6,7 +6,7 @@ by each compilation that begins with it. A source still names what it uses: a
 build with --define=comera_pch=0 has none of this.
 """
 
-# By package, the longest prefix counts. "" is for none.
+# The header of each package, by the longest prefix; "" for none.
 _HEADERS = {
     "client": "rpc",
     "common": "base",
@@ -18,7 +18,7 @@ _HEADERS = {
     "tests/bench/service": "rpc",
     "tests/client": "rpc",
     "tests/conformance/store": "rpc",
-    # Compiled against headers that stand in for CUDA's.
+    # These are compiled against headers that stand in for CUDA's.
     "tests/fakes": "",
     "tests/kernels/cuda": "",
     "tests/golden": "job",

@@ -59,7 +59,7 @@ done
 cp -L "$here/Containerfile" "$here/collect.sh" "$work/"
 if [ -n "$cuda" ]; then
   for name in cublas cublasLt nccl; do
-    # By the name that programs ask for, libcublas.so.13.
+    # Programs ask for this name, libcublas.so.13.
     for library in "$cuda/lib$name".so.*; do
       [[ ! $library =~ \.so\.[0-9]+$ ]] || cp -L "$library" "$work/cuda/"
     done

@@ -4,14 +4,15 @@
 # debhelper; no root.
 #
 #   bazel build //client:comera //server:comera-server //worker:comera-worker \
-#     //worker/trainer:comera-trainer //deploy/man:man_pages
+#     //worker/trainer:comera-trainer //deploy/man:man_pages //client/python:comera
 #   build.sh --out=FOLDER [--programs=FOLDER] [--man=FILE] [--python=FOLDER]
 #            [--revision=1] [--cuda=FOLDER]
 #
 #   --programs  where the four programs are; default: bazel-bin of this checkout
 #   --man       //deploy/man:man_pages; default: that of bazel-bin, if it is there
 #   --python    the folder that holds the Python package `comera`; default:
-#               client/python of this checkout
+#               client/python of this checkout, with the stubs of bazel-bin, or
+#               those that client/python/generate_stubs.sh put in place
 #   --cuda      programs of --config=cuda; CUDA's libraries are in FOLDER
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +23,7 @@ fail() {
 }
 
 out="" programs="" man=$root/bazel-bin/deploy/man/man_pages.tar revision=1
-python=$root/client/python cuda=""
+python="" cuda=""
 for argument; do
   value=${argument#*=}
   case "$argument" in
@@ -88,13 +89,24 @@ for page in "$work"/man/man[18]/*; do
   esac
   echo "debian/$name" >>"$tree/debian/$package.manpages"
 done
+stubs=""
+if [ -z "$python" ]; then
+  python=$root/client/python
+  stubs=$root/bazel-bin/client/python/comera/_proto
+fi
 if [ -d "$python/comera" ]; then
   mkdir "$tree/python"
   cp -rL "$python/comera" "$tree/python/"
+  if [ -d "$stubs" ]; then
+    rm -rf "$tree/python/comera/_proto"
+    cp -rL "$stubs" "$tree/python/comera/"
+  fi
+  [ -e "$tree/python/comera/_proto/__init__.py" ] ||
+    fail "build //client/python:comera, or run client/python/generate_stubs.sh"
   find "$tree/python" -name __pycache__ -prune -exec rm -rf {} +
   find "$tree/python" -type f -exec chmod 644 {} +
 else
-  # Without the files there is no such package.
+  # Where the files are missing, there is no such package.
   export DH_OPTIONS=-Npython3-comera
 fi
 

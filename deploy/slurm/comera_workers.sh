@@ -22,7 +22,7 @@
 #       its GPUs of the allocation, or a slot for each two of its processors.
 #
 # Before the time limit (--signal) or with `scancel --batch --signal=TERM JOB`
-# the ranks save a checkpoint and their jobs are queued again; that is waited
+# the members save a checkpoint and their jobs are queued again; that is waited
 # for. `scancel JOB` does it too, within the cluster's KillWait.
 set -uo pipefail
 
@@ -43,10 +43,10 @@ fail() {
 [ -z "$bin" ] || export PATH=$bin:$PATH
 command -v comera-worker >/dev/null || fail "no comera-worker on the PATH; --bin"
 
-# address NODE: as Slurm itself reaches it.
+# address NODE: prints the address at which Slurm itself reaches it.
 address() { scontrol show node -o "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p'; }
 
-# What runs on each node: worker SCRATCH FLAG...
+# worker SCRATCH FLAG...: runs on each node.
 # shellcheck disable=SC2317
 worker() {
   local data=$1/comera-$SLURM_JOB_ID-$SLURMD_NODENAME own pid="" status stop=0

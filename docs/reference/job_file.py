@@ -57,7 +57,7 @@ def anchor(full_name):
     return section(full_name).lower()
 
 
-# Whose comment tells them in a sentence.
+# Defaults of fields whose comment tells them in a sentence.
 _TOLD_OTHERWISE = {
     'TrainingSpec.report_every_steps': '10',
     'TrainingSpec.validate_every_steps': '100',

@@ -78,9 +78,14 @@ struct Bf16Gemm::Primitives {
       sum.append_sum(beta);
       attributes.set_post_ops(sum);
     }
+#if DNNL_VERSION_MAJOR < 3
     const dnnl::matmul::primitive_desc description(
         dnnl::matmul::desc(product.a, product.b, product.c), attributes,
         engine);
+#else
+    const dnnl::matmul::primitive_desc description(engine, product.a, product.b,
+                                                   product.c, attributes);
+#endif
     product.scratchpad = description.scratchpad_desc();
     product.primitive = dnnl::matmul(description);
     return products.emplace(key, std::move(product)).first->second;

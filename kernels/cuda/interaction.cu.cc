@@ -29,7 +29,7 @@ struct Row {
   const float* z;
   int64_t distance;
 };
-__device__ __forceinline__ Row TakeRow(const float* z, int64_t vectors,
+__device__ __forceinline__ Row LoadRow(const float* z, int64_t vectors,
                                        int64_t width, bool shared) {
   if (!shared) return {z, width};
   const int64_t distance = width | 1;
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
     ForwardKernel(int64_t vectors, int64_t width, ConstMatrix z, Matrix out,
                   bool shared) {
   const Row row =
-      TakeRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
+      LoadRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
   float* const to = out.data + blockIdx.x * out.stride;
   // copy of z_0
   for (int64_t k = threadIdx.x; k < width; k += kThreads) to[k] = row.z[k];
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
     BackwardKernel(int64_t vectors, int64_t width, ConstMatrix z,
                    ConstMatrix grad_out, Matrix grad_z, bool shared) {
   const Row row =
-      TakeRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
+      LoadRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
   const float* const grad = grad_out.data + blockIdx.x * grad_out.stride;
   float* const to = grad_z.data + blockIdx.x * grad_z.stride;
   for (int64_t at = threadIdx.x; at < vectors * width; at += kThreads) {

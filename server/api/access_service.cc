@@ -1,91 +1,76 @@
+// Serves AccessService: tokens, and the audit log's entries.
 #include "server/api/access_service.h"
 
-#include <functional>
 #include <utility>
 
-#include "server/rpc/rpc_errors.h"
+#include "common/status_macros.h"
+#include "server/auth/unary_call.h"
 
 namespace comera::server {
-namespace {
-
-// Finishes `reactor` with the value or the error.
-template <typename T>
-std::function<void(absl::StatusOr<T>)> Finisher(
-    grpc::ServerUnaryReactor* reactor, T* response) {
-  return [reactor, response](absl::StatusOr<T> value) {
-    if (value.ok()) *response = *std::move(value);
-    reactor->Finish(ToRpcStatus(value.status()));
-  };
-}
-
-}  // namespace
 
 grpc::ServerUnaryReactor* AccessService::CreateToken(
     grpc::CallbackServerContext* context, const v1::CreateTokenRequest* request,
     v1::CreateTokenResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller =
-      Admit(access_, *context, Permission::kAdminister, "", reactor);
-  if (caller == nullptr) return reactor;
-  tokens_->Create(*request, caller->user(), Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::CreateTokenResponse>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kAdminister));
+                      tokens_->Create(*request, call.caller()->user(), call);
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* AccessService::ListTokens(
     grpc::CallbackServerContext* context, const v1::ListTokensRequest* request,
     v1::ListTokensResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kAdminister, "", reactor) ==
-      nullptr) {
-    return reactor;
-  }
-  for (v1::Token& token : tokens_->List()) {
-    *response->add_tokens() = std::move(token);
-  }
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::ListTokensResponse>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kAdminister));
+                      for (v1::Token& token : tokens_->List()) {
+                        *response->add_tokens() = std::move(token);
+                      }
+                      call.Finish(absl::OkStatus());
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* AccessService::RevokeToken(
     grpc::CallbackServerContext* context, const v1::RevokeTokenRequest* request,
     v1::Token* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kAdminister, "", reactor) ==
-      nullptr) {
-    return reactor;
-  }
-  tokens_->Revoke(request->name(), Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::Token>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kAdminister));
+                      tokens_->Revoke(request->name(), call);
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* AccessService::WhoAmI(
     grpc::CallbackServerContext* context, const v1::WhoAmIRequest* request,
     v1::WhoAmIResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  response->set_user(caller->user());
-  const auto token = access_->FindToken(*context);
-  if (token.ok() && *token != nullptr) {
-    *response->mutable_token() = **token;
-  } else {
-    response->set_open(true);
-  }
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::WhoAmIResponse>& call) {
+                      response->set_user(call.caller()->user());
+                      const auto token = access_->FindToken(*context);
+                      if (token.ok() && *token != nullptr) {
+                        *response->mutable_token() = **token;
+                      } else {
+                        response->set_open(true);
+                      }
+                      call.Finish(absl::OkStatus());
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* AccessService::ListAuditEntries(
     grpc::CallbackServerContext* context,
     const v1::ListAuditEntriesRequest* request,
     v1::ListAuditEntriesResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kAdminister, "", reactor) ==
-      nullptr) {
-    return reactor;
-  }
-  log_->List(*request, Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::ListAuditEntriesResponse>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kAdminister));
+                      log_->List(*request, call);
+                      return absl::OkStatus();
+                    });
 }
 
 }  // namespace comera::server

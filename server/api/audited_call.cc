@@ -1,3 +1,5 @@
+// Intercepts calls to write the audit log, and makes the entries of calls that
+// change jobs.
 #include "server/api/audited_call.h"
 
 #include <string_view>
@@ -177,7 +179,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
     entry.set_resource(Cut(resource_));
     entry.set_result(absl::StatusCodeToString(
         static_cast<absl::StatusCode>(status.error_code())));
-    // Those of bad requests repeat what the request holds.
+    // Messages about bad requests repeat what the request holds.
     if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) {
       entry.set_message(Cut(status.error_message()));
     }

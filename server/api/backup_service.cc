@@ -1,7 +1,8 @@
+// Serves BackupService: copies the store on a thread of its own and streams the
+// copy.
 #include "server/api/backup_service.h"
 
 #include <fcntl.h>
-#include <glog/logging.h>
 #include <unistd.h>
 
 #include <memory>
@@ -10,10 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/host/loop_stream.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/runtime/file_handle.h"
 
 namespace comera::server {
@@ -31,7 +33,7 @@ class BackupFile {
 
   absl::Status Create(JobStore* store) {
     RETURN_IF_ERROR(MakeDirectories(folder_));
-    // Of a server that was killed.
+    // A server that was killed may have left one.
     unlink(path_.c_str());
     RETURN_IF_ERROR(store->Backup(path_));
     ASSIGN_OR_RETURN(file_, FileHandle::Open(path_, O_RDONLY));
@@ -165,7 +167,7 @@ grpc::ServerWriteReactor<v1::CreateBackupResponse>* BackupService::CreateBackup(
   auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = (*caller)->Check(Permission::kAdminister, "");
-  if (!status.ok()) return RefuseStream<v1::CreateBackupResponse>(status);
+  if (!status.ok()) return RejectStream<v1::CreateBackupResponse>(status);
   return BackupStream::Start(std::make_shared<BackupStream>(
       host_, (*caller)->user(), store_, &thread_, busy_));
 }

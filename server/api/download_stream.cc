@@ -1,3 +1,4 @@
+// Streams a file of a model or checkpoint to a client or worker.
 #include <memory>
 #include <utility>
 
@@ -29,7 +30,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     return std::static_pointer_cast<DownloadStream>(shared_from_this());
   }
 
-  // Of a checkpoint; workers need it too.
+  // Finds a checkpoint's file, which workers need too.
   absl::StatusOr<v1::ArtifactFile> FindCheckpoint(const std::string& job) {
     const JobDirectory::Entry* entry = host().directory().Find(job);
     if (entry == nullptr) {

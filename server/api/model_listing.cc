@@ -1,3 +1,4 @@
+// Makes the API's models and checkpoints from jobs, page by page.
 #include "server/api/model_listing.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Serves ModelService: models and checkpoints that jobs have stored.
 #include "server/api/model_service.h"
 
 #include <filesystem>
@@ -5,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "glog/logging.h"
+#include "common/log.h"
 #include "proto/resource_names.h"
 #include "server/api/model_listing.h"
+#include "server/auth/unary_call.h"
+#include "server/host/commit.h"
 #include "server/rpc/rpc_errors.h"
 #include "server/runtime/artifact_files.h"
 
@@ -18,12 +21,6 @@ constexpr char kConfig[] = "config.json";
 constexpr int64_t kMaxConfigBytes = 8 << 20;
 // RunInfo comes before any progress.
 constexpr int kFirstEvents = 50;
-
-grpc::ServerUnaryReactor* Refuse(grpc::ServerUnaryReactor* reactor,
-                                 const absl::Status& status) {
-  reactor->Finish(ToRpcStatus(status));
-  return reactor;
-}
 
 absl::Status NoModel(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no model ", name));
@@ -55,51 +52,47 @@ absl::Status ReadConfigFile(const std::string& data_dir, v1::Model* model) {
 grpc::ServerUnaryReactor* ModelService::ListModels(
     grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
     v1::ListModelsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  host_->loop().Post([=] {
-    auto models = comera::server::ListModels(
-        host_->directory(), *request, [&](const v1::Job& job) {
-          return caller->Check(Permission::kView, job.spec().queue()).ok();
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::ListModelsResponse>& call) {
+        host_->loop().Post([=] {
+          call.Finish(comera::server::ListModels(
+              host_->directory(), *request, [&](const v1::Job& job) {
+                return call.Check(Permission::kView, job.spec().queue()).ok();
+              }));
         });
-    if (models.ok()) *response = *std::move(models);
-    reactor->Finish(ToRpcStatus(models.status()));
-  });
-  return reactor;
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(
     grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
     v1::Model* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  const auto ids = ParseArtifactName(request->name());
-  if (!ids) return Refuse(reactor, BadName());
-  const auto done = [=](absl::StatusOr<v1::Model> model) {
-    if (model.ok()) *response = *std::move(model);
-    reactor->Finish(ToRpcStatus(model.status()));
-  };
-  host_->loop().Post([=, job = JobName(ids->first)] {
-    const JobDirectory::Entry* entry = host_->directory().Find(job);
-    if (entry == nullptr) return done(NoModel(request->name()));
-    const absl::Status status =
-        caller->Check(Permission::kView, entry->job->spec().queue());
-    if (!status.ok()) return done(status);
-    for (int i = 0; i < entry->job->models_size(); ++i) {
-      if (entry->job->models(i).name() != request->name()) continue;
-      return ReadEvents(ShowModel(*entry->job, i), entry->last_sequence, done);
-    }
-    done(NoModel(request->name()));
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Model>& call) {
+        const auto ids = ParseArtifactName(request->name());
+        if (!ids) return BadName();
+        host_->loop().Post([=, job = JobName(ids->first)] {
+          const JobDirectory::Entry* entry = host_->directory().Find(job);
+          if (entry == nullptr) return call.Finish(NoModel(request->name()));
+          const absl::Status status =
+              call.Check(Permission::kView, entry->job->spec().queue());
+          if (!status.ok()) return call.Finish(status);
+          for (int i = 0; i < entry->job->models_size(); ++i) {
+            if (entry->job->models(i).name() != request->name()) continue;
+            return ReadEvents(ShowModel(*entry->job, i), entry->last_sequence,
+                              call);
+          }
+          call.Finish(NoModel(request->name()));
+        });
+        return absl::OkStatus();
+      });
 }
 
 void ModelService::ReadEvents(v1::Model model, int64_t last, Done done) {
   StoreThread* store = host_->store();
   if (store == nullptr) {
-    return done(absl::UnavailableError("the coordinator is stopping"));
+    return done(StoppingError());
   }
   const auto ids = ParseArtifactName(model.name());
   store->ReadEvents(
@@ -127,32 +120,35 @@ void ModelService::ReadConfig(v1::Model model, Done done) {
 grpc::ServerUnaryReactor* ModelService::DeleteModel(
     grpc::CallbackServerContext* context, const v1::DeleteModelRequest* request,
     v1::DeleteModelResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  const auto ids = ParseArtifactName(request->name());
-  if (!ids) return Refuse(reactor, BadName());
-  host_->GetJob(JobName(ids->first), [=](const absl::StatusOr<v1::Job>& job) {
-    absl::Status status =
-        job.ok() ? caller->CheckOwner(job->user(), job->spec().queue())
-                 : NoModel(request->name());
-    if (!status.ok()) return reactor->Finish(ToRpcStatus(status));
-    Remove(request->name(), reactor);
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::DeleteModelResponse>& call) {
+        const auto ids = ParseArtifactName(request->name());
+        if (!ids) return BadName();
+        host_->GetJob(
+            JobName(ids->first), [=](const absl::StatusOr<v1::Job>& job) {
+              if (!job.ok()) return call.Finish(NoModel(request->name()));
+              const absl::Status status =
+                  call.caller()->CheckOwner(job->user(), job->spec().queue());
+              if (!status.ok()) return call.Finish(status);
+              Remove(request->name(),
+                     [call](const absl::Status& s) { call.Finish(s); });
+            });
+        return absl::OkStatus();
+      });
 }
 
 void ModelService::Remove(const std::string& name,
-                          grpc::ServerUnaryReactor* reactor) {
-  host_->Operate<v1::Job>(
+                          std::function<void(const absl::Status&)> done) {
+  host_->CommitThenReply<v1::Job>(
       [name](Coordinator* coordinator, absl::Time now, Effects* effects) {
         return coordinator->RemoveModel(name, now, effects);
       },
-      [this, name, reactor](const absl::StatusOr<v1::Job>& job) {
-        if (!job.ok()) return reactor->Finish(ToRpcStatus(job.status()));
-        host_->io().Post([this, name, reactor] {
-          // The folder's files are named in the job no more: what cannot be
-          // removed now is of no harm.
+      [this, name, done](const absl::StatusOr<v1::Job>& job) {
+        if (!job.ok()) return done(job.status());
+        host_->io().Post([this, name, done] {
+          // The job names the folder's files no more, so what cannot be removed
+          // now does no harm.
           const std::string file =
               ArtifactPath(host_->data_dir(), name, kConfig);
           std::error_code error;
@@ -160,7 +156,7 @@ void ModelService::Remove(const std::string& name,
           LOG_IF(WARNING, error)
               << "model=" << name << " event=files_not_removed error=\""
               << error.message() << "\"";
-          reactor->Finish(grpc::Status::OK);
+          done(absl::OkStatus());
         });
       });
 }
@@ -169,23 +165,22 @@ grpc::ServerUnaryReactor* ModelService::ListJobCheckpoints(
     grpc::CallbackServerContext* context,
     const v1::ListJobCheckpointsRequest* request,
     v1::ListJobCheckpointsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (!ParseJobName(request->parent())) {
-    return Refuse(reactor, InvalidField("parent", "must be jobs/{job}"));
-  }
-  host_->GetJob(request->parent(), [=](const absl::StatusOr<v1::Job>& job) {
-    absl::Status status = job.status();
-    if (status.ok()) {
-      status = caller->Check(Permission::kView, job->spec().queue());
-    }
-    if (!status.ok()) return reactor->Finish(ToRpcStatus(status));
-    auto checkpoints = ListCheckpoints(*job, *request);
-    if (checkpoints.ok()) *response = *std::move(checkpoints);
-    reactor->Finish(ToRpcStatus(checkpoints.status()));
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::ListJobCheckpointsResponse>& call) {
+        if (!ParseJobName(request->parent())) {
+          return InvalidField("parent", "must be jobs/{job}");
+        }
+        host_->GetJob(request->parent(),
+                      [=](const absl::StatusOr<v1::Job>& job) {
+                        if (!job.ok()) return call.Finish(job.status());
+                        const absl::Status status =
+                            call.Check(Permission::kView, job->spec().queue());
+                        if (!status.ok()) return call.Finish(status);
+                        call.Finish(ListCheckpoints(*job, *request));
+                      });
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace comera::server

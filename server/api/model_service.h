@@ -1,7 +1,7 @@
 #ifndef COMERA_SERVER_API_MODEL_SERVICE_H_
 #define COMERA_SERVER_API_MODEL_SERVICE_H_
 
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "comera/v1/model_service.grpc.pb.h"
@@ -40,7 +40,8 @@ class ModelService : public v1::ModelService::CallbackService {
   // What the job's first events and the model's files tell.
   void ReadEvents(v1::Model model, int64_t last, Done done);
   void ReadConfig(v1::Model model, Done done);
-  void Remove(const std::string& name, grpc::ServerUnaryReactor* reactor);
+  void Remove(const std::string& name,
+              std::function<void(const absl::Status&)> done);
 
   CoordinatorHost* const host_;
   AccessControl* const access_;

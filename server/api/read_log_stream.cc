@@ -1,10 +1,11 @@
+// Streams a job's log, and follows it while it grows.
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/resource_names.h"
 #include "server/api/training_streams.h"
-#include "server/coordinator/job_table.h"
+#include "server/coordinator/job_index.h"
 #include "server/host/loop_stream.h"
 
 namespace comera::server {
@@ -83,7 +84,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
     if (!data.ok() && !(absl::IsNotFound(data.status()) && waits)) {
       if (!absl::IsNotFound(data.status())) return End(data.status());
       return End(absl::NotFoundError(
-          absl::StrCat("rank ", request_.rank(), " of ", request_.name(),
+          absl::StrCat("member ", request_.rank(), " of ", request_.name(),
                        " has no log of attempt ", attempt_)));
     }
     if (data.ok() && !data->empty()) {

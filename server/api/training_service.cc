@@ -1,6 +1,6 @@
+// Serves the jobs' part of TrainingService: create, read, list, cancel, stream.
 #include "server/api/training_service.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,57 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "proto/job_defaults.h"
-#include "proto/job_validation.h"
-#include "proto/resource_names.h"
 #include "server/api/audited_call.h"
+#include "server/api/prepare_job.h"
 #include "server/api/training_streams.h"
-#include "server/rpc/refused_stream.h"
+#include "server/auth/unary_call.h"
+#include "server/rpc/rejected_stream.h"
+#include "server/rpc/request_checks.h"
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
-namespace {
-
-constexpr size_t kMaxRequestId = 64;
-constexpr size_t kMaxReasonBytes = 1024;
-
-// Finishes `reactor` with the value or the error.
-template <typename T>
-std::function<void(absl::StatusOr<T>)> Finisher(
-    grpc::ServerUnaryReactor* reactor, T* response) {
-  return [reactor, response](absl::StatusOr<T> value) {
-    if (value.ok()) *response = *std::move(value);
-    reactor->Finish(ToRpcStatus(value.status()));
-  };
-}
-
-grpc::ServerUnaryReactor* Refuse(grpc::ServerUnaryReactor* reactor,
-                                 const absl::Status& status) {
-  reactor->Finish(ToRpcStatus(status));
-  return reactor;
-}
-
-absl::Status CheckName(const std::string& name) {
-  if (ParseJobName(name)) return absl::OkStatus();
-  return InvalidField("name", "must be jobs/{job}");
-}
-
-absl::Status CheckCreate(const v1::CreateJobRequest& request) {
-  const std::string& id = request.request_id();
-  if (id.size() > kMaxRequestId ||
-      !std::all_of(id.begin(), id.end(),
-                   [](char c) { return c > ' ' && c <= '~'; })) {
-    return InvalidField("request_id", "at most 64 printable ASCII characters");
-  }
-  if (!request.has_spec()) return InvalidField("spec", "missing");
-  const std::vector<FieldViolation> violations =
-      ValidateJobSpec(request.spec());
-  if (!violations.empty()) return InvalidSpec(violations);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access)
     : host_(host),
       access_(access),
@@ -71,125 +29,109 @@ TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access)
 grpc::ServerUnaryReactor* TrainingService::CreateJob(
     grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
     v1::Job* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = caller->CheckSize(request->ByteSizeLong());
-      !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  if (absl::Status status = CheckCreate(*request); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  const v1::JobSpec spec = WithDefaults(request->spec());
-  if (absl::Status status = caller->Check(Permission::kUse, spec.queue());
-      !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  if (request->validate_only()) {
-    host_->CheckDatasets(
-        spec, [=, user = caller->user()](const absl::Status& status) {
-          if (!status.ok()) return reactor->Finish(ToRpcStatus(status));
-          *response->mutable_spec() = spec;
-          host_->Ask<v1::Forecast>(
-              [spec, user](const Coordinator& coordinator, absl::Time now) {
-                return coordinator.Foresee(spec, user, now);
-              },
-              [=](absl::StatusOr<v1::Forecast> forecast) {
-                if (forecast.ok()) {
-                  *response->mutable_forecast() = *std::move(forecast);
-                }
-                reactor->Finish(ToRpcStatus(forecast.status()));
-              });
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Job>& call) {
+        const Caller& caller = *call.caller();
+        RETURN_IF_ERROR(caller.CheckSize(request->ByteSizeLong()));
+        ASSIGN_OR_RETURN(const PreparedJob job,
+                         PrepareJob(*request, {caller.user(), ""}));
+        RETURN_IF_ERROR(caller.Check(Permission::kUse, job.spec().queue()));
+        if (request->validate_only()) {
+          ForecastJob(job, call);
+          return absl::OkStatus();
+        }
+        RETURN_IF_ERROR(caller.ChargeSubmission());
+        host_->CreateJob(
+            job, call,
+            AuditJobChange(caller, *context, "TrainingService.CreateJob"),
+            caller.max_queued_jobs());
+        return absl::OkStatus();
+      });
+}
+
+void TrainingService::ForecastJob(const PreparedJob& job,
+                                  const UnaryCall<v1::Job>& call) {
+  host_->CheckDatasets(job.spec(), [=](const absl::Status& status) {
+    if (!status.ok()) return call.Finish(status);
+    *call.response().mutable_spec() = job.spec();
+    host_->RunQuery<v1::Forecast>(
+        [job](const Coordinator& coordinator, absl::Time now) {
+          return coordinator.Forecast(job.spec(), job.submitter().user, now);
+        },
+        [call](absl::StatusOr<v1::Forecast> forecast) {
+          if (forecast.ok()) {
+            *call.response().mutable_forecast() = *std::move(forecast);
+          }
+          call.Finish(forecast.status());
         });
-    return reactor;
-  }
-  if (absl::Status status = caller->ChargeSubmission(); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  Submitter submitter;
-  submitter.user = caller->user();
-  host_->CreateJob(
-      *request, Finisher(reactor, response), submitter,
-      AuditJobChange(*caller, *context, "TrainingService.CreateJob"),
-      caller->max_queued_jobs());
-  return reactor;
+  });
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetJob(
     grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
     v1::Job* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = CheckName(request->name()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  host_->GetJob(request->name(), [=](absl::StatusOr<v1::Job> job) {
-    absl::Status status = job.status();
-    if (status.ok()) {
-      status = caller->Check(Permission::kView, job->spec().queue());
-    }
-    if (status.ok()) *response = *std::move(job);
-    reactor->Finish(ToRpcStatus(status));
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Job>& call) {
+        RETURN_IF_ERROR(CheckJobName(request->name()));
+        host_->GetJob(request->name(), [call](absl::StatusOr<v1::Job> job) {
+          if (!job.ok()) return call.Finish(job.status());
+          const absl::Status status =
+              call.Check(Permission::kView, job->spec().queue());
+          if (!status.ok()) return call.Finish(status);
+          call.Finish(std::move(job));
+        });
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* TrainingService::ListJobs(
     grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
     v1::ListJobsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  lists_.Post([=] {
-    Finisher(reactor, response)(
-        host_->ListJobs(*request, [&caller](const std::string& queue) {
-          return caller->Check(Permission::kView, queue).ok();
-        }));
-  });
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::ListJobsResponse>& call) {
+                      lists_.Post([=] {
+                        call.Finish(host_->ListJobs(
+                            *request, [&call](const std::string& queue) {
+                              return call.Check(Permission::kView, queue).ok();
+                            }));
+                      });
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* TrainingService::ReadSeries(
     grpc::CallbackServerContext* context, const v1::ReadSeriesRequest* request,
     v1::JobSeries* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  absl::Status status = CheckName(request->name());
-  if (status.ok()) status = CheckSeriesRequest(*request);
-  if (!status.ok()) return Refuse(reactor, status);
-  const std::optional<JobDirectory::Entry> entry =
-      host_->FindJob(request->name());
-  if (!entry) {
-    return Refuse(
-        reactor, absl::NotFoundError(absl::StrCat("no job ", request->name())));
-  }
-  status = caller->Check(Permission::kView, entry->job->spec().queue());
-  if (!status.ok()) return Refuse(reactor, status);
-  series_.Read(*request, entry->last_sequence, Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::JobSeries>& call) {
+        RETURN_IF_ERROR(CheckJobName(request->name()));
+        RETURN_IF_ERROR(CheckSeriesRequest(*request));
+        const std::optional<JobDirectory::Entry> entry =
+            host_->FindJob(request->name());
+        if (!entry) {
+          return absl::NotFoundError(absl::StrCat("no job ", request->name()));
+        }
+        RETURN_IF_ERROR(
+            call.Check(Permission::kView, entry->job->spec().queue()));
+        series_.Read(*request, entry->last_sequence, call);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* TrainingService::CancelJob(
     grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
     v1::Job* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = CheckName(request->name()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  if (request->reason().size() > kMaxReasonBytes) {
-    return Refuse(reactor, InvalidField("reason", "at most 1024 bytes"));
-  }
-  WithOwnJob(request->name(), caller, reactor, [=] {
-    host_->CancelJob(
-        request->name(), request->reason(), Finisher(reactor, response),
-        AuditJobChange(*caller, *context, "TrainingService.CancelJob"));
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Job>& call) {
+        RETURN_IF_ERROR(CheckJobName(request->name()));
+        RETURN_IF_ERROR(CheckReason(request->reason()));
+        ChangeOwnJob(request->name(), call, [=] {
+          host_->CancelJob(request->name(), request->reason(), call,
+                           AuditJobChange(*call.caller(), *context,
+                                          "TrainingService.CancelJob"));
+        });
+        return absl::OkStatus();
+      });
 }
 
 absl::StatusOr<std::shared_ptr<const Caller>> TrainingService::OpenStream(
@@ -199,31 +141,30 @@ absl::StatusOr<std::shared_ptr<const Caller>> TrainingService::OpenStream(
   return std::shared_ptr<const Caller>(std::move(caller));
 }
 
-void TrainingService::WithOwnJob(const std::string& name,
-                                 std::shared_ptr<const Caller> caller,
-                                 grpc::ServerUnaryReactor* reactor,
-                                 std::function<void()> then) {
+void TrainingService::ChangeOwnJob(const std::string& name,
+                                   const UnaryCall<v1::Job>& call,
+                                   std::function<void()> change) {
   // A job's owner and queue do not change, so what is found holds later.
   host_->GetJob(name, [=](const absl::StatusOr<v1::Job>& job) {
-    absl::Status status = job.status();
-    if (status.ok())
-      status = caller->CheckOwner(job->user(), job->spec().queue());
-    if (status.ok()) return then();
-    reactor->Finish(ToRpcStatus(status));
+    if (!job.ok()) return call.Finish(job.status());
+    const absl::Status status =
+        call.caller()->CheckOwner(job->user(), job->spec().queue());
+    if (!status.ok()) return call.Finish(status);
+    change();
   });
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* TrainingService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
   auto caller = OpenStream(*context);
-  if (!caller.ok()) return RefuseStream<v1::WatchJobResponse>(caller.status());
+  if (!caller.ok()) return RejectStream<v1::WatchJobResponse>(caller.status());
   return StartWatch(host_, *std::move(caller), *request);
 }
 
 grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
     grpc::CallbackServerContext* context, const v1::ReadLogRequest* request) {
   auto caller = OpenStream(*context);
-  if (!caller.ok()) return RefuseStream<v1::ReadLogResponse>(caller.status());
+  if (!caller.ok()) return RejectStream<v1::ReadLogResponse>(caller.status());
   return StartReadLog(host_, *std::move(caller), *request);
 }
 
@@ -232,30 +173,20 @@ TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
                                   const v1::DownloadArtifactRequest* request) {
   auto caller = OpenStream(*context);
   if (!caller.ok()) {
-    return RefuseStream<v1::DownloadArtifactResponse>(caller.status());
+    return RejectStream<v1::DownloadArtifactResponse>(caller.status());
   }
   return StartDownload(host_, *std::move(caller), *request);
-}
-
-grpc::ServerUnaryReactor* TrainingService::ListWorkers(
-    grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
-    v1::ListWorkersResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kView, "", reactor) == nullptr) {
-    return reactor;
-  }
-  host_->ListWorkers(Finisher(reactor, response));
-  return reactor;
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetServerInfo(
     grpc::CallbackServerContext* context,
     const v1::GetServerInfoRequest* request, v1::ServerInfo* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, reactor) == nullptr) return reactor;
-  response->set_version(kVersion);
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::ServerInfo>& call) {
+                      response->set_version(kVersion);
+                      call.Finish(absl::OkStatus());
+                      return absl::OkStatus();
+                    });
 }
 
 }  // namespace comera::server

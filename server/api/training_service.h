@@ -7,6 +7,8 @@
 
 #include "comera/v1/training_service.grpc.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/unary_call.h"
+#include "server/coordinator/prepared_job.h"
 #include "server/host/coordinator_host.h"
 #include "server/runtime/event_loop.h"
 #include "server/view/series_reader.h"
@@ -75,16 +77,18 @@ class TrainingService : public v1::TrainingService::CallbackService {
   // The caller of a stream, which counts as open while it is held.
   absl::StatusOr<std::shared_ptr<const Caller>> OpenStream(
       const grpc::CallbackServerContext& context);
-  // `then` runs if the job is the caller's, or he administers its queue; else
-  // `reactor` is finished with the refusal.
-  void WithOwnJob(const std::string& name, std::shared_ptr<const Caller> caller,
-                  grpc::ServerUnaryReactor* reactor,
-                  std::function<void()> then);
+  // Checks the job's datasets, then answers with its spec and with what would
+  // become of it.
+  void ForecastJob(const PreparedJob& job, const UnaryCall<v1::Job>& call);
+  // Runs `change`, which answers the call, if the job is the caller's or the
+  // caller administers its queue; else refuses.
+  void ChangeOwnJob(const std::string& name, const UnaryCall<v1::Job>& call,
+                    std::function<void()> change);
 
   CoordinatorHost* const host_;
   AccessControl* const access_;
   SeriesReader series_;
-  // For lists, which take some milliseconds each.
+  // Runs lists, which take some milliseconds each.
   EventLoop lists_;
 };
 

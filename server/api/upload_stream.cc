@@ -1,3 +1,4 @@
+// Receives a file that a worker uploads for a job.
 #include <memory>
 #include <utility>
 

@@ -1,3 +1,4 @@
+// Streams a job's state and then its events.
 #include <memory>
 #include <utility>
 

@@ -1,9 +1,10 @@
+// Serves WorkerService: held Synchronize calls and uploads.
 #include "server/api/worker_service.h"
 
 #include <utility>
 
 #include "common/status_macros.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
@@ -57,7 +58,7 @@ grpc::ServerReadReactor<v1::UploadArtifactRequest>*
 WorkerService::UploadArtifact(grpc::CallbackServerContext* context,
                               v1::UploadArtifactResponse* response) {
   if (absl::Status status = CheckWorker(*context); !status.ok()) {
-    return RefuseUpload<v1::UploadArtifactRequest>(status);
+    return RejectUpload<v1::UploadArtifactRequest>(status);
   }
   return StartUpload(host_);
 }

@@ -1,4 +1,4 @@
-// Who calls, and what they may do.
+// The caller of an rpc, and what it may do.
 #ifndef COMERA_SERVER_AUTH_ACCESS_H_
 #define COMERA_SERVER_AUTH_ACCESS_H_
 
@@ -69,20 +69,8 @@ class AccessControl {
       const grpc::CallbackServerContext& context) = 0;
 };
 
-// Who makes this call; null: nobody known, and `reactor` was finished with the
-// refusal.
-std::shared_ptr<const Caller> Admit(AccessControl* access,
-                                    const grpc::CallbackServerContext& context,
-                                    grpc::ServerUnaryReactor* reactor);
-// The same for a caller who needs `permission` on `queue`.
-std::shared_ptr<const Caller> Admit(AccessControl* access,
-                                    const grpc::CallbackServerContext& context,
-                                    Permission permission,
-                                    const std::string& queue,
-                                    grpc::ServerUnaryReactor* reactor);
-
-// For a server without tokens, which listens on loopback only: everybody may
-// do everything.
+// The access of a server without tokens, which listens on loopback only:
+// everybody may do everything.
 class OpenAccess : public AccessControl {
  public:
   absl::StatusOr<std::unique_ptr<Caller>> Identify(

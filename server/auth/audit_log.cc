@@ -1,3 +1,4 @@
+// Writes and lists the entries of the audit log.
 #include "server/auth/audit_log.h"
 
 #include <memory>

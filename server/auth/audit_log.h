@@ -34,8 +34,8 @@ class AuditLog {
 
   // `done` is called once the entry is durable.
   void Record(v1::AuditEntry entry, WriteDone done);
-  // For calls that failed: in a flood most of them are only counted, so that
-  // nobody fills the disk by being refused.
+  // Writes the entry of a call that failed. In a flood most of them are only
+  // counted, so that nobody fills the disk by being refused.
   void RecordFailure(v1::AuditEntry entry);
 
   // Errors of AccessService.ListAuditEntries.

@@ -1,3 +1,4 @@
+// Marks the calls that the HTTP port passes on, and recognises them.
 #include "server/auth/forwarded_calls.h"
 
 #include <openssl/crypto.h>
@@ -5,7 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::server {
 namespace {
@@ -28,7 +29,7 @@ std::string Only(const grpc::ServerContextBase& context, const char* key) {
 
 ForwardedCalls::ForwardedCalls() {
   unsigned char bytes[kSecretBytes];
-  CHECK_EQ(RAND_bytes(bytes, sizeof(bytes)), 1) << "no random numbers";
+  CHECK(RAND_bytes(bytes, sizeof(bytes)) == 1) << "no random numbers";
   secret_ = absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
 }

@@ -27,7 +27,7 @@ class ForwardedCalls {
   void Mark(const Origin& origin, grpc::ClientContext* context) const;
   // Nothing: the call came over the network.
   std::optional<Origin> Find(const grpc::ServerContextBase& context) const;
-  // Who made the call, also over the network.
+  // The address of the caller, also of one on the network.
   std::string Peer(const grpc::ServerContextBase& context) const;
 
  private:

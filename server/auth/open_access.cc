@@ -1,3 +1,4 @@
+// Lets everybody do everything, for a server without tokens.
 #include "server/auth/access.h"
 
 namespace comera::server {

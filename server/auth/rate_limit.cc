@@ -1,3 +1,4 @@
+// Limits how often and how much each user may call, by token buckets.
 #include "server/auth/rate_limit.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ UserLimits::User& UserLimits::Find(const std::string& user) {
   return users_.try_emplace(user, options_).first->second;
 }
 
-absl::Status UserLimits::TakeRequest(const std::string& user) {
+absl::Status UserLimits::ChargeRequest(const std::string& user) {
   const absl::Time now = clock_->Now();
   absl::Duration wait;
   {
@@ -39,7 +40,7 @@ absl::Status UserLimits::TakeRequest(const std::string& user) {
                                     " calls per second by ", user));
 }
 
-absl::Status UserLimits::TakeSubmission(const std::string& user) {
+absl::Status UserLimits::ChargeSubmission(const std::string& user) {
   const absl::Time now = clock_->Now();
   absl::Duration wait;
   {

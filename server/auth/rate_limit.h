@@ -45,7 +45,7 @@ class UserLimits {
     int64_t max_streams = 10000;
     // Jobs waiting in all queues.
     int64_t max_queued_jobs = 20000;
-    // Of one request.
+    // The largest request.
     int64_t max_request_bytes = 4 << 20;
   };
 
@@ -54,8 +54,8 @@ class UserLimits {
       : options_(options), clock_(clock) {}
 
   // ResourceExhausted with RetryInfo: too many of late.
-  absl::Status TakeRequest(const std::string& user);
-  absl::Status TakeSubmission(const std::string& user);
+  absl::Status ChargeRequest(const std::string& user);
+  absl::Status ChargeSubmission(const std::string& user);
   // ResourceExhausted: too many are open. To be closed if OK.
   absl::Status OpenStream(const std::string& user);
   void CloseStream(const std::string& user);
@@ -87,7 +87,8 @@ class UserLimits {
   Clock* const clock_;
   std::mutex mutex_;
   Refusals refusals_;  // guarded by mutex_
-  // As many as there are tokens' names: only admins add to them.
+  // There are at most as many as users with tokens, and only admins add to
+  // those.
   std::map<std::string, User> users_;  // guarded by mutex_
 };
 

@@ -1,3 +1,4 @@
+// Makes gRPC credentials from PEM files and checks that they fit together.
 #include "server/auth/tls_files.h"
 
 #include <openssl/bio.h>

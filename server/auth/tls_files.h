@@ -26,8 +26,8 @@ struct TlsFiles {
   bool enabled() const { return !certificate.empty(); }
 };
 
-// Of files that are enabled. InvalidArgument: missing, unreadable, no PEM, or a
-// key of another certificate.
+// Checks files that are enabled. InvalidArgument: missing, unreadable, no PEM,
+// or a key of another certificate.
 absl::Status CheckTlsFiles(const TlsFiles& files);
 
 // Clear text if not enabled. InvalidArgument: files missing, unreadable, no

@@ -1,3 +1,4 @@
+// Identifies callers by their tokens and checks their roles.
 #include "server/auth/token_access.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ class TokenCaller : public Caller {
     return CheckToken(*token_, permission, queue);
   }
   absl::Status ChargeSubmission() const override {
-    return limits_->TakeSubmission(token_->user());
+    return limits_->ChargeSubmission(token_->user());
   }
   absl::Status ChargeStream() override {
     if (token_->worker() || has_stream_) return absl::OkStatus();
@@ -208,7 +209,7 @@ absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Admit(
     return std::unique_ptr<Caller>(
         std::make_unique<UntoldCaller>(origin.certificate_name, origin.peer));
   }
-  if (!token->worker()) RETURN_IF_ERROR(limits_->TakeRequest(token->user()));
+  if (!token->worker()) RETURN_IF_ERROR(limits_->ChargeRequest(token->user()));
   return std::unique_ptr<Caller>(
       std::make_unique<TokenCaller>(std::move(token), origin.peer, limits_));
 }

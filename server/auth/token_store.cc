@@ -1,3 +1,4 @@
+// Creates, revokes and finds tokens, and keeps them in the job store.
 #include "server/auth/token_store.h"
 
 #include <openssl/crypto.h>

@@ -7,17 +7,18 @@
 
 namespace comera::server {
 
-// The workers in numbers.
+// The numbers of workers and slots.
 struct ClusterCounts {
-  // By WorkerSummary::Service, and LOST: not connected.
+  // Workers by WorkerSummary::Service; LOST are those that are not connected.
   std::map<std::string, int64_t> workers;
   struct Slots {
     int64_t total = 0;
-    // With a rank; that cannot take one. Of connected workers, as is total.
+    // Slots with a member, and slots that cannot take one. All three count the
+    // slots of connected workers.
     int64_t busy = 0;
     int64_t unfit = 0;
   };
-  // By kind of device, cpu or gpu.
+  // Slots by kind of device, cpu or gpu.
   std::map<std::string, Slots> slots;
 };
 

@@ -1,14 +1,20 @@
+// Implements Coordinator: the life of a job, from its submission to its end.
 #include "server/coordinator/coordinator.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/job_defaults.h"
+#include "proto/job_state.h"
 #include "proto/resource_names.h"
-#include "server/coordinator/attempt.h"
+#include "server/coordinator/job_artifacts.h"
+#include "server/coordinator/job_retention.h"
 #include "server/coordinator/start_from.h"
+#include "server/coordinator/worker_summary.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -25,71 +31,102 @@ std::string Deterministic(const google::protobuf::Message& message) {
   return bytes;
 }
 
+// `Table` is a JobTable, const or not.
+template <typename Table>
+auto FindJob(Table& jobs, const std::string& name)
+    -> absl::StatusOr<decltype(jobs.Find(name))> {
+  auto* entry = jobs.Find(name);
+  if (entry == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no job ", name));
+  }
+  return entry;
+}
+
+template <typename Table>
+auto FindWorker(Table& workers, const std::string& name)
+    -> absl::StatusOr<decltype(workers.Find(name))> {
+  const auto id = ParseWorkerName(name);
+  if (!id) return absl::InvalidArgumentError("name: must be workers/{worker}");
+  auto* worker = workers.Find(*id);
+  if (worker == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no worker ", name));
+  }
+  return worker;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const Options& options, IdSource* ids)
-    : options_(options), ids_(ids) {
-  workers_.set_first_version(1);
+    : options_(options),
+      ids_(ids),
+      queue_directory_(&jobs_, &queues_),
+      peers_(&jobs_, &workers_),
+      exclusion_(options_.exclude_after_failures, options_.failure_window,
+                 &workers_),
+      failures_(&exclusion_),
+      lifecycle_(&options_, &jobs_, &workers_, &failures_),
+      members_(options_.missing_member_after, &jobs_, &workers_, &failures_,
+               &lifecycle_),
+      assignments_(&options_, &jobs_, &peers_),
+      held_calls_(&workers_, &assignments_),
+      monitor_(&options_, &workers_, &lifecycle_, &peers_, &held_calls_),
+      exchange_({&options_, &jobs_, &workers_, &lifecycle_, &members_, &peers_,
+                 &assignments_, &held_calls_}),
+      scheduler_(&options_, {&jobs_, &workers_, &queues_, &peers_},
+                 &lifecycle_),
+      explainer_(&jobs_, &queue_directory_, &scheduler_) {}
+
+absl::Status Coordinator::LoadDocuments(const std::vector<Document>& queues,
+                                        const std::vector<Document>& workers) {
+  RETURN_IF_ERROR(queues_.Load(queues));
+  return workers_.Load(workers);
 }
 
 void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
-  loaded_ = now;
   // One change per microsecond would have to last for a version to come twice.
   const int64_t first_version = absl::ToUnixMicros(now);
   workers_.set_first_version(first_version);
-  // The first pass finds out.
-  may_grow_ = true;
+  scheduler_.MarkLoaded(now);
   for (JobRecord& record : records) {
     JobEntry& entry = *jobs_.Add(std::move(record));
-    if (entry.record.has_retry_time()) {
-      // The clock may be another one now.
-      entry.retry_at = std::min(FromTimestamp(entry.record.retry_time()),
-                                now + options_.retry_backoff.longest);
-    }
-    if (!IsActive(entry.job().state())) continue;
-    entry.placed = now;
-    if (HasResult(entry.record.attempt())) entry.result_time = now;
-    for (const AttemptMember& rank : entry.record.attempt().members()) {
-      MemberWatch watch;
-      watch.last_listed = now;
-      watch.start_version = watch.stop_version = first_version;
-      entry.ranks.push_back(watch);
-      WorkerState* worker = workers_.FindOrAdd(rank.worker());
+    entry.Restore(first_version, now + options_.retry_backoff.longest, now);
+    if (!entry.active()) continue;
+    for (const GangMember& member : entry.attempt().members()) {
+      WorkerState* worker = workers_.FindOrAdd(member.worker());
       if (worker == nullptr) continue;
-      worker->last_seen = now;
-      worker->jobs.insert(entry.job().name());
-      if (!Ended(rank)) worker->incarnation = rank.incarnation();
+      worker->ExpectMember(
+          entry.name(), member.HasEnded() ? "" : member.record().incarnation(),
+          now);
     }
   }
 }
 
 absl::StatusOr<v1::Job> Coordinator::FindSubmitted(
-    const v1::CreateJobRequest& request, const Submitter& submitter) const {
-  JobEntry* same =
-      request.request_id().empty()
-          ? nullptr
-          : const_cast<JobTable&>(jobs_).FindRequest(request.request_id());
+    const PreparedJob& prepared) const {
+  const std::string& request_id = prepared.request_id();
+  const JobEntry* same =
+      request_id.empty() ? nullptr : jobs_.FindRequest(request_id);
   if (same == nullptr) return absl::NotFoundError("a new request");
-  if (same->job().user() != submitter.user) {
+  if (same->job().user() != prepared.submitter().user) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "request_id \"", request.request_id(), "\" was used by somebody else"));
+        "request_id \"", request_id, "\" was used by somebody else"));
   }
   // An older version stored the job without the defaults that came since.
   if (Deterministic(WithDefaults(same->job().spec())) ==
-      Deterministic(WithDefaults(request.spec()))) {
+      Deterministic(prepared.spec())) {
     return same->job();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("request_id \"", request.request_id(), "\" was used for ",
+      absl::StrCat("request_id \"", request_id, "\" was used for ",
                    same->job().name(), " with another spec"));
 }
 
-absl::StatusOr<v1::Job> Coordinator::Submit(
-    const v1::CreateJobRequest& request, absl::Time now, Effects* effects,
-    const Submitter& submitter, const std::vector<v1::DatasetPin>& datasets) {
-  absl::StatusOr<v1::Job> submitted = FindSubmitted(request, submitter);
+absl::StatusOr<v1::Job> Coordinator::Submit(const PreparedJob& prepared,
+                                            absl::Time now, Effects* effects) {
+  absl::StatusOr<v1::Job> submitted = FindSubmitted(prepared);
   if (!absl::IsNotFound(submitted.status())) return submitted;
-  const v1::JobSpec spec = WithDefaults(request.spec());
+  const v1::JobSpec& spec = prepared.spec();
+  const Submitter& submitter = prepared.submitter();
   if (queues_.Find(spec.queue()) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("spec.queue: there is no queue \"", spec.queue(), "\""));
@@ -102,9 +139,9 @@ absl::StatusOr<v1::Job> Coordinator::Submit(
         spec, submitter.user, source == nullptr ? nullptr : &source->job());
     if (!status.ok()) return status;
   }
-  if (jobs_.queued_count() >= options_.max_queued_jobs) {
+  if (queued_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full: ", jobs_.queued_count(), " jobs are waiting"));
+        "the queue is full: ", queued_count(), " jobs are waiting"));
   }
   std::string name;
   do {
@@ -115,107 +152,237 @@ absl::StatusOr<v1::Job> Coordinator::Submit(
   v1::Job& job = *record.mutable_job();
   job.set_name(name);
   *job.mutable_spec() = spec;
-  for (const v1::DatasetPin& pin : datasets) *job.add_datasets() = pin;
-  job.set_request_id(request.request_id());
+  for (const v1::DatasetPin& pin : prepared.datasets()) {
+    *job.add_datasets() = pin;
+  }
+  job.set_request_id(prepared.request_id());
   job.set_user(submitter.user);
   job.set_sweep(submitter.sweep);
   *job.mutable_create_time() = ToTimestamp(now);
+  Operation op(now, effects);
   JobEntry& entry = *jobs_.Add(std::move(record));
-  SetState(entry, v1::QUEUED, "waiting to be scheduled", now, effects);
-  needs_schedule_ = true;
-  Finish(now, effects);
+  entry.SetState(v1::QUEUED, "waiting to be scheduled", &op);
+  op.RequestSchedule();
+  Commit(&op);
   return entry.job();
+}
+
+void Coordinator::Schedule(absl::Time now, Effects* effects) {
+  Operation op(now, effects);
+  scheduler_.Run(&op);
+  Commit(&op);
+}
+
+void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
+                              const std::vector<v1::LogAck>& log_acks,
+                              int64_t call, absl::Time now, Effects* effects) {
+  Operation op(now, effects);
+  exchange_.Run(request, log_acks, call, &op);
+  Commit(&op);
+}
+
+void Coordinator::Tick(absl::Time now, Effects* effects) {
+  Operation op(now, effects);
+  monitor_.Check(&op);
+  peers_.Announce(&op);
+  // Jobs that end leave the index.
+  const auto active = jobs_.index().active();
+  for (const auto& [name, entry] : active) {
+    lifecycle_.CheckDeadlines(*entry, &op);
+  }
+  Commit(&op);
+  scheduler_.RequestByTime();
 }
 
 absl::StatusOr<v1::Job> Coordinator::Cancel(const std::string& name,
                                             const std::string& reason,
                                             absl::Time now, Effects* effects) {
-  JobEntry* entry = jobs_.Find(name);
-  if (entry == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no job ", name));
-  }
-  const std::string text = reason.empty() ? "cancelled by a client"
-                                          : absl::StrCat("cancelled: ", reason);
-  switch (entry->job().state()) {
-    case v1::QUEUED:
-    case v1::PAUSED:
-      *entry->job().mutable_end_time() = ToTimestamp(now);
-      SetState(*entry, v1::CANCELLED, text, now, effects);
-      break;
-    case v1::STARTING:
-    case v1::RUNNING:
-      SetState(*entry, v1::CANCELLING, text, now, effects);
-      StopAttempt(*entry);
-      Advance(*entry, now, effects);
-      break;
-    default:
-      break;
-  }
-  // A cancelled job may have held back the jobs behind it.
-  needs_schedule_ = true;
-  Finish(now, effects);
+  ASSIGN_OR_RETURN(JobEntry* const entry, FindJob(jobs_, name));
+  Operation op(now, effects);
+  lifecycle_.Cancel(*entry,
+                    reason.empty() ? "cancelled by a client"
+                                   : absl::StrCat("cancelled: ", reason),
+                    &op);
+  Commit(&op);
   return entry->job();
 }
 
+absl::StatusOr<v1::Job> Coordinator::Pause(const v1::PauseJobRequest& request,
+                                           absl::Time now, Effects* effects) {
+  ASSIGN_OR_RETURN(JobEntry* const entry, FindJob(jobs_, request.name()));
+  Operation op(now, effects);
+  RETURN_IF_ERROR(lifecycle_.Pause(
+      *entry,
+      request.reason().empty() ? "paused by a client"
+                               : absl::StrCat("paused: ", request.reason()),
+      &op));
+  Commit(&op);
+  return entry->job();
+}
+
+absl::StatusOr<v1::Job> Coordinator::Resume(const v1::ResumeJobRequest& request,
+                                            absl::Time now, Effects* effects) {
+  ASSIGN_OR_RETURN(JobEntry* const entry, FindJob(jobs_, request.name()));
+  Operation op(now, effects);
+  RETURN_IF_ERROR(lifecycle_.Resume(*entry, &op));
+  Commit(&op);
+  return entry->job();
+}
+
+void Coordinator::Commit(Operation* op) {
+  for (const std::string& name : op->changed_jobs()) {
+    op->effects().records[name] = jobs_.Find(name)->CommitRevision();
+    op->effects().views.erase(name);
+  }
+  held_calls_.AnswerChanged(op);
+  if (op->needs_schedule()) scheduler_.Request();
+}
+
+absl::StatusOr<v1::JobExplanation> Coordinator::Explain(const std::string& name,
+                                                        absl::Time now) const {
+  ASSIGN_OR_RETURN(const JobEntry* const entry, FindJob(jobs_, name));
+  return explainer_.Explain(*entry, now);
+}
+
+v1::Forecast Coordinator::Forecast(const v1::JobSpec& spec,
+                                   const std::string& user,
+                                   absl::Time now) const {
+  return explainer_.Forecast(spec, user, now);
+}
+
+void Coordinator::ReleaseHeldCalls(absl::Time now, Effects* effects) {
+  Operation op(now, effects);
+  held_calls_.AnswerAll(&op);
+}
+
+void Coordinator::ConfirmWorkerExit(const std::string& worker,
+                                    const std::string& incarnation,
+                                    absl::Time now, Effects* effects) {
+  Operation op(now, effects);
+  monitor_.ConfirmExit(worker, incarnation, &op);
+  Commit(&op);
+}
+
 bool Coordinator::KeepsLog(const v1::LogChunk& chunk) const {
-  const JobEntry* entry = const_cast<JobTable&>(jobs_).Find(chunk.job());
-  return entry != nullptr && chunk.offset() >= 0 && chunk.attempt() >= 1 &&
-         chunk.attempt() <= entry->job().attempt() && chunk.rank() >= 0 &&
-         chunk.rank() < entry->job().spec().resources().processes();
+  return IsOwnLog(chunk, jobs_);
 }
 
-void Coordinator::Tick(absl::Time now, Effects* effects) {
-  for (auto& [id, worker] : workers_.workers()) {
-    if (worker.held && worker.held->deadline <= now) {
-      ReplyHeld(worker, now, effects);
+absl::Status Coordinator::CheckUpload(
+    const v1::UploadArtifactHeader& header) const {
+  return FindUploader(header, jobs_).status();
+}
+
+absl::Status Coordinator::ArtifactStored(const v1::UploadArtifactHeader& header,
+                                         absl::Time now, Effects* effects) {
+  ASSIGN_OR_RETURN(const JobEntry* const uploader, FindUploader(header, jobs_));
+  JobEntry& entry = *jobs_.Find(uploader->name());
+  Operation op(now, effects);
+  entry.attempt().AddUpload(header.artifact(), header.file());
+  entry.MarkChanged(&op);
+  lifecycle_.Advance(entry, &op);
+  Commit(&op);
+  return absl::OkStatus();
+}
+
+std::vector<v1::WorkerSummary> Coordinator::Workers(absl::Time now) const {
+  std::vector<v1::WorkerSummary> summaries;
+  for (const auto& [id, worker] : workers_.workers()) {
+    summaries.push_back(Summarize(worker, options_, now));
+  }
+  return summaries;
+}
+
+ClusterCounts Coordinator::CountCluster(absl::Time now) const {
+  return server::CountCluster(workers_, options_.suspect_after, now);
+}
+
+absl::StatusOr<v1::WorkerSummary> Coordinator::GetWorker(
+    const std::string& name, absl::Time now) const {
+  ASSIGN_OR_RETURN(const WorkerState* const worker, FindWorker(workers_, name));
+  return Summarize(*worker, options_, now);
+}
+
+absl::StatusOr<v1::WorkerSummary> Coordinator::Drain(
+    const v1::DrainWorkerRequest& request, absl::Time now, Effects* effects) {
+  ASSIGN_OR_RETURN(WorkerState* const worker,
+                   FindWorker(workers_, request.name()));
+  Operation op(now, effects);
+  WorkerPolicy policy = worker->policy();
+  policy.set_drained(true);
+  policy.set_wait(request.wait());
+  policy.set_reason(request.reason());
+  *policy.mutable_since() = ToTimestamp(now);
+  worker->SetPolicy(std::move(policy), &op);
+  if (!request.wait()) {
+    const std::set<std::string> jobs = worker->jobs();
+    for (const std::string& name : jobs) {
+      JobEntry& entry = *jobs_.Find(name);
+      lifecycle_.RequestStop(
+          entry, AttemptRecord::DRAINED,
+          absl::StrCat("worker ", worker->id(), " is drained"), &op);
+      lifecycle_.Advance(entry, &op);
     }
-    const absl::Duration patience =
-        worker.attached ? options_.node_lost_after : options_.reattach_grace;
-    const absl::Duration silent = now - worker.last_seen;
-    if (!worker.lost && !worker.held && silent > patience) {
-      worker.lost = true;
-      peers_changed_ = peers_changed_ || !worker.peer_address.empty();
-      LoseMembers(worker,
-                  absl::StrCat("was not heard from for ",
-                               absl::FormatDuration(
-                                   absl::Trunc(silent, absl::Seconds(1)))),
-                  now, effects);
-    }
-    ProbeSilent(worker, now, effects);
   }
-  TouchPeers(now);
-  const std::set<std::string> active = jobs_.active();
-  for (const std::string& name : active) {
-    TickAttempt(*jobs_.Find(name), now, effects);
-  }
-  Finish(now, effects);
-  // Workers become suspect without a word, and jobs end their minimum run time.
-  if (jobs_.queued_count() > 0 || may_grow_) needs_schedule_ = true;
+  Commit(&op);
+  return Summarize(*worker, options_, now);
 }
 
-void Coordinator::Change(JobEntry& entry) {
-  changed_.insert(entry.job().name());
+absl::StatusOr<v1::WorkerSummary> Coordinator::ResumeWorker(
+    const v1::ResumeWorkerRequest& request, absl::Time now, Effects* effects) {
+  ASSIGN_OR_RETURN(WorkerState* const worker,
+                   FindWorker(workers_, request.name()));
+  Operation op(now, effects);
+  worker->ClearFailures();
+  worker->SetPolicy(WorkerPolicy(), &op);
+  Commit(&op);
+  return Summarize(*worker, options_, now);
 }
 
-void Coordinator::Touch(const std::string& worker) {
-  workers_.Touch(worker);
-  touched_.insert(worker);
+absl::StatusOr<v1::Queue> Coordinator::CreateQueue(
+    const v1::CreateQueueRequest& request, absl::Time now, Effects* effects) {
+  scheduler_.Request();
+  return queues_.Create(request, now, &effects->documents);
 }
 
-void Coordinator::Finish(absl::Time now, Effects* effects) {
-  for (const std::string& name : changed_) {
-    JobRecord& record = jobs_.Find(name)->record;
-    record.set_revision(record.revision() + 1);
-    record.mutable_job()->set_etag(absl::StrCat(record.revision()));
-    effects->records[name] = record;
-    effects->views.erase(name);
+absl::StatusOr<v1::Queue> Coordinator::UpdateQueue(
+    const v1::UpdateQueueRequest& request, Effects* effects) {
+  ASSIGN_OR_RETURN(v1::Queue queue,
+                   queues_.Update(request, &effects->documents));
+  scheduler_.Request();
+  queue_directory_.AddUse({&queue});
+  return queue;
+}
+
+absl::StatusOr<v1::DeleteQueueResponse> Coordinator::DeleteQueue(
+    const v1::DeleteQueueRequest& request, Effects* effects) {
+  RETURN_IF_ERROR(queue_directory_.CheckUnused(request.name()));
+  RETURN_IF_ERROR(queues_.Delete(request, &effects->documents));
+  return v1::DeleteQueueResponse();
+}
+
+absl::StatusOr<v1::Job> Coordinator::RemoveModel(const std::string& name,
+                                                 absl::Time now,
+                                                 Effects* effects) {
+  Operation op(now, effects);
+  ASSIGN_OR_RETURN(JobEntry* const entry,
+                   server::RemoveModel(name, &jobs_, &op));
+  Commit(&op);
+  return entry->job();
+}
+
+std::vector<std::string> Coordinator::ExpiredJobs(absl::Time ended_before,
+                                                  size_t limit) const {
+  return FindExpiredJobs(jobs_, ended_before, limit);
+}
+
+void Coordinator::Forget(const std::vector<std::string>& names,
+                         Effects* effects) {
+  for (const std::string& name : names) {
+    const JobEntry* entry = jobs_.Find(name);
+    if (entry == nullptr || !IsFinal(entry->state())) continue;
+    jobs_.Remove(name);
+    effects->deleted_jobs.push_back(name);
   }
-  changed_.clear();
-  for (const std::string& id : touched_) {
-    WorkerState* worker = workers_.Find(id);
-    if (worker != nullptr && worker->held) ReplyHeld(*worker, now, effects);
-  }
-  touched_.clear();
 }
 
 }  // namespace comera::server

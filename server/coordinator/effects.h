@@ -14,34 +14,35 @@
 
 namespace comera::server {
 
-// Answer to the Synchronize call that the coordinator was given as `call`.
+// The answer to the Synchronize call that the coordinator knows as `call`.
 struct SynchronizeReply {
   int64_t call = 0;
   absl::StatusOr<v1::SynchronizeResponse> response;
 };
 
-// Asks whether the process of a silent worker is still there.
+// A question to a silent worker's machine: does its process still exist?
 struct WorkerProbe {
   std::string worker;
   std::string incarnation;
-  // host:port on which it listens as long as it lives.
+  // The host:port on which the worker listens as long as it lives.
   std::string address;
 };
 
-// What an operation of the coordinator wants done, in this order: make
-// `records`, `events` and `documents` durable in one step; then show them to
-// readers, together with `views`, and release `replies`.
+// The things that an operation of the coordinator wants done, in this order:
+// make `records`, `events` and `documents` durable in one step; then show them
+// to readers, together with `views`, and release `replies`.
 struct Effects {
   // Changed jobs by name.
   std::map<std::string, JobRecord> records;
-  // Jobs of which only `reason` changed: shown, not stored.
+  // Jobs whose `reason` alone changed, which is shown but not stored.
   std::map<std::string, v1::Job> views;
-  // In order; a final state's StateChange is a job's last event.
+  // Events in order; the change to a final state is a job's last one.
   std::vector<v1::JobEvent> events;
   std::vector<SynchronizeReply> replies;
-  // Changed queues and workers.
+  // Changed queues and workers' policies.
   std::vector<Document> documents;
-  // At any time; a refused connection is told by Coordinator::WorkerGone.
+  // Probes may run at any time. If a connection is refused, call
+  // Coordinator::ConfirmWorkerExit().
   std::vector<WorkerProbe> probes;
   // Names of finished jobs to forget.
   std::vector<std::string> deleted_jobs;

@@ -1,3 +1,4 @@
+// Implements HangWatch: compares the progress of the members of a gang.
 #include "server/coordinator/hang_watch.h"
 
 #include <algorithm>
@@ -5,15 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/text.h"
-#include "server/coordinator/attempt.h"
+#include "server/coordinator/gang_member.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
 
 constexpr size_t kMaxActivityBytes = 200;
-constexpr int32_t kMaxRanks = 65536;
-// A slow step is forgotten by a tenth with each report.
+constexpr int32_t kMaxMembers = 65536;
+// The longest step seen shrinks by a tenth with each report.
 constexpr double kForget = 0.9;
 
 std::string Rounded(absl::Duration duration) {
@@ -23,12 +24,12 @@ std::string Rounded(absl::Duration duration) {
 }  // namespace
 
 void HangWatch::Observe(const v1::MemberStatus& status, absl::Time now) {
-  if (status.rank() < 0 || status.rank() >= kMaxRanks) return;
-  if (static_cast<size_t>(status.rank()) >= ranks_.size()) {
-    ranks_.resize(status.rank() + 1);
+  if (status.rank() < 0 || status.rank() >= kMaxMembers) return;
+  if (static_cast<size_t>(status.rank()) >= members_.size()) {
+    members_.resize(status.rank() + 1);
   }
-  Seen& seen = ranks_[status.rank()];
-  seen.told = true;
+  Seen& seen = members_[status.rank()];
+  seen.reported = true;
   seen.status.set_rank(status.rank());
   seen.status.set_phase(status.phase());
   seen.status.set_step(status.step());
@@ -65,19 +66,19 @@ absl::Duration HangWatch::Limit(const Options& options,
   return std::max(stall, options.busy_stall_after);
 }
 
-std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
-                                               const Attempt& attempt) const {
+std::optional<HangWatch::Hang> HangWatch::Find(
+    const Options& options, const AttemptRecord& attempt) const {
   const Seen* silent = nullptr;
   std::vector<const Seen*> live;
   bool all_known = true;
   for (int i = 0; i < attempt.members_size(); ++i) {
-    if (Ended(attempt.members(i))) continue;
-    if (static_cast<size_t>(i) >= ranks_.size() || !ranks_[i].told ||
-        ranks_[i].status.phase() != v1::MemberStatus::RUNNING) {
+    if (HasEnded(attempt.members(i))) continue;
+    if (static_cast<size_t>(i) >= members_.size() || !members_[i].reported ||
+        members_[i].status.phase() != v1::MemberStatus::RUNNING) {
       all_known = false;  // The deadline for starting is watched elsewhere.
       continue;
     }
-    const Seen& seen = ranks_[i];
+    const Seen& seen = members_[i];
     live.push_back(&seen);
     if (seen.silent >= options.stall_after &&
         (silent == nullptr || seen.silent > silent->silent)) {
@@ -87,7 +88,7 @@ std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
   const auto describe = [&](const Seen& seen, const std::string& what) {
     const bool inside =
         seen.status.collectives_begun() > seen.status.collectives();
-    std::string message = absl::StrCat("rank ", seen.status.rank(), " ", what,
+    std::string message = absl::StrCat("member ", seen.status.rank(), " ", what,
                                        ": at step ", seen.status.step(), ", ",
                                        inside ? "in" : "before", " collective ",
                                        inside ? seen.status.collectives_begun()
@@ -112,8 +113,8 @@ std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
   const Seen& stuck = **least;
   const absl::Duration limit = Limit(options, stuck);
   for (const Seen* seen : live) {
-    // Of several that are equally far behind, the others may wait for the one
-    // that still has time.
+    // If several are equally far behind, the others may wait for the one that
+    // still has time.
     const absl::Duration least_stall =
         progress(seen) == progress(&stuck)
             ? Limit(options, *seen)
@@ -126,7 +127,7 @@ std::optional<HangWatch::Hang> HangWatch::Find(const Options& options,
   Hang hang = describe(stuck, what);
   if (live.size() > 1 && progress(*least) == progress(*most) &&
       stuck.status.collectives_begun() > stuck.status.collectives()) {
-    return Hang{-1, absl::StrCat("all ranks have waited in collective ",
+    return Hang{-1, absl::StrCat("all members have waited in collective ",
                                  stuck.status.collectives_begun(), " for ",
                                  Rounded(stuck.stalled), ", at step ",
                                  stuck.status.step())};

@@ -12,60 +12,62 @@
 
 namespace comera::server {
 
-// Finds the rank for which a gang waits in vain: watches progress, not life.
+// Finds the member for which a gang waits in vain. It watches progress, not
+// life.
 //
-// Workers tell of each rank how far it is, and for how long nothing of that has
-// changed; both by the worker's own monotonic clock, so that neither a silent
-// network nor a clock that jumps looks like a hang. A rank hangs if its process
-// gives no sign of life (it is stopped), or if all ranks stand still: then it
-// is the one that has begun the fewest collectives, for which the others wait.
+// Workers report of each member how far it is, and for how long nothing of that
+// has changed; both by the worker's own monotonic clock, so that neither a
+// silent network nor a clock that jumps looks like a hang. A member hangs if
+// its process gives no sign of life (it is stopped), or if all members stand
+// still: then it is the one that has begun the fewest collectives, for which
+// the others wait.
 //
-// One per attempt; in memory only, for workers repeat what they told. Not
-// thread-safe.
+// There is one for each attempt, in memory only, for workers repeat their
+// reports. Not thread-safe.
 class HangWatch {
  public:
   struct Options {
-    // Ranks that stand still for longer than this, or than `steps` steps as
-    // observed, hang. With the time that a report takes: 30 s.
+    // Members that stand still for longer than this, and than `steps` steps as
+    // observed, hang. With the time that a report takes that is 30 s.
     absl::Duration stall_after = absl::Seconds(28);
     double steps = 5;
-    // The same before the first step, and while a rank says that it does
-    // something else (reads data, validates, exports), of which nothing is
-    // known in advance.
+    // The same before the first step, and while a member says that it does
+    // something else (reads data, validates, exports), which may take any time.
     absl::Duration busy_stall_after = absl::Minutes(5);
   };
 
   struct Hang {
-    // -1: all ranks are in the same collective.
-    int32_t rank = -1;
-    // For people: rank, collective and step, since when.
+    // -1 if all members are in the same collective.
+    int32_t member = -1;
+    // A sentence with member, collective and step, and since when.
     std::string message;
   };
 
-  // A new attempt.
+  // Forgets everything, for a new attempt.
   void Reset() { *this = HangWatch(); }
 
-  // What a worker tells of its rank.
+  // Applies what a worker reports of a member.
   void Observe(const v1::MemberStatus& status, absl::Time now);
 
-  // The rank for which `attempt` waits, if it hangs.
+  // The member for which `attempt` waits, if it hangs.
   std::optional<Hang> Find(const Options& options,
-                           const Attempt& attempt) const;
+                           const AttemptRecord& attempt) const;
 
-  // Longest step seen lately; 0: none yet.
+  // The longest step seen lately; 0 if there was none yet.
   absl::Duration step_time() const { return step_time_; }
 
  private:
   struct Seen {
-    bool told = false;
-    v1::MemberStatus status;  // without texts but `activity`
+    bool reported = false;
+    // The newest status, without its texts except `activity`.
+    v1::MemberStatus status;
     absl::Duration stalled;
     absl::Duration silent;
   };
 
   absl::Duration Limit(const Options& options, const Seen& seen) const;
 
-  std::vector<Seen> ranks_;
+  std::vector<Seen> members_;
   int64_t last_step_ = -1;
   absl::Time last_step_time_;
   absl::Duration step_time_;

@@ -1,3 +1,4 @@
+// Keeps the list of a job's checkpoints and of the workers that hold them.
 #include "server/coordinator/job_checkpoints.h"
 
 #include <algorithm>
@@ -32,8 +33,8 @@ bool SetHolder(const std::string& worker, bool holds,
 
 }  // namespace
 
-void NoteSaved(const v1::CheckpointSaved& saved, const std::string& worker,
-               absl::Time now, v1::Job* job) {
+void RecordSaved(const v1::CheckpointSaved& saved, const std::string& worker,
+                 absl::Time now, v1::Job* job) {
   v1::Checkpoint* checkpoint = FindStep(saved.step(), job);
   if (checkpoint == nullptr) {
     checkpoint = job->add_checkpoints();
@@ -58,8 +59,8 @@ void NoteSaved(const v1::CheckpointSaved& saved, const std::string& worker,
   }
 }
 
-bool NoteHeld(const std::string& worker,
-              const std::vector<v1::HeldCheckpoint>& held, v1::Job* job) {
+bool UpdateHeld(const std::string& worker,
+                const std::vector<v1::HeldCheckpoint>& held, v1::Job* job) {
   bool changed = false;
   auto& all = *job->mutable_checkpoints();
   for (auto it = all.begin(); it != all.end();) {

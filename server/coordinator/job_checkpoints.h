@@ -12,15 +12,15 @@
 
 namespace comera::server {
 
-// `worker`, where rank 0 runs, saved one. As many as the job keeps stay named,
-// and those that are durable.
-void NoteSaved(const v1::CheckpointSaved& saved, const std::string& worker,
-               absl::Time now, v1::Job* job);
+// Names a checkpoint that `worker`, where member 0 runs, has saved. As many as
+// the job keeps stay named, and those that are durable.
+void RecordSaved(const v1::CheckpointSaved& saved, const std::string& worker,
+                 absl::Time now, v1::Job* job);
 
-// Brings in line what the job names with all that `worker` holds of it. What
-// nobody holds is forgotten. Returns whether anything changed.
-bool NoteHeld(const std::string& worker,
-              const std::vector<v1::HeldCheckpoint>& held, v1::Job* job);
+// Brings the named checkpoints in line with all those that `worker` holds; the
+// ones that nobody holds are forgotten. Returns whether anything changed.
+bool UpdateHeld(const std::string& worker,
+                const std::vector<v1::HeldCheckpoint>& held, v1::Job* job);
 
 }  // namespace comera::server
 

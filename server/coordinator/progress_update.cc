@@ -1,3 +1,4 @@
+// Turns trainer events into a job's progress and events.
 #include "server/coordinator/progress_update.h"
 
 namespace comera::server {

@@ -1,3 +1,4 @@
+// Implements QueueTable: queues are checked, changed and made durable.
 #include "server/coordinator/queue_table.h"
 
 #include <cmath>
@@ -7,13 +8,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/former_names.h"
 #include "proto/resource_names.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
 
-constexpr int32_t kMaxRanks = 1 << 20;
+constexpr int32_t kMaxProcesses = 1 << 20;
 constexpr double kMaxWeight = 1000;
 
 v1::Queue DefaultQueue() {
@@ -38,13 +40,13 @@ absl::Status Invalid(absl::string_view field, absl::string_view what) {
 
 absl::Status Check(const v1::Queue& queue) {
   if (queue.guaranteed_processes() < 0 ||
-      queue.guaranteed_processes() > kMaxRanks) {
+      queue.guaranteed_processes() > kMaxProcesses) {
     return Invalid("queue.guaranteed_processes",
-                   absl::StrCat("must be 0 to ", kMaxRanks));
+                   absl::StrCat("must be 0 to ", kMaxProcesses));
   }
-  if (queue.max_processes() < 0 || queue.max_processes() > kMaxRanks) {
+  if (queue.max_processes() < 0 || queue.max_processes() > kMaxProcesses) {
     return Invalid("queue.max_processes",
-                   absl::StrCat("must be 0 (none) to ", kMaxRanks));
+                   absl::StrCat("must be 0 (none) to ", kMaxProcesses));
   }
   if (queue.max_processes() > 0 &&
       queue.max_processes() < queue.guaranteed_processes()) {
@@ -142,7 +144,8 @@ absl::StatusOr<v1::Queue> QueueTable::Update(
     return Invalid("update_mask", "names no field");
   }
   v1::Queue queue = *old;
-  for (const std::string& path : request.update_mask().paths()) {
+  for (const std::string& asked : request.update_mask().paths()) {
+    const std::string path = CurrentPath(*v1::Queue::descriptor(), asked);
     if (path == "guaranteed_processes") {
       queue.set_guaranteed_processes(given.guaranteed_processes());
     } else if (path == "max_processes") {

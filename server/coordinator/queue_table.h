@@ -25,21 +25,22 @@ class QueueTable {
 
   QueueTable();
 
-  // Documents of kDocumentKind. DataLoss: one cannot be read.
+  // Takes over the stored documents of kDocumentKind. DataLoss: one cannot be
+  // read.
   absl::Status Load(const std::vector<Document>& documents);
 
-  // Null if unknown. `id`s are those of the names, without "queues/".
+  // Null if unknown. An id is the name without "queues/".
   const v1::Queue* Find(const std::string& id) const;
-  // By id.
+  // All queues by id.
   const std::map<std::string, v1::Queue>& queues() const { return queues_; }
 
-  // Errors of these: queue_service.proto.
+  // The errors of these are those of queue_service.proto.
   absl::StatusOr<v1::Queue> Create(const v1::CreateQueueRequest& request,
                                    absl::Time now,
                                    std::vector<Document>* documents);
   absl::StatusOr<v1::Queue> Update(const v1::UpdateQueueRequest& request,
                                    std::vector<Document>* documents);
-  // The caller knows that the queue has no jobs left.
+  // The caller must know that the queue has no jobs left.
   absl::Status Delete(const v1::DeleteQueueRequest& request,
                       std::vector<Document>* documents);
 

@@ -1,3 +1,4 @@
+// Implements RendezvousMirror: keeps a gang's entries and their writers.
 #include "server/coordinator/rendezvous_mirror.h"
 
 namespace comera::server {

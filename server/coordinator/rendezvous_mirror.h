@@ -10,12 +10,12 @@
 
 namespace comera::server {
 
-// The rendezvous entries of one gang, by the worker that wrote each: what the
-// ranks need to find each other. Kept in memory only; workers repeat their
+// The rendezvous entries of one gang and the workers that wrote them, by which
+// the members find each other. They are in memory only; workers repeat their
 // entries, so a restarted coordinator has them again. Not thread-safe.
 class RendezvousMirror {
  public:
-  // More entries than any gang needs are left out.
+  // Further entries are left out; no gang needs so many.
   static constexpr size_t kMaxEntries = 65536;
 
   // Returns whether anything changed.
@@ -28,7 +28,7 @@ class RendezvousMirror {
       google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* out) const;
 
  private:
-  // By key: writer and value. The last writer wins.
+  // Writer and value by key. The last writer wins.
   std::map<std::string, std::pair<std::string, std::string>> entries_;
 };
 

@@ -1,3 +1,4 @@
+// Sorts failures by cause, charges budgets, and computes waits.
 #include "server/coordinator/retry_policy.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ auto Order(const v1::Failure& failure) {
 
 }  // namespace
 
-std::vector<v1::Failure> FailuresCauseFirst(const Attempt& attempt) {
+std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt) {
   std::vector<v1::Failure> failures(attempt.failures().begin(),
                                     attempt.failures().end());
   std::stable_sort(failures.begin(), failures.end(),

@@ -1,5 +1,5 @@
-// Which failure an attempt is blamed on, and whether and when the job is tried
-// again.
+// Decides which failure an attempt is blamed on, and whether and when the job
+// is tried again.
 #ifndef COMERA_SERVER_COORDINATOR_RETRY_POLICY_H_
 #define COMERA_SERVER_COORDINATOR_RETRY_POLICY_H_
 
@@ -11,9 +11,9 @@
 namespace comera::server {
 
 // The failures of an attempt, the cause first, then by time. A failed
-// collective is what a rank sees of another rank's end, so it is the cause only
-// when nothing else failed.
-std::vector<v1::Failure> FailuresCauseFirst(const Attempt& attempt);
+// collective is what a member sees of another member's end, so it is the cause
+// only when nothing else failed.
+std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt);
 
 // Charges one lost attempt to the budget of the cause's class; returns whether
 // that budget allowed it. A class's own budget goes before its group's. USER
@@ -27,9 +27,9 @@ struct RetryBackoff {
   absl::Duration longest = absl::Minutes(1);
 };
 
-// How long a job that lost so many attempts in a row waits, from 1. `jitter`,
-// in [0, 1], spreads the wait over half to the whole of it, so that jobs that
-// were lost together do not all come back together.
+// How long a job waits that lost this many attempts in a row, at least one.
+// `jitter`, in [0, 1], spreads the wait over half to the whole of it, so that
+// jobs that were lost together do not all come back together.
 absl::Duration RetryDelay(const RetryBackoff& backoff, int32_t losses_in_row,
                           double jitter);
 

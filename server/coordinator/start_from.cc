@@ -1,3 +1,4 @@
+// Checks start_from, and turns an early stage into a checkpoint.
 #include "server/coordinator/start_from.h"
 
 #include "absl/strings/match.h"

@@ -1,4 +1,4 @@
-// Jobs that continue another one's early stage.
+// Lets jobs continue the early stage of another job.
 #ifndef COMERA_SERVER_COORDINATOR_START_FROM_H_
 #define COMERA_SERVER_COORDINATOR_START_FROM_H_
 
@@ -11,10 +11,10 @@
 
 namespace comera::server {
 
-// Whether a job of `user` with this specification may start where it says.
+// OK if a job of `user` with this specification may start where it says.
 // `source` is the job named there, null if there is none. NotFound: no such
 // job. FailedPrecondition: it keeps no such checkpoint. PermissionDenied: it is
-// somebody else's, in another queue.
+// somebody else's job in another queue.
 absl::Status CheckStartFrom(const v1::JobSpec& spec, const std::string& user,
                             const v1::Job* source);
 

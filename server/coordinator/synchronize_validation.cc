@@ -1,3 +1,4 @@
+// Checks the sizes, names and numbers of a worker's report.
 #include "server/coordinator/synchronize_validation.h"
 
 #include <set>
@@ -10,13 +11,13 @@ namespace comera::server {
 namespace {
 
 constexpr int kMaxSlots = 1024;
-constexpr int kMaxRanks = 65536;
+constexpr int kMaxMembers = 65536;
 constexpr int kMaxReports = 65536;
 constexpr int kMaxRendezvous = 65536;
 constexpr int kMaxCheckpoints = 16384;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = 256 << 10;
-// Of texts for people.
+// The limit of texts for people.
 constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kMaxNameBytes = 256;
 constexpr int64_t kMaxLogOffset = int64_t{1} << 60;
@@ -84,7 +85,7 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
     }
   }
   for (absl::Status status :
-       {CheckJobs("members", request.members(), kMaxRanks),
+       {CheckJobs("members", request.members(), kMaxMembers),
         CheckJobs("reports", request.reports(), kMaxReports),
         CheckJobs("logs", request.logs(), kMaxReports),
         CheckJobs("rendezvous", request.rendezvous(), kMaxRendezvous)}) {
@@ -104,11 +105,11 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
       return Bad("checkpoints", "negative step or size");
     }
   }
-  for (const v1::MemberStatus& rank : request.members()) {
-    if (rank.phase() == v1::MemberStatus::PHASE_UNSPECIFIED) {
+  for (const v1::MemberStatus& member : request.members()) {
+    if (member.phase() == v1::MemberStatus::PHASE_UNSPECIFIED) {
       return Bad("members.phase", "unset");
     }
-    if (!v1::MemberStatus::Phase_IsValid(rank.phase())) {
+    if (!v1::MemberStatus::Phase_IsValid(member.phase())) {
       return Bad("members.phase", "unknown");
     }
   }

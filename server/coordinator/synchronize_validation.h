@@ -6,8 +6,8 @@
 
 namespace comera::server {
 
-// InvalidArgument with the field's name if a worker's report is malformed or
-// beyond all limits.
+// Checks a worker's report. InvalidArgument, with the field's name: it is
+// malformed or larger than any real report.
 absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request);
 
 }  // namespace comera::server

@@ -1,3 +1,4 @@
+// Puts a coordinator's parts together and starts and stops them in order.
 #include "server/daemon/comera_server.h"
 
 #include <utility>

@@ -75,12 +75,12 @@ class ComeraServer {
     return http_ == nullptr ? "" : http_->address();
   }
   CoordinatorHost& host() { return *host_; }
-  // For GET /metrics; works, and tells the last figures, also when the server
-  // is gone.
+  // What GET /metrics shows. It may outlive the server, and shows the last
+  // figures then.
   MetricsSource metrics_source() const {
     return [metrics = metrics_] { return metrics->Text(); };
   }
-  // Of a server that does not lead: where to send callers.
+  // Where a server that does not lead sends its callers.
   LeaderHint& leader() { return leader_; }
 
   // Ends streams and held calls, refuses new ones, flushes the store.
@@ -104,22 +104,22 @@ class ComeraServer {
   const std::shared_ptr<CoordinatorMetrics> metrics_ =
       std::make_shared<CoordinatorMetrics>();
   std::unique_ptr<JobStore> store_;
-  // Of a server that does not lead, the same object as store_.
+  // Null in a server that leads; else the same object as store_.
   ChangeFeed* feed_ = nullptr;
-  // Of a server that leads.
+  // Null in a server that does not lead.
   std::unique_ptr<SweepHost> sweeps_;
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<DatasetCatalog> catalog_;
   std::unique_ptr<DatasetDescriber> describer_;
   std::unique_ptr<ServerSecurity> security_;
-  // The same, of a server that does not lead, for the store's thread.
+  // The same object in a server that does not lead, for the store's thread.
   std::atomic<ServerSecurity*> following_security_{nullptr};
   std::unique_ptr<TrainingService> training_;
   std::unique_ptr<QueueService> queues_;
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<SweepService> sweep_service_;
   std::unique_ptr<BackupService> backup_;
-  // Of a server that does not lead.
+  // Null in a server that leads.
   std::unique_ptr<FollowerAccess> follower_access_;
   std::unique_ptr<LeaderOnlyService> leader_only_;
   std::unique_ptr<DatasetService> datasets_;

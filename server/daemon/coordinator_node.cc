@@ -1,11 +1,11 @@
+// Runs a follower or a leader, and changes between the two.
 #include "server/daemon/coordinator_node.h"
-
-#include <glog/logging.h>
 
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace comera::server {

@@ -68,7 +68,7 @@ class CoordinatorNode {
   IdSource* const ids_;
   std::atomic<int64_t> term_{0};
 
-  // Of the node's thread, once it runs.
+  // The node's thread alone uses it, once it runs.
   std::unique_ptr<PostgresLeadership> leadership_;
   std::unique_ptr<ComeraServer> server_;
   bool database_failed_ = false;

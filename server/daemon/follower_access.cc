@@ -1,10 +1,11 @@
+// Sends callers who want to change something to the leader.
 #include "server/daemon/follower_access.h"
 
 #include <string>
 #include <utility>
 
 #include "common/status_macros.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
 
 namespace comera::server {
 namespace {
@@ -45,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Caller>> FollowerAccess::Identify(
 grpc::ServerGenericBidiReactor* LeaderOnlyService::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
   const absl::Status known = access_->Identify(*context).status();
-  return new RefusedStream<grpc::ServerGenericBidiReactor>(
+  return new RejectedStream<grpc::ServerGenericBidiReactor>(
       known.ok() ? leader_->NotLeader() : known);
 }
 

@@ -1,5 +1,4 @@
 // comera-server: the coordinator daemon.
-#include <glog/logging.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -22,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/slewed_clock.h"
 #include "common/version.h"
 #include "server/daemon/comera_server.h"
@@ -175,7 +175,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--port_file", flags.port_file,
                  "Written with host:port once the server accepts calls");
   app.add_option("--node_lost_after", flags.node_lost_after,
-                 "Give up the ranks of a worker that is silent for this long")
+                 "Give up the members of a worker that is silent for this long")
       ->capture_default_str()
       ->check(CheckDuration);
   app.add_option("--reattach_grace", flags.reattach_grace,
@@ -184,7 +184,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CheckDuration);
   app.add_option("--stall_after", flags.stall_after,
-                 "End a gang whose ranks make no progress for this long, or "
+                 "End a gang whose members make no progress for this long, or "
                  "for five steps if that is longer")
       ->capture_default_str()
       ->check(CheckDuration);
@@ -404,8 +404,6 @@ int Serve(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   CLI::App app(
       "Coordinator of comera: accepts training jobs, places them on "
       "workers, keeps their state, logs and models.");

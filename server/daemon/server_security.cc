@@ -1,12 +1,12 @@
+// Sets up TLS, tokens, limits and the audit log of a server.
 #include "server/daemon/server_security.h"
-
-#include <glog/logging.h>
 
 #include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/loopback.h"
 #include "common/status_macros.h"
 #include "server/api/audited_call.h"

@@ -37,7 +37,7 @@ else
     --outDir "$work/dist" --emptyOutDir
 fi
 
-# Of the same content always the same bytes.
+# The same content always gives the same bytes.
 cd "$work/dist"
 find . -type f -printf '%P\n' | LC_ALL=C sort |
   tar --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \

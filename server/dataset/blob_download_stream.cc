@@ -1,3 +1,4 @@
+// Streams a blob to a client or worker.
 #include <memory>
 #include <utility>
 

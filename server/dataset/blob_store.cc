@@ -1,3 +1,4 @@
+// Stores blobs as files named by their SHA-256.
 #include "server/dataset/blob_store.h"
 
 #include <dirent.h>

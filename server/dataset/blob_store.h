@@ -32,7 +32,7 @@ class BlobStore {
  public:
   struct Options {
     int64_t max_blob_bytes = int64_t{64} << 30;
-    // Of all blobs and parts together.
+    // The size of all blobs and parts together.
     int64_t quota_bytes = int64_t{1} << 40;
     // Left free on the disk, which the job store needs too.
     int64_t min_free_bytes = int64_t{256} << 20;

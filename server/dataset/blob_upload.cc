@@ -1,3 +1,4 @@
+// Appends to a partial blob and publishes it once its checksum is right.
 #include <unistd.h>
 
 #include <algorithm>

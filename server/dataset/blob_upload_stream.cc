@@ -1,3 +1,4 @@
+// Receives a blob, going on where an earlier upload broke off.
 #include <memory>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace comera::server {
 namespace {
 
-// Of what was there before, hashed between two turns of other uploads.
+// How much of what was there before is hashed between two turns of other
+// uploads.
 constexpr int64_t kCatchUpBytes = 16 << 20;
 
 absl::Status CheckHeader(const v1::UploadBlobHeader& header) {

@@ -1,3 +1,4 @@
+// The catalog's start and stop, its order of mutations, and its look-ups.
 #include "server/dataset/dataset_catalog.h"
 
 #include <algorithm>
@@ -5,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/dataset_names.h"
+#include "server/host/commit.h"
 #include "server/rpc/proto_time.h"
 #include "server/rpc/rpc_errors.h"
 
@@ -108,24 +110,14 @@ void DatasetCatalog::NextMutation() {
 
 void DatasetCatalog::Commit(const std::string& id, const DatasetRecord* record,
                             std::function<void(absl::Status)> then) {
-  StoreThread* store = closing_ ? nullptr : host_->store();
-  if (store == nullptr) {
-    return then(absl::UnavailableError("the coordinator is stopping"));
-  }
   Document document;
   document.kind = kKind;
   document.name = id;
   if (record != nullptr) document.body = record->SerializeAsString();
   StoreBatch batch;
   batch.documents.push_back(std::move(document));
-  store->Write(std::move(batch), [this, then = std::move(then)](
-                                     const absl::Status& status) {
-    host_->loop().Post([status, then] {
-      then(status.ok() ? status
-                       : absl::UnavailableError(absl::StrCat(
-                             "the job store failed: ", status.message())));
-    });
-  });
+  CommitThen(closing_ ? nullptr : host_->store(), &host_->loop(),
+             std::move(batch), std::move(then));
 }
 
 absl::StatusOr<v1::DatasetVersion> DatasetCatalog::FindVersion(

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/dataset_names.h"
 #include "server/dataset/dataset_catalog.h"
 #include "server/rpc/proto_time.h"

@@ -1,3 +1,4 @@
+// Serves descriptions of datasets' files, computed once and kept on disk.
 #include "server/dataset/dataset_describer.h"
 
 #include <algorithm>
@@ -8,12 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "glog/logging.h"
+#include "common/log.h"
+#include "server/host/commit.h"
 
 namespace comera::server {
 namespace {
 
-// Of what is computed; a kept description of another is computed anew.
+// The version of what is computed. Kept descriptions of other versions are
+// computed anew.
 constexpr int kVersion = 1;
 constexpr int kMaxEndings = 50;
 constexpr int64_t kMaxKeptColumn = 255;
@@ -92,7 +95,7 @@ void DatasetDescriber::Describe(v1::DescribeDatasetRequest request, Done done) {
           }
           --pending_;
           if (stopping_) {
-            return done(absl::UnavailableError("the coordinator is stopping"));
+            return done(StoppingError());
           }
           done(std::move(description));
         });

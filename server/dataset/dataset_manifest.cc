@@ -1,3 +1,4 @@
+// Reads and writes the list of a version's files, and searches it.
 #include "server/dataset/dataset_manifest.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Serves DatasetService: checks requests and hands them to the catalog.
 #include "server/dataset/dataset_service.h"
 
 #include <algorithm>
@@ -5,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "proto/dataset_names.h"
 #include "proto/resource_names.h"
-#include "server/rpc/refused_stream.h"
+#include "server/auth/unary_call.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
@@ -17,21 +20,6 @@ constexpr int kMaxQuery = 1000;
 constexpr int kMaxLabels = 64;
 constexpr size_t kMaxKeyBytes = 63;
 constexpr size_t kMaxValueBytes = 255;
-
-template <typename T>
-std::function<void(absl::StatusOr<T>)> Finisher(
-    grpc::ServerUnaryReactor* reactor, T* response) {
-  return [reactor, response](absl::StatusOr<T> value) {
-    if (value.ok()) *response = *std::move(value);
-    reactor->Finish(ToRpcStatus(value.status()));
-  };
-}
-
-grpc::ServerUnaryReactor* Refuse(grpc::ServerUnaryReactor* reactor,
-                                 const absl::Status& status) {
-  reactor->Finish(ToRpcStatus(status));
-  return reactor;
-}
 
 bool IsLabelKey(const std::string& key) {
   return !key.empty() && key.size() <= kMaxKeyBytes &&
@@ -62,36 +50,41 @@ absl::Status CheckLabels(
   return absl::OkStatus();
 }
 
+absl::Status CheckQuery(const v1::QueryBlobsRequest& request) {
+  if (request.sha256_size() > kMaxQuery) {
+    return InvalidField("sha256", "at most 1000");
+  }
+  for (int i = 0; i < request.sha256_size(); ++i) {
+    if (IsSha256(request.sha256(i))) continue;
+    return InvalidField(absl::StrCat("sha256[", i, "]"),
+                        "must be 64 lower-case hexadecimal digits");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* DatasetService::QueryBlobs(
     grpc::CallbackServerContext* context, const v1::QueryBlobsRequest* request,
     v1::QueryBlobsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kUse, "", reactor) == nullptr) {
-    return reactor;
-  }
-  if (request->sha256_size() > kMaxQuery) {
-    return Refuse(reactor, InvalidField("sha256", "at most 1000"));
-  }
-  for (int i = 0; i < request->sha256_size(); ++i) {
-    if (IsSha256(request->sha256(i))) continue;
-    return Refuse(reactor,
-                  InvalidField(absl::StrCat("sha256[", i, "]"),
-                               "must be 64 lower-case hexadecimal digits"));
-  }
-  catalog_->io().Post([=] {
-    const BlobStore& blobs = catalog_->blobs();
-    for (const std::string& sha256 : request->sha256()) {
-      v1::BlobState* state = response->add_blobs();
-      state->set_sha256(sha256);
-      const auto size = blobs.Size(sha256);
-      state->set_complete(size.ok());
-      state->set_offset(size.ok() ? *size : blobs.PartialSize(sha256));
-    }
-    reactor->Finish(grpc::Status::OK);
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::QueryBlobsResponse>& call) {
+        RETURN_IF_ERROR(call.Check(Permission::kUse));
+        RETURN_IF_ERROR(CheckQuery(*request));
+        catalog_->io().Post([=] {
+          const BlobStore& blobs = catalog_->blobs();
+          for (const std::string& sha256 : request->sha256()) {
+            v1::BlobState* state = call.response().add_blobs();
+            state->set_sha256(sha256);
+            const auto size = blobs.Size(sha256);
+            state->set_complete(size.ok());
+            state->set_offset(size.ok() ? *size : blobs.PartialSize(sha256));
+          }
+          call.Finish(absl::OkStatus());
+        });
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerReadReactor<v1::UploadBlobRequest>* DatasetService::UploadBlob(
@@ -99,93 +92,92 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* DatasetService::UploadBlob(
   const auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = (*caller)->Check(Permission::kUse, "");
-  if (!status.ok()) return RefuseUpload<v1::UploadBlobRequest>(status);
+  if (!status.ok()) return RejectUpload<v1::UploadBlobRequest>(status);
   return StartBlobUpload(catalog_, response);
 }
 
 grpc::ServerUnaryReactor* DatasetService::CreateDataset(
     grpc::CallbackServerContext* context,
     const v1::CreateDatasetRequest* request, v1::Dataset* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  auto caller = Admit(access_, *context, Permission::kUse, "", reactor);
-  if (caller == nullptr) return reactor;
-  if (!IsResourceId(request->dataset_id())) {
-    return Refuse(reactor,
-                  InvalidField("dataset_id", "must be 1 to 63 of [a-z0-9-]"));
-  }
-  if (absl::Status status = CheckLabels(request->labels()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  catalog_->Create(*request, std::move(caller), Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Dataset>& call) {
+        RETURN_IF_ERROR(call.Check(Permission::kUse));
+        if (!IsResourceId(request->dataset_id())) {
+          return InvalidField("dataset_id", "must be 1 to 63 of [a-z0-9-]");
+        }
+        RETURN_IF_ERROR(CheckLabels(request->labels()));
+        catalog_->Create(*request, call.caller(), call);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* DatasetService::GetDataset(
     grpc::CallbackServerContext* context, const v1::GetDatasetRequest* request,
     v1::Dataset* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kView, "", reactor) == nullptr) {
-    return reactor;
-  }
-  catalog_->Get(request->name(), Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::Dataset>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kView));
+                      catalog_->Get(request->name(), call);
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* DatasetService::ListDatasets(
     grpc::CallbackServerContext* context,
     const v1::ListDatasetsRequest* request,
     v1::ListDatasetsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kView, "", reactor) == nullptr) {
-    return reactor;
-  }
-  if (absl::Status status = CheckLabels(request->labels()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  catalog_->List(*request, Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::ListDatasetsResponse>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kView));
+                      RETURN_IF_ERROR(CheckLabels(request->labels()));
+                      catalog_->List(*request, call);
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* DatasetService::ListDatasetFiles(
     grpc::CallbackServerContext* context,
     const v1::ListDatasetFilesRequest* request,
     v1::ListDatasetFilesResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kView, "", reactor) == nullptr) {
-    return reactor;
-  }
-  catalog_->ListFiles(*request, Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::ListDatasetFilesResponse>& call) {
+                      RETURN_IF_ERROR(call.Check(Permission::kView));
+                      catalog_->ListFiles(*request, call);
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* DatasetService::DescribeDataset(
     grpc::CallbackServerContext* context,
     const v1::DescribeDatasetRequest* request,
     v1::DatasetDescription* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Admit(access_, *context, Permission::kView, "", reactor) == nullptr) {
-    return reactor;
-  }
-  if (!request->path().empty() && !IsDatasetPath(request->path())) {
-    return Refuse(reactor, InvalidField("path", "no path of a file"));
-  }
-  describer_->Describe(*request, Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::DatasetDescription>& call) {
+        RETURN_IF_ERROR(call.Check(Permission::kView));
+        if (!request->path().empty() && !IsDatasetPath(request->path())) {
+          return InvalidField("path", "no path of a file");
+        }
+        describer_->Describe(*request, call);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* DatasetService::DeleteDataset(
     grpc::CallbackServerContext* context,
     const v1::DeleteDatasetRequest* request,
     v1::DeleteDatasetResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  catalog_->Delete(request->name(), std::move(caller),
-                   [=](const absl::StatusOr<int64_t>& freed) {
-                     if (freed.ok()) response->set_freed_bytes(*freed);
-                     reactor->Finish(ToRpcStatus(freed.status()));
-                   });
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::DeleteDatasetResponse>& call) {
+                      catalog_->Delete(
+                          request->name(), call.caller(),
+                          [call](const absl::StatusOr<int64_t>& freed) {
+                            if (freed.ok())
+                              call.response().set_freed_bytes(*freed);
+                            call.Finish(freed.status());
+                          });
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>*
@@ -200,7 +192,7 @@ DatasetService::DownloadBlob(grpc::CallbackServerContext* context,
   if (status.ok() && !IsSha256(request->sha256())) {
     status = InvalidField("sha256", "must be 64 lower-case hexadecimal digits");
   }
-  if (!status.ok()) return RefuseStream<v1::DownloadBlobResponse>(status);
+  if (!status.ok()) return RejectStream<v1::DownloadBlobResponse>(status);
   return StartBlobDownload(catalog_, *request);
 }
 

@@ -1,3 +1,4 @@
+// Finds out a data file's format, rows, labels and lengths.
 #include "server/dataset/file_description.h"
 
 #include <fcntl.h>
@@ -209,7 +210,7 @@ class Tally {
   void Finish(int64_t rows) {
     out_->set_rows(rows);
     out_->set_odd_rows(odd_);
-    // As many labels as rows are none.
+    // A column with as many labels as rows holds none.
     std::vector<std::pair<int64_t, std::string>> labels;
     if (!too_many_) {
       for (const auto& [label, count] : labels_) {

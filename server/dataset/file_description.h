@@ -10,7 +10,7 @@
 namespace comera::server {
 
 struct DescribeLimits {
-  // Of what a file holds, unpacked; what comes after is not looked at.
+  // How much of a file is read, unpacked; what comes after is ignored.
   int64_t max_bytes = int64_t{1} << 30;
   int64_t max_line_bytes = int64_t{16} << 20;
 };

@@ -1,6 +1,7 @@
+// Runs the coordinator: start and stop, jobs, workers' calls and the passes of
+// the scheduler.
 #include "server/host/coordinator_host.h"
 
-#include <glog/logging.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "server/coordinator/synchronize_validation.h"
+#include "server/host/received_logs.h"
 
 namespace comera::server {
 namespace {
@@ -26,21 +29,32 @@ bool IsSample(const v1::JobEvent& event) {
   return event.has_metrics() || event.has_rank_snapshot();
 }
 
-absl::Status Stopping() {
-  return absl::UnavailableError("the coordinator is stopping");
-}
-
 Coordinator::Options WithPeerKey(Coordinator::Options options, IdSource* ids) {
   if (options.peer_key.empty()) {
     options.peer_key = absl::StrCat(ids->NewId(), ids->NewId(), ids->NewId());
   }
   if (options.host.empty()) {
-    // As workers name theirs.
+    // Workers name their machines in the same way.
     char name[256] = {};
     gethostname(name, sizeof(name) - 1);
     options.host = name[0] != '\0' ? name : "localhost";
   }
   return options;
+}
+
+void LogEvent(const v1::JobEvent& event) {
+  if (event.has_state_change()) {
+    LOG(INFO) << "job=" << event.job()
+              << " state=" << v1::JobState_Name(event.state_change().state())
+              << " attempt=" << event.attempt() << " reason=\""
+              << absl::Utf8SafeCEscape(event.state_change().reason()) << "\"";
+  } else if (event.has_incident()) {
+    LOG(INFO) << "job=" << event.job() << " attempt=" << event.attempt()
+              << " rank=" << event.incident().rank() << " incident="
+              << v1::FailureClass_Name(event.incident().failure_class())
+              << " message=\""
+              << absl::Utf8SafeCEscape(event.incident().message()) << "\"";
+  }
 }
 
 absl::Status NoJob(const std::string& name) {
@@ -72,18 +86,17 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
       options.metrics->OnLoaded(record.job());
     }
   }
-  if (options.follow != nullptr) {
-    host->followed_change_ = followed.change;
-  } else {
+  if (options.follow == nullptr) {
     absl::StatusOr<std::vector<Document>> queues =
         store->LoadDocuments(QueueTable::kDocumentKind);
     if (!queues.ok()) return queues.status();
     absl::StatusOr<std::vector<Document>> workers =
         store->LoadDocuments(WorkerTable::kDocumentKind);
     if (!workers.ok()) return workers.status();
-    absl::Status loaded = host->coordinator_.LoadDocuments(*queues, *workers);
+    absl::Status loaded =
+        host->mutable_engine()->LoadDocuments(*queues, *workers);
     if (!loaded.ok()) return loaded;
-    host->coordinator_.Load(*std::move(records), clock->Now());
+    host->mutable_engine()->Load(*std::move(records), clock->Now());
   }
   StoreThread::OnCommit on_commit;
   if (options.metrics != nullptr) {
@@ -99,8 +112,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     raw->loop_->Post(std::move(closure));
   });
   host->probes_ = std::make_unique<WorkerProbes>(
-      WorkerProbes::Options(),
-      [raw = host.get()](const WorkerProbe& probe) { raw->WorkerGone(probe); });
+      WorkerProbes::Options(), [raw = host.get()](const WorkerProbe& probe) {
+        raw->ConfirmWorkerExit(probe);
+      });
+  if (options.follow != nullptr) host->StartFollowing(followed.change);
   EventLoop::Options loop_options;
   loop_options.tick_interval = options.tick_interval;
   loop_options.on_tick = [raw = host.get()] { raw->Tick(); };
@@ -108,12 +123,28 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   return host;
 }
 
+void CoordinatorHost::StartFollowing(int64_t change) {
+  StoreFollower::Options follow;
+  follow.feed = options_.follow;
+  follow.on_read = options_.on_follow;
+  follow.change = change;
+  follow.on_change = [this](const std::string& job) {
+    ++visible_changes_;
+    NotifyChange(job);
+  };
+  follow.post = [this](std::function<void()> closure) {
+    loop_->Post(std::move(closure));
+  };
+  follower_ = std::make_unique<StoreFollower>(std::move(follow), store_.get(),
+                                              &directory_, &hub_);
+}
+
 CoordinatorHost::CoordinatorHost(const Options& options, IdSource* ids,
                                  Clock* clock)
-    : options_(options),
-      clock_(clock),
-      coordinator_(WithPeerKey(options.coordinator, ids), ids),
+    : EngineHost(clock, WithPeerKey(options.coordinator, ids), ids),
+      options_(options),
       hub_(options.hub),
+      retention_(options.retention),
       logs_(options.data_dir, options.logs) {}
 
 CoordinatorHost::~CoordinatorHost() {
@@ -130,44 +161,33 @@ void CoordinatorHost::Stop() {
   loop_->Run([this] {
     if (stopping_) return;
     Effects effects;
-    coordinator_.ReleaseHeldCalls(clock_->Now(), &effects);
-    Apply(std::move(effects), [](const absl::Status&) {});
+    mutable_engine()->ReleaseHeldCalls(now(), &effects);
+    Commit(std::move(effects));
     stopping_ = true;
-    const auto all = listeners_;
-    for (const auto& [job, listeners] : all) {
-      for (const auto& [id, wake] : listeners) wake();
-    }
+    if (follower_ != nullptr) follower_->Stop();
+    listeners_.NotifyAll();
   });
 }
 
-void CoordinatorHost::Apply(Effects effects, StatusCallback done,
-                            std::vector<AuditRow> audit) {
+StoreBatch CoordinatorHost::ToBatch(const Effects& effects) const {
   StoreBatch batch;
-  batch.audit = std::move(audit);
   for (const auto& [name, record] : effects.records) {
     batch.records.push_back(record);
   }
   batch.events = effects.events;
   batch.documents = effects.documents;
   batch.deleted_jobs = effects.deleted_jobs;
-  auto shared = std::make_shared<Effects>(std::move(effects));
-  store_->Write(std::move(batch), [this, shared, done = std::move(done)](
-                                      const absl::Status& status) mutable {
-    loop_->Post([this, shared, status, done = std::move(done)] {
-      Release(status, std::move(*shared));
-      done(status);
-    });
-  });
-  MaybeSchedule();
+  return batch;
 }
 
-void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
-  if (!status.ok()) {
-    const absl::Status error = absl::UnavailableError(
-        absl::StrCat("the job store failed: ", status.message()));
-    for (SynchronizeReply& reply : effects.replies) Reply(reply.call, error);
-    return;
+void CoordinatorHost::OnCommitFailed(const absl::Status& status,
+                                     const Effects& effects) {
+  for (const SynchronizeReply& reply : effects.replies) {
+    calls_.Reply(reply.call, status);
   }
+}
+
+void CoordinatorHost::OnCommitted(Effects effects) {
   for (auto& [name, record] : effects.records) {
     directory_.Put(record.serial(), record.last_sequence(),
                    std::move(*record.mutable_job()));
@@ -181,27 +201,7 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
   if (!effects.views.empty() || !effects.documents.empty()) {
     ++visible_changes_;
   }
-  for (v1::JobEvent& event : effects.events) {
-    if (event.has_state_change()) {
-      LOG(INFO) << "job=" << event.job()
-                << " state=" << v1::JobState_Name(event.state_change().state())
-                << " attempt=" << event.attempt() << " reason=\""
-                << absl::Utf8SafeCEscape(event.state_change().reason()) << "\"";
-    } else if (event.has_incident()) {
-      LOG(INFO) << "job=" << event.job() << " attempt=" << event.attempt()
-                << " rank=" << event.incident().rank() << " incident="
-                << v1::FailureClass_Name(event.incident().failure_class())
-                << " message=\""
-                << absl::Utf8SafeCEscape(event.incident().message()) << "\"";
-    }
-    if (options_.metrics != nullptr) {
-      const JobDirectory::Entry* entry = directory_.Find(event.job());
-      options_.metrics->OnEvent(event,
-                                entry != nullptr ? entry->job.get() : nullptr);
-    }
-    if (observer_ != nullptr) observer_->OnJobEvent(event);
-    hub_.Publish(std::move(event));
-  }
+  PublishEvents(std::move(effects.events));
   for (const auto& [name, record] : effects.records) NotifyChange(name);
   for (const std::string& name : effects.deleted_jobs) {
     directory_.Remove(name);
@@ -210,30 +210,29 @@ void CoordinatorHost::Release(const absl::Status& status, Effects effects) {
     changes_.erase(name);
   }
   for (SynchronizeReply& reply : effects.replies) {
-    Reply(reply.call, std::move(reply.response));
+    calls_.Reply(reply.call, std::move(reply.response));
+  }
+}
+
+void CoordinatorHost::PublishEvents(std::vector<v1::JobEvent> events) {
+  for (v1::JobEvent& event : events) {
+    LogEvent(event);
+    if (options_.metrics != nullptr) {
+      const JobDirectory::Entry* entry = directory_.Find(event.job());
+      options_.metrics->OnEvent(event,
+                                entry != nullptr ? entry->job.get() : nullptr);
+    }
+    if (observer_ != nullptr) observer_->OnJobEvent(event);
+    hub_.Publish(std::move(event));
   }
 }
 
 void CoordinatorHost::MaybeSchedule() {
-  if (schedule_posted_ || stopping_ || !coordinator_.NeedsSchedule()) return;
+  if (schedule_posted_ || stopping_ || !engine().NeedsSchedule()) return;
   schedule_posted_ = true;
   auto pass = [this] {
     schedule_posted_ = false;
-    if (stopping_) return;
-    Effects effects;
-    const absl::Time begin = absl::Now();
-    coordinator_.Schedule(clock_->Now(), &effects);
-    const absl::Duration took = absl::Now() - begin;
-    if (options_.metrics != nullptr) options_.metrics->OnSchedulePass(took);
-    // Every submission asks for a pass.
-    schedule_pause_ = coordinator_.queued_count() > kLongQueue
-                          ? std::min(took * kSchedulePause, kMaxSchedulePause)
-                          : absl::ZeroDuration();
-    if (effects.records.empty() && effects.views.empty() &&
-        effects.replies.empty() && effects.documents.empty()) {
-      return;
-    }
-    Apply(std::move(effects), [](const absl::Status&) {});
+    if (!stopping_) Schedule();
   };
   if (schedule_pause_ > absl::ZeroDuration()) {
     loop_->PostAfter(schedule_pause_, std::move(pass));
@@ -242,13 +241,29 @@ void CoordinatorHost::MaybeSchedule() {
   }
 }
 
-void CoordinatorHost::TellMetrics() {
-  const absl::Time now = clock_->Now();
-  if (options_.follow == nullptr) {
-    options_.metrics->SetCluster(coordinator_.CountCluster(now));
+void CoordinatorHost::Schedule() {
+  Effects effects;
+  const absl::Time begin = absl::Now();
+  mutable_engine()->Schedule(now(), &effects);
+  const absl::Duration took = absl::Now() - begin;
+  if (options_.metrics != nullptr) options_.metrics->OnSchedulePass(took);
+  // Every submission asks for a pass.
+  schedule_pause_ = engine().queued_count() > kLongQueue
+                        ? std::min(took * kSchedulePause, kMaxSchedulePause)
+                        : absl::ZeroDuration();
+  if (effects.records.empty() && effects.views.empty() &&
+      effects.replies.empty() && effects.documents.empty()) {
+    return;
   }
-  if (now < next_measure_) return;
-  next_measure_ = now + kMeasureStore;
+  Commit(std::move(effects));
+}
+
+void CoordinatorHost::UpdateMetrics() {
+  if (options_.follow == nullptr) {
+    options_.metrics->SetCluster(engine().CountCluster(now()));
+  }
+  if (now() < next_measure_) return;
+  next_measure_ = now() + kMeasureStore;
   store_->Read([metrics = options_.metrics](JobStore* store) {
     const absl::StatusOr<int64_t> bytes = store->SizeBytes();
     if (bytes.ok()) metrics->SetStoreBytes(*bytes);
@@ -257,30 +272,57 @@ void CoordinatorHost::TellMetrics() {
 
 void CoordinatorHost::Tick() {
   if (stopping_) return;
-  if (options_.metrics != nullptr) TellMetrics();
-  if (options_.follow != nullptr) return Follow();
-  if (observer_ != nullptr) observer_->OnTick(clock_->Now());
+  if (options_.metrics != nullptr) UpdateMetrics();
+  if (follower_ != nullptr) return follower_->Poll();
+  if (observer_ != nullptr) observer_->OnTick(now());
   Effects effects;
-  coordinator_.Tick(clock_->Now(), &effects);
+  mutable_engine()->Tick(now(), &effects);
   for (WorkerProbe& probe : effects.probes) probes_->Ask(std::move(probe));
   if (effects.records.empty() && effects.replies.empty() &&
       effects.documents.empty()) {
     MaybeSchedule();
   } else {
-    Apply(std::move(effects), [](const absl::Status&) {});
+    Commit(std::move(effects));
   }
-  MaybeSweep();
+  if (retention_.IsDue(now())) RemoveExpired();
 }
 
-void CoordinatorHost::WorkerGone(const WorkerProbe& probe) {
+void CoordinatorHost::RemoveExpired() {
+  JobRetention::Expired expired = retention_.Find(engine(), now());
+  if (options_.retention.dry_run) return;
+  if (!expired.jobs.empty()) {
+    Effects effects;
+    mutable_engine()->Forget(expired.jobs, &effects);
+    const std::vector<std::string> deleted = effects.deleted_jobs;
+    Commit(std::move(effects), [this, deleted](const absl::Status& status) {
+      // Files go only once their job is surely forgotten.
+      if (!status.ok() || stopping_) return;
+      io_->Post([this, deleted] {
+        RemoveJobFiles(options_.data_dir, deleted, /*logs_only=*/false);
+      });
+    });
+  }
+  if (!expired.silent.empty()) {
+    io_->Post([this, jobs = std::move(expired.silent)] {
+      RemoveJobFiles(options_.data_dir, jobs, /*logs_only=*/true);
+    });
+  }
+  store_->Read([](JobStore* store) {
+    const absl::Status status = store->Compact();
+    LOG_IF(WARNING, !status.ok())
+        << "event=compact status=\"" << status << "\"";
+  });
+}
+
+void CoordinatorHost::ConfirmWorkerExit(const WorkerProbe& probe) {
   loop_->Post([this, probe] {
     if (stopping_) return;
     LOG(INFO) << "worker=" << probe.worker
               << " event=process_gone address=" << probe.address;
     Effects effects;
-    coordinator_.WorkerGone(probe.worker, probe.incarnation, clock_->Now(),
-                            &effects);
-    Apply(std::move(effects), [](const absl::Status&) {});
+    mutable_engine()->ConfirmWorkerExit(probe.worker, probe.incarnation, now(),
+                                        &effects);
+    Commit(std::move(effects));
   });
 }
 
@@ -288,71 +330,58 @@ void CoordinatorHost::TickNow() {
   loop_->Run([this] { Tick(); });
 }
 
-void CoordinatorHost::Submit(const v1::CreateJobRequest& request,
-                             const Submitter& submitter,
-                             const PinnedDatasets& datasets,
+void CoordinatorHost::Submit(PreparedJob job,
+                             const absl::StatusOr<PinnedDatasets>& datasets,
                              const JobAudit& audit, Callback<v1::Job> done) {
-  if (stopping_) return done(Stopping());
-  Effects effects;
-  absl::StatusOr<v1::Job> job = coordinator_.Submit(
-      request, clock_->Now(), &effects, submitter, datasets.pins);
-  // Also an answer that changes nothing waits for what it tells of.
-  Apply(
-      std::move(effects),
-      [job, done, hold = datasets.hold](const absl::Status& status) {
-        done(status.ok() ? job : absl::UnavailableError(status.message()));
-      },
-      Rows(audit, job));
+  if (stopping_) return done(StoppingError());
+  if (datasets.ok()) {
+    job.set_datasets(datasets->pins);
+    return RunThenReply<v1::Job>(
+        [job](Coordinator* coordinator, absl::Time now, Effects* effects) {
+          return coordinator->Submit(job, now, effects);
+        },
+        [done, hold = datasets->hold](absl::StatusOr<v1::Job> created) {
+          done(std::move(created));
+        },
+        audit);
+  }
+  // A repeated request has its job, whatever stands against a new one.
+  const absl::StatusOr<v1::Job> found = engine().FindSubmitted(job);
+  if (absl::IsNotFound(found.status())) return done(datasets.status());
+  RunThenReply<v1::Job>(
+      [found](Coordinator*, absl::Time, Effects*) { return found; }, done,
+      audit);
 }
 
-void CoordinatorHost::CreateJob(v1::CreateJobRequest request,
-                                Callback<v1::Job> done, Submitter submitter,
+void CoordinatorHost::CreateJob(PreparedJob job, Callback<v1::Job> done,
                                 JobAudit audit, int64_t max_queued) {
-  loop_->Post([this, request = std::move(request), done = std::move(done),
-               submitter = std::move(submitter), audit = std::move(audit),
-               max_queued] {
-    if (stopping_) return done(Stopping());
-    // A repeated request has its job, whatever became of the datasets.
-    if (!absl::IsNotFound(
-            coordinator_.FindSubmitted(request, submitter).status())) {
-      return Submit(request, submitter, PinnedDatasets(), audit, done);
-    }
-    const int64_t queued = directory_.queued(submitter.user);
+  loop_->Post([this, job = std::move(job), done = std::move(done),
+               audit = std::move(audit), max_queued] {
+    if (stopping_) return done(StoppingError());
+    const std::string& user = job.submitter().user;
+    const int64_t queued = directory_.queued(user);
     if (max_queued > 0 && queued >= max_queued) {
-      return done(absl::ResourceExhaustedError(
-          absl::StrCat(queued, " jobs of ", submitter.user,
-                       " are waiting, which is the limit")));
+      return Submit(
+          job,
+          absl::ResourceExhaustedError(absl::StrCat(
+              queued, " jobs of ", user, " are waiting, which is the limit")),
+          audit, done);
     }
-    PinDatasets(request.spec(),
-                [this, request, submitter, audit,
-                 done](const absl::StatusOr<PinnedDatasets>& datasets) {
-                  if (!datasets.ok()) return done(datasets.status());
-                  Submit(request, submitter, *datasets, audit, done);
+    PinDatasets(job.spec(),
+                [=](const absl::StatusOr<PinnedDatasets>& datasets) {
+                  Submit(job, datasets, audit, done);
                 });
   });
 }
 
 void CoordinatorHost::CancelJob(std::string name, std::string reason,
                                 Callback<v1::Job> done, JobAudit audit) {
-  loop_->Post([this, name = std::move(name), reason = std::move(reason),
-               done = std::move(done), audit = std::move(audit)] {
-    if (stopping_) return done(Stopping());
-    Effects effects;
-    absl::StatusOr<v1::Job> job =
-        coordinator_.Cancel(name, reason, clock_->Now(), &effects);
-    Apply(
-        std::move(effects),
-        [job, done](const absl::Status& status) {
-          done(status.ok() ? job : absl::UnavailableError(status.message()));
-        },
-        Rows(audit, job));
-  });
-}
-
-std::vector<AuditRow> CoordinatorHost::Rows(
-    const JobAudit& audit, const absl::StatusOr<v1::Job>& job) const {
-  if (audit == nullptr || !job.ok()) return {};
-  return {audit(*job, clock_->Now())};
+  CommitThenReply<v1::Job>(
+      [name = std::move(name), reason = std::move(reason)](
+          Coordinator* coordinator, absl::Time now, Effects* effects) {
+        return coordinator->Cancel(name, reason, now, effects);
+      },
+      std::move(done), std::move(audit));
 }
 
 void CoordinatorHost::Write(StoreBatch batch, StatusCallback done) {
@@ -371,15 +400,15 @@ void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {
 }
 
 void CoordinatorHost::ListWorkers(Callback<v1::ListWorkersResponse> done) {
-  loop_->Post([this, done = std::move(done)] {
-    // Workers speak to the leader alone.
-    if (options_.follow != nullptr) return done(options_.not_leader());
-    v1::ListWorkersResponse response;
-    for (v1::WorkerSummary& worker : coordinator_.Workers(clock_->Now())) {
-      *response.add_workers() = std::move(worker);
-    }
-    done(std::move(response));
-  });
+  RunQuery<v1::ListWorkersResponse>(
+      [](const Coordinator& coordinator, absl::Time now) {
+        v1::ListWorkersResponse response;
+        for (v1::WorkerSummary& worker : coordinator.Workers(now)) {
+          *response.add_workers() = std::move(worker);
+        }
+        return response;
+      },
+      std::move(done));
 }
 
 int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
@@ -392,19 +421,19 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
   }
   loop_->Post([this, call, request = std::move(request),
                done = std::move(done)]() mutable {
-    if (stopping_) return done(Stopping());
-    calls_[call] = std::move(done);
-    if (request.logs_size() == 0) return TakeSynchronize(request, {}, call);
+    if (stopping_) return done(StoppingError());
+    calls_.Add(call, std::move(done));
+    if (request.logs_size() == 0) return RunSynchronize(request, {}, call);
     std::vector<bool> keep;
     for (const v1::LogChunk& chunk : request.logs()) {
-      keep.push_back(coordinator_.KeepsLog(chunk));
+      keep.push_back(engine().KeepsLog(chunk));
     }
     io_->Post([this, call, request = std::move(request),
                keep = std::move(keep)]() mutable {
-      std::vector<v1::LogAck> acks = AppendLogs(request, keep);
+      std::vector<v1::LogAck> acks = AppendLogs(request, keep, &logs_);
       loop_->Post(
           [this, call, request = std::move(request), acks = std::move(acks)] {
-            TakeSynchronize(request, acks, call);
+            RunSynchronize(request, acks, call);
             for (const v1::LogAck& ack : acks) NotifyChange(ack.job());
           });
     });
@@ -412,74 +441,38 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
   return call;
 }
 
-std::vector<v1::LogAck> CoordinatorHost::AppendLogs(
-    const v1::SynchronizeRequest& request, const std::vector<bool>& keep) {
-  std::vector<v1::LogAck> acks;
-  for (int i = 0; i < request.logs_size(); ++i) {
-    const v1::LogChunk& chunk = request.logs(i);
-    // Nobody wants the others: the worker may drop them.
-    absl::StatusOr<int64_t> end =
-        chunk.offset() + static_cast<int64_t>(chunk.data().size());
-    if (keep[i]) end = logs_.Append(chunk);
-    if (!end.ok()) {
-      LOG(WARNING) << "job=" << chunk.job() << " attempt=" << chunk.attempt()
-                   << " rank=" << chunk.rank()
-                   << " event=log_not_stored status=\"" << end.status() << "\"";
-      continue;
-    }
-    v1::LogAck ack;
-    ack.set_job(chunk.job());
-    ack.set_attempt(chunk.attempt());
-    ack.set_rank(chunk.rank());
-    ack.set_offset(*end);
-    acks.push_back(std::move(ack));
-  }
-  return acks;
-}
-
-void CoordinatorHost::TakeSynchronize(const v1::SynchronizeRequest& request,
-                                      const std::vector<v1::LogAck>& log_acks,
-                                      int64_t call) {
-  if (stopping_) return Reply(call, Stopping());
-  if (calls_.count(call) == 0) return;
+void CoordinatorHost::RunSynchronize(const v1::SynchronizeRequest& request,
+                                     const std::vector<v1::LogAck>& log_acks,
+                                     int64_t call) {
+  if (stopping_) return calls_.Reply(call, StoppingError());
+  if (!calls_.Has(call)) return;
   Effects effects;
-  coordinator_.Synchronize(request, log_acks, call, clock_->Now(), &effects);
-  Apply(std::move(effects), [](const absl::Status&) {});
-}
-
-void CoordinatorHost::Reply(int64_t call,
-                            absl::StatusOr<v1::SynchronizeResponse> response) {
-  auto it = calls_.find(call);
-  if (it == calls_.end()) return;
-  Callback<v1::SynchronizeResponse> done = std::move(it->second);
-  calls_.erase(it);
-  done(std::move(response));
+  mutable_engine()->Synchronize(request, log_acks, call, now(), &effects);
+  Commit(std::move(effects));
 }
 
 void CoordinatorHost::Abandon(int64_t call) {
   loop_->Post([this, call] {
-    coordinator_.Abandon(call);
-    Reply(call, absl::CancelledError("the worker hung up"));
+    mutable_engine()->Abandon(call);
+    calls_.Reply(call, absl::CancelledError("the worker hung up"));
   });
 }
 
 void CoordinatorHost::CheckUpload(v1::UploadArtifactHeader header,
                                   StatusCallback done) {
   loop_->Post([this, header = std::move(header), done = std::move(done)] {
-    done(stopping_ ? Stopping() : coordinator_.CheckUpload(header));
+    done(stopping_ ? StoppingError() : engine().CheckUpload(header));
   });
 }
 
 void CoordinatorHost::ArtifactStored(v1::UploadArtifactHeader header,
                                      StatusCallback done) {
-  loop_->Post([this, header = std::move(header), done = std::move(done)] {
-    if (stopping_) return done(Stopping());
-    Effects effects;
-    absl::Status status =
-        coordinator_.ArtifactStored(header, clock_->Now(), &effects);
-    if (!status.ok()) return done(status);
-    Apply(std::move(effects), done);
-  });
+  CommitThenReply(
+      [header = std::move(header)](Coordinator* coordinator, absl::Time now,
+                                   Effects* effects) {
+        return coordinator->ArtifactStored(header, now, effects);
+      },
+      std::move(done));
 }
 
 void CoordinatorHost::ReadLog(std::string job, int64_t attempt, int32_t rank,
@@ -497,26 +490,9 @@ int64_t CoordinatorHost::Changes(const std::string& job) const {
   return it == changes_.end() ? 0 : it->second;
 }
 
-int64_t CoordinatorHost::AddListener(const std::string& job,
-                                     std::function<void()> wake) {
-  listeners_[job][next_listener_] = std::move(wake);
-  return next_listener_++;
-}
-
-void CoordinatorHost::RemoveListener(const std::string& job, int64_t id) {
-  auto it = listeners_.find(job);
-  if (it == listeners_.end()) return;
-  it->second.erase(id);
-  if (it->second.empty()) listeners_.erase(it);
-}
-
 void CoordinatorHost::NotifyChange(const std::string& job) {
   ++changes_[job];
-  auto it = listeners_.find(job);
-  if (it == listeners_.end()) return;
-  // A listener may remove itself.
-  const auto listeners = it->second;
-  for (const auto& [id, wake] : listeners) wake();
+  listeners_.Notify(job);
 }
 
 }  // namespace comera::server

@@ -1,3 +1,4 @@
+// What the dataset paths of jobs mean, for a coordinator's host.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +23,7 @@ void CoordinatorHost::PinDatasets(v1::JobSpec spec,
 
 void CoordinatorHost::CheckDatasets(v1::JobSpec spec, StatusCallback done) {
   loop_->Post([this, spec = std::move(spec), done = std::move(done)] {
-    if (stopping_) {
-      return done(absl::UnavailableError("the coordinator is stopping"));
-    }
+    if (stopping_) return done(StoppingError());
     PinDatasets(spec, [done](const absl::StatusOr<PinnedDatasets>& datasets) {
       done(datasets.status());
     });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "grpcpp/grpcpp.h"
+#include "server/host/commit.h"
 #include "server/host/coordinator_host.h"
 #include "server/rpc/rpc_errors.h"
 
@@ -50,7 +51,7 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   void Wake() {
     if (ended_ || WriteIsUnderWay()) return;
     if (host_->stopping()) {
-      return End(absl::UnavailableError("the coordinator is stopping"));
+      return End(StoppingError());
     }
     Next();
   }

@@ -1,3 +1,4 @@
+// Asks machines of silent workers whether the worker's port is still open.
 #include "server/host/worker_probe.h"
 
 #include <errno.h>

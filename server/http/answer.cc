@@ -1,3 +1,4 @@
+// Adds headers, compression and conditions to answers.
 #include "server/http/answer.h"
 
 #include <utility>
@@ -42,7 +43,7 @@ void SendTagged(HttpExchange& exchange, const std::string& content_type,
                 const std::string& etag, const char* cache_control) {
   const HttpRequest& request = exchange.request();
   HttpResponse response;
-  const bool compressed = gzip != nullptr && TakesGzip(request);
+  const bool compressed = gzip != nullptr && AcceptsGzip(request);
   // Also without a body: browsers take the headers of a 304, the policy among
   // them, for those of the page that they have.
   response.headers.emplace_back("Content-Type", content_type);
@@ -108,7 +109,7 @@ void SendBody(HttpExchange& exchange, const Body& body) {
 void SendBody(HttpExchange& exchange, std::string content_type,
               std::string bytes) {
   SendBody(exchange, *MakeBody(std::move(content_type), std::move(bytes),
-                               TakesGzip(exchange.request())));
+                               AcceptsGzip(exchange.request())));
 }
 
 void SendStaticFile(HttpExchange& exchange, const StaticFiles& files) {
@@ -124,7 +125,7 @@ void SendStaticFile(HttpExchange& exchange, const StaticFiles& files) {
              file->etag, file->immutable ? kKeep : kAskAgain);
 }
 
-bool TakesGzip(const HttpRequest& request) {
+bool AcceptsGzip(const HttpRequest& request) {
   const std::string* accepted = FindHeader(request.headers, "Accept-Encoding");
   if (accepted == nullptr) return false;
   for (const absl::string_view one : absl::StrSplit(*accepted, ',')) {

@@ -42,7 +42,7 @@ void SendStaticFile(HttpExchange& exchange, const StaticFiles& files);
 void AddCommonHeaders(HttpHeaders* headers);
 
 // Whether the sender takes it compressed.
-bool TakesGzip(const HttpRequest& request);
+bool AcceptsGzip(const HttpRequest& request);
 // Whether If-None-Match holds the tag.
 bool HasTag(const HttpRequest& request, const std::string& etag);
 

@@ -1,3 +1,4 @@
+// Keeps recent answers for as long as nothing has changed.
 #include "server/http/answer_cache.h"
 
 #include <utility>

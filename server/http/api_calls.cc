@@ -1,3 +1,4 @@
+// Calls this process's own gRPC server on behalf of HTTP clients.
 #include "server/http/api_calls.h"
 
 #include <utility>
@@ -5,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::server {
 namespace {

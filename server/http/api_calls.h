@@ -18,7 +18,7 @@
 
 namespace comera::server {
 
-// Who a call is made for.
+// The HTTP client that a call is made for.
 struct ApiCaller {
   // Value of the header authorization; nothing: none.
   std::optional<std::string> authorization;

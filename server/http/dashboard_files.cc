@@ -1,3 +1,4 @@
+// Holds the dashboard's files, which are part of the program.
 #include "server/http/dashboard_files.h"
 
 #include "server/http/dashboard_tar.h"

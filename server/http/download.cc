@@ -1,3 +1,4 @@
+// Answers with a file of a model or checkpoint, whole or in part.
 #include "server/http/download.h"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ const v1::ArtifactFile* FindFile(const v1::Job& job,
   return nullptr;
 }
 
-// For a header: no quotes, no controls.
+// The file's name as a header may have it: no quotes, no controls.
 std::string FileName(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
   std::replace_if(
@@ -176,7 +177,7 @@ void AnswerWithFile(std::shared_ptr<HttpExchange> exchange, ApiCalls* calls,
         }
         Send(exchange, calls, caller, *file, request);
       });
-  exchange->OnGone([weak = std::weak_ptr<ApiCalls::Call>(call)] {
+  exchange->OnDisconnect([weak = std::weak_ptr<ApiCalls::Call>(call)] {
     if (const auto one = weak.lock()) one->Cancel();
   });
 }

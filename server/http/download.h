@@ -25,7 +25,7 @@ struct FileRange {
   int64_t size = 0;
 };
 
-// Of the header Range for a file of `size` bytes. Nothing: malformed, several
+// The range that the header Range asks for. Nothing: malformed, several
 // ranges, or another unit, which all mean the whole file. A range of size 0:
 // there is nothing there.
 std::optional<FileRange> ParseRange(const std::string& header, int64_t size);

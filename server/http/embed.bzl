@@ -26,8 +26,8 @@ inline std::string_view %s() {
 }
 }  // namespace comera::server
 END
-# What .incbin reads is no header that Bazel would find: with its digest in the
-# source, the source changes when the file does.
+# Bazel does not see the file that .incbin reads: with its digest in the source,
+# the source changes when the file does.
 cat > $(location %s_bytes.S) <<END
   /* $$(sha256sum < $(location %s)) */
   .section .rodata
@@ -45,7 +45,7 @@ END
         name = name,
         srcs = [name + "_bytes.S"],
         hdrs = [name + ".h"],
-        # What .incbin reads.
+        # The file that .incbin reads.
         textual_hdrs = [src],
         visibility = visibility,
     )

@@ -1,9 +1,11 @@
+// Finds the field of a message that a dotted path names.
 #include "server/http/field_path.h"
 
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "proto/former_names.h"
 
 namespace comera::server {
 namespace {
@@ -25,7 +27,7 @@ const FieldDescriptor* FindFieldByAnyName(const Descriptor* descriptor,
   for (int i = 0; field == nullptr && i < descriptor->field_count(); ++i) {
     if (descriptor->field(i)->json_name() == text) field = descriptor->field(i);
   }
-  return field;
+  return field != nullptr ? field : FindByFormerName(*descriptor, text);
 }
 
 absl::StatusOr<const FieldDescriptor*> FindField(const Descriptor* descriptor,

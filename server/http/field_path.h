@@ -9,7 +9,8 @@
 
 namespace comera::server {
 
-// Null: there is none.
+// The field called `name` in the proto, in JSON or in an earlier release; null
+// if there is none.
 const google::protobuf::FieldDescriptor* FindFieldByAnyName(
     const google::protobuf::Descriptor* descriptor, std::string_view name);
 

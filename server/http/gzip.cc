@@ -1,3 +1,4 @@
+// Compresses bodies with zlib.
 #include "server/http/gzip.h"
 
 #include <zlib.h>

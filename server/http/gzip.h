@@ -6,8 +6,8 @@
 
 namespace comera::server {
 
-// As Content-Encoding: gzip has it. `level`: zlib's, 1 (fast) to 9. Empty if
-// that fails for want of memory.
+// The bytes as Content-Encoding: gzip has them. `level`: zlib's, 1 (fast) to 9.
+// Empty if that fails for want of memory.
 std::string Gzip(std::string_view bytes, int level);
 
 }  // namespace comera::server

@@ -1,3 +1,4 @@
+// Reads requests from one connection and writes their answers.
 #include "server/http/http_connection.h"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ class Connection : public HttpConnection,
                [self = this->shared_from_this()] { self->CloseNow(); });
   }
 
-  // Of the exchange, from any thread.
+  // The exchange's answer, from any thread.
   void Send(HttpResponse response) {
     asio::post(stream_.get_executor(),
                [self = this->shared_from_this(),
@@ -100,7 +101,7 @@ class Connection : public HttpConnection,
     asio::post(stream_.get_executor(),
                [self = this->shared_from_this()] { self->EndNow(); });
   }
-  void OnGone(std::function<void()> gone) {
+  void OnDisconnect(std::function<void()> gone) {
     asio::post(stream_.get_executor(), [self = this->shared_from_this(),
                                         gone = std::move(gone)]() mutable {
       if (self->closed_) return gone();
@@ -166,11 +167,11 @@ class Connection : public HttpConnection,
     http::async_read_header(
         stream_, buffer_, *parser_,
         [self = this->shared_from_this()](Error error, size_t) {
-          self->TakeHead(error);
+          self->OnHeadRead(error);
         });
   }
 
-  void TakeHead(const Error& error) {
+  void OnHeadRead(const Error& error) {
     if (error == http::error::header_limit) {
       return Refuse(431, "the request's head is too large\n");
     }
@@ -195,7 +196,7 @@ class Connection : public HttpConnection,
     } else if (parser_->chunked()) {
       length = all_->options().max_body_bytes;
     }
-    if (!all_->TakeBody(length)) {
+    if (!all_->ReserveBody(length)) {
       return Refuse(503, "too many large requests\n");
     }
     body_bytes_ = length;
@@ -220,11 +221,11 @@ class Connection : public HttpConnection,
     Arm(all_->options().body_timeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = this->shared_from_this()](Error error, size_t) {
-                       self->TakeBody(error);
+                       self->OnBodyRead(error);
                      });
   }
 
-  void TakeBody(const Error& error) {
+  void OnBodyRead(const Error& error) {
     if (error == http::error::body_limit) {
       return Refuse(413, "the request's body is too large\n");
     }
@@ -243,7 +244,7 @@ class Connection : public HttpConnection,
                                    std::string(field.value()));
     }
     request.body = std::move(message.body());
-    GiveBody(std::min(request.body.size(), body_bytes_));
+    ReleaseBody(std::min(request.body.size(), body_bytes_));
     request.peer = peer_;
     request.certificate_name = certificate_name_;
     request.tls = std::is_same_v<Stream, TlsStream>;
@@ -318,12 +319,12 @@ class Connection : public HttpConnection,
     gone_ = nullptr;
     body_ = nullptr;
     all_->AddActive(-1);
-    GiveBody(0);
+    ReleaseBody(0);
   }
 
   // But for what is still held.
-  void GiveBody(size_t keep) {
-    all_->GiveBody(std::exchange(body_bytes_, keep) - keep);
+  void ReleaseBody(size_t keep) {
+    all_->ReleaseBody(std::exchange(body_bytes_, keep) - keep);
   }
 
   // A peer that still sends would lose the answer to a reset connection.
@@ -447,7 +448,7 @@ class Connection : public HttpConnection,
     const auto done = std::exchange(done_, nullptr);
     const auto gone = std::exchange(gone_, nullptr);
     EndAnswer();
-    GiveBody(0);
+    ReleaseBody(0);
     if (done) done(false);
     if (gone) gone();
   }
@@ -463,7 +464,7 @@ class Connection : public HttpConnection,
 
   // When Sweep() has something to do.
   std::atomic<int64_t> due_ms_{kNever};
-  // Of the strand, as is all below.
+  // Only the strand uses it, and all below.
   int64_t deadline_ms_ = kNever;
   int64_t idle_text_ms_ = kNever;
 
@@ -512,8 +513,8 @@ class Exchange : public HttpExchange {
     answered_ = true;
     connection_->End();
   }
-  void OnGone(std::function<void()> gone) override {
-    connection_->OnGone(std::move(gone));
+  void OnDisconnect(std::function<void()> gone) override {
+    connection_->OnDisconnect(std::move(gone));
   }
 
  private:

@@ -30,7 +30,7 @@ class HttpConnections {
   void Add(const std::shared_ptr<HttpConnection>& connection);
   void Remove(HttpConnection* connection);
   size_t size() const;
-  // Those that are not closed.
+  // How many are not closed.
   int open() const { return open_; }
   void Closed() { --open_; }
   // How many are answering.
@@ -42,8 +42,8 @@ class HttpConnections {
   void CloseAll();
 
   // False: too much is held already.
-  bool TakeBody(size_t bytes);
-  void GiveBody(size_t bytes) { body_bytes_ -= bytes; }
+  bool ReserveBody(size_t bytes);
+  void ReleaseBody(size_t bytes) { body_bytes_ -= bytes; }
 
  private:
   std::vector<std::shared_ptr<HttpConnection>> All() const;

@@ -1,3 +1,4 @@
+// Counts a server's connections and closes them when it stops.
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -43,7 +44,7 @@ void HttpConnections::CloseAll() {
   for (const auto& connection : All()) connection->Close();
 }
 
-bool HttpConnections::TakeBody(size_t bytes) {
+bool HttpConnections::ReserveBody(size_t bytes) {
   const size_t before = body_bytes_.fetch_add(bytes);
   if (bytes <= options_.small_body_bytes ||
       before + bytes <= options_.max_bodies_bytes) {

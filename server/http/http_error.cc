@@ -1,3 +1,4 @@
+// Turns errors into HTTP status codes and JSON bodies.
 #include "server/http/http_error.h"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ class HttpExchange {
 
   // `gone` is called once if the peer goes before the answer has ended, at once
   // if it is gone. The last one counts; not called after the answer's end.
-  virtual void OnGone(std::function<void()> gone) = 0;
+  virtual void OnDisconnect(std::function<void()> gone) = 0;
 };
 
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;

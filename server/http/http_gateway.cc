@@ -1,3 +1,4 @@
+// Routes HTTP requests to rpcs, files, metrics and sessions.
 #include "server/http/http_gateway.h"
 
 #include <utility>
@@ -32,7 +33,7 @@ namespace {
 
 constexpr char kJson[] = "application/json";
 constexpr char kPrometheusText[] = "text/plain; version=0.0.4; charset=utf-8";
-// Who sends more is identified before anything is done with it.
+// The sender of a larger body is identified before anything is done with it.
 constexpr size_t kLargeBody = 64 << 10;
 
 std::string PathForPeople(const std::string& path) {
@@ -46,7 +47,7 @@ bool WantsEvents(const HttpRequest& request) {
                            "text/event-stream");
 }
 
-// Of an event's id, "ATTEMPT:OFFSET".
+// Lets the log go on after the event of this id, "ATTEMPT:OFFSET".
 absl::Status ResumeLog(const std::string& id, v1::ReadLogRequest* request) {
   const std::pair<std::string, std::string> parts =
       absl::StrSplit(id, absl::MaxSplits(':', 1));
@@ -144,7 +145,7 @@ class HttpGateway::Impl {
                        : leaving_       ? "leaving\n"
                        : backend_.leads ? "leader\n"
                                         : "follower\n";
-    // For those who need the one that does everything.
+    // A probe may ask for the leader, the one that does everything.
     const bool bad =
         ready && (leaving_ || (request.query == "leader" && !backend_.leads));
     Answer(exchange, MakeResponse(bad ? 503 : 200, "text/plain", text));
@@ -196,14 +197,14 @@ class HttpGateway::Impl {
     Unary(std::move(exchange), *match.rule, **message, caller, std::move(key));
   }
 
-  // Whose answer it is and to what; empty: nobody's, it is not to be kept.
+  // Names the answer by caller and request; empty: it is not to be kept.
   std::string CacheKey(const HttpRequest& request, const ApiCaller& caller) {
     const auto token = backend_.access->FindHttpToken(
         caller.authorization ? &*caller.authorization : nullptr);
     if (!token.ok()) return "";
     return absl::StrCat(*token == nullptr ? "" : (*token)->name(), "\n",
                         caller.origin.certificate_name, "\n",
-                        TakesGzip(request) ? "gzip" : "", "\n", request.path,
+                        AcceptsGzip(request) ? "gzip" : "", "\n", request.path,
                         "?", request.query);
   }
 
@@ -308,12 +309,12 @@ class HttpGateway::Impl {
           if (!status.ok()) return Answer(*exchange, ErrorResponse(status));
           auto json = WireToJson(rule.method->output_type(), wire);
           if (!json.ok()) return Refuse(*exchange, json.status());
-          const auto body =
-              MakeBody(kJson, *std::move(json), TakesGzip(exchange->request()));
+          const auto body = MakeBody(kJson, *std::move(json),
+                                     AcceptsGzip(exchange->request()));
           if (!key.empty()) cache_.Put(key, changes, body);
           SendBody(*exchange, *body);
         });
-    exchange->OnGone([weak = std::weak_ptr<ApiCalls::Call>(call)] {
+    exchange->OnDisconnect([weak = std::weak_ptr<ApiCalls::Call>(call)] {
       if (const auto call = weak.lock()) call->Cancel();
     });
   }

@@ -32,7 +32,7 @@ class HttpGateway {
     bool open_metrics = false;
     // Answers shared by those who ask the same.
     AnswerCache::Options cache;
-    // Of a call that is not a stream.
+    // The deadline of calls that are not streams.
     absl::Duration call_timeout = absl::Seconds(60);
   };
   // What is behind it; all must outlive the gateway.

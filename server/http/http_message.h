@@ -15,7 +15,7 @@ namespace comera::server {
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 // The value of the header `name`, in any case of letters; null: there is none.
-// Of several the first.
+// The first, if there are several.
 inline const std::string* FindHeader(const HttpHeaders& headers,
                                      std::string_view name) {
   for (const auto& [key, value] : headers) {
@@ -30,7 +30,7 @@ inline const std::string* FindHeader(const HttpHeaders& headers,
 struct HttpRequest {
   // "GET"; of HEAD too, whose answer just loses its body on the way.
   std::string method;
-  // As sent, still percent-encoded; `query` without "?".
+  // The path as it was sent, still percent-encoded; `query` without "?".
   std::string path;
   std::string query;
   HttpHeaders headers;

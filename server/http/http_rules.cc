@@ -1,3 +1,4 @@
+// Reads the rules that map HTTP requests to rpcs.
 #include "server/http/http_rules.h"
 
 #include <yaml-cpp/yaml.h>

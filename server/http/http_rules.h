@@ -33,7 +33,7 @@ struct HttpRule {
   const google::protobuf::MethodDescriptor* method = nullptr;
   // "GET".
   std::string verb;
-  // As written.
+  // The pattern as it is written in the rules.
   std::string pattern;
   PathTemplate path;
   // "*": the body is the request, but for what the path holds; a field's name:

@@ -1,6 +1,6 @@
+// Accepts connections, and starts and stops the HTTP server.
 #include "server/http/http_server.h"
 
-#include <glog/logging.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "server/http/http_connection.h"
@@ -92,9 +93,8 @@ int MaxConnections(int wanted) {
     return wanted;
   }
   const auto possible = static_cast<int64_t>(files.rlim_cur);
-  return static_cast<int>(
-      std::min<int64_t>(std::max(possible - kOtherFiles, possible / 2),
-                        std::max(wanted, 1)));
+  return static_cast<int>(std::min<int64_t>(
+      std::max(possible - kOtherFiles, possible / 2), std::max(wanted, 1)));
 }
 
 }  // namespace
@@ -195,7 +195,7 @@ class HttpServer::Impl {
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{
       io_.get_executor()};
-  // Of the acceptor, the timers and tls_.
+  // Guards the acceptor, the timers and tls_.
   asio::strand<asio::io_context::executor_type> strand_{io_.get_executor()};
   Tcp::acceptor acceptor_{strand_};
   asio::steady_timer sweep_{strand_};

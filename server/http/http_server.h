@@ -23,23 +23,23 @@ class HttpServer {
     // Clear text if not enabled.
     TlsFiles tls;
     int threads = 2;
-    // Those above are closed at once. Also less than the files that the process
-    // may have open.
+    // Further ones are closed at once. It should be less than the files that
+    // the process may have open.
     int max_connections = 20000;
     size_t max_header_bytes = 16 << 10;
     size_t max_body_bytes = 4 << 20;
-    // Of all bodies being read or handled.
+    // The size of all bodies that are being read or handled.
     size_t max_bodies_bytes = 128 << 20;
-    // Those of at most this size are taken whatever others hold, so that a few
+    // Bodies of at most this size are taken whatever others hold, so that a few
     // senders of large ones, whom nobody knows yet, do not shut out everybody.
     size_t small_body_bytes = 16 << 10;
     absl::Duration handshake_timeout = absl::Seconds(10);
     // From one answer to the end of the next request's head.
     absl::Duration idle_timeout = absl::Seconds(75);
     absl::Duration body_timeout = absl::Seconds(60);
-    // For a reader to take the next 256 KiB.
+    // How long a reader may take for the next 256 KiB.
     absl::Duration write_timeout = absl::Seconds(30);
-    // Of silence in a stream, before its idle text.
+    // How long a stream is silent before it gets its idle text.
     absl::Duration idle_text_after = absl::Seconds(15);
   };
 

@@ -1,12 +1,15 @@
+// Converts messages from and to JSON, with errors that say where.
 #include "server/http/json_text.h"
 
 #include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/type_resolver_util.h"
 #include "nlohmann/json.hpp"
+#include "server/http/former_json_names.h"
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
@@ -68,8 +71,8 @@ google::protobuf::util::TypeResolver* Resolver() {
   return resolver;
 }
 
-// Of "(spec.seed): invalid value ..." and "(spec) famly: Cannot find field.",
-// which the parser may put behind a code of its own.
+// Reads the parser's errors: "(spec.seed): invalid value ..." and "(spec)
+// famly: Cannot find field.", which may stand behind a code of its own.
 absl::Status FieldError(const std::string& text) {
   constexpr char kUnknown[] = ": Cannot find field.";
   const size_t open = text.find('(');
@@ -118,6 +121,9 @@ absl::Status JsonToMessage(std::string_view json_text,
   if (first == std::string_view::npos || json_text[first] != '{') {
     return absl::InvalidArgumentError("the body is no JSON object");
   }
+  ASSIGN_OR_RETURN(const std::optional<std::string> renamed,
+                   WithCurrentNames(json_text, *message->GetDescriptor()));
+  if (renamed) json_text = *renamed;
   const auto status = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(json_text.data(), json_text.size()),
       message);

@@ -20,7 +20,8 @@ std::string JsonStringOfAny(std::string_view text);
 
 // Reads one JSON object into the empty `message`. InvalidArgument: "line 2,
 // column 7: ..." for what is no JSON or nested too deep, with a BadRequest that
-// names the field for what does not fit the message.
+// names the field for what does not fit the message. Former names of fields are
+// read as the current ones.
 absl::Status JsonToMessage(std::string_view json,
                            google::protobuf::Message* message);
 

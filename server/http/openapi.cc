@@ -1,3 +1,4 @@
+// Writes the OpenAPI description of the HTTP API.
 #include "server/http/openapi.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes JSON schemas of protobuf messages.
 #include "server/http/openapi_schema.h"
 
 #include "absl/strings/ascii.h"

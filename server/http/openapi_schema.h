@@ -19,7 +19,7 @@ std::string CommentOf(const Descriptor& descriptor);
 // Collects what the fields that it is asked for need.
 class OpenApiSchemas {
  public:
-  // As protobuf's JSON has the field.
+  // The schema of the field as protobuf's JSON has it.
   nlohmann::ordered_json Of(const google::protobuf::FieldDescriptor& field);
   // {"$ref": ...}, or the type itself where JSON has another form for it.
   nlohmann::ordered_json Of(const google::protobuf::Descriptor& message);

@@ -1,3 +1,4 @@
+// Serves POST /v1/jobs:parse: a job file's text becomes a spec.
 #include "server/http/parse_job.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ bool IsFieldPath(const std::string& text) {
          });
 }
 
-// Of "job.yaml:12: model.hiden: unknown field".
+// Reads errors such as "job.yaml:12: model.hiden: unknown field".
 absl::Status TextError(const absl::Status& status, const std::string& name) {
   google::rpc::ErrorInfo info;
   info.set_domain("comera");

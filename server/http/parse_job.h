@@ -15,7 +15,7 @@ struct JobText {
   std::string file_name;
 };
 
-// Of the body {"text": "...", "fileName": "job.yaml"}. InvalidArgument.
+// Reads the body {"text": "...", "fileName": "job.yaml"}. InvalidArgument.
 absl::StatusOr<JobText> ParseJobBody(std::string_view body);
 
 // Returns {"spec": {...}}. InvalidArgument: ErrorInfo's reason is JOB_FILE and

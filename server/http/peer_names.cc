@@ -1,3 +1,4 @@
+// Names a connection's other end by its address and certificate.
 #include "server/http/peer_names.h"
 
 #include <openssl/x509.h>

@@ -1,4 +1,4 @@
-// Who is at the other end of a connection; for HttpServer's own use.
+// Names of a connection's other end; for HttpServer's own use.
 #ifndef COMERA_SERVER_HTTP_PEER_NAMES_H_
 #define COMERA_SERVER_HTTP_PEER_NAMES_H_
 
@@ -12,7 +12,8 @@ namespace comera::server {
 // "http:127.0.0.1:40000".
 std::string AddressText(const boost::asio::ip::tcp::endpoint& peer);
 
-// Of the certificate that the peer has shown; empty: none, or it has no name.
+// The name in the certificate that the peer has shown; empty: none, or it has
+// no name.
 std::string CommonName(SSL* ssl);
 
 }  // namespace comera::server

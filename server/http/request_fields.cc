@@ -1,3 +1,4 @@
+// Sets fields of a request message from text.
 #include "server/http/request_fields.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Builds an rpc's request from a path, a query and a body.
 #include "server/http/request_message.h"
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +15,8 @@ using google::protobuf::MessageFactory;
 
 constexpr size_t kMaxParameters = 1000;
 
-absl::Status TakeBody(const std::string& where, std::string_view body,
-                      Message* message) {
+absl::Status SetBody(const std::string& where, std::string_view body,
+                     Message* message) {
   if (where.empty()) {
     if (body.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError("this call takes no body");
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Message>> MakeRequestMessage(
   std::unique_ptr<Message> message(MessageFactory::generated_factory()
                                        ->GetPrototype(rule.method->input_type())
                                        ->New());
-  RETURN_IF_ERROR(TakeBody(rule.body, body, message.get()));
+  RETURN_IF_ERROR(SetBody(rule.body, body, message.get()));
   for (const auto& [name, value] : query) {
     if (rule.body == "*") {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -1,3 +1,4 @@
+// Writes the status line and the headers of an answer.
 #include "server/http/response_head.h"
 
 #include "absl/strings/str_cat.h"

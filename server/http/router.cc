@@ -1,3 +1,4 @@
+// Finds the rule that a request's method and path match.
 #include "server/http/router.h"
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 
 namespace comera::server {
 
-// Which rule a request is for. Immutable; thread-safe.
+// Finds the rule that a request is for. Immutable; thread-safe.
 class Router {
  public:
   explicit Router(std::vector<HttpRule> rules);

@@ -1,3 +1,4 @@
+// Holds the server's own HTTP rules, which are part of the program.
 #include "server/http/server_rules.h"
 
 #include "comera/rpc/error_details.pb.h"

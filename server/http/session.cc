@@ -1,3 +1,4 @@
+// Makes and reads the cookies of browsers' sessions.
 #include "server/http/session.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Serves files from a tar archive in memory.
 #include "server/http/static_files.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Answers an HTTP request with the messages of a server stream.
 #include "server/http/stream_answer.h"
 
 #include <utility>
@@ -26,7 +27,7 @@ class StreamAnswer : public std::enable_shared_from_this<StreamAnswer> {
       self->End(status);
     };
     call_ = calls->ServerStream(method, request, caller, std::move(events));
-    exchange_->OnGone([weak = std::weak_ptr<ApiCalls::Stream>(call_)] {
+    exchange_->OnDisconnect([weak = std::weak_ptr<ApiCalls::Stream>(call_)] {
       if (const auto call = weak.lock()) call->Cancel();
     });
     // What comes of it may be the end of everything.

@@ -1,3 +1,4 @@
+// Formats the messages of streams as server-sent events or text.
 #include "server/http/stream_format.h"
 
 #include <utility>
@@ -19,7 +20,7 @@ using google::protobuf::MessageFactory;
 using google::protobuf::OneofDescriptor;
 
 constexpr char kIdle[] = ":\n\n";
-// For an EventSource whose connection broke, in milliseconds.
+// How long an EventSource waits, in milliseconds, before it connects again.
 constexpr char kRetry[] = "retry: 2000\n\n";
 
 HttpResponse EventsHead() {

@@ -34,7 +34,7 @@ class StreamFormat {
 // (WatchJobResponse, WatchSweepResponse).
 std::unique_ptr<StreamFormat> EventFormat(
     const google::protobuf::Descriptor* response);
-// Of ReadLogResponse: server-sent events, and the plain text.
+// The formats of ReadLogResponse: server-sent events, and the plain text.
 std::unique_ptr<StreamFormat> LogEventFormat();
 std::unique_ptr<StreamFormat> LogTextFormat();
 

@@ -1,10 +1,11 @@
+// Builds the TLS contexts of connections, and rebuilds them when files change.
 #include "server/http/tls_context.h"
 
-#include <glog/logging.h>
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 

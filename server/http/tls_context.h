@@ -21,7 +21,7 @@ class TlsContext {
   static absl::StatusOr<std::unique_ptr<TlsContext>> Load(
       const TlsFiles& files);
 
-  // For new connections. Never null.
+  // The context of new connections. Never null.
   const std::shared_ptr<boost::asio::ssl::context>& context() const {
     return context_;
   }

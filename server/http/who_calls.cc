@@ -1,3 +1,4 @@
+// Reads a request's credentials and checks where it comes from.
 #include "server/http/who_calls.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Registers and updates the coordinator's Prometheus metrics.
 #include "server/metrics/coordinator_metrics.h"
 
 #include <algorithm>
@@ -85,9 +86,9 @@ CoordinatorMetrics::CoordinatorMetrics()
       slots_(Gauges(registry_, "comera_slots",
                     "Slots of connected workers, by kind of device.")),
       busy_slots_(Gauges(registry_, "comera_slots_busy",
-                         "Slots that have a rank, by kind of device.")),
+                         "Slots that have a member, by kind of device.")),
       unfit_slots_(Gauges(registry_, "comera_slots_unfit",
-                          "Slots that cannot take a rank, by kind of "
+                          "Slots that cannot take a member, by kind of "
                           "device.")),
       leader_(Gauges(registry_, "comera_leader",
                      "1: this coordinator leads; 0: it only shows jobs.")

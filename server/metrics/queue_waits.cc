@@ -1,3 +1,4 @@
+// Keeps since when jobs have been waiting in each queue.
 #include "server/metrics/queue_waits.h"
 
 namespace comera::server {

@@ -20,7 +20,8 @@ class QueueWaits {
              absl::Time since);
   // It waits no more; since when it did. Nothing if it did not.
   std::optional<absl::Time> End(const std::string& job);
-  // Of every queue where jobs wait, since when the first of them does.
+  // Since when the first job of every queue has been waiting, for queues where
+  // jobs wait.
   std::map<std::string, absl::Time> Oldest() const;
 
  private:

@@ -1,3 +1,4 @@
+// Counts and times rpcs in an interceptor.
 #include "server/metrics/rpc_metrics.h"
 
 #include <array>
@@ -94,7 +95,7 @@ class Method {
 class Observer : public grpc::experimental::Interceptor {
  public:
   explicit Observer(Method* method) : method_(method) { method_->Begin(); }
-  // Of a call that ends without a status.
+  // A call may end without a status.
   ~Observer() override { End(grpc::StatusCode::CANCELLED); }
 
   void Intercept(InterceptorBatchMethods* methods) override {

@@ -1,3 +1,4 @@
+// Turns what the server's parts count into metric families.
 #include "server/metrics/state_families.h"
 
 #include <set>

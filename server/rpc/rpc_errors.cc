@@ -1,3 +1,4 @@
+// Puts google.rpc details into the errors that calls end with.
 #include "server/rpc/rpc_errors.h"
 
 #include <algorithm>

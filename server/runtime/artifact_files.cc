@@ -1,3 +1,4 @@
+// Receives artifact files below the data directory and publishes them whole.
 #include "server/runtime/artifact_files.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Locks a data directory against a second server.
 #include "server/runtime/data_dir_lock.h"
 
 #include <fcntl.h>

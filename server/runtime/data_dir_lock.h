@@ -12,9 +12,9 @@ namespace comera::server {
 class DataDirLock {
  public:
   enum class Kind {
-    // For one process alone.
+    // One process alone uses the folder.
     kExclusive,
-    // For coordinators that settle elsewhere which of them writes, and share
+    // Several coordinators, which settle elsewhere which of them writes, share
     // the folder for its files.
     kShared,
   };

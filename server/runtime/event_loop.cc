@@ -1,3 +1,4 @@
+// Runs posted closures, timers and ticks on one thread.
 #include "server/runtime/event_loop.h"
 
 #include <algorithm>

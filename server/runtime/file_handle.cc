@@ -1,3 +1,4 @@
+// Opens and reads files with errors as statuses.
 #include "server/runtime/file_handle.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Draws ids from the system's random numbers.
 #include "server/runtime/id_source.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Appends to and reads the log files of jobs' processes.
 #include "server/runtime/log_files.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Reads what the scheduler needs from a job's specification.
 #include "server/scheduler/job_demand.h"
 
 #include <algorithm>
@@ -7,12 +8,12 @@
 namespace comera::server {
 namespace {
 
-bool Divides(const v1::JobSpec& spec, int32_t ranks) {
+bool Divides(const v1::JobSpec& spec, int32_t processes) {
   const v1::TrainingSpec& training = spec.training();
-  return training.batch_size() % ranks == 0 &&
+  return training.batch_size() % processes == 0 &&
          std::all_of(training.phases().begin(), training.phases().end(),
                      [&](const v1::Phase& phase) {
-                       return phase.batch_size() % ranks == 0;
+                       return phase.batch_size() % processes == 0;
                      });
 }
 
@@ -23,13 +24,13 @@ JobDemand DemandOf(const v1::JobSpec& spec) {
   JobDemand demand;
   demand.device = resources.device();
   demand.priority = spec.priority();
-  demand.ranks = std::max(1, resources.processes());
+  demand.processes = std::max(1, resources.processes());
   if (resources.min_processes() > 0 &&
-      resources.min_processes() < demand.ranks) {
-    demand.sizes.push_back(demand.ranks);
-    for (int32_t ranks = demand.ranks - 1; ranks >= resources.min_processes();
-         --ranks) {
-      if (Divides(spec, ranks)) demand.sizes.push_back(ranks);
+      resources.min_processes() < demand.processes) {
+    demand.sizes.push_back(demand.processes);
+    for (int32_t processes = demand.processes - 1;
+         processes >= resources.min_processes(); --processes) {
+      if (Divides(spec, processes)) demand.sizes.push_back(processes);
     }
     if (demand.sizes.size() == 1) demand.sizes.clear();
   }
@@ -42,12 +43,13 @@ JobDemand DemandOf(const v1::JobSpec& spec) {
   return demand;
 }
 
-std::vector<int32_t> SmallerSizes(const v1::JobSpec& spec, int32_t ranks,
+std::vector<int32_t> SmallerSizes(const v1::JobSpec& spec, int32_t processes,
                                   size_t limit) {
   std::vector<int32_t> sizes;
-  int32_t below = ranks;
-  for (int32_t size = ranks - 1; size >= 1 && sizes.size() < limit; --size) {
-    // Not all of many: each is at most two thirds of the one before.
+  int32_t below = processes;
+  for (int32_t size = processes - 1; size >= 1 && sizes.size() < limit;
+       --size) {
+    // A few sizes are enough: each is at most two thirds of the last.
     if (!Divides(spec, size) || size > below * 2 / 3) continue;
     sizes.push_back(size);
     below = size;

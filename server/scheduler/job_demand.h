@@ -1,4 +1,4 @@
-// What the scheduler needs to know of a job's specification, taken out once.
+// The parts of a job's specification that the scheduler needs.
 #ifndef COMERA_SERVER_SCHEDULER_JOB_DEMAND_H_
 #define COMERA_SERVER_SCHEDULER_JOB_DEMAND_H_
 
@@ -14,20 +14,21 @@ namespace comera::server {
 struct JobDemand {
   v1::ResourceSpec::Device device = v1::ResourceSpec::ANY;
   int32_t priority = 0;
-  int32_t ranks = 1;
-  // Elastic jobs: all numbers of ranks that every batch divides by, descending.
+  int32_t processes = 1;
+  // All numbers of processes that every batch size is divisible by, descending;
+  // empty for a job that is not elastic.
   std::vector<int32_t> sizes;
   bool preemptible = true;
-  // Infinite: none.
+  // Infinite if there is none.
   absl::Duration time_limit = absl::InfiniteDuration();
   std::string queue;
 };
 
 JobDemand DemandOf(const v1::JobSpec& spec);
 
-// Numbers of ranks below `ranks` that the job could be asked to run with, most
-// first; at most `limit`.
-std::vector<int32_t> SmallerSizes(const v1::JobSpec& spec, int32_t ranks,
+// Numbers of processes below `processes` that the job could be asked to run
+// with, the largest first; at most `limit`.
+std::vector<int32_t> SmallerSizes(const v1::JobSpec& spec, int32_t processes,
                                   size_t limit);
 
 }  // namespace comera::server

@@ -1,3 +1,4 @@
+// Implements PreemptionPlanner: which running jobs make room.
 #include "server/scheduler/preemption.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ PreemptionPlanner::PreemptionPlanner(const ClusterSnapshot& snapshot,
       taken_(snapshot.queues.size()) {}
 
 bool PreemptionPlanner::IsEligible(const RunningJob& victim) const {
-  return victim.preemptible && !victim.stopping && victim.usable_ranks > 0 &&
+  return victim.preemptible && !victim.stopping &&
+         victim.usable_processes > 0 &&
          snapshot_.now - victim.started >= snapshot_.options.min_run_time;
 }
 
@@ -27,16 +29,17 @@ void PreemptionPlanner::Sort() {
   std::sort(victims_.begin(), victims_.end(), [&](int32_t a, int32_t b) {
     const RunningJob& x = running[a];
     const RunningJob& y = running[b];
-    return std::make_tuple(x.priority, y.started, x.ranks, -x.serial) <
-           std::make_tuple(y.priority, x.started, y.ranks, -y.serial);
+    return std::make_tuple(x.priority, y.started, x.processes, -x.serial) <
+           std::make_tuple(y.priority, x.started, y.processes, -y.serial);
   });
 }
 
 bool PreemptionPlanner::MayStop(const RunningJob& victim, const PendingJob& job,
-                                bool owed, int32_t victims_queue_ranks) const {
+                                bool owed,
+                                int32_t victims_queue_processes) const {
   const bool same_queue = victim.queue == job.queue;
-  const bool borrows =
-      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_processes;
+  const bool borrows = victims_queue_processes >
+                       snapshot_.queues[victim.queue].guaranteed_processes;
   if (victim.priority < job.priority && (same_queue || borrows || owed)) {
     return true;
   }
@@ -45,10 +48,10 @@ bool PreemptionPlanner::MayStop(const RunningJob& victim, const PendingJob& job,
 
 bool PreemptionPlanner::MayShrink(const RunningJob& victim,
                                   const PendingJob& job, bool owed,
-                                  int32_t victims_queue_ranks) const {
-  if (MayStop(victim, job, owed, victims_queue_ranks)) return true;
-  const bool borrows =
-      victims_queue_ranks > snapshot_.queues[victim.queue].guaranteed_processes;
+                                  int32_t victims_queue_processes) const {
+  if (MayStop(victim, job, owed, victims_queue_processes)) return true;
+  const bool borrows = victims_queue_processes >
+                       snapshot_.queues[victim.queue].guaranteed_processes;
   return victim.priority == job.priority &&
          (victim.queue == job.queue || borrows || owed);
 }
@@ -60,15 +63,16 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
   std::vector<Victim> plan;
   std::vector<int32_t> taken = taken_;
   int32_t slots = need.slots, queue_processes = need.queue_processes;
-  const auto add = [&](int32_t index, StopOrder::Kind kind, int32_t ranks) {
+  const auto add = [&](int32_t index, StopOrder::Kind kind, int32_t processes) {
     const RunningJob& victim = snapshot_.running[index];
     Victim found;
-    found.order = {kind, index, ranks, need.job};
-    found.freed = victim.ranks - ranks;
-    found.freed_slots =
-        victim.gpu == need.gpu ? std::max(0, victim.usable_ranks - ranks) : 0;
+    found.order = {kind, index, processes, need.job};
+    found.freed = victim.processes - processes;
+    found.freed_slots = victim.gpu == need.gpu
+                            ? std::max(0, victim.usable_processes - processes)
+                            : 0;
     const int32_t for_queue = victim.queue == job.queue ? found.freed : 0;
-    // Helps with what is still missing.
+    // The victim must help with what is still missing.
     if (!(slots > 0 && found.freed_slots > 0) &&
         !(queue_processes > 0 && for_queue > 0)) {
       return;
@@ -89,11 +93,11 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
         !MayShrink(victim, job, owed, queue_ranks_of(victim))) {
       continue;
     }
-    // The largest size that leaves enough, else the smallest.
+    // It goes on with the largest size that frees enough, else the smallest.
     const int32_t missing = std::max(slots, queue_processes);
     for (int32_t size : victim.sizes) {
-      if (size >= victim.ranks) continue;
-      if (victim.ranks - size >= missing || size == victim.sizes.back()) {
+      if (size >= victim.processes) continue;
+      if (victim.processes - size >= missing || size == victim.sizes.back()) {
         add(index, StopOrder::kShrink, size);
         break;
       }
@@ -103,13 +107,13 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
     if (done()) break;
     const RunningJob& victim = snapshot_.running[index];
     if (ordered_[index]) continue;
-    // One that shrinks may have to go altogether.
+    // A job that shrinks may have to stop altogether.
     const auto shrunk = std::find_if(
         plan.begin(), plan.end(),
         [&](const Victim& other) { return other.order.running == index; });
-    int32_t ranks = queue_ranks_of(victim);
-    if (shrunk != plan.end()) ranks += shrunk->freed;
-    if (!MayStop(victim, job, owed, ranks)) continue;
+    int32_t processes = queue_ranks_of(victim);
+    if (shrunk != plan.end()) processes += shrunk->freed;
+    if (!MayStop(victim, job, owed, processes)) continue;
     if (shrunk != plan.end()) {
       slots += shrunk->freed_slots;
       if (victim.queue == job.queue) queue_processes += shrunk->freed;
@@ -119,7 +123,7 @@ std::vector<StopOrder> PreemptionPlanner::Plan(const Need& need) {
     add(index, StopOrder::kPreempt, 0);
   }
   if (!done()) return {};
-  // As few as do: those that later ones made superfluous go on.
+  // Stops as few as possible: victims that later ones made superfluous go on.
   std::vector<StopOrder> orders;
   for (size_t i = 0; i < plan.size(); ++i) {
     const RunningJob& victim = snapshot_.running[plan[i].order.running];

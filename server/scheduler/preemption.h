@@ -19,26 +19,27 @@ class PreemptionPlanner {
   struct Need {
     int32_t job = 0;
     bool gpu = false;
-    // Missing of the pool's room, and of the queue's.
+    // How many slots of the pool are missing, and how many processes the queue
+    // may not have.
     int32_t slots = 0;
     int32_t queue_processes = 0;
   };
-  // Orders that together free what is needed; none: it cannot be had. They are
-  // final: later plans count with them.
+  // Orders that together free what is needed; empty if that is impossible. They
+  // are final: later plans count with them.
   std::vector<StopOrder> Plan(const Need& need);
 
  private:
   struct Victim {
     StopOrder order;
-    int32_t freed = 0;        // ranks
+    int32_t freed = 0;        // processes
     int32_t freed_slots = 0;  // in the pool that is asked for
   };
 
   bool IsEligible(const RunningJob& victim) const;
   bool MayStop(const RunningJob& victim, const PendingJob& job, bool owed,
-               int32_t victims_queue_ranks) const;
+               int32_t victims_queue_processes) const;
   bool MayShrink(const RunningJob& victim, const PendingJob& job, bool owed,
-                 int32_t victims_queue_ranks) const;
+                 int32_t victims_queue_processes) const;
   void Sort();
 
   const ClusterSnapshot& snapshot_;
@@ -47,7 +48,7 @@ class PreemptionPlanner {
   std::vector<int32_t> victims_;
   bool sorted_ = false;
   std::vector<bool> ordered_;
-  // By queue: ranks that orders took from it.
+  // The number of processes that orders took from each queue.
   std::vector<int32_t> taken_;
 };
 

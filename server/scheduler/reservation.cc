@@ -1,3 +1,4 @@
+// Computes when a waiting job is expected to fit.
 #include "server/scheduler/reservation.h"
 
 #include <algorithm>
@@ -12,14 +13,14 @@ Reservation Reservation::Make(int32_t need, int32_t room, absl::Time earliest,
   size_t next = 0;
   absl::Time time = earliest;
   while (room < need && next < releases.size()) {
-    room += releases[next].ranks;
+    room += releases[next].processes;
     time = std::max(time, releases[next].time);
     ++next;
   }
   if (room < need) return reservation;
-  // All that comes by then.
+  // Whatever else is released by then is left over.
   for (; next < releases.size() && releases[next].time <= time; ++next) {
-    room += releases[next].ranks;
+    room += releases[next].processes;
   }
   reservation.time = time;
   reservation.extra = room - need;

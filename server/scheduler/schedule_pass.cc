@@ -1,3 +1,4 @@
+// Implements SchedulePass: every queued job is started, preempts, or waits.
 #include "server/scheduler/schedule_pass.h"
 
 #include <algorithm>
@@ -6,11 +7,11 @@
 namespace comera::server {
 namespace {
 
-// What is assumed of a running job of which nothing is known: that it goes on
-// for as long as it has run, and at least for this.
+// A running job whose end is unknown is taken to go on for as long as it has
+// run, and at least for this.
 constexpr absl::Duration kLeastRemaining = absl::Minutes(1);
-// Where even all expected ends leave too little room (slots are unfit for a
-// while), others may use what is free for this long.
+// If even all expected ends leave too few slots (some are unfit for a while),
+// other jobs may use the free ones for this long.
 constexpr absl::Duration kUnknownWait = absl::Minutes(10);
 
 }  // namespace
@@ -38,8 +39,10 @@ SchedulePass::SchedulePass(const ClusterSnapshot& snapshot, int32_t probe)
   for (const RunningJob& job : snapshot.running) {
     if (!job.stopping) continue;
     leaving_[&job - snapshot.running.data()] = true;
-    pools_[job.gpu].coming += std::max(0, job.usable_ranks - job.kept_ranks);
-    queues_[job.queue].coming += std::max(0, job.ranks - job.kept_ranks);
+    pools_[job.gpu].coming +=
+        std::max(0, job.usable_processes - job.kept_processes);
+    queues_[job.queue].coming +=
+        std::max(0, job.processes - job.kept_processes);
   }
   for (const PendingJob& job : snapshot.jobs) {
     Pool& pool = pools_[UsesGpu(job)];
@@ -57,7 +60,7 @@ Decision SchedulePass::Run() {
                      snapshot_.options.max_placements;
     if (decision_.more || (Closed(pools_[0]) && Closed(pools_[1]))) break;
   }
-  // Those that could not be served whatever they are.
+  // No other job could be served either, whatever it needs.
   while (!decision_.more && (job = order_.Next()) >= 0) {
     const PendingJob& pending = snapshot_.jobs[job];
     const Pool& pool = pools_[UsesGpu(pending)];
@@ -124,7 +127,7 @@ void SchedulePass::Wait(int32_t job, const WaitReason& reason) {
 }
 
 int32_t SchedulePass::Fitting(const PendingJob& job, int32_t room) const {
-  if (job.sizes.empty()) return job.ranks <= room ? job.ranks : 0;
+  if (job.sizes.empty()) return job.processes <= room ? job.processes : 0;
   for (int32_t size : job.sizes) {
     if (size <= room) return size;
   }
@@ -175,8 +178,8 @@ void SchedulePass::Visit(int32_t index) {
     if (limited ? !queue.head : !pool.head) Reserve(index, queue_room);
     return Wait(index, Reason(WaitReason::kBackOff, job));
   }
-  if (const int32_t ranks = Startable(job, pool, queue); ranks > 0) {
-    return Start(index, ranks);
+  if (const int32_t processes = Startable(job, pool, queue); processes > 0) {
+    return Start(index, processes);
   }
   // The cluster does not wait for a queue's own limit.
   if (queue.head && (limited || !queue.head->Allows(need, EndIfStarted(job)))) {
@@ -195,20 +198,20 @@ void SchedulePass::Visit(int32_t index) {
   Wait(index, reason);
 }
 
-void SchedulePass::Start(int32_t index, int32_t ranks) {
+void SchedulePass::Start(int32_t index, int32_t processes) {
   const PendingJob& job = snapshot_.jobs[index];
   const bool gpu = UsesGpu(job);
   Pool& pool = pools_[gpu];
   Queue& queue = queues_[job.queue];
   const absl::Time end = EndIfStarted(job);
-  if (pool.head) pool.head->Take(ranks, end);
-  if (queue.head) queue.head->Take(ranks, end);
-  pool.releases.push_back({end, ranks});
-  queue.releases.push_back({end, ranks});
-  order_.Placed(index, ranks);
+  if (pool.head) pool.head->CountStart(processes, end);
+  if (queue.head) queue.head->CountStart(processes, end);
+  pool.releases.push_back({end, processes});
+  queue.releases.push_back({end, processes});
+  order_.Placed(index, processes);
   decision_.placements.push_back(
-      {index, pool.slots.Take(ranks, job.last_workers)});
-  if (index == probe_) found_.processes_now = ranks;
+      {index, pool.slots.Allocate(processes, job.last_workers)});
+  if (index == probe_) found_.processes_now = processes;
 }
 
 bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
@@ -225,7 +228,7 @@ bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
       need - queue_room - std::max(0, queue.coming - queue.claimed);
   if (missing.slots > 0 || missing.queue_processes > 0) {
     if (++plans_ > snapshot_.options.max_plans) return false;
-    // Nobody is stopped for room that comes by itself in no time.
+    // Nobody is stopped for slots that soon come free by themselves.
     if (missing.queue_processes <= 0) {
       const Reservation soon = Reservation::Make(
           need, pool.free(), snapshot_.now, PoolReleases(gpu, /*guess=*/false));
@@ -238,8 +241,8 @@ bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
     for (const StopOrder& order : orders) {
       const RunningJob& victim = snapshot_.running[order.running];
       pools_[victim.gpu].coming +=
-          std::max(0, victim.usable_ranks - order.ranks);
-      queues_[victim.queue].coming += victim.ranks - order.ranks;
+          std::max(0, victim.usable_processes - order.processes);
+      queues_[victim.queue].coming += victim.processes - order.processes;
       leaving_[order.running] = true;
       decision_.stops.push_back(order);
     }
@@ -284,8 +287,8 @@ std::vector<Release> SchedulePass::PoolReleases(bool gpu, bool guess) const {
                       pool.coming_unclaimed()});
   for (size_t i = 0; i < snapshot_.running.size(); ++i) {
     const RunningJob& job = snapshot_.running[i];
-    if (job.gpu != gpu || job.usable_ranks == 0 || leaving_[i]) continue;
-    releases.push_back({EndOf(job, guess), job.usable_ranks});
+    if (job.gpu != gpu || job.usable_processes == 0 || leaving_[i]) continue;
+    releases.push_back({EndOf(job, guess), job.usable_processes});
   }
   return releases;
 }
@@ -298,7 +301,7 @@ std::vector<Release> SchedulePass::QueueReleases(int32_t index) const {
   for (size_t i = 0; i < snapshot_.running.size(); ++i) {
     const RunningJob& job = snapshot_.running[i];
     if (job.queue != index || leaving_[i]) continue;
-    releases.push_back({EndOf(job, /*guess=*/true), job.ranks});
+    releases.push_back({EndOf(job, /*guess=*/true), job.processes});
   }
   return releases;
 }
@@ -315,18 +318,18 @@ void SchedulePass::Grow() {
     for (size_t i = 0; i < snapshot_.running.size() && spare > 0; ++i) {
       const RunningJob& job = snapshot_.running[i];
       if (job.gpu != gpu || job.stopping || job.sizes.empty() ||
-          job.sizes.front() <= job.ranks ||
+          job.sizes.front() <= job.processes ||
           snapshot_.now - job.started < snapshot_.options.min_run_time) {
         continue;
       }
       const int32_t room = std::min(spare, QueueRoom(job.queue));
       for (int32_t size : job.sizes) {
-        if (size <= job.ranks) break;
-        if (size > job.ranks + room) continue;
+        if (size <= job.processes) break;
+        if (size > job.processes + room) continue;
         decision_.stops.push_back(
             {StopOrder::kGrow, static_cast<int32_t>(i), size, -1});
-        order_.Placed(job, size - job.ranks);
-        spare -= size - job.ranks;
+        order_.Placed(job, size - job.processes);
+        spare -= size - job.processes;
         break;
       }
     }

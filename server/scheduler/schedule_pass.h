@@ -14,23 +14,24 @@
 
 namespace comera::server {
 
-// One walk over the queued jobs in serving order: the work behind Scheduler.
-// Used once.
+// One walk over the queued jobs in serving order: the work behind Scheduler. An
+// object is used once.
 class SchedulePass {
  public:
-  // `probe`: a queued job to look at; the walk then leaves nobody out. -1:
-  // none. The snapshot must outlive this.
+  // `probe` is a queued job to examine, which makes the walk leave nobody out;
+  // -1: there is none. The snapshot must outlive this.
   SchedulePass(const ClusterSnapshot& snapshot, int32_t probe);
 
   Decision Run();
 
-  // After Run() with a probe: what was found when it was its turn.
+  // What Run() found when it was the turn of the probe.
   struct Probe {
     // Queued jobs for the same device, in the order in which they came.
     std::vector<int32_t> ahead;
     int32_t processes_now = 0;
     WaitReason reason;
-    // Room that it could have taken: `free` at all, within its queue's limit.
+    // The number of slots that it could have got: free ones, and within its
+    // queue's limit.
     int32_t free = 0;
     int32_t queue_room = 0;
     std::optional<Reservation> head;
@@ -59,9 +60,9 @@ class SchedulePass {
     int32_t claimed = 0;
     std::optional<Reservation> head;
     bool waits = false;
-    // The fewest ranks that some queued job for it can do with.
+    // The smallest number of processes that any queued job for it needs.
     int32_t least_need = 1 << 30;
-    // Of jobs that were placed in this pass.
+    // The expected ends of jobs that were placed in this pass.
     std::vector<Release> releases;
 
     // Free slots that nobody counts on.
@@ -71,7 +72,7 @@ class SchedulePass {
     int32_t coming_unclaimed() const { return std::max(0, coming - claimed); }
   };
   struct Queue {
-    // Ranks of its jobs that are stopping, and what waiting jobs count on.
+    // Processes of its jobs that are stopping, and what waiting jobs count on.
     int32_t coming = 0;
     int32_t claimed = 0;
     std::optional<Reservation> head;
@@ -79,12 +80,13 @@ class SchedulePass {
   };
 
   void Visit(int32_t job);
-  // The most ranks that the job can start with in so much room; 0: none.
+  // The largest number of processes that the job can start with in this many
+  // slots; 0: none.
   int32_t Fitting(const PendingJob& job, int32_t room) const;
   int32_t Startable(const PendingJob& job, const Pool& pool,
                     const Queue& queue) const;
-  void Start(int32_t job, int32_t ranks);
-  // Takes the job's room from others; false: it cannot be had now.
+  void Start(int32_t job, int32_t processes);
+  // Has running jobs make room for the job; returns false if they cannot.
   bool ClaimRoom(int32_t job, int32_t queue_room);
   void Reserve(int32_t job, int32_t queue_room);
   void Wait(int32_t job, const WaitReason& reason);
@@ -94,15 +96,15 @@ class SchedulePass {
   int32_t QueueRoom(int32_t queue) const {
     return snapshot_.queues[queue].limit - order_.queue_processes(queue);
   }
-  // Of that, what no job waiting for room counts on.
+  // The part of QueueRoom() on which no waiting job counts.
   int32_t QueueFree(int32_t queue) const {
     return QueueRoom(queue) -
            std::max(0, queues_[queue].claimed - queues_[queue].coming);
   }
-  // With `guess`, jobs of which nothing is known end some time too.
+  // With `guess`, jobs whose end is unknown are given one.
   std::vector<Release> PoolReleases(bool gpu, bool guess) const;
   std::vector<Release> QueueReleases(int32_t queue) const;
-  // When a running job is taken to end.
+  // The time at which a running job is taken to end.
   absl::Time EndOf(const RunningJob& job, bool guess) const;
   absl::Time EndIfStarted(const PendingJob& job) const {
     return snapshot_.now + job.duration;

@@ -1,3 +1,4 @@
+// Implements Scheduler: decisions, and explanations of where a job stands.
 #include "server/scheduler/scheduler.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@ namespace {
 
 constexpr size_t kMaxAhead = 10;
 
-// The room of a pool over time, if jobs start one after the other, each as soon
-// as it fits, and nobody overtakes.
+// The free slots of a pool over time, if jobs start one after the other, each
+// as soon as it fits, and nobody overtakes.
 class Timeline {
  public:
   Timeline(const ClusterSnapshot& snapshot, bool gpu, int32_t free)
@@ -20,21 +21,22 @@ class Timeline {
       if (job.gpu != gpu) continue;
       if (job.stopping) {
         Release(now_ + snapshot.options.preemption_grace,
-                std::max(0, job.usable_ranks - job.kept_ranks));
+                std::max(0, job.usable_processes - job.kept_processes));
       } else if (job.expected_end != absl::InfiniteFuture()) {
-        Release(std::max(now_, job.expected_end), job.usable_ranks);
+        Release(std::max(now_, job.expected_end), job.usable_processes);
       }
     }
   }
 
-  // Moves to the time when there is room; nothing: never, as far as is known.
-  std::optional<absl::Time> WaitFor(int32_t ranks) {
-    while (room_ < ranks && !releases_.empty()) {
+  // Moves to the time when the slots are free; nothing if that is never, as far
+  // as is known.
+  std::optional<absl::Time> WaitFor(int32_t processes) {
+    while (room_ < processes && !releases_.empty()) {
       time_ = std::max(time_, releases_.begin()->first);
       room_ += releases_.begin()->second;
       releases_.erase(releases_.begin());
     }
-    if (room_ < ranks) return std::nullopt;
+    if (room_ < processes) return std::nullopt;
     return time_;
   }
 
@@ -49,7 +51,9 @@ class Timeline {
   }
 
  private:
-  void Release(absl::Time time, int32_t ranks) { releases_[time] += ranks; }
+  void Release(absl::Time time, int32_t processes) {
+    releases_[time] += processes;
+  }
 
   const absl::Time now_;
   absl::Time time_;
@@ -57,12 +61,12 @@ class Timeline {
   std::map<absl::Time, int32_t> releases_;
 };
 
-// Whether the job could start at once with so many ranks.
-bool CouldStart(const SchedulePass::Probe& probe, int32_t ranks,
+// Whether the job could start at once with this many processes.
+bool CouldStart(const SchedulePass::Probe& probe, int32_t processes,
                 absl::Time end) {
-  return ranks <= probe.free && ranks <= probe.queue_room &&
-         (!probe.head || probe.head->Allows(ranks, end)) &&
-         (!probe.queue_head || probe.queue_head->Allows(ranks, end));
+  return processes <= probe.free && processes <= probe.queue_room &&
+         (!probe.head || probe.head->Allows(processes, end)) &&
+         (!probe.queue_head || probe.queue_head->Allows(processes, end));
 }
 
 }  // namespace
@@ -96,21 +100,21 @@ Explanation Scheduler::Explain(const ClusterSnapshot& snapshot, int32_t index,
   bool known = true;
   for (int32_t other : probe.ahead) {
     const PendingJob& ahead = snapshot.jobs[other];
-    // Holds nobody back.
+    // This job holds nobody back.
     if (ahead.min_processes() > explanation.fit_slots) continue;
     known = known && timeline.Start(ahead);
   }
   const absl::Time end = snapshot.now + job.duration;
-  for (int32_t ranks : sizes) {
+  for (int32_t processes : sizes) {
     Explanation::Smaller smaller;
-    smaller.ranks = ranks;
+    smaller.processes = processes;
     smaller.now =
-        job.not_before <= snapshot.now && CouldStart(probe, ranks, end);
+        job.not_before <= snapshot.now && CouldStart(probe, processes, end);
     Timeline copy = timeline;
     if (smaller.now) {
       smaller.expected_start = snapshot.now;
     } else if (known) {
-      smaller.expected_start = copy.WaitFor(ranks);
+      smaller.expected_start = copy.WaitFor(processes);
     }
     explanation.smaller.push_back(smaller);
   }

@@ -14,7 +14,7 @@ namespace comera::server {
 
 // All indices below are positions in the vectors of the same snapshot.
 
-// A worker that can take ranks now: connected, in service.
+// A worker that can take members now: it is connected and in service.
 struct WorkerRoom {
   // Position among the racks, from 0; -1: unknown.
   int32_t rack = -1;
@@ -23,11 +23,10 @@ struct WorkerRoom {
   std::vector<int32_t> free_gpu;
   int32_t total_cpu = 0;
   int32_t total_gpu = 0;
-  // Of all slots, those that are neither busy nor may take a rank.
+  // Slots that are not busy and may not take a member either.
   int32_t unfit_cpu = 0;
   int32_t unfit_gpu = 0;
-  // Of those, the ones that have been unfit for so long that nobody should wait
-  // for them.
+  // Unfit slots that have been so for so long that nobody should wait for them.
   int32_t lasting_unfit_cpu = 0;
   int32_t lasting_unfit_gpu = 0;
 };
@@ -49,21 +48,23 @@ struct PendingJob {
   // Users are numbered from 0; the same number in two queues is one user.
   int32_t user = 0;
   v1::ResourceSpec::Device device = v1::ResourceSpec::ANY;
-  // Elastic jobs: what it would have at most, and in `sizes` all numbers of
-  // ranks that it can run with, descending. Others: `sizes` is empty.
-  int32_t ranks = 1;
+  // The number of processes. An elastic job has at most this many, and `sizes`
+  // holds all numbers that it can run with, descending; it is empty for others.
+  int32_t processes = 1;
   std::vector<int32_t> sizes;
-  // Workers of the last attempt, rank 0's first; -1: not in the snapshot.
+  // Workers of the last attempt, member 0's first; -1: not in the snapshot.
   std::vector<int32_t> last_workers;
   absl::Time waiting_since = absl::InfiniteFuture();
-  // Infinite: unknown.
+  // How long it is expected to run; infinite if that is unknown.
   absl::Duration duration = absl::InfiniteDuration();
-  // In back-off until then: keeps its place, and its room from then on.
+  // It is not started earlier, but keeps its place in the order.
   absl::Time not_before = absl::InfinitePast();
-  // Was stopped to change its size: goes on before others start.
+  // It was stopped to change its size, and goes on before others start.
   bool resizing = false;
 
-  int32_t min_processes() const { return sizes.empty() ? ranks : sizes.back(); }
+  int32_t min_processes() const {
+    return sizes.empty() ? processes : sizes.back();
+  }
 };
 
 // A job that holds slots.
@@ -73,18 +74,18 @@ struct RunningJob {
   int32_t queue = 0;
   int32_t user = 0;
   bool gpu = false;
-  int32_t ranks = 1;
-  // Of its slots, those on workers of the snapshot: they can be used again.
-  int32_t usable_ranks = 1;
-  // As in PendingJob.
+  int32_t processes = 1;
+  // Processes on workers of the snapshot, whose slots can be used again.
+  int32_t usable_processes = 1;
+  // See PendingJob.
   std::vector<int32_t> sizes;
   bool preemptible = true;
-  // Its slots come free soon, but for those that it will go on with.
+  // Its slots come free soon, except as many as it will go on with.
   bool stopping = false;
-  int32_t kept_ranks = 0;
+  int32_t kept_processes = 0;
   // When it was placed.
   absl::Time started;
-  // InfiniteFuture: unknown.
+  // InfiniteFuture if that is unknown.
   absl::Time expected_end = absl::InfiniteFuture();
 };
 
@@ -97,18 +98,18 @@ struct SchedulerOptions {
   // Jobs that wait for longer are served in order of acceptance among those of
   // their priority, whatever the shares are.
   absl::Duration patience = absl::Hours(6);
-  // Elastic jobs grow when room was left over for this long.
+  // An elastic job grows when slots were left over for this long.
   absl::Duration grow_after = absl::Minutes(1);
-  // A pass places at most so many gangs; `more` tells that it was cut short.
+  // A pass places at most this many gangs; `more` says that it was cut short.
   int32_t max_placements = 1000;
-  // And plans preemption for at most so many jobs.
+  // A pass plans preemption for at most this many jobs.
   int32_t max_plans = 64;
 };
 
 struct ClusterSnapshot {
   absl::Time now;
   SchedulerOptions options;
-  // In an order that does not change by itself (by name).
+  // Their order does not change by itself (it is that of the names).
   std::vector<WorkerRoom> workers;
   std::vector<QueueShare> queues = {QueueShare()};
   std::vector<PendingJob> jobs;
@@ -123,10 +124,10 @@ struct MemberPlace {
   int32_t slot = 0;
 };
 
-// A whole gang, by rank.
+// The place of each member of a gang.
 struct Placement {
   int32_t job = 0;
-  std::vector<MemberPlace> ranks;
+  std::vector<MemberPlace> members;
 };
 
 // A running job that is to be stopped after a checkpoint.
@@ -134,9 +135,9 @@ struct StopOrder {
   enum Kind { kPreempt, kShrink, kGrow };
   Kind kind = kPreempt;
   int32_t running = 0;
-  // kShrink, kGrow: ranks to go on with.
-  int32_t ranks = 0;
-  // The job that needs the room; -1: none (kGrow).
+  // The number of processes to go on with, for kShrink and kGrow.
+  int32_t processes = 0;
+  // The job that needs the slots; -1 for kGrow.
   int32_t job = -1;
 };
 
@@ -153,33 +154,33 @@ struct Decision {
   // Slots are left over and nobody waits for them.
   bool cpu_spare = false;
   bool gpu_spare = false;
-  // More could be placed: decide again.
+  // The pass was cut short, and another one could place more.
   bool more = false;
 };
 
 // Where one queued job stands.
 struct Explanation {
-  // Ranks that it would be placed with now; 0: it waits.
+  // The number of processes that it would start with now; 0: it waits.
   int32_t processes_now = 0;
-  // From 1, among the queued jobs for the same device.
+  // Its position among the queued jobs for the same device, from 1.
   int32_t position = 1;
-  // The first ahead, in serving order, and why each is.
+  // The first of the jobs ahead, in serving order, and why each is ahead.
   struct Ahead {
     int32_t job = 0;
     std::string why;
   };
   std::vector<Ahead> ahead;
   WaitReason reason;
-  // Nothing: unknown. A guess: the jobs ahead start in order, each takes as
-  // long as is expected of it.
+  // A guess, if one is possible: the jobs ahead start in order, and each takes
+  // as long as is expected of it.
   std::optional<absl::Time> expected_start;
   struct Smaller {
-    int32_t ranks = 0;
+    int32_t processes = 0;
     bool now = false;
     std::optional<absl::Time> expected_start;
   };
   std::vector<Smaller> smaller;
-  // Slots of the device.
+  // Slots of the device that may take members, and those that are free.
   int32_t fit_slots = 0;
   int32_t free_slots = 0;
 };
@@ -187,21 +188,21 @@ struct Explanation {
 // Decides which queued jobs start now and where, and which running ones make
 // room for them. Stateless; thread-safe; equal snapshots give equal decisions.
 //
-// Words: a* pool* is all slots of one device. A job is* owed* its ranks while
-// its queue stays within its guarantee with them. The* head* of a pool is the
-// first job in serving order that cannot start; room is* reserved* for it at
+// Words: a *pool* is all slots of one device. A job is *owed* its slots while
+// its queue stays within its guarantee with them. The *head* of a pool is the
+// first job in serving order that cannot start; slots are *reserved* for it at
 // the time when the running jobs are expected to have left enough.
 //
-// Serving order: jobs that are owed; then by priority; then those that lost
-// patience, by acceptance; then by the queue's ranks in use over its weight,
-// then by the user's ranks in use in the queue, then by acceptance.
+// Serving order: jobs that are owed come first; then priority counts; then jobs
+// that lost patience come, by acceptance; then the queue's processes over its
+// weight count, then the user's processes in the queue, then acceptance.
 //
-// A job gets all its ranks or none (elastic: the most of its sizes that there
-// is room for). Gangs fill the last attempt's workers, else one machine, else
-// one rack, else as few racks and machines as possible. Behind a head, a job
-// starts only if it is expected to end before the reservation, or leaves the
-// reserved slots alone. A job larger than its pool, or than its queue's limit,
-// holds nobody back.
+// A job gets slots for all its processes or for none (an elastic one: for the
+// largest of its sizes that fits). Gangs fill the last attempt's workers, else
+// one machine, else one rack, else as few racks and machines as possible.
+// Behind a head, a job starts only if it is expected to end before the
+// reservation, or leaves the reserved slots alone. A job larger than its pool,
+// or than its queue's limit, holds nobody back.
 //
 // Preemption: a job that does not fit may take the room that is free or coming
 // free together with that of running jobs which had their slots for
@@ -213,7 +214,8 @@ struct Explanation {
 class Scheduler {
  public:
   static Decision Decide(const ClusterSnapshot& snapshot);
-  // Also what the job would get with each of `sizes` as its number of ranks.
+  // Says also what the job would get with each of `sizes` as its number of
+  // processes.
   static Explanation Explain(const ClusterSnapshot& snapshot, int32_t job,
                              const std::vector<int32_t>& sizes);
 };

@@ -1,3 +1,4 @@
+// Implements ServingOrder: which queued job is served next.
 #include "server/scheduler/serving_order.h"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ ServingOrder::ServingOrder(const ClusterSnapshot& snapshot)
     queues_[queue].users.push_back({user, User()});
   }
   for (const RunningJob& job : snapshot.running) {
-    queues_[job.queue].ranks += job.ranks;
-    UserOf(job.queue, job.user).ranks += job.ranks;
+    queues_[job.queue].processes += job.processes;
+    UserOf(job.queue, job.user).processes += job.processes;
   }
   for (size_t i = 0; i < snapshot.jobs.size(); ++i) {
     const PendingJob& job = snapshot.jobs[i];
@@ -85,7 +86,7 @@ bool ServingOrder::UserAfter(const User* a, const User* b) const {
   const PendingJob& y = snapshot_.jobs[b->head()];
   if (x.resizing != y.resizing) return y.resizing;
   if (const int order = Compare(x, y); order != 0) return order > 0;
-  if (a->ranks != b->ranks) return a->ranks > b->ranks;
+  if (a->processes != b->processes) return a->processes > b->processes;
   return x.serial > y.serial;
 }
 
@@ -135,10 +136,10 @@ int32_t ServingOrder::Next() {
   return open_user_->jobs[open_user_->next++];
 }
 
-void ServingOrder::Placed(int32_t job, int32_t ranks) {
+void ServingOrder::Placed(int32_t job, int32_t processes) {
   const PendingJob& placed = snapshot_.jobs[job];
-  queues_[placed.queue].ranks += ranks;
-  UserOf(placed.queue, placed.user).ranks += ranks;
+  queues_[placed.queue].processes += processes;
+  UserOf(placed.queue, placed.user).processes += processes;
 }
 
 std::string ServingOrder::Why(int32_t first, int32_t second) const {
@@ -155,8 +156,8 @@ std::string ServingOrder::Why(int32_t first, int32_t second) const {
     return "its queue uses less of its share";
   }
   if (a.queue == b.queue && a.user != b.user &&
-      UserOf(a.queue, a.user).ranks != UserOf(b.queue, b.user).ranks) {
-    return "its user has fewer ranks";
+      UserOf(a.queue, a.user).processes != UserOf(b.queue, b.user).processes) {
+    return "its user has fewer processes";
   }
   return "was submitted before";
 }

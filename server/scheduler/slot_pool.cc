@@ -1,3 +1,4 @@
+// Implements SlotPool: packs gangs into free slots.
 #include "server/scheduler/slot_pool.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 namespace comera::server {
 namespace {
 
-// The largest, of several the first.
+// The worker with the most free slots; the first of several.
 std::set<std::pair<int32_t, int32_t>>::const_iterator Largest(
     const std::set<std::pair<int32_t, int32_t>>& set) {
   return set.lower_bound({set.rbegin()->first, -1});
@@ -30,21 +31,22 @@ void SlotPool::Add(int32_t worker, int32_t rack,
   racks_by_free_.insert({room.free, rack});
 }
 
-int32_t SlotPool::Choose(ByFree from, int32_t ranks,
+int32_t SlotPool::Choose(ByFree from, int32_t processes,
                          std::vector<int32_t>* chosen) {
-  while (ranks > 0 && !from.empty()) {
-    // The tightest that holds all that is missing, else the largest.
-    auto best = from.lower_bound({ranks, -1});
+  while (processes > 0 && !from.empty()) {
+    // Prefer the tightest worker that holds all that is missing, else the
+    // largest.
+    auto best = from.lower_bound({processes, -1});
     if (best == from.end()) best = Largest(from);
-    ranks -= best->first;
+    processes -= best->first;
     chosen->push_back(best->second);
     from.erase(best);
   }
-  return ranks;
+  return processes;
 }
 
 std::vector<int32_t> SlotPool::ChooseWorkers(
-    int32_t ranks, const std::vector<int32_t>& wanted) const {
+    int32_t processes, const std::vector<int32_t>& wanted) const {
   std::vector<int32_t> chosen;
   ByFree before;
   int32_t room = 0;
@@ -53,32 +55,33 @@ std::vector<int32_t> SlotPool::ChooseWorkers(
     const int32_t free = rooms_[worker].free();
     if (free > 0 && before.insert({free, worker}).second) room += free;
   }
-  if (room >= ranks) {
-    Choose(std::move(before), ranks, &chosen);
+  if (room >= processes) {
+    Choose(std::move(before), processes, &chosen);
     return chosen;
   }
-  const auto machine = workers_.lower_bound({ranks, -1});
+  const auto machine = workers_.lower_bound({processes, -1});
   if (machine != workers_.end()) return {machine->second};
-  const auto rack = racks_by_free_.lower_bound({ranks, -1});
+  const auto rack = racks_by_free_.lower_bound({processes, -1});
   if (rack != racks_by_free_.end()) {
-    Choose(racks_[rack->second].workers, ranks, &chosen);
+    Choose(racks_[rack->second].workers, processes, &chosen);
     return chosen;
   }
-  // Whole racks, the largest first, then the tightest for the rest.
+  // Whole racks are filled, the largest first, and then the tightest one for
+  // the rest.
   ByFree left = racks_by_free_;
-  while (ranks > 0 && !left.empty()) {
-    auto best = left.lower_bound({ranks, -1});
+  while (processes > 0 && !left.empty()) {
+    auto best = left.lower_bound({processes, -1});
     if (best == left.end()) best = Largest(left);
     if (best->first == 0) break;
-    ranks = Choose(racks_[best->second].workers, ranks, &chosen);
+    processes = Choose(racks_[best->second].workers, processes, &chosen);
     left.erase(best);
   }
-  if (ranks > 0) {
+  if (processes > 0) {
     ByFree unlabelled;
     for (const auto& entry : workers_) {
       if (rooms_[entry.second].rack < 0) unlabelled.insert(entry);
     }
-    Choose(std::move(unlabelled), ranks, &chosen);
+    Choose(std::move(unlabelled), processes, &chosen);
   }
   return chosen;
 }
@@ -103,17 +106,17 @@ void SlotPool::Use(int32_t worker, int32_t count,
   racks_by_free_.insert({rack.free, room.rack});
 }
 
-std::vector<MemberPlace> SlotPool::Take(int32_t ranks,
-                                        const std::vector<int32_t>& wanted) {
-  std::vector<int32_t> chosen = ChooseWorkers(ranks, wanted);
-  // The full ones are filled in the order of choice, so the last may keep some.
+std::vector<MemberPlace> SlotPool::Allocate(
+    int32_t processes, const std::vector<int32_t>& wanted) {
+  std::vector<int32_t> chosen = ChooseWorkers(processes, wanted);
+  // Workers are filled in the order of choice, so that the last may keep some.
   std::vector<std::pair<int32_t, int32_t>> shares;
   for (int32_t worker : chosen) {
-    const int32_t share = std::min(ranks, rooms_[worker].free());
+    const int32_t share = std::min(processes, rooms_[worker].free());
     shares.push_back({worker, share});
-    ranks -= share;
+    processes -= share;
   }
-  // Rank 0 returns to where rank 0 was.
+  // Member 0 returns to where member 0 was.
   const auto preference = [&](int32_t worker) {
     return std::find(wanted.begin(), wanted.end(), worker) - wanted.begin();
   };

@@ -15,38 +15,39 @@ namespace comera::server {
 // and machines as possible; always the tightest that does. Not thread-safe.
 class SlotPool {
  public:
-  // Of workers without a rack label each is its own rack, as far as packing
-  // goes. `free` is ascending and must outlive the pool.
+  // A worker without a rack label is its own rack as far as packing goes.
+  // `free` is ascending and must outlive the pool.
   void Add(int32_t worker, int32_t rack, const std::vector<int32_t>* free);
 
   int32_t free() const { return free_; }
 
-  // The slots of `ranks` ranks; they are free no more. There must be so many.
-  std::vector<MemberPlace> Take(int32_t ranks,
-                                const std::vector<int32_t>& wanted);
+  // Chooses slots for this many processes, which are then free no more. There
+  // must be enough of them.
+  std::vector<MemberPlace> Allocate(int32_t processes,
+                                    const std::vector<int32_t>& wanted);
 
  private:
   struct Room {
     int32_t rack = -1;
     const std::vector<int32_t>* slots = nullptr;
-    // The first so many are taken.
+    // How many of the first slots are taken.
     int32_t taken = 0;
     int32_t free() const {
       return slots == nullptr ? 0 : static_cast<int32_t>(slots->size()) - taken;
     }
   };
-  // (free slots, worker), only with free slots.
+  // (free slots, worker) of the workers with free slots.
   using ByFree = std::set<std::pair<int32_t, int32_t>>;
   struct Rack {
     int32_t free = 0;
     ByFree workers;
   };
 
-  // Appends workers of `from` that together hold `ranks`; returns what is
-  // missing.
-  static int32_t Choose(ByFree from, int32_t ranks,
+  // Appends workers of `from` that together hold this many processes; returns
+  // how many are missing.
+  static int32_t Choose(ByFree from, int32_t processes,
                         std::vector<int32_t>* chosen);
-  std::vector<int32_t> ChooseWorkers(int32_t ranks,
+  std::vector<int32_t> ChooseWorkers(int32_t processes,
                                      const std::vector<int32_t>& wanted) const;
   void Use(int32_t worker, int32_t count, std::vector<MemberPlace>* places);
 

@@ -1,3 +1,4 @@
+// Writes the reasons for which jobs wait as sentences.
 #include "server/scheduler/wait_reason.h"
 
 #include "absl/strings/str_cat.h"
@@ -9,8 +10,8 @@ std::string WaitReason::Text() const {
     return absl::StrCat("waiting for ", need, " ", adjective,
                         gpu ? "GPU" : "CPU", need == 1 ? " slot" : " slots");
   };
-  const auto ranks = [&] {
-    return absl::StrCat(need, need == 1 ? " rank" : " ranks");
+  const auto processes = [&] {
+    return absl::StrCat(need, need == 1 ? " process" : " processes");
   };
   switch (kind) {
     case kNone:
@@ -29,12 +30,12 @@ std::string WaitReason::Text() const {
     case kEarlierJobs:
       return "waiting for earlier jobs";
     case kQueueLimit:
-      return absl::StrCat("waiting for ", ranks(), " of its queue, which uses ",
-                          have, " of ", limit);
+      return absl::StrCat("waiting for ", processes(),
+                          " of its queue, which uses ", have, " of ", limit);
     case kEarlierInQueue:
       return "waiting for earlier jobs of its queue";
     case kQueueTooSmall:
-      return absl::StrCat("waiting for ", ranks(), ", its queue may use ",
+      return absl::StrCat("waiting for ", processes(), ", its queue may use ",
                           limit);
     case kBackOff:
       return "waiting before the next attempt";

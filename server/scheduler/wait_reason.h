@@ -8,27 +8,28 @@
 
 namespace comera::server {
 
-// Small and comparable, so that the text is made only when it changes.
+// The reason is small and comparable, so that its text is made only when it
+// changes.
 struct WaitReason {
   enum Kind : int8_t {
     kNone,
-    // `need` slots where the pool has no worker at all.
+    // It needs `need` slots, and the pool has no worker at all.
     kNoWorker,
-    // `need` slots of a pool of `have` fit ones; `unfit` others.
+    // It needs `need` slots of a pool of `have` fit and `unfit` other ones.
     kPoolTooSmall,
-    // `need` slots, `have` are free; `unfit` slots.
+    // It needs `need` slots; `have` are free, and `unfit` are unfit.
     kNoRoom,
-    // `need` slots, jobs that have them are stopping.
+    // It needs `need` slots, and the jobs that have them are stopping.
     kRoomComing,
-    // Behind jobs that wait for room.
+    // It is behind jobs that wait for slots.
     kEarlierJobs,
-    // `need` ranks, its queue uses `have` of `limit`.
+    // It has `need` processes, and its queue uses `have` of `limit`.
     kQueueLimit,
-    // Behind a job that waits for kQueueLimit.
+    // It is behind a job that waits for kQueueLimit.
     kEarlierInQueue,
-    // `need` ranks, its queue may use `limit`.
+    // It has `need` processes, and its queue may use `limit`.
     kQueueTooSmall,
-    // In back-off after a failure.
+    // It waits before the next attempt after a failure.
     kBackOff,
   };
   Kind kind = kNone;

@@ -1,3 +1,4 @@
+// Chooses the samples that thinning deletes.
 #include "server/store/event_retention.h"
 
 namespace comera::server {

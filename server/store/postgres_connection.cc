@@ -1,3 +1,4 @@
+// Connects to PostgreSQL and turns libpqxx's exceptions into statuses.
 #include "server/store/postgres_connection.h"
 
 #include <utility>
@@ -8,6 +9,12 @@
 
 namespace comera::server {
 namespace {
+
+#if PQXX_VERSION_MAJOR < 7
+constexpr pqxx::readwrite_policy kReadOnly = pqxx::read_only;
+#else
+constexpr pqxx::write_policy kReadOnly = pqxx::write_policy::read_only;
+#endif
 
 constexpr char kPasswordHint[] =
     "store: a password in the URL can be read by every user of this machine "
@@ -76,12 +83,14 @@ void PostgresConnection::Connect() {
       "&connect_timeout=", options_.connect_timeout_s,
       "&tcp_user_timeout=", options_.tcp_timeout_ms,
       "&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"));
-  // A session's locks must not vanish unseen. Deprecated because libpqxx 7
-  // never reconnects by itself; 6 does unless told.
+#if PQXX_VERSION_MAJOR < 7
+  // A session's locks must not vanish unseen: libpqxx 6 reconnects by itself
+  // unless told not to, 7 never does.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   connection_->inhibit_reactivation(true);
 #pragma GCC diagnostic pop
+#endif
   // What a vanished coordinator held is free again within seconds. Zero is
   // what the settings are on a socket file.
   pqxx::nontransaction setup(*connection_);
@@ -131,8 +140,8 @@ absl::Status PostgresConnection::Transact(
 absl::Status PostgresConnection::Read(
     const std::function<absl::Status(pqxx::transaction_base&)>& use) {
   return Guard([&] {
-    pqxx::transaction<pqxx::repeatable_read, pqxx::read_only> transaction(
-        *connection_);
+    pqxx::transaction<pqxx::isolation_level::repeatable_read, kReadOnly>
+        transaction(*connection_);
     return use(transaction);
   });
 }

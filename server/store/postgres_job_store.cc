@@ -1,3 +1,4 @@
+// Keeps jobs, events and documents in PostgreSQL.
 #include "server/store/postgres_job_store.h"
 
 #include <unistd.h>

@@ -28,7 +28,7 @@ class PostgresJobStore : public JobStore, public ChangeFeed {
   struct Options {
     // Per job and series of samples.
     int max_samples = 2000;
-    // Of the leadership under which to write; 0: reads only.
+    // The term of the leadership under which to write; 0: reads only.
     int64_t term = 0;
     PostgresConnection::Options connection;
   };

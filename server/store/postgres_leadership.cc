@@ -1,3 +1,4 @@
+// Elects a leader by an advisory lock of PostgreSQL.
 #include "server/store/postgres_leadership.h"
 
 #include <utility>

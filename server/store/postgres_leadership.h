@@ -11,7 +11,7 @@
 
 namespace comera::server {
 
-// Which of several coordinators on one database leads.
+// Decides which of several coordinators on one database leads.
 //
 // The leader holds an advisory lock in a session of its own: when its process
 // ends the database gives the lock back at once, when its machine vanishes
@@ -41,7 +41,7 @@ class PostgresLeadership {
 
   // Whether this coordinator leads now. Unavailable: the database.
   absl::StatusOr<bool> TryAcquire();
-  // Of the leadership acquired; 0: none.
+  // The term of the leadership acquired; 0: none.
   int64_t term() const { return term_; }
   // FailedPrecondition: another one leads; Unavailable: the session with the
   // lock broke. Either way the leadership is over.

@@ -1,3 +1,4 @@
+// Reads the store's tables within one PostgreSQL transaction.
 #include "server/store/postgres_reader.h"
 
 #include "absl/strings/str_cat.h"

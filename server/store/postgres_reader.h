@@ -26,7 +26,7 @@ class PostgresReader : public StoreReader {
   absl::StatusOr<std::vector<AuditRow>> ReadAudit(int64_t before,
                                                   int limit) override;
 
-  // Those that a commit after `change` wrote, in any order.
+  // The jobs that a commit after `change` wrote, in any order.
   absl::StatusOr<std::vector<JobRecord>> LoadChangedJobs(int64_t change);
 
  private:

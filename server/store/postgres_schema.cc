@@ -1,3 +1,4 @@
+// Creates the store's tables in PostgreSQL and brings older ones up to date.
 #include "server/store/postgres_schema.h"
 
 #include <iterator>

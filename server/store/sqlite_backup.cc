@@ -1,3 +1,4 @@
+// Copies an SQLite store while it is in use.
 #include "server/store/sqlite_backup.h"
 
 #include <sqlite3.h>

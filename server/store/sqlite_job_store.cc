@@ -1,3 +1,4 @@
+// Keeps jobs, events and documents in an SQLite file.
 #include "server/store/sqlite_job_store.h"
 
 #include <sys/stat.h>

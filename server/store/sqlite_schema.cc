@@ -1,3 +1,4 @@
+// Creates the store's tables in SQLite and brings older ones up to date.
 #include "server/store/sqlite_schema.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Copies one store into another, batch by batch.
 #include "server/store/store_copy.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace comera::server {
 namespace {
 
-// Of one commit.
+// How many records one commit holds.
 constexpr size_t kRecords = 500;
 constexpr int kEvents = 2000;
 constexpr int kAudit = 5000;

@@ -1,3 +1,4 @@
+// Writes backups of a store and fills an empty store from one.
 #include "server/store/store_restore.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Commits what waits for the store in groups, on a thread of its own.
 #include "server/store/store_thread.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ void Append(std::vector<T> from, std::vector<T>* to) {
   std::move(from.begin(), from.end(), std::back_inserter(*to));
 }
 
-// Of each job the last record, which is all that the store would keep.
+// Appends the last record of each job, which is all that the store would keep.
 template <typename Requests>
 void AppendRecords(Requests* group, std::vector<JobRecord>* records) {
   std::unordered_set<std::string> seen;

@@ -1,3 +1,4 @@
+// Decides which runs of a sweep others have left behind for good.
 #include "server/sweep/dominance_rule.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Keeps the points of a front that no other point dominates.
 #include "server/sweep/pareto_front.h"
 
 #include <algorithm>

@@ -17,8 +17,8 @@ bool Beats(const v1::ParetoPoint& a, const v1::ParetoPoint& b, double margin);
 // matched or bettered in both validation loss and size by another. Not
 // thread-safe.
 //
-// Of more than `max_points` the one goes whose loss to the hyper-volume is
-// least, but never one of the two ends.
+// When there are more than `max_points`, the point goes whose loss to the
+// hyper-volume is least, but never one of the two ends.
 class ParetoFront {
  public:
   explicit ParetoFront(size_t max_points) : max_points_(max_points) {}

@@ -1,3 +1,4 @@
+// The life of sweeps: creation, starting and ending their runs, and restoring.
 #include "server/sweep/sweep_engine.h"
 
 #include <algorithm>
@@ -193,7 +194,7 @@ void SweepEngine::Created(const SweepChildId& child,
       entry->sweep().mutable_runs(child.index)->set_job(job->name());
     }
     jobs_[job->name()] = child;
-    TakeJob(*entry, child, *job);
+    ApplyJob(*entry, child, *job);
   } else if (child.stage) {
     v1::SweepStage& stage = *entry->sweep().mutable_stages(child.index);
     stage.set_state(v1::SWEEP_RUN_FAILED);
@@ -207,8 +208,8 @@ void SweepEngine::Created(const SweepChildId& child,
   Store(*entry, now, effects);
 }
 
-void SweepEngine::AskFor(Entry& entry, const SweepChildId& child,
-                         absl::Time now, SweepEffects* effects) {
+void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
+                             absl::Time now, SweepEffects* effects) {
   const auto asked = entry.creating.find(child);
   if (asked != entry.creating.end() && asked->second > now) return;
   // Until it is answered.
@@ -290,19 +291,19 @@ void SweepEngine::Advance(Entry& entry, absl::Time now, SweepEffects* effects) {
   }
   for (const v1::SweepStage& stage : sweep.stages()) {
     if (stage.state() == v1::SWEEP_RUN_ACTIVE && stage.job().empty()) {
-      AskFor(entry, {sweep.name(), true, stage.index()}, now, effects);
+      RequestJob(entry, {sweep.name(), true, stage.index()}, now, effects);
     }
   }
   for (const v1::SweepRun& run : sweep.runs()) {
     if (run.state() == v1::SWEEP_RUN_ACTIVE && run.job().empty()) {
-      AskFor(entry, {sweep.name(), false, run.index()}, now, effects);
+      RequestJob(entry, {sweep.name(), false, run.index()}, now, effects);
     }
   }
-  CancelWhatIsDue(entry, effects);
+  CancelJobs(entry, effects);
   EndIfDone(entry, now, effects);
 }
 
-void SweepEngine::CancelWhatIsDue(Entry& entry, SweepEffects* effects) {
+void SweepEngine::CancelJobs(Entry& entry, SweepEffects* effects) {
   const v1::Sweep& sweep = entry.sweep();
   const bool all = sweep.state() == v1::Sweep::CANCELLING;
   const auto cancel = [&](v1::SweepRunState state, const std::string& job,
@@ -374,7 +375,7 @@ void SweepEngine::EndIfDone(Entry& entry, absl::Time now,
   for (const v1::SweepRun& run : sweep.runs()) jobs_.erase(run.job());
   for (const v1::SweepStage& stage : sweep.stages()) jobs_.erase(stage.job());
   // The last figures come before the end.
-  Tell(entry, now, effects);
+  PublishChanges(entry, now, effects);
   v1::SweepEvent event;
   event.mutable_state_change()->set_state(sweep.state());
   event.mutable_state_change()->set_outcome(sweep.outcome());
@@ -411,7 +412,7 @@ void SweepEngine::Tick(absl::Time now, SweepEffects* effects) {
       Store(entry, now, effects);
       continue;
     }
-    Tell(entry, now, effects);
+    PublishChanges(entry, now, effects);
     if (entry.unsaved && now - entry.stored >= options_.store_interval) {
       Store(entry, now, effects);
     }

@@ -43,7 +43,7 @@ struct SweepEffects {
   struct Create {
     SweepChildId child;
     v1::CreateJobRequest request;
-    // Whose job it is to be.
+    // The user whose job it is to be.
     std::string user;
   };
   struct Cancel {
@@ -115,8 +115,8 @@ class SweepEngine {
   std::optional<int64_t> JobSequence(const std::string& job) const;
   // `job` as it was when the event was shown. Events before JobSequence change
   // nothing.
-  void TakeEvent(const v1::JobEvent& event, const v1::Job& job, absl::Time now,
-                 SweepEffects* effects);
+  void ApplyEvent(const v1::JobEvent& event, const v1::Job& job, absl::Time now,
+                  SweepEffects* effects);
   // All events up to `sequence` were taken, gaps included; `job` as it is now.
   // Null: there is no such job any more.
   void CaughtUp(const std::string& name, const v1::Job* job, int64_t sequence,
@@ -161,28 +161,29 @@ class SweepEngine {
   void Advance(Entry& entry, absl::Time now, SweepEffects* effects);
   void StartRun(Entry& entry, int index, int* room, absl::Time now,
                 SweepEffects* effects);
-  void AskFor(Entry& entry, const SweepChildId& child, absl::Time now,
-              SweepEffects* effects);
-  void CancelWhatIsDue(Entry& entry, SweepEffects* effects);
+  void RequestJob(Entry& entry, const SweepChildId& child, absl::Time now,
+                  SweepEffects* effects);
+  void CancelJobs(Entry& entry, SweepEffects* effects);
   void EndIfDone(Entry& entry, absl::Time now, SweepEffects* effects);
   void SettleRun(Entry& entry, int index, v1::SweepRunState state,
                  const std::string& reason);
-  void TakeFinal(Entry& entry, const SweepChildId& child, const v1::Job& job);
+  void ApplyFinalState(Entry& entry, const SweepChildId& child,
+                       const v1::Job& job);
 
   // Events (sweep_engine_events.cc).
-  void TakeJob(Entry& entry, const SweepChildId& child, const v1::Job& job);
-  void TakePoint(Entry& entry, const SweepChildId& child,
-                 const v1::ParetoPoint& point);
-  void TakeValidation(Entry& entry, const SweepChildId& child,
-                      const v1::StepMetrics& metrics);
-  void JudgeRun(Entry& entry, int index);
+  void ApplyJob(Entry& entry, const SweepChildId& child, const v1::Job& job);
+  void ApplyPoint(Entry& entry, const SweepChildId& child,
+                  const v1::ParetoPoint& point);
+  void ApplyValidation(Entry& entry, const SweepChildId& child,
+                       const v1::StepMetrics& metrics);
+  void CheckDominance(Entry& entry, int index);
   void RebuildFront(Entry& entry);
   void UpdateFront(Entry& entry);
   void UpdateCounts(Entry& entry);
   void AddEvent(Entry& entry, v1::SweepEvent event, absl::Time now,
                 SweepEffects* effects);
   // Tells readers of changed runs, stages and front.
-  void Tell(Entry& entry, absl::Time now, SweepEffects* effects);
+  void PublishChanges(Entry& entry, absl::Time now, SweepEffects* effects);
   // Ends an operation that changed more than figures.
   void Store(Entry& entry, absl::Time now, SweepEffects* effects);
 

@@ -10,7 +10,7 @@
 namespace comera::server {
 namespace {
 
-// Of one run.
+// How many points of one run are kept.
 constexpr size_t kMaxRunPoints = 64;
 
 // `points` with one more. False: it is covered already.
@@ -69,8 +69,8 @@ std::vector<std::string> SweepEngine::Jobs() const {
   return names;
 }
 
-void SweepEngine::TakeEvent(const v1::JobEvent& event, const v1::Job& job,
-                            absl::Time now, SweepEffects* effects) {
+void SweepEngine::ApplyEvent(const v1::JobEvent& event, const v1::Job& job,
+                             absl::Time now, SweepEffects* effects) {
   const auto found = jobs_.find(event.job());
   if (found == jobs_.end()) return;
   const SweepChildId child = found->second;
@@ -92,17 +92,17 @@ void SweepEngine::TakeEvent(const v1::JobEvent& event, const v1::Job& job,
       break;
     }
     case v1::JobEvent::kMetrics:
-      TakeJob(entry, child, job);
+      ApplyJob(entry, child, job);
       if (event.metrics().has_validation_loss()) {
-        TakeValidation(entry, child, event.metrics());
+        ApplyValidation(entry, child, event.metrics());
       }
       break;
     case v1::JobEvent::kParetoPoint:
-      TakePoint(entry, child, event.pareto_point());
+      ApplyPoint(entry, child, event.pareto_point());
       break;
     case v1::JobEvent::kResult:
       for (const v1::ParetoPoint& point : event.result().pareto_front()) {
-        TakePoint(entry, child, point);
+        ApplyPoint(entry, child, point);
       }
       break;
     default:
@@ -111,7 +111,7 @@ void SweepEngine::TakeEvent(const v1::JobEvent& event, const v1::Job& job,
   const bool dominated =
       !record.dominated().empty() && entry.cancelled.count(job.name()) == 0;
   if (!event.has_state_change() && !dominated) return;
-  if (event.has_state_change()) TakeJob(entry, child, job);
+  if (event.has_state_change()) ApplyJob(entry, child, job);
   Advance(entry, now, effects);
   Store(entry, now, effects);
 }
@@ -132,13 +132,13 @@ void SweepEngine::CaughtUp(const std::string& name, const v1::Job* job,
     gone.set_reason("its job is no longer kept");
     job = &gone;
   }
-  TakeJob(entry, child, *job);
+  ApplyJob(entry, child, *job);
   Advance(entry, now, effects);
   Store(entry, now, effects);
 }
 
-void SweepEngine::TakeJob(Entry& entry, const SweepChildId& child,
-                          const v1::Job& job) {
+void SweepEngine::ApplyJob(Entry& entry, const SweepChildId& child,
+                           const v1::Job& job) {
   entry.unsaved = true;
   if (child.stage) {
     v1::SweepStage& stage = *entry.sweep().mutable_stages(child.index);
@@ -152,11 +152,11 @@ void SweepEngine::TakeJob(Entry& entry, const SweepChildId& child,
     *run.mutable_progress() = job.progress();
     entry.changed_runs.insert(child.index);
   }
-  if (comera::IsFinal(job.state())) TakeFinal(entry, child, job);
+  if (comera::IsFinal(job.state())) ApplyFinalState(entry, child, job);
 }
 
-void SweepEngine::TakeFinal(Entry& entry, const SweepChildId& child,
-                            const v1::Job& job) {
+void SweepEngine::ApplyFinalState(Entry& entry, const SweepChildId& child,
+                                  const v1::Job& job) {
   const std::string& dominated = RecordOf(entry, child)->dominated();
   const v1::SweepRunState state = SettledState(job, !dominated.empty());
   if (!child.stage) {
@@ -176,8 +176,8 @@ void SweepEngine::TakeFinal(Entry& entry, const SweepChildId& child,
   stage.set_reason("it left no checkpoint");
 }
 
-void SweepEngine::TakePoint(Entry& entry, const SweepChildId& child,
-                            const v1::ParetoPoint& point) {
+void SweepEngine::ApplyPoint(Entry& entry, const SweepChildId& child,
+                             const v1::ParetoPoint& point) {
   std::string job;
   if (child.stage) {
     v1::SweepStage& stage = *entry.sweep().mutable_stages(child.index);
@@ -196,8 +196,8 @@ void SweepEngine::TakePoint(Entry& entry, const SweepChildId& child,
   }
 }
 
-void SweepEngine::TakeValidation(Entry& entry, const SweepChildId& child,
-                                 const v1::StepMetrics& metrics) {
+void SweepEngine::ApplyValidation(Entry& entry, const SweepChildId& child,
+                                  const v1::StepMetrics& metrics) {
   if (child.stage || !entry.sweep().spec().stop_dominated()) return;
   SweepChild& record = *entry.record.mutable_runs(child.index);
   ValidationSample* sample = record.add_validations();
@@ -207,10 +207,10 @@ void SweepEngine::TakeValidation(Entry& entry, const SweepChildId& child,
   if (record.validations_size() > kDominanceHistory) {
     record.mutable_validations()->DeleteSubrange(0, 1);
   }
-  JudgeRun(entry, child.index);
+  CheckDominance(entry, child.index);
 }
 
-void SweepEngine::JudgeRun(Entry& entry, int index) {
+void SweepEngine::CheckDominance(Entry& entry, int index) {
   SweepChild& record = *entry.record.mutable_runs(index);
   if (!record.dominated().empty()) return;
   const v1::SweepRun& run = entry.sweep().runs(index);
@@ -305,7 +305,8 @@ void SweepEngine::AddEvent(Entry& entry, v1::SweepEvent event, absl::Time now,
   effects->wake.insert(entry.sweep().name());
 }
 
-void SweepEngine::Tell(Entry& entry, absl::Time now, SweepEffects* effects) {
+void SweepEngine::PublishChanges(Entry& entry, absl::Time now,
+                                 SweepEffects* effects) {
   UpdateCounts(entry);
   for (int index : entry.changed_stages) {
     v1::SweepEvent event;
@@ -328,7 +329,7 @@ void SweepEngine::Tell(Entry& entry, absl::Time now, SweepEffects* effects) {
 }
 
 void SweepEngine::Store(Entry& entry, absl::Time now, SweepEffects* effects) {
-  Tell(entry, now, effects);
+  PublishChanges(entry, now, effects);
   entry.record.set_revision(entry.record.revision() + 1);
   entry.sweep().set_etag(absl::StrCat(entry.record.revision()));
   entry.stored = now;

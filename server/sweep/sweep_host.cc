@@ -1,12 +1,13 @@
+// Runs the sweeps beside a coordinator: feeds the engine what happens to jobs
+// and carries out what it asks for.
 #include "server/sweep/sweep_host.h"
-
-#include <glog/logging.h>
 
 #include <future>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace comera::server {
@@ -14,10 +15,6 @@ namespace {
 
 constexpr char kKind[] = "sweep";
 constexpr int kPage = 500;
-
-absl::Status Stopping() {
-  return absl::UnavailableError("the coordinator is stopping");
-}
 
 absl::StatusOr<std::vector<SweepRecord>> ReadRecords(JobStore* store) {
   ASSIGN_OR_RETURN(const std::vector<Document> documents,
@@ -51,19 +48,18 @@ absl::StatusOr<std::unique_ptr<SweepHost>> SweepHost::Start(
   std::unique_ptr<SweepHost> sweeps(new SweepHost(options, host, ids, clock));
   LOG(INFO) << "event=loaded sweeps=" << records.size();
   host->loop().Run([&] {
-    sweeps->engine_.Load(std::move(records), clock->Now());
+    sweeps->mutable_engine()->Load(std::move(records), clock->Now());
     host->SetObserver(sweeps.get());
-    for (const std::string& job : sweeps->engine_.Jobs()) sweeps->CatchUp(job);
+    for (const std::string& job : sweeps->engine().Jobs()) sweeps->CatchUp(job);
   });
   return sweeps;
 }
 
 SweepHost::SweepHost(const SweepEngine::Options& options, CoordinatorHost* host,
                      IdSource* ids, Clock* clock)
-    : host_(host), clock_(clock), engine_(options, ids) {}
+    : EngineHost(clock, options, ids), host_(host) {}
 
-void SweepHost::Apply(SweepEffects effects, StatusCallback done) {
-  if (host_->store() == nullptr) return done(Stopping());
+StoreBatch SweepHost::ToBatch(const SweepEffects& effects) const {
   StoreBatch batch;
   for (const auto& [name, record] : effects.records) {
     Document document;
@@ -72,22 +68,10 @@ void SweepHost::Apply(SweepEffects effects, StatusCallback done) {
     if (record) document.body = record->SerializeAsString();
     batch.documents.push_back(std::move(document));
   }
-  auto shared = std::make_shared<SweepEffects>(std::move(effects));
-  host_->store()->Write(
-      std::move(batch),
-      [this, shared, done = std::move(done)](const absl::Status& status) {
-        host_->loop().Post([this, shared, status, done] {
-          if (!status.ok()) {
-            return done(absl::UnavailableError(
-                absl::StrCat("the job store failed: ", status.message())));
-          }
-          Release(std::move(*shared));
-          done(status);
-        });
-      });
+  return batch;
 }
 
-void SweepHost::Release(SweepEffects effects) {
+void SweepHost::OnCommitted(SweepEffects effects) {
   for (const auto& [name, record] : effects.records) {
     if (!record || !IsFinal(record->sweep().state())) continue;
     LOG(INFO) << "sweep=" << name
@@ -95,63 +79,61 @@ void SweepHost::Release(SweepEffects effects) {
               << " reason=\"" << absl::Utf8SafeCEscape(record->sweep().reason())
               << "\"";
   }
-  // Who is woken and then asks must not get an older answer.
+  // A reader who is woken and then asks must not get an older answer.
   if (!effects.records.empty() || !effects.wake.empty()) {
     host_->AddVisibleChange();
   }
   for (SweepEffects::Create& create : effects.create) {
-    Submitter submitter;
-    submitter.user = create.user;
-    submitter.sweep = create.child.sweep;
-    host_->CreateJob(
-        std::move(create.request),
-        [this, child = create.child](const absl::StatusOr<v1::Job>& job) {
-          SweepEffects effects;
-          engine_.Created(child, job, clock_->Now(), &effects);
-          Apply(std::move(effects), [](const absl::Status&) {});
-          // Its first events came before it was known whose they are.
-          if (job.ok()) CatchUp(job->name());
-        },
-        submitter);
+    CreateChild(std::move(create));
   }
   for (const SweepEffects::Cancel& cancel : effects.cancel) {
     host_->CancelJob(cancel.job, cancel.reason,
                      [](const absl::StatusOr<v1::Job>&) {});
   }
-  for (const std::string& name : effects.wake) {
-    const auto listeners = listeners_.find(name);
-    if (listeners == listeners_.end()) continue;
-    // A listener may remove itself.
-    const auto all = listeners->second;
-    for (const auto& [id, wake] : all) wake();
-  }
+  for (const std::string& name : effects.wake) listeners_.Notify(name);
+}
+
+void SweepHost::CreateChild(SweepEffects::Create create) {
+  // The sweep's plan holds valid specs with their defaults.
+  PreparedJob prepared(std::move(*create.request.mutable_spec()),
+                       create.request.request_id(),
+                       {create.user, create.child.sweep});
+  host_->CreateJob(
+      std::move(prepared),
+      [this, child = create.child](const absl::StatusOr<v1::Job>& job) {
+        SweepEffects effects;
+        mutable_engine()->Created(child, job, now(), &effects);
+        Commit(std::move(effects));
+        // Its first events came before it was known which sweep it belongs to.
+        if (job.ok()) CatchUp(job->name());
+      });
 }
 
 void SweepHost::OnJobEvent(const v1::JobEvent& event) {
-  const std::optional<int64_t> known = engine_.JobSequence(event.job());
+  const std::optional<int64_t> known = engine().JobSequence(event.job());
   if (!known || catching_up_.count(event.job()) > 0) return;
   if (event.sequence() <= *known) return;
   if (event.sequence() > *known + 1) return CatchUp(event.job());
   const JobDirectory::Entry* entry = host_->directory().Find(event.job());
   if (entry == nullptr) return;
   SweepEffects effects;
-  engine_.TakeEvent(event, *entry->job, clock_->Now(), &effects);
+  mutable_engine()->ApplyEvent(event, *entry->job, now(), &effects);
   if (effects.records.empty() && effects.wake.empty()) return;
-  Apply(std::move(effects), [](const absl::Status&) {});
+  Commit(std::move(effects));
 }
 
 void SweepHost::OnTick(absl::Time now) {
   SweepEffects effects;
-  engine_.Tick(now, &effects);
+  mutable_engine()->Tick(now, &effects);
   if (effects.records.empty() && effects.wake.empty() &&
       effects.create.empty() && effects.cancel.empty()) {
     return;
   }
-  Apply(std::move(effects), [](const absl::Status&) {});
+  Commit(std::move(effects));
 }
 
 void SweepHost::CatchUp(const std::string& job) {
-  const std::optional<int64_t> known = engine_.JobSequence(job);
+  const std::optional<int64_t> known = engine().JobSequence(job);
   if (!known || !catching_up_.insert({job, *known}).second) return;
   CatchUpPage(job);
 }
@@ -164,9 +146,10 @@ void SweepHost::CatchUpPage(const std::string& job) {
     catching_up_.erase(job);
     if (host_->store() == nullptr) return;
     SweepEffects effects;
-    engine_.CaughtUp(job, entry == nullptr ? nullptr : entry->job.get(), last,
-                     clock_->Now(), &effects);
-    return Apply(std::move(effects), [](const absl::Status&) {});
+    mutable_engine()->CaughtUp(job,
+                               entry == nullptr ? nullptr : entry->job.get(),
+                               last, now(), &effects);
+    return Commit(std::move(effects));
   }
   host_->store()->ReadEvents(
       job, after, last, kPage,
@@ -184,11 +167,11 @@ void SweepHost::CatchUpPage(const std::string& job) {
           for (const v1::JobEvent& event : *events) {
             // The end is taken with the job as it is, when all else is known.
             if (event.has_state_change()) continue;
-            engine_.TakeEvent(event, *entry->job, clock_->Now(), &effects);
+            mutable_engine()->ApplyEvent(event, *entry->job, now(), &effects);
           }
           catching_up_.at(job) =
               events->empty() ? last : events->back().sequence();
-          Apply(std::move(effects), [](const absl::Status&) {});
+          Commit(std::move(effects));
           CatchUpPage(job);
         });
       });
@@ -196,21 +179,17 @@ void SweepHost::CatchUpPage(const std::string& job) {
 
 void SweepHost::Create(v1::CreateSweepRequest request, std::string user,
                        Callback<v1::Sweep> done) {
-  host_->loop().Post([this, request = std::move(request),
-                      user = std::move(user), done = std::move(done)] {
-    if (host_->stopping()) return done(Stopping());
-    SweepEffects effects;
-    const absl::StatusOr<v1::Sweep> sweep =
-        engine_.Create(request, user, clock_->Now(), &effects);
-    Apply(std::move(effects), [sweep, done](const absl::Status& status) {
-      done(status.ok() ? sweep : status);
-    });
-  });
+  CommitThenReply<v1::Sweep>(
+      [request = std::move(request), user = std::move(user)](
+          SweepEngine* engine, absl::Time now, SweepEffects* effects) {
+        return engine->Create(request, user, now, effects);
+      },
+      std::move(done));
 }
 
 void SweepHost::Get(std::string name, Callback<v1::Sweep> done) {
   host_->loop().Post([this, name = std::move(name), done = std::move(done)] {
-    const v1::Sweep* sweep = engine_.Find(name);
+    const v1::Sweep* sweep = engine().Find(name);
     if (sweep == nullptr) {
       return done(absl::NotFoundError(absl::StrCat("no sweep ", name)));
     }
@@ -226,7 +205,7 @@ void SweepHost::List(int64_t before_serial, int limit,
     Sweeps shown;
     int64_t before = before_serial;
     while (static_cast<int>(shown.size()) < limit) {
-      Sweeps page = engine_.List(before, limit);
+      Sweeps page = engine().List(before, limit);
       if (page.empty()) break;
       before = page.back().first;
       for (auto& sweep : page) {
@@ -240,27 +219,21 @@ void SweepHost::List(int64_t before_serial, int limit,
 
 void SweepHost::Cancel(std::string name, std::string reason,
                        Callback<v1::Sweep> done) {
-  host_->loop().Post([this, name = std::move(name), reason = std::move(reason),
-                      done = std::move(done)] {
-    if (host_->stopping()) return done(Stopping());
-    SweepEffects effects;
-    const absl::StatusOr<v1::Sweep> sweep =
-        engine_.Cancel(name, reason, clock_->Now(), &effects);
-    Apply(std::move(effects), [sweep, done](const absl::Status& status) {
-      done(status.ok() ? sweep : status);
-    });
-  });
+  CommitThenReply<v1::Sweep>(
+      [name = std::move(name), reason = std::move(reason)](
+          SweepEngine* engine, absl::Time now, SweepEffects* effects) {
+        return engine->Cancel(name, reason, now, effects);
+      },
+      std::move(done));
 }
 
 void SweepHost::Delete(std::string name, StatusCallback done) {
-  host_->loop().Post([this, name = std::move(name), done = std::move(done)] {
-    if (host_->stopping()) return done(Stopping());
-    SweepEffects effects;
-    const absl::Status deleted = engine_.Delete(name, &effects);
-    Apply(std::move(effects), [deleted, done](const absl::Status& status) {
-      done(status.ok() ? deleted : status);
-    });
-  });
+  CommitThenReply(
+      [name = std::move(name)](SweepEngine* engine, absl::Time,
+                               SweepEffects* effects) {
+        return engine->Delete(name, effects);
+      },
+      std::move(done));
 }
 
 // Where the reading of several jobs' points stands.
@@ -284,7 +257,7 @@ void SweepHost::ReadPoints(std::vector<std::string> jobs,
 }
 
 void SweepHost::ReadNextPoints(std::shared_ptr<PointsRead> read) {
-  if (host_->store() == nullptr) return read->done(Stopping());
+  if (host_->store() == nullptr) return read->done(StoppingError());
   if (read->next == read->jobs.size()) {
     return read->done(std::move(read->result));
   }
@@ -329,19 +302,6 @@ void SweepHost::ReadNextPoints(std::shared_ptr<PointsRead> read) {
           ReadNextPoints(read);
         });
       });
-}
-
-int64_t SweepHost::AddListener(const std::string& sweep,
-                               std::function<void()> wake) {
-  listeners_[sweep][next_listener_] = std::move(wake);
-  return next_listener_++;
-}
-
-void SweepHost::RemoveListener(const std::string& sweep, int64_t id) {
-  const auto it = listeners_.find(sweep);
-  if (it == listeners_.end()) return;
-  it->second.erase(id);
-  if (it->second.empty()) listeners_.erase(it);
 }
 
 }  // namespace comera::server

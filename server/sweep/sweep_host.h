@@ -5,14 +5,16 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "server/host/change_listeners.h"
 #include "server/host/coordinator_host.h"
+#include "server/host/engine_host.h"
 #include "server/host/job_observer.h"
 #include "server/sweep/sweep_engine.h"
 
@@ -27,12 +29,9 @@ namespace comera::server {
 //
 // Life cycle: from Start() until after the host's destruction, which still runs
 // closures of it.
-class SweepHost : public JobObserver {
+class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
+                  public JobObserver {
  public:
-  template <typename T>
-  using Callback = CoordinatorHost::Callback<T>;
-  using StatusCallback = CoordinatorHost::StatusCallback;
-
   // Loads the stored sweeps; waits for it. Errors of JobStore::LoadDocuments;
   // DataLoss: a stored sweep is damaged.
   static absl::StatusOr<std::unique_ptr<SweepHost>> Start(
@@ -61,10 +60,15 @@ class SweepHost : public JobObserver {
 
   // Loop only.
   CoordinatorHost& host() { return *host_; }
-  const SweepEngine& engine() const { return engine_; }
+  EventLoop& loop() override { return host_->loop(); }
+  StoreThread* store() override { return host_->store(); }
   // `wake` is called when the sweep has news, until it is removed.
-  int64_t AddListener(const std::string& sweep, std::function<void()> wake);
-  void RemoveListener(const std::string& sweep, int64_t id);
+  int64_t AddListener(const std::string& sweep, std::function<void()> wake) {
+    return listeners_.Add(sweep, std::move(wake));
+  }
+  void RemoveListener(const std::string& sweep, int64_t id) {
+    listeners_.Remove(sweep, id);
+  }
 
  private:
   struct PointsRead;
@@ -75,22 +79,20 @@ class SweepHost : public JobObserver {
   void OnJobEvent(const v1::JobEvent& event) override;
   void OnTick(absl::Time now) override;
 
-  // Makes the effects durable, then does what they ask for, then `done`.
-  void Apply(SweepEffects effects, StatusCallback done);
-  void Release(SweepEffects effects);
+  // EngineHost.
+  StoreBatch ToBatch(const SweepEffects& effects) const override;
+  void OnCommitted(SweepEffects effects) override;
+  void CreateChild(SweepEffects::Create create);
   // Reads the events that the engine has not seen.
   void CatchUp(const std::string& job);
   void CatchUpPage(const std::string& job);
   void ReadNextPoints(std::shared_ptr<PointsRead> read);
 
   CoordinatorHost* const host_;
-  Clock* const clock_;
   // Loop only.
-  SweepEngine engine_;
   // Jobs whose events are being read, with the newest one read.
   std::map<std::string, int64_t> catching_up_;
-  std::map<std::string, std::map<int64_t, std::function<void()>>> listeners_;
-  int64_t next_listener_ = 1;
+  ChangeListeners listeners_;
 };
 
 }  // namespace comera::server

@@ -1,6 +1,6 @@
+// Serves SweepService: checks requests and hands them to the sweeps' host.
 #include "server/sweep/sweep_service.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,37 +10,22 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/status_macros.h"
 #include "proto/resource_names.h"
 #include "proto/sweep_plan.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/rejected_stream.h"
+#include "server/rpc/request_checks.h"
 #include "server/rpc/rpc_errors.h"
 #include "server/sweep/pareto_front.h"
 
 namespace comera::server {
 namespace {
 
-constexpr size_t kMaxRequestId = 64;
-constexpr size_t kMaxReasonBytes = 1024;
 constexpr int kDefaultPage = 50;
 constexpr int kMaxPage = 1000;
 constexpr int kMaxFrontNames = 64;
 constexpr size_t kMaxFrontPoints = 4096;
 constexpr char kTokenPrefix[] = "sweeps:";
-
-grpc::ServerUnaryReactor* Refuse(grpc::ServerUnaryReactor* reactor,
-                                 const absl::Status& status) {
-  reactor->Finish(ToRpcStatus(status));
-  return reactor;
-}
-
-template <typename T>
-std::function<void(absl::StatusOr<T>)> Finisher(
-    grpc::ServerUnaryReactor* reactor, T* response) {
-  return [reactor, response](absl::StatusOr<T> value) {
-    if (value.ok()) *response = *std::move(value);
-    reactor->Finish(ToRpcStatus(value.status()));
-  };
-}
 
 absl::Status CheckName(const std::string& name) {
   if (ParseSweepName(name)) return absl::OkStatus();
@@ -55,12 +40,7 @@ const std::string& QueueOf(const v1::Sweep& sweep) {
 
 absl::Status CheckCreate(const v1::CreateSweepRequest& request,
                          const Caller& caller) {
-  const std::string& id = request.request_id();
-  if (id.size() > kMaxRequestId ||
-      !std::all_of(id.begin(), id.end(),
-                   [](char c) { return c > ' ' && c <= '~'; })) {
-    return InvalidField("request_id", "at most 64 printable ASCII characters");
-  }
+  RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.has_spec()) return InvalidField("spec", "missing");
   std::vector<FieldViolation> violations;
   const SweepPlan plan = PlanSweep(request.spec(), &violations);
@@ -68,8 +48,7 @@ absl::Status CheckCreate(const v1::CreateSweepRequest& request,
   std::set<std::string> queues;
   for (const SweepPlan::Run& run : plan.runs) queues.insert(run.spec.queue());
   for (const std::string& queue : queues) {
-    const absl::Status status = caller.Check(Permission::kUse, queue);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(caller.Check(Permission::kUse, queue));
   }
   return absl::OkStatus();
 }
@@ -89,6 +68,19 @@ absl::StatusOr<int64_t> ParseToken(const std::string& token) {
     return InvalidField("page_token", "not one of this server's");
   }
   return serial;
+}
+
+// The first `size` of the sweeps; a further one makes a token for the rest.
+v1::ListSweepsResponse MakePage(SweepHost::Sweeps sweeps, int size) {
+  v1::ListSweepsResponse page;
+  for (size_t i = 0; i < sweeps.size(); ++i) {
+    if (static_cast<int>(i) == size) {
+      page.set_next_page_token(Token(sweeps[i - 1].first));
+      break;
+    }
+    *page.add_sweeps() = std::move(sweeps[i].second);
+  }
+  return page;
 }
 
 absl::Status CheckFrontRequest(const v1::ComputeFrontRequest& request) {
@@ -117,124 +109,103 @@ absl::Status CheckFrontRequest(const v1::ComputeFrontRequest& request) {
 grpc::ServerUnaryReactor* SweepService::CreateSweep(
     grpc::CallbackServerContext* context, const v1::CreateSweepRequest* request,
     v1::Sweep* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = caller->CheckSize(request->ByteSizeLong());
-      !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  if (absl::Status status = CheckCreate(*request, *caller); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  if (!request->validate_only()) {
-    if (absl::Status status = caller->ChargeSubmission(); !status.ok()) {
-      return Refuse(reactor, status);
-    }
-  }
-  sweeps_->Create(*request, caller->user(), Finisher(reactor, response));
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Sweep>& call) {
+        const Caller& caller = *call.caller();
+        RETURN_IF_ERROR(caller.CheckSize(request->ByteSizeLong()));
+        RETURN_IF_ERROR(CheckCreate(*request, caller));
+        if (!request->validate_only()) {
+          RETURN_IF_ERROR(caller.ChargeSubmission());
+        }
+        sweeps_->Create(*request, caller.user(), call);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* SweepService::GetSweep(
     grpc::CallbackServerContext* context, const v1::GetSweepRequest* request,
     v1::Sweep* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = CheckName(request->name()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  sweeps_->Get(request->name(), [=](absl::StatusOr<v1::Sweep> sweep) {
-    absl::Status status = sweep.status();
-    if (status.ok()) status = caller->Check(Permission::kView, QueueOf(*sweep));
-    if (status.ok()) *response = *std::move(sweep);
-    reactor->Finish(ToRpcStatus(status));
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Sweep>& call) {
+        RETURN_IF_ERROR(CheckName(request->name()));
+        sweeps_->Get(request->name(), [call](absl::StatusOr<v1::Sweep> sweep) {
+          if (!sweep.ok()) return call.Finish(sweep.status());
+          const absl::Status status =
+              call.Check(Permission::kView, QueueOf(*sweep));
+          if (!status.ok()) return call.Finish(status);
+          call.Finish(std::move(sweep));
+        });
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* SweepService::ListSweeps(
     grpc::CallbackServerContext* context, const v1::ListSweepsRequest* request,
     v1::ListSweepsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (request->page_size() < 0 || request->page_size() > kMaxPage) {
-    return Refuse(reactor, InvalidField("page_size", "must be 0 to 1000"));
-  }
-  const absl::StatusOr<int64_t> before = ParseToken(request->page_token());
-  if (!before.ok()) return Refuse(reactor, before.status());
-  const int size =
-      request->page_size() == 0 ? kDefaultPage : request->page_size();
-  sweeps_->List(
-      *before, size + 1,
-      [caller](const v1::Sweep& sweep) {
-        return caller->Check(Permission::kView, QueueOf(sweep)).ok();
-      },
-      [=](absl::StatusOr<SweepHost::Sweeps> sweeps) {
-        if (sweeps.ok()) {
-          for (size_t i = 0; i < sweeps->size(); ++i) {
-            if (static_cast<int>(i) == size) {
-              response->set_next_page_token(Token((*sweeps)[i - 1].first));
-              break;
-            }
-            *response->add_sweeps() = std::move((*sweeps)[i].second);
-          }
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::ListSweepsResponse>& call) {
+        if (request->page_size() < 0 || request->page_size() > kMaxPage) {
+          return InvalidField("page_size", "must be 0 to 1000");
         }
-        reactor->Finish(ToRpcStatus(sweeps.status()));
+        ASSIGN_OR_RETURN(const int64_t before,
+                         ParseToken(request->page_token()));
+        const int size =
+            request->page_size() == 0 ? kDefaultPage : request->page_size();
+        sweeps_->List(
+            before, size + 1,
+            [call](const v1::Sweep& sweep) {
+              return call.Check(Permission::kView, QueueOf(sweep)).ok();
+            },
+            [call, size](absl::StatusOr<SweepHost::Sweeps> sweeps) {
+              if (!sweeps.ok()) return call.Finish(sweeps.status());
+              call.Finish(MakePage(*std::move(sweeps), size));
+            });
+        return absl::OkStatus();
       });
-  return reactor;
 }
 
-void SweepService::WithOwnSweep(const std::string& name,
-                                std::shared_ptr<const Caller> caller,
-                                grpc::ServerUnaryReactor* reactor,
-                                std::function<void()> then) {
+template <typename Response>
+void SweepService::ChangeOwnSweep(const std::string& name,
+                                  const UnaryCall<Response>& call,
+                                  std::function<void()> change) {
   sweeps_->Get(name, [=](const absl::StatusOr<v1::Sweep>& sweep) {
-    absl::Status status = sweep.status();
-    if (status.ok()) {
-      status = caller->CheckOwner(sweep->user(), QueueOf(*sweep));
-    }
-    if (!status.ok()) return reactor->Finish(ToRpcStatus(status));
-    then();
+    if (!sweep.ok()) return call.Finish(sweep.status());
+    const absl::Status status =
+        call.caller()->CheckOwner(sweep->user(), QueueOf(*sweep));
+    if (!status.ok()) return call.Finish(status);
+    change();
   });
 }
 
 grpc::ServerUnaryReactor* SweepService::CancelSweep(
     grpc::CallbackServerContext* context, const v1::CancelSweepRequest* request,
     v1::Sweep* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = CheckName(request->name()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  if (request->reason().size() > kMaxReasonBytes) {
-    return Refuse(reactor, InvalidField("reason", "at most 1024 bytes"));
-  }
-  WithOwnSweep(request->name(), caller, reactor, [=] {
-    sweeps_->Cancel(request->name(), request->reason(),
-                    Finisher(reactor, response));
-  });
-  return reactor;
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::Sweep>& call) {
+        RETURN_IF_ERROR(CheckName(request->name()));
+        RETURN_IF_ERROR(CheckReason(request->reason()));
+        ChangeOwnSweep(request->name(), call, [=] {
+          sweeps_->Cancel(request->name(), request->reason(), call);
+        });
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* SweepService::DeleteSweep(
     grpc::CallbackServerContext* context, const v1::DeleteSweepRequest* request,
     v1::DeleteSweepResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = CheckName(request->name()); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  WithOwnSweep(request->name(), caller, reactor, [=] {
-    sweeps_->Delete(request->name(), [reactor](const absl::Status& status) {
-      reactor->Finish(ToRpcStatus(status));
-    });
-  });
-  return reactor;
+  return ServeUnary(access_, context, response,
+                    [&](const UnaryCall<v1::DeleteSweepResponse>& call) {
+                      RETURN_IF_ERROR(CheckName(request->name()));
+                      ChangeOwnSweep(request->name(), call, [=] {
+                        sweeps_->Delete(request->name(),
+                                        [call](const absl::Status& status) {
+                                          call.Finish(status);
+                                        });
+                      });
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerWriteReactor<v1::WatchSweepResponse>* SweepService::WatchSweep(
@@ -242,10 +213,10 @@ grpc::ServerWriteReactor<v1::WatchSweepResponse>* SweepService::WatchSweep(
     const v1::WatchSweepRequest* request) {
   absl::StatusOr<std::unique_ptr<Caller>> caller = access_->Identify(*context);
   if (!caller.ok()) {
-    return RefuseStream<v1::WatchSweepResponse>(caller.status());
+    return RejectStream<v1::WatchSweepResponse>(caller.status());
   }
   if (absl::Status status = (*caller)->ChargeStream(); !status.ok()) {
-    return RefuseStream<v1::WatchSweepResponse>(status);
+    return RejectStream<v1::WatchSweepResponse>(status);
   }
   return StartWatchSweep(sweeps_, *std::move(caller), *request);
 }
@@ -253,51 +224,48 @@ grpc::ServerWriteReactor<v1::WatchSweepResponse>* SweepService::WatchSweep(
 grpc::ServerUnaryReactor* SweepService::ComputeFront(
     grpc::CallbackServerContext* context,
     const v1::ComputeFrontRequest* request, v1::SweepFront* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto caller = Admit(access_, *context, reactor);
-  if (caller == nullptr) return reactor;
-  if (absl::Status status = CheckFrontRequest(*request); !status.ok()) {
-    return Refuse(reactor, status);
-  }
-  sweeps_->host().loop().Post([=] {
-    auto front = std::make_shared<ParetoFront>(kMaxFrontPoints);
-    v1::ReferencePoint reference = request->reference();
-    std::vector<std::string> jobs;
-    for (const std::string& name : request->names()) {
-      if (ParseJobName(name)) {
-        jobs.push_back(name);
-        continue;
-      }
-      const v1::Sweep* sweep = sweeps_->engine().Find(name);
-      absl::Status status =
-          sweep == nullptr ? absl::NotFoundError(absl::StrCat("no ", name))
-                           : caller->Check(Permission::kView, QueueOf(*sweep));
-      if (!status.ok()) return reactor->Finish(ToRpcStatus(status));
-      for (const v1::FrontPoint& point : sweep->front().points()) {
-        front->Add(point);
-      }
-      if (reference.size_parameters() == 0) {
-        reference = sweep->front().reference();
-      }
+  return ServeUnary(
+      access_, context, response, [&](const UnaryCall<v1::SweepFront>& call) {
+        RETURN_IF_ERROR(CheckFrontRequest(*request));
+        sweeps_->host().loop().Post([=] { AnswerFront(*request, call); });
+        return absl::OkStatus();
+      });
+}
+
+void SweepService::AnswerFront(const v1::ComputeFrontRequest& request,
+                               const UnaryCall<v1::SweepFront>& call) {
+  auto front = std::make_shared<ParetoFront>(kMaxFrontPoints);
+  v1::ReferencePoint reference = request.reference();
+  std::vector<std::string> jobs;
+  for (const std::string& name : request.names()) {
+    if (ParseJobName(name)) {
+      jobs.push_back(name);
+      continue;
     }
-    sweeps_->ReadPoints(
-        std::move(jobs),
-        [caller](const v1::Job& job) {
-          return caller->Check(Permission::kView, job.spec().queue());
-        },
-        [=](const absl::StatusOr<SweepHost::JobPoints>& points) {
-          if (points.ok()) {
-            for (const v1::FrontPoint& point : points->points) {
-              front->Add(point);
-            }
-            *response = MakeSweepFront(*front, reference.size_parameters() > 0
-                                                   ? reference
-                                                   : points->reference);
-          }
-          reactor->Finish(ToRpcStatus(points.status()));
-        });
-  });
-  return reactor;
+    const v1::Sweep* sweep = sweeps_->engine().Find(name);
+    const absl::Status status =
+        sweep == nullptr ? absl::NotFoundError(absl::StrCat("no ", name))
+                         : call.Check(Permission::kView, QueueOf(*sweep));
+    if (!status.ok()) return call.Finish(status);
+    for (const v1::FrontPoint& point : sweep->front().points()) {
+      front->Add(point);
+    }
+    if (reference.size_parameters() == 0) {
+      reference = sweep->front().reference();
+    }
+  }
+  sweeps_->ReadPoints(
+      std::move(jobs),
+      [call](const v1::Job& job) {
+        return call.Check(Permission::kView, job.spec().queue());
+      },
+      [=](const absl::StatusOr<SweepHost::JobPoints>& points) {
+        if (!points.ok()) return call.Finish(points.status());
+        for (const v1::FrontPoint& point : points->points) front->Add(point);
+        call.Finish(MakeSweepFront(*front, reference.size_parameters() > 0
+                                               ? reference
+                                               : points->reference));
+      });
 }
 
 }  // namespace comera::server

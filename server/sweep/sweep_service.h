@@ -7,6 +7,7 @@
 
 #include "comera/v1/sweep_service.grpc.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/unary_call.h"
 #include "server/sweep/sweep_host.h"
 
 namespace comera::server {
@@ -44,11 +45,14 @@ class SweepService : public v1::SweepService::CallbackService {
                                          v1::SweepFront* response) override;
 
  private:
-  // Calls `then` with the sweep if the caller may change it, else finishes.
-  void WithOwnSweep(const std::string& name,
-                    std::shared_ptr<const Caller> caller,
-                    grpc::ServerUnaryReactor* reactor,
-                    std::function<void()> then);
+  // Runs `change`, which answers the call, if the caller may change the sweep;
+  // else refuses.
+  template <typename Response>
+  void ChangeOwnSweep(const std::string& name, const UnaryCall<Response>& call,
+                      std::function<void()> change);
+  // On the event loop.
+  void AnswerFront(const v1::ComputeFrontRequest& request,
+                   const UnaryCall<v1::SweepFront>& call);
 
   SweepHost* const sweeps_;
   AccessControl* const access_;

@@ -1,3 +1,4 @@
+// Streams a sweep's state and then its events.
 #include <deque>
 #include <memory>
 #include <optional>

@@ -1,3 +1,4 @@
+// Keeps every job in memory for readers, and lists them by filter.
 #include "server/view/job_directory.h"
 
 #include <limits>

@@ -24,7 +24,7 @@ class JobDirectory {
  public:
   struct Entry {
     int64_t serial = 0;
-    // Of the newest event that is stored.
+    // The number of the newest event that is stored.
     int64_t last_sequence = 0;
     std::shared_ptr<const v1::Job> job;
     // What a search looks through, in lower case; of the job's fields that

@@ -1,3 +1,4 @@
+// Matches jobs against a list's filter, and makes its page tokens.
 #include "server/view/job_filter.h"
 
 #include <limits>
@@ -20,7 +21,7 @@ constexpr int32_t kMaxPage = 1000;
 constexpr size_t kMaxText = 256;
 constexpr int kMaxLabels = 64;
 constexpr size_t kMaxTokenBytes = 200;
-// Of the filter, in a token.
+// The length of the filter's digest in a token.
 constexpr size_t kDigestLength = 16;
 constexpr char kTokenVersion[] = "2";
 

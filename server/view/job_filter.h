@@ -16,7 +16,7 @@ namespace comera::server {
 // labels in lower case. ASCII letters alone have a case here.
 std::string SearchText(const v1::Job& job);
 
-// Which jobs a ListJobsRequest asks for, and the page tokens of the list.
+// The jobs that a ListJobsRequest asks for, and the page tokens of the list.
 class JobFilter {
  public:
   // `visible`: whether the asker may see a queue's jobs; asked once a queue.
@@ -32,14 +32,14 @@ class JobFilter {
   // The serial that all jobs of the page are below; without a token none is
   // beyond. InvalidArgument: no token of this list.
   absl::StatusOr<int64_t> ParseToken() const;
-  // For the page after the job of this serial.
+  // The token of the page after the job of this serial.
   std::string Token(int64_t serial) const;
 
  private:
   explicit JobFilter(const v1::ListJobsRequest& request) : request_(request) {}
 
   bool Sees(const std::string& queue);
-  // Of the filter's fields; the same in every process.
+  // A digest of the filter's fields; the same in every process.
   std::string Digest() const;
 
   v1::ListJobsRequest request_;

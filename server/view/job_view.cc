@@ -1,3 +1,4 @@
+// Copies the fields of a job that lists show.
 #include "server/view/job_view.h"
 
 namespace comera::server {

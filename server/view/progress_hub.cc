@@ -1,9 +1,10 @@
+// Fans events out to the readers of each job.
 #include "server/view/progress_hub.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "server/coordinator/job_table.h"
+#include "server/coordinator/job_index.h"
 #include "server/store/event_retention.h"
 
 namespace comera::server {

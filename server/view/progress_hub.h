@@ -23,7 +23,7 @@ class ProgressHub;
 // moment of subscription, then live ones. Not thread-safe; lives on the event
 // loop.
 //
-// Of live samples (event_retention.h) at most `max_samples` wait for a slow
+// At most `max_samples` live samples (event_retention.h) wait for a slow
 // reader; when more come the oldest are dropped and a DroppedEvents with their
 // number takes their place. Other events are never dropped.
 class Subscription {

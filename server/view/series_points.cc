@@ -1,3 +1,4 @@
+// Thins a column of figures to what a plot can show.
 #include "server/view/series_points.h"
 
 #include <algorithm>

@@ -11,9 +11,9 @@ namespace comera::server {
 // Some values of a column: those in `rows` of the table, or all of it. Does not
 // own what it points at.
 struct SeriesColumn {
-  // Of the table's rows, ascending.
+  // The sequence numbers of the table's rows, ascending.
   const std::vector<int64_t>* sequences = nullptr;
-  // Of each value its row, ascending; null: value i is of row i.
+  // The row of each value, ascending; null: value i is of row i.
   const std::vector<uint32_t>* rows = nullptr;
   const std::vector<double>* values = nullptr;
 
@@ -21,7 +21,7 @@ struct SeriesColumn {
   int64_t sequence(size_t i) const { return (*sequences)[row(i)]; }
 };
 
-// Which of the column's values from `begin` on to show, at most `max_points`
+// Picks the column's values from `begin` on to show, at most `max_points`
 // (at least 1), ascending. All, if there are no more. Else the first and the
 // last, and of each of (max_points - 2) / 2 equal stretches of sequence numbers
 // between them the smallest and the largest, so that no spike is lost. One

@@ -1,3 +1,4 @@
+// Answers ReadSeries from cached figures and new events.
 #include "server/view/series_reader.h"
 
 #include <algorithm>
@@ -45,13 +46,13 @@ void SeriesReader::ReadPage(const std::string& name) {
   read_store_([this, name, after = job.seen, last](JobStore* store) {
     auto events = store->ReadEvents(name, after, last, options_.page);
     loop_.Post([this, name, last, events = std::move(events)]() mutable {
-      TakePage(name, last, std::move(events));
+      AddPage(name, last, std::move(events));
     });
   });
 }
 
-void SeriesReader::TakePage(const std::string& name, int64_t last,
-                            absl::StatusOr<std::vector<v1::JobEvent>> events) {
+void SeriesReader::AddPage(const std::string& name, int64_t last,
+                           absl::StatusOr<std::vector<v1::JobEvent>> events) {
   Job& job = jobs_[name];
   job.reading = false;
   if (!events.ok()) {

@@ -27,9 +27,10 @@ namespace comera::server {
 class SeriesReader {
  public:
   struct Options {
-    // Of all jobs together; the job asked for last always stays.
+    // What all jobs together may take; the job asked for last always stays.
     size_t max_bytes = 64 << 20;
-    // Of one job; what grows beyond is read anew from the store, which thins.
+    // What one job may have; what grows beyond is read anew from the store,
+    // which thins.
     size_t max_rows = 1 << 16;
     // Events read in one go: writes wait meanwhile.
     int page = 500;
@@ -55,7 +56,7 @@ class SeriesReader {
     SeriesTable table;
     // All events up to this one are in the table.
     int64_t through = 0;
-    // Of the newest event seen.
+    // The number of the newest event seen.
     int64_t seen = 0;
     bool reading = false;
     std::vector<Waiting> waiting;
@@ -66,8 +67,8 @@ class SeriesReader {
   // On the loop.
   void Take(Waiting waiting);
   void ReadPage(const std::string& name);
-  void TakePage(const std::string& name, int64_t last,
-                absl::StatusOr<std::vector<v1::JobEvent>> events);
+  void AddPage(const std::string& name, int64_t last,
+               absl::StatusOr<std::vector<v1::JobEvent>> events);
   void Answer(Job* job);
   void Evict();
 

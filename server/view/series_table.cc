@@ -1,3 +1,4 @@
+// Turns a job's events into columns of figures.
 #include "server/view/series_table.h"
 
 #include <algorithm>
@@ -17,11 +18,11 @@ using google::protobuf::FieldDescriptor;
 
 constexpr int32_t kMaxPoints = 10000;
 constexpr int kMaxMetrics = 100;
-// Of an answer.
+// The size that an answer may have.
 constexpr size_t kMetricBytes = 2 << 20;
 constexpr size_t kSnapshotBytes = 1 << 20;
 constexpr size_t kParetoBytes = 512 << 10;
-// Of a point: a step and two doubles.
+// The size of a point: a step and two doubles.
 constexpr size_t kPointBytes = 21;
 
 struct SeriesField {

@@ -1,3 +1,5 @@
+// Draws random tokens, masks and click logs from a seeded generator.
+
 #include "tests/bench/bench_batch.h"
 
 #include <algorithm>
@@ -30,7 +32,7 @@ trainer::Batch RandomClicks(const trainer::ClickShape& clicks, int64_t size,
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int64_t rows : clicks.table_rows) {
     for (int64_t i = 0; i < size; ++i) {
-      // Density 1 / (k + 1): Zipf's law, as click logs have it.
+      // The density is 1 / (k + 1), Zipf's law, as in real click logs.
       const double k =
           std::pow(static_cast<double>(rows + 1), uniform(random)) - 1;
       batch.categories.push_back(static_cast<int32_t>(

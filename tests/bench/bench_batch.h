@@ -1,4 +1,4 @@
-// Batches of random tokens for benchmarks.
+// Makes batches of random tokens for benchmarks.
 #ifndef COMERA_TESTS_BENCH_BENCH_BATCH_H_
 #define COMERA_TESTS_BENCH_BENCH_BATCH_H_
 
@@ -9,10 +9,10 @@
 
 namespace comera::bench {
 
-// DLRM: `size` rows of a click log. Else `size` samples of config.length
-// tokens. Sequences are full when `fill` is 1, else of uniformly random lengths
-// with that mean share. Masked LM: 15% of the tokens have labels. A function of
-// the arguments.
+// For a DLRM, returns `size` rows of a click log; for other models, `size`
+// samples of config.length tokens. Sequences are full when `fill` is 1, else of
+// uniformly random lengths with that mean share. For masked LM, 15% of the
+// tokens have labels. The result depends on the arguments alone.
 trainer::Batch RandomBatch(const trainer::ModelConfig& config, int64_t size,
                            double fill, uint64_t seed);
 

@@ -1,3 +1,5 @@
+// Defines the flags --device and --precision and parses their values.
+
 #include "tests/bench/bench_device.h"
 
 namespace comera::bench {

@@ -9,10 +9,11 @@
 
 namespace comera::bench {
 
-// Adds both, with what they hold as the default; only known names are taken.
+// Adds both flags, whose defaults are the present values; only known names are
+// accepted.
 void AddDeviceFlags(CLI::App* app, std::string* device, std::string* precision);
 
-// Of names that the flags have taken.
+// Parse a name that the flags have accepted.
 v1::ResourceSpec::Device ParseDevice(const std::string& name);
 v1::TrainingSpec::Precision ParsePrecision(const std::string& name);
 

@@ -1,3 +1,5 @@
+// Loads the example jobs and puts them under the method to measure.
+
 #include "tests/bench/bench_job.h"
 
 #include <map>
@@ -13,7 +15,8 @@ namespace comera::bench {
 namespace {
 
 struct Known {
-  const char* path;  // from the project's root, and in runfiles
+  // The path from the project's root, which is also the path in runfiles.
+  const char* path;
   int64_t vocabulary;
 };
 
@@ -26,7 +29,7 @@ const std::map<std::string, Known>& KnownModels() {
   return *known;
 }
 
-// The late stage belongs to comera alone, and no step here reaches it.
+// Only comera has a late stage, and no step of these benchmarks reaches it.
 absl::Status SetMethod(const std::string& method, v1::JobSpec* spec) {
   v1::CompressionSpec::Method value;
   if (!v1::CompressionSpec::Method_Parse(absl::AsciiStrToUpper(method),

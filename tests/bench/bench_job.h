@@ -11,18 +11,20 @@
 
 namespace comera::bench {
 
+// A job to measure.
 struct BenchJob {
-  // Valid, defaults filled in.
+  // The specification; valid, with its defaults filled in.
   v1::JobSpec spec;
-  // What the tokenizer's file would say; 0 for a model without words.
+  // The size of the vocabulary, as in the tokenizer's file; 0 for a model
+  // without words.
   int64_t vocabulary = 0;
 };
 
-// `model`: six_encoder, codebert_large, dlrm, or the path of a job file.
-// `method`: a CompressionSpec.Method in lower case; empty: as in the file.
-// `overrides`: `field.path=value`, as `comera submit --set`. NotFound: no such
-// model or file. InvalidArgument: the job makes no sense; every violation is
-// named.
+// `model` is six_encoder, codebert_large, dlrm, or the path of a job file.
+// `method` is a CompressionSpec.Method in lower case; empty keeps the file's.
+// `overrides` are `field.path=value` as for `comera submit --set`. NotFound:
+// there is no such model or file. InvalidArgument: the job is invalid; every
+// violation is named.
 absl::StatusOr<BenchJob> MakeBenchJob(
     const std::string& model, const std::string& method, int batch_size,
     const std::vector<std::string>& overrides);

@@ -1,5 +1,6 @@
-// What the machine can do at best: multiply-adds in registers, and memory
-// streamed by all threads. The other benchmarks' counters stand beside these.
+// Measures what the machine can do at best: multiply-adds in registers, and
+// memory streamed by all threads. The other benchmarks' counters compare with
+// these.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -11,7 +12,8 @@
 namespace comera::kernels {
 namespace {
 
-// Independent sums, enough to hide the latency of two multiply-add units.
+// The number of independent sums; enough to hide the latency of two
+// multiply-add units.
 constexpr int kLanes = 16;
 constexpr int kChains = 12;
 
@@ -55,8 +57,8 @@ void Triad(int64_t n, const float* b, const float* c, float* a) {
   for (int64_t i = 0; i < n; ++i) a[i] = b[i] + 0.5f * c[i];
 }
 
-// McCalpin's STREAM triad over arrays far beyond the caches; counts the two
-// arrays read and the one written.
+// Runs McCalpin's STREAM triad over arrays far larger than the caches; counts
+// the two arrays read and the one written.
 void BM_StreamTriad(benchmark::State& state) {
   constexpr int64_t kFloats = int64_t{1} << 26;
   const int threads = omp_get_max_threads();

@@ -7,7 +7,8 @@
 # COMERA_SPEED_JOBS and COMERA_SPEED_POINTS take other numbers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-bazel build //server:comera-server @dashboard_npm//:installed
+bazel build //server:comera-server //server/dashboard:schema \
+  @dashboard_npm//:installed
 installed=$(bazel info output_base)/external/dashboard_npm/installed
 tests/server/dashboard/run_vitest.sh speed "$installed" \
   bazel-bin/server/comera-server

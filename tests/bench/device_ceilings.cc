@@ -1,6 +1,6 @@
-// What the GPU can do at best, as one JSON object: copies within device memory,
-// and large products of random matrices by cuBLAS with operands in their own
-// type. The kernels' figures stand beside these.
+// Measures what the GPU can do at best, as one JSON object: copies within
+// device memory, and large products of random matrices by cuBLAS with operands
+// in their own type. The kernels' figures compare with these.
 //   bazel run --config=cuda //tests/bench:device_ceilings
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -19,10 +19,14 @@
 namespace comera::kernels {
 namespace {
 
-constexpr int kEdge = 8192;                       // of the matrices
-constexpr int64_t kCopyBytes = int64_t{1} << 30;  // far beyond the caches
-constexpr int kRepeats = 10;                      // of one measurement
-constexpr int kMeasurements = 5;                  // the best counts
+// The edge of the square matrices.
+constexpr int kEdge = 8192;
+// Far larger than the caches.
+constexpr int64_t kCopyBytes = int64_t{1} << 30;
+// The number of calls in one measurement.
+constexpr int kRepeats = 10;
+// The number of measurements, of which the best counts.
+constexpr int kMeasurements = 5;
 
 struct Product {
   const char* name;
@@ -35,7 +39,8 @@ constexpr Product kProducts[] = {
     {"bf16", CUDA_R_16BF, CUBLAS_COMPUTE_32F},
 };
 
-// Three buffers of a matrix of floats, or of kCopyBytes if that is more.
+// Three buffers, each for a matrix of floats, or for kCopyBytes if that is
+// more.
 class Ceilings {
  public:
   Ceilings() = default;
@@ -56,7 +61,7 @@ class Ceilings {
     return absl::OkStatus();
   }
 
-  // Bytes per second, read and written.
+  // Returns bytes per second, read and written.
   absl::StatusOr<double> Copy() {
     ASSIGN_OR_RETURN(const double seconds, Best([this] {
                        return CudaStatus(
@@ -67,7 +72,7 @@ class Ceilings {
     return 2 * static_cast<double>(kCopyBytes) / seconds;
   }
 
-  // Floating-point operations per second.
+  // Returns floating-point operations per second.
   absl::StatusOr<double> Multiply(const Product& product) {
     RETURN_IF_ERROR(FillRandom(product.type));
     const float one = 1, zero = 0;
@@ -85,11 +90,13 @@ class Ceilings {
   }
 
  private:
-  // Zeros would need less power and so give a higher clock.
+  // Fills with random values, because zeros need less power and so allow a
+  // higher clock.
   absl::Status FillRandom(cudaDataType_t type) {
     const int64_t count = int64_t{kEdge} * kEdge;
     uint32_t random = 1;
-    // Between 1/2 and 1 in size, of either sign, as float32 or its upper half.
+    // Values between 1/2 and 1 in size, of either sign, as float32 or its upper
+    // half.
     const auto next = [&random] {
       random = random * 1664525u + 1013904223u;
       return (random & 0x807fffffu) | 0x3f000000u;
@@ -111,7 +118,7 @@ class Ceilings {
     return absl::OkStatus();
   }
 
-  // Seconds of one call at best.
+  // Returns the seconds of one call at best.
   absl::StatusOr<double> Best(const std::function<absl::Status()>& enqueue) {
     RETURN_IF_ERROR(enqueue());
     double best = 0;

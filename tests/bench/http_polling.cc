@@ -1,7 +1,7 @@
-// What dashboards that poll cost the coordinator: many clients ask over HTTP
-// once a second for the same few jobs, first while nothing changes, then while
-// the jobs report every second; and streams of events. Measures a comera-server
-// process over loopback.
+// Measures what polling dashboards cost the coordinator: many clients ask over
+// HTTP once a second for the same few jobs, first while nothing changes, then
+// while the jobs report every second; and streams of events. Measures a
+// comera-server process over loopback.
 //   bazel run -c opt //tests/bench:http_polling -- --pollers=1000 --json
 #include <sys/resource.h>
 #include <unistd.h>
@@ -65,7 +65,8 @@ absl::StatusOr<Json> Poll(const HttpPollOptions& options,
   Json json;
   json["pollers"] = options.pollers;
   json["answers"] = figures.answers;
-  // The second in which all connect is measured too, and not answered in.
+  // The second in which all clients connect is measured too, but has no
+  // answers.
   json["answers_per_second"] = static_cast<double>(figures.answers) /
                                absl::ToDoubleSeconds(options.duration);
   json["server_cores"] = used / elapsed;
@@ -83,7 +84,7 @@ absl::StatusOr<Json> Poll(const HttpPollOptions& options,
   return json;
 }
 
-// Opens streams of one job, and ends it.
+// Opens streams of one job, and ends the job.
 absl::StatusOr<Json> Watch(const Flags& flags, const std::string& job,
                            const std::shared_ptr<grpc::Channel>& channel,
                            const ServerProcess& server) {
@@ -149,7 +150,7 @@ absl::StatusOr<Json> Measure(Flags flags) {
   ASSIGN_OR_RETURN(result["list"], Poll(flags.poll, *server));
   worker.SetReporting(false);
   RETURN_IF_ERROR(worker.status());
-  // One that waits ends as soon as it is cancelled.
+  // A job that waits ends as soon as it is cancelled.
   SubmissionFigures waiting;
   RETURN_IF_ERROR(SubmitJobs(channels, LoadSpec(), 1, 1, &waiting));
   ASSIGN_OR_RETURN(result["streams"],
@@ -157,7 +158,7 @@ absl::StatusOr<Json> Measure(Flags flags) {
   return result;
 }
 
-// The server beside this program's runfiles, wherever it is started from.
+// The server in this program's runfiles, wherever it is started from.
 std::string DefaultBinary() {
   std::error_code error;
   const std::string self =
@@ -206,7 +207,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   flags.poll.duration = absl::Seconds(flags.seconds);
   flags.poll.conditional = !flags.unconditional;
-  // A connection takes a file descriptor.
+  // Every connection needs a file descriptor.
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

@@ -1,3 +1,5 @@
+// Runs http_polling briefly against a real server and checks its figures.
+
 #include <cstdlib>
 #include <string>
 
@@ -23,7 +25,7 @@ TEST(HttpPollingTest, CarriesASmallLoadAndTellsItInOneObject) {
   ASSERT_TRUE(result.is_object()) << *line;
   EXPECT_EQ(polling.Wait(absl::Seconds(30)), 0);
   EXPECT_EQ(result["unchanged"]["answers"], 100);
-  // All but the first answer of each poller, or nearly all.
+  // All answers but each poller's first, or nearly all, are 304.
   EXPECT_GE(result["unchanged"]["share_304"], 0.3);
   EXPECT_LE(result["unchanged"]["share_304"], 0.5);
   EXPECT_LE(result["training"]["share_304"], 0.5);

@@ -1,5 +1,5 @@
-// Kernels on the shapes of the six-encoder (REFERENCE figures: batch 32,
-// length 128). Counters: GFLOP/s, or GB/s of memory that must move.
+// Measures kernels on the shapes of the six-encoder (batch 32, length 128).
+// Counters: GFLOP/s, or GB/s of memory that must move.
 //   bazel run //tests/bench:ops -- --benchmark_filter=Gemm
 //   bazel run --config=cuda //tests/bench:ops -- --device=cuda --precision=bf16
 #include <benchmark/benchmark.h>
@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   std::string device = "cpu", precision = "fp32";
-  benchmark::Initialize(&argc, argv);  // takes its own flags away
+  benchmark::Initialize(&argc, argv);  // removes its own flags
   CLI::App app("Kernels on the shapes of the six-encoder");
   comera::bench::AddDeviceFlags(&app, &device, &precision);
   CLI11_PARSE(app, argc, argv);

@@ -1,4 +1,4 @@
-// Attention, ordinary and in rank space.
+// Measures attention, ordinary and in rank space.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace comera::kernels {
 namespace {
 
-// 32 sequences of 128 tokens, 12 heads of 64.
+// The shape: 32 sequences of 128 tokens, 12 heads of 64.
 struct AttentionBench : Bench {
   explicit AttentionBench(int64_t percent) {
     std::vector<int32_t> ends;

@@ -1,3 +1,6 @@
+// Creates the backend of the flags once per precision and times operations on
+// it.
+
 #include "tests/bench/ops_bench.h"
 
 #include <map>
@@ -8,11 +11,11 @@ namespace {
 
 using benchmark::Counter;
 
-// Operations of a graph: enough to hide the way to the device and back.
+// The number of operations in a graph; enough to hide the latency of a launch.
 constexpr int kReplayed = 20;
 
-// One for each precision: a benchmark is entered several times, and a device
-// takes long to be ready.
+// Keeps one backend per precision, because a benchmark is entered several times
+// and a device takes long to get ready.
 Backend* BackendOf(v1::TrainingSpec::Precision precision) {
   static auto* backends =
       new std::map<v1::TrainingSpec::Precision, std::unique_ptr<Backend>>;
@@ -27,7 +30,8 @@ Backend* BackendOf(v1::TrainingSpec::Precision precision) {
 
 absl::Status Record(Backend* backend, const std::function<absl::Status()>& op,
                     std::unique_ptr<StepGraph>* graph) {
-  absl::Status status = op();  // whatever a first call prepares
+  // The first call prepares what it needs.
+  absl::Status status = op();
   if (status.ok()) status = backend->Synchronize();
   if (status.ok()) status = backend->BeginCapture();
   if (!status.ok()) return status;

@@ -1,5 +1,5 @@
-// What the benchmarks of operations share: the backend that the flags name,
-// its memory, and the loop.
+// What the benchmarks of operations share: the backend that the flags name, its
+// memory, and the measuring loop.
 #ifndef COMERA_TESTS_BENCH_OPS_BENCH_H_
 #define COMERA_TESTS_BENCH_OPS_BENCH_H_
 
@@ -20,10 +20,10 @@ namespace comera::kernels {
 constexpr int64_t kTokens = 4096;  // 32 x 128
 constexpr int64_t kHidden = 768;
 
-// What the flags of //tests/bench:ops say; set before the benchmarks run.
+// The flags of //tests/bench:ops; set before the benchmarks run.
 trainer::BackendOptions& OpsOptions();
 
-// Memory of one backend, which must outlive it.
+// Allocates memory of one backend, which must outlive it.
 class Buffers {
  public:
   explicit Buffers(Backend* backend) : backend_(backend) {}
@@ -31,7 +31,7 @@ class Buffers {
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
 
-  // Random in [-1, 1).
+  // Values are random in [-1, 1).
   float* Floats(int64_t count);
   Matrix M(int64_t rows, int64_t cols) {
     return {Floats(rows * cols), rows, cols};
@@ -48,21 +48,22 @@ class Buffers {
   std::mt19937 random_{1};
 };
 
-// Ends the program where the backend cannot be had: main has tried it.
+// A backend and its buffers. Ends the program if the backend cannot be created,
+// because main has checked that already.
 struct Bench {
   Bench() : Bench(OpsOptions().precision) {}
   explicit Bench(v1::TrainingSpec::Precision precision);
 
-  // Runs `op` until the benchmark is done. On a device with graphs a number of
-  // them is replayed between two readings of the clock, so that what is
-  // measured is the device and not the launches.
+  // Runs `op` until the benchmark is done. On a device with graphs, several
+  // calls are replayed as one graph between two readings of the clock, so that
+  // the device is measured and not the launches.
   void Repeat(benchmark::State& state, const std::function<absl::Status()>& op);
 
   Backend* const backend;
   Buffers buffers{backend};
 };
 
-// Counters: GFLOP/s, or GB/s of memory that must move.
+// Set the counters GFLOP/s, or GB/s of memory that must move.
 void Flops(benchmark::State& state, double flops);
 void Floats(benchmark::State& state, double floats);
 

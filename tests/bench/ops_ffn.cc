@@ -1,4 +1,4 @@
-// The feed-forward layer between its rank vectors.
+// Measures the feed-forward layer between its rank vectors.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace comera::kernels {
 namespace {
 
-// Operands between the rank vectors of a feed-forward layer.
+// The operands between the rank vectors of a feed-forward layer.
 struct FfnBench : Bench {
   explicit FfnBench(int64_t r)
       : rank(r),
@@ -49,7 +49,7 @@ BENCHMARK(BM_RankSpaceFfn)
     ->ArgsProduct({{15, 30, 128, 256, 512}, {0, 1}})
     ->UseRealTime();
 
-// The same with the hidden layer in memory, by blocks of 640 rows.
+// As above, but with the hidden layer in memory, in blocks of 640 rows.
 void BM_HiddenFfn(benchmark::State& state) {
   FfnBench b(state.range(0));
   const bool backward = state.range(1) != 0;

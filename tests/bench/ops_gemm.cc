@@ -1,4 +1,4 @@
-// Matrix products and the contraction of cores.
+// Measures matrix products and the contraction of cores.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -31,7 +31,7 @@ BENCHMARK(BM_Gemm)
     ->Args({768, 30, kTokens, 1, 0})
     ->Args({kTokens, 30, 768, 0, 1})
     ->Args({kTokens, 768, 30, 0, 1})
-    // Contraction of cores, where overhead shows.
+    // A contraction of cores, small enough to show overhead.
     ->Args({12, 240, 12, 0, 0})
     ->Args({96, 240, 30, 0, 0})
     ->Args({96, 30, 240, 0, 1})
@@ -40,8 +40,9 @@ BENCHMARK(BM_Gemm)
     ->Args({128, 128, 64, 0, 1})
     ->UseRealTime();
 
-// Operands rounded to bfloat16 on the way (arg bf16), conversion included,
-// beside float32: from which sizes on it pays (kernels/cpu/bf16_gemm.cc).
+// Compares products of operands rounded to bfloat16 (arg bf16), conversion
+// included, with float32, to find the sizes from which it pays
+// (kernels/cpu/bf16_gemm.cc).
 void BM_GemmBf16(benchmark::State& state) {
   Bench b(state.range(5) != 0 ? v1::TrainingSpec::BF16
                               : v1::TrainingSpec::FP32);
@@ -57,12 +58,12 @@ BENCHMARK(BM_GemmBf16)
     ->ArgNames({"m", "n", "k", "ta", "tb", "bf16"})
     ->Apply([](benchmark::internal::Benchmark* benchmark) {
       for (const int bf16 : {0, 1}) {
-        // Dense six-encoder: forward, weight gradient, data gradient.
+        // The dense six-encoder: forward, weight gradient, data gradient.
         benchmark->Args({kTokens, 768, 768, 0, 0, bf16});
         benchmark->Args({kTokens, 3072, 768, 0, 0, bf16});
         benchmark->Args({768, 3072, kTokens, 1, 0, bf16});
         benchmark->Args({kTokens, 768, 3072, 0, 1, bf16});
-        // Ranks of 64 and 128.
+        // Products with ranks of 64 and 128.
         benchmark->Args({kTokens, 64, 768, 0, 0, bf16});
         benchmark->Args({kTokens, 128, 1024, 0, 0, bf16});
         benchmark->Args({kTokens, 1024, 128, 0, 0, bf16});

@@ -1,4 +1,4 @@
-// What reads and writes each element once.
+// Measures operations that read and write each element once.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

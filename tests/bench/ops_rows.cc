@@ -1,4 +1,4 @@
-// Rows of embeddings, and the optimiser.
+// Measures lookups of embedding rows, and the optimiser.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace comera::kernels {
 namespace {
 
-// 2,000 rows of the six-encoder's table, evenly spread: 20 of each of 100
-// suffixes.
+// Looks up 2,000 rows of the six-encoder's table, evenly spread: 20 of each of
+// 100 suffixes.
 void BM_TtmLookup(benchmark::State& state) {
   Bench b;
   const TtmTables t = {1, 320, 16, 100, 48, 32, true};

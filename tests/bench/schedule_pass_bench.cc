@@ -1,3 +1,5 @@
+// Builds large clusters in a Coordinator and times its scheduling passes.
+
 #include "tests/bench/schedule_pass_bench.h"
 
 #include <time.h>
@@ -6,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/coordinator.h"
+#include "tests/server/prepared_test_job.h"
 #include "tests/server/sequential_ids.h"
 #include "tests/server/test_spec.h"
 
@@ -38,7 +41,7 @@ class Cluster {
     Hear();
   }
 
-  // All workers are heard.
+  // Synchronizes every worker once.
   void Hear() {
     for (int w = 0; w < options_.workers; ++w) {
       v1::SynchronizeRequest request;
@@ -57,9 +60,7 @@ class Cluster {
 
   void Submit(int jobs, int priority) {
     for (int i = 0; i < jobs; ++i) {
-      v1::CreateJobRequest request;
-      v1::JobSpec& spec = *request.mutable_spec();
-      spec = server::TestSpec(1 << (random_() % 5));
+      v1::JobSpec spec = server::TestSpec(1 << (random_() % 5));
       spec.mutable_resources()->set_device(v1::ResourceSpec::GPU);
       spec.mutable_training()->set_batch_size(64);
       spec.set_priority(priority + static_cast<int>(random_() % 3));
@@ -67,10 +68,10 @@ class Cluster {
       if (random_() % 2 == 0) {
         spec.mutable_time_limit()->set_seconds(600 + random_() % 86400);
       }
-      server::Submitter submitter;
-      submitter.user = absl::StrCat("user", random_() % 64);
+      const std::string user = absl::StrCat("user", random_() % 64);
       Effects effects;
-      (void)coordinator_.Submit(request, now_, &effects, submitter);
+      (void)coordinator_.Submit(
+          server::PreparedTestJob(std::move(spec), "", user), now_, &effects);
     }
   }
 
@@ -107,7 +108,7 @@ std::vector<PassTime> MeasurePasses(const PassOptions& options) {
                  0);
   do filling.ms.push_back(cluster.Pass());
   while (cluster.NeedsSchedule() && filling.ms.size() < 100);
-  // Until every reason is told.
+  // Runs until every job has its reason.
   for (int i = 0; i < 40; ++i) {
     cluster.Tick(absl::Seconds(1));
     cluster.Pass();

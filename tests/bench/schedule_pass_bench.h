@@ -1,4 +1,4 @@
-// How long one pass over a large cluster takes.
+// Measures how long one scheduling pass over a large cluster takes.
 #ifndef COMERA_TESTS_BENCH_SCHEDULE_PASS_BENCH_H_
 #define COMERA_TESTS_BENCH_SCHEDULE_PASS_BENCH_H_
 
@@ -16,14 +16,14 @@ struct PassOptions {
 
 struct PassTime {
   std::string name;
-  // Processor time of each.
+  // The processor time of each pass.
   std::vector<double> ms;
 };
 
-// Coordinator::Schedule as a whole: snapshot, decision, placements and reasons,
-// on full workers ("steady"), on as many jobs of all widths; the first passes
-// on an empty cluster ("filling"); and with jobs that may be preempted
-// ("preempting").
+// Measures Coordinator::Schedule as a whole (snapshot, decision, placements and
+// reasons): on full workers ("steady"), on as many jobs of all widths; for the
+// first passes on an empty cluster ("filling"); and with jobs that may be
+// preempted ("preempting").
 std::vector<PassTime> MeasurePasses(const PassOptions& options);
 
 }  // namespace comera::bench

@@ -1,4 +1,4 @@
-// schedule_sim: the scheduler on a made-up cluster and trace.
+// schedule_sim: runs the scheduler on a simulated cluster and trace.
 #include <algorithm>
 #include <cstdio>
 #include <iostream>

@@ -1,3 +1,5 @@
+// Checks the simulator on small traces, and that the scheduler scales.
+
 #include <algorithm>
 #include <numeric>
 
@@ -46,9 +48,9 @@ TEST(ScheduleSimTest, EqualSeedsGiveEqualRuns) {
   EXPECT_EQ(a.preemptions, b.preemptions);
 }
 
-// DESIGN.md's target is 20 ms with 10,000 queued jobs on 1,000 x 8 GPUs, which
-// schedule_sim --pass_only measures; here only that nothing is quadratic, on a
-// machine that may be busy.
+// The target of 20 ms with 10,000 queued jobs on 1,000 x 8 GPUs is measured by
+// schedule_sim --pass_only. This test only shows that nothing is quadratic, on
+// a machine that may be busy.
 TEST(ScheduleSimTest, PassTimeGrowsNoFasterThanTheCluster) {
   PassOptions small, large;
   small.workers = 50;

@@ -1,3 +1,5 @@
+// Simulates arrivals, progress and ends of jobs under a scheduling policy.
+
 #include "tests/bench/schedule_simulation.h"
 
 #include <time.h>
@@ -15,7 +17,7 @@ using server::PendingJob;
 using server::RunningJob;
 using server::StopOrder;
 
-// Slowdowns of short jobs are taken as if they ran for this.
+// The lower bound of the run time from which slowdowns are computed.
 constexpr double kBoundSeconds = 600;
 
 double ProcessorMs() {
@@ -57,8 +59,8 @@ class Simulation {
     absl::Time last_arrival = trace_.back().arrival;
     while (result_.finished < static_cast<int64_t>(trace_.size())) {
       while (next < trace_.size() && trace_[next].arrival <= now_) {
-        jobs_[next].work =
-            absl::ToDoubleSeconds(trace_[next].run_time) * trace_[next].ranks;
+        jobs_[next].work = absl::ToDoubleSeconds(trace_[next].run_time) *
+                           trace_[next].processes;
         waiting_.insert(Key(next));
         ++next;
       }
@@ -73,7 +75,7 @@ class Simulation {
       }
       CompareShares();
       if (++ticks_ % 256 == 0) progress(result_.finished);
-      // Straight to where something happens.
+      // Skips to the next time at which something happens.
       absl::Time wake = now_ + options_.interval;
       if (waiting_.empty() && running_.empty() && next < trace_.size()) {
         wake = std::max(wake, trace_[next].arrival);
@@ -90,7 +92,8 @@ class Simulation {
 
  private:
   struct State {
-    double work = 0;  // rank-seconds left
+    // The member-seconds of work left.
+    double work = 0;
     absl::Time started, ends = absl::InfiniteFuture(),
                         stops = absl::InfiniteFuture();
     absl::Time first_start = absl::InfiniteFuture();
@@ -99,7 +102,7 @@ class Simulation {
     int32_t target = 0;
     bool stopping = false, resizing = false;
   };
-  // (-priority, number)
+  // The pair (-priority, number).
   using Order = std::pair<int32_t, int32_t>;
   Order Key(size_t job) const {
     return {-trace_[job].priority, static_cast<int32_t>(job)};
@@ -112,8 +115,8 @@ class Simulation {
     job.started = now_;
     job.resizing = job.stopping = false;
     job.places = std::move(places);
-    const auto ranks = static_cast<double>(job.places.size());
-    job.ends = now_ + absl::Seconds(job.work / ranks) +
+    const auto processes = static_cast<double>(job.places.size());
+    job.ends = now_ + absl::Seconds(job.work / processes) +
                (again ? options_.restart_time : absl::ZeroDuration());
     busy_ += static_cast<int64_t>(job.places.size());
     running_.insert(number);
@@ -169,19 +172,19 @@ class Simulation {
     result_.pass_ms.push_back(ProcessorMs() - begin);
     for (const server::Placement& placement : decision.placements) {
       const int32_t number = waiting[placement.job];
-      for (const MemberPlace& place : placement.ranks) {
+      for (const MemberPlace& place : placement.members) {
         std::vector<int32_t>& free = snapshot_.workers[place.worker].free_gpu;
         free.erase(std::lower_bound(free.begin(), free.end(), place.slot));
       }
       waiting_.erase(Key(number));
-      Place(number, placement.ranks);
+      Place(number, placement.members);
     }
     for (const StopOrder& order : decision.stops) {
       State& job = jobs_[running[order.running]];
       job.stopping = true;
       job.stops = now_ + options_.stop_time;
       job.resizing = order.kind != StopOrder::kPreempt;
-      if (job.resizing) job.target = order.ranks;
+      if (job.resizing) job.target = order.processes;
       ++(job.resizing ? result_.resizes : result_.preemptions);
     }
     more_ = decision.more;
@@ -201,13 +204,13 @@ class Simulation {
     job.queue = given.queue;
     job.user = given.user;
     job.device = v1::ResourceSpec::GPU;
-    job.ranks = given.ranks;
+    job.processes = given.processes;
     for (int32_t size : given.sizes) {
       if (state.target == 0 || size <= state.target) job.sizes.push_back(size);
     }
-    if (!job.sizes.empty()) job.ranks = job.sizes.front();
+    if (!job.sizes.empty()) job.processes = job.sizes.front();
     job.waiting_since = given.arrival;
-    job.duration = given.told;
+    job.duration = given.time_limit;
     job.resizing = state.resizing;
     return job;
   }
@@ -221,13 +224,14 @@ class Simulation {
     job.queue = given.queue;
     job.user = given.user;
     job.gpu = true;
-    job.ranks = job.usable_ranks = static_cast<int32_t>(state.places.size());
+    job.processes = job.usable_processes =
+        static_cast<int32_t>(state.places.size());
     job.sizes = given.sizes;
     job.stopping = state.stopping;
-    if (state.stopping && state.resizing) job.kept_ranks = state.target;
+    if (state.stopping && state.resizing) job.kept_processes = state.target;
     job.started = state.started;
-    if (given.told != absl::InfiniteDuration()) {
-      job.expected_end = state.ends + (given.told - given.run_time);
+    if (given.time_limit != absl::InfiniteDuration()) {
+      job.expected_end = state.ends + (given.time_limit - given.run_time);
     }
     return job;
   }
@@ -235,12 +239,13 @@ class Simulation {
   void ServeFifo() {
     while (!waiting_.empty()) {
       const int32_t number = waiting_.begin()->second;
-      const int32_t ranks = trace_[number].ranks;
-      if (ranks > capacity_ - busy_) return;
+      const int32_t processes = trace_[number].processes;
+      if (processes > capacity_ - busy_) return;
       std::vector<MemberPlace> places;
-      for (size_t w = 0; static_cast<int32_t>(places.size()) < ranks; ++w) {
+      for (size_t w = 0; static_cast<int32_t>(places.size()) < processes; ++w) {
         std::vector<int32_t>& free = snapshot_.workers[w].free_gpu;
-        while (!free.empty() && static_cast<int32_t>(places.size()) < ranks) {
+        while (!free.empty() &&
+               static_cast<int32_t>(places.size()) < processes) {
           places.push_back({static_cast<int32_t>(w), free.back()});
           free.pop_back();
         }
@@ -285,10 +290,10 @@ class Simulation {
       const TraceJob& given = trace_[i];
       const double wait =
           absl::ToDoubleSeconds(jobs_[i].first_start - given.arrival);
-      const char* width = given.ranks == 1    ? "1"
-                          : given.ranks <= 8  ? "2-8"
-                          : given.ranks <= 64 ? "9-64"
-                                              : "65-";
+      const char* width = given.processes == 1    ? "1"
+                          : given.processes <= 8  ? "2-8"
+                          : given.processes <= 64 ? "9-64"
+                                                  : "65-";
       result_.waits[width].push_back(wait);
       if (given.priority == 100) result_.urgent_waits.push_back(wait);
       const double run = absl::ToDoubleSeconds(given.run_time);

@@ -12,9 +12,10 @@
 namespace comera::bench {
 
 enum class Policy {
-  // Scheduler::Decide.
+  // The service's own scheduler, Scheduler::Decide.
   kComera,
-  // By priority, then in order of arrival; nobody overtakes, nobody is stopped.
+  // Jobs by priority, then in order of arrival; none overtakes, none is
+  // stopped.
   kFifo,
 };
 
@@ -24,7 +25,7 @@ struct SimulationOptions {
   int workers_per_rack = 16;
   // Simulated time between two passes.
   absl::Duration interval = absl::Seconds(30);
-  // What stopping and starting again costs a job, in its own time.
+  // The time that stopping and restarting costs a job.
   absl::Duration stop_time = absl::Seconds(20);
   absl::Duration restart_time = absl::Seconds(60);
   Policy policy = Policy::kComera;
@@ -32,21 +33,21 @@ struct SimulationOptions {
 };
 
 struct SimulationResult {
-  // Processor time.
+  // The processor time of each pass.
   std::vector<double> pass_ms;
   int64_t longest_queue = 0;
   double makespan_hours = 0;
-  // Share of the slots in use between the first and the last arrival.
+  // The share of the slots in use between the first and the last arrival.
   double utilisation = 0;
   // Waits in seconds by class of width: "1", "2-8", "9-64", "65-".
   std::map<std::string, std::vector<double>> waits;
-  // Of jobs of the highest priority.
+  // The waits of jobs with the highest priority.
   std::vector<double> urgent_waits;
-  // Jain's index (1: equal) of ranks in use over weight among the queues with
-  // waiting jobs, mean over all passes in which several have some.
+  // Jain's index (1: equal) of slots in use over weight, among the queues with
+  // waiting jobs; the mean over all passes in which several queues have some.
   double share_fairness = 0;
-  // The same over users of their mean bounded slowdown: low where those who ask
-  // for more than their share wait for it.
+  // Jain's index over users of their mean bounded slowdown: low if users who
+  // ask for more than their share wait for it.
   double slowdown_fairness = 0;
   double mean_slowdown = 0;
   int64_t preemptions = 0;
@@ -55,7 +56,8 @@ struct SimulationResult {
 };
 
 // Runs the trace to its end, event by event, with all GPUs in one pool.
-// `progress` is called now and then with simulated jobs that have ended.
+// `progress` is called from time to time with the number of jobs that have
+// ended.
 SimulationResult Simulate(const std::vector<TraceJob>& trace,
                           const SimulationOptions& options,
                           const std::function<void(int64_t)>& progress);

@@ -1,3 +1,5 @@
+// Draws random jobs with realistic run times, widths and arrivals.
+
 #include "tests/bench/schedule_trace.h"
 
 #include <algorithm>
@@ -18,7 +20,8 @@ std::vector<TraceJob> MakeTrace(const TraceOptions& options) {
   const auto uniform = [&] {
     return static_cast<double>(random() >> 11) / 9007199254740992.0;
   };
-  // Box and Muller; the library's distributions differ between versions.
+  // The Box-Muller transform, because the library's distributions differ
+  // between versions.
   const auto normal = [&] {
     return std::sqrt(-2 * std::log(1 - uniform())) *
            std::cos(2 * M_PI * uniform());
@@ -32,21 +35,21 @@ std::vector<TraceJob> MakeTrace(const TraceOptions& options) {
     for (double draw = uniform(); draw > 0.5 && width < 8; draw = uniform()) {
       ++width;
     }
-    job.ranks = static_cast<int32_t>(
+    job.processes = static_cast<int32_t>(
         std::min<int64_t>(1 << width, std::max<int64_t>(1, options.slots / 4)));
     job.run_time = absl::Seconds(seconds);
-    if (uniform() < 0.7) job.told = job.run_time * (1 + 2 * uniform());
+    if (uniform() < 0.7) job.time_limit = job.run_time * (1 + 2 * uniform());
     const double level = uniform();
     job.priority = level < 0.9 ? 0 : level < 0.98 ? 10 : 100;
-    // The square favours the first.
+    // The square favours the first users.
     job.user = static_cast<int32_t>(options.users * std::pow(uniform(), 2));
     job.queue = job.user % options.queues;
-    if (job.ranks >= 4 && uniform() < 0.1) {
-      for (int32_t size = job.ranks; size >= job.ranks / 4; size /= 2) {
+    if (job.processes >= 4 && uniform() < 0.1) {
+      for (int32_t size = job.processes; size >= job.processes / 4; size /= 2) {
         job.sizes.push_back(size);
       }
     }
-    work += seconds * job.ranks;
+    work += seconds * job.processes;
   }
   const double span = work / (options.slots * options.load);
   double time = 0;

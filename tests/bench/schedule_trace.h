@@ -1,4 +1,4 @@
-// A made-up trace of jobs with the heavy tails of real clusters.
+// Makes a trace of jobs with the heavy tails of real clusters.
 #ifndef COMERA_TESTS_BENCH_SCHEDULE_TRACE_H_
 #define COMERA_TESTS_BENCH_SCHEDULE_TRACE_H_
 
@@ -11,7 +11,8 @@ namespace comera::bench {
 
 struct TraceOptions {
   int64_t jobs = 100000;
-  // Slots of the cluster, and which share of them the jobs ask for on average.
+  // The slots of the cluster, and the share of them that jobs ask for on
+  // average.
   int64_t slots = 8000;
   double load = 1.05;
   uint64_t seed = 1;
@@ -21,22 +22,23 @@ struct TraceOptions {
 
 struct TraceJob {
   absl::Time arrival;
-  int32_t ranks = 1;
-  // Elastic: all numbers of ranks that it can run with, descending.
+  int32_t processes = 1;
+  // For elastic jobs, all numbers of members that they can run with,
+  // descending.
   std::vector<int32_t> sizes;
   int32_t priority = 0;
   int32_t queue = 0;
   int32_t user = 0;
-  // How long it runs with `ranks` ranks.
+  // How long it runs with `processes` members.
   absl::Duration run_time;
-  // An upper bound that the scheduler is told; infinite: nothing.
-  absl::Duration told = absl::InfiniteDuration();
+  // The time limit that the scheduler knows; infinite if it knows none.
+  absl::Duration time_limit = absl::InfiniteDuration();
 };
 
-// By arrival. Equal options give equal traces. Run times are log-normal (median
-// 12 minutes, mean about an hour, at most 3 days), widths powers of two up to
-// 256 with half of the jobs on one rank, arrivals a Poisson process with a
-// daily wave; most jobs belong to few users.
+// Returns the jobs by arrival. Equal options give equal traces. Run times are
+// log-normal (median 12 minutes, mean about an hour, at most 3 days), widths
+// are powers of two up to 256 with half of the jobs on one slot, arrivals are a
+// Poisson process with a daily wave; most jobs belong to few users.
 std::vector<TraceJob> MakeTrace(const TraceOptions& options);
 
 }  // namespace comera::bench

@@ -32,7 +32,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr absl::Duration kSetUpLimit = absl::Seconds(60);
-// Above the backlog, so that watched jobs are placed.
+// Higher than the backlog's, so that watched jobs are placed.
 constexpr int kWatchedPriority = 100;
 
 struct Flags {
@@ -45,7 +45,8 @@ struct Flags {
 
 void Note(const std::string& text) { std::cerr << text << std::endl; }
 
-// The server's and this program's processor time since the last Mark().
+// Measures the processor time of the server and of this program since the last
+// Mark().
 class CpuMeter {
  public:
   explicit CpuMeter(const ServerProcess* server) : server_(server) { Mark(); }
@@ -91,7 +92,7 @@ void PutMemory(const ServerProcess* server, Json* json) {
   (*json)["server_peak_rss_bytes"] = figures->peak_resident_bytes;
 }
 
-// Waits for what cannot be waited on otherwise.
+// Polls for a condition that offers no notification.
 template <typename Condition>
 absl::Status Await(const std::string& what, Condition condition) {
   const absl::Time deadline = absl::Now() + kSetUpLimit;
@@ -239,7 +240,7 @@ class Benchmark {
   Json result_;
 };
 
-// The server beside this program's runfiles, wherever it is started from.
+// The server in this program's runfiles, wherever it is started from.
 std::string DefaultBinary() {
   std::error_code error;
   const std::string self =
@@ -266,7 +267,7 @@ void PrintTable(const Json& result) {
 absl::Status Main(Flags flags) {
   flags.load.report_interval = absl::Milliseconds(flags.report_ms);
   flags.load.phase = absl::Seconds(flags.phase_seconds);
-  // A connection takes a file descriptor.
+  // Every connection needs a file descriptor.
   rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

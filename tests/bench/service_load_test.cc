@@ -1,3 +1,5 @@
+// Runs service_load briefly against a real server and checks its figures.
+
 #include <cstdlib>
 #include <string>
 
@@ -26,8 +28,8 @@ TEST(ServiceLoadTest, CarriesASmallLoadAndTellsItInOneObject) {
   EXPECT_GT(result["submissions"]["per_second"], 0);
   EXPECT_EQ(result["status"]["reads"], 50);
   EXPECT_EQ(result["watch"]["streams"], 200);
-  // Five jobs, each with 40 streams, five reports in the second; some may fall
-  // out of it.
+  // Five jobs, each with 40 streams, make five reports in the second; some may
+  // fall outside of it.
   EXPECT_GE(result["watch"]["events_delivered"], 200);
   EXPECT_GT(result["watch"]["server_rss_bytes"], 0);
 }

@@ -1,4 +1,5 @@
-// Time and memory of one training step of a whole model, under any method.
+// Measures time and memory of one training step of a whole model, under any
+// method.
 //   bazel run //tests/bench:step -- --method=comera --batch=32 --json
 #include <sys/resource.h>
 
@@ -89,8 +90,8 @@ absl::Status Run(const Flags& flags) {
   device.precision = job->spec.training().precision();
   device.threads = flags.threads;
   ASSIGN_OR_RETURN(const std::string device_name, trainer::DeviceName(device));
-  // Free memory before there is a second backend tells what one takes, with
-  // its own scratch memory; what the driver takes is not in it.
+  // The change of free memory when a second backend is created tells what one
+  // takes, including scratch memory but not the driver's own.
   std::unique_ptr<kernels::Backend> first;
   int64_t free_bytes = 0;
   if (device.device == v1::ResourceSpec::GPU) {

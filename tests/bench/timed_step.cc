@@ -1,3 +1,5 @@
+// Plans a model and times its steps, eager or replayed from a graph.
+
 #include "tests/bench/timed_step.h"
 
 #include <algorithm>
@@ -11,7 +13,7 @@
 #include "common/status_macros.h"
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/describe/described_clicks.h"
-#include "worker/trainer/loop/late_numbers.h"
+#include "worker/trainer/loop/step_readback.h"
 #include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
@@ -65,7 +67,8 @@ class Steps {
                   spec_, trainer::DescribedClicks(spec_, &unused_assumptions))
             : trainer::MakeModelConfig(spec_, options.vocabulary));
     config.machine = options.machine;
-    config.room = options.room || (options.graph && backend_->has_graphs());
+    config.pad_batches =
+        options.pad_batches || (options.graph && backend_->has_graphs());
     ScaleRanks(options.rank_scale, &config);
     const int64_t batch_size = spec_.training().batch_size();
     ASSIGN_OR_RETURN(
@@ -91,8 +94,8 @@ class Steps {
     ASSIGN_OR_RETURN(optimizer_, trainer::MakeOptimizer(
                                      spec_, config, model.layout(), backend_));
     if (objective_->on_device(v1::EARLY) && optimizer_->on_device()) {
-      ASSIGN_OR_RETURN(late_loss_, trainer::LateNumbers::Create(
-                                       {{model.totals(), 3}}, backend_));
+      ASSIGN_OR_RETURN(loss_readback_, trainer::StepReadback::Create(
+                                           {{model.totals(), 3}}, backend_));
     }
     fill_ = options.fill;
     NextBatch(0);
@@ -104,7 +107,7 @@ class Steps {
                          spec_.training().seed() + step);
   }
 
-  // Losses come in order; of this step's now, or with the next step's.
+  // Losses are read in order: this step's now, or together with the next step.
   absl::Status Run(int64_t step, StepFigures* figures) {
     const auto start = Clock::now();
     kernels::StepState values;
@@ -125,13 +128,13 @@ class Steps {
           RETURN_IF_ERROR(model.Backward(plan_->parameters().data,
                                          plan_->gradients().data));
           backward = Clock::now();
-          return late_loss_ != nullptr ? EnqueueUpdate() : absl::OkStatus();
+          return loss_readback_ != nullptr ? EnqueueUpdate() : absl::OkStatus();
         }));
-    if (late_loss_ == nullptr) {
+    if (loss_readback_ == nullptr) {
       RETURN_IF_ERROR(UpdateFromHost(step, figures));
     } else {
-      RETURN_IF_ERROR(late_loss_->Fetch());
-      if (step > 0) RETURN_IF_ERROR(TakeLoss(figures));
+      RETURN_IF_ERROR(loss_readback_->Enqueue());
+      if (step > 0) RETURN_IF_ERROR(ReadLoss(figures));
     }
     const auto end = Clock::now();
     figures->step_seconds = Seconds(start, end);
@@ -142,9 +145,9 @@ class Steps {
     return absl::OkStatus();
   }
 
-  // The losses that have not come yet.
+  // Reads the losses that are still outstanding.
   absl::Status Finish(StepFigures* figures) {
-    if (late_loss_ != nullptr) RETURN_IF_ERROR(TakeLoss(figures));
+    if (loss_readback_ != nullptr) RETURN_IF_ERROR(ReadLoss(figures));
     return backend_->Synchronize();
   }
 
@@ -177,7 +180,8 @@ class Steps {
   }
 
   absl::Status UpdateFromHost(int64_t step, StepFigures* figures) {
-    float totals[2];  // ReadLoss would want a Forward, not a replay
+    // Memory for a replay, because ReadLoss would need a Forward.
+    float totals[2];
     RETURN_IF_ERROR(
         backend_->CopyToHost(totals, plan_->model().totals(), sizeof(totals)));
     const double labels = totals[1], loss = totals[0] / labels;
@@ -194,8 +198,8 @@ class Steps {
   }
 
   // Waits for the oldest step whose loss was not taken.
-  absl::Status TakeLoss(StepFigures* figures) {
-    ASSIGN_OR_RETURN(const float* const totals, late_loss_->Take());
+  absl::Status ReadLoss(StepFigures* figures) {
+    ASSIGN_OR_RETURN(const float* const totals, loss_readback_->Await());
     figures->losses.push_back(double{totals[0]} / totals[1]);
     return absl::OkStatus();
   }
@@ -207,7 +211,7 @@ class Steps {
   std::unique_ptr<trainer::ModelPlan> plan_;
   std::unique_ptr<trainer::Objective> objective_;
   std::unique_ptr<trainer::Optimizer> optimizer_;
-  std::unique_ptr<trainer::LateNumbers> late_loss_;
+  std::unique_ptr<trainer::StepReadback> loss_readback_;
   trainer::StepRunner runner_;
   trainer::StepRunner::Shape shape_;
   trainer::Batch batch_;

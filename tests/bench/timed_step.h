@@ -1,4 +1,4 @@
-// Training steps with a stopwatch, as the trainer runs them on one rank.
+// Runs training steps with a stopwatch, as the trainer does in a gang of one.
 #ifndef COMERA_TESTS_BENCH_TIMED_STEP_H_
 #define COMERA_TESTS_BENCH_TIMED_STEP_H_
 
@@ -14,44 +14,47 @@ namespace comera::bench {
 
 struct StepOptions {
   int64_t vocabulary = 0;
-  // Replayed from a graph where the backend has graphs, else one by one.
+  // Whether to replay steps from a graph if the backend has graphs.
   bool graph = false;
-  // Batches filled up to few shapes (ModelConfig::room), as with graphs.
-  bool room = false;
+  // Whether to pad batches up to few shapes (ModelConfig::pad_batches), as with
+  // graphs.
+  bool pad_batches = false;
   int steps = 5;    // measured
   int warm_up = 2;  // before them
-  // Mean share of real tokens in a sequence; see RandomBatch.
+  // The mean share of real tokens in a sequence; see RandomBatch.
   double fill = 1;
-  // A batch of its own for every step, in place of one for all.
+  // Whether every step gets a batch of its own instead of one shared by all.
   bool fresh_batches = false;
-  // Every rank times this, rounded, at least 1.
+  // The factor that multiplies every rank; results are rounded, at least 1.
   double rank_scale = 1;
-  // What the planner plans for and predicts with.
+  // The speeds for which the planner plans, and with which it predicts.
   kernels::MachineSpeed machine;
 };
 
 // Medians over the measured steps.
 struct StepFigures {
-  double step_seconds = 0;            // all three, and reading the loss
+  double step_seconds = 0;  // forward, backward, optimizer, reading the loss
   double predicted_step_seconds = 0;  // for full sequences
-  // Of the host, which on a device only enqueues; 0 where steps are replayed.
+  // Times on the host, which only enqueues if there is a device; 0 where steps
+  // are replayed.
   double forward_seconds = 0;
   double backward_seconds = 0;
   double optimizer_seconds = 0;  // objective, clipping and update
   int64_t replayed = 0;          // steps that came from a graph
-  int64_t tokens = 0;            // real ones of a step; DLRM: samples
+  int64_t tokens = 0;            // real tokens of a step; samples for a DLRM
   int64_t parameters = 0;
   int64_t dense_parameters = 0;
   int64_t sync_bytes_per_step = 0;
   int64_t optimizer_state_bytes = 0;
   int64_t activation_bytes = 0;
-  int64_t free_bytes = 0;  // that the backend could still give
-  // Mean per label, of every step from the first to warm up on.
+  // The memory that the backend could still allocate.
+  int64_t free_bytes = 0;
+  // The mean per label of every step, from the first warm-up step on.
   std::vector<double> losses;
 };
 
-// Plans `spec` (valid, defaults filled), and trains on random batches as the
-// trainer does: where the update needs nothing of the host, the loss of a step
+// Plans `spec` (valid, with its defaults) and trains on random batches as the
+// trainer does: if the update needs nothing from the host, the loss of a step
 // is read while the next one runs.
 absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
                                          const StepOptions& options,

@@ -1,3 +1,5 @@
+// Checks that timed steps train, count memory, and match when replayed.
+
 #include "tests/bench/timed_step.h"
 
 #include <memory>
@@ -51,7 +53,7 @@ TEST(TimedStepTest, TrainsAndCounts) {
     ASSERT_EQ(f.losses.size(), 2 + 5);
     EXPECT_LT(f.losses.back(), f.losses.front());
     EXPECT_GT(f.optimizer_state_bytes, 0);
-    // One float of gradient goes with two of moments, or fewer.
+    // Each float of gradient has at most two of moments.
     EXPECT_LE(f.optimizer_state_bytes, 2 * f.sync_bytes_per_step);
     EXPECT_GT(f.forward_seconds, 0);
     EXPECT_GT(f.optimizer_seconds, 0);
@@ -68,14 +70,14 @@ TEST(TimedStepTest, TrainsAndCounts) {
 TEST(TimedStepTest, ReplayedStepsAreEqual) {
   const auto cpu = kernels::CreateCpuBackend({1, 0});
   kernels::RecordingBackend backend(cpu.get());
-  // GaLore's update is made on the host; its gradients are replayed.
+  // GaLore's update runs on the host; its gradients are replayed.
   for (const char* method : {"comera", "dense", "galore"}) {
     SCOPED_TRACE(method);
     ASSERT_OK_AND_ASSIGN(const BenchJob job, SmallJob(method));
     StepOptions options;
     options.vocabulary = job.vocabulary;
     options.steps = 4;
-    options.room = true;
+    options.pad_batches = true;
     ASSERT_OK_AND_ASSIGN(const StepFigures eager,
                          MeasureSteps(job.spec, options, &backend));
     EXPECT_EQ(eager.replayed, 0);

@@ -1,6 +1,6 @@
-// Forward and backward of a TTM embedding, ours (EmbeddingBag: distinct ids,
-// shared prefixes and suffixes) against the unoptimised chain (TtmRowChain), in
-// turn on one thread, by processor time:
+// Compares forward and backward of a TTM embedding, ours (EmbeddingBag:
+// distinct ids, shared prefixes and suffixes) against the unoptimised chain
+// (TtmRowChain), in turn on one thread, by processor time:
 //   bazel run -c opt //tests/bench:ttm_lookup
 // Counters: best milliseconds of both and their ratio; bytes of everything that
 // each works in and their ratio, without and with what the caller owns (the
@@ -25,7 +25,8 @@
 #include "worker/trainer/model/embedding/embedding_bag.h"
 
 namespace {
-int64_t heap_bytes = 0;  // of the host, in use; one thread
+// The bytes of the host's heap in use, counted on the only thread.
+int64_t heap_bytes = 0;
 }  // namespace
 
 void* operator new(std::size_t size) {
@@ -121,8 +122,8 @@ class Ours {
   std::vector<float> parameters_, gradients_;
 };
 
-// Uniform, or as words in a text: the k-th most frequent with probability
-// proportional to 1/k, anywhere in the table.
+// Returns ids that are uniform, or distributed as words in a text: the k-th
+// most frequent with probability proportional to 1/k, anywhere in the table.
 std::vector<int32_t> Ids(int64_t count, int64_t vocabulary, bool zipf) {
   std::mt19937 random(2);
   std::vector<int32_t> ids(count);

@@ -1,3 +1,4 @@
+// Looks TTM rows up one by one, keeping every intermediate for the way back.
 #include "tests/bench/ttm_row_chain.h"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ absl::Status TtmRowChain::Backward(absl::Span<const float* const> cores,
                                    absl::Span<float* const> grad_cores) {
   const int last = shape_.order() - 1;
   for (int k = 1; k <= last; ++k) {
-    // (left, mode, columns) to (mode, columns, left).
+    // Transposes (left, mode, columns) to (mode, columns, left).
     RETURN_IF_ERROR(backend_->SwapMiddleAxes(1, shape_.LeftRank(k),
                                              shape_.row_modes[k] * SliceCols(k),
                                              1, cores[k], transposed_[k]));

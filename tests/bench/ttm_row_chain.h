@@ -1,4 +1,4 @@
-// What TtmChain is measured against.
+// The unoptimised embedding lookup against which TtmChain is measured.
 #ifndef COMERA_TESTS_BENCH_TTM_ROW_CHAIN_H_
 #define COMERA_TESTS_BENCH_TTM_ROW_CHAIN_H_
 
@@ -12,27 +12,28 @@
 
 namespace comera::kernels {
 
-// The unoptimised lookup, as in TT-Rec: every id on its own, one matrix
-// product per core, each intermediate kept for the way back; nothing is shared
-// among ids. Products are the backend's; those of the way back read cores that
-// are transposed once per step, which suits that backend best.
+// The lookup as in TT-Rec: every id by itself, one matrix product per core,
+// each intermediate kept for the backward pass; ids share nothing. Products are
+// the backend's. In the backward pass they read cores that are transposed once
+// per step, the layout that suits the backend best.
 class TtmRowChain {
  public:
   TtmRowChain(Backend* backend, const TtmShape& shape, int64_t max_ids);
   ~TtmRowChain();
 
-  // All that it works in, without cores, their gradients, ids and results.
+  // The bytes of its working memory, without cores, their gradients, ids and
+  // results.
   int64_t bytes() const { return bytes_; }
 
   absl::Status Forward(absl::Span<const float* const> cores,
                        absl::Span<const int32_t> ids, Matrix out);
-  // Adds to grad_cores, in order of ids.
+  // Adds the gradients of cores to grad_cores, in order of ids.
   absl::Status Backward(absl::Span<const float* const> cores,
                         absl::Span<const int32_t> ids, ConstMatrix grad_out,
                         absl::Span<float* const> grad_cores);
 
  private:
-  // Slice of core k at digit i: (left rank, column mode * right rank).
+  // The slice of core k at digit i: (left rank, column mode * right rank).
   int64_t SliceCols(int k) const;
   template <typename T>
   MatrixView<T> Slice(T* core, int k, int64_t digit) const;
@@ -43,10 +44,14 @@ class TtmRowChain {
   const TtmShape shape_;
   int64_t bytes_ = 0;
   std::vector<void*> memory_;
-  std::vector<int64_t> digits_, cols_;  // of the row so far, before core k
-  std::vector<float*> states_;          // of all ids, after core k
-  std::vector<float*> transposed_;      // (mode, column mode * right, left)
-  float* grads_[2];                     // of one id's states
+  // The digits of the current row, and its columns before core k.
+  std::vector<int64_t> digits_, cols_;
+  // The states of all ids after core k.
+  std::vector<float*> states_;
+  // The transposed cores: (mode, column mode * right, left).
+  std::vector<float*> transposed_;
+  // The gradients of one id's states.
+  float* grads_[2];
 };
 
 }  // namespace comera::kernels

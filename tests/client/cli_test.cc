@@ -1,3 +1,5 @@
+// Runs verbs of the CLI in this process against a fake TrainingService.
+
 #include "client/cli/main/cli.h"
 
 #include <cstdlib>
@@ -32,7 +34,7 @@ class CliTest : public ::testing::Test {
  protected:
   void TearDown() override { service_.Shutdown(); }
 
-  // Runs `comera ARGS`, split at spaces, against the fake (if started).
+  // Runs `comera ARGS`, split at spaces, against the fake if it was started.
   Outcome Run(const std::string& args) {
     std::ostringstream out;
     std::ostringstream err;
@@ -55,7 +57,8 @@ class CliTest : public ::testing::Test {
 
   void Serve() { address_ = service_.Start(); }
 
-  // A job that ends as given; also its state at once.
+  // Serves a job that ends with this state and outcome, which it has from the
+  // start.
   void ServeJob(v1::JobState state, v1::Outcome outcome) {
     service_.get_job = [=](const v1::GetJobRequest& request, v1::Job* job) {
       Fill(request.name(), state, outcome, job);
@@ -168,7 +171,8 @@ TEST_F(CliTest, CompletesNamesThatTheCoordinatorKnows) {
   Serve();
   EXPECT_EQ(Run("__complete resume a").out, "words\nabc\tPAUSED a b\n");
   EXPECT_EQ(Run("__complete resume jobs/x").out, "words\njobs/xyz\tPAUSED \n");
-  // The server that the line names is asked, and nobody is there.
+  // Completion asks the server that the command line names, where nothing
+  // listens.
   EXPECT_EQ(Run("__complete --server 127.0.0.1:1 resume a").out, "words\n");
 }
 
@@ -236,7 +240,7 @@ TEST_F(CliTest, RpcErrorsHaveTheirCodes) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr("because"));
   }
-  // Port 1: nobody listens. The flag wins over the environment.
+  // Nothing listens on port 1. The flag wins over the environment.
   const Outcome away = Run("get a --server 127.0.0.1:1 --timeout 100ms");
   EXPECT_EQ(away.code, 3);
   EXPECT_THAT(away.err, HasSubstr("cannot reach the coordinator"));
@@ -386,7 +390,7 @@ TEST_F(CliTest, ListFiltersOnTheServer) {
   EXPECT_EQ(asked.text(), "Mnli");
   EXPECT_EQ(asked.page_size(), 1);
   EXPECT_EQ(asked.view(), v1::JOB_VIEW_BASIC);
-  // Programs get all of each job.
+  // Programs get all fields of each job.
   const Outcome json = Run("ls --limit 1 -o json");
   EXPECT_EQ(asked.view(), v1::JOB_VIEW_UNSPECIFIED);
   EXPECT_EQ(nlohmann::json::parse(json.out)["total_size"], 7);
@@ -414,6 +418,30 @@ TEST_F(CliTest, GetCancelAndLogs) {
   EXPECT_EQ(Run("logs abc --rank 1 -f").out, "line\n");
   EXPECT_THAT(Run("get abc").out, HasSubstr("state    RUNNING\n"));
   EXPECT_THAT(Run("get abc -o yaml").out, HasSubstr("\nname: jobs/abc\n"));
+}
+
+TEST_F(CliTest, FormerNamesAreReadWithOneNoteEach) {
+  service_.read_log = [](const v1::ReadLogRequest& request,
+                         grpc::ServerContext*, auto*) {
+    EXPECT_EQ(request.attempt(), 2);
+    return grpc::Status::OK;
+  };
+  Serve();
+  const Outcome logs = Run("logs abc --epoch 2");
+  EXPECT_EQ(logs.code, 0);
+  EXPECT_EQ(logs.err,
+            "--epoch is now called --attempt; the old name is still read\n");
+  EXPECT_EQ(Run("logs abc --attempt 2").err, "");
+  EXPECT_THAT(Run("help logs").out, Not(HasSubstr("--epoch")));
+
+  const std::string file = GoodFile();
+  std::ofstream(file, std::ios::app) << "resources: {ranks: 2}\n";
+  const Outcome validated =
+      Run("validate " + file + " --set resources.threads_per_rank=1");
+  EXPECT_EQ(validated.code, 0);
+  EXPECT_THAT(validated.err,
+              HasSubstr(": resources.ranks is now called resources.processes"));
+  EXPECT_THAT(validated.err, HasSubstr("resources.threads_per_process; the"));
 }
 
 TEST_F(CliTest, ModelsAreListedAndDownloaded) {
@@ -444,7 +472,7 @@ TEST_F(CliTest, ModelsAreListedAndDownloaded) {
                        ReadFile(folder + "/model.safetensors"));
   EXPECT_EQ(got, contents);
   EXPECT_EQ(Run("models abc --model other --download " + folder).code, 5);
-  // A server cannot write elsewhere.
+  // A server must not be able to write elsewhere.
   file_name = "../escaped";
   EXPECT_EQ(Run("models abc --download " + folder).code, 1);
   service_.Shutdown();

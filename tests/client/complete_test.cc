@@ -1,3 +1,5 @@
+// Checks the completions of command lines without a server.
+
 #include "client/cli/shell/complete.h"
 
 #include "client/cli/shell/completion_scripts.h"
@@ -86,7 +88,7 @@ TEST_F(CompleteTest, Verbs) {
   EXPECT_THAT(Words({"--output", "json", "q"}), ElementsAre("queues"));
   EXPECT_THAT(Words({"help", "wat"}), ElementsAre("watch"));
   EXPECT_EQ(Words({""}).size(), verbs_.size());
-  // Behind what is no verb nothing is known.
+  // After an unknown verb nothing can be completed.
   EXPECT_THAT(Words({"frobnicate", ""}), IsEmpty());
   EXPECT_THAT(Words({}), testing::Contains("watch"));
 }

@@ -30,7 +30,8 @@ expect() {  # SHELL LINE WANTED GOT
 cat >bash_complete.sh <<'END'
 source <(comera completion bash)
 COMP_LINE=$1 COMP_POINT=${#1}
-# As Bash splits it: at blanks and at = : @, which are words of their own.
+# Splits the line as Bash does: at blanks and at = : @, which are words of their
+# own.
 read -ra COMP_WORDS <<<"$(sed 's/[=:@]/ & /g' <<<"$1")"
 [[ $1 == *[[:space:]=:@] ]] && COMP_WORDS+=("")
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))

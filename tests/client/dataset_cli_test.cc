@@ -1,5 +1,5 @@
-// The client library and the CLI for datasets and models, against a server in
-// this process.
+// Checks the client library and the CLI for datasets and models, against a
+// server in this process.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -62,7 +62,7 @@ class DatasetCliTest : public ::testing::Test {
     std::ofstream(name, std::ios::binary) << contents;
   }
 
-  // `comera datasets ARGS`, with IN for the folder of files.
+  // Runs `comera datasets ARGS`, with IN replaced by the folder of files.
   Outcome Run(const std::string& args) {
     std::ostringstream out, err;
     Environment environment;
@@ -100,7 +100,7 @@ TEST_F(DatasetCliTest, UploadsListsDescribesAndDeletes) {
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.out, "datasets/mnli@1\n");
   EXPECT_THAT(run.err, HasSubstr("left out: 1"));
-  // Nothing new: the same version.
+  // Unchanged files give the same version.
   EXPECT_EQ(Run("datasets upload mnli IN").out, "datasets/mnli@1\n");
   EXPECT_EQ(Run("datasets upload mnli IN/train.tsv").out, "datasets/mnli@2\n");
 
@@ -114,7 +114,7 @@ TEST_F(DatasetCliTest, UploadsListsDescribesAndDeletes) {
   run = Run("datasets describe mnli");
   EXPECT_THAT(run.out, HasSubstr("TSV"));
   EXPECT_THAT(run.out, HasSubstr("no:1 yes:1"));
-  // Standard output is one document.
+  // Standard output is a single document.
   for (const char* args :
        {"datasets -o json", "datasets get mnli -o json",
         "datasets files mnli -o json", "datasets describe mnli -o json"}) {
@@ -172,7 +172,7 @@ TEST_F(DatasetCliTest, AnInterruptedUploadGoesOn) {
   ASSERT_OK_AND_ASSIGN(const LocalFiles local,
                        FindLocalFiles({folder_.path() + "/big"}));
   auto client = Client();
-  // As Ctrl-C does.
+  // Stops the client as Ctrl-C does.
   const auto stop = [&](const DatasetClient::Progress& progress) {
     if (progress.sending && progress.done_bytes > (10 << 20)) client->Stop();
   };
@@ -216,7 +216,7 @@ TEST_F(DatasetCliTest, AnUploadOutlivesARestartOfTheServer) {
 }
 
 TEST_F(DatasetCliTest, WhatAnotherSentWronglyIsSentAgain) {
-  // Somebody began this blob with other bytes.
+  // Another client began this blob with other bytes.
   const std::string data(1 << 20, 'g');
   Write("good", data);
   server_.reset();

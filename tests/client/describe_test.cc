@@ -1,4 +1,4 @@
-// comera describe against programs that stand for comera-trainer.
+// Checks comera describe against programs that stand in for comera-trainer.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -142,7 +142,7 @@ TEST(DescribeTest, ErrorsAreToldAndNameNoTemporaryFile) {
   EXPECT_THAT(outcome.err, HasSubstr("no JSON"));
 }
 
-// Parts may be missing or of other types.
+// Parts of the answer may be missing or have other types.
 TEST(DescribeTest, OddAnswersDoNotCrash) {
   for (const char* answer :
        {"{}", R"({"layers": 3, "memory": [1, "x"], "assumptions": {"a": 1}})",

@@ -1,3 +1,5 @@
+// Starts, kills and restarts the private cluster of `comera run`.
+
 #include "client/embedded_cluster.h"
 
 #include <signal.h>
@@ -57,7 +59,7 @@ class EmbeddedClusterTest : public ::testing::Test {
     return text.ok() ? nlohmann::json::parse(*text) : nlohmann::json();
   }
 
-  // The pid that follows `old` under `key` in the status file.
+  // Waits for the pid that replaces `old` under `key` in the status file.
   int NextPid(const std::string& key, int old) {
     while (Status()[key] == old) std::this_thread::yield();
     return Status()[key];
@@ -83,7 +85,7 @@ TEST_F(EmbeddedClusterTest, ChildrenAreStartedAgainAndStopped) {
   const int new_server = NextPid("server_pid", server);
   kill(worker, SIGKILL);
   const int new_worker = NextPid("worker_pid", worker);
-  // At the same place.
+  // The restarted coordinator listens at the same address.
   EXPECT_OK(client->ServerVersion());
   EXPECT_TRUE(IsAlive(new_worker));
   cluster->Stop();

@@ -1,3 +1,5 @@
+// Checks exports to TensorBoard and MLflow: records, events, runs, resuming.
+
 #include <cmath>
 #include <fstream>
 
@@ -54,7 +56,7 @@ v1::JobEvent Attempt(int64_t sequence, int64_t attempt, int64_t resumed_from) {
 }
 
 TEST(RecordFile, ChecksumsAreCastagnolis) {
-  // RFC 3720, B.4.
+  // The values of RFC 3720, B.4.
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(Crc32c(std::string(32, '\xFF')), 0x62A8AB43u);
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
@@ -70,7 +72,7 @@ TEST(RecordFile, DropsWhatAnInterruptedWriterLeft) {
     size = file->size();
     file->Append("lost");
     ASSERT_OK(file->Flush());
-    // One writer at a time.
+    // Only one process may write the file.
     EXPECT_THAT(RecordFile::Open(path, 0),
                 StatusIs(absl::StatusCode::kFailedPrecondition));
   }
@@ -132,7 +134,7 @@ TEST(TensorBoard, GoesOnWithoutRepeating) {
     ASSERT_OK(run->Add(Metrics(1, 10, 4)));
     ASSERT_OK(run->Flush());
     ASSERT_OK(run->Add(Metrics(2, 20, 3)));
-    // Not flushed: as if the process had been killed.
+    // The object is destroyed without Flush, as if the process had been killed.
   }
   const std::string path =
       absl::StrCat(folder, "/events.out.tfevents.1700000000.comera");
@@ -197,7 +199,7 @@ TEST(Mlflow, ALaterAttemptReplacesWhatItRepeats) {
   builder.Add(Metrics(3, 20, 3));
   builder.Add(Attempt(4, 2, 10));
   builder.Add(Metrics(5, 20, 2.5));
-  const MlflowRun run = builder.Take(TestJob());
+  const MlflowRun run = builder.Finish(TestJob());
   const auto& loss = run.metrics.at("loss/training");
   ASSERT_EQ(loss.size(), 2u);
   EXPECT_EQ(loss[0].step, 10);
@@ -217,7 +219,7 @@ TEST(Mlflow, ASecondExportReplacesTheFirst) {
   run.tags["ours"] = "before";
   ASSERT_OK(WriteMlflowRun(root, run));
   const std::string folder = absl::StrCat(root, "/0/", run.id);
-  // What somebody adds in MLflow stays.
+  // Tags that people add in MLflow stay.
   ASSERT_OK(WriteFileAtomically(folder + "/tags/theirs", "good"));
   run.params.erase("a");
   run.tags["ours"] = "after";

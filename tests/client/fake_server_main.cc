@@ -1,6 +1,6 @@
-// Stands in for comera-server: serves on --listen, tells its address in
-// --port_file, knows one unfinished job until that is cancelled, and jobs/done,
-// which ended well after two attempts.
+// Stands in for comera-server: serves on --listen and writes its address to
+// --port_file. It has one unfinished job until that is cancelled, and
+// jobs/done, which succeeded in its second attempt.
 #include <pthread.h>
 #include <signal.h>
 
@@ -84,8 +84,9 @@ std::vector<v1::JobEvent> DoneEvents() {
   return events;
 }
 
-// How far the tale of jobs/done has gone: a file's number, else all.
-int64_t Told(const std::string& folder) {
+// The number of events of jobs/done that have happened: the number in a file,
+// else all.
+int64_t EventsRecorded(const std::string& folder) {
   const auto text = comera::ReadFile(folder + "/told");
   return text.ok() ? std::stoll(*text)
                    : static_cast<int64_t>(DoneEvents().size());
@@ -97,7 +98,7 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
     }
     FillDone(job);
-    if (Told(folder) < static_cast<int64_t>(DoneEvents().size())) {
+    if (EventsRecorded(folder) < static_cast<int64_t>(DoneEvents().size())) {
       job->set_state(v1::RUNNING);
       job->set_outcome(v1::OUTCOME_UNSPECIFIED);
       job->clear_end_time();
@@ -107,7 +108,7 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
   };
   service->read_series = [=](const v1::ReadSeriesRequest&,
                              v1::JobSeries* series) {
-    series->set_last_sequence(Told(folder));
+    series->set_last_sequence(EventsRecorded(folder));
     return grpc::Status::OK;
   };
   service->watch_job = [=](const v1::WatchJobRequest& request,
@@ -118,7 +119,7 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
     writer->Write(response);
     for (const v1::JobEvent& event : DoneEvents()) {
       if (event.sequence() <= request.after_sequence()) continue;
-      if (event.sequence() > Told(folder)) break;
+      if (event.sequence() > EventsRecorded(folder)) break;
       *response.mutable_event() = event;
       writer->Write(response);
     }

@@ -1,4 +1,4 @@
-// A TrainingService whose answers a test writes, served on loopback.
+// A TrainingService on loopback whose answers a test defines.
 #ifndef COMERA_TESTS_CLIENT_FAKE_TRAINING_SERVICE_H_
 #define COMERA_TESTS_CLIENT_FAKE_TRAINING_SERVICE_H_
 
@@ -34,13 +34,14 @@ class FakeTrainingService : public v1::TrainingService::Service {
 
   ~FakeTrainingService() override { Shutdown(); }
 
-  // Returns once no handler runs; before what handlers refer to goes.
+  // Returns once no handler runs. Call it before destroying what handlers refer
+  // to.
   void Shutdown() {
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
     Settle();
   }
 
-  // The address it serves on; `listen` may give the port.
+  // Returns the address it serves on; `listen` may set the port.
   std::string Start(const std::string& listen = "127.0.0.1:0") {
     grpc::ServerBuilder builder;
     int port = 0;
@@ -51,8 +52,8 @@ class FakeTrainingService : public v1::TrainingService::Service {
     return "127.0.0.1:" + std::to_string(port);
   }
 
-  // Makes what the test wrote visible to handlers, and the other way round,
-  // also to ThreadSanitizer, which does not see gRPC's own ordering.
+  // Makes the test's writes visible to handlers, and theirs to the test, also
+  // to ThreadSanitizer, which does not see gRPC's own ordering.
   void Settle() { std::lock_guard<std::mutex> lock(mutex_); }
 
   grpc::Status CreateJob(grpc::ServerContext*,

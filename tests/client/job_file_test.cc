@@ -1,3 +1,5 @@
+// Checks reading of job files in all formats, and the errors for bad ones.
+
 #include "client/job_file.h"
 
 #include <cstdlib>
@@ -6,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
+#include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -16,6 +19,7 @@ namespace comera::client {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::StatusOr<v1::JobSpec> Yaml(const std::string& text) {
@@ -74,7 +78,7 @@ time_limit: 1h30m
 
 struct BadYaml {
   const char* text;
-  const char* error;  // the message holds this
+  const char* error;  // a part of the expected message
 };
 
 TEST(JobFileTest, RefusesBadYamlByFileLineAndField) {
@@ -187,7 +191,7 @@ training:
 }
 
 TEST(JobFileTest, RefusesBombs) {
-  // Aliases: 10^9 values in a few lines.
+  // Nested aliases that would expand to 10^9 values.
   std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 9; ++i) {
     const std::string ref = absl::StrCat("*a", i - 1, ",");
@@ -276,6 +280,75 @@ TEST(JobFileTest, SetsSingleFields) {
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << bad;
   }
+}
+
+TEST(JobFileTest, FormerNamesAreReadAndNoted) {
+  const std::string yaml =
+      "priority: 1\nresources:\n  ranks: 4\n  min_ranks: 2\n"
+      "  threads_per_rank: 3\n";
+  const std::string json =
+      "{\n\"priority\": 1, \"resources\": {\n\"ranks\": 4,\n"
+      "\"minRanks\": 2,\n\"threadsPerRank\": 3}}";
+  const std::string textproto =
+      "priority: 1  # ranks: 9\nresources {\n  ranks: 4\n  min_ranks: 2\n"
+      "  threads_per_rank: 3 }\n"
+      "compression { head { ranks: [1, 2] } }\n";
+  for (const auto& [text, format] :
+       std::vector<std::pair<std::string, JobFileFormat>>{
+           {yaml, JobFileFormat::kYaml},
+           {json, JobFileFormat::kJson},
+           {textproto, JobFileFormat::kTextproto}}) {
+    std::vector<std::string> notes;
+    ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec,
+                         ParseJobFile(text, "j", format, &notes));
+    EXPECT_EQ(spec.priority(), 1);
+    EXPECT_EQ(spec.resources().processes(), 4);
+    EXPECT_EQ(spec.resources().min_processes(), 2);
+    EXPECT_EQ(spec.resources().threads_per_process(), 3);
+    ASSERT_EQ(notes.size(), 3u) << text;
+    EXPECT_EQ(notes[0],
+              "j:3: resources.ranks is now called resources.processes; the old "
+              "name is still read");
+    EXPECT_THAT(notes[1], HasSubstr("called resources.min_processes"));
+    EXPECT_THAT(notes[2], HasSubstr("called resources.threads_per_process"));
+  }
+}
+
+TEST(JobFileTest, BothNamesOfAFieldAreAnError) {
+  const auto both = StatusIs(
+      absl::StatusCode::kInvalidArgument,
+      HasSubstr("j:3: resources.ranks: is `processes`, which is given too"));
+  EXPECT_THAT(ParseJobFile("resources:\n  processes: 1\n  ranks: 1\n", "j",
+                           JobFileFormat::kYaml),
+              both);
+  EXPECT_THAT(ParseJobFile("resources {\n  processes: 1\n  ranks: 1\n}\n", "j",
+                           JobFileFormat::kTextproto),
+              both);
+  EXPECT_THAT(ParseJobFile("{\"resources\": {\n\"processes\": 1,\n"
+                           "\"ranks\": 1}}",
+                           "j", JobFileFormat::kJson),
+              both);
+}
+
+TEST(JobFileTest, MalformedTextprotosWithFormerNamesNameTheLine) {
+  for (const char* text :
+       {"resources {\n ranks: x }", "resources {\n ranks: 1 ranks: 2 }",
+        "resources {\n ranks 1 }", "resources {\n ranks: 1 } }"}) {
+    EXPECT_THAT(ParseJobFile(text, "j", JobFileFormat::kTextproto),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("j:2:")))
+        << text;
+  }
+}
+
+TEST(JobFileTest, SetsFieldsByFormerNames) {
+  v1::JobSpec spec;
+  std::vector<std::string> notes;
+  EXPECT_OK(SetJobField("resources.ranks=2", "/here", &spec, &notes));
+  EXPECT_EQ(spec.resources().processes(), 2);
+  EXPECT_THAT(notes,
+              ElementsAre("--set resources.ranks=2: resources.ranks is now "
+                          "called resources.processes; the old name is still "
+                          "read"));
 }
 
 TEST(JobFileTest, ResolvesPathsBelowTheFilesFolder) {

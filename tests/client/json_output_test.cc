@@ -1,5 +1,5 @@
-// Every verb with -o json: standard output is JSON or empty, whatever happens;
-// what is for people goes to standard error.
+// Checks every verb with -o json: standard output is JSON or empty in all
+// cases, and messages for people go to standard error.
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -33,16 +33,16 @@ training: {batch_size: 8}
 resources: {device: CPU, processes: 1}
 )";
 
-// Verbs that do not print a result, or print one that is no message.
+// Verbs that print no result, or one that is not a message.
 const std::set<std::string>& Others() {
   static const auto* verbs = new std::set<std::string>{
-      // Starts a cluster of its own; its events are watch's.
+      // Starts a cluster of its own; its events are those of watch.
       "run",
-      // Texts for people.
+      // Print texts for people.
       "help",
-      // A script for a shell.
+      // Prints a script for a shell.
       "completion",
-      // The log as the rank wrote it.
+      // Prints the log as the member wrote it.
       "logs",
   };
   return *verbs;
@@ -50,7 +50,7 @@ const std::set<std::string>& Others() {
 
 bool IsJson(const std::string& text) {
   if (nlohmann::json::accept(text)) return true;
-  // Streams: a value per line.
+  // Streams have one value per line.
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     if (!nlohmann::json::accept(std::string(line))) return false;
   }
@@ -125,19 +125,28 @@ TEST_F(JsonOutputTest, Complaint22_StandardOutputIsJsonAlone) {
   ASSERT_TRUE(nlohmann::json::accept(submitted.out)) << submitted.out;
   const std::string job =
       nlohmann::json::parse(submitted.out)["name"].get<std::string>();
-  // Results: something is printed, and it is JSON.
+  // Verbs that succeed print JSON.
   const std::string file = folder_ + "/job.yaml";
-  for (const std::string& command :
-       {"validate " + file, std::string("ls"), "get " + job, "models " + job,
-        "cancel " + job, "wait " + job, "watch " + job, std::string("version"),
-        std::string("whoami"), std::string("audit"), std::string("token list"),
-        std::string("login"),
-        std::string("token create --name root --role admin")}) {
-    for (const std::string& flags : {"-o json ", "-v -o json "}) {
+  const std::vector<std::string> commands = {
+      "validate " + file,
+      "ls",
+      "get " + job,
+      "models " + job,
+      "cancel " + job,
+      "wait " + job,
+      "watch " + job,
+      "version",
+      "whoami",
+      "audit",
+      "token list",
+      "login",
+      "token create --name root --role admin"};
+  for (const std::string& command : commands) {
+    for (const char* const flags : {"-o json ", "-v -o json "}) {
       const Outcome outcome = Run(flags + command);
       EXPECT_FALSE(outcome.out.empty()) << command << "\n" << outcome.err;
       EXPECT_TRUE(IsJson(outcome.out)) << command << "\n" << outcome.out;
-      // Closed by its first token.
+      // Its first token closes the server to anonymous callers.
       if (absl::StrContains(command, "token create")) break;
     }
   }
@@ -148,13 +157,14 @@ TEST_F(JsonOutputTest, Complaint22_ErrorsLeaveStandardOutputEmpty) {
   ASSERT_GE(verbs.size(), 17u);
   for (const std::string& verb : verbs) {
     if (Others().count(verb) > 0) continue;
-    // Without what the verb needs, and where nobody listens; what does not
-    // exist is asked of a real server, since watching goes on trying to reach
-    // one for minutes.
+    // Calls each verb without its arguments, and where nothing listens. Names
+    // that do not exist are asked of a real server, because watching retries
+    // for minutes to reach one.
     const std::string missing = absl::StrCat(verb, " no-such-thing");
-    for (const std::string& arguments :
-         {verb, missing, absl::StrCat(verb, " ", folder_, "/bad.yaml"),
-          absl::StrCat(verb, " --no-such-flag")}) {
+    const std::vector<std::string> calls = {
+        verb, missing, absl::StrCat(verb, " ", folder_, "/bad.yaml"),
+        absl::StrCat(verb, " --no-such-flag")};
+    for (const std::string& arguments : calls) {
       const Outcome outcome =
           arguments == missing
               ? Run("-o json " + arguments)

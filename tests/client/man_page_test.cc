@@ -1,3 +1,5 @@
+// Checks the roff of manual pages and what they contain.
+
 #include "client/cli/shell/man_page.h"
 
 #include "gmock/gmock.h"

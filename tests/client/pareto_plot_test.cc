@@ -1,3 +1,5 @@
+// Checks the text and SVG plots of Pareto fronts.
+
 #include "client/cli/output/pareto_plot.h"
 
 #include <cmath>
@@ -44,7 +46,8 @@ TEST(ParetoPlotTest, Complaint20_ScatterFitsTheTerminalAndShowsAllPoints) {
     EXPECT_EQ(Count(lines, "·"), 1) << width;
     EXPECT_EQ(Count(lines, "\x1b"), 0);
   }
-  // Worst loss on top, best at the bottom, small sizes left.
+  // The worst loss is on top, the best at the bottom; small sizes are on the
+  // left.
   const auto lines = Scatter(Points(), 60, 10, false);
   EXPECT_THAT(lines[0], HasSubstr("3"));
   EXPECT_LT(lines[0].find("●"), lines[9].find("●"));
@@ -72,7 +75,7 @@ TEST(ParetoPlotTest, NothingToShowIsNoLine) {
   EXPECT_THAT(Scatter(Points(), 23, 10, false), IsEmpty());
   EXPECT_THAT(Scatter({{std::nan(""), 10, true, ""}}, 80, 10, false),
               IsEmpty());
-  // A single point, and sizes of nothing.
+  // A single point, and sizes of zero, can be drawn.
   EXPECT_EQ(Count(Scatter({{2, 0, true, ""}}, 80, 10, false), "●"), 1);
 }
 
@@ -99,7 +102,7 @@ TEST(SweepViewTest, EventsBringTheSweepUpToDate) {
   event.mutable_run()->mutable_progress()->set_step(5);
   event.mutable_run()->mutable_progress()->set_total_steps(10);
   ApplySweepEvent(event, &sweep);
-  // Not of this sweep.
+  // The event names a run outside of this sweep.
   event.mutable_run()->set_index(7);
   ApplySweepEvent(event, &sweep);
   event.mutable_run()->set_index(-1);

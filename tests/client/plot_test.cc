@@ -1,3 +1,5 @@
+// Checks bars, sparklines and line plots character by character.
+
 #include "client/cli/output/plot.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Checks the lines that report a job's progress, events and summary.
+
 #include "client/cli/live/progress_view.h"
 
 #include <string>
@@ -123,7 +125,7 @@ TEST(ProgressViewTest, ClicksShowTheAuc) {
   const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
   EXPECT_NE(summary.find("0.7988 of 0.8123"), std::string::npos) << summary;
   EXPECT_NE(summary.find("0.7500"), std::string::npos) << summary;
-  // The result is the last word.
+  // The figures of the result replace those of metrics.
   figures.Apply(Event(R"pb(result {
                              validation_auc: 0.5
                              validation_normalized_entropy: 1
@@ -142,10 +144,10 @@ TEST(ProgressViewTest, BlockBeforeTheFirstMetrics) {
   RunFigures figures;
   v1::Job job = FromText<v1::Job>(kJob);
   job.set_state(v1::QUEUED);
-  job.set_reason("waits for 2 ranks\x1b[2J");
+  job.set_reason("waits for 2 processes\x1b[2J");
   figures.Apply(job);
   EXPECT_EQ(absl::StrJoin(ProgressBlock(figures, 80), "\n"),
-            "abc  QUEUED  waits for 2 ranks [2J");
+            "abc  QUEUED  waits for 2 processes [2J");
 }
 
 TEST(ProgressViewTest, PlainLine) {
@@ -169,7 +171,7 @@ TEST(ProgressViewTest, EventLines) {
                                    rank: 1
                                    message: "signal 9"
                                  })pb")),
-            "attempt 1 lost: RANK_LOST on rank 1: signal 9");
+            "attempt 1 lost: RANK_LOST on member 1: signal 9");
   EXPECT_EQ(EventLine(Event("dropped { count: 12 }")),
             "(12 progress samples were left out)");
   EXPECT_EQ(EventLine(Event(R"pb(run_info {
@@ -220,7 +222,7 @@ size                     547 KiB (140,000 parameters), target 586 KiB, 28.6x sma
 ranks attention          13.3 → 13.3
 ranks ffn_up             24.0 → 6.0
 gradient bytes per step  625 KiB, dense 15.26 MiB: 25.0x fewer
-peak memory per rank     300 MiB
+peak memory per process  300 MiB
 model                    /m/abc)");
 }
 
@@ -272,12 +274,12 @@ TEST(ProgressViewTest, AListOfTargets) {
                            })pb"));
   const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
   EXPECT_NE(summary.find("5.800, target 5.750"), std::string::npos) << summary;
-  EXPECT_NE(summary.find("target 1              met: validation loss 5.450, "
+  EXPECT_NE(summary.find("target 1                 met: validation loss 5.450, "
                          "target 5.500; size 625 KiB, target 625 KiB; 1,234 "
                          "steps"),
             std::string::npos)
       << summary;
-  EXPECT_NE(summary.find("target 2              missed: validation loss "
+  EXPECT_NE(summary.find("target 2                 missed: validation loss "
                          "5.800, target 5.750; size 390 KiB, target 391 KiB; "
                          "2,000 steps"),
             std::string::npos)
@@ -318,7 +320,7 @@ TEST(RunFiguresTest, KeepsTheHighestMemoryAndCountsLostEvents) {
   figures.Apply(Event("dropped { count: 4 }"));
   EXPECT_EQ(figures.peak_memory_bytes(), 314572800);
   EXPECT_EQ(figures.dropped_events(), 7);
-  // The last validation stays known between validations.
+  // The last validation loss stays known between validations.
   EXPECT_EQ(figures.validation_loss(), 5.75);
 }
 

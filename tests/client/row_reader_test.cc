@@ -1,3 +1,5 @@
+// Checks rows read from all formats, and the errors for bad ones.
+
 #include "client/predict/row_reader.h"
 
 #include <zlib.h>
@@ -29,7 +31,7 @@ class RowReaderTest : public ::testing::Test {
     model_.set_label_field("gold");
   }
 
-  // All rows of `contents`, and how reading ended.
+  // Reads all rows of `contents`, and how reading ended.
   std::vector<v1::PredictRow> Read(const std::string& contents,
                                    absl::Status* end) {
     std::ofstream(path_, std::ios::binary) << contents;

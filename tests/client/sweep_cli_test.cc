@@ -1,4 +1,4 @@
-// comera sweep and comera pareto, as far as they go without a server.
+// Checks comera sweep and comera pareto, as far as they work without a server.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -27,7 +27,7 @@ Outcome RunComera(const std::string& args) {
   Environment environment;
   environment.out = &out;
   environment.err = &err;
-  // Nobody listens there.
+  // Nothing listens there.
   environment.server = "127.0.0.1:1";
   const std::vector<std::string> split =
       absl::StrSplit(args, ' ', absl::SkipEmpty());

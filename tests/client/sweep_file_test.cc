@@ -1,3 +1,5 @@
+// Checks reading of sweep files and their shorthand.
+
 #include "client/sweep_file.h"
 
 #include <string>
@@ -94,6 +96,25 @@ TEST(SweepFileTest, TheExampleIsASweep) {
   EXPECT_TRUE(violations.empty()) << violations.front().description;
   EXPECT_EQ(plan.runs.size(), 6u);
   EXPECT_EQ(plan.stages.size(), 2u);
+}
+
+TEST(SweepFileTest, FormerNamesAreReadAndNoted) {
+  std::vector<std::string> notes;
+  ASSERT_OK_AND_ASSIGN(
+      const v1::SweepSpec spec,
+      ParseSweepFile("resources: {ranks: 2}\n"
+                     "sweep:\n"
+                     "  grid: {fields: {resources.ranks: [1, 2]}}\n"
+                     "  list: [{fields: {resources.min_ranks: 1}}]\n",
+                     "s.yaml", &notes));
+  EXPECT_EQ(spec.job().resources().processes(), 2);
+  EXPECT_EQ(spec.grid().fields(0).path(), "resources.processes");
+  EXPECT_EQ(spec.list(0).fields(0).path(), "resources.min_processes");
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_EQ(notes[0],
+            "s.yaml: sweep: resources.ranks is now called resources.processes; "
+            "the old name is still read");
+  EXPECT_THAT(notes[2], HasSubstr("s.yaml:1: resources.ranks"));
 }
 
 TEST(SweepFileTest, ErrorsNameFileLineAndField) {

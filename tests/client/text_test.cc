@@ -1,3 +1,5 @@
+// Checks the CLI's formats of numbers, times, states and tables.
+
 #include "client/cli/output/style.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/text_format.h"
@@ -64,7 +66,7 @@ TEST(Table, FitsEveryWidthThatHoldsNameAndState) {
           << text;
       begin = end + 1;
     }
-    // Names can be copied, states are there.
+    // Names stay whole, so that they can be copied, and states are shown.
     EXPECT_THAT(text, HasSubstr("4f2x7k3m5q6a"));
     EXPECT_THAT(text, HasSubstr("RUNNING"));
   }
@@ -114,7 +116,7 @@ TEST(Table, OfNothingIsNothing) {
   TableLayout layout;
   layout.width = 10;
   EXPECT_EQ(FormatTable(TableRows{{"A"}}, layout).value(), "A\n");
-  // A row that is too short.
+  // A row with too few cells.
   EXPECT_EQ(FormatTable(TableRows{{"A", "B"}, {"1"}}, layout).value(),
             "A  B\n1\n");
 }

@@ -1,3 +1,5 @@
+// Checks the screen of comera top and its keys, without a terminal.
+
 #include "client/cli/live/top_view.h"
 
 #include "absl/strings/str_cat.h"

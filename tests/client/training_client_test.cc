@@ -1,3 +1,6 @@
+// Checks retries, streams, downloads and stopping of TrainingClient against a
+// fake service.
+
 #include "client/training_client.h"
 
 #include <atomic>
@@ -92,7 +95,7 @@ TEST_F(TrainingClientTest, FinalErrorsAreNotRepeated) {
 TEST_F(TrainingClientTest, GivesUpOnceTheTimeIsOver) {
   TrainingClient::Options options = FastOptions();
   options.timeout = absl::Milliseconds(200);
-  // Port 1: nobody listens.
+  // Nothing listens on port 1.
   auto client = TrainingClient::Connect("127.0.0.1:1", options);
   EXPECT_THAT(client->Get("jobs/a"), StatusIs(absl::StatusCode::kUnavailable));
 }
@@ -138,7 +141,7 @@ TEST_F(TrainingClientTest, WatchResumesWithoutDuplicates) {
         writer->Write(StateItem(2, v1::RUNNING));
         return kUnavailable;
       case 2:
-        // A server may repeat what it is not sure of.
+        // A server may repeat events that it is not sure were received.
         writer->Write(StateItem(2, v1::RUNNING));
         writer->Write(StateItem(3, v1::RUNNING));
         return grpc::Status::OK;
@@ -240,12 +243,12 @@ TEST_F(TrainingClientTest, LogsComeOnceAcrossDisconnects) {
   service_.read_log = [&](const v1::ReadLogRequest& request,
                           grpc::ServerContext*, auto* writer) {
     EXPECT_EQ(request.rank(), 1);
-    // Once it has begun it stays with the attempt.
+    // Once it has begun, reading stays with the same attempt.
     EXPECT_EQ(request.attempt(), calls == 0 ? 0 : 7);
     ++calls;
     v1::ReadLogResponse response;
     response.set_attempt(7);
-    // Begins a little before where it is asked to.
+    // The server begins a little before the requested offset.
     const int64_t offset = std::max<int64_t>(0, request.offset() - 2);
     response.set_offset(offset);
     response.set_data(log.substr(offset, 5));

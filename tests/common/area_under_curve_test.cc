@@ -1,3 +1,5 @@
+// Compares the AUC with its definition on random data and edge cases.
+
 #include "common/area_under_curve.h"
 
 #include <cmath>
@@ -9,7 +11,7 @@
 namespace comera {
 namespace {
 
-// By the definition: all pairs.
+// Computes the AUC by its definition, over all pairs.
 double PairwiseAuc(const std::vector<float>& scores,
                    const std::vector<float>& labels) {
   double wins = 0, pairs = 0;

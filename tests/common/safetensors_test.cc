@@ -1,3 +1,5 @@
+// Round-trips safetensors files and refuses malformed ones.
+
 #include "common/safetensors.h"
 
 #include <cstring>
@@ -52,7 +54,7 @@ TEST(SafetensorsTest, WrongNameOrTypeIsAnError) {
 }
 
 TEST(SafetensorsTest, OtherFloatsAreConverted) {
-  // 1, -2, half's least subnormal, infinity.
+  // The values 1, -2, half's smallest subnormal, infinity.
   const std::string half("\x00\x3c\x00\xc0\x01\x00\x00\x7c", 8);
   const std::string bfloat("\x80\x3f\x20\xc0", 4);  // 1, -2.5
   const double one_third = 1.0 / 3;

@@ -1,3 +1,6 @@
+// Moves the wall and monotonic clocks apart and checks how the slewed clock
+// follows.
+
 #include "common/slewed_clock.h"
 
 #include "gtest/gtest.h"
@@ -13,7 +16,7 @@ class WallClock : public Clock {
 
 class SlewedClockTest : public ::testing::Test {
  protected:
-  // Both clocks run on; returns how far the slewed one did.
+  // Advances both clocks; returns how far the slewed one advanced.
   absl::Duration Run(absl::Duration duration, absl::Duration step) {
     const absl::Time before = clock_.Now();
     for (absl::Duration done; done < duration; done += step) {

@@ -1,3 +1,5 @@
+// Checks which misspelt words get a suggestion.
+
 #include "common/suggest.h"
 
 #include "gtest/gtest.h"

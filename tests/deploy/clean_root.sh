@@ -68,8 +68,8 @@ connected() {
 }
 wait_for 30 connected || fail "no worker"
 inside journalctl --no-pager -u comera-worker |
-  grep "cgroups for ranks" >/dev/null ||
-  fail "no control groups for ranks"
+  grep "cgroups for members" >/dev/null ||
+  fail "no control groups for members"
 submit() {
   inside sh -c 'cat > /tmp/job.yaml; comera submit /tmp/job.yaml 2>/dev/null'
 }
@@ -88,7 +88,7 @@ inside systemctl stop comera-worker
 state_is "$job" QUEUED || wait_for 10 state_is "$job" QUEUED ||
   fail "after the worker's end: $(state "$job")"
 if inside sh -c 'cat /proc/[0-9]*/comm' | grep -x comera-trainer; then
-  fail "a rank is left"
+  fail "a member is left"
 fi
 say "killed coordinator, stopped worker: the job is queued again"
 

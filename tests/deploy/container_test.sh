@@ -106,7 +106,7 @@ if ! (inside "$work/bin/comera" --version) >"$work/output" 2>&1; then
   fi
   fail "the client does not run"
 fi
-# As deploy/kubernetes has it: TLS, and tokens that the command line beside the
+# The setup of deploy/kubernetes: TLS, and tokens that the command line beside the
 # coordinator makes with the first one.
 mapfile -t ports < <(free_ports 1)
 server=localhost:${ports[0]}

@@ -64,17 +64,18 @@ has python3-comera -rw-r--r-- \
   usr/lib/python3/dist-packages/comera/torch/__init__.py
 has python3-comera -rw-r--r-- usr/lib/python3/dist-packages/comera/py.typed
 
-# What the programs are linked with is what the packages ask for.
+# What the programs are linked with is what the packages ask for; the libraries'
+# versions are in the packages' names and those of the system.
 needs() {
   dpkg-deb -f "$(deb "$1")" Depends | grep "$2" >/dev/null ||
     fail "$1: no $2"
 }
-needs comera-server 'libgrpc++1.51 (>='
+needs comera-server 'libgrpc++[0-9.]* (>='
 needs comera-server libpqxx
 needs comera-server adduser
-needs comera-worker libgloo0
-needs comera-worker libdnnl2
-needs comera-client libyaml-cpp0.7
+needs comera-worker libgloo
+needs comera-worker libdnnl
+needs comera-client libyaml-cpp
 needs python3-comera python3-grpcio
 for package in comera-server comera-worker; do
   rm -rf "$work/control"

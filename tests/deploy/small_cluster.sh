@@ -3,7 +3,7 @@
 # job without data files, and no process left behind.
 
 test_root=$PWD  # where Bazel starts tests
-export PATH=$PATH:/usr/sbin:/sbin  # which Bazel leaves out
+export PATH=$PATH:/usr/sbin:/sbin  # Bazel leaves these out.
 
 # Waits for a condition, for N seconds at most: wait_for N COMMAND...
 wait_for() {

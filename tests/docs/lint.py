@@ -25,7 +25,8 @@ import run_page
 # Folders whose pages have a test each (page_tests.bzl).
 _TESTED = ('', 'client/python', 'deploy', 'docs')
 _LANGUAGES = ('sh', 'python', 'console', 'text', 'yaml', 'json', 'proto',
-              'ini', 'cpp', 'diff', 'toml', 'typescript', 'promql', 'textproto')
+              'ini', 'cpp', 'diff', 'toml', 'typescript', 'promql', 'textproto',
+              'mermaid')
 _SKIPPED_FOLDERS = ('node_modules', 'shared', 'corpus')
 _LINK = re.compile(r'!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)')
 _CODE = re.compile(r'(`+)(.+?)\1(?!`)', re.DOTALL)
@@ -141,9 +142,9 @@ class Lint:
         for match in _LABEL.finditer(text):
             before = text[match.start() - 1:match.start()]
             if before not in ('', ' ', '=', '`', '(', ',', '"', "'"):
-                continue  # of an address, or of a repository
+                continue  # part of an address, or of a repository
             if not re.search('[/:]', match.group()[2:]):
-                continue  # of a sed expression
+                continue  # part of a sed expression
             label = match.group().rstrip('.') if not match.group().endswith(
                 '...') else match.group()
             if 'NAME' not in label and not self.label_exists(label):

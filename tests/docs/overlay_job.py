@@ -8,7 +8,7 @@ import sys
 
 import yaml
 
-# Of which a job has one.
+# The data formats, of which a job has one.
 _FORMATS = ('glue_tsv', 'code_directory', 'jsonl', 'criteo_tsv',
             'synthetic_clicks')
 

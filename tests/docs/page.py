@@ -24,7 +24,7 @@ class Block:
     line: int
     end: int
     language: str
-    text: list  # of lines, without the fence's indentation
+    text: list  # lines, without the fence's indentation
     skip: str = ''  # why it is not run
     needs: str = ''  # a command that must work for the block to be run
     job: str = ''  # a part of a job file over this one, and arguments
@@ -52,7 +52,7 @@ def parse_page(text, name):
     items = []
     lines = text.split('\n')
     replacements = []  # [line, old, new, used]
-    pending = {}  # of the next block: kind -> (line, argument)
+    pending = {}  # directives for the next block: kind -> (line, argument)
     number = 0
     while number < len(lines):
         line = lines[number]

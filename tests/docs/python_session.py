@@ -43,7 +43,7 @@ def main():
         for name, _, value in shell:
             os.environb[name] = value
         os.chdir(folder)
-        # As for a script in that folder.
+        # The path that a script in that folder would have.
         path = os.environ.get('PYTHONPATH', '').split(':')
         for entry in reversed([''] + [os.path.abspath(p) for p in path if p]):
             if entry not in sys.path:

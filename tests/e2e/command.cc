@@ -1,3 +1,5 @@
+// Runs a program to its end within a time limit.
+
 #include "tests/e2e/command.h"
 
 #include <optional>

@@ -9,14 +9,13 @@
 namespace comera::e2e {
 
 struct CommandResult {
-  // 128 + signal when killed, -1 when it took longer than the limit (it is then
-  // killed).
+  // 128 + signal if a signal ended it; -1 if it exceeded the limit and was
+  // killed.
   int exit_code = -1;
   std::string out;
 };
 
-// Runs a program to its end; what it writes to standard error is appended to
-// `stderr_path`.
+// Runs a program to its end; its standard error is appended to `stderr_path`.
 CommandResult RunCommand(const std::vector<std::string>& argv,
                          const std::string& stderr_path, absl::Duration limit);
 

@@ -52,7 +52,7 @@ class DatasetTest : public ::testing::Test {
         arguments, absl::StrCat(folder_, "/client-", ++clients_, ".log"));
   }
 
-  // Runs to the end; the output's first line.
+  // Runs `comera` to its end; returns the first line of its output.
   std::string Run(const std::vector<std::string>& arguments, int code = 0) {
     auto client = Comera(arguments);
     const auto line = client->ReadLine(kBound);
@@ -84,7 +84,7 @@ TEST_F(DatasetTest, AJobTrainsFromAnUploadAlone) {
        "--name=w", "--slots=2", absl::StrCat("--data_dir=", folder_, "/worker"),
        absl::StrCat("--trainer=", Binary("worker/trainer/comera-trainer"))},
       folder_ + "/worker.log");
-  // Two ranks, one cache.
+  // Two members share one cache.
   auto client = Comera({"submit", job, "--watch", "-o", "json", "--set",
                         "data.code_directory.roots=[datasets/tiny]", "--set",
                         "objective.early.steps=60", "--set",
@@ -96,7 +96,7 @@ TEST_F(DatasetTest, AJobTrainsFromAnUploadAlone) {
     const Json event = Json::parse(*line, nullptr, false);
     ASSERT_TRUE(event.is_object()) << *line;
     if (event.contains("metrics") && !refused) {
-      // What a running job needs stays.
+      // Data that a running job needs stay.
       EXPECT_EQ(Run({"datasets", "delete", "tiny"}, 1), "");
       EXPECT_TRUE(absl::StrContains(Log(), "is needed by jobs/")) << Log();
       refused = true;
@@ -134,7 +134,7 @@ TEST_F(DatasetTest, AnUploadSurvivesAKillOfTheCoordinator) {
   const std::string part =
       absl::StrCat(folder_, "/server/blobs/partial/", Sha256Hex(contents));
   auto client = Comera({"datasets", "upload", "big", file});
-  // In the middle of the file.
+  // Waits until the upload is in the middle of the file.
   const absl::Time deadline = absl::Now() + kBound;
   struct stat info = {};
   while (absl::Now() < deadline &&

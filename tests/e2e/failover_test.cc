@@ -1,5 +1,5 @@
-// Two coordinators on one PostgreSQL: kill -9 of the one that leads while a job
-// trains. The other takes over within ten seconds, and the job trains on.
+// Two coordinators on one PostgreSQL, kill -9 of the leader while a job trains:
+// the other takes over within ten seconds, and the job trains on.
 #include <signal.h>
 
 #include <map>
@@ -32,7 +32,7 @@ class FailOverTest : public ::testing::Test {
     url_ = database_->NewDatabase();
     folder_ = ::testing::TempDir() + "/fail_over";
     ASSERT_OK_AND_ASSIGN(job_, WriteTinyJob(folder_));
-    // The first one leads.
+    // The first one to start leads.
     for (int i = 0; i < 2; ++i) StartServer(i);
     worker_ = std::make_unique<Process>(
         std::vector<std::string>{
@@ -50,7 +50,7 @@ class FailOverTest : public ::testing::Test {
         std::vector<std::string>{
             Binary("server/comera-server"), "--listen=127.0.0.1:0",
             absl::StrCat("--store=", url_),
-            // Shared, so that logs and models are there after fail-over.
+            // Shared, so that logs and models survive the fail-over.
             absl::StrCat("--data_dir=", folder_, "/data"),
             absl::StrCat("--port_file=", folder_, "/", port)},
         absl::StrCat(folder_, "/server", i, ".log")));
@@ -91,7 +91,8 @@ TEST_F(FailOverTest, TheOtherCoordinatorTakesOverAndTheJobTrainsOn) {
     killed = true;
     ASSERT_EQ(::kill(servers_[0]->pid(), SIGKILL), 0);
     const absl::Time begin = absl::Now();
-    // A lost answer, repeated: the new leader knows it.
+    // Repeats a submission as if the answer had been lost; the new leader knows
+    // it.
     const auto again = client->Submit(spec, once);
     fail_over = absl::Now() - begin;
     ASSERT_TRUE(again.ok()) << again.status();
@@ -105,7 +106,7 @@ TEST_F(FailOverTest, TheOtherCoordinatorTakesOverAndTheJobTrainsOn) {
   std::cout << "fail-over took " << fail_over << std::endl;
   EXPECT_EQ(end.state(), v1::SUCCEEDED);
   EXPECT_EQ(end.outcome(), v1::TARGET_MET);
-  // The same attempt went on.
+  // The same attempt continued.
   EXPECT_EQ(runs, (std::map<int64_t, int>{{1, 1}}));
   ASSERT_OK_AND_ASSIGN(const auto all, client->List({}, 0));
   EXPECT_EQ(all.size(), 1u);

@@ -1,3 +1,5 @@
+// Parses a job's JSON events and tracks attempts, steps and failures.
+
 #include "tests/e2e/job_follower.h"
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// protobuf's JSON has 64-bit numbers as strings.
+// Protobuf's JSON writes 64-bit numbers as strings.
 int64_t Number(const Json& object, const char* field) {
   if (!object.contains(field)) return 0;
   const Json& value = object[field];
@@ -22,14 +24,14 @@ bool JobFollower::Next(absl::Duration limit) {
   if (!line) return false;
   const Json event = Json::parse(*line, nullptr, false);
   if (event.is_object()) {
-    Take(event);
+    Apply(event);
   } else {
     faults.push_back("not JSON: " + *line);
   }
   return true;
 }
 
-void JobFollower::Take(const Json& event) {
+void JobFollower::Apply(const Json& event) {
   if (event.contains("sequence")) {
     const int64_t sequence = Number(event, "sequence");
     if (sequence <= last_sequence_) {

@@ -12,17 +12,18 @@
 
 namespace comera::e2e {
 
-// Reads a job's events from `comera watch -o json` and keeps what they tell.
+// Reads a job's events from `comera watch -o json` and keeps what they report.
 class JobFollower {
  public:
-  // `argv`: the command that prints the events.
+  // `argv` is the command that prints the events.
   JobFollower(const std::vector<std::string>& argv,
               const std::string& stderr_path)
       : process_(argv, stderr_path) {}
 
-  // Takes one event. False: there are no more, or none came within `limit`.
+  // Reads one event. Returns false if there are no more, or none comes within
+  // `limit`.
   bool Next(absl::Duration limit);
-  // Takes events until `reached` is true; false if it never was.
+  // Reads events until `reached` is true; returns false if it never is.
   template <typename Condition>
   bool Until(Condition reached, absl::Duration limit) {
     while (!reached(*this)) {
@@ -30,27 +31,27 @@ class JobFollower {
     }
     return true;
   }
-  // Trains, and could go on from a checkpoint.
+  // Whether the job trains and could resume from a checkpoint.
   static bool HasCheckpoint(const JobFollower& job) {
     return job.checkpoint_step >= 0 && job.last_step > job.checkpoint_step;
   }
-  // To the end of the stream; the command's exit code.
+  // Reads to the end of the stream; returns the command's exit code.
   std::optional<int> Finish(absl::Duration limit);
 
   // How often training began, by attempt.
   std::map<int64_t, int> runs_of_attempt;
   int64_t last_step = -1, checkpoint_step = -1, resumed_from = 0;
   int64_t attempt = 0;
-  // Of the newest change.
+  // The values of the newest state change.
   std::string state, outcome, reason;
-  // Classes and messages of failed attempts.
+  // The classes and messages of failed attempts.
   std::vector<std::string> incidents;
   std::optional<double> final_loss;
-  // Lines that were no JSON, numbers that came twice.
+  // Lines that were not JSON, and sequence numbers that came twice.
   std::vector<std::string> faults;
 
  private:
-  void Take(const nlohmann::json& event);
+  void Apply(const nlohmann::json& event);
 
   Process process_;
   int64_t last_sequence_ = 0;

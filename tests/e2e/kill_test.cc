@@ -1,4 +1,4 @@
-// kill -9 of the coordinator, of the worker, of one rank while a job trains:
+// kill -9 of the coordinator, of the worker, or of a member while a job trains:
 // the job still meets its targets, and nothing runs twice.
 #include <signal.h>
 
@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kBound = absl::Seconds(120);
 
-// A job run by `comera run`, and what its events told.
+// A job run by `comera run`, and what its events reported.
 class KillTest : public ::testing::Test {
  protected:
   void Start(const std::string& name) {
@@ -124,13 +124,13 @@ TEST_F(KillTest, Undisturbed) {
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }
 
-TEST_F(KillTest, CoordinatorComesBackAndRanksTrainOn) {
+TEST_F(KillTest, CoordinatorComesBackAndMembersTrainOn) {
   ASSERT_NO_FATAL_FAILURE(Start("coordinator"));
   ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
   const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");
   ASSERT_EQ(::kill(PidOf("server_pid"), SIGKILL), 0);
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
-  // The same attempt went on: no second attempt, no second start.
+  // The same attempt continued: no second attempt, no second start.
   EXPECT_EQ(runs_of_attempt_.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }
@@ -141,14 +141,14 @@ TEST_F(KillTest, WorkerComesBackAndTheJobResumes) {
   const pid_t worker = PidOf("worker_pid");
   const auto ranks = Children(worker, "comera-trainer");
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
-  // Ranks must not outlive their worker, or they would run beside the next.
+  // Members must not outlive their worker, or they would run beside the next.
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
   EXPECT_EQ(runs_of_attempt_.size(), 2u);
   EXPECT_GT(resumed_from_, 0);
 }
 
-TEST_F(KillTest, LostRankRestartsTheGangFromTheCheckpoint) {
+TEST_F(KillTest, LostMemberRestartsTheGangFromTheCheckpoint) {
   ASSERT_NO_FATAL_FAILURE(Start("rank"));
   ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
   const auto ranks = Children(PidOf("worker_pid"), "comera-trainer");

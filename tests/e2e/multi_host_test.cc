@@ -1,6 +1,5 @@
-// Three machines on a network of their own: training across them, and what is
-// done to the network meanwhile. Whatever happens, the job ends with the loss
-// of the undisturbed one.
+// Trains across three machines on a virtual network that is disturbed
+// meanwhile. In every case the job ends with the loss of the undisturbed run.
 #include <signal.h>
 #include <stdio.h>
 
@@ -56,7 +55,7 @@ class MultiHostTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    // No process may be left in a machine that is taken away.
+    // No process may be left on a machine that is removed.
     for (auto& worker : workers_) worker.reset();
     server_.reset();
     if (HasFailure()) {
@@ -104,7 +103,7 @@ class MultiHostTest : public ::testing::Test {
     return network_->On(kFirst, arguments);
   }
 
-  // Two ranks, one on each worker: there is one slot each.
+  // The job has two members, one on each worker, because each has one slot.
   void Submit() {
     const CommandResult result =
         RunCommand(Client({"submit", job_, "--set", "objective.early.steps=500",
@@ -126,7 +125,7 @@ class MultiHostTest : public ::testing::Test {
         << "state " << follower_->state << " reason " << follower_->reason;
   }
 
-  // Segments that the machine had to send again.
+  // The number of segments that the machine had to send again.
   int64_t Retransmitted(int machine) {
     std::ifstream file(
         absl::StrCat("/proc/", workers_[machine]->pid(), "/net/snmp"));
@@ -146,13 +145,13 @@ class MultiHostTest : public ::testing::Test {
     return -1;
   }
 
-  // Until the gang's packets are lost.
+  // Waits until packets of the gang are lost.
   void AwaitRetransmission(int machine) {
     const int64_t before = Retransmitted(machine);
     const absl::Time deadline = absl::Now() + kBound;
     while (Retransmitted(machine) < before + 4) {
       ASSERT_LT(absl::Now(), deadline) << "the cut is not felt";
-      // A counter of the kernel, which tells nobody when it changes.
+      // The kernel's counter gives no notification, so it is polled.
       absl::SleepFor(absl::Milliseconds(20));
     }
   }
@@ -197,7 +196,7 @@ TEST_F(MultiHostTest, ASlowLinkOnlyTakesLonger) {
   EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
 }
 
-// The network was away, nothing had failed.
+// The network was interrupted, but nothing had failed.
 TEST_F(MultiHostTest, Complaint03_ACutThatIsMendedInTimeCostsNoAttempt) {
   ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
   ASSERT_OK(network_->Cut(kSecond));
@@ -221,7 +220,8 @@ TEST_F(MultiHostTest, ACutThatLastsIsNamedAndTheGangRestarts) {
 
 TEST_F(MultiHostTest, AMachineDisappearsAndComesBack) {
   ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
-  // The link first: nobody hears the machine die.
+  // The link is cut first, so that no other machine notices the end of this
+  // one.
   ASSERT_OK(network_->Cut(kSecond));
   for (pid_t pid : network_->Pids(kSecond)) ::kill(pid, SIGKILL);
   ASSERT_TRUE(follower_->Until(
@@ -242,11 +242,11 @@ TEST_F(MultiHostTest, Complaint04_TheCoordinatorMovesToAnotherAddress) {
   server_.reset();
   ASSERT_OK(network_->MoveTo(kCoordinator, kMovedAddress));
   ASSERT_OK(network_->Mend(kCoordinator));
-  // A worker's next call may still go to the old address, whose connection
-  // takes some 8 s to be found dead.
+  // A worker's next call may still go to the old address, and it takes some 8 s
+  // to find that connection dead.
   StartServer(kMovedAddress, "30s");
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
-  // The ranks trained on meanwhile.
+  // The members kept training meanwhile.
   EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
 }

@@ -1,3 +1,6 @@
+// Starts a child in its own process group, reads its lines and waits for its
+// end.
+
 #include "tests/e2e/process.h"
 
 #include <dirent.h>
@@ -26,7 +29,7 @@ int PollMilliseconds(absl::Time deadline) {
   return left > 0 ? static_cast<int>(left) : 0;
 }
 
-// True when `pid` ended before the deadline.
+// Returns true when `pid` ended before the deadline.
 bool WaitPidfd(pid_t pid, absl::Time deadline) {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) return true;
@@ -55,7 +58,7 @@ Process::Process(const std::vector<std::string>& argv,
   pid_ = ::fork();
   if (pid_ == 0) {
     ::setpgid(0, 0);
-    // Not left behind by a test that is killed.
+    // Keeps the child from outliving a test that is killed.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(pipe_ends[1], STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
@@ -118,7 +121,7 @@ std::vector<pid_t> Children(pid_t parent, const std::string& name) {
     const std::string line = text.str();
     const size_t open = line.find('('), close = line.rfind(')');
     if (open == std::string::npos || close == std::string::npos) continue;
-    // comm is cut to 15 characters.
+    // The kernel cuts comm to 15 characters.
     if (line.substr(open + 1, close - open - 1) != name.substr(0, 15)) continue;
     char state;
     pid_t ppid = 0;
@@ -136,7 +139,7 @@ bool WaitForFile(const std::string& folder, const std::string& name,
   ::inotify_add_watch(watch, folder.c_str(), IN_MOVED_TO);
   bool there = false;
   while (true) {
-    // Looked for after the watch began, so that no rename is missed.
+    // Checked after the watch began, so that no rename is missed.
     there = ::access((folder + "/" + name).c_str(), F_OK) == 0;
     pollfd entry = {watch, POLLIN, 0};
     if (there || ::poll(&entry, 1, PollMilliseconds(deadline)) == 0) break;

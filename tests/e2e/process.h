@@ -12,9 +12,9 @@
 
 namespace comera::e2e {
 
-// Started in its own process group; killed with it by the destructor if it is
-// still there, and alone if the thread that made it ends. Standard error goes to
-// a file. Not thread-safe.
+// A child in a process group of its own. The destructor kills the group if the
+// child still runs; if the thread that made it ends, the child alone is killed.
+// Standard error goes to a file. Not thread-safe.
 class Process {
  public:
   Process(const std::vector<std::string>& argv, const std::string& stderr_path);
@@ -23,9 +23,10 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  // The next line, or nothing at the end of the output or after `limit`.
+  // Returns the next line, or nothing at the end of the output or after
+  // `limit`.
   std::optional<std::string> ReadLine(absl::Duration limit);
-  // Exit code, 128 + signal, or nothing after `limit`.
+  // Returns the exit code, 128 + signal, or nothing after `limit`.
   std::optional<int> Wait(absl::Duration limit);
 
  private:
@@ -35,16 +36,16 @@ class Process {
   std::optional<int> exit_code_;
 };
 
-// Pids whose parent is `parent` and whose executable's name is `name`.
+// The pids whose parent is `parent` and whose executable is called `name`.
 std::vector<pid_t> Children(pid_t parent, const std::string& name);
 
-// True once a file of that name stands whole (was renamed into place) in the
-// existing `folder`, false after `limit`.
+// Returns true once a file of that name is complete (was renamed into place) in
+// the existing `folder`, false after `limit`.
 bool WaitForFile(const std::string& folder, const std::string& name,
                  absl::Duration limit);
 
-// True once `pid` is gone or a zombie, false after `limit`. Works for
-// processes that are not the test's own children.
+// Returns true once `pid` has ended or is a zombie, false after `limit`. Works
+// for processes that are not the test's own children.
 bool WaitUntilGone(pid_t pid, absl::Duration limit);
 
 }  // namespace comera::e2e

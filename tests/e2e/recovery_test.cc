@@ -1,5 +1,5 @@
-// Failures of a gang across workers: what is lost, and how long it takes until
-// it trains again.
+// Failures of a gang that spans workers: what is lost, and how long it takes
+// until it trains again.
 #include <signal.h>
 
 #include <functional>
@@ -32,7 +32,7 @@ int64_t Number(const Json& json, const char* field) {
                                  : json[field].get<int64_t>();
 }
 
-// A coordinator, three workers with a slot each, and a job of two ranks.
+// A coordinator, three workers with one slot each, and a job of two members.
 class RecoveryTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -67,7 +67,8 @@ class RecoveryTest : public ::testing::Test {
         absl::StrCat(folder_, "/w", i, ".log"));
   }
 
-  // With so many early steps; the targets are met at once after them.
+  // Submits a job with this many early steps, after which its targets are met
+  // at once.
   void Submit(int early_steps) {
     client_ = std::make_unique<Process>(
         std::vector<std::string>{
@@ -81,7 +82,7 @@ class RecoveryTest : public ::testing::Test {
         folder_ + "/client.log");
   }
 
-  // Takes one event; false: there are no more.
+  // Reads one event; returns false if there are no more.
   bool ReadEvent() {
     const auto line = client_->ReadLine(kBound);
     if (!line) return false;
@@ -111,7 +112,7 @@ class RecoveryTest : public ::testing::Test {
     while (!holds()) ASSERT_TRUE(ReadEvent()) << Logs();
   }
 
-  // The worker with this rank, and the rank's process.
+  // The worker that runs this member, and the member's process.
   struct Place {
     int worker = -1;
     pid_t pid = 0;
@@ -168,7 +169,7 @@ TEST_F(RecoveryTest, AKilledWorkerCostsAFewStepsAndSeconds) {
   const int64_t last = step_;
   const absl::Time killed = absl::Now();
   ASSERT_EQ(::kill(workers_[first.worker]->pid(), SIGKILL), 0);
-  // The other rank sees a broken collective before.
+  // The other member sees a broken collective first.
   ASSERT_NO_FATAL_FAILURE(ReadUntil(
       [&] { return incident_.value("failure_class", "") == "NODE_LOST"; }));
   const absl::Time detected = absl::Now();
@@ -181,7 +182,8 @@ TEST_F(RecoveryTest, AKilledWorkerCostsAFewStepsAndSeconds) {
             << ", resumed from " << resumed_from_ << std::endl;
   EXPECT_LT(detected - killed, absl::Seconds(15));
   EXPECT_LT(training - detected, absl::Seconds(10));
-  // Not from the checkpoint of step 200, which went with the worker.
+  // It resumed from a newer state than the checkpoint of step 200, which was
+  // lost with the worker.
   EXPECT_GT(resumed_from_, 200);
   ASSERT_NO_FATAL_FAILURE(Cancel());
   ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return state_ == "CANCELLED"; }));
@@ -219,7 +221,7 @@ TEST_F(RecoveryTest, Complaint03_AJobFinishesWhileTheCoordinatorIsAway) {
   const Place first = Find(0), second = Find(1);
   ASSERT_EQ(::kill(server_->pid(), SIGKILL), 0);
   ASSERT_TRUE(server_->Wait(kBound).has_value());
-  // Both ranks train to the end without it.
+  // The other members train to the end without it.
   EXPECT_TRUE(WaitUntilGone(first.pid, kBound)) << Logs();
   EXPECT_TRUE(WaitUntilGone(second.pid, kBound)) << Logs();
   StartServer(address_);

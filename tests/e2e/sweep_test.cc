@@ -1,5 +1,5 @@
-// A sweep with real processes: one early stage, late stages forked from its
-// checkpoint, which end as whole jobs do.
+// A sweep with real processes: one early stage, and late stages that start from
+// its checkpoint and end as whole jobs do.
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr absl::Duration kBound = absl::Seconds(120);
-// Of every job.
+// Settings of every job.
 const char* const kSmall[] = {
     "resources.processes=1", "objective.early.steps=60",
     "objective.late.target_loss=1.5", "objective.late.max_steps=30",
@@ -44,8 +44,8 @@ sweep:
         folder_ + "/server.log");
     ASSERT_TRUE(WaitForFile(folder_, "port", kBound));
     ASSERT_OK_AND_ASSIGN(address_, ReadFile(folder_ + "/port"));
-    // Late stages run beside each other, on a worker each: the second has to
-    // fetch the checkpoint.
+    // Late stages run side by side, each on a worker of its own, so that the
+    // second has to fetch the checkpoint.
     for (const char* name : {"first", "second"}) {
       workers_.push_back(std::make_unique<Process>(
           std::vector<std::string>{
@@ -96,7 +96,7 @@ TEST_F(SweepTest, Complaint20_ASweepEndsWithItsFrontAndForksAreExact) {
   std::vector<std::string> args = {"sweep", sweep_, "--watch"};
   AddSmall(&args);
   const std::vector<Json> events = Client(args, &code);
-  // The loss is out of reach.
+  // The target loss is out of reach.
   EXPECT_EQ(code, 104);
   ASSERT_FALSE(events.empty());
   const std::string name = events.front().value("name", "");
@@ -118,7 +118,7 @@ TEST_F(SweepTest, Complaint20_ASweepEndsWithItsFrontAndForksAreExact) {
   ASSERT_OK_AND_ASSIGN(const std::string svg, ReadFile(folder_ + "/front.svg"));
   EXPECT_NE(svg.find("<circle"), std::string::npos);
 
-  // What one job does that trains both stages.
+  // Compares with a single job that trains both stages.
   args = {"submit", job_, "--watch", "--set",
           "objective.late.target_ratio=0.8"};
   AddSmall(&args);

@@ -1,3 +1,5 @@
+// Writes a small corpus and the job file that trains on it.
+
 #include "tests/e2e/tiny_job.h"
 
 #include <cstdlib>

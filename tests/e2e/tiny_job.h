@@ -1,4 +1,4 @@
-// A job that trains within seconds, and what it trains on.
+// Writes a job that trains within seconds, and its data.
 #ifndef COMERA_TESTS_E2E_TINY_JOB_H_
 #define COMERA_TESTS_E2E_TINY_JOB_H_
 
@@ -8,15 +8,15 @@
 
 namespace comera::e2e {
 
-// Path of a program of this project, e.g. "server/comera-server".
+// The path of a program of this project, e.g. "server/comera-server".
 std::string Binary(const std::string& path);
 
-// Writes source-like text from a small grammar into `folder`, which is made: the
-// same files every time, and something to learn.
+// Makes `folder` and writes source-like text from a small grammar to it: always
+// the same files, with patterns that a model can learn.
 absl::Status WriteTinyCorpus(const std::string& folder);
 
-// Writes `folder`/job.yaml, a job of two ranks that can meet its targets, and
-// the files that it learns from. Returns the job file's path.
+// Writes `folder`/job.yaml, a job of two members that can meet its targets, and
+// its training files. Returns the job file's path.
 absl::StatusOr<std::string> WriteTinyJob(const std::string& folder);
 
 }  // namespace comera::e2e

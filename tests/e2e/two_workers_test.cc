@@ -1,4 +1,4 @@
-// A gang with one rank on each of two workers: the ranks meet over the
+// A gang with one member on each of two workers: the members meet over the
 // addresses of their workers and train to the end.
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr absl::Duration kBound = absl::Seconds(60);
-// 127.0.0.2 as /proc/net/tcp writes it: of two ranks, Gloo's connection goes to
+// 127.0.0.2 as /proc/net/tcp writes it. Between two members, Gloo connects to
 // the lower address. The default, 127.0.0.1, would not prove anything.
 constexpr char kLowerAddress[] = "0200007F:";
 

@@ -1,3 +1,5 @@
+// Builds network namespaces, links and traffic limits with iproute2.
+
 #include "tests/e2e/virtual_network.h"
 
 #include <unistd.h>
@@ -16,7 +18,7 @@ namespace {
 
 constexpr absl::Duration kLimit = absl::Seconds(30);
 
-// Daemons' folders are often not in a test's PATH.
+// The folders of administrators' programs are often not in a test's PATH.
 std::string Find(const std::string& program) {
   for (const char* folder : {"/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/"}) {
     if (access((folder + program).c_str(), X_OK) == 0) return folder + program;
@@ -110,7 +112,8 @@ absl::Status VirtualNetwork::Ip(std::vector<std::string> arguments) const {
 }
 
 absl::Status VirtualNetwork::Cut(int machine) {
-  // Only the switch forgets the port: no machine sees its link go down.
+  // Only the switch disables the port, so that no machine sees its link go
+  // down.
   return Ip({"-n", Switch(), "link", "set", Port(machine), "nomaster"});
 }
 

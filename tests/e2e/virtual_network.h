@@ -12,13 +12,14 @@
 
 namespace comera::e2e {
 
-// Machines on a switch, as network namespaces joined by a bridge in one more.
-// Nothing of it is seen outside, all of it goes with the object; processes in
-// it must have ended by then. Machine i (from 0) has the address 10.77.0.<i+1>.
+// Machines on a switch: network namespaces joined by a bridge in one more
+// namespace. It is invisible outside and disappears with the object; the
+// processes in it must have ended by then. Machine i (from 0) has the address
+// 10.77.0.<i+1>.
 class VirtualNetwork {
  public:
-  // Unavailable: not root, or the kernel or iproute2 lacks something.
-  // `log_path` gets what the commands say.
+  // Unavailable: this process is not root, or the kernel or iproute2 lacks a
+  // feature. `log_path` receives the output of commands.
   static absl::StatusOr<std::unique_ptr<VirtualNetwork>> Create(
       int machines, const std::string& log_path);
   ~VirtualNetwork();
@@ -28,17 +29,17 @@ class VirtualNetwork {
   static std::string Address(int machine);
   // The command that runs `argv` on the machine; the process keeps its pid.
   std::vector<std::string> On(int machine, std::vector<std::string> argv) const;
-  // Of all that runs there.
+  // The pids of all processes on the machine.
   std::vector<pid_t> Pids(int machine) const;
 
-  // From Cut() on every packet to and from the machine vanishes; nobody is
-  // told.
+  // Drops every packet to and from the machine from now on, without any notice
+  // to either side.
   absl::Status Cut(int machine);
   absl::Status Mend(int machine);
-  // Bounds what the machine sends and receives, with delay where the kernel has
-  // it. Unavailable: this kernel cannot.
+  // Limits the rate at which the machine sends and receives, with delay if the
+  // kernel supports it. Unavailable: this kernel cannot.
   absl::Status Slow(int machine, const std::string& rate);
-  // Gives the machine this address and no other.
+  // Gives the machine this address in place of its old one.
   absl::Status MoveTo(int machine, const std::string& address);
 
  private:

@@ -1,4 +1,4 @@
-// GPUs whose state the test sets.
+// A GPU driver whose readings the test sets.
 #ifndef COMERA_TESTS_FAKES_FAKE_GPU_DRIVER_H_
 #define COMERA_TESTS_FAKES_FAKE_GPU_DRIVER_H_
 
@@ -12,7 +12,7 @@
 
 namespace comera::worker {
 
-// GPUs "GPU-0", "GPU-1", ... in good health. Thread-safe.
+// Has GPUs "GPU-0", "GPU-1", ... in good health. Thread-safe.
 class FakeGpuDriver final : public GpuDriver {
  public:
   explicit FakeGpuDriver(int count) : readings_(count, GpuReading()) {
@@ -39,7 +39,7 @@ class FakeGpuDriver final : public GpuDriver {
     const std::lock_guard<std::mutex> lock(mutex_);
     return readings_[gpu];
   }
-  absl::StatusOr<std::vector<GpuXid>> TakeXids() override {
+  absl::StatusOr<std::vector<GpuXid>> PopXids() override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(xids_, {});
   }

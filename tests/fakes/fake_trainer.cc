@@ -1,5 +1,5 @@
 // Stands in for comera-trainer: does what the job's display_name (or --do=)
-// says, in the trainer's own language of events and exit codes.
+// says, with the trainer's own events and exit codes.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,48 +25,48 @@ using trainer::TrainerTask;
 
 volatile sig_atomic_t asked_to_stop = 0;
 
-void Tell(const v1::TrainerEvent& event) {
+void WriteEvent(const v1::TrainerEvent& event) {
   std::string line;
   (void)google::protobuf::util::MessageToJsonString(event, &line);
   line += '\n';
   (void)!write(STDOUT_FILENO, line.data(), line.size());
 }
 
-void TellHeartbeat(int64_t step) {
+void WriteHeartbeat(int64_t step) {
   v1::TrainerEvent event;
   event.mutable_heartbeat()->set_stage(v1::EARLY);
   event.mutable_heartbeat()->set_step(step);
   event.mutable_heartbeat()->set_collectives(10 * step);
-  Tell(event);
+  WriteEvent(event);
 }
 
 void WriteModel(const TrainerTask& task) {
   const std::string folder = task.work_dir() + "/model";
   (void)!system(("mkdir -p " + folder).c_str());
   std::ofstream(folder + "/config.json") << "{}";
-  // More than one piece of an upload.
+  // Larger than one piece of an upload.
   std::ofstream(folder + "/model.safetensors") << std::string(3 << 20, 'w');
 }
 
 int Succeed(const TrainerTask& task) {
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   if (task.rank() != 0) return 0;
   v1::TrainerEvent event;
   event.mutable_run_info()->set_total_steps(3);
-  Tell(event);
+  WriteEvent(event);
   for (int step = 1; step <= 3; ++step) {
     event.mutable_metrics()->set_step(step);
-    Tell(event);
+    WriteEvent(event);
   }
   WriteModel(task);
   event.mutable_result()->set_outcome(v1::COMPLETED);
   event.mutable_result()->set_validation_loss(1.5);
   event.mutable_result()->set_size_parameters(42);
-  Tell(event);
+  WriteEvent(event);
   return 0;
 }
 
-// A list of two targets, each with a model.
+// Succeeds with a list of two targets, each with a model.
 int SucceedTwice(const TrainerTask& task) {
   for (int i = 1; i <= 2; ++i) {
     const std::string folder =
@@ -82,12 +82,12 @@ int Fail(const TrainerTask& task) {
   v1::TrainerEvent event;
   event.mutable_failure()->set_failure_class(v1::DATA);
   event.mutable_failure()->set_message("line 7 is junk");
-  Tell(event);
+  WriteEvent(event);
   return 1;
 }
 
 int Crash(const TrainerTask& task) {
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   fprintf(stderr, "about to crash\n");
   printf("unfinished");
   fflush(stdout);
@@ -103,7 +103,7 @@ int Wait(const TrainerTask& task) {
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, &old);
   signal(SIGTERM, [](int) { asked_to_stop = 1; });
-  TellHeartbeat(7);
+  WriteHeartbeat(7);
   while (!asked_to_stop) sigsuspend(&old);
   fprintf(stderr, "stopping as asked\n");
   return 0;
@@ -111,7 +111,7 @@ int Wait(const TrainerTask& task) {
 
 int IgnoreTerm(const TrainerTask& task) {
   signal(SIGTERM, SIG_IGN);
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   while (true) pause();
 }
 
@@ -132,8 +132,8 @@ int Orphan(const TrainerTask& task) {
   return Succeed(task);
 }
 
-// Leaves a process behind in a session of its own, as a daemon is; its id goes
-// to the log.
+// Leaves a process behind in a session of its own, as daemons do, and writes
+// its id to the log.
 int Daemon(const TrainerTask& task) {
   int told[2];
   if (pipe(told) != 0) return 1;
@@ -150,23 +150,23 @@ int Daemon(const TrainerTask& task) {
   }
   close(told[1]);
   wait(nullptr);
-  // Until the daemon has told its number.
+  // Waits until the daemon has written its id.
   char nothing;
   (void)!read(told[0], &nothing, 1);
-  TellHeartbeat(1);
+  WriteHeartbeat(1);
   return 0;
 }
 
-// Stands still for ever, as a process in the debugger does: answers no signal
-// but SIGKILL.
+// Stands still for ever, like a process in a debugger: reacts to no signal but
+// SIGKILL.
 int Freeze(const TrainerTask& task) {
-  signal(SIGTERM, SIG_IGN);  // also while it is not stopped yet
-  TellHeartbeat(1);
+  signal(SIGTERM, SIG_IGN);  // ignored even before it is stopped
+  WriteHeartbeat(1);
   raise(SIGSTOP);
   return 0;
 }
 
-// Tells its result and does not end.
+// Reports its result but does not end.
 int Linger(const TrainerTask& task) {
   Succeed(task);
   while (true) pause();

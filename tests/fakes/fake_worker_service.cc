@@ -1,3 +1,6 @@
+// Answers Synchronize and uploads as the test configures, and records
+// everything.
+
 #include "tests/fakes/fake_worker_service.h"
 
 #include <chrono>
@@ -98,15 +101,15 @@ FakeWorkerService::State FakeWorkerService::state() {
   return state_;
 }
 
-void FakeWorkerService::Take(const v1::SynchronizeRequest& request,
-                             v1::SynchronizeResponse* response) {
+void FakeWorkerService::Record(const v1::SynchronizeRequest& request,
+                               v1::SynchronizeResponse* response) {
   ++state_.calls;
   if (request.seen_version() == version_) ++state_.seen_calls;
   state_.last = request;
   for (const v1::MemberStatus& rank : request.members()) {
     state_.ranks[KeyOf(rank)] = rank;
     if (rank.phase() != v1::MemberStatus::EXITED) continue;
-    ++state_.exits_told[KeyOf(rank)];
+    ++state_.exits_reported[KeyOf(rank)];
     if (!forgetting_) continue;
     v1::MemberKey* key = response->add_forget();
     key->set_job(rank.job());
@@ -149,7 +152,7 @@ grpc::Status FakeWorkerService::Synchronize(
     v1::SynchronizeResponse* response) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!error_.ok()) return ToGrpcStatus(error_);
-  Take(*request, response);
+  Record(*request, response);
   const auto hold = std::chrono::seconds(request->hold().seconds()) +
                     std::chrono::nanoseconds(request->hold().nanos());
   const auto end = std::chrono::steady_clock::now() + hold;
@@ -163,8 +166,8 @@ grpc::Status FakeWorkerService::Synchronize(
   }
   if (!error_.ok()) return ToGrpcStatus(error_);
   for (const v1::MemberAssignment& assignment : desired_) {
-    // What has ended is not wanted any more.
-    if (state_.exits_told.count(KeyOf(assignment)) == 0) {
+    // A member that has ended is not wanted any more.
+    if (state_.exits_reported.count(KeyOf(assignment)) == 0) {
       *response->add_desired() = assignment;
     }
   }

@@ -16,25 +16,25 @@
 
 namespace comera {
 
-// A coordinator's worker service on loopback that wants what the test says,
-// keeps what it is told, and acknowledges it unless told otherwise.
+// A coordinator's worker service on loopback. It wants what the test says,
+// keeps what it receives, and acknowledges it unless the test forbids that.
 class FakeWorkerService : public v1::WorkerService::Service {
  public:
   using Key = std::tuple<std::string, int64_t, int32_t>;
 
-  // What was told so far.
+  // Everything received so far.
   struct State {
     int calls = 0;
-    int seen_calls = 0;  // Calls with seen_version up to date.
+    int seen_calls = 0;  // calls with seen_version up to date
     v1::SynchronizeRequest last;
     std::map<Key, v1::MemberStatus> ranks;
-    // Highest phase seen at any time, and how often EXITED was told.
-    std::map<Key, int> exits_told;
+    // How often each member was reported as EXITED.
+    std::map<Key, int> exits_reported;
     std::vector<v1::ProgressReport> reports;
     int repeated_reports = 0;
     std::map<Key, std::string> logs;
     std::map<std::string, std::string> rendezvous;
-    // By artifact and file; whole files only.
+    // The contents by artifact and file; complete files only.
     std::map<std::string, std::string> files;
     std::map<std::string, v1::ArtifactFile> headers;
     int uploads = 0;
@@ -43,7 +43,7 @@ class FakeWorkerService : public v1::WorkerService::Service {
   FakeWorkerService();
   ~FakeWorkerService() override;
 
-  // Address to connect to; stays the same over Stop and Start.
+  // The address to connect to; it stays the same over Stop and Start.
   const std::string& address() const { return address_; }
   void Start();
   void Stop();
@@ -55,10 +55,10 @@ class FakeWorkerService : public v1::WorkerService::Service {
   void SetError(absl::Status status);
   void SetUploadError(absl::Status status);
   void Offer(const v1::RendezvousEntry& entry);
-  // Nothing is wanted any more, and these are to be killed soon.
+  // Wants nothing any more, and these members to be killed soon.
   void Kill(std::vector<v1::MemberKey> ranks);
 
-  // Waits until `done` holds; false if it does not within 20 s.
+  // Waits until `done` holds; returns false if it does not within 20 s.
   bool WaitFor(const std::function<bool(const State&)>& done);
   State state();
 
@@ -71,8 +71,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
       v1::UploadArtifactResponse* response) override;
 
  private:
-  void Take(const v1::SynchronizeRequest& request,
-            v1::SynchronizeResponse* response);
+  void Record(const v1::SynchronizeRequest& request,
+              v1::SynchronizeResponse* response);
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

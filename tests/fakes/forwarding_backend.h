@@ -1,4 +1,4 @@
-// A backend that has another do its work.
+// A backend that forwards every operation to another one.
 #ifndef COMERA_TESTS_FAKES_FORWARDING_BACKEND_H_
 #define COMERA_TESTS_FAKES_FORWARDING_BACKEND_H_
 
@@ -15,11 +15,11 @@
 
 namespace comera::kernels {
 
-// Every operation and copy becomes a call with a name, which a subclass runs
-// when it wants to. `backend` outlives it.
+// Turns every operation and copy into a call with a name, which a subclass runs
+// when it wants to. `backend` must outlive it.
 class ForwardingBackend : public Backend {
  public:
-  // Owns its arguments, but not the memory that they point to.
+  // The operation owns its arguments, but not the memory that they point to.
   using Operation = std::function<absl::Status()>;
 
   explicit ForwardingBackend(Backend* backend) : backend_(backend) {}

@@ -1,3 +1,5 @@
+// Captures operations as closures, replays them, and delays reads to the host.
+
 #include "tests/fakes/recording_backend.h"
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// A backend of the processor that records graphs, and runs behind as far as
-// anybody can tell.
+// A CPU backend that records graphs, and appears to run asynchronously.
 #ifndef COMERA_TESTS_FAKES_RECORDING_BACKEND_H_
 #define COMERA_TESTS_FAKES_RECORDING_BACKEND_H_
 
@@ -14,13 +13,13 @@
 
 namespace comera::kernels {
 
-// What is captured is kept as calls with their arguments and made again by
-// Replay. Numbers that are to be read late are not on the host before somebody
-// has waited for them, but NaN. What a device could not do while it records is
-// refused. Not thread-safe.
+// Keeps captured operations as calls with their arguments, and Replay makes
+// these calls again. Memory that is read late holds NaN on the host until
+// somebody has waited for it. Operations that a device could not do during a
+// capture are refused. Not thread-safe.
 class RecordingBackend : public ForwardingBackend {
  public:
-  // `backend` is one of the processor.
+  // `backend` must be a CPU backend.
   using ForwardingBackend::ForwardingBackend;
   ~RecordingBackend() override;
 
@@ -39,15 +38,15 @@ class RecordingBackend : public ForwardingBackend {
   absl::StatusOr<std::unique_ptr<StepGraph>> EndCapture() override;
   absl::Status Replay(const StepGraph& graph) override;
 
-  // An operation of somebody else's, in order with the backend's own.
+  // Enqueues a foreign operation, in order with the backend's own.
   absl::Status Enqueue(const std::string& name, Operation operation) {
     return Call(name, std::move(operation));
   }
 
-  // The operation that `count` others of a capture come before is refused, in
-  // every capture; negative: none.
+  // Makes every capture refuse the operation that follows `count` others; a
+  // negative `count` refuses none.
   void FailCapturesAfter(int64_t count) { fail_after_ = count; }
-  // Whether a graph was given up that might still have been running.
+  // Whether a graph was destroyed that might still have been running.
   bool graph_outlived() const { return graph_outlived_; }
 
  private:
@@ -67,7 +66,8 @@ class RecordingBackend : public ForwardingBackend {
   int64_t fail_after_ = -1;
   std::deque<Later> later_;
   int64_t next_mark_ = 0;
-  const Graph* running_ = nullptr;  // since the last wait
+  // The graph replayed since the last wait.
+  const Graph* running_ = nullptr;
   bool graph_outlived_ = false;
 };
 

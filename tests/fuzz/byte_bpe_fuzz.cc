@@ -1,5 +1,5 @@
-// RoBERTa vocabularies and merges, and any text encoded with them: decoding
-// gives it back.
+// Fuzzes RoBERTa vocabularies and merges with any text: decoding must give back
+// what was encoded.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// Checkpoints: the file with its checksum, and the training state inside.
+// Fuzzes checkpoints: the file with its checksum, and the training state
+// inside.
 #include <map>
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// Criteo click logs, plain or gzip.
+// Fuzzes Criteo click logs, plain or gzip.
 #include <string>
 
 #include "tests/fuzz/fuzz_input.h"

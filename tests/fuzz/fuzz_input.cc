@@ -1,3 +1,5 @@
+// Splits fuzz inputs and makes files in memory.
+
 #include "tests/fuzz/fuzz_input.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// What fuzz targets share.
+// Helpers that fuzz targets share.
 #ifndef COMERA_TESTS_FUZZ_FUZZ_INPUT_H_
 #define COMERA_TESTS_FUZZ_FUZZ_INPUT_H_
 
@@ -7,15 +7,15 @@
 
 namespace comera {
 
-// One input, taken apart from the front.
+// Splits one input from the front into parts.
 class FuzzInput {
  public:
   FuzzInput(const uint8_t* data, size_t size)
       : rest_(reinterpret_cast<const char*>(data), data ? size : 0) {}
 
-  // The next byte modulo `count`; 0 at the end.
+  // Returns the next byte modulo `count`; 0 at the end.
   int Choose(int count);
-  // Up to the next "\n---\n", which is passed over, or the end.
+  // Returns the text up to the next "\n---\n", which is skipped, or to the end.
   std::string Part();
   std::string Rest() { return rest_; }
 
@@ -23,11 +23,11 @@ class FuzzInput {
   std::string rest_;
 };
 
-// A file in memory for parsers that open a path; each process has one for each
-// `index`. Returns its path.
+// Makes a file in memory for parsers that open a path, and returns its path.
+// Each process has one file for each `index`.
 std::string FuzzFile(const std::string& contents, int index = 0);
 
-// Stops with `what`: the property that was found not to hold.
+// Aborts with `what`, the property that does not hold.
 [[noreturn]] void FuzzFailure(const std::string& what);
 
 }  // namespace comera

@@ -1,4 +1,4 @@
-// Sentence pairs from tab-separated files, plain or gzip.
+// Fuzzes sentence pairs from tab-separated files, plain or gzip.
 #include <string>
 
 #include "tests/fuzz/fuzz_input.h"

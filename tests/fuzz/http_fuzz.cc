@@ -36,7 +36,7 @@ void CheckError(const absl::Status& status) {
   }
 }
 
-// What was understood is understood again when it is written as JSON.
+// Checks that a message that was understood is understood again as JSON.
 void CheckRoundTrip(const Message& message) {
   const auto json =
       WireToJson(message.GetDescriptor(), message.SerializeAsString());

@@ -1,5 +1,5 @@
-// Job files as YAML, JSON and textproto, and field assignments; what passes
-// validation stays valid with its defaults filled in.
+// Fuzzes job files as YAML, JSON and textproto, and field assignments; a valid
+// spec must stay valid with its defaults filled in.
 #include <string>
 
 #include "client/job_file.h"

@@ -1,4 +1,4 @@
-// JSON lines, plain or gzip.
+// Fuzzes JSON lines, plain or gzip.
 #include <string>
 
 #include "tests/fuzz/fuzz_input.h"

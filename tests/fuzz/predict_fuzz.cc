@@ -1,4 +1,4 @@
-// Requests to comera-trainer --serve, the rows in them as an encoder takes
+// Fuzzes requests to comera-trainer --serve, their rows as an encoder reads
 // them, and the description of rows beside a model.
 #include <memory>
 #include <string>
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto parsed = comera::trainer::ParsePredictRequest(text);
   if (!parsed.ok()) return 0;
   for (const auto& row : parsed->rows()) comera::trainer::Encode(row);
-  // What was parsed can be told again.
+  // A request that was parsed can be written and parsed again.
   const auto again = comera::trainer::ParsePredictRequest(
       comera::trainer::PredictLine(*parsed));
   if (!again.ok()) comera::FuzzFailure("a request that cannot be told");

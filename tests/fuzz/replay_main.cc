@@ -1,5 +1,5 @@
-// Feeds the files of a folder to a fuzz target's entry point; fails where there
-// are none. Also the way to look at one input: give it as the argument.
+// Feeds the files of a folder to a fuzz target's entry point; fails if there
+// are none. To examine one input, give it as the argument.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -28,7 +28,7 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
-// All that ComeraServer registers.
+// All services that ComeraServer registers.
 constexpr const char* kServices[] = {
     "comera.v1.AccessService",   "comera.v1.BackupService",
     "comera.v1.DatasetService",  "comera.v1.ModelService",
@@ -45,7 +45,7 @@ class Target {
   Target() {
     ComeraServer::Options options;
     options.data_dir = folder_.path();
-    // Calls are not held and jobs do not pile up.
+    // Calls return at once, and jobs do not pile up.
     options.host.coordinator.max_hold = absl::ZeroDuration();
     options.host.coordinator.max_queued_jobs = 50;
     auto server = ComeraServer::Start(
@@ -99,7 +99,7 @@ class Target {
     return methods_[sum % methods_.size()];
   }
 
-  // False: the text is no message.
+  // Returns false if the text is not a message.
   bool ToWire(const MethodDescriptor& method, const std::string& part,
               std::string* bytes) {
     std::unique_ptr<google::protobuf::Message> message(
@@ -116,7 +116,7 @@ class Target {
       if (!parser.ParseFromString(part, message.get())) return false;
       message->SerializeToString(bytes);
     }
-    // Also text may hold strings that are not UTF-8.
+    // Even text may hold strings that are not UTF-8.
     malformed_ = malformed_ || !message->ParseFromString(*bytes);
     return true;
   }
@@ -160,7 +160,7 @@ class Target {
     bool ok;
     while (queue.Next(&tag, &ok)) {
     }
-    // gRPC answers bytes that are no message by itself.
+    // gRPC itself answers bytes that are not a message.
     if (malformed_) return;
     switch (status.error_code()) {
       case grpc::StatusCode::UNKNOWN:
@@ -181,7 +181,7 @@ class Target {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<grpc::GenericStub> stub_;
   std::vector<const MethodDescriptor*> methods_;
-  // Of the input being run.
+  // State of the input being run.
   bool malformed_ = false;
 };
 

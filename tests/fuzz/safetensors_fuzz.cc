@@ -1,4 +1,5 @@
-// Safetensors files: what can be read is written and read again unchanged.
+// Fuzzes safetensors files: what can be read must be unchanged when written and
+// read again.
 #include <string>
 
 #include "common/safetensors.h"

@@ -1,4 +1,4 @@
-// Sweep files, and the plan of what they ask for.
+// Fuzzes sweep files and the plans made from them.
 #include <string>
 #include <vector>
 

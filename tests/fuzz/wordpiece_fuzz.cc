@@ -1,4 +1,4 @@
-// BERT vocabularies, and any text encoded with one: ids are in the vocabulary.
+// Fuzzes BERT vocabularies with any text: ids must be in the vocabulary.
 #include <string>
 #include <vector>
 

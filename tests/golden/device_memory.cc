@@ -1,3 +1,5 @@
+// Uploads values to a backend's memory and reads them back.
+
 #include "tests/golden/device_memory.h"
 
 #include "common/status_macros.h"

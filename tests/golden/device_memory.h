@@ -1,4 +1,4 @@
-// Host values in memory of a backend, and back.
+// Copies host values to a backend's memory, and back.
 #ifndef COMERA_TESTS_GOLDEN_DEVICE_MEMORY_H_
 #define COMERA_TESTS_GOLDEN_DEVICE_MEMORY_H_
 
@@ -12,14 +12,14 @@
 
 namespace comera::golden {
 
-// The backend that a check runs on.
+// Makes the backend that a check runs on.
 using BackendFactory =
     std::function<absl::StatusOr<std::unique_ptr<kernels::Backend>>()>;
 
-// One thread of the processor, float32.
+// Makes a CPU backend with one thread in float32.
 absl::StatusOr<std::unique_ptr<kernels::Backend>> CpuFactory();
 
-// Owns what it uploaded; the backend outlives it.
+// Owns the memory that it allocated; the backend must outlive it.
 class DeviceMemory {
  public:
   explicit DeviceMemory(kernels::Backend* backend) : backend_(backend) {}
@@ -31,7 +31,7 @@ class DeviceMemory {
   absl::StatusOr<float*> Zeros(int64_t count);
   absl::StatusOr<const int32_t*> Integers(const std::vector<int32_t>& values);
   absl::StatusOr<const kernels::StepState*> State();
-  // Waits for what was enqueued before.
+  // Waits for the enqueued operations first.
   absl::StatusOr<std::vector<float>> Read(const float* from, int64_t count);
 
  private:

@@ -1,3 +1,6 @@
+// Compares one step of our encoder with the published code's loss, logits and
+// gradients.
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -21,10 +24,10 @@ namespace comera::golden {
 namespace {
 
 constexpr double kTolerance = 1e-4;
-// The gradient of a key bias is exactly 0 (softmax does not see a constant), so
-// both sides hold rounding noise there, and it is measured against this share
-// of the largest gradient. All others are measured against themselves: those of
-// queries and keys are small, and no less to be checked for it.
+// The gradient of a key bias is exactly 0 (softmax is invariant to a constant),
+// so both sides hold rounding noise there, and it is measured against this
+// share of the largest gradient. All others are measured against themselves:
+// the gradients of queries and keys are small, but no less important.
 constexpr double kNoiseFloor = 1e-4;
 
 std::vector<float> Slice(const std::vector<float>& values,
@@ -68,7 +71,7 @@ absl::Status CheckEncoderClassifier(const Safetensors& file,
   report->CompareTensor("loss",
                         {static_cast<float>(totals.loss_sum / totals.labels)},
                         reference_loss, kTolerance);
-  // Theirs is the gradient of the mean.
+  // The published code's gradient is that of the mean.
   double largest = 0;
   for (float& g : gradients) g = static_cast<float>(g / totals.labels);
   for (float g : reference) largest = std::max(largest, std::fabs(double{g}));

@@ -1,3 +1,5 @@
+// Runs the check for each golden file's kind.
+
 #include "tests/golden/golden_check.h"
 
 #include <algorithm>

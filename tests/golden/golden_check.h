@@ -9,9 +9,9 @@
 
 namespace comera::golden {
 
-// Checks every *.safetensors file in the folder by its metadata, each on a
+// Checks every *.safetensors file in the folder as its metadata say, each on a
 // backend of its own. A file that cannot be checked counts as a failure.
-// NotFound: no such file there.
+// NotFound: the folder has no such file.
 absl::Status CheckFolder(const std::string& folder,
                          const BackendFactory& make_backend, Report* report);
 

@@ -1,3 +1,5 @@
+// Reads metadata and tensors of golden files with checked types.
+
 #include "tests/golden/golden_file.h"
 
 #include <limits>

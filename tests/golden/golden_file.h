@@ -1,4 +1,4 @@
-// Reading golden files: tensors by name, metadata as JSON.
+// Reads golden files: tensors by name, metadata as JSON.
 #ifndef COMERA_TESTS_GOLDEN_GOLDEN_FILE_H_
 #define COMERA_TESTS_GOLDEN_GOLDEN_FILE_H_
 
@@ -11,10 +11,10 @@
 
 namespace comera::golden {
 
-// DataLoss: the key is missing or is no number.
+// DataLoss: the key is missing or is not a number.
 absl::StatusOr<double> MetadataNumber(const Safetensors& file,
                                       const std::string& key);
-// A JSON array of integers.
+// Reads a JSON array of integers.
 absl::StatusOr<std::vector<int64_t>> MetadataIntegers(const Safetensors& file,
                                                       const std::string& key);
 

@@ -1,3 +1,5 @@
+// Checks small golden files made here, and that wrong ones are reported.
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -41,7 +43,7 @@ TEST(GoldenTest, NamesAreTranslated) {
             "head.fc1.core.0");
 }
 
-// W = g0 * d * g1 with 1 x 1 modes: y = x g0 d g1 + bias.
+// W = g0 * d * g1 with 1 x 1 modes, so that y = x g0 d g1 + bias.
 Safetensors OneByOne(float y) {
   Safetensors file;
   const auto add = [&](const char* name, std::vector<int64_t> shape, float v) {

@@ -1,3 +1,5 @@
+// Compares our TT-linear and TTM-embedding layers with golden files.
+
 #include "tests/golden/layer_checks.h"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ int64_t Product(const std::vector<int64_t>& values) {
   return product;
 }
 
-// Ranks in metadata include the outer ones.
+// The ranks in the metadata include the outer ones.
 absl::StatusOr<std::vector<int64_t>> InnerRanks(const Safetensors& file,
                                                 size_t order) {
   ASSIGN_OR_RETURN(std::vector<int64_t> ranks, MetadataIntegers(file, "ranks"));
@@ -80,7 +82,7 @@ absl::Status CompareCoreGradients(const Safetensors& file, size_t order,
   return absl::OkStatus();
 }
 
-// A step on parameters and gradients in memory of the layer's backend.
+// Makes a step on parameters and gradients in memory of the layer's backend.
 absl::StatusOr<trainer::Step> DeviceStep(LayerHarness* layer,
                                          DeviceMemory* memory) {
   trainer::Step step = layer->step();
@@ -99,7 +101,7 @@ absl::Status ReadGradients(const trainer::Step& step, LayerHarness* layer,
 }
 
 // The modes are listed in one row; the inputs are those whose product is the
-// width of x. Half of them, if that fits.
+// width of x, half of them if that fits.
 absl::StatusOr<Factorisation> SplitModes(const std::vector<int64_t>& modes,
                                          int64_t inputs, int64_t outputs) {
   std::vector<size_t> counts = {modes.size() / 2};
@@ -197,7 +199,8 @@ absl::Status CheckTtmEmbedding(const Safetensors& file,
                                                 rows, std::move(backend));
   RETURN_IF_ERROR(SetCores(file, order, layer.get()));
 
-  // As the model does: every distinct id once, then a row per token.
+  // Looks every distinct id up once, then gathers a row per token, as the model
+  // does.
   trainer::UniqueIds unique("id", rows, vocabulary);
   RETURN_IF_ERROR(unique.Set(ids));
   const absl::Span<const int32_t> index = unique.index();

@@ -10,8 +10,8 @@
 
 namespace comera::golden {
 
-// Output and all gradients within 1e-5 relative. DataLoss: the file does not
-// hold what its kind needs.
+// Checks that the output and all gradients are within 1e-5 relative. DataLoss:
+// the file lacks what its kind needs.
 absl::Status CheckTtLinear(const Safetensors& file,
                            std::unique_ptr<kernels::Backend> backend,
                            Report* report);

@@ -8,14 +8,14 @@
 
 namespace comera::golden {
 
-// One step of the whole model: loss, logits and all gradients within 1e-4
-// relative, and the size. DataLoss: the file does not hold what it should.
+// Checks one step of the whole model: loss, logits and all gradients within
+// 1e-4 relative, and the size. DataLoss: the file lacks what it should hold.
 absl::Status CheckEncoderClassifier(const Safetensors& file,
                                     kernels::Backend* backend, Report* report);
 
-// Two-stage training with the reference objective: the first 30 losses within
-// 1e-3 relative, every late-stage branch equal until the losses differ by more
-// than 1e-3, sizes equal at the start of the late stage.
+// Checks two-stage training with the reference objective: the first 30 losses
+// are within 1e-3 relative, every late-stage branch is equal until the losses
+// differ by more than 1e-3, and sizes are equal at the start of the late stage.
 absl::Status CheckTrajectory(const Safetensors& file, kernels::Backend* backend,
                              Report* report);
 

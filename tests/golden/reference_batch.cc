@@ -1,3 +1,6 @@
+// Slices batches out of golden files and counts sizes as the published code
+// does.
+
 #include "tests/golden/reference_batch.h"
 
 #include "common/status_macros.h"

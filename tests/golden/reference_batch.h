@@ -11,13 +11,13 @@
 
 namespace comera::golden {
 
-// Batch `index` of `count` that lie behind one another in ids, mask, segments
-// and labels.
+// Returns batch `index` of the `count` batches that are concatenated in ids,
+// mask, segments and labels.
 absl::StatusOr<trainer::Batch> ReferenceBatch(const Safetensors& file,
                                               int64_t index, int64_t count);
 
-// The layers as the published code counts their size: of a TTM core only the
-// row mode (the second extent of its shape).
+// Returns the layers as the published code counts their size: a TTM core counts
+// only with its row mode (the second extent of its shape).
 std::vector<trainer::TensorisedLayer> ReferenceSizeLayers(
     const trainer::ParameterLayout& layout,
     std::vector<trainer::TensorisedLayer> layers);

@@ -1,3 +1,5 @@
+// Maps the published code's parameter names and layouts to ours.
+
 #include "tests/golden/reference_model.h"
 
 #include <algorithm>
@@ -21,7 +23,8 @@ using trainer::Factorisation;
 using trainer::ModelConfig;
 using Json = nlohmann::json;
 
-// Parts of names, theirs and ours; longer ones before their own parts.
+// Pairs of name parts, theirs and ours; longer ones come before their own
+// parts.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"embedding.word_emb", "embedding.word"},
     {"embedding.position_emb.weight", "embedding.position"},
@@ -43,7 +46,7 @@ constexpr std::pair<const char*, const char*> kNames[] = {
     {"tensor.rank_parameters.", "rank."},
 };
 
-// The factorisation of one layer from the shapes of its cores.
+// Derives the factorisation of one layer from the shapes of its cores.
 absl::StatusOr<Factorisation> FromCores(const Safetensors& file,
                                         const std::string& prefix,
                                         const FactorisableLayer& layer) {
@@ -167,7 +170,7 @@ absl::StatusOr<std::vector<float>> ReferenceValues(
     }
     float* to = values.data() + p.offset;
     if (absl::EndsWith(p.name, ".weight")) {
-      // Theirs is (outputs, inputs).
+      // The published weight is (outputs, inputs).
       const int64_t inputs = p.shape[0], outputs = p.shape[1];
       for (int64_t i = 0; i < inputs; ++i) {
         for (int64_t o = 0; o < outputs; ++o) {

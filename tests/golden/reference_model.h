@@ -1,4 +1,5 @@
-// The published encoder classifier in our terms: configuration and parameters.
+// Reads the published encoder classifier: configuration and parameters in our
+// names.
 #ifndef COMERA_TESTS_GOLDEN_REFERENCE_MODEL_H_
 #define COMERA_TESTS_GOLDEN_REFERENCE_MODEL_H_
 
@@ -13,17 +14,18 @@
 
 namespace comera::golden {
 
-// Our name of the published code's parameter.
+// Returns our name for a parameter of the published code.
 std::string OurName(const std::string& reference_name);
 
-// The model of `file`, whose parameters are named prefix + reference name.
-// Dropout is 0. DataLoss: metadata or tensors missing or contradictory.
+// Returns the model of `file`, whose parameters are named prefix + reference
+// name. Dropout is 0. DataLoss: metadata or tensors are missing or
+// contradictory.
 absl::StatusOr<trainer::ModelConfig> ReferenceConfig(const Safetensors& file,
                                                      const std::string& prefix);
 
-// One value per parameter element in our order; dense weights are turned to
-// (inputs, outputs). Every parameter of the layout must be in the file and
-// every tensor with the prefix in the layout.
+// Returns one value per parameter element in our order; dense weights are
+// transposed to (inputs, outputs). Every parameter of the layout must be in the
+// file, and every tensor with the prefix in the layout.
 absl::StatusOr<std::vector<float>> ReferenceValues(
     const Safetensors& file, const std::string& prefix,
     const trainer::ParameterLayout& layout);

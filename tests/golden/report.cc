@@ -1,3 +1,5 @@
+// Prints comparisons and counts passes and failures.
+
 #include "tests/golden/report.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ void Report::CompareTensor(const std::string& name,
   double difference = 0, scale = floor;
   for (size_t i = 0; i < actual.size(); ++i) {
     const double d = std::fabs(double{actual[i]} - double{reference[i]});
-    // Not max(): a NaN must win.
+    // Unlike max(), this keeps a NaN.
     if (!(d <= difference)) difference = d;
     scale = std::max(scale, std::fabs(double{reference[i]}));
   }

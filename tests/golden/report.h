@@ -7,21 +7,21 @@
 
 namespace comera::golden {
 
-// Prints one line per comparison and counts.
+// Prints one line per comparison and counts the results.
 class Report {
  public:
   explicit Report(std::ostream* out) : out_(out) {}
 
-  // Comparisons that follow belong to this file.
+  // Assigns the comparisons that follow to this file.
   void BeginFile(const std::string& name);
 
-  // Largest absolute difference over the largest absolute reference value, or
-  // over `floor` where that is larger; passes up to `tolerance`. Another size
-  // or a value that is not finite fails.
+  // Compares the largest absolute difference, divided by the largest absolute
+  // reference value or by `floor` if that is larger, with `tolerance`. A
+  // different size or a value that is not finite fails.
   void CompareTensor(const std::string& name, const std::vector<float>& actual,
                      const std::vector<float>& reference, double tolerance,
                      double floor = 0);
-  // A condition that is not about one tensor.
+  // Reports a condition that does not concern a single tensor.
   void Check(const std::string& name, bool passed, const std::string& detail);
 
   int passed() const { return passed_; }

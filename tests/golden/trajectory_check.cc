@@ -1,3 +1,6 @@
+// Trains both stages and compares losses, sizes and decisions with the
+// published run.
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -121,9 +124,9 @@ void CompareFirst(const std::string& name, const std::vector<double>& actual,
                 absl::StrCat("largest relative error ", worst));
 }
 
-// Runs may part before the late stage begins. A branch is a function of loss
-// and size, so wherever the sizes are equal and the losses are nearer to each
-// other than to the point where the branch changes, it must be the same.
+// The runs may diverge before the late stage begins. A branch is a function of
+// loss and size, so wherever the sizes are equal and the losses are nearer to
+// each other than to the point where the branch changes, it must be the same.
 void CompareDecisions(const Plan& plan, const Trajectory& ours,
                       const std::vector<float>& loss,
                       const std::vector<int64_t>& size,
@@ -133,7 +136,7 @@ void CompareDecisions(const Plan& plan, const Trajectory& ours,
   size_t compared = 0, different = 0;
   for (size_t i = plan.early_steps; i < loss.size(); ++i) {
     if (size[i] <= 0 || ours.size[i] != static_cast<double>(size[i])) continue;
-    // Where (L - L0) / L = (S - S0) / S.
+    // The point where (L - L0) / L = (S - S0) / S.
     const double change = l0 * static_cast<double>(size[i]) / s0;
     if (!(std::fabs(loss[i] - change) >
           2 * std::fabs(ours.loss[i] - loss[i]) + 1e-6)) {

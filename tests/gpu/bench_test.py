@@ -43,7 +43,7 @@ echo '{"device": "Fake H200", "multiprocessors": 132, "memory_bytes": 1073741824
  "copy_bytes_per_second": 4e12, "flops": {"fp32": 5e13, "bf16": 8e14}}' | tr -d '\\n'
 echo
 """
-# As python3 it has PyTorch if it is named so.
+# Under the name python3 it claims to have PyTorch if told to.
 PYTORCH = """#!/usr/bin/env python3
 import json, sys
 if sys.argv[1] == "-c":

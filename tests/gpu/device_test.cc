@@ -1,5 +1,5 @@
-// The machine: driver, runtime and libraries fit together, and device code of
-// this build runs.
+// Checks the machine: driver, runtime and libraries fit together, and device
+// code of this build runs.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>

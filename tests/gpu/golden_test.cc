@@ -1,4 +1,5 @@
-// The published code's outputs, gradients and training on the CUDA backend.
+// Compares the CUDA backend with the published code's outputs, gradients and
+// training.
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>

@@ -1,4 +1,4 @@
-// Device memory: steps take none, and a backend gives all back.
+// Checks device memory: steps allocate none, and a backend frees all of it.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 namespace comera::bench {
 namespace {
 
-// Free memory at the end of `steps` steps.
+// Returns the free memory after `steps` steps.
 absl::StatusOr<int64_t> FreeAfter(int steps) {
   ASSIGN_OR_RETURN(
       const BenchJob job,
@@ -31,7 +31,7 @@ absl::StatusOr<int64_t> FreeAfter(int steps) {
 }
 
 TEST(LeakTest, StepsTakeNoMemory) {
-  // Kernels are loaded when they are first needed, which other batches may be.
+  // Kernels are loaded at their first use, which may come with a later batch.
   ASSERT_OK_AND_ASSIGN(const int64_t warm, FreeAfter(6));
   EXPECT_GT(warm, 0);
   ASSERT_OK_AND_ASSIGN(const int64_t few, FreeAfter(1));
@@ -40,9 +40,9 @@ TEST(LeakTest, StepsTakeNoMemory) {
 }
 
 TEST(LeakTest, BackendsGiveTheirMemoryBack) {
-  // Sees the device from outside, and keeps the driver's context.
+  // Sees the device from outside, and keeps the driver's context alive.
   ASSERT_OK_AND_ASSIGN(const auto probe, kernels::CreateCudaBackend({}));
-  // The first loads code onto the device, which stays.
+  // The first run loads code onto the device, where it stays.
   ASSERT_OK(FreeAfter(1).status());
   ASSERT_OK_AND_ASSIGN(const int64_t before, probe->FreeBytes());
   for (int i = 0; i < 5; ++i) {

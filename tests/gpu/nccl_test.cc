@@ -1,5 +1,5 @@
-// NcclCommunicator over NCCL itself: the conformance suite at the world sizes
-// that the machine's GPUs allow, and what only a device shows.
+// Runs NcclCommunicator over NCCL itself: the conformance suite at the world
+// sizes that the machine's GPUs allow, and tests of what only a device shows.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ int Gpus() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-// Without a GPU all fails at once.
+// Fails everything at once on a machine without a GPU.
 class NeedsGpus : public testing::Environment {
  public:
   void SetUp() override { ASSERT_GT(Gpus(), 0) << "no GPU, or no driver"; }
@@ -40,7 +40,8 @@ class NeedsGpus : public testing::Environment {
 absl::StatusOr<std::unique_ptr<Communicator>> Join(NcclOptions options,
                                                    const std::string& folder) {
   options.api = CreateLinkedNcclApi(options.rank);
-  // Gangs are destroyed rank by rank, so nobody can wait for the others.
+  // Gangs are destroyed one rank at a time, so a rank cannot wait for the
+  // others.
   options.leave_timeout = absl::Milliseconds(50);
   ASSIGN_OR_RETURN(FileRendezvous rendezvous, FileRendezvous::Open(folder));
   return CreateNcclCommunicator(
@@ -117,7 +118,7 @@ class DeviceRank {
   float* values_ = nullptr;
 };
 
-// Runs `body` for each rank of all GPUs.
+// Runs `body` for one rank on each GPU.
 std::vector<absl::Status> OnAllGpus(
     NcclOptions options, const std::function<absl::Status(DeviceRank&)>& body) {
   options.world_size = std::max(1, Gpus());
@@ -231,7 +232,7 @@ TEST(NcclDeviceTest, CompressedSumsKeepTheirBound) {
 }
 
 // The kernel of the all-reduce waits on the device for a rank that never
-// enqueues: the time-out ends it.
+// enqueues; the time-out ends it.
 TEST(NcclDeviceTest, TheDeviceNeverWaitsForEver) {
   if (Gpus() < 2) GTEST_SKIP() << "needs 2 GPUs";
   NcclOptions options;

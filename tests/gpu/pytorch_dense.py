@@ -29,7 +29,7 @@ MODELS = {
                         heads=12, layers=6, length=128, classes=3),
     "codebert_large": dict(vocabulary=52000, segments=1, hidden=1024, ffn=4096,
                            heads=16, layers=24, length=128, classes=0),
-    # For the test of this script.
+    # A model for the test of this script.
     "tiny": dict(vocabulary=100, segments=1, hidden=16, ffn=32, heads=2,
                  layers=1, length=8, classes=0),
 }

@@ -1,3 +1,5 @@
+// The kernel behind ScaleAdd, with one thread per element.
+
 #include "tests/gpu/scale_add.h"
 
 #include "kernels/cuda/launch.h"

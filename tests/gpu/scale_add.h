@@ -1,4 +1,4 @@
-// The smallest kernel: shows that device code of this build runs here.
+// The smallest kernel, which shows that device code of this build runs here.
 #ifndef COMERA_TESTS_GPU_SCALE_ADD_H_
 #define COMERA_TESTS_GPU_SCALE_ADD_H_
 
@@ -10,7 +10,7 @@
 
 namespace comera::kernels {
 
-// y += a x over `count` floats of device memory.
+// Computes y += a x over `count` floats of device memory.
 absl::Status ScaleAdd(int64_t count, float a, const float* x, float* y,
                       cudaStream_t stream);
 

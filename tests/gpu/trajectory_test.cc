@@ -1,4 +1,4 @@
-// Training on the CUDA backend takes the processor's path.
+// Checks that training on the CUDA backend follows the CPU's path.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -44,13 +44,13 @@ struct Model {
 
 const Model kModels[] = {
     {"Comera", "comera", {}},
-    // Ranks below the heads' width: attention stays in rank space.
+    // Ranks are below the heads' width, so that attention stays in rank space.
     {"ComeraInRankSpace", "comera", {"compression.attention.ranks=8"}},
     {"Dense", "dense", {}},
 };
 
-// Trains a small masked language model, dropout and clipping included, on a
-// batch of its own each step.
+// Trains a small masked language model, with dropout and clipping, on a new
+// batch in each step.
 absl::StatusOr<StepFigures> Train(const Model& model, bool graph,
                                   kernels::Backend* backend) {
   std::vector<std::string> overrides = model.overrides;
@@ -64,7 +64,7 @@ absl::StatusOr<StepFigures> Train(const Model& model, bool graph,
   options.steps = kSteps;
   options.fresh_batches = true;
   options.graph = graph;
-  options.room = backend->has_graphs();
+  options.pad_batches = backend->has_graphs();
   return MeasureSteps(job.spec, options, backend);
 }
 
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<double>> CudaLosses(const Model& model,
   return std::move(figures.losses);
 }
 
-// Trained once for each model.
+// The CPU's losses, computed once for each model.
 absl::StatusOr<std::vector<double>> CpuLosses(const Model& model) {
   static auto* const known =
       new std::map<std::string, absl::StatusOr<std::vector<double>>>;
@@ -138,7 +138,7 @@ TEST_P(TrajectoryTest, ReplayedStepsAreEqualToTheBit) {
     ASSERT_OK_AND_ASSIGN(const StepFigures graph,
                          TrainOnCuda(GetParam(), /*graph=*/true, precision));
     EXPECT_EQ(graph.losses, eager);
-    // The first two of a shape are not.
+    // The first two steps of a shape are not replayed.
     EXPECT_GE(graph.replayed, kSteps / 2);
   }
 }
@@ -151,7 +151,7 @@ TEST_P(TrajectoryTest, ShorterMantissasStayNear) {
   ASSERT_OK_AND_ASSIGN(const auto cpu, CpuLosses(GetParam()));
   EXPECT_LE(Apart(cpu, tf32), 1e-2);
   EXPECT_LE(Apart(cpu, bf16), 3e-2);
-  // Products really are of another precision.
+  // The products really have different precisions.
   EXPECT_GT(Apart(tf32, bf16), 0);
 }
 

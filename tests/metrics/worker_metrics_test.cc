@@ -1,4 +1,4 @@
-// What a worker shows Prometheus.
+// Checks the metrics that a worker exposes to Prometheus.
 #include "worker/metrics/worker_metrics.h"
 
 #include "common/status_matchers.h"

@@ -1,4 +1,4 @@
-// What the tables of bad specifications share.
+// Helpers for tables of bad specifications.
 #ifndef COMERA_TESTS_PROTO_BAD_SPECS_H_
 #define COMERA_TESTS_PROTO_BAD_SPECS_H_
 
@@ -27,9 +27,9 @@ inline std::string Describe(const std::vector<FieldViolation>& violations) {
   return text;
 }
 
-// A way to damage a sound spec.
+// A change that makes a valid spec invalid.
 struct BadSpec {
-  const char* field;  // the one that must be named
+  const char* field;  // the field that must be reported
   std::function<void(Spec&)> damage;
 };
 

@@ -1,4 +1,4 @@
-// Bad modes, ranks, objectives and targets.
+// Checks that bad modes, ranks, objectives and targets are refused.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@ void AddTarget(Spec& s, double loss, double ratio) {
   target.set_target_ratio(ratio);
 }
 
-// The single target as a list of one.
+// Turns the single target into a list of one.
 void MakeList(Spec& s) {
   v1::LateStage& late = *s.mutable_objective()->mutable_late();
   AddTarget(s, late.target_loss(), late.target_ratio());
@@ -26,7 +26,7 @@ void MakeList(Spec& s) {
 
 const std::vector<BadSpec>& BadSpecs() {
   static const auto* specs = new std::vector<BadSpec>{
-      // Compression.
+      // Errors in compression.
       {"compression.embedding.input_modes",  // 999 rows for 1000 entries
        [](Spec& s) {
          s.mutable_compression()->mutable_embedding()->set_input_modes(0, 9);
@@ -124,7 +124,7 @@ const std::vector<BadSpec>& BadSpecs() {
          s.mutable_compression()->set_method(
              static_cast<v1::CompressionSpec::Method>(9));
        }},
-      // Objective.
+      // Errors in the objective.
       {"objective.kind",
        [](Spec& s) {
          s.mutable_objective()->set_kind(
@@ -258,7 +258,7 @@ TEST(CompressionValidationTest, RefusesBadSpecsByField) {
   ExpectRefused(MaskedLmSpec(), BadSpecs());
 }
 
-// Where every product is right, ranks may still be given as one number.
+// Where the modes are right, ranks may still be given as one number.
 TEST(CompressionValidationTest, AcceptsOneRankForAllBonds) {
   v1::JobSpec spec = MaskedLmSpec();
   auto* ranks =

@@ -1,3 +1,5 @@
+// Checks references to datasets, and where jobs may use them.
+
 #include "proto/dataset_names.h"
 
 #include <set>
@@ -103,7 +105,7 @@ TEST(DataPathsTest, FindsEveryPath) {
   EXPECT_EQ(DataPaths(&spec)[0].field, "data.glue_tsv.validation");
 }
 
-// Which fields validation names for a code corpus with this root.
+// The fields that validation reports for a code corpus with this root.
 std::set<std::string> Violations(const std::string& root) {
   v1::JobSpec spec = MaskedLmSpec();
   spec.mutable_data()->mutable_code_directory()->set_roots(0, root);
@@ -124,7 +126,7 @@ TEST(DataPathsTest, DatasetsAreValidPaths) {
   v1::JobSpec spec = ClassifierSpec();
   spec.mutable_data()->mutable_glue_tsv()->set_train("datasets/mnli/t.tsv");
   EXPECT_TRUE(ValidateJobSpec(spec).empty());
-  // All of a dataset is no file.
+  // A whole dataset is not a file.
   spec.mutable_data()->mutable_glue_tsv()->set_train("datasets/mnli");
   ASSERT_EQ(ValidateJobSpec(spec).size(), 1);
   EXPECT_EQ(ValidateJobSpec(spec)[0].field, "data.glue_tsv.train");

@@ -1,4 +1,4 @@
-// What job validation says about DLRM.
+// Checks the validation of DLRM jobs.
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -204,7 +204,7 @@ TEST(DlrmValidationTest, RefusesTargetsOutOfReach) {
                 s.mutable_objective()->mutable_late()->set_target_parameters(
                     fixed - 1);
               }}});
-  // Dense tables stay.
+  // Dense tables keep their size.
   ExpectRefused(spec, {{"objective.late.target_parameters", [=](Spec& s) {
                           Compression(s).mutable_table()->Clear();
                           Compression(s).mutable_table()->set_dense(true);

@@ -1,3 +1,6 @@
+// Checks the defaults of every kind of job, and that filling twice changes
+// nothing.
+
 #include "proto/job_defaults.h"
 
 #include "gmock/gmock.h"
@@ -73,7 +76,7 @@ TEST(JobDefaultsTest, FillsADlrm) {
   EXPECT_EQ(clicks.table_rows(0), 1460);
   EXPECT_EQ(clicks.table_rows(2), 100000);
   EXPECT_EQ(spec.compression().mlp().ranks(0), 30);
-  // Nothing of an encoder.
+  // Fields of an encoder stay unset.
   EXPECT_EQ(spec.model().dropout(), 0);
   EXPECT_EQ(spec.model().segments(), 0);
   EXPECT_FALSE(spec.compression().has_attention());

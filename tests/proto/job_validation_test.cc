@@ -1,3 +1,6 @@
+// Damages valid specs one field at a time and checks that validation names the
+// field.
+
 #include "proto/job_validation.h"
 
 #include <string>
@@ -11,10 +14,10 @@
 namespace comera {
 namespace {
 
-// Each damages a sound spec in one way.
+// Each entry damages a valid spec in one way.
 const std::vector<BadSpec>& BadMaskedLmSpecs() {
   static const auto* specs = new std::vector<BadSpec>{
-      // Model.
+      // Errors in the model.
       {"model.family", [](Spec& s) { s.mutable_model()->clear_family(); }},
       {"model.family",
        [](Spec& s) {
@@ -44,7 +47,7 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
          s.mutable_model()->set_dropout(0.1);
          s.mutable_model()->set_dropout_off(true);
        }},
-      // Data.
+      // Errors in the data.
       {"data", [](Spec& s) { s.mutable_data()->clear_format(); }},
       {"data.tokenizer.kind", [](Spec& s) { s.clear_data(); }},
       {"data.code_directory.roots",
@@ -120,7 +123,7 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
          t->clear_train_vocabulary_size();
          t->set_vocabulary_file("/v.json");
        }},
-      // Optimizer.
+      // Errors in the optimizer.
       {"optimizer.learning_rate_cores",
        [](Spec& s) { s.mutable_optimizer()->set_learning_rate_cores(0); }},
       {"optimizer.learning_rate_ranks",
@@ -145,7 +148,7 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
        }},
       {"optimizer.clip_norm",
        [](Spec& s) { s.mutable_optimizer()->set_clip_norm(-1); }},
-      // Training and resources.
+      // Errors in training and resources.
       {"training.batch_size",
        [](Spec& s) { s.mutable_training()->clear_batch_size(); }},
       {"training.batch_size",
@@ -186,7 +189,7 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
          s.mutable_resources()->set_device(
              static_cast<v1::ResourceSpec::Device>(3));
        }},
-      // Administration.
+      // Errors in administration.
       {"display_name", [](Spec& s) { s.set_display_name("\xc0\xaf"); }},
       {"display_name", [](Spec& s) { s.set_display_name("a\x1b[2J"); }},
       {"display_name", [](Spec& s) { s.set_display_name("a\u0085"); }},

@@ -1,4 +1,4 @@
-// Settings of the methods beside COMERA.
+// Checks the settings of methods other than COMERA.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 using Compression = v1::CompressionSpec;
 
 // The masked language model (hidden 48) under another method: that field and
-// the targets change, the modes of COMERA may stay.
+// the targets change, while COMERA's modes may stay.
 Spec Under(Compression::Method method) {
   Spec spec = MaskedLmSpec();
   spec.mutable_compression()->set_method(method);
@@ -67,7 +67,7 @@ TEST(MethodValidationTest, RefusesBadSettings) {
         [](Spec& s) {
           s.mutable_compression()->mutable_galore()->set_scale(-1);
         }},
-       {"compression.lora",  // of another method
+       {"compression.lora",  // another method
         [](Spec& s) { s.mutable_compression()->mutable_lora(); }}});
   ExpectRefused(
       Under(Compression::LORA),
@@ -90,18 +90,17 @@ TEST(MethodValidationTest, RefusesBadSettings) {
        {"compression.lte.merge_every_steps", [](Spec& s) {
           s.mutable_compression()->mutable_lte()->set_merge_every_steps(0);
         }}});
-  ExpectRefused(Under(Compression::COLA),
-                {{"compression.cola.rank",
-                  [](Spec& s) {
-                    s.mutable_compression()->mutable_cola()->set_rank(100);
-                  }},
-                 {"initial_weights.safetensors",
-                  [](Spec& s) {
-                    s.mutable_initial_weights()->set_safetensors("/a/b");
-                  }},
-                 {"compression.lte",
-                  [](Spec& s) { s.mutable_compression()->mutable_lte(); }}});
-  ExpectRefused(MaskedLmSpec(),  // COMERA
+  ExpectRefused(
+      Under(Compression::COLA),
+      {{"compression.cola.rank",
+        [](Spec& s) {
+          s.mutable_compression()->mutable_cola()->set_rank(100);
+        }},
+       {"initial_weights.safetensors",
+        [](Spec& s) { s.mutable_initial_weights()->set_safetensors("/a/b"); }},
+       {"compression.lte",
+        [](Spec& s) { s.mutable_compression()->mutable_lte(); }}});
+  ExpectRefused(MaskedLmSpec(),  // a COMERA job
                 {{"compression.cola",
                   [](Spec& s) { s.mutable_compression()->mutable_cola(); }}});
 }
@@ -114,7 +113,7 @@ TEST(MethodValidationTest, OnlyComeraTakesSizeTargetsBelowTheModel) {
     const std::string text = Describe(ValidateJobSpec(spec));
     EXPECT_NE(text.find("objective.late.target_ratio"), std::string::npos);
     EXPECT_NE(text.find("COMERA does"), std::string::npos) << text;
-    // A loss target alone is sensible: the job ends when it is met.
+    // A loss target alone makes sense: the job ends when it is met.
     spec.mutable_objective()->mutable_late()->set_target_ratio(1);
     EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
   }
@@ -125,7 +124,7 @@ TEST(MethodValidationTest, SizesAreThoseOfWhatTheMethodHolds) {
       SmallestModelParameters(WithDefaults(Under(Compression::DENSE)));
   EXPECT_EQ(SmallestModelParameters(WithDefaults(Under(Compression::GALORE))),
             dense);
-  // Per layer: 4 of 48 + 48 and 2 of 48 + 192 sides.
+  // Each layer has 4 matrices with sides of 48 + 48 and 2 with 48 + 192.
   const double sides = 2 * (4 * 96 + 2 * 240);
   EXPECT_EQ(SmallestModelParameters(WithDefaults(Under(Compression::LORA))),
             dense + 32 * sides);

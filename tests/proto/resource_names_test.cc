@@ -1,3 +1,5 @@
+// Round-trips resource names and refuses malformed ones.
+
 #include "proto/resource_names.h"
 
 #include "gtest/gtest.h"

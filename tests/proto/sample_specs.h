@@ -1,4 +1,4 @@
-// Sound job specifications that tests start from.
+// Valid job specifications that tests start from.
 #ifndef COMERA_TESTS_PROTO_SAMPLE_SPECS_H_
 #define COMERA_TESTS_PROTO_SAMPLE_SPECS_H_
 
@@ -16,7 +16,8 @@ inline v1::JobSpec SpecFromText(const std::string& text) {
   return spec;
 }
 
-// Masked language model on source code, everything compressed, with targets.
+// A masked language model on source code, with everything compressed, and
+// targets.
 inline v1::JobSpec MaskedLmSpec() {
   return SpecFromText(R"pb(
     display_name: "code"
@@ -63,7 +64,7 @@ inline v1::JobSpec MaskedLmSpec() {
   )pb");
 }
 
-// Sentence pair classifier, modes chosen automatically, no targets.
+// A sentence pair classifier with modes chosen automatically and no targets.
 inline v1::JobSpec ClassifierSpec() {
   return SpecFromText(R"pb(
     model {
@@ -87,7 +88,8 @@ inline v1::JobSpec ClassifierSpec() {
   )pb");
 }
 
-// Click prediction on a synthetic log, largest tables compressed, no targets.
+// Click prediction on a synthetic log, with the largest tables compressed and
+// no targets.
 inline v1::JobSpec DlrmSpec() {
   return SpecFromText(R"pb(
     model {

@@ -1,3 +1,5 @@
+// Checks the runs, shared stages and violations of sweep plans.
+
 #include "proto/sweep_plan.h"
 
 #include <limits>
@@ -67,7 +69,7 @@ TEST(SweepPlanTest, AxesNestInOrderAndTheLastVariesFastest) {
   EXPECT_EQ(last.optimizer().learning_rate_cores(), 0.02);
   EXPECT_EQ(last.training().seed(), 2u);
   EXPECT_EQ(last.objective().late().target_ratio(), 0.8);
-  // Only targets share an early stage.
+  // Only runs that differ in their targets share an early stage.
   ASSERT_EQ(plan.stages.size(), 8u);
   EXPECT_EQ(plan.stages[0].runs, (std::vector<int>{0, 1}));
   EXPECT_EQ(plan.runs[15].stage, 7);
@@ -115,7 +117,7 @@ TEST(SweepPlanTest, MethodsThatKeepTheSizeTakeTheLossAlone) {
   grid.add_targets()->set_target_ratio(0.9);
   grid.add_targets()->set_target_ratio(0.8);
   const SweepPlan plan = Plan(spec);
-  // COMERA 4, DENSE 1 (neither rank nor size mean anything), GALORE 2.
+  // COMERA has 4 runs, DENSE 1 (neither rank nor size mean anything), GALORE 2.
   ASSERT_EQ(plan.runs.size(), 7u);
   EXPECT_EQ(plan.runs[4].spec.compression().method(),
             v1::CompressionSpec::DENSE);

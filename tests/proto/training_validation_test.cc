@@ -1,3 +1,5 @@
+// Checks that bad batches, phases, weights and resources are refused.
+
 #include "gtest/gtest.h"
 #include "proto/job_defaults.h"
 #include "proto/job_validation.h"
@@ -7,7 +9,7 @@
 namespace comera {
 namespace {
 
-// Two phases, tied output, initial weights, bf16.
+// A valid spec with two phases, tied output, initial weights and bf16.
 Spec SoundSpec() {
   Spec spec = MaskedLmSpec();
   spec.mutable_objective()->mutable_early()->set_steps(100);

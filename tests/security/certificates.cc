@@ -1,3 +1,5 @@
+// Calls openssl to make keys and certificates.
+
 #include "tests/security/certificates.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// An authority of a test's own, and certificates that it signs.
+// Makes a certificate authority for a test, and certificates that it signs.
 #ifndef COMERA_TESTS_SECURITY_CERTIFICATES_H_
 #define COMERA_TESTS_SECURITY_CERTIFICATES_H_
 
@@ -6,16 +6,17 @@
 
 namespace comera {
 
-// Files NAME.crt and NAME.key (PEM) below a folder, made with the
-// openssl program; each call replaces what was there by renaming.
+// Makes files NAME.crt and NAME.key (PEM) below a folder with the openssl
+// program; each call replaces earlier files by renaming.
 class Certificates {
  public:
   // Makes an authority: ca.crt and ca.key.
   explicit Certificates(std::string folder,
                         const std::string& authority = "ca");
 
-  // For the host names and addresses in `alternative_names`, e.g.
-  // "DNS:localhost,IP:127.0.0.1"; `name` is the common name too.
+  // Issues a certificate for the host names and addresses in
+  // `alternative_names`, e.g. "DNS:localhost,IP:127.0.0.1"; its common name is
+  // `name`.
   void Issue(const std::string& name, const std::string& alternative_names);
 
   std::string Certificate(const std::string& name) const {

@@ -1,3 +1,6 @@
+// Copies saved training states to peers and to the store on a thread of its
+// own.
+
 #include "worker/checkpoint/checkpoint_copier.h"
 
 #include <algorithm>
@@ -5,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::worker {
 
-std::string DurableFolder(const std::string& job) {
+std::string StoredCheckpointsFolder(const std::string& job) {
   return absl::StrCat("checkpoints/", job.substr(job.rfind('/') + 1));
 }
 
@@ -53,7 +56,7 @@ bool CheckpointCopier::Flush(absl::Duration timeout) {
 
 void CheckpointCopier::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
-  // Of the task before.
+  // Whether the previous task was a copy to a peer.
   bool was_copy = false;
   std::string last;
   while (true) {
@@ -64,8 +67,9 @@ void CheckpointCopier::Loop() {
     });
     if (ending_) return;
     busy_ = true;
-    // Memory first: it is what a lost machine asks for within seconds. But in
-    // turns, by job too: where a peer cannot be reached, copies always wait.
+    // Copies to memory come first: they are what the replacement of a lost
+    // machine asks for within seconds. But the two queues take turns, and so do
+    // the jobs, because while a peer cannot be reached, copies never run out.
     auto& queue =
         copies_.empty() || (was_copy && !durable_.empty()) ? durable_ : copies_;
     was_copy = &queue == &copies_;
@@ -85,29 +89,29 @@ void CheckpointCopier::Loop() {
   }
 }
 
-void CheckpointCopier::Tell(bool to_store, size_t bytes,
-                            const absl::Status& status) {
+void CheckpointCopier::ReportCopy(bool to_store, size_t bytes,
+                                  const absl::Status& status) {
   if (options_.on_copy == nullptr) return;
   options_.on_copy(to_store, static_cast<int64_t>(bytes), status.ok());
 }
 
 void CheckpointCopier::Copy(const Task& task) {
   const absl::StatusOr<std::string> contents = ReadFile(task.path);
-  // It may have made room for a newer one by now.
+  // The trainer may have deleted it by now to make room for a newer one.
   if (!contents.ok() || !IsWhole(*contents)) return;
   for (const std::string& address : task.replicas) {
     const absl::Status status =
         peers_->Put(address, task.job, task.name, *contents, options_.timeout);
-    Tell(/*to_store=*/false, contents->size(), status);
+    ReportCopy(/*to_store=*/false, contents->size(), status);
     LOG_IF(WARNING, !status.ok())
         << "checkpoint not copied job=" << task.job
         << " step=" << task.name.step << " to=" << address << " " << status;
   }
   if (!task.durable) return;
-  const std::string folder = DurableFolder(task.job);
+  const std::string folder = StoredCheckpointsFolder(task.job);
   const absl::Status status =
       store_->Put(absl::StrCat(folder, "/", ToFileName(task.name)), *contents);
-  Tell(/*to_store=*/true, contents->size(), status);
+  ReportCopy(/*to_store=*/true, contents->size(), status);
   if (!status.ok()) {
     LOG(WARNING) << "checkpoint not durable job=" << task.job
                  << " step=" << task.name.step << " " << status;

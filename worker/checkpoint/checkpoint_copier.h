@@ -17,35 +17,35 @@
 
 namespace comera::worker {
 
-// Where a job's durable checkpoints lie in the store; `job` is `jobs/<id>`.
-std::string DurableFolder(const std::string& job);
+// The folder of the store that holds a job's checkpoints; `job` is `jobs/<id>`.
+std::string StoredCheckpointsFolder(const std::string& job);
 
-// Copies training states that were saved here to other workers' memory and to
-// the store, off the path of everything else: of each job only the newest one
-// waits, for a state that is old when its turn comes helps nobody; but a
-// checkpoint is not replaced by a snapshot before it is durable.
+// Copies training states that were saved on this machine to other workers'
+// memory and to the store, in the background. Only the newest state of a job
+// waits for its turn, because an older one helps nobody; but a snapshot never
+// displaces a checkpoint that is not in the store yet.
 //
-// A thread of its own, from construction to destruction. Thread-safe.
+// Runs a thread of its own from construction to destruction. Thread-safe.
 class CheckpointCopier {
  public:
   struct Task {
     std::string job;
     CheckpointName name;
-    // The file.
-    std::string path;
-    // Addresses of other workers.
+    std::string path;  // the saved file on this machine
+    // Addresses of the workers that get a copy.
     std::vector<std::string> replicas;
-    // To the store, if there is one, where so many of the job are kept.
+    // Whether the state also goes to the store, if there is one, which keeps
+    // the newest `keep` checkpoints of the job.
     bool durable = false;
     int keep = 2;
   };
   struct Options {
     absl::Duration timeout = absl::Seconds(20);
-    // A copy's size and whether it arrived, in the store or at a worker; on the
-    // thread. Empty: nobody wants to know.
+    // Called on the copier's thread after each copy with its size and whether
+    // it arrived, at the store or at a worker. May be empty.
     std::function<void(bool to_store, int64_t bytes, bool ok)> on_copy;
   };
-  // The checkpoint lies in the store.
+  // Called when a task's checkpoint has arrived in the store.
   using OnDurable = std::function<void(const Task&)>;
 
   // `store` may be null. Pointers must outlive this; `on_durable` is called on
@@ -55,15 +55,16 @@ class CheckpointCopier {
   ~CheckpointCopier();
 
   void Add(Task task);
-  // The job is no more.
+  // Drops the job's waiting copies: the job no longer exists.
   void Forget(const std::string& job);
-  // Waits until nothing waits to be copied. False: not within `timeout`.
+  // Waits until nothing is left to copy. Returns false if that takes longer
+  // than `timeout`.
   bool Flush(absl::Duration timeout);
 
  private:
   void Loop();
   void Copy(const Task& task);
-  void Tell(bool to_store, size_t bytes, const absl::Status& status);
+  void ReportCopy(bool to_store, size_t bytes, const absl::Status& status);
 
   const Options options_;
   PeerClient* const peers_;
@@ -71,12 +72,13 @@ class CheckpointCopier {
   const OnDurable on_durable_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  // By job: what is to be durable, and what is to be copied.
+  // The waiting tasks, by job: those that end in the store, and all others.
   std::map<std::string, Task> durable_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Task> copies_ ABSL_GUARDED_BY(mutex_);
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: starts when all else is there
+  // Declared last, because it starts when everything else is in place.
+  std::thread thread_;
 };
 
 }  // namespace comera::worker

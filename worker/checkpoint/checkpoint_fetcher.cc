@@ -1,3 +1,6 @@
+// Tries the candidates for a resumed job's checkpoint, newest first and nearest
+// first among equals.
+
 #include "worker/checkpoint/checkpoint_fetcher.h"
 
 #include <algorithm>
@@ -7,21 +10,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/steady_time.h"
-#include "glog/logging.h"
 #include "worker/checkpoint/checkpoint_copier.h"
 #include "worker/checkpoint/checkpoint_names.h"
 
 namespace comera::worker {
 namespace {
 
-// To a peer that may be gone.
+// The limit for asking a peer, which may be down.
 constexpr absl::Duration kListTimeout = absl::Seconds(2);
 
 struct Candidate {
   CheckpointName name;
   std::string from;
-  // Empty contents: it lies on this disk already.
+  // Returns the contents; empty if the file is on this disk already.
   std::function<absl::StatusOr<std::string>()> get;
 };
 
@@ -71,19 +74,19 @@ FetchedCheckpoint FetchNewestCheckpoint(const v1::MemberAssignment& assignment,
     }
   }
   if (store != nullptr) {
-    const auto files = store->List(DurableFolder(job));
+    const auto files = store->List(StoredCheckpointsFolder(job));
     LOG_IF(WARNING, !files.ok()) << "checkpoint store " << files.status();
     for (const std::string& file :
          files.ok() ? *files : std::vector<std::string>()) {
       if (const auto name = ParseCheckpointName(file)) {
-        candidates.push_back(
-            {*name, "the store", [store, job, file] {
-               return store->Get(absl::StrCat(DurableFolder(job), "/", file));
-             }});
+        candidates.push_back({*name, "the store", [store, job, file] {
+                                return store->Get(absl::StrCat(
+                                    StoredCheckpointsFolder(job), "/", file));
+                              }});
       }
     }
   }
-  // What is near comes first among equals.
+  // The nearest comes first among equals.
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) {
                      return a.name.step > b.name.step;

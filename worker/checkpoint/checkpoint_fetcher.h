@@ -12,17 +12,18 @@
 
 namespace comera::worker {
 
-// Where a job goes on, and why it cannot go on from something newer.
+// The checkpoint that a job resumes from, and where it was found.
 struct FetchedCheckpoint {
-  // -1: there is no checkpoint anywhere.
+  // The step of the checkpoint; -1 if there is none anywhere.
   int64_t step = -1;
-  // A worker, "the store", "this memory" or "this disk".
+  // The address of a worker, "the store", "this memory" or "this disk".
   std::string from;
 };
 
-// Brings the newest whole training state that this disk, this worker's memory,
-// the assignment's sources or the store have into `folder`, within `timeout`;
-// one that is damaged or out of reach is passed over. `store` may be null.
+// Brings the newest whole training state to `folder`, within `timeout`. It
+// looks on this disk, in this worker's memory, at the assignment's sources and
+// in the store, and skips copies that are damaged or out of reach. `store` may
+// be null.
 FetchedCheckpoint FetchNewestCheckpoint(const v1::MemberAssignment& assignment,
                                         const std::string& folder,
                                         absl::Duration timeout,

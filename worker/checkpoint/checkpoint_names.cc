@@ -1,3 +1,6 @@
+// Formats and parses the file names of checkpoints, and verifies their
+// checksums.
+
 #include "worker/checkpoint/checkpoint_names.h"
 
 #include <algorithm>

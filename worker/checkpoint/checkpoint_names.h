@@ -1,5 +1,6 @@
-// What the worker knows of the trainer's checkpoints: their names, and whether
-// one is whole. Their contents are the trainer's (trainer/checkpoint.h).
+// The part of the trainer's checkpoint format that the worker understands: file
+// names, and whether a file is whole. The trainer alone reads the contents
+// (trainer/checkpoint.h).
 #ifndef COMERA_WORKER_CHECKPOINT_CHECKPOINT_NAMES_H_
 #define COMERA_WORKER_CHECKPOINT_CHECKPOINT_NAMES_H_
 
@@ -13,18 +14,18 @@ namespace comera::worker {
 
 struct CheckpointName {
   int64_t step = 0;
-  // Taken between two checkpoints.
+  // True for a state that was saved between two checkpoints.
   bool snapshot = false;
 };
 
-// step-<12 digits>.checkpoint or .snapshot.
+// The file's name: step-<12 digits>.checkpoint or .snapshot.
 std::string ToFileName(const CheckpointName& name);
 std::optional<CheckpointName> ParseCheckpointName(std::string_view file);
 
-// In the folder, by ascending step.
+// The checkpoint files of the folder, by ascending step.
 std::vector<CheckpointName> ListCheckpointFiles(const std::string& folder);
 
-// It ends with the checksum of the rest.
+// Whether `contents` end with the checksum of the rest.
 bool IsWhole(std::string_view contents);
 
 }  // namespace comera::worker

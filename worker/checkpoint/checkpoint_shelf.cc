@@ -1,3 +1,6 @@
+// Keeps the list of training states on this machine up to date as files and
+// copies change.
+
 #include "worker/checkpoint/checkpoint_shelf.h"
 
 #include <algorithm>
@@ -9,17 +12,17 @@
 namespace comera::worker {
 namespace {
 
-// The coordinator takes no more at once.
+// The most entries that the coordinator accepts in one call.
 constexpr int kMaxHeld = 16000;
 
 }  // namespace
 
-void CheckpointShelf::LookAtAll() {
+void CheckpointShelf::ScanAll() {
   on_disk_.clear();
-  for (const std::string& job : folders_->Jobs()) Look(job);
+  for (const std::string& job : folders_->Jobs()) Scan(job);
 }
 
-void CheckpointShelf::Look(const std::string& job) {
+void CheckpointShelf::Scan(const std::string& job) {
   std::vector<v1::HeldCheckpoint> found;
   const std::string folder = folders_->Checkpoints(job);
   for (const CheckpointName& name : ListCheckpointFiles(folder)) {
@@ -35,7 +38,8 @@ void CheckpointShelf::Look(const std::string& job) {
     found.push_back(std::move(held));
   }
   if (found.empty()) {
-    // So that the coordinator says when the job's other files may go.
+    // An entry without a step, so that the coordinator can say when the job's
+    // other files may be removed.
     v1::HeldCheckpoint other;
     other.set_job(job);
     found.push_back(std::move(other));
@@ -43,7 +47,8 @@ void CheckpointShelf::Look(const std::string& job) {
   on_disk_[job] = std::move(found);
 }
 
-void CheckpointShelf::Durable(const std::string& job, int64_t step, int keep) {
+void CheckpointShelf::MarkStored(const std::string& job, int64_t step,
+                                 int keep) {
   std::set<int64_t>& steps = durable_[job];
   steps.insert(step);
   while (steps.size() > static_cast<size_t>(std::max(2, keep))) {

@@ -14,27 +14,31 @@
 
 namespace comera::worker {
 
-// What this worker has of jobs' training states, for the coordinator. Not
-// thread-safe.
+// Lists the training states that this worker holds on disk and in memory, for
+// the coordinator. Not thread-safe.
 class CheckpointShelf {
  public:
   CheckpointShelf(const JobFolders* folders, const ReplicaCache* cache)
       : folders_(folders), cache_(cache) {}
 
-  // Looks at the folders of all jobs; of this one.
-  void LookAtAll();
-  void Look(const std::string& job);
-  // It lies in the store, where so many of a job are kept.
-  void Durable(const std::string& job, int64_t step, int keep);
+  // Reads anew what the folders hold, of all jobs or of one.
+  void ScanAll();
+  void Scan(const std::string& job);
+  // Notes that the state of this step has arrived in the store, which keeps the
+  // newest `keep` states of a job.
+  void MarkStored(const std::string& job, int64_t step, int keep);
+  // Forgets a job that no longer exists.
   void Forget(const std::string& job);
 
+  // Appends an entry for each training state held.
   void Fill(google::protobuf::RepeatedPtrField<v1::HeldCheckpoint>* held) const;
 
  private:
   const JobFolders* const folders_;
   const ReplicaCache* const cache_;
   std::map<std::string, std::vector<v1::HeldCheckpoint>> on_disk_;
-  std::map<std::string, std::set<int64_t>> durable_;
+  std::map<std::string, std::set<int64_t>>
+      durable_;  // steps in the store, by job
 };
 
 }  // namespace comera::worker

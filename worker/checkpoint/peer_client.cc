@@ -1,3 +1,6 @@
+// Streams training states to and from other workers, with a cached channel per
+// address.
+
 #include "worker/checkpoint/peer_client.h"
 
 #include <utility>

@@ -18,11 +18,13 @@
 
 namespace comera::worker {
 
-// Keeps a channel to each address. Errors: those of PeerService; Unavailable,
-// DeadlineExceeded: it cannot be reached. Thread-safe.
+// Calls PeerService on other workers over one channel per address. Returns the
+// errors of PeerService, or Unavailable or DeadlineExceeded if the worker
+// cannot be reached. Thread-safe.
 class PeerClient {
  public:
-  // Null credentials: none. `keys` must outlive this.
+  // Without credentials (null) the channels are unencrypted. `keys` must
+  // outlive this.
   PeerClient(std::shared_ptr<grpc::ChannelCredentials> credentials,
              const PeerKeys* keys);
 
@@ -32,7 +34,8 @@ class PeerClient {
   absl::StatusOr<std::vector<CheckpointName>> List(const std::string& address,
                                                    const std::string& job,
                                                    absl::Duration timeout);
-  // Whole. DataLoss: it is not. ResourceExhausted: larger than 4 GiB.
+  // Returns the whole file. DataLoss: it is damaged. ResourceExhausted: it is
+  // larger than 4 GiB.
   absl::StatusOr<std::string> Get(const std::string& address,
                                   const std::string& job, int64_t step,
                                   absl::Duration timeout);

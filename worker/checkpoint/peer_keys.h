@@ -8,11 +8,12 @@
 
 namespace comera::worker {
 
-// Metadata of every call between workers.
+// The metadata key under which every call between workers carries its secret.
 inline constexpr char kPeerKeyMetadata[] = "comera-peer-key";
 
-// What workers show each other: the coordinator's newest key, and the one
-// before it, which the others may not have replaced yet. Thread-safe.
+// The secrets by which workers of one cluster recognise each other: the
+// coordinator's newest key, and the one before it, which other workers may
+// still use. Thread-safe.
 class PeerKeys {
  public:
   void Learn(const std::string& key) {
@@ -27,12 +28,13 @@ class PeerKeys {
   }
   bool Accepts(const std::string& key) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return !key.empty() && (Same(key, newest_) || Same(key, before_));
+    return !key.empty() && (EqualInConstantTime(key, newest_) ||
+                            EqualInConstantTime(key, before_));
   }
 
  private:
-  // Takes as long whatever is equal.
-  static bool Same(const std::string& a, const std::string& b) {
+  // Compares in a time that does not depend on where the strings differ.
+  static bool EqualInConstantTime(const std::string& a, const std::string& b) {
     if (a.size() != b.size()) return false;
     unsigned char difference = 0;
     for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];

@@ -1,3 +1,5 @@
+// The PeerService handlers: store, list and send training states.
+
 #include "worker/checkpoint/peer_server.h"
 
 #include <algorithm>
@@ -9,8 +11,8 @@
 #include "comera/v1/peer_service.grpc.pb.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/resource_names.h"
 
 namespace comera::worker {
@@ -18,7 +20,8 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr int kMaxMessageBytes = 4 << 20;
-constexpr int64_t kMaxStep = 999'999'999'999;  // twelve digits
+// The largest number of twelve digits.
+constexpr int64_t kMaxStep = 999'999'999'999;
 
 absl::Status CheckHeader(const v1::PeerCheckpoint& header, size_t room) {
   if (!ParseJobName(header.job())) {
@@ -70,7 +73,8 @@ class PeerServer::Service : public v1::PeerService::Service {
     const v1::PeerCheckpoint header = request.header();
     RETURN_IF_ERROR(CheckHeader(header, cache_->max_bytes()));
     const auto size = static_cast<size_t>(header.size_bytes());
-    // Not reserved at once: it is only a claim.
+    // Memory is not reserved up front, because the announced size is only a
+    // claim.
     std::string contents;
     while (reader.Read(&request)) {
       if (contents.size() + request.data().size() > size) {

@@ -13,21 +13,23 @@
 
 namespace comera::worker {
 
-// This worker's PeerService: takes copies of training states into memory, gives
-// them and those on its own disk to workers that go on with a job.
+// Serves this worker's PeerService: keeps copies of other workers' training
+// states in memory, and hands them and those on its own disk to workers that
+// resume a job.
 //
-// Serves from Start to destruction, on gRPC's threads. While it listens, the
-// process lives: a refused connection tells the coordinator that it does not.
+// Serves from Start to destruction, on gRPC's threads. The open port also tells
+// that this process lives: from a refused connection the coordinator concludes
+// that it does not.
 class PeerServer {
  public:
   struct Options {
-    // Address or name at which other workers reach this one.
+    // The address or name at which other workers reach this one.
     std::string host = "127.0.0.1";
-    // 0: any free one.
+    // The port to listen on; 0 means any free one.
     int port = 0;
-    // Null: none, what is told travels in the clear.
+    // Null means unencrypted.
     std::shared_ptr<grpc::ServerCredentials> credentials;
-    // Served beside it; must outlive the server.
+    // Further services on the same port; they must outlive the server.
     std::vector<grpc::Service*> services;
   };
 
@@ -37,7 +39,7 @@ class PeerServer {
       const PeerKeys* keys);
   ~PeerServer();
 
-  // host:port.
+  // The server's address, as host:port.
   const std::string& address() const { return address_; }
 
  private:

@@ -1,3 +1,6 @@
+// Derives the credentials of calls between workers from the worker's own
+// certificate.
+
 #include "worker/checkpoint/peer_tls.h"
 
 #include <string>

@@ -9,16 +9,17 @@
 
 namespace comera::worker {
 
-// How workers talk to each other about checkpoints. Null: in the clear.
+// The credentials of calls between workers; null means unencrypted.
 struct PeerTls {
   std::shared_ptr<grpc::ServerCredentials> server;
   std::shared_ptr<grpc::ChannelCredentials> client;
 };
 
-// Mutual TLS with the certificate by which this worker shows the coordinator
-// who it is, where it has one and a CA file of its own: the authorities of the
-// whole machine ("system") would vouch for strangers. The certificate must name
-// the worker's --address. Read once. NotFound, PermissionDenied: a file.
+// Makes credentials for mutual TLS from the certificate that this worker shows
+// the coordinator. They are null unless there is such a certificate and a CA
+// file of its own, because the machine's authorities ("system") would vouch for
+// strangers. The certificate must name the worker's --address. The files are
+// read once. NotFound, PermissionDenied: a file cannot be read.
 absl::StatusOr<PeerTls> MakePeerTls(const ChannelSecurity& security);
 
 }  // namespace comera::worker

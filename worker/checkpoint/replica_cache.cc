@@ -1,3 +1,5 @@
+// Stores copies of training states and evicts old ones when memory runs short.
+
 #include "worker/checkpoint/replica_cache.h"
 
 #include <utility>
@@ -42,7 +44,7 @@ absl::Status ReplicaCache::Put(const std::string& job,
                                const CheckpointName& name,
                                std::string contents) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // What comes again replaces itself; so does the older of two.
+  // A copy replaces the same one, and a third displaces the older of two.
   Erase(job, name.step);
   const auto known = jobs_.find(job);
   if (known == jobs_.end() && jobs_.size() >= kMaxJobs) {

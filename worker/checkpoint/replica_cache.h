@@ -15,25 +15,25 @@
 
 namespace comera::worker {
 
-// Copies of other workers' training states, in memory, within a bound: the
-// newest two of each job; where room is short, other jobs' older ones give way.
-// Thread-safe.
+// Holds copies of other workers' training states in memory, up to a bound: the
+// newest two of each job. When the bound is reached, older copies of other jobs
+// are evicted. Thread-safe.
 class ReplicaCache {
  public:
   using Contents = std::shared_ptr<const std::string>;
 
   explicit ReplicaCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // ResourceExhausted: there is no room, whoever gives way.
+  // ResourceExhausted: the copy does not fit, whatever is evicted.
   absl::Status Put(const std::string& job, const CheckpointName& name,
                    std::string contents);
-  // Null: it is no more.
+  // Null if the copy is not held.
   Contents Get(const std::string& job, int64_t step) const;
-  // By ascending step, with sizes.
   struct Entry {
     CheckpointName name;
     int64_t size = 0;
   };
+  // The copies of a job, by ascending step.
   std::vector<Entry> List(const std::string& job) const;
   std::vector<std::string> Jobs() const;
   void Drop(const std::string& job);
@@ -48,7 +48,8 @@ class ReplicaCache {
     int64_t age = 0;  // rises with every Put
   };
 
-  // The oldest of all jobs' copies that are not their job's newest.
+  // Evicts the oldest copy that is not its job's newest. Returns false if there
+  // is none.
   bool EvictOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(const std::string& job, int64_t step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -57,7 +58,7 @@ class ReplicaCache {
   mutable std::mutex mutex_;
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t puts_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By job, then by step.
+  // The copies by job, then by step.
   std::map<std::string, std::map<int64_t, Copy>> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,3 +1,5 @@
+// Downloads the checkpoint that a job starts from, with back-off between tries.
+
 #include "worker/checkpoint/start_fetch.h"
 
 #include <algorithm>
@@ -17,10 +19,10 @@
 namespace comera::worker {
 namespace {
 
-// A training state is three times a compressed model.
+// The size limit; a training state is three times a compressed model.
 constexpr size_t kMaxBytes = size_t{8} << 30;
 // How long an abandoned fetch may go on waiting.
-constexpr absl::Duration kLook = absl::Milliseconds(50);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
 
 absl::StatusOr<std::string> Download(
     const StartFetchOptions& options,
@@ -79,7 +81,7 @@ absl::Status FetchStart(const StartFetchOptions& options,
           absl::StrCat(checkpoint, ": ", contents.status().message()));
     }
     const absl::Time again = absl::Now() + backoff.Next();
-    while (!abandoned && absl::Now() < again) absl::SleepFor(kLook);
+    while (!abandoned && absl::Now() < again) absl::SleepFor(kPollInterval);
   }
   return absl::AbortedError("abandoned");
 }

@@ -1,4 +1,4 @@
-// Brings the checkpoint that a job starts from to the machine of its rank 0.
+// Brings the checkpoint that a job starts from to the machine of its member 0.
 #ifndef COMERA_WORKER_CHECKPOINT_START_FETCH_H_
 #define COMERA_WORKER_CHECKPOINT_START_FETCH_H_
 
@@ -18,15 +18,16 @@ namespace comera::worker {
 struct StartFetchOptions {
   absl::Duration min_backoff = absl::Milliseconds(200);
   absl::Duration max_backoff = absl::Seconds(5);
-  // For one try.
+  // The limit of one try.
   absl::Duration timeout = absl::Minutes(5);
 };
 
-// Downloads `jobs/{job}/checkpoints/{step}` to `path`, which appears whole or
-// not at all; does nothing if it is there. Tries again while the coordinator
-// cannot be reached, until `abandoned`. The contents are checked by who reads
-// them: a checkpoint carries its own checksum. Aborted: abandoned; NotFound,
-// DataLoss, PermissionDenied, FailedPrecondition: the coordinator's answer.
+// Downloads `jobs/{job}/checkpoints/{step}` to `path`, where it appears whole
+// or not at all; does nothing if the file exists. Tries again while the
+// coordinator cannot be reached, until `abandoned` is set. The reader verifies
+// the contents, because a checkpoint carries its own checksum. Aborted:
+// `abandoned` was set. NotFound, DataLoss, PermissionDenied,
+// FailedPrecondition: the coordinator's answer.
 absl::Status FetchStart(const StartFetchOptions& options,
                         const std::shared_ptr<grpc::Channel>& channel,
                         const std::string& checkpoint, const std::string& path,

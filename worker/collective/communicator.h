@@ -8,13 +8,13 @@
 
 namespace comera::collective {
 
-// The collectives of one rank in a gang.
+// The collectives of one member in a gang.
 //
 // Life cycle: a factory of the implementation joins the gang and returns once
-// all ranks are there. All ranks call the same collectives in the same order.
-// After any error, but for one of recording in a graph, the communicator is
-// broken: every later call returns the first error, and the gang must be formed
-// anew (next job epoch).
+// all members are there. All members call the same collectives in the same
+// order. After any error, but for one of recording in a graph, the communicator
+// is broken: every later call returns the first error, and the gang must be
+// formed anew (the next attempt).
 //
 // Thread safety: one thread calls collectives; Abort and collectives_done may
 // be called from any thread.
@@ -24,8 +24,8 @@ namespace comera::collective {
 // of the device and only enqueues: what the backend enqueues afterwards finds
 // the sum, the host finds it after it has waited for the backend.
 //
-// Errors: Unavailable, a rank was lost; DeadlineExceeded, a collective did not
-// finish within the time-out; Aborted, Abort was called; InvalidArgument;
+// Errors: Unavailable, a member was lost; DeadlineExceeded, a collective did
+// not finish within the time-out; Aborted, Abort was called; InvalidArgument;
 // Internal, the device or its library failed.
 class Communicator {
  public:
@@ -34,10 +34,10 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // values[i] becomes the sum of values[i] over all ranks, bit-equal on every
-  // rank and from run to run. All ranks give the same size (0 is allowed).
+  // values[i] becomes the sum of values[i] over all members, bit-equal on every
+  // member and from run to run. All members give the same size (0 is allowed).
   virtual absl::Status AllReduce(absl::Span<float> values) = 0;
-  // Bytes of `root` to all.
+  // Copies the bytes of `root` to all.
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
   virtual absl::Status Barrier() = 0;
 
@@ -48,21 +48,22 @@ class Communicator {
   // may be recorded in the backend's graph, as long as the size is not larger
   // than one that was reduced before. Errors of the collective come from a
   // later call; the device never waits longer than the time-out, and then goes
-  // on with values that are no sum: who uses them asks Replayed(0) first.
+  // on with values that are no sum: users of the values ask Replayed(0) first.
   virtual absl::Status EnqueueAllReduce(absl::Span<float> values) {
     return NotOnDevice();
   }
-  // Tells that a graph holding so many EnqueueAllReduces was just replayed, so
-  // that they are counted and watched like those that were called. 0: only
-  // tells the error that ended what was enqueued, if there was one.
+  // Reports that a graph holding so many EnqueueAllReduces was just replayed,
+  // so that they are counted and watched like those that were called. 0: only
+  // returns the error that ended what was enqueued, if there was one.
   virtual absl::Status Replayed(int64_t all_reduces) { return NotOnDevice(); }
 
-  // Ends a collective under way, here and soon on the other ranks.
+  // Ends a collective under way, here and soon on the other members.
   virtual void Abort() = 0;
 
   // Number of collectives finished by this rank.
   virtual int64_t collectives_done() const = 0;
-  // Those, and the ones it waits in, where that is counted.
+  // Number of collectives finished or under way; equals collectives_done()
+  // where beginnings are not counted.
   virtual int64_t collectives_begun() const { return collectives_done(); }
 
  private:

@@ -10,7 +10,7 @@
 namespace comera::collective {
 
 // Another communicator, whose collectives are also counted when they begin: a
-// rank that hangs has begun fewer than those that wait for it. Thread safety
+// member that hangs has begun fewer than those that wait for it. Thread safety
 // and errors are the other's, which must outlive this one.
 class CountedCommunicator : public Communicator {
  public:

@@ -1,3 +1,4 @@
+// Collectives over TCP, built from sends and receives.
 #include "worker/collective/gloo_communicator.h"
 
 #include <net/if.h>
@@ -76,9 +77,9 @@ class GlooCommunicator : public Communicator {
     return error_;
   }
 
-  // Made of all that the ranks must agree on: with different tags the messages
-  // of two ranks never meet, so a disagreement ends in a time-out and no rank
-  // writes beyond another's buffer.
+  // Made of all that the members must agree on: with different tags the
+  // messages of two members never meet, so a disagreement ends in a time-out
+  // and no member writes beyond another's buffer.
   uint32_t Tag(Operation operation, size_t size, int root) const {
     uint64_t hash = 14695981039346656037u;  // FNV-1a.
     for (uint64_t value :
@@ -100,8 +101,8 @@ class GlooCommunicator : public Communicator {
     return mesh_->Exchange(tag_, {Wrap(to), out}, {Wrap(from), in}, deadline_);
   }
 
-  // Reduce-scatter, then all-gather: the sum of chunk c starts at rank c and
-  // goes round the ring, each rank adding its part; the finished chunks go
+  // Reduce-scatter, then all-gather: the sum of chunk c starts at member c and
+  // goes round the ring, each member adding its part; the finished chunks go
   // round once more.
   absl::Status RingAllReduce(absl::Span<float> values) {
     const size_t ranks = world_size();
@@ -130,8 +131,8 @@ class GlooCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // Binomial tree over the ranks counted from the root: in round d those below
-  // d pass the bytes on to those d further.
+  // Binomial tree over the members counted from the root: in round d those
+  // below d pass the bytes on to those d further.
   absl::Status TreeBroadcast(absl::Span<char> bytes, int root) {
     const int place = Wrap(rank() - root);
     for (int d = 1; d < world_size(); d *= 2) {
@@ -144,7 +145,7 @@ class GlooCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // After round d each rank has heard, directly or not, of the 2d - 1 ranks
+  // After round d each member has heard, directly or not, of the 2d - 1 members
   // before it.
   absl::Status DisseminationBarrier() {
     for (int d = 1; d < world_size(); d *= 2) {

@@ -1,3 +1,4 @@
+// Gloo's TCP connections from one member to all others.
 #include "worker/collective/gloo_mesh.h"
 
 #include <gloo/rendezvous/context.h>

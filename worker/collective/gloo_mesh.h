@@ -32,7 +32,7 @@ struct GlooMeshOptions {
   absl::Duration connect_timeout;
 };
 
-// Gloo's TCP connections of one rank to all others, with one addition: the
+// Gloo's TCP connections of one member to all others, with one addition: the
 // loss of any peer is noticed at once and ends the transfer under way, also
 // one with another peer. (Gloo's own collectives wait on buffers that cannot
 // be woken from outside when their peer dies at the wrong moment.)
@@ -60,7 +60,7 @@ class GlooMesh {
   ~GlooMesh();
 
   // Sends and receives at once; returns when both are done. Messages between
-  // two ranks meet when they have the same tag, in order.
+  // two members meet when they have the same tag, in order.
   absl::Status Exchange(uint32_t tag, const Outgoing& outgoing,
                         const Incoming& incoming, absl::Time deadline);
 
@@ -84,7 +84,7 @@ class GlooMesh {
 
   std::mutex mutex_;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of the exchange under way.
+  // Buffers of the exchange under way.
   std::vector<Buffer*> active_ ABSL_GUARDED_BY(mutex_);
 
   // A receive open from every peer, which fails when any peer is lost; a peer

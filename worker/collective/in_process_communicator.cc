@@ -1,3 +1,4 @@
+// Collectives between threads of one process.
 #include "worker/collective/in_process_communicator.h"
 
 #include <atomic>
@@ -15,7 +16,7 @@ namespace {
 
 enum class Operation { kAllReduce, kBroadcast, kBarrier };
 
-// What one rank brings to the collective under way.
+// What one member brings to the collective under way.
 struct Contribution {
   Operation operation = Operation::kBarrier;
   void* data = nullptr;
@@ -23,8 +24,8 @@ struct Contribution {
   int root = 0;
 };
 
-// The meeting point. The last rank to arrive does the work for all under the
-// lock, so no rank can leave while another touches its buffer.
+// The meeting point. The last member to arrive does the work for all under the
+// lock, so no member can leave while another touches its buffer.
 class Group {
  public:
   Group(int world_size, absl::Duration timeout)

@@ -10,14 +10,14 @@
 namespace comera::collective {
 
 struct InProcessOptions {
-  // Longest wait for the other ranks in one collective.
+  // Longest wait for the other members in one collective.
   absl::Duration timeout = absl::Seconds(60);
 };
 
-// A gang of `world_size` threads of this process; element r is rank r's, to be
-// used by one thread. Sums are taken in rank order. When a rank's communicator
-// is destroyed the others' next unfinished collective ends with Unavailable.
-// The communicators may be destroyed in any order.
+// A gang of `world_size` threads of this process; element r is member r's, to
+// be used by one thread. Sums are taken in the order of the members. When a
+// member's communicator is destroyed the others' next unfinished collective
+// ends with Unavailable. The communicators may be destroyed in any order.
 std::vector<std::unique_ptr<Communicator>> CreateInProcessGroup(
     int world_size, const InProcessOptions& options = {});
 

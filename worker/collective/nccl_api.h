@@ -48,11 +48,11 @@ class NcclApi {
   virtual NcclResult CommInitRank(Comm* comm, int world_size, const char* id,
                                   int rank) = 0;
   virtual NcclResult CommGetAsyncError(Comm comm, NcclResult* state) = 0;
-  // Under way until every rank of the machine has called it.
+  // Under way until every member of the machine has called it.
   virtual NcclResult CommFinalize(Comm comm) = 0;
   // After a finalisation that has succeeded.
   virtual NcclResult CommDestroy(Comm comm) = 0;
-  // Ends what runs on the device and frees the communicator; other ranks are
+  // Ends what runs on the device and frees the communicator; other members are
   // not told. Returns when the graphs that hold its collectives are destroyed.
   virtual NcclResult CommAbort(Comm comm) = 0;
   // In place.

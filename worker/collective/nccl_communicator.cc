@@ -1,3 +1,4 @@
+// Collectives between GPUs by NCCL.
 #include "worker/collective/nccl_communicator.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   // One collective over `bytes` of the host, piece by piece through the device.
-  // `send`: this rank's bytes go to the device; `receive`: they come back.
+  // `send`: this member's bytes go to the device; `receive`: they come back.
   absl::Status Staged(
       absl::Span<char> bytes, bool send, bool receive,
       const std::function<absl::Status(NcclApi::Comm, int64_t piece)>&
@@ -116,7 +117,7 @@ absl::Status NcclCommunicator::Staged(
 
 absl::Status NcclCommunicator::Sum(void* values, int64_t count,
                                    NcclApi::Type type, NcclApi::Comm comm) {
-  return connection_->Taken(
+  return connection_->AwaitAccepted(
       comm, api_.AllReduceSum(values, count, type, comm, stream_),
       "ncclAllReduce");
 }
@@ -139,7 +140,7 @@ absl::Status NcclCommunicator::Broadcast(absl::Span<char> bytes, int root) {
   }
   return Staged(bytes, /*send=*/rank() == root, /*receive=*/rank() != root,
                 [this, root](NcclApi::Comm comm, int64_t piece) {
-                  return connection_->Taken(
+                  return connection_->AwaitAccepted(
                       comm, api_.Broadcast(device_, piece, root, comm, stream_),
                       "ncclBroadcast");
                 });

@@ -1,3 +1,4 @@
+// Makes NCCL calls, watches what they enqueued, and ends what hangs.
 #include "worker/collective/nccl_connection.h"
 
 #include <algorithm>
@@ -16,18 +17,18 @@ namespace comera::collective {
 namespace {
 
 constexpr char kIdKey[] = "nccl-id";
-// Written by the first rank that ends: "RANK COLLECTIVES HOW".
+// Written by the first member that ends: "RANK COLLECTIVES HOW".
 constexpr char kEndKey[] = "nccl-end";
 constexpr absl::Duration kNoteInterval = absl::Milliseconds(20);
 constexpr absl::Duration kWatchInterval = absl::Milliseconds(5);
 constexpr absl::Duration kShortestPause = absl::Microseconds(10);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(1);
-// Before a communicator is aborted under a call that still uses it: longer than
-// any takes, unless the queue of a device that hangs is full.
+// Time before a communicator is aborted under a call that still uses it: longer
+// than any call takes, unless the queue of a device that hangs is full.
 constexpr auto kCallPatience = std::chrono::seconds(1);
-// For a communicator without graphs to end.
+// Time for a communicator without graphs to end.
 constexpr auto kAbortPatience = std::chrono::milliseconds(500);
-// Enqueued and not over; the host waits where there are more.
+// Parts enqueued and not over; the host waits where there are more.
 constexpr size_t kMaxParts = 64;
 
 // Sleeps a little longer each time.
@@ -104,7 +105,7 @@ absl::Status NcclConnection::AwaitFormed(NcclApi::Comm comm,
     }
     if (now >= next_note) {
       next_note = now + kNoteInterval;
-      RETURN_IF_ERROR(LookForEnd(/*collective=*/1));
+      RETURN_IF_ERROR(CheckEndNote(/*collective=*/1));
     }
   }
 }
@@ -211,8 +212,8 @@ absl::Status NcclConnection::Wait(int64_t ticket) {
     // What was over before the error is over.
     if (finished_ticket_ >= ticket) return absl::OkStatus();
     if (error_.ok()) continue;
-    // The other thread may have found the error: no rank sums with this one any
-    // more once its caller knows.
+    // The other thread may have found the error: no member sums with this one
+    // any more once its caller knows.
     changed_.wait_for(
         lock, kAbortPatience,
         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !failing_; });
@@ -220,8 +221,9 @@ absl::Status NcclConnection::Wait(int64_t ticket) {
   }
 }
 
-absl::Status NcclConnection::Taken(NcclApi::Comm comm, NcclResult result,
-                                   const char* call) {
+absl::Status NcclConnection::AwaitAccepted(NcclApi::Comm comm,
+                                           NcclResult result,
+                                           const char* call) {
   for (Pause pause; result == NcclResult::kInProgress; pause()) {
     if (failed_ || aborted_) return absl::AbortedError("Abort was called");
     if (absl::Now() >= deadline_) {
@@ -246,12 +248,12 @@ void NcclConnection::Poll() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!error_.ok()) return;
-    status = Look();
+    status = CheckProgress();
   }
   if (!status.ok()) Fail(status);
 }
 
-absl::Status NcclConnection::Look() {
+absl::Status NcclConnection::CheckProgress() {
   while (!parts_.empty()) {
     const Part& part = parts_.front();
     ASSIGN_OR_RETURN(const bool over, api_.EventDone(part.event));
@@ -265,7 +267,7 @@ absl::Status NcclConnection::Look() {
   NcclResult state = NcclResult::kSuccess;
   RETURN_IF_ERROR(NcclStatus(api_.CommGetAsyncError(comm_, &state),
                              "ncclCommGetAsyncError"));
-  // Of a call that is being made: Taken looks after it.
+  // A call that is being made has its own wait, AwaitAccepted.
   if (state != NcclResult::kInProgress) {
     RETURN_IF_ERROR(NcclStatus(state, "NCCL", api_.LastError(comm_)));
   }
@@ -274,7 +276,7 @@ absl::Status NcclConnection::Look() {
   const absl::Time now = absl::Now();
   if (now >= next_note_) {
     next_note_ = now + kNoteInterval;
-    RETURN_IF_ERROR(LookForEnd(part.collective));
+    RETURN_IF_ERROR(CheckEndNote(part.collective));
   }
   if (now < part.deadline) return absl::OkStatus();
   return absl::DeadlineExceededError(
@@ -282,7 +284,7 @@ absl::Status NcclConnection::Look() {
                    absl::FormatDuration(options_.timeout)));
 }
 
-absl::Status NcclConnection::LookForEnd(int64_t collective) {
+absl::Status NcclConnection::CheckEndNote(int64_t collective) {
   const absl::StatusOr<std::string> note =
       rendezvous_->Get(kEndKey, absl::ZeroDuration());
   if (!note.ok()) return absl::OkStatus();
@@ -305,7 +307,7 @@ absl::Status NcclConnection::LookForEnd(int64_t collective) {
 
 void NcclConnection::Announce(absl::string_view how) {
   if (options_.world_size == 1) return;
-  // Another rank's note serves as well, and without any the time-out remains.
+  // Another member's note serves as well, and without any the time-out remains.
   rendezvous_
       ->Set(kEndKey, absl::StrCat(options_.rank, " ", done_.load(), " ",
                                   how.substr(0, 1000)))
@@ -333,7 +335,7 @@ void NcclConnection::Fail(absl::Status error) {
   // On a thread of its own: it returns only when all graphs that hold
   // collectives of this communicator are destroyed, which the caller, or the
   // thread that waits for the caller, has yet to do. It may also last where
-  // ranks of this machine go on.
+  // members of this machine go on.
   if (comm != nullptr) {
     aborter_ = std::thread([this, comm] {
       api_.CommAbort(comm);

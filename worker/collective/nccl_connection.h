@@ -51,8 +51,9 @@ class NcclConnection {
   // and an error ends nothing, so that the caller can do without the graph.
   absl::Status Record(const std::function<absl::Status(NcclApi::Comm)>& calls);
   absl::Status Wait(int64_t ticket);
-  // Of a call within `calls`: waits until NCCL has taken it.
-  absl::Status Taken(NcclApi::Comm comm, NcclResult result, const char* call);
+  // Waits until NCCL has accepted a call within `calls`.
+  absl::Status AwaitAccepted(NcclApi::Comm comm, NcclResult result,
+                             const char* call);
 
   void Abort();
   int64_t collectives_done() const { return done_; }
@@ -78,11 +79,12 @@ class NcclConnection {
   // Calls `calls` unless there is an error.
   absl::Status Call(const std::function<absl::Status(NcclApi::Comm)>& calls);
   absl::StatusOr<NcclApi::Event> IdleEvent();
-  // Looks what has ended, and whether all is well.
+  // Notes what has ended, and ends all after an error.
   void Poll();
-  absl::Status Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The note of a rank that ended before `collective` was over there.
-  absl::Status LookForEnd(int64_t collective);
+  absl::Status CheckProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unavailable: a member left a note that it ended before `collective` was
+  // over there.
+  absl::Status CheckEndNote(int64_t collective);
   void Announce(absl::string_view how);
   // Ends all with `error`, unless there is one already. May return before the
   // device has let go.
@@ -97,7 +99,7 @@ class NcclConnection {
   // There is an error: read by calls that last.
   std::atomic<bool> failed_{false};
   std::atomic<int64_t> done_{0};
-  // Of the thread that enqueues.
+  // Belongs to the thread that enqueues.
   absl::Time deadline_;
 
   mutable std::mutex mutex_;

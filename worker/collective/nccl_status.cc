@@ -1,3 +1,4 @@
+// Translates NCCL's results to Status.
 #include "worker/collective/nccl_status.h"
 
 #include <string>

@@ -9,8 +9,8 @@
 namespace comera::collective {
 
 // OK for kSuccess; else an error with the name of `call`, of the code, and
-// `detail` (LastError). Unavailable: another rank or the network failed;
-// InvalidArgument: NCCL refuses the call, as when two ranks share a GPU;
+// `detail` (LastError). Unavailable: another member or the network failed;
+// InvalidArgument: NCCL refuses the call, as when two members share a GPU;
 // Internal: CUDA or NCCL failed, or a call that was to be over is not.
 absl::Status NcclStatus(NcclResult result, absl::string_view call,
                         absl::string_view detail = "");

@@ -1,3 +1,4 @@
+// A rendezvous whose keys are the files of a folder.
 #include "worker/collective/rendezvous.h"
 
 #include <dirent.h>

@@ -12,8 +12,8 @@
 
 namespace comera::collective {
 
-// Where the ranks of one gang leave their addresses for each other: a map from
-// key to value in which a key, once written, never changes.
+// The place where the members of one gang leave their addresses for each other:
+// a map from key to value in which a key, once written, never changes.
 //
 // Thread safety: all methods may be called from any thread.
 class Rendezvous {

@@ -1,3 +1,6 @@
+// Streams blobs from the coordinator over DownloadBlob calls that can be
+// cancelled at any time.
+
 #include "worker/data/blob_source.h"
 
 #include <utility>
@@ -11,8 +14,8 @@
 namespace comera::worker {
 namespace {
 
-// How often a waiting fetch looks whether it is still wanted.
-constexpr absl::Duration kLook = absl::Milliseconds(200);
+// How often a waiting fetch checks whether it was cancelled.
+constexpr absl::Duration kPollInterval = absl::Milliseconds(200);
 
 // One DownloadBlob call, whose waiting for messages can end early.
 class Download {
@@ -23,7 +26,7 @@ class Download {
         reader_(
             stub_->AsyncDownloadBlob(&context_, request, &queue_, nullptr)) {}
 
-  // Everything asked for has come back afterwards.
+  // Drains the queue, so that no operation of the call is outstanding.
   ~Download() {
     context_.TryCancel();
     queue_.Shutdown();
@@ -33,7 +36,7 @@ class Download {
     }
   }
 
-  // False: it did not come in time.
+  // Returns false if no event came in time.
   bool WaitUntil(absl::Time deadline, bool* ok) {
     void* tag = nullptr;
     return queue_.AsyncNext(&tag, ok, absl::ToChronoTime(deadline)) ==
@@ -64,7 +67,7 @@ absl::Status RemoteBlobs::Fetch(const std::string& sha256, int64_t offset,
   request.set_sha256(sha256);
   request.set_offset(offset);
   Download download(channel_.get(), request);
-  // Waits for what was asked of the call last.
+  // Waits for the completion of the operation started last.
   const auto wait = [&](bool* ok) -> absl::Status {
     const absl::Time deadline = absl::Now() + stall_;
     while (true) {
@@ -74,13 +77,14 @@ absl::Status RemoteBlobs::Fetch(const std::string& sha256, int64_t offset,
         return absl::UnavailableError(absl::StrCat(
             "the coordinator sent nothing for ", absl::FormatDuration(stall_)));
       }
-      if (download.WaitUntil(std::min(deadline, now + kLook), ok)) {
+      if (download.WaitUntil(std::min(deadline, now + kPollInterval), ok)) {
         return absl::OkStatus();
       }
     }
   };
   bool ok = false;
-  absl::Status status = wait(&ok);  // for the call to begin
+  // Waits for the call to begin.
+  absl::Status status = wait(&ok);
   while (status.ok() && ok) {
     download.Read();
     status = wait(&ok);

@@ -17,23 +17,23 @@ class Channel;
 
 namespace comera::worker {
 
-// Where blobs come from. Thread-safe.
+// A source of blobs, which are named by their SHA-256. Thread-safe.
 class BlobSource {
  public:
-  // Takes the next bytes; an error ends the fetch with it.
+  // Receives the next bytes; an error ends the fetch and becomes its result.
   using Sink = std::function<absl::Status(std::string_view data)>;
 
   virtual ~BlobSource() = default;
-  // Gives the blob's bytes from `offset` on to `sink`; OK: all came. NotFound:
-  // no such blob. Cancelled: `cancelled` was set. Unavailable: the bytes stop
-  // here; try again from where they did.
+  // Passes the blob's bytes from `offset` on to `sink`. OK: all bytes came.
+  // NotFound: there is no such blob. Cancelled: `cancelled` was set.
+  // Unavailable: the bytes stopped coming; try again from there.
   virtual absl::Status Fetch(const std::string& sha256, int64_t offset,
                              const std::atomic<bool>& cancelled,
                              const Sink& sink) = 0;
 };
 
-// The coordinator's blobs. A fetch that brings nothing for `stall` ends with
-// Unavailable.
+// Fetches blobs from the coordinator. A fetch that receives nothing for `stall`
+// ends with Unavailable.
 class RemoteBlobs : public BlobSource {
  public:
   explicit RemoteBlobs(std::shared_ptr<grpc::Channel> channel,

@@ -1,3 +1,6 @@
+// Runs one thread per fetch and reports the progress of all of them as
+// heartbeats.
+
 #include "worker/data/data_fetcher.h"
 
 #include <algorithm>
@@ -8,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/backoff.h"
-#include "glog/logging.h"
+#include "common/log.h"
 #include "worker/data/dataset_view.h"
 
 namespace comera::worker {
@@ -53,7 +56,7 @@ DataFetcher::~DataFetcher() {
   cache_->Wake();
   reporter_.join();
   lock.lock();
-  // Nobody starts one any more.
+  // From here on no new task is started.
   std::vector<std::thread*> threads;
   for (auto& [id, task] : tasks_) threads.push_back(&task->thread);
   lock.unlock();
@@ -123,8 +126,8 @@ void DataFetcher::Run(Id id, Task* task) {
   task->ended = true;
 }
 
-// Also while nothing comes: a rank whose data are being fetched is not one that
-// is lost.
+// Also sends heartbeats while no bytes arrive, because a member whose data are
+// being fetched is not lost.
 void DataFetcher::Report() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ending_) {

@@ -21,20 +21,21 @@
 
 namespace comera::worker {
 
-// Fetches the datasets of ranks before they start, each on a thread of its own,
-// and holds them until the rank has ended. Thread-safe. Destruction cancels
-// what is under way; no callback comes after it.
+// Fetches the datasets of members before they start, each on a thread of its
+// own, and holds them until the member has ended. Thread-safe. Destruction
+// cancels running fetches; no callback follows it.
 class DataFetcher {
  public:
-  using Id = int64_t;  // a rank process's
+  // The id of a member's process.
+  using Id = int64_t;
 
   struct Options {
-    // While the coordinator cannot be reached, or sends nothing, tries go on
-    // for so long without a byte.
+    // How long tries go on without a byte while the coordinator cannot be
+    // reached or sends nothing.
     absl::Duration patience = absl::Minutes(10);
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(5);
-    // Between two heartbeats.
+    // The time between two heartbeats.
     absl::Duration report_interval = absl::Seconds(1);
   };
 
@@ -42,24 +43,25 @@ class DataFetcher {
   class Observer {
    public:
     virtual ~Observer() = default;
-    // A heartbeat of the rank, which is not there yet, in regular intervals;
-    // perhaps one more right after OnFetched.
+    // A heartbeat on behalf of the member, whose process does not exist yet, at
+    // regular intervals. One more may follow right after OnFetched.
     virtual void OnFetching(Id id, const v1::TrainerEvent& heartbeat) = 0;
-    // The spec with local paths; the last call for the id. Cancelled: nobody
-    // wants the rank any more. NotFound, InvalidArgument, DataLoss: the data's
-    // fault. ResourceExhausted: no room. Others: the network's.
+    // The spec with local paths; the last call for the id. Cancelled: the
+    // member is no longer wanted. NotFound, InvalidArgument, DataLoss: the
+    // fault lies with the data. ResourceExhausted: the cache is full. Other
+    // errors are the network's.
     virtual void OnFetched(Id id, absl::StatusOr<v1::JobSpec> spec) = 0;
   };
 
-  // All must outlive the fetcher.
+  // All pointers must outlive the fetcher.
   DataFetcher(const Options& options, DatasetCache* cache, BlobSource* source,
               Observer* observer);
   ~DataFetcher();
 
   void Start(Id id, const v1::MemberAssignment& assignment);
-  // The fetch ends soon; one that has ended is left alone.
+  // Ends the fetch soon; does nothing if it has ended.
   void Cancel(Id id);
-  // The rank's process has ended, or never began: its data may go.
+  // Lets the data go, because the member's process has ended or never began.
   void Release(Id id);
 
  private:
@@ -67,8 +69,8 @@ class DataFetcher {
     explicit Task(DatasetCache* cache) : lease(cache) {}
     v1::MemberAssignment assignment;
     std::atomic<bool> cancelled{false};
-    // Guarded by mutex_: how far it is, and what keeps it; its fetch is over,
-    // its data are not needed, its thread does nothing more.
+    // Guarded by mutex_: how far the fetch is and the last problem; whether it
+    // is over, its data are released, and its thread has finished.
     FetchProgress progress;
     std::string problem;
     bool fetched = false;
@@ -92,7 +94,8 @@ class DataFetcher {
   std::condition_variable changed_;
   std::map<Id, std::unique_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread reporter_;  // Last: starts when all else is there.
+  // Declared last, because it starts when everything else is in place.
+  std::thread reporter_;
 };
 
 }  // namespace comera::worker

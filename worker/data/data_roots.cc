@@ -1,3 +1,6 @@
+// Checks that the paths of a job's data lie below the folders that the operator
+// allows.
+
 #include "worker/data/data_roots.h"
 
 #include <limits.h>
@@ -15,8 +18,8 @@
 namespace comera::worker {
 namespace {
 
-// Empty: there is no such file. A NUL would end the path for the system, and
-// not for us.
+// The path without symbolic links; empty if there is no such file. A NUL is
+// refused because it would end the path for the system but not for us.
 std::string RealPath(const std::string& path) {
   if (path.find('\0') != std::string::npos || path.size() >= PATH_MAX) {
     return "";
@@ -57,8 +60,8 @@ absl::Status DataRoots::Check(const v1::JobSpec& spec) const {
         std::any_of(roots_.begin(), roots_.end(), [&](const std::string& root) {
           return absl::StartsWith(resolved + "/", root);
         });
-    // The same words whether it is not there or not allowed: jobs are not to
-    // find out what else is on the machine.
+    // The message is the same whether the file is missing or not allowed, so
+    // that jobs cannot find out what else is on the machine.
     if (!below) {
       return absl::InvalidArgumentError(absl::StrCat(
           path.field, ": ", absl::CEscape(path.path->substr(0, 200)),

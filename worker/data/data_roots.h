@@ -10,23 +10,24 @@
 
 namespace comera::worker {
 
-// The folders of this machine that jobs may read data from. Immutable.
+// The folders of this machine from which jobs may read data. Immutable.
 class DataRoots {
  public:
-  // Everywhere.
+  // Allows every folder.
   DataRoots() = default;
 
-  // Only below `folders`; none: everywhere. InvalidArgument: one is no folder.
+  // Allows only what lies below `folders`, or everything if there are none.
+  // InvalidArgument: one of them is not a folder.
   static absl::StatusOr<DataRoots> Create(
       const std::vector<std::string>& folders);
 
-  // InvalidArgument, with the field: a path of the spec, seen without symbolic
-  // links, does not lie below a root, or does not exist. References to
-  // datasets are passed over.
+  // InvalidArgument, with the field: a path of the spec, with symbolic links
+  // resolved, is not below a root or does not exist. References to datasets are
+  // not checked.
   absl::Status Check(const v1::JobSpec& spec) const;
 
  private:
-  // Without symbolic links, each ending in "/".
+  // The folders with symbolic links resolved, each ending in "/".
   std::vector<std::string> roots_;
 };
 

@@ -1,3 +1,6 @@
+// Keeps account of cached blobs: leases, order of use, eviction, and views made
+// of hard links.
+
 #include "worker/data/dataset_cache.h"
 
 #include <fcntl.h>
@@ -13,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/dataset_names.h"
 
 namespace comera::worker {
@@ -88,11 +91,13 @@ void DatasetCache::Wake() {
   changed_.notify_all();
 }
 
-void DatasetCache::Take(const std::string& sha256, Entry& entry, Lease* lease) {
+void DatasetCache::AddUse(const std::string& sha256, Entry& entry,
+                          Lease* lease) {
   entry.last_use = absl::Now();
   if (lease->blobs_.insert(sha256).second) ++entry.leases;
-  // The order of use outlives this process. The time of writing stays: what
-  // ranks computed from the file is known by it.
+  // The access time on disk keeps the order of use beyond this process. The
+  // modification time stays, because what members compute from a file is keyed
+  // by it.
   const timespec times[2] = {absl::ToTimespec(entry.last_use), {0, UTIME_OMIT}};
   utimensat(AT_FDCWD, BlobPath(sha256).c_str(), times, AT_SYMLINK_NOFOLLOW);
 }
@@ -168,7 +173,7 @@ absl::StatusOr<std::string> DatasetCache::Get(const std::string& sha256,
   while (true) {
     const auto it = entries_.find(sha256);
     if (it != entries_.end()) {
-      Take(sha256, it->second, lease);
+      AddUse(sha256, it->second, lease);
       if (fetch.on_bytes) fetch.on_bytes(it->second.size);
       return BlobPath(sha256);
     }
@@ -190,7 +195,7 @@ absl::StatusOr<std::string> DatasetCache::Get(const std::string& sha256,
   used_bytes_ += *fetched;
   Entry& entry = entries_[sha256];
   entry.size = *fetched;
-  Take(sha256, entry, lease);
+  AddUse(sha256, entry, lease);
   return BlobPath(sha256);
 }
 

@@ -26,19 +26,20 @@ namespace comera::worker {
 //   views/<digest>/<path>  hard links to blobs under the names that a dataset's
 //                          version, known by its manifest's digest, has for
 //                          them
-// What was not used for longest goes first; nothing goes that a Lease holds.
-// Of several who want the same blob one fetches it, the others wait.
+// The least recently used files are evicted first, never one that a Lease
+// holds. When several callers want the same blob, one fetches it and the others
+// wait.
 //
 // Thread-safe. Leases must end before the cache does.
 class DatasetCache {
  public:
   struct Options {
     int64_t max_bytes = int64_t{64} << 30;
-    // Left free on the disk.
+    // The space to leave free on the disk.
     int64_t min_free_bytes = int64_t{256} << 20;
   };
 
-  // Blobs that are in use. Move-only; not thread-safe.
+  // Keeps the blobs in use from being evicted. Move-only; not thread-safe.
   class Lease {
    public:
     explicit Lease(DatasetCache* cache) : cache_(cache) {}
@@ -52,35 +53,38 @@ class DatasetCache {
     std::set<std::string> blobs_;
   };
 
-  // How a blob comes, and who wants it.
+  // Where a blob comes from, and on whose behalf.
   struct Fetch {
     BlobSource* source = nullptr;
     const std::atomic<bool>* cancelled = nullptr;
-    // Bytes that came; empty: nobody wants to know.
+    // Receives the number of bytes as they come; may be empty.
     std::function<void(int64_t)> on_bytes;
   };
 
-  // Views of an earlier process are removed. Unavailable: the folder cannot be
-  // used.
+  // Opens the cache and removes the views of earlier processes. Unavailable:
+  // the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<DatasetCache>> Open(
       const std::string& folder, const Options& options);
 
-  // The blob's file, held by `lease`. `size` -1: not known, at most
-  // kMaxUnknownBytes. Errors of the source; DataLoss: other bytes came.
-  // ResourceExhausted: no room, in the bound or on the disk. Cancelled.
+  // Returns the path of the blob's file and adds the blob to `lease`. A `size`
+  // of -1 means unknown, at most kMaxUnknownBytes. Returns the errors of the
+  // source. DataLoss: the bytes do not match the name. ResourceExhausted: the
+  // bound or the disk is full. Cancelled: `fetch.cancelled` was set.
   absl::StatusOr<std::string> Get(const std::string& sha256, int64_t size,
                                   const Fetch& fetch, Lease* lease);
   static constexpr int64_t kMaxUnknownBytes = int64_t{128} << 20;
 
-  // Where a version's files lie.
+  // The folder that holds a version's files under their own names.
   std::string View(const std::string& digest) const;
-  // Makes the leased blob appear as `path`, a dataset's path, in the view.
+  // Makes the leased blob appear in the view under `path`, a path of the
+  // dataset.
   absl::Status Link(const std::string& sha256, const std::string& digest,
                     const std::string& path);
 
-  // Of whole blobs and what is reserved.
+  // The bytes of complete blobs and of reservations.
   int64_t used_bytes() const;
-  // Wakes those who wait for another's fetch, to look whether they are wanted.
+  // Wakes callers that wait for another's fetch, so that they check whether
+  // they were cancelled.
   void Wake();
 
  private:
@@ -88,7 +92,7 @@ class DatasetCache {
     int64_t size = 0;
     absl::Time last_use;
     int leases = 0;
-    // Names in views.
+    // The hard links to the blob in views.
     std::set<std::string> links;
   };
 
@@ -98,13 +102,14 @@ class DatasetCache {
   std::string BlobPath(const std::string& sha256) const;
   std::string PartialPath(const std::string& sha256) const;
   void Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Take(const std::string& sha256, Entry& entry, Lease* lease)
+  // Counts one more use and renews the time of the last one.
+  void AddUse(const std::string& sha256, Entry& entry, Lease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeRoom(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EvictOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool RemoveParts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(const std::set<std::string>& blobs);
-  // To the disk, without the lock; returns the size.
+  // Downloads to disk without holding the lock; returns the size.
   absl::StatusOr<int64_t> Download(const std::string& sha256, int64_t size,
                                    const Fetch& fetch);
 

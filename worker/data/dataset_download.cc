@@ -1,3 +1,6 @@
+// Downloads one blob into the cache: resumes a partial file, verifies its
+// SHA-256, moves it in place.
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +30,7 @@ absl::Status WriteAll(int fd, std::string_view data) {
   return absl::OkStatus();
 }
 
-// Hashes what is there; returns its size.
+// Hashes the bytes of the partial file; returns its size.
 absl::StatusOr<int64_t> HashPart(int fd, Sha256Stream* sha256) {
   std::string data(kChunkBytes, '\0');
   int64_t size = 0;
@@ -71,7 +74,7 @@ absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
         if (fetch.on_bytes) fetch.on_bytes(static_cast<int64_t>(data.size()));
         return absl::OkStatus();
       });
-  // What came stays for the next try, unless it is of no use.
+  // Keeps the partial file for the next try unless it is useless.
   if (absl::IsDataLoss(came) || absl::IsResourceExhausted(came) ||
       absl::IsOutOfRange(came)) {
     unlink(part.c_str());
@@ -82,8 +85,8 @@ absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
     return absl::DataLossError(
         absl::StrCat(sha256, ": the bytes that came are others"));
   }
-  // A fixed time of writing: files that are fetched again are the same ones to
-  // what ranks computed from them. Ranks may not write to them.
+  // The modification time is fixed, so that a file fetched again counts as the
+  // same one in what members computed from it. Members may not write to it.
   const timespec times[2] = {{0, UTIME_NOW}, {1, 0}};
   const std::string path = BlobPath(sha256);
   if (fchmod(fd, 0444) != 0 || futimens(fd, times) != 0 || fsync(fd) != 0) {

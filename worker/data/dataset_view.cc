@@ -1,3 +1,6 @@
+// Resolves a spec's dataset paths to files, fetches these, and lays them out
+// under local paths.
+
 #include "worker/data/dataset_view.h"
 
 #include <map>
@@ -16,7 +19,7 @@
 namespace comera::worker {
 namespace {
 
-// A file that is needed, and in which view.
+// A file to fetch, and the view in which it must appear.
 struct Wanted {
   v1::DatasetFile file;
   std::string digest;
@@ -40,7 +43,7 @@ absl::StatusOr<v1::DatasetManifest> ReadManifest(
   return manifest;
 }
 
-// The manifest's files that `path`, a file or folder, stands for.
+// Selects the manifest's files that `path`, a file or a folder, stands for.
 absl::Status Select(const v1::DatasetManifest& manifest,
                     const v1::DatasetPin& pin, const std::string& path,
                     std::map<std::string, Wanted>* wanted) {
@@ -119,7 +122,7 @@ absl::StatusOr<v1::JobSpec> FetchDatasets(
     }
     RETURN_IF_ERROR(
         cache->Link(one.file.sha256(), one.digest, one.file.path()));
-    // Whatever was fetched twice counts once.
+    // A file that was fetched twice counts once.
     done += one.file.size_bytes();
     progress.done_bytes = done;
   }

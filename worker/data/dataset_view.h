@@ -9,19 +9,19 @@
 
 namespace comera::worker {
 
-// How far the fetching of a job's data is.
+// How much of a job's data has been fetched.
 struct FetchProgress {
   int64_t done_bytes = 0;
   int64_t total_bytes = 0;
 };
 
-// Brings what the spec's dataset paths name, by `pins`, to this machine and
-// returns the spec with local paths in their place. What it needs is held by
-// `lease`. `on_progress` is called as bytes come.
+// Fetches the files that the spec's dataset paths name, at the versions in
+// `pins`, and returns the spec with local paths in their place. `lease` holds
+// the files. `on_progress` is called as bytes come.
 //
-// InvalidArgument, DataLoss: a path that is not in its dataset, or a damaged
-// list of files. NotFound: the coordinator does not have it. Others as
-// DatasetCache::Get.
+// InvalidArgument, DataLoss: a path is not in its dataset, or the list of files
+// is damaged. NotFound: the coordinator does not have the dataset. Other errors
+// are those of DatasetCache::Get.
 absl::StatusOr<v1::JobSpec> FetchDatasets(
     const v1::JobSpec& spec,
     const google::protobuf::RepeatedPtrField<v1::DatasetPin>& pins,

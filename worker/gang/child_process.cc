@@ -1,3 +1,6 @@
+// Forks and executes a child: user, control group, rights and descriptors are
+// set before exec.
+
 #include "worker/gang/child_process.h"
 
 #include <errno.h>
@@ -73,23 +76,24 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// The child's rights become the user's, for good; errno if they cannot. The
-// system's own calls: the library's would tell other threads, which a forked
-// child does not have.
+// Gives up this process's rights for the user's, for good; returns errno on
+// failure. It uses system calls directly, because the library's functions would
+// notify other threads, which a forked child does not have.
 bool BecomeUser(const MemberUser& user) {
   return syscall(SYS_setgroups, user.groups.size(), user.groups.data()) == 0 &&
          syscall(SYS_setresgid, user.gid, user.gid, user.gid) == 0 &&
          syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
 }
 
-// Between fork and exec: async-signal-safe calls only.
+// Runs between fork and exec, so only async-signal-safe calls are allowed.
 [[noreturn]] void BecomeChild(pid_t parent, int in, int out, int err,
                               int failure, char* const* arguments,
                               char* const* environment,
                               const ChildConfinement& confinement) {
   setpgid(0, 0);
   bool good = true;
-  // Before it may start anything, and while it may.
+  // Joins the group before it can start anything, and while it is still allowed
+  // to.
   if (confinement.cgroup_procs >= 0) {
     good = write(confinement.cgroup_procs, "0", 1) == 1;
   }
@@ -99,11 +103,11 @@ bool BecomeUser(const MemberUser& user) {
     const struct rlimit limit = {bytes, bytes};
     good = setrlimit(RLIMIT_DATA, &limit) == 0;
   }
-  // No program that it starts gets more rights than it has.
+  // Keeps the programs that it starts from gaining rights.
   good = good && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-  // After the change of user, which clears it.
+  // Comes after the change of user, which clears it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have gone before prctl.
+  // The parent may have died before prctl.
   if (getppid() != parent) _exit(127);
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action = {};
@@ -113,7 +117,7 @@ bool BecomeUser(const MemberUser& user) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // What some library opened without O_CLOEXEC stays here too.
+  // Closes at exec what some library opened without O_CLOEXEC.
   syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
   if (good && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
       dup2(err, STDERR_FILENO) >= 0) {
@@ -153,7 +157,7 @@ absl::StatusOr<ChildProcess> StartChild(
     BecomeChild(parent, in.get(), out_write.get(), err_write.get(),
                 fail_write.get(), argv.data(), envp.data(), confinement);
   }
-  // Also here, so that the group is there whoever comes first.
+  // Also done in the child: whichever comes first makes the group.
   setpgid(pid, pid);
   out_write.Close();
   err_write.Close();

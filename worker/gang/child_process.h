@@ -13,35 +13,35 @@
 
 namespace comera::worker {
 
-// A started child; the caller closes the descriptors and reaps it.
+// A started child. The caller closes the descriptors and reaps the process.
 struct ChildProcess {
   pid_t pid = -1;
   int pidfd = -1;  // Readable once the process has ended.
-  // Read ends of its standard output and error; non-blocking.
+  // The read ends of its standard output and error; non-blocking.
   int out = -1;
   int err = -1;
 };
 
-// What a child is kept in.
+// The limits under which a child runs.
 struct ChildConfinement {
-  // Null: this process's own user.
+  // The user to run as; null means this process's own user.
   const MemberUser* user = nullptr;
-  // Descriptor of a control group's cgroup.procs; -1: none.
+  // A descriptor of a control group's cgroup.procs; -1 for no group.
   int cgroup_procs = -1;
-  // Becomes its standard input; -1: nothing is on it.
+  // The descriptor that becomes its standard input; -1 for an empty input.
   int standard_input = -1;
-  // Of its data segments, bytes; 0: no limit.
+  // The limit of its data segments in bytes; 0 for no limit.
   int64_t memory_bytes = 0;
 };
 
-// Starts `arguments[0]` in a process group of its own, with no way to gain
-// rights by the programs that it starts. Its environment is MemberEnvironment()
-// of this process's and `environment` (KEY=VALUE). The kernel kills the child
-// when the thread that calls this ends: call it from one that lives as long as
-// the process.
+// Starts `arguments[0]` in a process group of its own, unable to gain rights
+// from the programs that it starts. Its environment is `environment`
+// (KEY=VALUE) and what MemberEnvironment() lets through from this process. The
+// kernel kills the child when the calling thread ends, so call this from a
+// thread that lives as long as the process.
 //
-// Errors: NotFound, PermissionDenied or Unavailable with the text of exec's
-// errno.
+// NotFound, PermissionDenied, Unavailable: exec failed; the message has the
+// text of its errno.
 absl::StatusOr<ChildProcess> StartChild(
     const std::vector<std::string>& arguments,
     const std::vector<std::string>& environment,

@@ -8,12 +8,12 @@
 
 namespace comera::worker {
 
-// Whether some of the gang's ranks run on other workers.
+// Whether some of the gang's members run on other workers.
 inline bool SpansWorkers(const v1::MemberAssignment& assignment) {
   return assignment.local_world_size() < assignment.world_size();
 }
 
-// As log lines name it.
+// The words by which log lines name the member.
 inline std::string DescribeMember(const v1::MemberKey& rank) {
   return absl::StrCat("job=", rank.job(), " attempt=", rank.attempt(),
                       " rank=", rank.rank());

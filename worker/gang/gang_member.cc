@@ -1,3 +1,6 @@
+// The event loop that starts, reads, stops and reaps the members of this
+// machine.
+
 #include "worker/gang/gang_member.h"
 
 #include <errno.h>
@@ -30,11 +33,11 @@ namespace {
 
 constexpr size_t kMaxLineBytes = size_t{1} << 20;
 constexpr size_t kTailBytes = 1024;
-// For processes of a control group to be gone once they are killed.
+// How long a control group's processes may take to disappear after SIGKILL.
 constexpr absl::Duration kCgroupPatience = absl::Seconds(2);
-// Read from one process before the next has its turn.
+// The most bytes read from one process before the next has its turn.
 constexpr size_t kReadBytes = size_t{256} << 10;
-// Between two looks for what an ended rank has left behind.
+// The time between two searches for what an ended member has left behind.
 constexpr absl::Duration kStrayInterval = absl::Milliseconds(20);
 
 }  // namespace
@@ -44,11 +47,15 @@ struct GangMembers::Process {
   ChildProcess child;
   int log = -1;
   int64_t log_bytes = 0;
-  std::string line;  // Begun, not ended yet.
-  bool cut = false;  // The rest of the line is passed over.
-  std::string tail;  // Last bytes of the log.
-  absl::Time kill_time = absl::InfiniteFuture();  // by SteadyNow
-  // Reaped; what it left behind may not be gone yet.
+  // A line of which the end has not come yet.
+  std::string line;
+  // Whether the rest of the line is to be skipped.
+  bool cut = false;
+  // The last bytes of the log.
+  std::string tail;
+  // The time of SIGKILL, by SteadyNow.
+  absl::Time kill_time = absl::InfiniteFuture();
+  // Set once it was reaped; what it left behind may still be alive.
   std::optional<MemberExit> exit;
   int64_t oom_kills_before = 0;
   std::shared_ptr<MemberCgroup> cgroup;
@@ -68,7 +75,7 @@ absl::StatusOr<std::unique_ptr<GangMembers>> GangMembers::Start(
   }
   std::unique_ptr<GangMembers> processes(
       new GangMembers(options, observer, wake));
-  // Signals are the main thread's.
+  // Signals are handled by the main thread.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -80,7 +87,8 @@ absl::StatusOr<std::unique_ptr<GangMembers>> GangMembers::Start(
 GangMembers::GangMembers(const Options& options, Observer* observer, int wake)
     : options_(options), observer_(observer), wake_(wake) {}
 
-// Order: the thread kills and reaps all, ends, then its descriptor goes.
+// Order: the thread kills and reaps all processes and ends, then its descriptor
+// is closed.
 GangMembers::~GangMembers() {
   if (thread_.joinable()) {
     Call([this] {
@@ -147,7 +155,7 @@ absl::StatusOr<pid_t> GangMembers::LaunchHere(Id id,
   process->oom_kills_before = OutOfMemoryKills();
   std::vector<std::string> environment = command.environment;
   if (!options_.mark.empty()) {
-    environment.push_back(absl::StrCat(kRankMark, "=", MarkOf(id)));
+    environment.push_back(absl::StrCat(kMemberMark, "=", MarkOf(id)));
   }
   ChildConfinement confinement;
   if (command.user) confinement.user = &*command.user;
@@ -171,8 +179,8 @@ void GangMembers::RunTasks() {
   for (const auto& task : tasks) task();
 }
 
-// Kills the groups whose grace is over; returns milliseconds to the next, -1
-// if there is none.
+// Kills the process groups whose grace period is over; returns the milliseconds
+// until the next one is due, -1 if there is none.
 int GangMembers::KillOverdue() {
   const absl::Time now = SteadyNow();
   absl::Time next = absl::InfiniteFuture();
@@ -182,7 +190,7 @@ int GangMembers::KillOverdue() {
     if (process->kill_time <= now) {
       kill(-process->child.pid, SIGKILL);
       if (process->cgroup) process->cgroup->KillAll(absl::ZeroDuration());
-      // Again in a while, for what was forked meanwhile.
+      // Repeats after a while, for processes that were forked meanwhile.
       process->kill_time = now + absl::Seconds(1);
     }
     next = std::min(next, process->kill_time);
@@ -230,7 +238,7 @@ void GangMembers::Loop() {
     std::vector<Process*> owners;
     for (auto& [id, process] : processes_) {
       owners.push_back(process.get());
-      // poll passes over descriptors that are -1.
+      // poll() ignores descriptors that are -1.
       fds.push_back({process->child.out, POLLIN, 0});
       fds.push_back({process->child.err, POLLIN, 0});
       fds.push_back({process->child.pidfd, POLLIN, 0});
@@ -247,8 +255,8 @@ void GangMembers::Loop() {
 
 namespace {
 
-// Reads up to `limit` bytes that are there and hands them on; closes `fd` at
-// its end.
+// Reads up to `limit` available bytes and passes them on; closes `fd` at its
+// end.
 template <typename Sink>
 void ReadSome(int& fd, size_t limit, const Sink& sink) {
   char buffer[65536];
@@ -284,7 +292,7 @@ void GangMembers::ReadLines(Process& process) {
         process.cut = part.size() > room;
       }
       if (end == std::string_view::npos) return;
-      TakeLine(process, process.line);
+      HandleLine(process, process.line);
       process.line.clear();
       process.cut = false;
       text.remove_prefix(end + 1);
@@ -292,7 +300,7 @@ void GangMembers::ReadLines(Process& process) {
   });
 }
 
-void GangMembers::TakeLine(Process& process, std::string_view line) {
+void GangMembers::HandleLine(Process& process, std::string_view line) {
   if (!process.cut && observer_->OnLine(process.id, line)) return;
   AppendLog(process, std::string(line) + "\n");
 }
@@ -307,7 +315,8 @@ void GangMembers::AppendLog(Process& process, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = write(process.log, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;  // Disk full: training goes on without its log.
+    // On a full disk, training goes on without its log.
+    if (n <= 0) break;
     process.log_bytes += n;
     text.remove_prefix(n);
   }
@@ -315,8 +324,9 @@ void GangMembers::AppendLog(Process& process, std::string_view text) {
 }
 
 void GangMembers::Reap(Process& process) {
-  // What it started may still run and hold the pipes: it ends with the rank.
-  // While the process is not reaped, its group's number is not another's.
+  // What it started may still run and hold the pipes open; it ends with the
+  // member. Until the process is reaped, the number of its group cannot be
+  // reused.
   if (process.exit) return;
   kill(-process.child.pid, SIGKILL);
   int status = 0;
@@ -326,14 +336,14 @@ void GangMembers::Reap(Process& process) {
     reaped = wait4(process.child.pid, &status, WNOHANG, &usage);
   } while (reaped < 0 && errno == EINTR);
   if (reaped != process.child.pid) return;
-  // Also what left the group of processes.
+  // Also kills processes that left the group.
   if (process.cgroup) process.cgroup->KillAll(kCgroupPatience);
-  // Pipes hold at most 1 MiB, and no writer is left.
+  // The pipes hold at most 1 MiB, and nobody can write to them any more.
   for (size_t done = 0; done <= size_t{1} << 20; done += kReadBytes) {
     ReadLines(process);
     ReadLog(process);
   }
-  if (!process.line.empty()) TakeLine(process, process.line);
+  if (!process.line.empty()) HandleLine(process, process.line);
 
   MemberExit exit;
   exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

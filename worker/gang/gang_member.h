@@ -22,37 +22,38 @@
 
 namespace comera::worker {
 
+// The command that starts a member, and the limits under which it runs.
 struct MemberCommand {
   std::vector<std::string> arguments;
-  // KEY=VALUE.
+  // Additions to its environment, as KEY=VALUE.
   std::vector<std::string> environment;
-  // Standard error, and lines of standard output that are no events, are
-  // appended here. The folder must exist.
+  // The file to which standard error, and lines of standard output that are not
+  // events, are appended. Its folder must exist.
   std::string log_path;
-  // Whom it runs as; unset: this process's user.
+  // The user to run as; unset means this process's own user.
   std::optional<MemberUser> user;
-  // Control group of its own; null: none.
+  // The member's own control group; null for none.
   std::shared_ptr<MemberCgroup> cgroup;
 };
 
 // How a process ended.
 struct MemberExit {
-  // Signal that ended it; 0: it exited with `code`.
+  // The signal that ended it; 0 if it exited with `code`.
   int signal = 0;
   int code = 0;
   int64_t peak_memory_bytes = 0;
-  // The machine's count of out-of-memory kills rose during its life.
+  // Whether the machine's count of out-of-memory kills rose during its life.
   bool out_of_memory_kill = false;
-  // Last KiB of the log.
+  // The last KiB of the log.
   std::string log_tail;
 };
 
-// The rank processes of this machine: starts them, reads what they write,
-// stops them, reaps them.
+// The processes of gang members on this machine: starts them, reads what they
+// write, stops them and reaps them.
 //
-// Life cycle: one thread owns the processes, forks them and serves them;
-// destruction kills what is left and reaps it. Processes die with this one,
-// even if it is killed.
+// Life cycle: one thread forks the processes, owns them and serves them;
+// destruction kills and reaps those that are left. The processes die with this
+// one, even if this one is killed.
 //
 // Thread safety: all methods may be called from any thread, but not from the
 // observer's methods.
@@ -60,29 +61,31 @@ class GangMembers {
  public:
   using Id = int64_t;
 
-  // Called from the one thread, in order: lines, then the end.
+  // Called on the one thread, in order: first lines, then the end.
   class Observer {
    public:
     virtual ~Observer() = default;
-    // One line of standard output without its newline, 1 MiB at most (longer
-    // ones are cut). False: it is no event and belongs in the log.
+    // A line of standard output without its newline, at most 1 MiB (longer ones
+    // are cut). Returns false if the line is not an event and belongs in the
+    // log.
     virtual bool OnLine(Id id, std::string_view line) = 0;
     virtual void OnLogGrown(Id id) = 0;
-    // The process is gone and reaped, with all that it started, and all its
-    // output was seen.
+    // The process and everything that it started have been reaped, and all of
+    // its output has been read.
     virtual void OnExit(Id id, const MemberExit& exit) = 0;
   };
 
   struct Options {
-    // From SIGTERM to SIGKILL.
+    // The time from SIGTERM to SIGKILL.
     absl::Duration grace = absl::Seconds(30);
-    // The log of a process ends here.
+    // The size at which the log of a process stops growing.
     int64_t max_log_bytes = int64_t{256} << 20;
-    // Begins the mark (stray_processes.h) of all that ranks start; empty: none,
-    // and what leaves a rank's process group outlives it.
+    // The beginning of the mark (stray_processes.h) on all processes that
+    // members start. If it is empty there is no mark, and a process that leaves
+    // a member's process group outlives the member.
     std::string mark;
-    // This process adopts orphans, so that also those of them without a mark
-    // are found. It must have no children but ranks.
+    // Whether this process adopts orphans, so that those without a mark are
+    // found too. It must then have no children other than members.
     bool adopts_orphans = false;
   };
 
@@ -90,17 +93,17 @@ class GangMembers {
       const Options& options, Observer* observer);
   ~GangMembers();
 
-  // The observer may hear of the process before this returns; `id` is chosen
-  // by the caller and must be new. NotFound, PermissionDenied, Unavailable:
-  // the program could not be started. Returns its process id.
+  // Starts a process and returns its process id. `id` is chosen by the caller
+  // and must be new; the observer may be called for it before this returns.
+  // NotFound, PermissionDenied, Unavailable: the program could not be started.
   absl::StatusOr<pid_t> Launch(Id id, const MemberCommand& command);
 
-  // SIGTERM now, SIGKILL to the whole process group after the grace period.
-  // A process that is gone is ignored.
+  // Sends SIGTERM now, and SIGKILL to the whole process group after the grace
+  // period. Does nothing if the process has ended.
   void Stop(Id id);
-  // The same with another grace period; a shorter one goes before a longer.
+  // Stops it with another grace period; the shortest one asked for holds.
   void Stop(Id id, absl::Duration grace);
-  // SIGKILL to the whole process group.
+  // Sends SIGKILL to the whole process group.
   void Kill(Id id);
 
  private:
@@ -113,12 +116,12 @@ class GangMembers {
   absl::StatusOr<pid_t> LaunchHere(Id id, const MemberCommand& command);
   int KillOverdue();
   std::string MarkOf(Id id) const;
-  // Kills what ended processes have left behind, and tells the ends of those
-  // of which nothing is left. True: something still is.
+  // Kills what ended processes have left behind, and calls OnExit for those
+  // that have left nothing. Returns true if something is still alive.
   bool FinishEnded();
   void ReadLog(Process& process);
   void ReadLines(Process& process);
-  void TakeLine(Process& process, std::string_view line);
+  void HandleLine(Process& process, std::string_view line);
   void AppendLog(Process& process, std::string_view text);
   void Reap(Process& process);
 
@@ -127,7 +130,7 @@ class GangMembers {
   const int wake_;  // eventfd
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
-  // Of the thread.
+  // The processes, and whether the loop should end; used by the thread alone.
   std::map<Id, std::unique_ptr<Process>> processes_;
   bool ending_ = false;
   std::thread thread_;

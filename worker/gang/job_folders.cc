@@ -1,3 +1,5 @@
+// Makes, writes and cleans up the folders of jobs, attempts and members.
+
 #include "worker/gang/job_folders.h"
 
 #include <algorithm>
@@ -35,7 +37,7 @@ std::vector<fs::path> Children(const fs::path& folder) {
   return children;
 }
 
-// When anything in `path` was last written.
+// The time since anything in `path` was last written.
 absl::Duration Age(const fs::path& path) {
   const auto now = fs::file_time_type::clock::now();
   std::error_code error;
@@ -53,7 +55,7 @@ absl::Duration Age(const fs::path& path) {
 
 }  // namespace
 
-// `job` is "jobs/<id>", checked by the session.
+// The session has checked that `job` has the form "jobs/<id>".
 std::string JobFolders::Job(const std::string& job) const {
   return absl::StrCat(data_dir_, "/", job);
 }
@@ -108,8 +110,8 @@ std::string JobFolders::Log(const v1::MemberKey& rank) const {
                       rank.rank(), ".log");
 }
 
-std::vector<std::string> JobFolders::OfMember(const std::string& job,
-                                              int64_t attempt) const {
+std::vector<std::string> JobFolders::WritableFolders(const std::string& job,
+                                                     int64_t attempt) const {
   return {Work(job), Rendezvous(job, attempt),
           absl::StrCat(data_dir_, "/cache")};
 }

@@ -13,7 +13,7 @@
 
 namespace comera::worker {
 
-// Where the files of jobs lie below the worker's data folder:
+// The layout of jobs' files below the worker's data folder:
 //   jobs/<id>/work/                     checkpoints and model; all attempts
 //   jobs/<id>/epoch-<n>/rank-<r>/task.json
 //   jobs/<id>/epoch-<n>/rendezvous/
@@ -27,36 +27,37 @@ class JobFolders {
 
   std::string Work(const std::string& job) const;
   std::string Checkpoints(const std::string& job) const;
-  // For temporary files of the attempt's ranks; goes with the attempt.
+  // Holds temporary files of the attempt's members; removed with the attempt.
   std::string Temporary(const std::string& job, int64_t attempt) const;
   std::string Model(const std::string& job) const;
   std::string Targets(const std::string& job) const;
-  // The checkpoint of another job that this one starts from.
+  // The file of another job's checkpoint that this one starts from.
   std::string Start(const std::string& job) const;
   std::string Rendezvous(const std::string& job, int64_t attempt) const;
   std::string Log(const v1::MemberKey& rank) const;
 
-  // Writes what the rank is to do and makes its folders; returns the file.
-  // `address` is where other workers' ranks reach this machine, `device` that
-  // of the rank's slot.
+  // Writes the member's task file, makes its folders, and returns the file's
+  // path. `address` is where members on other workers reach this machine;
+  // `device` is the device of the member's slot.
   absl::StatusOr<std::string> WriteTask(
       const v1::MemberAssignment& assignment, int threads,
       const std::string& address,
       v1::ResourceSpec::Device device = v1::ResourceSpec::CPU) const;
 
-  // Jobs with files here beside their logs.
+  // The jobs that have files here other than logs.
   std::vector<std::string> Jobs() const;
-  // What a rank of the attempt must be able to write.
-  std::vector<std::string> OfMember(const std::string& job,
-                                    int64_t attempt) const;
+  // The folders that a member of the attempt must be able to write to.
+  std::vector<std::string> WritableFolders(const std::string& job,
+                                           int64_t attempt) const;
 
-  // All of an attempt but its logs.
+  // Removes everything of an attempt except its logs.
   void RemoveAttempt(const std::string& job, int64_t attempt) const;
-  // All of a job but its logs.
+  // Removes everything of a job except its logs.
   void RemoveAllButLogs(const std::string& job) const;
 
-  // Removes what nothing has been written to for long: work and attempt folders
-  // after `stopped`, logs after `logs`; jobs in `active` are left alone.
+  // Removes what has not been written to for a long time: work and attempt
+  // folders after `stopped`, logs after `logs`. Jobs in `active` are left
+  // alone.
   void RemoveOld(const std::set<std::string>& active, absl::Duration stopped,
                  absl::Duration logs) const;
 

@@ -1,3 +1,6 @@
+// Makes control groups through the cgroup v2 file system and kills what is in
+// them.
+
 #include "worker/gang/member_cgroup.h"
 
 #include <errno.h>
@@ -13,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 
 namespace comera::worker {
 namespace {
@@ -28,7 +31,7 @@ std::string Read(const std::string& path) {
   return text.str();
 }
 
-// 0, or errno.
+// Returns 0, or errno.
 int Write(const std::string& path, const std::string& text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return errno;
@@ -45,12 +48,12 @@ absl::Status Cannot(const std::string& what, int error) {
       absl::StrCat(what, ": ", strerror(error)));
 }
 
-// Where cgroup v2 is mounted; empty: nowhere.
+// The folder where cgroup v2 is mounted; empty if it is not.
 std::string MountPoint() {
   std::ifstream mounts("/proc/self/mountinfo");
   std::string line;
   while (std::getline(mounts, line)) {
-    // "... root mount-point options ... - type source options"
+    // A line reads "... root mount-point options ... - type source options".
     const std::vector<std::string> halves = absl::StrSplit(line, " - ");
     if (halves.size() != 2 || halves[1].rfind("cgroup2 ", 0) != 0) continue;
     const std::vector<std::string> fields = absl::StrSplit(halves[0], ' ');
@@ -59,7 +62,7 @@ std::string MountPoint() {
   return "";
 }
 
-// Of this process, below the mount point.
+// The group of this process, relative to the mount point.
 std::string OwnGroup() {
   std::ifstream groups("/proc/self/cgroup");
   std::string line;
@@ -69,7 +72,8 @@ std::string OwnGroup() {
   return "/";
 }
 
-// Hands controllers on to the groups below; those that it could.
+// Enables controllers for the groups below; returns those that could be
+// enabled.
 std::string Enable(const std::string& folder) {
   const std::string there =
       absl::StrCat(" ", Read(folder + "/cgroup.controllers"));
@@ -84,7 +88,8 @@ std::string Enable(const std::string& folder) {
     const std::string file = folder + "/cgroup.subtree_control";
     int error = Write(file, absl::StrCat("+", one));
     if (error == EBUSY) {
-      // A group that hands controllers on must hold no process itself.
+      // A group that enables controllers for others must hold no process
+      // itself.
       const std::string own = folder + "/comera-daemon";
       mkdir(own.c_str(), 0755);
       if (Write(own + "/cgroup.procs", "0") == 0) {
@@ -123,7 +128,7 @@ absl::StatusOr<std::unique_ptr<MemberCgroups>> MemberCgroups::Create(
       new MemberCgroups(ranks, Enable(ranks)));
 }
 
-// Another daemon may still use it: then it stays.
+// Fails, as it should, while another daemon still uses the folder.
 MemberCgroups::~MemberCgroups() { rmdir(folder_.c_str()); }
 
 absl::StatusOr<std::shared_ptr<MemberCgroup>> MemberCgroups::Make(
@@ -142,7 +147,8 @@ absl::StatusOr<std::shared_ptr<MemberCgroup>> MemberCgroups::Make(
   };
   if (limits.memory_bytes > 0) {
     limit("memory.max", absl::StrCat(limits.memory_bytes));
-    // Else a rank over its limit swaps, and its gang waits for it.
+    // Without this, a member over its limit would swap, and its gang would wait
+    // for it.
     limit("memory.swap.max", "0");
   }
   if (limits.processes > 0) limit("pids.max", absl::StrCat(limits.processes));

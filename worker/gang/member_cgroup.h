@@ -10,17 +10,18 @@
 
 namespace comera::worker {
 
-// A control group (cgroup v2) of one rank: what the rank starts stays in it,
-// whatever it does, and is killed with it. The destructor removes it.
+// The control group (cgroup v2) of one member. Every process that the member
+// starts stays in it and is killed with it. The destructor removes the group.
 class MemberCgroup {
  public:
   ~MemberCgroup();
   MemberCgroup(const MemberCgroup&) = delete;
   MemberCgroup& operator=(const MemberCgroup&) = delete;
 
-  // A process that writes "0" there joins.
+  // A descriptor of the group's cgroup.procs: a process that writes "0" joins.
   int procs() const { return procs_; }
-  // SIGKILL to all that is in it; true once nothing is, within `timeout`.
+  // Sends SIGKILL to every process in the group. Returns true once the group is
+  // empty, false if it is not within `timeout`.
   bool KillAll(absl::Duration timeout);
   bool Empty() const;
   const std::string& path() const { return path_; }
@@ -34,28 +35,29 @@ class MemberCgroup {
   const int procs_;
 };
 
-// Makes them. Thread-safe.
+// Makes control groups for members. Thread-safe.
 class MemberCgroups {
  public:
+  // The limits of one group; 0 means no limit.
   struct Limits {
-    // 0: none.
     int64_t memory_bytes = 0;
     int64_t processes = 0;
     int cores = 0;
   };
 
-  // Below the group that this process is in, or below `parent`, for tests.
-  // Takes over the controllers for memory, processes and CPU as far as they are
-  // there; groups without them still kill. FailedPrecondition, with the reason:
-  // there is no cgroup v2 that this process may write to.
+  // Makes groups below `parent`, which only tests name; by default below the
+  // group that this process is in. Enables the memory, process and CPU
+  // controllers as far as they exist; groups without them can still be killed.
+  // FailedPrecondition, with the reason: there is no cgroup v2 that this
+  // process may write to.
   static absl::StatusOr<std::unique_ptr<MemberCgroups>> Create(
       const std::string& parent = "");
   ~MemberCgroups();
 
-  // A new one; `name` must be unique. Unavailable.
+  // Makes a group; `name` must be unique. Unavailable: the system refused.
   absl::StatusOr<std::shared_ptr<MemberCgroup>> Make(
       const std::string& name, const Limits& limits) const;
-  // E.g. "memory pids"; empty: none can be limited.
+  // The controllers that can limit groups, e.g. "memory pids"; may be empty.
   const std::string& controllers() const { return controllers_; }
 
  private:

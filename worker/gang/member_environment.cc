@@ -1,3 +1,5 @@
+// Filters the daemon's environment variables for members by an allow list.
+
 #include "worker/gang/member_environment.h"
 
 #include <algorithm>
@@ -28,7 +30,7 @@ constexpr std::string_view kPrefixes[] = {
     "UBSAN_",
     "TSAN_",
     "MSAN_",
-    // libfaketime's.
+    // The variable of libfaketime.
     "FAKETIME",
 };
 
@@ -38,7 +40,7 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
 
 }  // namespace
 
-bool RanksMayHave(std::string_view name) {
+bool MembersMayHave(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) !=
              std::end(kNames) ||
          std::any_of(
@@ -53,7 +55,7 @@ std::vector<std::string> MemberEnvironment(
     const std::string_view entry = *own;
     const size_t equals = entry.find('=');
     if (equals == std::string_view::npos) continue;
-    if (!RanksMayHave(entry.substr(0, equals))) continue;
+    if (!MembersMayHave(entry.substr(0, equals))) continue;
     const bool replaced =
         std::any_of(added.begin(), added.end(), [&](const std::string& one) {
           return StartsWith(one, entry.substr(0, equals + 1));

@@ -7,13 +7,13 @@
 
 namespace comera::worker {
 
-// Whether ranks get this variable of the daemon's environment: those of the
-// system, of the libraries that ranks use and of sanitizers. All others, tokens
-// above all, stay with the daemon.
-bool RanksMayHave(std::string_view name);
+// Whether a member inherits this variable from the daemon: only variables of
+// the system, of the libraries that members use, and of sanitizers pass. All
+// others, tokens above all, stay with the daemon.
+bool MembersMayHave(std::string_view name);
 
-// `added` (KEY=VALUE), and of `own` what ranks may have and `added` does not
-// replace.
+// The environment of a member: `added` (KEY=VALUE), and the variables of `own`
+// that it may inherit and `added` does not replace.
 std::vector<std::string> MemberEnvironment(
     const char* const* own, const std::vector<std::string>& added);
 

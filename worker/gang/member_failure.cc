@@ -1,3 +1,5 @@
+// Turns exit statuses into failures, and arbitrary bytes into valid UTF-8.
+
 #include "worker/gang/member_failure.h"
 
 #include <string.h>
@@ -8,7 +10,7 @@
 namespace comera::worker {
 namespace {
 
-// Length of the UTF-8 character at text[i]; 0 if there is none.
+// The length of the UTF-8 character at text[i]; 0 if there is none.
 size_t CharacterLength(const std::string& text, size_t i) {
   const auto byte = [&](size_t at) {
     return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
@@ -24,7 +26,7 @@ size_t CharacterLength(const std::string& text, size_t i) {
   if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
   if (first >= 0xE0 && first <= 0xEF) {
     if (!follows(2) || (first == 0xE0 && second < 0xA0)) return 0;
-    return first == 0xED && second >= 0xA0 ? 0 : 3;  // Surrogates.
+    return first == 0xED && second >= 0xA0 ? 0 : 3;  // surrogates
   }
   if (first >= 0xF0 && first <= 0xF4) {
     if (!follows(3) || (first == 0xF0 && second < 0x90)) return 0;
@@ -64,16 +66,16 @@ v1::Failure FailureOfExit(const MemberExit& exit, const v1::MemberKey& rank,
   v1::FailureClass failure_class = v1::RANK_LOST;
   if (exit.out_of_memory_kill) {
     failure_class = v1::OUT_OF_MEMORY;
-    message = absl::StrCat("the kernel killed rank ", rank.rank(),
+    message = absl::StrCat("the kernel killed member ", rank.rank(),
                            " for want of memory");
   } else if (exit.signal != 0) {
-    message = absl::StrCat("rank ", rank.rank(), " was ended by signal ",
+    message = absl::StrCat("member ", rank.rank(), " was ended by signal ",
                            exit.signal, " (", strsignal(exit.signal), ")");
   } else if (exit.code != 0) {
-    message = absl::StrCat("rank ", rank.rank(), " exited with code ",
+    message = absl::StrCat("member ", rank.rank(), " exited with code ",
                            exit.code, " and no word why");
   } else {
-    message = absl::StrCat("rank ", rank.rank(), " ended without a result");
+    message = absl::StrCat("member ", rank.rank(), " ended without a result");
   }
   v1::Failure failure = MakeFailure(failure_class, message, rank, time);
   failure.set_log_tail(ToUtf8(exit.log_tail));

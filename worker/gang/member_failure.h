@@ -9,13 +9,14 @@
 
 namespace comera::worker {
 
+// A failure of this class that names the member and the time.
 v1::Failure MakeFailure(v1::FailureClass failure_class,
                         const std::string& message, const v1::MemberKey& rank,
                         absl::Time time);
 
-// Why a process that was not asked to stop, and did not tell itself, ended
-// without success: OUT_OF_MEMORY if the kernel killed it for that, else
-// RANK_LOST.
+// Why a process ended without success although it was not asked to stop and
+// reported no failure itself: OUT_OF_MEMORY if the kernel killed it for want of
+// memory, else RANK_LOST.
 v1::Failure FailureOfExit(const MemberExit& exit, const v1::MemberKey& rank,
                           absl::Time time);
 

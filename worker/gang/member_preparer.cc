@@ -1,3 +1,6 @@
+// Runs the preparations of members on threads and collects those that have
+// ended.
+
 #include "worker/gang/member_preparer.h"
 
 #include <utility>
@@ -25,7 +28,7 @@ void MemberPreparer::Begin(const Start& start, Work work) {
   task->start = start;
   Task* const raw = task.get();
   const std::lock_guard<std::mutex> lock(mutex_);
-  // Under the lock: the thread looks for nothing before it is in the table.
+  // Started under the lock, so that the thread finds its task in the table.
   task->thread = std::thread([this, raw, work = std::move(work)] {
     const absl::Status status = work(raw->abandoned);
     {
@@ -49,7 +52,7 @@ bool MemberPreparer::Abandon(GangMembers::Id id) {
   return true;
 }
 
-std::vector<MemberPreparer::Done> MemberPreparer::TakeDone() {
+std::vector<MemberPreparer::Done> MemberPreparer::PopFinished() {
   std::vector<Done> done;
   std::vector<std::unique_ptr<Task>> ended;
   {

@@ -15,31 +15,32 @@
 
 namespace comera::worker {
 
-// Does what must be done before a rank's process starts and may take long, e.g.
-// fetches files: each rank on a thread of its own. Thread-safe; destruction
-// abandons all.
+// Runs the slow work that must precede the start of a member's process, e.g.
+// fetching files, on one thread per member. Thread-safe; destruction abandons
+// all work.
 class MemberPreparer {
  public:
   using Start = MemberTable::Actions::Start;
-  // Should end soon once `abandoned` is true.
+  // The work; it should end soon once `abandoned` is true.
   using Work = std::function<absl::Status(const std::atomic<bool>& abandoned)>;
 
-  // `on_done` is called from some thread whenever there is something for
-  // TakeDone().
+  // `on_done` is called, on any thread, whenever PopFinished() has something to
+  // return.
   explicit MemberPreparer(std::function<void()> on_done);
   ~MemberPreparer();
 
   void Begin(const Start& start, Work work);
-  // The rank is not wanted any more. False: it is not being prepared; true:
-  // TakeDone() will not tell of it.
+  // Abandons the preparation of a member that is no longer wanted;
+  // PopFinished() will not return it. Returns false if it is not being
+  // prepared.
   bool Abandon(GangMembers::Id id);
 
   struct Done {
     Start start;
     absl::Status status;
   };
-  // Ranks whose preparation ended since the last call.
-  std::vector<Done> TakeDone();
+  // Returns the members whose preparation has ended since the last call.
+  std::vector<Done> PopFinished();
 
  private:
   struct Task {
@@ -54,7 +55,7 @@ class MemberPreparer {
   std::mutex mutex_;
   std::map<GangMembers::Id, std::unique_ptr<Task>> tasks_
       ABSL_GUARDED_BY(mutex_);
-  // Abandoned, to be joined.
+  // Abandoned tasks whose threads are still to be joined.
   std::vector<std::unique_ptr<Task>> leaving_ ABSL_GUARDED_BY(mutex_);
 };
 

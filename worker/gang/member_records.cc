@@ -1,3 +1,5 @@
+// Writes one file per running member, and kills those of a crashed predecessor.
+
 #include "worker/gang/member_records.h"
 
 #include <errno.h>
@@ -23,18 +25,18 @@ namespace {
 
 constexpr char kSuffix[] = ".pid";
 
-// "<start time> <program>"; nothing if there is no such process (or only what
-// its parent has not reaped).
+// The process's "<start time> <program>"; nothing if it does not exist or is a
+// zombie.
 std::optional<std::string> Identity(pid_t pid) {
   const absl::StatusOr<std::string> stat =
       ReadFile(absl::StrCat("/proc/", pid, "/stat"));
   if (!stat.ok()) return std::nullopt;
-  // The name, in parentheses, may hold anything.
+  // The name, in parentheses, may contain any character.
   const size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   const std::vector<std::string> fields =
       absl::StrSplit(stat->substr(name_end + 1), ' ', absl::SkipEmpty());
-  // State is field 3 of proc(5), the start time field 22.
+  // In proc(5), the state is field 3 and the start time field 22.
   if (fields.size() < 20 || fields[0] == "Z") return std::nullopt;
   std::error_code error;
   const auto program =
@@ -43,14 +45,14 @@ std::optional<std::string> Identity(pid_t pid) {
   return absl::StrCat(fields[19], " ", program.string());
 }
 
-// Kills the process `pid`, with its group, if it is the one of `identity`.
+// Kills process `pid` and its group if its identity is `identity`.
 absl::Status KillAndWait(pid_t pid, const std::string& identity,
                          absl::Time deadline) {
-  // First, so that what is checked is what is killed, whoever has its number
-  // later.
+  // Opened first, so that the process that is checked is the one that is
+  // killed, whoever gets its number later.
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
-    // EINVAL: the number is now that of a thread.
+    // EINVAL: the number now belongs to a thread.
     if (errno == ESRCH || errno == EINVAL) return absl::OkStatus();
     return absl::UnavailableError(
         absl::StrCat("pidfd_open ", pid, ": ", strerror(errno)));
@@ -79,7 +81,7 @@ absl::Status KillAndWait(pid_t pid, const std::string& identity,
 absl::Status MemberRecords::Add(pid_t pid) const {
   RETURN_IF_ERROR(MakeDirectories(folder_));
   const std::optional<std::string> identity = Identity(pid);
-  if (!identity) return absl::OkStatus();  // Ended already.
+  if (!identity) return absl::OkStatus();  // it has ended already
   return WriteFileAtomically(absl::StrCat(folder_, "/", pid, kSuffix),
                              *identity);
 }

@@ -1,3 +1,6 @@
+// Decides which members to start, stop and kill, and follows their events and
+// ends.
+
 #include "worker/gang/member_table.h"
 
 #include <algorithm>
@@ -9,25 +12,26 @@
 namespace comera::worker {
 namespace {
 
-// Of a failure's texts: every status is told again with every call.
+// The limit on a failure's texts, because every call repeats every status.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxActivityBytes = 200;
-// Jobs whose last attempt is remembered.
+// The number of jobs whose last attempt is remembered.
 constexpr size_t kMaxBegun = 100000;
-// From a rank's result to its end; then it is killed, and has succeeded.
+// The time that a member has from its result to its end; then it is killed, and
+// has succeeded.
 constexpr absl::Duration kEndAfterResult = absl::Seconds(30);
-// Looks are at most this far apart while all is well.
-constexpr absl::Duration kLongestLook = absl::Seconds(6);
+// The longest time between two calls of Reconcile while all is well.
+constexpr absl::Duration kMaxReconcileInterval = absl::Seconds(6);
 
-// `saved`: it had the time to write a checkpoint, so nothing is lost.
+// `saved`: the member had time to write a checkpoint, so that nothing is lost.
 v1::Failure ShutDownFailure(const v1::MemberKey& rank, bool saved,
                             const std::string& why, absl::Time now) {
   return MakeFailure(saved ? v1::PREEMPTED : v1::NODE_LOST,
                      why.empty() ? "the worker was shut down" : why, rank, now);
 }
 
-// Why a rank could not be started. The slot's or the machine's fault is not the
-// job's, which is then tried again, elsewhere if there is room.
+// The class of a member's failure to start. If the slot or the machine is to
+// blame, the job is tried again, elsewhere if there are free slots.
 v1::FailureClass ClassOfStart(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
@@ -35,7 +39,7 @@ v1::FailureClass ClassOfStart(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnavailable:
       return v1::RANK_LOST;
-    // It asks for what it may not have.
+    // The job asks for something that it may not have.
     case absl::StatusCode::kInvalidArgument:
       return v1::USER;
     default:
@@ -72,7 +76,7 @@ bool MemberTable::MayStart(const v1::MemberAssignment& assignment) const {
     const v1::MemberAssignment& other = entry.second.assignment;
     return entry.second.process &&
            (other.slot() == assignment.slot() ||
-            // Attempts share the folder with the checkpoints.
+            // Attempts of a job share the folder of its checkpoints.
             (other.job() == assignment.job() &&
              other.attempt() != assignment.attempt()));
   });
@@ -84,8 +88,8 @@ MemberTable::Actions MemberTable::Reconcile(absl::Time now) {
     if (upload_again_.count(key) > 0)
       actions.upload_again.push_back(ToProto(key));
     const bool late = steady_() - rank.result_time > kEndAfterResult;
-    if (rank.process && !rank.kill_told && (late || kill_.count(key) > 0)) {
-      rank.kill_told = true;
+    if (rank.process && !rank.kill_reported && (late || kill_.count(key) > 0)) {
+      rank.kill_reported = true;
       rank.forced = late;
       rank.stopping = true;
       actions.kill.push_back(rank.id);
@@ -113,9 +117,9 @@ MemberTable::Actions MemberTable::Reconcile(absl::Time now) {
     if (ranks_.count(key) > 0 || !MayStart(assignment)) continue;
     if (begun_.size() >= kMaxBegun) begun_.erase(begun_.begin());
     begun_[{assignment.job(), assignment.rank()}] = assignment.attempt();
-    // An older attempt's end must not take this one's files.
+    // Keeps the end of an older attempt from removing this one's files.
     finished_jobs_.erase(assignment.job());
-    Rank& rank = ranks_[key];
+    Member& rank = ranks_[key];
     rank.id = next_id_++;
     rank.assignment = assignment;
     rank.progress_time = rank.heard_time = steady_();
@@ -129,7 +133,7 @@ MemberTable::Actions MemberTable::Reconcile(absl::Time now) {
   return actions;
 }
 
-MemberTable::Rank* MemberTable::FindById(GangMembers::Id id) {
+MemberTable::Member* MemberTable::FindById(GangMembers::Id id) {
   for (auto& [key, rank] : ranks_) {
     if (rank.id == id) return &rank;
   }
@@ -138,12 +142,12 @@ MemberTable::Rank* MemberTable::FindById(GangMembers::Id id) {
 
 void MemberTable::StartFailed(GangMembers::Id id, const absl::Status& status,
                               absl::Time now) {
-  Rank* rank = FindById(id);
+  Member* rank = FindById(id);
   if (rank == nullptr) return;
   rank->process = false;
   rank->failure =
       MakeFailure(ClassOfStart(status),
-                  absl::StrCat("rank ", rank->assignment.rank(),
+                  absl::StrCat("member ", rank->assignment.rank(),
                                " could not be started: ", status.ToString()),
                   ToProto(KeyOf(rank->assignment)), now);
   End(*rank);
@@ -151,7 +155,7 @@ void MemberTable::StartFailed(GangMembers::Id id, const absl::Status& status,
 
 void MemberTable::FetchFailed(GangMembers::Id id, const absl::Status& status,
                               absl::Time now) {
-  Rank* rank = FindById(id);
+  Member* rank = FindById(id);
   if (rank == nullptr) return;
   rank->process = false;
   const v1::MemberKey key = ToProto(KeyOf(rank->assignment));
@@ -169,7 +173,7 @@ void MemberTable::FetchFailed(GangMembers::Id id, const absl::Status& status,
     }
     rank->failure = MakeFailure(
         failure_class,
-        TruncateUtf8(absl::StrCat("the data of rank ", key.rank(),
+        TruncateUtf8(absl::StrCat("the data of member ", key.rank(),
                                   " could not be fetched: ", status.message()),
                      kMaxTextBytes),
         key, now);
@@ -185,18 +189,18 @@ bool MemberTable::IsAwaited(GangMembers::Id id) const {
 }
 
 void MemberTable::Preparing(GangMembers::Id id) {
-  if (Rank* rank = FindById(id)) rank->preparing = true;
+  if (Member* rank = FindById(id)) rank->preparing = true;
 }
 
 void MemberTable::Launching(GangMembers::Id id) {
-  Rank* rank = FindById(id);
+  Member* rank = FindById(id);
   if (rank == nullptr) return;
   rank->preparing = false;
   rank->progress_time = rank->heard_time = steady_();
 }
 
 bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
-  Rank* rank = FindById(id);
+  Member* rank = FindById(id);
   if (rank == nullptr) return false;
   if (rank->status.phase() == v1::MemberStatus::STARTING) {
     rank->status.set_phase(v1::MemberStatus::RUNNING);
@@ -220,7 +224,7 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
   } else if (event.has_metrics()) {
     rank->status.set_step(event.metrics().step());
   }
-  // What goes wrong while a rank is being stopped is no failure of its own.
+  // A member that is being stopped has no failure of its own.
   if (event.has_failure() && !rank->failure && !rank->stopping) {
     rank->failure = event.failure();
     rank->failure->set_message(
@@ -230,17 +234,17 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
     rank->failure->set_attempt(rank->assignment.attempt());
     rank->failure->set_rank(rank->assignment.rank());
   }
-  // The job's story is told by rank 0.
+  // Only member 0 reports the progress of the job.
   if (rank->assignment.rank() != 0 || event.has_failure()) return true;
   if (event.has_heartbeat()) {
-    if (event.heartbeat().stage() == rank->told_stage) return true;
-    rank->told_stage = event.heartbeat().stage();
+    if (event.heartbeat().stage() == rank->reported_stage) return true;
+    rank->reported_stage = event.heartbeat().stage();
   }
   if (event.has_result()) {
     rank->result = event.result();
     rank->result_time = steady_();
   }
-  // Those are for this worker.
+  // Snapshots are the business of this worker alone.
   if (event.has_checkpoint() && event.checkpoint().snapshot()) return true;
   if (event.event_case() != v1::TrainerEvent::EVENT_NOT_SET) {
     reports_[{rank->assignment.job(), rank->assignment.attempt()}].Add(event);
@@ -251,11 +255,11 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
 std::optional<v1::MemberKey> MemberTable::OnExit(GangMembers::Id id,
                                                  const MemberExit& exit,
                                                  absl::Time now) {
-  Rank* rank = FindById(id);
+  Member* rank = FindById(id);
   if (rank == nullptr) return std::nullopt;
   const v1::MemberKey key = ToProto(KeyOf(rank->assignment));
   const bool ended_well = exit.signal == 0 && exit.code == 0;
-  // The model was written before the result was told.
+  // The model was written before the result was reported.
   const bool succeeded = ended_well || (rank->forced && rank->result);
   rank->process = false;
   rank->status.set_log_tail(TruncateUtf8(ToUtf8(exit.log_tail), kMaxTextBytes));
@@ -284,7 +288,7 @@ void MemberTable::OnUpload(
     const absl::StatusOr<std::vector<v1::Artifact>>& models, absl::Time now) {
   const auto it = ranks_.find(KeyOf(key));
   if (it == ranks_.end() || !it->second.uploading) return;
-  Rank& rank = it->second;
+  Member& rank = it->second;
   rank.uploading = false;
   if (models.ok()) {
     *rank.status.mutable_result() = *rank.result;
@@ -311,17 +315,17 @@ void MemberTable::OnUpload(
   End(rank);
 }
 
-// Nothing more comes from the rank: its end can be told.
-void MemberTable::End(Rank& rank) {
+// The member sends nothing more: its end can be reported.
+void MemberTable::End(Member& rank) {
   rank.status.set_phase(v1::MemberStatus::EXITED);
   if (rank.failure) *rank.status.mutable_failure() = *rank.failure;
 }
 
 void MemberTable::ForgiveOwnPause() {
   const absl::Time now = steady_();
-  const absl::Duration pause = now - last_look_;
-  last_look_ = now;
-  if (pause <= kLongestLook) return;
+  const absl::Duration pause = now - last_reconcile_;
+  last_reconcile_ = now;
+  if (pause <= kMaxReconcileInterval) return;
   for (auto& [key, rank] : ranks_) {
     rank.progress_time = std::min(rank.progress_time + pause, now);
     rank.heard_time = std::min(rank.heard_time + pause, now);

@@ -1,4 +1,4 @@
-// What a call to the coordinator carries, and what its answer changes.
+// Fills the calls to the coordinator and applies its acknowledgements.
 #include <utility>
 
 #include "worker/gang/member_table.h"
@@ -6,9 +6,10 @@
 namespace comera::worker {
 namespace {
 
-// Reports in one call.
+// The number of reports in one call.
 constexpr size_t kMaxReports = 500;
-// And in bytes: a coordinator takes 16 MiB at once, logs and statuses included.
+// Their bytes in one call; a coordinator accepts 16 MiB at once, including logs
+// and statuses.
 constexpr size_t kMaxReportBytes = size_t{4} << 20;
 
 google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
@@ -24,9 +25,11 @@ google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
 bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
   ForgiveOwnPause();
   if (cut_off) {
-    // Their data, a checkpoint, or the others' addresses come through it.
+    // A member waits for this call for its data, its checkpoint, or the others'
+    // addresses.
     for (auto& [key, rank] : ranks_) {
-      if (rank.status.stage() <= v1::PREPARING) rank.progress_time = last_look_;
+      if (rank.status.stage() <= v1::PREPARING)
+        rank.progress_time = last_reconcile_;
     }
   }
   bool news = false;
@@ -50,14 +53,14 @@ bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
       status.clear_model();
       status.clear_target_models();
     }
-    // Steps and collectives may wait for the next occasion.
-    news = news || status.phase() != rank.told.phase();
+    // Progress of steps and collectives can wait for the next call.
+    news = news || status.phase() != rank.reported.phase();
     if (rank.process && !rank.result) {
       *status.mutable_stalled() =
-          ToProtoDuration(last_look_ - rank.progress_time);
+          ToProtoDuration(last_reconcile_ - rank.progress_time);
       if (!rank.preparing) {
         *status.mutable_silent() =
-            ToProtoDuration(last_look_ - rank.heard_time);
+            ToProtoDuration(last_reconcile_ - rank.heard_time);
       }
     }
     *request->add_members() = status;
@@ -66,10 +69,10 @@ bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
   return news;
 }
 
-void MemberTable::OnAnswer(const v1::SynchronizeResponse& response) {
+void MemberTable::OnResponse(const v1::SynchronizeResponse& response) {
   for (auto& [key, status] : sent_) {
     const auto it = ranks_.find(key);
-    if (it != ranks_.end()) it->second.told = std::move(status);
+    if (it != ranks_.end()) it->second.reported = std::move(status);
   }
   sent_.clear();
   for (const v1::ReportAck& ack : response.report_acks()) {
@@ -79,7 +82,7 @@ void MemberTable::OnAnswer(const v1::SynchronizeResponse& response) {
   for (const v1::MemberKey& key : response.forget()) {
     const auto it = ranks_.find(KeyOf(key));
     if (it == ranks_.end() ||
-        it->second.told.phase() != v1::MemberStatus::EXITED) {
+        it->second.reported.phase() != v1::MemberStatus::EXITED) {
       continue;
     }
     if (key.rank() == 0) reports_.erase({key.job(), key.attempt()});
@@ -96,7 +99,7 @@ void MemberTable::OnAnswer(const v1::SynchronizeResponse& response) {
         !it->second.result || !it->second.status.has_model()) {
       continue;
     }
-    Rank& rank = it->second;
+    Member& rank = it->second;
     rank.uploading = true;
     rank.status.set_phase(v1::MemberStatus::RUNNING);
     rank.status.clear_result();

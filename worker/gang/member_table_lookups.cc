@@ -1,4 +1,4 @@
-// Questions about the ranks here.
+// Answers questions about the members on this worker.
 #include <algorithm>
 
 #include "worker/gang/gang.h"
@@ -33,7 +33,7 @@ std::optional<v1::MemberAssignment> MemberTable::Assignment(
   return std::nullopt;
 }
 
-std::vector<std::string> MemberTable::TakeFinishedJobs() {
+std::vector<std::string> MemberTable::PopFinishedJobs() {
   const std::set<std::string> present = Jobs();
   std::vector<std::string> finished;
   for (auto it = finished_jobs_.begin(); it != finished_jobs_.end();) {
@@ -48,7 +48,7 @@ std::vector<std::string> MemberTable::TakeFinishedJobs() {
 }
 
 std::vector<std::pair<std::string, int64_t>>
-MemberTable::TakeFinishedAttempts() {
+MemberTable::PopFinishedAttempts() {
   return std::exchange(finished_attempts_, {});
 }
 
@@ -77,7 +77,7 @@ std::set<std::pair<std::string, int64_t>> MemberTable::SpanningGangs() const {
 
 bool MemberTable::AnyMeeting() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
-    // A step needs all ranks.
+    // No gang takes a step before all its members have met.
     return entry.second.process && entry.second.status.step() == 0 &&
            SpansWorkers(entry.second.assignment);
   });

@@ -1,3 +1,5 @@
+// Looks up the user that members run as, and gives folders to that user.
+
 #include "worker/gang/member_user.h"
 
 #include <errno.h>
@@ -29,11 +31,11 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name) {
   }
   if (entry.pw_uid == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " is root: ranks are to have fewer rights"));
+        absl::StrCat(name, " is root: members are to have fewer rights"));
   }
   if (geteuid() != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("only root can run ranks as ", name));
+        absl::StrCat("only root can run members as ", name));
   }
   MemberUser user;
   user.uid = entry.pw_uid;
@@ -49,7 +51,7 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name) {
   return user;
 }
 
-absl::Status GiveTo(const MemberUser& user, const std::string& folder) {
+absl::Status GiveOwnership(const MemberUser& user, const std::string& folder) {
   const int fd =
       open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   const bool given = fd >= 0 && fchown(fd, user.uid, user.gid) == 0;

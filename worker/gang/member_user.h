@@ -11,22 +11,22 @@
 
 namespace comera::worker {
 
-// Whom rank processes run as, in place of the daemon's own user.
+// The user that members run as in place of the daemon's own.
 struct MemberUser {
   uid_t uid = 0;
   gid_t gid = 0;
-  // All groups of the user, `gid` included.
+  // All groups of the user, including `gid`.
   std::vector<gid_t> groups;
 };
 
-// NotFound: no such user. FailedPrecondition: only root can change to others.
-// InvalidArgument: it is root.
+// NotFound: there is no such user. FailedPrecondition: only root can run
+// programs as another user. InvalidArgument: the user is root.
 absl::StatusOr<MemberUser> FindMemberUser(const std::string& name);
 
-// Makes the folder itself the user's, not what is in it: that could be swapped
-// for something else by whoever has the folder already. A symbolic link is not
-// followed.
-absl::Status GiveTo(const MemberUser& user, const std::string& folder);
+// Makes the user the owner of the folder itself but not of its contents,
+// because whoever owns the folder already could swap those. A symbolic link is
+// not followed.
+absl::Status GiveOwnership(const MemberUser& user, const std::string& folder);
 
 }  // namespace comera::worker
 

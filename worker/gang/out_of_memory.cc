@@ -1,3 +1,5 @@
+// Reads the kernel's counters of out-of-memory kills.
+
 #include "worker/gang/out_of_memory.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ int64_t Counter(const std::string& path, const std::string& key) {
   return 0;
 }
 
-// Below the root of control groups, version 2.
+// This process's group, relative to the root of cgroup v2.
 std::string OwnGroup() {
   std::ifstream file("/proc/self/cgroup");
   std::string line;
@@ -33,7 +35,7 @@ std::string OwnGroup() {
 }  // namespace
 
 int64_t OutOfMemoryKills() {
-  // The machine's count holds the group's, but is not shown everywhere.
+  // The machine's count includes the group's, but is not available everywhere.
   return std::max(
       Counter(absl::StrCat("/sys/fs/cgroup", OwnGroup(), "/memory.events"),
               "oom_kill"),

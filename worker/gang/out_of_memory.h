@@ -5,9 +5,9 @@
 
 namespace comera::worker {
 
-// How many processes the kernel has killed for want of memory so far, in this
-// process's control group and below (version 2) or on this machine; 0 if
-// neither tells.
+// The number of processes that the kernel has killed so far for want of memory,
+// in this process's control group and below (cgroup v2) or on this machine; 0
+// if neither count can be read.
 int64_t OutOfMemoryKills();
 
 }  // namespace comera::worker

@@ -1,3 +1,5 @@
+// Searches /proc for the processes that members started and left behind.
+
 #include "worker/gang/stray_processes.h"
 
 #include <dirent.h>
@@ -46,7 +48,7 @@ std::optional<State> StateOf(pid_t pid) {
   const absl::StatusOr<std::string> stat =
       ReadFile(absl::StrCat("/proc/", pid, "/stat"));
   if (!stat.ok()) return std::nullopt;
-  // The name, in parentheses, may hold anything.
+  // The name, in parentheses, may contain any character.
   const size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   const std::vector<std::string> fields =
@@ -59,12 +61,12 @@ std::optional<State> StateOf(pid_t pid) {
   return state;
 }
 
-// Empty: none.
+// The mark of the process; empty if it has none.
 std::string MarkOf(pid_t pid) {
   const absl::StatusOr<std::string> environment =
       ReadFile(absl::StrCat("/proc/", pid, "/environ"));
   if (!environment.ok()) return "";
-  const std::string key = absl::StrCat(kRankMark, "=");
+  const std::string key = absl::StrCat(kMemberMark, "=");
   for (absl::string_view entry : absl::StrSplit(*environment, '\0')) {
     if (absl::StartsWith(entry, key)) {
       return std::string(entry.substr(key.size()));
@@ -73,8 +75,8 @@ std::string MarkOf(pid_t pid) {
   return "";
 }
 
-// This process, or a child of it that has not begun its own program yet, and so
-// has none of its own environment either.
+// Whether the process is this one, or a child of it between fork and exec,
+// which still shows this one's environment.
 bool RunsThisProgram(pid_t pid) {
   std::error_code error, own_error;
   const auto program =
@@ -117,7 +119,7 @@ std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known) {
 void KillAndReap(const std::vector<pid_t>& processes) {
   for (pid_t pid : processes) kill(pid, SIGKILL);
   for (pid_t pid : processes) {
-    // ECHILD: somebody else's child.
+    // ECHILD: the process is a child of another.
     while (waitpid(pid, nullptr, WNOHANG) < 0 && errno == EINTR) continue;
   }
 }

@@ -1,4 +1,4 @@
-// Processes that ranks left behind.
+// Finds and kills processes that members left behind.
 #ifndef COMERA_WORKER_GANG_STRAY_PROCESSES_H_
 #define COMERA_WORKER_GANG_STRAY_PROCESSES_H_
 
@@ -13,26 +13,26 @@
 
 namespace comera::worker {
 
-// The variable that marks a rank's processes: what a rank starts inherits it,
-// in whatever process group or session.
-inline constexpr char kRankMark[] = "COMERA_RANK_MARK";
+// The environment variable that marks a member's processes: whatever a member
+// starts inherits it, in any process group or session.
+inline constexpr char kMemberMark[] = "COMERA_RANK_MARK";
 
-// Makes this process the parent of all descendants that lose theirs, so that
-// they can be found and reaped.
+// Makes this process the parent of all descendants that lose theirs, so that it
+// can find and reap them.
 void AdoptOrphans();
 
 // Living processes whose mark begins with `mark`, except this one.
 std::vector<pid_t> MarkedProcesses(const std::string& mark);
 
-// Children of this process that are neither in `known` nor have a mark: they
-// were adopted, and hide where they come from.
+// The children of this process that are neither in `known` nor marked: adopted
+// processes that hide where they come from.
 std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known);
 
-// SIGKILL to each, and reaps those that are children.
+// Sends SIGKILL to each process, and reaps those that are children.
 void KillAndReap(const std::vector<pid_t>& processes);
 
-// Kills all processes whose mark begins with `mark`. DeadlineExceeded: some
-// are still there after `timeout`.
+// Kills all processes whose mark begins with `mark`. DeadlineExceeded: some are
+// still alive after `timeout`.
 absl::Status KillMarked(const std::string& mark, absl::Duration timeout);
 
 }  // namespace comera::worker

@@ -1,4 +1,4 @@
-// What the worker asks the driver of its GPUs.
+// The questions that the worker asks its GPUs' driver.
 #ifndef COMERA_WORKER_GPU_GPU_DRIVER_H_
 #define COMERA_WORKER_GPU_GPU_DRIVER_H_
 
@@ -12,22 +12,25 @@
 
 namespace comera::worker {
 
-// State of a GPU at one moment. What it or its driver does not tell is empty.
+// The state of a GPU at one moment. Fields that the GPU or its driver does not
+// report are empty.
 struct GpuReading {
   struct Process {
     int64_t pid = 0;
     std::optional<int64_t> memory_bytes;
   };
-  // Memory that is taken, without the driver's own.
+  // The memory in use, without the driver's own.
   int64_t used_bytes = 0;
-  // Errors since the driver was loaded that memory could not correct.
+  // The number of memory errors since the driver was loaded that could not be
+  // corrected.
   std::optional<uint64_t> uncorrected_ecc;
-  // Degrees Celsius; at the second the GPU slows down.
+  // In degrees Celsius; the GPU slows down at the second.
   std::optional<int> temperature, slowdown_temperature;
-  // Share of the driver's last sample in which it computed; what it draws.
+  // The share of the driver's last sample in which it computed, and its power
+  // draw.
   std::optional<int> utilization_percent;
   std::optional<int64_t> power_milliwatts;
-  // Computing on it; of this machine, in the driver's numbering.
+  // The processes of this machine that compute on it, by process id.
   std::vector<Process> processes;
 };
 
@@ -37,18 +40,18 @@ struct GpuXid {
   uint64_t xid = 0;
 };
 
-// Thread safety: one thread.
+// Access to the GPUs of one machine. To be used from one thread.
 class GpuDriver {
  public:
   virtual ~GpuDriver() = default;
 
-  // In the driver's order, that of the PCI bus.
+  // The GPUs in the driver's order, that of the PCI bus.
   virtual const std::vector<v1::Gpu>& gpus() const = 0;
   // `gpu` is an index of gpus(). Errors are the driver's: Unavailable,
   // Internal.
   virtual absl::StatusOr<GpuReading> Read(int gpu) = 0;
-  // Those since the last call; does not wait.
-  virtual absl::StatusOr<std::vector<GpuXid>> TakeXids() = 0;
+  // Returns the errors logged since the last call; does not wait.
+  virtual absl::StatusOr<std::vector<GpuXid>> PopXids() = 0;
 };
 
 }  // namespace comera::worker

@@ -1,3 +1,5 @@
+// Groups GPUs by the kind of their link and words the result.
+
 #include "worker/gpu/gpu_topology.h"
 
 #include <algorithm>
@@ -8,7 +10,8 @@
 namespace comera::worker {
 
 std::string DescribeTopology(const std::vector<std::string>& ways) {
-  std::vector<std::pair<std::string, std::string>> groups;  // way, GPUs
+  // Pairs of a kind of link and the GPUs that it reaches.
+  std::vector<std::pair<std::string, std::string>> groups;
   for (size_t gpu = 0; gpu < ways.size(); ++gpu) {
     if (ways[gpu].empty()) continue;
     const auto found = std::find_if(

@@ -1,4 +1,4 @@
-// How GPUs reach each other, in words.
+// Describes in words how GPUs are connected.
 #ifndef COMERA_WORKER_GPU_GPU_TOPOLOGY_H_
 #define COMERA_WORKER_GPU_GPU_TOPOLOGY_H_
 
@@ -7,9 +7,9 @@
 
 namespace comera::worker {
 
-// The ways from one GPU to each, by index, "" to itself and where unknown:
-// ("", "NVLink", "NVLink", "PCIe switch") becomes "NVLink to 1, 2; PCIe switch
-// to 3".
+// Describes the links from one GPU to the others. `ways` has one entry per GPU,
+// "" for itself and where unknown: ("", "NVLink", "NVLink", "PCIe switch")
+// becomes "NVLink to 1, 2; PCIe switch to 3".
 std::string DescribeTopology(const std::vector<std::string>& ways);
 
 }  // namespace comera::worker

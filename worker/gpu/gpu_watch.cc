@@ -1,3 +1,6 @@
+// Polls GPUs and judges errors, temperature and foreign memory to tell whether
+// they are fit.
+
 #include "worker/gpu/gpu_watch.h"
 
 #include <algorithm>
@@ -5,13 +8,13 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
+#include "common/log.h"
 
 namespace comera::worker {
 namespace {
 
-// Xids of faults in programs, not of the GPU: bad accesses and instructions,
-// and channels that were cleaned up after them.
+// Xids that faulty programs cause on a healthy GPU: bad accesses and
+// instructions, and channels cleaned up after them.
 constexpr uint64_t kXidsOfPrograms[] = {13, 31, 43, 45, 68, 109};
 constexpr size_t kNamedProcesses = 5;
 
@@ -59,7 +62,7 @@ void GpuWatch::Loop(const std::function<void()>& changed) {
   while (!ending_) {
     woken_ = false;
     lock.unlock();
-    if (Look()) changed();
+    if (Poll()) changed();
     lock.lock();
     wake_.wait_for(lock, absl::ToChronoNanoseconds(Interval()),
                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -106,14 +109,14 @@ void GpuWatch::End(const std::string& uuid) {
   if (state == nullptr || state->ranks == 0 || --state->ranks > 0) return;
   state->ended = options_.clock->Now();
   if (state->reason.empty()) {
-    state->reason = "memory of the last rank is not seen to be free yet";
+    state->reason = "memory of the last member is not seen to be free yet";
   }
   woken_ = true;
   wake_.notify_all();
 }
 
-void GpuWatch::TakeXids() {
-  const absl::StatusOr<std::vector<GpuXid>> xids = driver_->TakeXids();
+void GpuWatch::RecordXids() {
+  const absl::StatusOr<std::vector<GpuXid>> xids = driver_->PopXids();
   if (!xids.ok()) {
     LOG_EVERY_N(WARNING, 100) << "GPU events " << xids.status();
     return;
@@ -144,11 +147,11 @@ std::string GpuWatch::JudgeMemory(const GpuReading& reading, State& state) {
     return absl::StrCat("somebody else computes there: ", used);
   }
   if (options_.clock->Now() - *state.ended < options_.free_timeout) {
-    return "memory of the last rank is not seen to be free yet";
+    return "memory of the last member is not seen to be free yet";
   }
   return absl::StrCat("memory was not freed within ",
                       absl::FormatDuration(options_.free_timeout),
-                      " of the last rank's end: ", used);
+                      " of the last member's end: ", used);
 }
 
 std::string GpuWatch::Judge(const absl::StatusOr<GpuReading>& reading,
@@ -184,8 +187,8 @@ std::vector<GpuWatch::Seen> GpuWatch::seen() const {
   return all;
 }
 
-bool GpuWatch::Look() {
-  TakeXids();
+bool GpuWatch::Poll() {
+  RecordXids();
   bool changed = false;
   for (size_t i = 0; i < driver_->gpus().size(); ++i) {
     const v1::Gpu& gpu = driver_->gpus()[i];
@@ -196,14 +199,14 @@ bool GpuWatch::Look() {
       idle = states_[i].ranks == 0;
       ended = states_[i].ended;
     }
-    // May take long where a driver is in trouble.
+    // May take long when the driver is in trouble.
     const absl::StatusOr<GpuReading> reading =
         driver_->Read(static_cast<int>(i));
     const std::lock_guard<std::mutex> lock(mutex_);
     State& state = states_[i];
     state.reading.reset();
     if (reading.ok()) state.reading = *reading;
-    // A rank came or went meanwhile: what was read is not of now.
+    // A member started or ended meanwhile, so that the reading is out of date.
     if (idle != (state.ranks == 0) || ended != state.ended) continue;
     std::string reason = Judge(reading, state);
     if (reason == state.reason) continue;

@@ -1,4 +1,4 @@
-// Which GPUs may take a rank.
+// Decides which GPUs are fit to run a member.
 #ifndef COMERA_WORKER_GPU_GPU_WATCH_H_
 #define COMERA_WORKER_GPU_GPU_WATCH_H_
 
@@ -20,26 +20,28 @@
 
 namespace comera::worker {
 
-// Looks at the GPUs again and again. One is unfit
-// - for good (until this process starts anew, after the GPU was reset) after a
-//   critical Xid error other than those that programs cause themselves;
+// Polls the GPUs. A GPU is unfit
+// - for good (until it is reset and this process restarted) after a critical
+// Xid error other than those that programs cause themselves;
 // - while its memory has uncorrected errors, it cannot be read, or it is as hot
-//   as where it slows down;
-// - while no rank of this worker runs there, but somebody holds its memory:
-//   strangers, or for a moment what is left of the last rank.
+// as where it slows down;
+// - while no member of this worker runs on it, but something holds its memory:
+// a foreign process, or for a moment the remains of the last member.
 //
-// Life cycle: Start runs a thread that looks until destruction; a test calls
-// Look itself. Thread safety: all methods from any thread, but one Look at a
+// Life cycle: Start runs a thread that polls until destruction; a test calls
+// Poll itself. Thread safety: any method from any thread, but one Poll at a
 // time.
 class GpuWatch {
  public:
   struct Options {
     absl::Duration interval = absl::Seconds(2);
-    // While the memory of a rank that ended is awaited.
+    // The interval while the memory of a member that ended is expected to
+    // become free.
     absl::Duration short_interval = absl::Milliseconds(100);
-    // After which memory that is not free is said to be held, not awaited.
+    // The time after which memory that is not free counts as held by something
+    // else.
     absl::Duration free_timeout = absl::Seconds(30);
-    // What may be in use on a GPU that nobody uses: contexts of monitoring.
+    // The memory that an idle GPU may show as used, e.g. by monitoring.
     int64_t idle_bytes = int64_t{512} << 20;
     // Degrees below the slowdown temperature at which a hot GPU is fit again.
     int cooling = 5;
@@ -53,10 +55,10 @@ class GpuWatch {
 
   // `changed` is called from the thread when a reason has changed.
   void Start(std::function<void()> changed);
-  // Looks at all GPUs once. True: a reason has changed.
-  bool Look();
+  // Reads all GPUs once. Returns true if a reason has changed.
+  bool Poll();
 
-  // A GPU as it was last looked at; no reading: it could not be read.
+  // A GPU as of the last poll; `reading` is empty if it could not be read.
   struct Seen {
     v1::Gpu gpu;
     std::string unfit;
@@ -64,17 +66,17 @@ class GpuWatch {
   };
   std::vector<Seen> seen() const;
 
-  // Why no rank may start on the GPU now; empty: one may.
+  // Why no member may start on the GPU now; empty if one may.
   std::string Unfit(const std::string& uuid) const;
-  // A rank of this worker starts there; has ended there, so that the GPU is
-  // unfit until its memory was seen to be free.
+  // A member of this worker starts on the GPU, or has ended there. After its
+  // end the GPU is unfit until its memory was seen to be free.
   void Begin(const std::string& uuid);
   void End(const std::string& uuid);
 
  private:
   struct State {
     int ranks = 0;
-    // Since when memory is awaited.
+    // The time since when memory is expected to become free.
     std::optional<absl::Time> ended;
     bool hot = false;
     std::string fatal;
@@ -83,7 +85,7 @@ class GpuWatch {
   };
 
   State* Find(const std::string& uuid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeXids() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RecordXids() ABSL_LOCKS_EXCLUDED(mutex_);
   std::string Judge(const absl::StatusOr<GpuReading>& reading, State& state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string JudgeMemory(const GpuReading& reading, State& state)

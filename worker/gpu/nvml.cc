@@ -1,3 +1,5 @@
+// Implements GpuDriver on NVML, which is loaded at run time.
+
 #include "worker/gpu/nvml.h"
 
 #include <dlfcn.h>
@@ -23,9 +25,10 @@ using nvml::Result;
 
 constexpr unsigned kMaxGpus = 256;
 constexpr unsigned kMaxProcesses = 4096;
-constexpr int kMaxXids = 1000;  // of one look
+// The most Xids read in one poll.
+constexpr int kMaxXids = 1000;
 
-// What a fixed buffer holds, whatever the library wrote.
+// The text in a fixed buffer, even if the library did not terminate it.
 template <size_t kSize>
 std::string Text(const char (&buffer)[kSize]) {
   std::string text(buffer, strnlen(buffer, kSize));
@@ -46,7 +49,7 @@ class Nvml final : public GpuDriver {
 
   const std::vector<v1::Gpu>& gpus() const override { return gpus_; }
   absl::StatusOr<GpuReading> Read(int gpu) override;
-  absl::StatusOr<std::vector<GpuXid>> TakeXids() override;
+  absl::StatusOr<std::vector<GpuXid>> PopXids() override;
 
  private:
   absl::Status FindFunctions(const std::string& library);
@@ -57,7 +60,7 @@ class Nvml final : public GpuDriver {
   bool HasSwitchLink(size_t gpu) const;
   bool HasLinkTo(size_t from, size_t to) const;
   absl::Status ToStatus(Result result, const char* call) const;
-  // The value of an optional function; empty where this GPU has none.
+  // The value of an optional function; empty if the GPU does not support it.
   template <typename T, typename Function, typename... Arguments>
   absl::StatusOr<std::optional<T>> Ask(const char* call, Function function,
                                        Arguments... arguments) const;
@@ -228,7 +231,8 @@ void Nvml::FindTopology() {
   }
 }
 
-// Where it is not supported, ECC counters and the calls' own errors remain.
+// Without support for events, ECC counters and errors of calls still show
+// faults.
 void Nvml::WatchForXids() {
   if (call_.event_set == nullptr || call_.register_events == nullptr ||
       call_.wait == nullptr || call_.free_event_set == nullptr ||
@@ -262,7 +266,7 @@ absl::Status Nvml::ReadMemory(Device device, GpuReading* reading) const {
     nvml::MemoryV2 memory = {};
     memory.version = nvml::kMemoryV2;
     if (call_.memory_v2(device, &memory) == nvml::kSuccess) {
-      // Headers differ on whether `used` includes what is reserved.
+      // Headers differ on whether `used` includes reserved memory.
       reading->used_bytes =
           Positive(memory.total, memory.free + memory.reserved);
       return absl::OkStatus();
@@ -280,7 +284,7 @@ absl::Status Nvml::ReadProcesses(Device device, GpuReading* reading) const {
   std::vector<nvml::ProcessInfo> found;
   unsigned count = 0;
   Result result = call_.processes(device, &count, nullptr);
-  // They may become more between two calls.
+  // The number of processes may grow between two calls.
   for (int tries = 0; result == nvml::kInsufficientSize && tries < 5; ++tries) {
     count = std::min(count + 8, kMaxProcesses);
     found.resize(count);
@@ -325,7 +329,7 @@ absl::StatusOr<GpuReading> Nvml::Read(int gpu) {
   if (threshold.has_value()) {
     reading.slowdown_temperature = static_cast<int>(*threshold);
   }
-  // Only shown: a GPU that does not tell is as good as others.
+  // Only shown to users: a GPU that does not report these is fit all the same.
   const auto use = Ask<nvml::Utilization>("nvmlDeviceGetUtilizationRates",
                                           call_.utilization, device);
   if (use.ok() && use->has_value()) {
@@ -337,7 +341,7 @@ absl::StatusOr<GpuReading> Nvml::Read(int gpu) {
   return reading;
 }
 
-absl::StatusOr<std::vector<GpuXid>> Nvml::TakeXids() {
+absl::StatusOr<std::vector<GpuXid>> Nvml::PopXids() {
   std::vector<GpuXid> xids;
   if (events_ == nullptr) return xids;
   for (int i = 0; i < kMaxXids; ++i) {

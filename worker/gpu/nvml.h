@@ -1,4 +1,4 @@
-// GPUs by way of NVML, the library of NVIDIA's driver.
+// Access to GPUs through NVML, the library of NVIDIA's driver.
 #ifndef COMERA_WORKER_GPU_NVML_H_
 #define COMERA_WORKER_GPU_NVML_H_
 
@@ -10,12 +10,13 @@
 
 namespace comera::worker {
 
-// Loads NVML now: a machine without it needs none to run this program. Its
-// GPUs, their names and how they are connected are read once.
+// Loads NVML at run time, so that a machine without it can run this program.
+// The GPUs, their names and their connections are read once.
 //
-// NotFound: no such library, i.e. no NVIDIA driver. FailedPrecondition: it is
-// too old (a function is missing), or the driver is not loaded. Unavailable,
-// Internal: another error of NVML, with its text.
+// NotFound: there is no such library, i.e. no NVIDIA driver.
+// FailedPrecondition: the library is too old (a function is missing), or the
+// driver is not loaded. Unavailable, Internal: another error of NVML, with its
+// text.
 absl::StatusOr<std::unique_ptr<GpuDriver>> LoadNvml(
     const std::string& library = "libnvidia-ml.so.1");
 

@@ -1,5 +1,6 @@
-// The few functions of NVML that we call, declared here because a machine that
-// builds may have no NVML. Names, numbers and layouts are those of nvml.h.
+// The functions of NVML that the worker calls, declared here because the
+// machine that builds it may have no NVML. Names, numbers and layouts are those
+// of nvml.h.
 #ifndef COMERA_WORKER_GPU_NVML_FUNCTIONS_H_
 #define COMERA_WORKER_GPU_NVML_FUNCTIONS_H_
 
@@ -36,7 +37,7 @@ inline constexpr unsigned kMemoryV2 = sizeof(MemoryV2) | (2u << 24);
 
 struct ProcessInfo {
   unsigned pid;
-  unsigned long long memory;  // kMemoryUnknown where it is not told
+  unsigned long long memory;  // kMemoryUnknown if not reported
   unsigned gpu_instance, compute_instance;
 };
 static_assert(sizeof(ProcessInfo) == 24);
@@ -55,16 +56,20 @@ struct EventData {
 static_assert(sizeof(EventData) == 32);
 inline constexpr unsigned long long kXidEvent = 8;
 
-inline constexpr int kUncorrected = 1, kVolatile = 0;    // of ECC errors
-inline constexpr int kGpuSensor = 0, kSlowdown = 1;      // of temperature
-inline constexpr int kNvlinkSwitch = 2, kNvlinkGpu = 0;  // at its other end
+// Kinds of ECC errors.
+inline constexpr int kUncorrected = 1, kVolatile = 0;
+// Kinds of temperature.
+inline constexpr int kGpuSensor = 0, kSlowdown = 1;
+// Kinds of device at the other end of a link.
+inline constexpr int kNvlinkSwitch = 2, kNvlinkGpu = 0;
 inline constexpr unsigned kMaxLinks = 36;
-// Of the nearest common ancestor.
+// Kinds of nearest common ancestor of two GPUs.
 inline constexpr int kSameBoard = 0, kOneSwitch = 10, kSwitches = 20,
                      kHostBridge = 30, kNumaNode = 40;
 
-// X(member, exported name, parameters). Every driver of the last years has the
-// first group; without one of the second, what it tells stays unknown.
+// X(member, exported name, parameters). All drivers of the last years export
+// the first group; if a function of the second is missing, what it reports
+// stays unknown.
 #define COMERA_NVML_REQUIRED(X)                                 \
   X(init, nvmlInit_v2, ())                                      \
   X(shutdown, nvmlShutdown, ())                                 \

@@ -1,3 +1,5 @@
+// Declares the flags and environment variables of comera-worker.
+
 #include "worker/main/worker_flags.h"
 
 #include "absl/time/time.h"
@@ -23,11 +25,12 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option("--name", flags.name,
                  "Name of this worker, [a-z0-9-]{1,63} (default: host name)");
   app.add_option("--address", flags.address,
-                 "Address or host name at which other machines' ranks reach "
+                 "Address or host name at which other machines' members reach "
                  "this one, for gangs across workers (default: loopback)");
-  app.add_option("--slots", flags.slots,
-                 "Ranks to run on the CPU at once; 0: one per two cores, where "
-                 "GPUs are offered none")
+  app.add_option(
+         "--slots", flags.slots,
+         "Members to run on the CPU at once; 0: one per two cores, where "
+         "GPUs are offered none")
       ->capture_default_str();
   app.add_option("--gpus", flags.gpus,
                  "GPUs to offer, a slot each: auto (all, if this program was "
@@ -58,21 +61,23 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
       ->envname("COMERA_TOKEN_FILE");
   app.add_flag("--insecure_token", flags.security.insecure_token,
                "Send the token unencrypted beyond this machine");
-  app.add_option("--member_user", flags.member_user,
-                 "Run ranks as this user (needs root; default: the daemon's)");
-  app.add_flag("--rank_cgroups", flags.rank_cgroups,
-               "Give each rank a control group (cgroup v2) below the daemon's, "
-               "with limits for memory, processes and CPU where they can be "
-               "set");
+  app.add_option(
+      "--member_user", flags.member_user,
+      "Run members as this user (needs root; default: the daemon's)");
+  app.add_flag(
+      "--rank_cgroups", flags.rank_cgroups,
+      "Give each member a control group (cgroup v2) below the daemon's, "
+      "with limits for memory, processes and CPU where they can be "
+      "set");
   app.add_option("--data_root", flags.data_roots,
                  "Folder below which jobs may read data; repeatable (default: "
                  "anywhere)");
   app.add_option("--grace", flags.grace,
-                 "Seconds from SIGTERM to SIGKILL when a rank is stopped")
+                 "Seconds from SIGTERM to SIGKILL when a member is stopped")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--orphan_after", flags.orphan_after,
-                 "Ranks train on for this long without the coordinator, then "
+                 "Members train on for this long without the coordinator, then "
                  "save what they have and end")
       ->check(CheckDuration)
       ->capture_default_str();

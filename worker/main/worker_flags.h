@@ -11,8 +11,8 @@
 
 namespace comera::worker {
 
-// What comera-worker's command line and environment say; AddFlags has the
-// meanings.
+// The settings of comera-worker's command line and environment; AddFlags
+// documents each.
 struct WorkerFlags {
   std::string server = "127.0.0.1:7400";
   std::string name;

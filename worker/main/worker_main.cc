@@ -25,10 +25,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/rpc_channel.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/peer_tls.h"
@@ -52,7 +52,7 @@ std::string HostName() {
   return name[0] != '\0' ? name : "localhost";
 }
 
-// A host name as a worker's name: [a-z0-9-]{1,63}.
+// Turns a host name into a worker's name: [a-z0-9-]{1,63}.
 std::string ToWorkerName(const std::string& host) {
   std::string name;
   for (char c : host.substr(0, 63)) {
@@ -67,7 +67,7 @@ std::string RandomId() {
   return absl::StrFormat("%08x%08x", random(), random());
 }
 
-// Beside this program or, as a build leaves them, in trainer/ beside it.
+// Looks beside this program or, in a build tree, in trainer/ beside it.
 std::string FindTrainer() {
   std::error_code error;
   const auto folder =
@@ -79,7 +79,7 @@ std::string FindTrainer() {
   return (is_build ? built : beside).string();
 }
 
-// Held until the process ends.
+// Takes a lock that is held until the process ends.
 absl::Status LockFolder(const std::string& folder) {
   absl::Status made = MakeDirectories(folder);
   if (!made.ok()) return made;
@@ -94,7 +94,8 @@ absl::Status LockFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
-// Null: no GPUs are offered. `chosen` is what the slots are made for.
+// Returns null if no GPUs are offered. `chosen` receives the GPUs that get
+// slots.
 absl::StatusOr<std::unique_ptr<GpuWatch>> FindGpus(
     const std::string& wanted, std::vector<v1::Gpu>* chosen) {
 #if COMERA_CUDA
@@ -108,7 +109,7 @@ absl::StatusOr<std::unique_ptr<GpuWatch>> FindGpus(
   }
   absl::StatusOr<std::unique_ptr<GpuDriver>> driver = LoadNvml();
   if (!driver.ok() && automatic) {
-    // Without a driver there is nothing to say.
+    // A machine without a driver needs no warning.
     LOG_IF(WARNING, !absl::IsNotFound(driver.status()))
         << "GPUs are not offered " << driver.status();
     return std::unique_ptr<GpuWatch>();
@@ -160,7 +161,7 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "[::1]");
 }
 
-// Null: none are served.
+// Returns null if no models are served.
 absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
     const WorkerFlags& flags, const ChannelSecurity& security,
     const grpc::ChannelArguments& arguments,
@@ -168,7 +169,8 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
   if (flags.predict_models == 0 || session.replica_memory == 0) {
     return std::unique_ptr<ServedModels>();
   }
-  // What is asked here is asked of the coordinator in the caller's name.
+  // The coordinator is asked with the caller's token, not with the worker's
+  // own.
   ChannelSecurity nobody = security;
   nobody.token.clear();
   nobody.token_file.clear();
@@ -178,8 +180,9 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
   options.trainer = session.trainer;
   options.folder = session.data_dir + "/served_models";
   options.environment = session.environment;
-  options.environment.push_back(absl::StrCat(
-      kRankMark, "=", session.data_dir, "#", session.incarnation, "#predict#"));
+  options.environment.push_back(absl::StrCat(kMemberMark, "=", session.data_dir,
+                                             "#", session.incarnation,
+                                             "#predict#"));
   options.user = session.member_user;
   options.most_models = flags.predict_models;
   options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;
@@ -209,13 +212,13 @@ int Main(const WorkerFlags& flags) {
       FindGpus(flags.gpus, &chosen);
   if (!gpus.ok()) return Fail(gpus.status());
   absl::StatusOr<std::vector<v1::Slot>> slots =
-      TakeInventory(flags.slots, options.cores, chosen);
+      ListSlots(flags.slots, options.cores, chosen);
   if (!slots.ok()) return Fail(slots.status());
-  // Sums in the NVLink switch vary from call to call (NCCL issue 1497), and a
-  // job that is repeated is to give the same numbers.
-  // And ranks record and replay their steps each when their own batches allow,
-  // so that of one sum some ranks' memory would be registered and that of
-  // others not, which NCCL leaves undefined.
+  // Sums in the NVLink switch vary from call to call (NCCL issue 1497), but a
+  // repeated job must give the same numbers. Besides, each member records and
+  // replays its steps when its own batches allow it, so that memory of some
+  // members but not of others would be registered for one sum, which NCCL
+  // leaves undefined.
   for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_GRAPH_REGISTER"}) {
     if (*gpus == nullptr || getenv(name) != nullptr) continue;
     options.environment.push_back(absl::StrCat(name, "=0"));
@@ -233,7 +236,7 @@ int Main(const WorkerFlags& flags) {
                                    .lexically_normal()
                                    .string();
   }
-  // Without an address only this machine's workers could ask.
+  // Without an address only callers on this machine could reach it.
   const bool reachable = !flags.address.empty() || IsLoopback(flags.server);
   if (!flags.address.empty()) options.peers.host = flags.address;
   options.replica_memory =
@@ -256,7 +259,7 @@ int Main(const WorkerFlags& flags) {
   if (!locked.ok()) return Fail(locked);
   if (!flags.data_roots.empty()) {
     std::vector<std::string> folders = flags.data_roots;
-    // Uploaded datasets are for every job.
+    // Uploaded datasets are open to every job.
     folders.push_back(options.data_dir + "/datasets");
     const absl::Status made = MakeDirectories(folders.back());
     if (!made.ok()) return Fail(made);
@@ -271,14 +274,15 @@ int Main(const WorkerFlags& flags) {
     if (made.ok()) {
       cgroups = *std::move(made);
       options.cgroups = cgroups.get();
-      LOG(INFO) << "cgroups for ranks, limits=\"" << cgroups->controllers()
+      LOG(INFO) << "cgroups for members, limits=\"" << cgroups->controllers()
                 << "\"";
     } else {
-      LOG(WARNING) << "ranks run without cgroups " << made.status();
+      LOG(WARNING) << "members run without cgroups " << made.status();
     }
   }
 
-  // Blocked before any thread starts, so that only the waiting one gets them.
+  // Blocked before any thread starts, so that only the waiting thread gets
+  // them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -289,7 +293,7 @@ int Main(const WorkerFlags& flags) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  // An answer brings the entries and specs of many ranks.
+  // An answer carries the entries and specs of many members.
   arguments.SetMaxReceiveMessageSize(64 << 20);
   ChannelSecurity security = flags.security;
   if (const char* token = getenv("COMERA_TOKEN");
@@ -311,7 +315,7 @@ int Main(const WorkerFlags& flags) {
     metrics_port = *std::move(port);
     LOG(INFO) << "metrics served address=" << metrics_port->address();
   }
-  // Outlive the session, which serves them.
+  // Declared before the session, which serves the models and must end first.
   const auto models = ServeModels(flags, security, arguments, options);
   if (!models.ok()) return Fail(models.status());
   PredictServiceImpl predict(models->get());
@@ -350,12 +354,10 @@ int Main(const WorkerFlags& flags) {
 
 int main(int argc, char** argv) {
   comera::worker::WorkerFlags flags;
-  CLI::App app{"Runs the ranks that the coordinator places on this machine."};
+  CLI::App app{"Runs the members that the coordinator places on this machine."};
   comera::worker::AddFlags(app, flags);
   app.set_version_flag("--version",
                        std::string("comera-worker ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   return comera::worker::Main(flags);
 }

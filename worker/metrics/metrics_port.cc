@@ -1,3 +1,5 @@
+// Opens the HTTP port on which Prometheus reads a worker's metrics.
+
 #include "worker/metrics/metrics_port.h"
 
 #include <arpa/inet.h>
@@ -27,7 +29,7 @@ absl::StatusOr<std::unique_ptr<MetricsPort>> MetricsPort::Start(
     std::shared_ptr<prometheus::Collectable> metrics) {
   const size_t colon = listen.rfind(':');
   int port = 0;
-  // What Exposer takes is a list of options, of which this is one.
+  // Exposer takes a list of options, one of which is the address.
   if (colon == std::string::npos || !IsAddress(listen.substr(0, colon)) ||
       !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port < 0 ||
       port > 65535) {

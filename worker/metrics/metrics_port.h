@@ -10,19 +10,19 @@
 
 namespace comera::worker {
 
-// Answers GET /metrics in the clear and asks nobody who he is: for loopback, or
-// a network of machines that trust each other. Serves from Start() until
-// destruction, on threads of its own.
+// Answers GET /metrics unencrypted and without authentication: meant for
+// loopback, or for a network of machines that trust each other. Serves from
+// Start() until destruction, on threads of its own.
 class MetricsPort {
  public:
-  // `listen`: host:port, host a number (0.0.0.0: all of this machine's
-  // addresses); port 0: any free one. InvalidArgument: it is not. Unavailable:
-  // the port is taken.
+  // `listen` is host:port with a numeric host (0.0.0.0 for all addresses of
+  // this machine); port 0 means any free one. InvalidArgument: it is malformed.
+  // Unavailable: the port is in use.
   static absl::StatusOr<std::unique_ptr<MetricsPort>> Start(
       const std::string& listen,
       std::shared_ptr<prometheus::Collectable> metrics);
 
-  // With the port that was bound.
+  // The address, with the port that was bound.
   const std::string& address() const { return address_; }
 
  private:

@@ -1,3 +1,5 @@
+// Defines the worker's metric families and counts what happens.
+
 #include "worker/metrics/worker_metrics.h"
 
 #include <chrono>
@@ -37,26 +39,26 @@ const char* Name(WorkerMetrics::CopyTarget target) {
 
 WorkerMetrics::WorkerMetrics()
     : ranks_(Gauges(registry_, "comera_worker_ranks",
-                    "Rank processes that run here.")
+                    "Gang members that run here.")
                  .Add({})),
       starts_(Counters(registry_, "comera_worker_rank_starts_total",
-                       "Rank processes started.")
+                       "Gang members started.")
                   .Add({})),
-      restarts_(Counters(registry_, "comera_worker_rank_restarts_total",
-                         "Those of a job's second or later attempt.")
-                    .Add({})),
+      restarts_(
+          Counters(registry_, "comera_worker_rank_restarts_total",
+                   "Gang members started in a job's second or later attempt.")
+              .Add({})),
       failed_(Counters(registry_, "comera_worker_rank_failures_total",
-                       "Rank processes that ended by a signal or with an "
-                       "error.")
+                       "Gang members that ended by a signal or with an error.")
                   .Add({})),
       job_step_(Gauges(registry_, "comera_worker_job_step",
-                       "Last step of a job whose rank 0 runs here.")),
+                       "Last step of a job whose member 0 runs here.")),
       job_speed_(Gauges(registry_, "comera_worker_job_samples_per_second",
-                        "Samples per second of a job whose rank 0 runs "
+                        "Samples per second of a job whose member 0 runs "
                         "here.")),
       synchronized_bytes_(
           Counters(registry_, "comera_worker_synchronized_bytes_total",
-                   "Bytes of gradient that ranks 0 here gave to all-reduces.")
+                   "Bytes of gradient that members 0 here gave to all-reduces.")
               .Add({})),
       copies_(Counters(registry_, "comera_worker_checkpoint_copies_total",
                        "Training states copied away from here, by target "
@@ -128,7 +130,7 @@ void WorkerMetrics::OnStep(const std::string& job,
                            const v1::StepMetrics& step) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = jobs_.find(job);
-  // Its last words, read after its end.
+  // The job's last output, read after its end.
   if (it == jobs_.end()) return;
   Job& one = it->second;
   if (one.steps == nullptr) {
@@ -184,7 +186,7 @@ std::vector<prometheus::MetricFamily> GpuFamilies(
       "comera_gpu_uncorrected_ecc_errors",
       "Memory errors that were not corrected, since the driver was loaded.", 0);
   prometheus::MetricFamily unfit =
-      MakeGauge("comera_gpu_unfit", "1: the GPU takes no rank now.", 0);
+      MakeGauge("comera_gpu_unfit", "1: the GPU takes no member now.", 0);
   std::vector<prometheus::MetricFamily*> all = {
       &memory, &used, &heat, &slowdown, &use, &power, &errors, &unfit};
   for (prometheus::MetricFamily* family : all) family->metric.clear();

@@ -18,8 +18,9 @@
 
 namespace comera::worker {
 
-// What a worker shows Prometheus; docs/metrics.md lists it. Jobs are labels
-// only while they have a rank here, so there are never more than slots.
+// The metrics that a worker exposes to Prometheus; docs/metrics.md lists them.
+// A job is a label only while it has a member here, so that there are never
+// more labels than slots.
 //
 // Thread-safe.
 class WorkerMetrics : public prometheus::Collectable {
@@ -30,25 +31,26 @@ class WorkerMetrics : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
-  // Called by Collect() until ClearCollectors().
+  // Adds families that Collect() gathers until ClearCollectors().
   void AddCollector(Collector collector);
   void ClearCollectors();
 
-  // A process of the job's rank; `attempt`: of its attempt.
+  // Counts a process of the job; `attempt` is its attempt.
   void OnMemberStarted(const std::string& job, int64_t attempt);
   void OnMemberEnded(const std::string& job, bool failed);
-  // What rank 0 of the job, here, tells of its steps.
+  // Records a step that the job's member 0, which runs here, reported.
   void OnStep(const std::string& job, const v1::StepMetrics& step);
-  // A training state went to another worker's memory or to the store.
+  // Counts a copy of a training state to another worker's memory or to the
+  // store.
   enum class CopyTarget { kReplica, kStore };
   void OnCheckpointCopy(CopyTarget target, int64_t bytes, bool ok);
-  // An exchange with the coordinator.
+  // Counts an exchange with the coordinator.
   void OnSynchronize(bool ok);
 
  private:
   struct Job {
     int ranks = 0;
-    // Of the last report; -1: there was none.
+    // The step of the last report; -1 if there was none.
     int64_t step = -1;
     prometheus::Gauge* steps = nullptr;
     prometheus::Gauge* speed = nullptr;
@@ -70,12 +72,12 @@ class WorkerMetrics : public prometheus::Collectable {
 
   mutable std::mutex mutex_;
   std::map<std::string, Job> jobs_;  // guarded by mutex_
-  // Apart, as collectors take other locks.
+  // Separate from mutex_, because collectors take other locks.
   mutable std::mutex collectors_mutex_;
   std::vector<Collector> collectors_;  // guarded by collectors_mutex_
 };
 
-// comera_gpu_...{gpu, uuid}, of the last look at them.
+// The families comera_gpu_...{gpu, uuid}, as of the last poll.
 std::vector<prometheus::MetricFamily> GpuFamilies(
     const std::vector<GpuWatch::Seen>& gpus);
 

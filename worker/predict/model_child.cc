@@ -1,3 +1,5 @@
+// Starts a model process and exchanges lines with it under deadlines.
+
 #include "worker/predict/model_child.h"
 
 #include <errno.h>
@@ -49,8 +51,8 @@ absl::StatusOr<std::unique_ptr<ModelChild>> ModelChild::Start(
 ModelChild::~ModelChild() {
   if (input_ >= 0) close(input_);
   if (child_.pidfd < 0) return;
-  // By descriptor: whoever looks for strays may have reaped it, and its number
-  // may be another's.
+  // Signals by descriptor: the search for strays may have reaped it, and its
+  // number may belong to another process.
   syscall(SYS_pidfd_send_signal, child_.pidfd, SIGKILL, nullptr, 0);
   while (waitid(static_cast<idtype_t>(P_PIDFD), child_.pidfd, nullptr,
                 WEXITED) < 0 &&
@@ -61,7 +63,7 @@ ModelChild::~ModelChild() {
   close(child_.err);
 }
 
-void ModelChild::TakeErrors() {
+void ModelChild::DrainStderr() {
   char buffer[4096];
   while (true) {
     const ssize_t got = read(child_.err, buffer, sizeof(buffer));
@@ -74,7 +76,7 @@ void ModelChild::TakeErrors() {
 }
 
 absl::Status ModelChild::End() {
-  TakeErrors();
+  DrainStderr();
   absl::string_view said = absl::StripAsciiWhitespace(errors_);
   absl::ConsumePrefix(&said, "comera-trainer: ");
   return absl::FailedPreconditionError(
@@ -95,7 +97,7 @@ absl::Status ModelChild::Await(int fd, short events, absl::Time deadline) {
         poll(waits, 2, static_cast<int>(std::min(left, kLookMilliseconds)));
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready <= 0) continue;
-    if (waits[1].revents != 0) TakeErrors();
+    if (waits[1].revents != 0) DrainStderr();
     if (waits[0].revents != 0) return absl::OkStatus();
     if ((waits[1].revents & POLLHUP) != 0) return absl::OkStatus();
   }

@@ -13,15 +13,15 @@
 
 namespace comera::worker {
 
-// A `comera-trainer --serve` as a child: takes lines, answers lines. It is
-// killed at destruction, and by the kernel when the thread that started it
-// ends.
+// A `comera-trainer --serve` child process, which answers each line with a
+// line. It is killed at destruction, and by the kernel when the thread that
+// started it ends.
 //
 // Not thread-safe.
 class ModelChild {
  public:
-  // `environment`: KEY=VALUE, beside what ranks get. `stopped` ends all waiting
-  // soon after it is set; null: nothing does. Errors of StartChild.
+  // `environment` (KEY=VALUE) is added to what members inherit. Soon after
+  // `stopped` is set, all waiting ends; it may be null. Errors of StartChild.
   static absl::StatusOr<std::unique_ptr<ModelChild>> Start(
       const std::vector<std::string>& command,
       const std::vector<std::string>& environment,
@@ -29,17 +29,17 @@ class ModelChild {
       const std::atomic<bool>* stopped = nullptr);
   ~ModelChild();
 
-  // FailedPrecondition: it ended; the message is what it said last. Cancelled:
-  // `stopped` was set. DeadlineExceeded; ResourceExhausted: it says too much.
-  // After any of them it is of no more use.
+  // FailedPrecondition: the process ended; the message is its last output.
+  // Cancelled: `stopped` was set. DeadlineExceeded. ResourceExhausted: a line
+  // is too long. After any error the child is of no more use.
   absl::Status Send(const std::string& line, absl::Time deadline);
   absl::StatusOr<std::string> Receive(absl::Time deadline);
 
  private:
   ModelChild() = default;
-  // Takes what it said on standard error.
-  void TakeErrors();
-  // Waits for `fd`, taking errors meanwhile.
+  // Collects what it wrote on standard error.
+  void DrainStderr();
+  // Waits for `fd`, and collects standard error meanwhile.
   absl::Status Await(int fd, short events, absl::Time deadline);
   absl::Status End();
 

@@ -1,3 +1,5 @@
+// Downloads and verifies the files of a model to serve.
+
 #include "worker/predict/model_files.h"
 
 #include <filesystem>

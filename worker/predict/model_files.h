@@ -16,14 +16,16 @@ class Channel;
 
 namespace comera::worker {
 
-// Asks the coordinator for a model as the bearer of `token` (empty: as nobody).
-// Statuses of GetModel, so also whether he may see it.
+// Asks the coordinator for a model with the caller's `token` (empty:
+// anonymously). Returns the statuses of GetModel, so that it also tells whether
+// the caller may see the model.
 absl::StatusOr<v1::Artifact> AskForModel(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& name,
     const std::string& token, absl::Time deadline);
 
-// Downloads its files to `folder`, but for those that are there as announced.
-// DataLoss: not what was announced; ResourceExhausted: more than `max_bytes`.
+// Downloads the model's files to `folder`, except those that are there with the
+// announced contents. DataLoss: the contents do not match. ResourceExhausted:
+// the files exceed `max_bytes`.
 absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
                         const v1::Artifact& model, const std::string& token,
                         int64_t max_bytes, const std::string& folder,

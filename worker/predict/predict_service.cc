@@ -1,3 +1,5 @@
+// Handles the rpcs of PredictService and finds the caller's token.
+
 #include "worker/predict/predict_service.h"
 
 #include <algorithm>
@@ -12,13 +14,13 @@
 namespace comera::worker {
 namespace {
 
-// Of a call that has no deadline, or a later one.
+// The limit of a call without a deadline, or with a later one.
 constexpr absl::Duration kMostTime = absl::Minutes(5);
 constexpr size_t kMaxToken = 4096;
 
 absl::Time DeadlineOf(const grpc::ServerContext& context) {
   const absl::Time most = absl::Now() + kMostTime;
-  // Without a deadline it lies beyond what absl::Time converts.
+  // A missing deadline lies beyond what absl::Time can represent.
   if (context.deadline() == std::chrono::system_clock::time_point::max()) {
     return most;
   }

@@ -8,8 +8,8 @@
 
 namespace comera::worker {
 
-// The rpcs of predict_service.proto. A call without a token is served to
-// callers on this machine, and to those whose certificate was checked.
+// Implements predict_service.proto. Calls without a token are served only to
+// callers on this machine and to those with a verified certificate.
 // Thread-safe.
 class PredictServiceImpl : public v1::PredictService::Service {
  public:
@@ -27,8 +27,8 @@ class PredictServiceImpl : public v1::PredictService::Service {
   ServedModels* const models_;
 };
 
-// The token of a call, empty if it has none and needs none. Unauthenticated:
-// it needs one, or has no proper one. `peer`: grpc's name of the caller.
+// The token of a call; empty if it has none and needs none. `peer` is gRPC's
+// name of the caller. Unauthenticated: a token is missing or malformed.
 absl::StatusOr<std::string> TokenOfCall(const std::string& authorization,
                                         const std::string& peer,
                                         bool has_certificate);

@@ -1,3 +1,6 @@
+// Loads models on demand into child processes, queues calls to them, and
+// unloads idle ones.
+
 #include "worker/predict/served_models.h"
 
 #include <algorithm>
@@ -10,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/resource_names.h"
 #include "worker/predict/model_files.h"
@@ -23,7 +26,8 @@ constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr size_t kMostAllowed = 10000;
 constexpr absl::Duration kAskTimeout = absl::Seconds(30);
 
-// Of a model that died while it answered: another try may find another cause.
+// Whether the status comes from a model that died while it answered; then a
+// second try may succeed.
 bool Died(const absl::Status& status) {
   return absl::IsFailedPrecondition(status);
 }
@@ -38,7 +42,7 @@ std::string VersionOf(const v1::Artifact& model) {
 
 }  // namespace
 
-// A model that is ready, or will be.
+// A model that is ready, or is being made ready.
 struct ServedModels::Entry {
   ~Entry() {
     child.reset();
@@ -46,16 +50,17 @@ struct ServedModels::Entry {
     std::filesystem::remove_all(folder, error);
   }
 
-  // The folder is this entry's alone: another of the name may come before this
-  // one has gone.
+  // The folder belongs to this entry alone: a later entry of the same name may
+  // exist before this one is destroyed.
   std::string name, folder;
-  // Of whoever uses what follows.
+  // Held by the call that uses the following members.
   std::timed_mutex busy;
   std::string version;
-  std::unique_ptr<ModelChild> child;  // null: it does not run
+  // Null while it does not run.
+  std::unique_ptr<ModelChild> child;
   v1::ServedModel served;
-  // Whether the child still owes an answer, and since when; between calls, to
-  // one that gave up.
+  // Whether the child still owes an answer to a caller that gave up, and since
+  // when.
   bool owes = false;
   absl::Time owes_since;
   // Guarded by ServedModels::mutex_.
@@ -150,7 +155,7 @@ absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
     if (found != allowed_.end() && found->second.until > absl::Now()) {
       return found->second.model;
     }
-    // Each takes a thread, and whoever asks is not known yet.
+    // Each check takes a thread, and the caller is not known yet.
     if (asking_ >= options_.most_calls) {
       return absl::ResourceExhaustedError(
           absl::StrCat(asking_, " calls are waiting already"));
@@ -167,9 +172,10 @@ absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
   return model;
 }
 
-absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::Take(
+absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::FindOrAdd(
     const std::string& name) {
-  std::shared_ptr<Entry> out;  // destroyed after the lock is given back
+  // Destroyed after the lock is released.
+  std::shared_ptr<Entry> out;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (calls_ >= options_.most_calls) {
     return absl::ResourceExhaustedError(
@@ -266,7 +272,7 @@ absl::Status ServedModels::WithModel(
   }
   if (stopping_) return absl::UnavailableError("the worker ends: ask another");
   ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, token, deadline));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Take(name));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindOrAdd(name));
   absl::Status status;
   {
     const std::unique_lock<std::timed_mutex> own(entry->busy,
@@ -279,15 +285,15 @@ absl::Status ServedModels::WithModel(
         status = MakeReady(model, token, deadline, entry.get());
         if (status.ok()) status = use(entry.get());
         if (status.ok() || absl::IsInvalidArgument(status)) break;
-        // Who gives up early must not cost the others their model: the next
-        // call passes over the answer.
+        // A caller that gives up early must not cost the others their model:
+        // the next call skips the outstanding answer.
         if (absl::IsDeadlineExceeded(status) && entry->owes &&
             absl::Now() - entry->owes_since < options_.most_late) {
           break;
         }
         entry->child.reset();
         LOG(WARNING) << "model failed name=" << name << " " << status;
-        // One that had answered before may do so again.
+        // A model that had answered before may do so again.
         if (!Died(status) || !ran) break;
       }
     }

@@ -29,44 +29,47 @@ class Channel;
 
 namespace comera::worker {
 
-// Models of the coordinator's store that answer here: each has a comera-trainer
-// of its own, started when it is first asked and ended when nobody asks any
-// more, or to make room for another. One that dies is started again.
+// Serves models of the coordinator's store. Each model has a comera-trainer of
+// its own, started at the first call and ended when calls cease, or to make
+// room for another. One that dies is started again.
 //
-// Who asks is known by a token, which the coordinator judges: who may see the
-// model there may use it here. A good answer holds for a while.
+// The coordinator judges a caller by its token: whoever may see the model there
+// may use it here. Its permission is remembered for a while.
 //
 // Thread-safe. A call takes no longer than its deadline.
 class ServedModels {
  public:
   struct Options {
     std::string trainer;
-    // Files of models; emptied at the start.
+    // The folder of models' files; emptied at the start.
     std::string folder;
-    // KEY=VALUE of the children, among them the mark by which the daemon knows
-    // what is its own.
+    // KEY=VALUE pairs for the children, among them the mark by which the daemon
+    // recognises its own processes.
     std::vector<std::string> environment;
-    // Whom they run as; unset: this process's user.
+    // The user that they run as; unset means this process's user.
     std::optional<MemberUser> user;
-    // At once.
+    // The number of models that may be loaded at once.
     int most_models = 2;
-    // Calls that run or wait, of all models.
+    // The number of calls that may run or wait, over all models.
     int most_calls = 32;
-    // Of one model: its files, and its process's memory.
+    // The limits of one model: of its files, and of its process's memory.
     int64_t max_file_bytes = int64_t{4} << 30;
     int64_t max_memory_bytes = int64_t{8} << 30;
     int threads = 1;
-    // Where measured numbers of this machine are kept; empty: nowhere.
+    // The folder that keeps measurements of this machine; empty for none.
     std::string cache_dir;
+    // How long an unused model stays loaded.
     absl::Duration idle = absl::Minutes(10);
+    // How long the coordinator's permission is remembered.
     absl::Duration allowed_for = absl::Seconds(30);
     absl::Duration load_timeout = absl::Minutes(2);
-    // For how long an answer may be computed whose caller has given up; then
-    // the process counts as stuck.
+    // How long an answer may still be computed after its caller has given up;
+    // then the process counts as stuck.
     absl::Duration most_late = absl::Minutes(1);
   };
 
-  // `channel`: to the coordinator, without any token. Unavailable: the folder.
+  // `channel` leads to the coordinator and carries no token. Unavailable: the
+  // folder cannot be used.
   static absl::StatusOr<std::unique_ptr<ServedModels>> Create(
       const Options& options, std::shared_ptr<grpc::Channel> channel);
   // No call may be running.
@@ -95,16 +98,18 @@ class ServedModels {
   absl::StatusOr<v1::Artifact> Allow(const std::string& name,
                                      const std::string& token,
                                      absl::Time deadline);
-  // Counts a call, and makes room for its model.
-  absl::StatusOr<std::shared_ptr<Entry>> Take(const std::string& name);
+  // Counts a call and returns its model's entry; evicts an idle model if there
+  // are too many.
+  absl::StatusOr<std::shared_ptr<Entry>> FindOrAdd(const std::string& name);
   void Return(const std::shared_ptr<Entry>& entry);
   absl::Status MakeReady(const v1::Artifact& model, const std::string& token,
                          absl::Time deadline, Entry* entry);
-  // What `use` gives for the entry, which is ready and this call's alone.
+  // Runs `use` on the entry once it is ready and this call's alone.
   absl::Status WithModel(const std::string& name, const std::string& token,
                          absl::Time deadline,
                          const std::function<absl::Status(Entry*)>& use);
-  // Runs `start` on the thread whose end would kill what it starts.
+  // Runs `start` on a thread that lives as long as this object, because the
+  // kernel kills a child when the thread that started it ends.
   void RunOnKeeper(const std::function<void()>& start);
   void Keep();
   void DropIdle();
@@ -116,11 +121,13 @@ class ServedModels {
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Entry>> entries_
       ABSL_GUARDED_BY(mutex_);
-  // By hash of token, and name.
+  // The permissions, by hash of token and model name.
   std::map<std::string, Allowed> allowed_ ABSL_GUARDED_BY(mutex_);
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  int asking_ ABSL_GUARDED_BY(mutex_) = 0;    // the coordinator
-  int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;  // entries, ever
+  // The number of calls that wait for the coordinator's permission.
+  int asking_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The number of entries ever made.
+  int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread keeper_;

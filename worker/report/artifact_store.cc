@@ -1,3 +1,5 @@
+// Implements the artifact store on a folder of a shared file system.
+
 #include "worker/report/artifact_store.h"
 
 #include <algorithm>
@@ -36,7 +38,7 @@ absl::Status CheckName(const std::string& name) {
       absl::StrCat("\"", name.substr(0, 80), "\" is no name of a file"));
 }
 
-// Of a write that was cut short.
+// Whether the file is left from a write that was cut short.
 bool IsLeftover(const std::string& name) {
   return absl::StrContains(name, ".tmp.");
 }
@@ -118,7 +120,7 @@ class DirectoryStore : public ArtifactStore {
       }
     }
     for (const fs::path& path : old) fs::remove(path, error);
-    // Only the empty ones go.
+    // Removes only empty folders.
     for (const fs::path& path : folders) fs::remove(path, error);
     return absl::OkStatus();
   }

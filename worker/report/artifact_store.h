@@ -12,34 +12,36 @@
 
 namespace comera::worker {
 
-// A store of files out of reach of a lost machine, shared by all workers.
+// A store of files, shared by all workers, that survives the loss of a machine.
 //
 // Names are relative paths of [A-Za-z0-9._-] parts that do not begin with a
-// point. A file is there whole or not at all, and what comes back is what was
-// given. Thread-safe; several processes may use one store.
+// dot. A file is there whole or not at all, and is verified when read.
+// Thread-safe; several processes may use one store.
 //
-// Errors: InvalidArgument, name; Unavailable, the store cannot be reached.
+// Errors: InvalidArgument, the name is malformed; Unavailable, the store cannot
+// be reached.
 class ArtifactStore {
  public:
   virtual ~ArtifactStore() = default;
 
-  // Durable on return; replaces what has the name. ResourceExhausted: full.
+  // The file is durable on return and replaces one of the same name.
+  // ResourceExhausted: the store is full.
   virtual absl::Status Put(const std::string& name,
                            std::string_view contents) = 0;
-  // NotFound. DataLoss: it is damaged.
+  // NotFound: there is no such file. DataLoss: it is damaged.
   virtual absl::StatusOr<std::string> Get(const std::string& name) = 0;
-  // Names in a folder, sorted; none where there is no such folder.
+  // The names of the files in a folder, sorted; none if it does not exist.
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& folder) = 0;
-  // OK also if there is none.
+  // Succeeds also if there is no such file.
   virtual absl::Status Delete(const std::string& name) = 0;
-  // Deletes what was not written for `age` below the folder.
+  // Deletes files below the folder that were not written for `age`.
   virtual absl::Status Expire(const std::string& folder,
                               absl::Duration age) = 0;
 };
 
-// Files below `directory`, e.g. of a shared file system, each with a last line
-// that holds the SHA-256 of the rest.
+// Opens a store below `directory`, e.g. on a shared file system. The last line
+// of each file holds the SHA-256 of the rest.
 std::unique_ptr<ArtifactStore> OpenDirectoryStore(std::string directory);
 
 }  // namespace comera::worker

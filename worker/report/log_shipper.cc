@@ -1,3 +1,6 @@
+// Reads logs piecewise and tracks how far the coordinator has acknowledged
+// them.
+
 #include "worker/report/log_shipper.h"
 
 #include <fcntl.h>
@@ -8,11 +11,11 @@
 namespace comera::worker {
 namespace {
 
-// A coordinator that takes nothing of an ended log for so many calls (a minute
-// or more) does not know the job.
+// A coordinator that accepts nothing of an ended log for this many calls (a
+// minute or more) does not know the job.
 constexpr int kMaxIgnored = 600;
 
-// At most `limit` bytes of the file from `offset`.
+// Reads at most `limit` bytes of the file from `offset`.
 std::string ReadFrom(const std::string& path, int64_t offset, size_t limit) {
   std::string data(limit, '\0');
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -40,7 +43,8 @@ bool LogShipper::Fill(
   size_t left = logs_.size();
   for (auto it = logs_.begin(); it != logs_.end(); --left) {
     Log& log = it->second;
-    // A fair share, so that one loud rank does not silence the others.
+    // Gives each log a fair share, so that one verbose member does not starve
+    // the others.
     std::string data = ReadFrom(log.path, log.acknowledged, limit / left);
     log.sent = !data.empty();
     if (!log.sent && log.ended) {
@@ -62,7 +66,7 @@ bool LogShipper::Fill(
   return any;
 }
 
-void LogShipper::OnAnswer(
+void LogShipper::OnResponse(
     const google::protobuf::RepeatedPtrField<v1::LogAck>& acks) {
   for (auto& [key, log] : logs_) {
     if (log.sent) ++log.ignored;
@@ -70,7 +74,7 @@ void LogShipper::OnAnswer(
   for (const v1::LogAck& ack : acks) {
     const auto it = logs_.find({ack.job(), ack.attempt(), ack.rank()});
     if (it == logs_.end() || ack.offset() < 0) continue;
-    // A coordinator that has less than it said asks for it again.
+    // A coordinator that has less than it acknowledged asks for the rest again.
     if (ack.offset() != it->second.acknowledged) it->second.ignored = 0;
     it->second.acknowledged = ack.offset();
   }

@@ -11,20 +11,20 @@
 
 namespace comera::worker {
 
-// Sends the logs of ranks to the coordinator piece by piece: from the offset
-// that was acknowledged, again until it is, to the end of a log whose process
-// has ended. The files stay. Not thread-safe.
+// Sends members' logs to the coordinator in pieces, each repeated until it is
+// acknowledged, up to the end of a log whose process has ended. The files stay.
+// Not thread-safe.
 class LogShipper {
  public:
   void Begin(const v1::MemberKey& rank, const std::string& path);
-  // The log does not grow any more.
+  // The log has reached its end.
   void End(const v1::MemberKey& rank);
 
   // Adds what is not acknowledged, at most `limit` bytes in all. Returns
   // whether there was anything.
   bool Fill(size_t limit,
             google::protobuf::RepeatedPtrField<v1::LogChunk>* chunks);
-  void OnAnswer(const google::protobuf::RepeatedPtrField<v1::LogAck>& acks);
+  void OnResponse(const google::protobuf::RepeatedPtrField<v1::LogAck>& acks);
 
   size_t size() const { return logs_.size(); }
 
@@ -33,7 +33,7 @@ class LogShipper {
     std::string path;
     int64_t acknowledged = 0;
     bool ended = false;
-    // Answers without an acknowledgement of what was sent.
+    // The number of answers that did not acknowledge what was sent.
     int ignored = 0;
     bool sent = false;
   };

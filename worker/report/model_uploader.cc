@@ -1,3 +1,6 @@
+// Sends the files of exported models to the coordinator and retries until they
+// are stored.
+
 #include "worker/report/model_uploader.h"
 
 #include <algorithm>
@@ -32,7 +35,7 @@ absl::StatusOr<v1::Artifact> Describe(const std::string& job,
                                       const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  // A rank's own user may own what is above: no link is followed.
+  // The folders above may belong to a member's user, so no link is followed.
   if (fs::is_symlink(fs::symlink_status(folder, error))) {
     return absl::FailedPreconditionError("the model's folder is a link");
   }
@@ -144,7 +147,7 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
     if (!fs::is_directory(folder, error)) break;
     RETURN_IF_ERROR(upload(name, folder));
   }
-  // What other jobs continue from, beside the targets.
+  // The state from which other jobs continue, sent beside the targets.
   const std::string early_stage =
       absl::StrCat(task.targets_folder, "/", kEarlyStageArtifact);
   std::error_code none;

@@ -22,17 +22,17 @@ class ClientContext;
 
 namespace comera::worker {
 
-// Brings exported models to the coordinator, one after another on a thread of
-// its own; tries again, with back-off, until a model is stored, refused for
+// Uploads exported models to the coordinator, one after another on a thread of
+// its own. Tries again, with back-off, until a model is stored, refused for
 // good, or abandoned. Thread-safe; destruction abandons all.
 class ModelUploader {
  public:
-  // Of a list of targets one each, in order; the end of the early stage, if the
-  // job leaves it for others; then the job's own.
+  // The models of a job in order: one per target of a list; the end of the
+  // early stage, if other jobs start from it; the job's own.
   using Models = std::vector<v1::Artifact>;
 
-  // Called from the uploader's thread. Aborted, NotFound: the coordinator does
-  // not want the model (the job's attempt is over). InvalidArgument,
+  // Called on the uploader's thread. Aborted, NotFound: the coordinator does
+  // not want the model, because the attempt is over. InvalidArgument,
   // FailedPrecondition: there is no model, or none that may be stored.
   using OnDone = std::function<void(const v1::MemberKey& rank,
                                     const absl::StatusOr<Models>&)>;
@@ -40,7 +40,7 @@ class ModelUploader {
   struct Options {
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(5);
-    // For one file.
+    // The limit for one file.
     absl::Duration timeout = absl::Minutes(5);
   };
 
@@ -48,11 +48,11 @@ class ModelUploader {
                 OnDone on_done);
   ~ModelUploader();
 
-  // `folder` holds the job's model, `targets_folder`, if it exists, one folder
-  // target-N per target. Nothing else writes there any more.
+  // `folder` holds the job's model; `targets_folder`, if it exists, has a
+  // folder target-N per target. Nothing else may write to them any more.
   void Upload(const v1::MemberKey& rank, const std::string& folder,
               const std::string& targets_folder);
-  // on_done is not called for it any more, or with any status.
+  // Abandons the upload; on_done may still be called for it, with any status.
   void Abandon(const v1::MemberKey& rank);
 
  private:
@@ -74,11 +74,12 @@ class ModelUploader {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
-  // The front task, or all, are no longer wanted.
+  // Whether the front task, or everything, is no longer wanted.
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::thread thread_;  // Last: starts when all else is there.
+  // Declared last, because it starts when everything else is in place.
+  std::thread thread_;
 };
 
 }  // namespace comera::worker

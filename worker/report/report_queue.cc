@@ -1,3 +1,6 @@
+// Queues events for the coordinator and thins out metrics when it cannot be
+// reached.
+
 #include "worker/report/report_queue.h"
 
 #include <utility>
@@ -6,7 +9,7 @@ namespace comera::worker {
 namespace {
 
 bool MayGiveWay(const v1::TrainerEvent& event) {
-  // A validation is rare and its figure is what the job is judged by.
+  // Validations are kept: they are rare, and the job is judged by them.
   return event.has_heartbeat() ||
          (event.has_metrics() && !event.metrics().has_validation_loss());
 }

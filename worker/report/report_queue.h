@@ -10,25 +10,25 @@
 
 namespace comera::worker {
 
-// The events of one job's attempt that the coordinator has not acknowledged.
-// An event gets its number when it is first sent, so that until then metrics
-// may give way: with more than `capacity` waiting, every second sample of
-// metrics is left out. All other events are kept, up to ten times as many; then
-// the oldest goes. Not thread-safe.
+// The events of one attempt of a job that the coordinator has not acknowledged.
+// An event gets its number when it is first sent. Until then metrics may be
+// dropped: once more than `capacity` events wait, every second sample of
+// metrics is left out. Other events are all kept, up to ten times `capacity`;
+// beyond that the oldest is dropped. Not thread-safe.
 class ReportQueue {
  public:
   explicit ReportQueue(size_t capacity = 2000) : capacity_(capacity) {}
 
   void Add(v1::TrainerEvent event);
 
-  // Appends the first reports, at most `limit` and `*bytes` in all, which it
-  // reduces; the same ones again until they are acknowledged. Returns whether
-  // none is left behind.
+  // Appends the first reports, at most `limit` of them and `*bytes` in all, and
+  // reduces `*bytes` by their size. The same reports are appended again until
+  // they are acknowledged. Returns whether none is left behind.
   bool Fill(const std::string& job, int64_t attempt, size_t limit,
             size_t* bytes,
             google::protobuf::RepeatedPtrField<v1::ProgressReport>* reports);
 
-  // All up to `number` are stored.
+  // Removes the events up to `number`, which the coordinator has stored.
   void Acknowledge(int64_t number);
 
   size_t size() const { return numbered_.size() + waiting_.size(); }
@@ -37,7 +37,7 @@ class ReportQueue {
   void Thin();
 
   const size_t capacity_;
-  // Sent at least once: first_ is the number of the first one.
+  // The events sent at least once; first_ is the number of the first.
   std::deque<v1::TrainerEvent> numbered_;
   int64_t first_ = 1;
   std::deque<v1::TrainerEvent> waiting_;

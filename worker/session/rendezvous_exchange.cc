@@ -1,3 +1,6 @@
+// Reads the rendezvous entries of local members and writes those of others as
+// files.
+
 #include "worker/session/rendezvous_exchange.h"
 
 #include <vector>
@@ -11,7 +14,7 @@ namespace comera::worker {
 using collective::FileRendezvous;
 
 void RendezvousExchange::Forget(const std::set<Gang>& gangs) {
-  for (std::set<Key>* keys : {&told_, &foreign_}) {
+  for (std::set<Key>* keys : {&sent_, &foreign_}) {
     for (auto it = keys->begin(); it != keys->end();) {
       it = gangs.count(it->first) > 0 ? std::next(it) : keys->erase(it);
     }
@@ -39,7 +42,7 @@ bool RendezvousExchange::Collect(
       entry->set_attempt(gang.second);
       entry->set_key(key);
       entry->set_value(*std::move(value));
-      any_new = told_.insert({gang, key}).second || any_new;
+      any_new = sent_.insert({gang, key}).second || any_new;
     }
   }
   return any_new;
@@ -51,7 +54,7 @@ absl::Status RendezvousExchange::Deliver(
   absl::Status first_error;
   for (const v1::RendezvousEntry& entry : entries) {
     const Gang gang = {entry.job(), entry.attempt()};
-    if (gangs.count(gang) == 0 || told_.count({gang, entry.key()}) > 0 ||
+    if (gangs.count(gang) == 0 || sent_.count({gang, entry.key()}) > 0 ||
         !foreign_.insert({gang, entry.key()}).second) {
       continue;
     }

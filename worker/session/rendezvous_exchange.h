@@ -21,13 +21,14 @@ class RendezvousExchange {
 
   explicit RendezvousExchange(const JobFolders* folders) : folders_(folders) {}
 
-  // Adds what this worker's ranks wrote; all of it each time, because the
-  // coordinator keeps it in memory only. Returns whether any is new.
+  // Adds the entries that this worker's members wrote, all of them each time,
+  // because the coordinator keeps them in memory only. Returns whether any is
+  // new.
   bool Collect(
       const std::set<Gang>& gangs,
       google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* entries);
 
-  // Writes the other workers' entries of `gangs`. The first error.
+  // Writes the other workers' entries of `gangs`. Returns the first error.
   absl::Status Deliver(
       const std::set<Gang>& gangs,
       const google::protobuf::RepeatedPtrField<v1::RendezvousEntry>& entries);
@@ -38,7 +39,7 @@ class RendezvousExchange {
   void Forget(const std::set<Gang>& gangs);
 
   const JobFolders* const folders_;
-  std::set<Key> told_;
+  std::set<Key> sent_;
   std::set<Key> foreign_;
 };
 

@@ -1,3 +1,5 @@
+// Counts cores and turns GPUs and cores into slots.
+
 #include "worker/session/slot_inventory.h"
 
 #include <sched.h>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr int kMaxSlots = 1024;
 
-// As CUDA reads it: the list ends at its first entry that names no GPU.
+// Reads the list as CUDA does: it ends at the first entry that names no GPU.
 std::vector<v1::Gpu> Visible(std::string_view list,
                              const std::vector<v1::Gpu>& found) {
   if (list.empty()) return found;
@@ -69,7 +71,7 @@ absl::StatusOr<std::vector<v1::Gpu>> ChooseGpus(
   return gpus;
 }
 
-absl::StatusOr<std::vector<v1::Slot>> TakeInventory(
+absl::StatusOr<std::vector<v1::Slot>> ListSlots(
     int count, int cores, const std::vector<v1::Gpu>& gpus) {
   if (count < 0 || count > kMaxSlots) {
     return absl::InvalidArgumentError(

@@ -1,3 +1,6 @@
+// The exchange with the coordinator: builds requests, applies answers, and
+// handles members' events.
+
 #include "worker/session/worker_session.h"
 
 #include <algorithm>
@@ -7,11 +10,11 @@
 #include "absl/time/clock.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/grpc_status.h"
+#include "common/log.h"
 #include "common/metrics/process_metrics.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
@@ -22,16 +25,18 @@ namespace comera::worker {
 namespace {
 
 constexpr size_t kMaxLogBytes = size_t{256} << 10;
-// While gangs with ranks elsewhere meet, their entries are looked for.
+// The hold while gangs with members elsewhere meet, because their entries
+// arrive as files.
 constexpr absl::Duration kMeetingHold = absl::Milliseconds(250);
-// However long a coordinator asks ranks to be given for their last checkpoint.
+// The limit on the time that a coordinator may give members for their last
+// checkpoint.
 constexpr absl::Duration kMaxGrace = absl::Minutes(30);
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
-// Without an answer for longer than calls usually take: the coordinator is
-// away.
+// The coordinator counts as unreachable when it is silent for longer than calls
+// usually take.
 constexpr absl::Duration kCutOff = absl::Seconds(15);
 
-// Names become paths and command lines: nothing else may pass.
+// Names become paths and command lines, so nothing malformed may pass.
 bool IsSane(const v1::MemberAssignment& assignment) {
   return ParseJobName(assignment.job()).has_value() &&
          assignment.attempt() >= 1 && assignment.rank() >= 0 &&
@@ -48,7 +53,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   std::unique_ptr<WorkerSession> session(
       new WorkerSession(options, std::move(channel)));
   RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
-  // What they had started in groups of its own.
+  // Also kills what they had started in process groups of its own.
   RETURN_IF_ERROR(
       KillMarked(absl::StrCat(options.data_dir, "#"), absl::Seconds(10)));
   RETURN_IF_ERROR(session->OpenCache());
@@ -68,8 +73,8 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
   ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
   if (gpus != nullptr) {
-    // So that the first call tells of healthy GPUs.
-    gpus->Look();
+    // Makes the first call report the health of GPUs.
+    gpus->Poll();
     session->gpus_ = std::move(gpus);
     session->gpus_->Start([self] {
       const std::lock_guard<std::mutex> lock(self->mutex_);
@@ -116,8 +121,8 @@ WorkerSession::WorkerSession(const Options& options,
       shelf_(&folders_, &replicas_),
       table_(options.slots) {}
 
-// Order: processes_ first, because its thread gives models to uploader_,
-// checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
+// Order: processes_ is destroyed first, because its thread passes models to
+// uploader_, checkpoints to copier_, GPUs back to gpus_ and data to fetcher_.
 WorkerSession::~WorkerSession() {
   if (options_.metrics != nullptr) options_.metrics->ClearCollectors();
   preparer_.reset();
@@ -168,12 +173,13 @@ void WorkerSession::OnExit(GangMembers::Id id, const MemberExit& exit) {
     records_.Remove(pid->second);
     pids_.erase(pid);
   }
-  // Before the end is told, so that the slot is not taken for free with it.
-  GiveGpuBack(id);
+  // Comes before the end is reported, so that the slot is not seen as free
+  // while its GPU is not.
+  ReleaseGpu(id);
   fetcher_->Release(id);
   if (const auto rank = table_.Find(id)) {
-    LOG(INFO) << "rank ended " << DescribeMember(*rank) << " code=" << exit.code
-              << " signal=" << exit.signal
+    LOG(INFO) << "member ended " << DescribeMember(*rank)
+              << " code=" << exit.code << " signal=" << exit.signal
               << " peak_memory_bytes=" << exit.peak_memory_bytes;
     logs_.End(*rank);
     if (options_.metrics != nullptr) {
@@ -211,7 +217,7 @@ absl::Duration WorkerSession::GraceOf(GangMembers::Id id) {
   return options_.processes.grace;
 }
 
-void WorkerSession::Act() {
+void WorkerSession::ApplyActions() {
   MemberTable::Actions actions;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -240,7 +246,7 @@ void WorkerSession::Act() {
 void WorkerSession::StartOrFail(const MemberTable::Actions::Start& start) {
   const absl::Status status = StartMember(start);
   if (!status.ok()) {
-    LOG(ERROR) << "rank not started job=" << start.assignment.job()
+    LOG(ERROR) << "member not started job=" << start.assignment.job()
                << " attempt=" << start.assignment.attempt()
                << " rank=" << start.assignment.rank() << " " << status;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -256,7 +262,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   request.set_host(options_.host);
   request.set_rack(options_.rack);
   request.set_version(kVersion);
-  // A worker that is ending has no room for new ranks.
+  // A worker that is ending accepts no new members.
   if (!stop_) {
     for (const v1::Slot& slot : options_.slots) {
       v1::Slot& told = *request.add_slots();
@@ -309,7 +315,7 @@ absl::Status WorkerSession::Call(const v1::SynchronizeRequest& request,
   return FromGrpcStatus(status);
 }
 
-void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
+void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
   v1::SynchronizeResponse sane = response;
   sane.clear_desired();
   for (const v1::MemberAssignment& assignment : response.desired()) {
@@ -324,10 +330,10 @@ void WorkerSession::TakeAnswer(const v1::SynchronizeResponse& response) {
   stopping_.assign(response.stopping().begin(), response.stopping().end());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    table_.OnAnswer(sane);
-    logs_.OnAnswer(sane.log_acks());
+    table_.OnResponse(sane);
+    logs_.OnResponse(sane.log_acks());
   }
-  Act();
+  ApplyActions();
   std::set<RendezvousExchange::Gang> spanning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -344,8 +350,8 @@ void WorkerSession::CleanUp() {
   std::set<std::string> active;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    jobs = table_.TakeFinishedJobs();
-    attempts = table_.TakeFinishedAttempts();
+    jobs = table_.PopFinishedJobs();
+    attempts = table_.PopFinishedAttempts();
     active = table_.Jobs();
   }
   for (const auto& [job, attempt] : attempts)
@@ -363,7 +369,7 @@ void WorkerSession::CleanUp() {
   folders_.RemoveOld(active, options_.keep_stopped, options_.keep_logs);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.LookAtAll();
+    shelf_.ScanAll();
   }
   if (store_ == nullptr) return;
   const absl::Status expired =
@@ -372,7 +378,7 @@ void WorkerSession::CleanUp() {
 }
 
 absl::Status WorkerSession::RunOnce() {
-  Act();
+  ApplyActions();
   v1::SynchronizeRequest request;
   bool news = false;
   {
@@ -383,16 +389,16 @@ absl::Status WorkerSession::RunOnce() {
   const absl::Status status = Call(request, news, &response);
   WatchCoordinator(status);
   if (absl::IsAborted(status)) KillAll();
-  // Cut short by Notify; nobody else cancels.
+  // Only Notify cancels calls.
   if (absl::IsCancelled(status) && !news) return absl::OkStatus();
   RETURN_IF_ERROR(status);
-  TakeAnswer(response);
+  ApplyResponse(response);
   CleanUp();
   return absl::OkStatus();
 }
 
 void WorkerSession::WatchCoordinator(const absl::Status& call) {
-  // Cancelled: cut short by local news.
+  // Cancelled: the call was cut short by local news.
   const absl::Time now = SteadyNow();
   if (options_.metrics != nullptr && !absl::IsCancelled(call)) {
     options_.metrics->OnSynchronize(call.ok());
@@ -404,7 +410,7 @@ void WorkerSession::WatchCoordinator(const absl::Status& call) {
   if (absl::IsCancelled(call) || now - heard_ < options_.orphan_after) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!table_.HasProcesses()) return;
-  LOG(WARNING) << "coordinator given up, ranks save and end after="
+  LOG(WARNING) << "coordinator given up, members save and end after="
                << now - heard_;
   table_.GiveUpCoordinator(absl::StrCat(
       "the coordinator was not heard for ",
@@ -460,18 +466,19 @@ void WorkerSession::ShutDown() {
     const std::lock_guard<std::mutex> lock(mutex_);
     table_.ShutDown();
   }
-  Act();
+  ApplyActions();
   const absl::Duration patience = options_.processes.grace + absl::Seconds(10);
   {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, absl::ToChronoMilliseconds(patience),
                       [this] { return !table_.HasProcesses(); });
   }
-  // What the ranks just saved, before its machine goes.
+  // Finishes the copies of what members have just saved, before the machine
+  // goes.
   if (!copier_->Flush(options_.flush_timeout)) {
     LOG(WARNING) << "not all checkpoints could be copied";
   }
-  // The coordinator would find out, but later.
+  // Reports the ends now; otherwise the coordinator would find out later.
   const absl::Status told = RunOnce();
   LOG_IF(WARNING, !told.ok()) << "coordinator not told of the end " << told;
 }

@@ -41,11 +41,11 @@
 
 namespace comera::worker {
 
-// This machine's side of the contract with the coordinator: tells what runs
-// here, makes run here what is wanted, carries what the ranks say.
+// This machine's side of the contract with the coordinator: reports what runs
+// here, starts and stops what is wanted, and forwards what members report.
 //
 // Life cycle: Create kills what an earlier daemon left behind; Run calls
-// RunOnce until Stop; destruction kills what still runs. Ranks go on training
+// RunOnce until Stop; destruction kills what still runs. Members go on training
 // while the coordinator cannot be reached.
 //
 // Thread safety: Run or RunOnce on one thread; Stop from any.
@@ -53,29 +53,29 @@ class WorkerSession : private GangMembers::Observer,
                       private DataFetcher::Observer {
  public:
   struct Options {
-    // Label of the rack or switch; empty: unknown.
+    // The label of the rack or switch; empty if unknown.
     std::string rack;
-    // [a-z0-9-]{1,63}.
+    // The worker's name: [a-z0-9-]{1,63}.
     std::string worker;
-    // Random per start.
+    // A random string, new at every start of the daemon.
     std::string incarnation;
     std::string host;
-    // At which the ranks of other workers reach those here; empty: loopback,
-    // which serves only gangs on this machine.
+    // The address at which members on other workers reach those here. Empty
+    // means loopback, which serves only gangs on this machine.
     std::string address;
     std::vector<v1::Slot> slots;
     int cores = 1;
     std::string data_dir;
-    // Path of comera-trainer.
+    // The path of comera-trainer.
     std::string trainer;
-    // Added to each rank's environment: KEY=VALUE.
+    // Additions to each member's environment, as KEY=VALUE.
     std::vector<std::string> environment;
-    // Whom ranks run as; unset: this process's user. Their folders are given to
-    // him.
+    // The user that members run as; unset means this process's user. The
+    // members' folders are given to that user.
     std::optional<MemberUser> member_user;
-    // Control groups for ranks; null: none. Must outlive the session.
+    // Makes members' control groups; null for none. Must outlive the session.
     const MemberCgroups* cgroups = nullptr;
-    // Where jobs may read data.
+    // The folders from which jobs may read data.
     DataRoots data_roots;
     GangMembers::Options processes;
     ModelUploader::Options upload;
@@ -84,54 +84,60 @@ class WorkerSession : private GangMembers::Observer,
     StartFetchOptions start_fetch;
     // How long the coordinator may hold a call that brings no news.
     absl::Duration hold = absl::Seconds(10);
-    // For a call's answer, over `hold`.
+    // How long past `hold` an answer may take.
     absl::Duration call_timeout = absl::Seconds(10);
-    // News that come within this of a call go together in the next.
+    // News that follow a call within this time share the next call.
     absl::Duration min_interval = absl::Milliseconds(100);
-    // Pauses while the coordinator cannot be reached.
+    // The shortest and longest pause while the coordinator cannot be reached.
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(3);
-    // While ranks run; what they do travels with each call.
+    // Replaces `hold` while members run, whose progress each call carries.
     absl::Duration busy_hold = absl::Seconds(1);
-    // After a call that found no coordinator for this long, ranks save what
-    // they have and end.
+    // When the coordinator has been unreachable for this long, members save
+    // their state and end.
     absl::Duration orphan_after = absl::Minutes(10);
-    // A rank that hangs has this long between being asked to end and SIGKILL.
+    // The time from asking a member that hangs to end until SIGKILL.
     absl::Duration hung_grace = absl::Seconds(2);
-    // For other workers' copies of training states; 0: no PeerService.
+    // The bytes of memory for copies of other workers' training states; 0
+    // disables PeerService.
     size_t replica_memory = size_t{512} << 20;
     PeerServer::Options peers;
-    // For calls to other workers; null: in the clear.
+    // Credentials of calls to other workers; null means unencrypted.
     std::shared_ptr<grpc::ChannelCredentials> peer_credentials;
-    // Folder of a file system that all workers share; empty: checkpoints are
-    // as durable as this machine's disk.
+    // A folder of a file system that all workers share. If it is empty,
+    // checkpoints are only as safe as this machine's disk.
     std::string checkpoint_store;
-    // Before a rank that goes on starts, and before this daemon ends.
+    // Limits for fetching a checkpoint before a member resumes, and for
+    // finishing copies before this daemon ends.
     absl::Duration fetch_timeout = absl::Seconds(20);
     absl::Duration flush_timeout = absl::Seconds(10);
+    // How long files in the checkpoint store are kept.
     absl::Duration keep_durable = absl::Hours(24 * 30);
-    // Files of jobs that have no rank here any more: also the checkpoints of
-    // jobs that are paused or wait. Those of ended jobs go at once.
+    // How long files are kept of jobs that have no member here any more,
+    // including the checkpoints of jobs that are paused or queued. The files of
+    // ended jobs are removed at once.
     absl::Duration keep_stopped = absl::Hours(24 * 30);
     absl::Duration keep_logs = absl::Hours(24 * 30);
-    // Told what happens; null: nobody is. Must outlive the session.
+    // Receives counts of what happens; may be null. Must outlive the session.
     WorkerMetrics* metrics = nullptr;
   };
 
-  // `gpus` watches those of the slots; null where there are none. It is started
-  // here. DeadlineExceeded: a leftover process does not end. Unavailable:
-  // files, descriptors.
+  // `gpus` watches the GPUs of the slots, and is started here; null if there
+  // are none. DeadlineExceeded: a leftover process does not end. Unavailable:
+  // files or descriptors cannot be opened.
   static absl::StatusOr<std::unique_ptr<WorkerSession>> Create(
       const Options& options, std::shared_ptr<grpc::Channel> channel,
       std::unique_ptr<GpuWatch> gpus = nullptr);
   ~WorkerSession() override;
 
-  // One exchange with the coordinator, and what follows from it. OK also if
-  // it was cut short by local news. Aborted: another incarnation of this
-  // worker has taken over; all ranks were killed. Other errors: try again.
+  // Makes one exchange with the coordinator and acts on its answer. Also OK if
+  // local news cut the call short. Aborted: another incarnation of this worker
+  // has taken over, and all members were killed. After any other error, try
+  // again.
   absl::Status RunOnce();
 
-  // Until Stop (OK: all ranks were stopped and told as lost) or Aborted.
+  // Runs until Stop (OK: all members were stopped and reported as lost) or
+  // until RunOnce returns Aborted.
   absl::Status Run();
   void Stop();
 
@@ -149,50 +155,51 @@ class WorkerSession : private GangMembers::Observer,
   void OnUpload(const v1::MemberKey& rank,
                 const absl::StatusOr<ModelUploader::Models>& model);
 
-  // There is news for the coordinator.
+  // Wakes the exchange, because there is news for the coordinator.
   void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::SynchronizeRequest MakeRequest(bool* news)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Call(const v1::SynchronizeRequest& request, bool news,
                     v1::SynchronizeResponse* response);
-  void TakeAnswer(const v1::SynchronizeResponse& response);
-  // From SIGTERM to SIGKILL: what the coordinator wants, at least the usual.
+  void ApplyResponse(const v1::SynchronizeResponse& response);
+  // The time from SIGTERM to SIGKILL: what the coordinator wants, but at least
+  // the usual grace.
   absl::Duration GraceOf(GangMembers::Id id);
-  // Starts and stops what is to be.
-  void Act();
-  // What must come before a rank whose data are here (worker_session_start.cc);
-  // false: nothing must.
+  // Starts and stops members as the table decides.
+  void ApplyActions();
+  // Begins the work that must precede the start of a member whose data have
+  // arrived (worker_session_start.cc). Returns false if there is none.
   bool Prepare(const MemberTable::Actions::Start& start);
-  // Starts the ranks whose preparation is done.
+  // Starts the members whose preparation is done.
   void StartPrepared();
-  // False: the rank is not being prepared.
+  // Returns false if the member is not being prepared.
   bool AbandonPreparation(GangMembers::Id id);
   void StartOrFail(const MemberTable::Actions::Start& start);
   absl::Status StartMember(const MemberTable::Actions::Start& start);
-  // Opens the cache of data and what fills it.
+  // Opens the cache of datasets and the fetcher that fills it.
   absl::Status OpenCache();
-  // The ranks whose data came, with specs that name them; and those that have
-  // to wait for theirs are begun to be fetched for.
+  // Returns the members whose data have arrived, with specs that name the local
+  // files, and begins to fetch the data of the others.
   std::vector<MemberTable::Actions::Start> FetchData(
       const std::vector<MemberTable::Actions::Start>& starts);
-  // Ends fetches for ranks that are not to be started any more.
+  // Cancels the fetch for a member that should no longer start.
   void CancelFetch(GangMembers::Id id);
   void DropFetched() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Brings the newest training state here, if the rank is to go on with one.
+  // Brings the newest training state to this machine if the member resumes.
   void FetchCheckpoint(const v1::MemberAssignment& rank);
-  // Rank 0 saved its state.
+  // Queues copies of the state that member 0 has saved.
   void CopyCheckpoint(GangMembers::Id id, const v1::CheckpointSaved& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives the ranks up if the coordinator was not heard for too long.
+  // Gives the members up if the coordinator has been silent for too long.
   void WatchCoordinator(const absl::Status& call);
-  // Takes the GPU of the rank's slot, if it has one, and adds to the command
-  // what makes it the only one that the rank sees. FailedPrecondition: unfit.
-  absl::Status TakeGpu(const MemberTable::Actions::Start& start,
-                       const v1::Slot& slot, MemberCommand* command);
-  // Whom the rank runs as, and its control group.
+  // Claims the GPU of the member's slot, if it has one, and makes it the only
+  // GPU that the command sees. FailedPrecondition: the GPU is unfit.
+  absl::Status ClaimGpu(const MemberTable::Actions::Start& start,
+                        const v1::Slot& slot, MemberCommand* command);
+  // Sets the user that the member runs as, and its control group.
   absl::Status Confine(const MemberTable::Actions::Start& start, int threads,
                        MemberCommand* command);
-  void GiveGpuBack(GangMembers::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseGpu(GangMembers::Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CleanUp();
   void KillAll();
   void ShutDown();
@@ -201,11 +208,12 @@ class WorkerSession : private GangMembers::Observer,
   const std::shared_ptr<grpc::Channel> channel_;
   const JobFolders folders_;
   const MemberRecords records_;
-  // Of the thread that calls RunOnce.
+  // The following are used only by the thread that calls RunOnce.
   RendezvousExchange rendezvous_;
   int64_t seen_version_ = 0;
-  absl::Time heard_;  // from the coordinator, by SteadyNow
-  // Of the last answer.
+  // The time of the coordinator's last answer, by SteadyNow.
+  absl::Time heard_;
+  // The members that the last answer asked to stop.
   std::vector<v1::MemberStop> stopping_;
   absl::Time next_sweep_ = absl::InfinitePast();
 
@@ -220,14 +228,14 @@ class WorkerSession : private GangMembers::Observer,
   MemberTable table_ ABSL_GUARDED_BY(mutex_);
   LogShipper logs_ ABSL_GUARDED_BY(mutex_);
   std::map<GangMembers::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
-  // UUIDs of the GPUs that ranks use.
+  // The UUID of the GPU that each member uses.
   std::map<GangMembers::Id, std::string> gpu_of_ ABSL_GUARDED_BY(mutex_);
-  // Ranks whose data are being fetched, and those whose data came.
+  // Members whose data are being fetched, and those whose data have arrived.
   std::map<GangMembers::Id, v1::MemberAssignment> fetching_
       ABSL_GUARDED_BY(mutex_);
   std::vector<MemberTable::Actions::Start> fetched_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  // News came since the request under way was made.
+  // Whether news came since the request under way was made.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   // The call under way, if news may cut it short.
   grpc::ClientContext* held_call_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -235,7 +243,7 @@ class WorkerSession : private GangMembers::Observer,
   std::unique_ptr<BlobSource> blobs_;
   std::unique_ptr<DatasetCache> cache_;
 
-  // Destroyed first, in this order: their threads call this object.
+  // Destroyed first, in this order, because their threads call this object.
   std::unique_ptr<GangMembers> processes_;
   std::unique_ptr<CheckpointCopier> copier_;
   std::unique_ptr<ModelUploader> uploader_;

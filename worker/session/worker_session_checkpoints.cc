@@ -1,9 +1,9 @@
-// Copies of checkpoints: those that other workers keep of ours, and those that
-// a rank goes on with.
+// Keeps other workers' copies of this one's checkpoints, and fetches the
+// checkpoint that a member resumes from.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
+#include "common/log.h"
 #include "worker/checkpoint/checkpoint_fetcher.h"
 #include "worker/session/worker_session.h"
 
@@ -12,7 +12,7 @@ namespace comera::worker {
 void WorkerSession::StartPeers() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.LookAtAll();
+    shelf_.ScanAll();
   }
   CheckpointCopier::Options copies;
   if (options_.metrics != nullptr) {
@@ -27,7 +27,7 @@ void WorkerSession::StartPeers() {
       copies, &peers_, store_.get(),
       [this](const CheckpointCopier::Task& task) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        shelf_.Durable(task.job, task.name.step, task.keep);
+        shelf_.MarkStored(task.job, task.name.step, task.keep);
         Notify();
       });
   if (options_.replica_memory == 0) return;
@@ -45,7 +45,7 @@ void WorkerSession::CopyCheckpoint(GangMembers::Id id,
                                    const v1::CheckpointSaved& saved) {
   const std::optional<v1::MemberAssignment> rank = table_.Assignment(id);
   if (!rank || rank->rank() != 0 || saved.step() < 0) return;
-  shelf_.Look(rank->job());
+  shelf_.Scan(rank->job());
   v1::MemberKey key;
   key.set_job(rank->job());
   key.set_attempt(rank->attempt());

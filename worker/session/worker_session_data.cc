@@ -1,10 +1,10 @@
-// The data of ranks before they start.
+// Fetches the data of members before they start.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -66,13 +66,13 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
     table_.Preparing(id);
   } else {
     LOG_IF(ERROR, !absl::IsCancelled(spec.status()))
-        << "rank not started job=" << it->second.job()
+        << "member not started job=" << it->second.job()
         << " rank=" << it->second.rank() << " " << spec.status();
     fetcher_->Release(id);
     table_.FetchFailed(id, spec.status(), absl::Now());
   }
   fetching_.erase(it);
-  // The session's thread starts it.
+  // The session's thread starts the member.
   Notify();
 }
 

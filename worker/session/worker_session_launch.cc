@@ -1,4 +1,4 @@
-// From a rank that is to run to its process.
+// Launches a member: picks its GPU, confines it, and starts its process.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/gang/gang.h"
 #include "worker/session/slot_inventory.h"
 #include "worker/session/worker_session.h"
@@ -15,17 +15,17 @@
 namespace comera::worker {
 namespace {
 
-// Threads too.
+// The limit includes threads.
 constexpr int64_t kMaxMemberProcesses = 2048;
 
 }  // namespace
 
-absl::Status WorkerSession::TakeGpu(const MemberTable::Actions::Start& start,
-                                    const v1::Slot& slot,
-                                    MemberCommand* command) {
+absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
+                                     const v1::Slot& slot,
+                                     MemberCommand* command) {
   if (gpus_ == nullptr) return absl::OkStatus();
   const std::string& uuid = slot.gpu().uuid();
-  // None for ranks on the CPU.
+  // Members on the CPU see no GPU.
   command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
   if (uuid.empty()) return absl::OkStatus();
   const std::string unfit = gpus_->Unfit(uuid);
@@ -45,26 +45,26 @@ absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
   if (options_.member_user) {
     command->user = options_.member_user;
     for (const std::string& folder :
-         folders_.OfMember(rank.job(), rank.attempt())) {
+         folders_.WritableFolders(rank.job(), rank.attempt())) {
       RETURN_IF_ERROR(MakeDirectories(folder));
-      RETURN_IF_ERROR(GiveTo(*options_.member_user, folder));
+      RETURN_IF_ERROR(GiveOwnership(*options_.member_user, folder));
     }
   }
   if (options_.cgroups == nullptr) return absl::OkStatus();
   MemberCgroups::Limits limits;
   limits.memory_bytes = rank.spec().resources().memory_bytes();
   limits.processes = kMaxMemberProcesses;
-  // And one for what is not computing.
+  // One more core for threads that do not compute.
   limits.cores = threads + 1;
   auto cgroup = options_.cgroups->Make(
       absl::StrCat(options_.incarnation, "-", start.id), limits);
-  // A rank without is better than none.
-  LOG_IF(ERROR, !cgroup.ok()) << "rank without cgroup " << cgroup.status();
+  // A member without a group is better than none.
+  LOG_IF(ERROR, !cgroup.ok()) << "member without cgroup " << cgroup.status();
   if (cgroup.ok()) command->cgroup = *std::move(cgroup);
   return absl::OkStatus();
 }
 
-void WorkerSession::GiveGpuBack(GangMembers::Id id) {
+void WorkerSession::ReleaseGpu(GangMembers::Id id) {
   const auto found = gpu_of_.find(id);
   if (found == gpu_of_.end()) return;
   gpus_->End(found->second);
@@ -81,7 +81,7 @@ absl::Status WorkerSession::StartMember(
   const int threads = ThreadsPerProcess(
       rank.spec(), options_.cores, static_cast<int>(options_.slots.size()));
   LOG_IF(WARNING, SpansWorkers(rank) && options_.address.empty())
-      << "no --address, so only ranks on this machine can join "
+      << "no --address, so only members on this machine can join "
       << DescribeMember(key);
   v1::Slot slot;
   for (const v1::Slot& one : options_.slots) {
@@ -108,13 +108,13 @@ absl::Status WorkerSession::StartMember(
       absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.attempt())));
   command.log_path = folders_.Log(key);
   RETURN_IF_ERROR(Confine(start, threads, &command));
-  RETURN_IF_ERROR(TakeGpu(start, slot, &command));
+  RETURN_IF_ERROR(ClaimGpu(start, slot, &command));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     logs_.Begin(key, command.log_path);
     table_.Launching(start.id);
   }
-  // Before its end can be told.
+  // Counted before its end can be.
   if (options_.metrics != nullptr) {
     options_.metrics->OnMemberStarted(rank.job(), rank.attempt());
   }
@@ -124,13 +124,14 @@ absl::Status WorkerSession::StartMember(
     if (options_.metrics != nullptr) {
       options_.metrics->OnMemberEnded(rank.job(), /*failed=*/true);
     }
-    GiveGpuBack(start.id);
+    ReleaseGpu(start.id);
     logs_.End(key);
     return pid.status();
   }
-  LOG(INFO) << "rank started " << DescribeMember(key) << " slot=" << rank.slot()
-            << " pid=" << *pid << " threads=" << threads;
-  // It may have ended already.
+  LOG(INFO) << "member started " << DescribeMember(key)
+            << " slot=" << rank.slot() << " pid=" << *pid
+            << " threads=" << threads;
+  // The member may have ended already.
   const std::vector<GangMembers::Id> running = table_.Processes();
   if (std::find(running.begin(), running.end(), start.id) != running.end()) {
     pids_[start.id] = *pid;

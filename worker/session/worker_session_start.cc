@@ -1,20 +1,20 @@
-// What a rank needs besides its data before it starts: the checkpoint that its
-// job begins with.
+// Prepares a member's start: fetches the checkpoint from which its job begins
+// or resumes.
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
 
 bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
   const v1::MemberAssignment& rank = start.assignment;
-  // Rank 0 shares the training state with the others.
+  // Member 0 shares the training state with the others.
   if (rank.rank() != 0 || !(rank.resume() || rank.spec().has_start_from())) {
     return false;
   }
-  // Not on the session's thread: peers that do not answer must not make this
-  // worker silent.
+  // Runs on a thread of its own, because peers that do not answer must not keep
+  // this worker from reporting.
   preparer_->Begin(start, [this, rank](const std::atomic<bool>& abandoned) {
     if (rank.spec().has_start_from()) {
       RETURN_IF_ERROR(FetchStart(options_.start_fetch, channel_,
@@ -28,12 +28,12 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
 }
 
 void WorkerSession::StartPrepared() {
-  for (const MemberPreparer::Done& done : preparer_->TakeDone()) {
+  for (const MemberPreparer::Done& done : preparer_->PopFinished()) {
     if (done.status.ok()) {
       StartOrFail(done.start);
       continue;
     }
-    LOG(ERROR) << "rank not started job=" << done.start.assignment.job()
+    LOG(ERROR) << "member not started job=" << done.start.assignment.job()
                << " attempt=" << done.start.assignment.attempt()
                << " rank=" << done.start.assignment.rank() << " "
                << done.status;

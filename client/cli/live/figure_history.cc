@@ -1,3 +1,5 @@
+// Records loss and size from events and draws their plots.
+
 #include "client/cli/live/figure_history.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@ namespace {
 
 constexpr int kMostPlotLines = 8;
 constexpr int kLeastPlotLines = 3;
-// Further right a plot is not easier to read.
+// Wider plots are no easier to read.
 constexpr int kMostPlotWidth = 100;
 constexpr int kSparkline = 40;
 
@@ -31,7 +33,7 @@ void FigureHistory::Apply(const v1::JobEvent& event) {
 
 std::vector<StyledLine> FigureHistory::Plots(int width, int height) const {
   std::vector<StyledLine> lines;
-  // The legend, and the line of the size.
+  // Leaves space for the legend and the line about size.
   const int room = std::min(kMostPlotLines, height - 2);
   if (room < kLeastPlotLines) return lines;
   LinePlot plot;

@@ -1,3 +1,5 @@
+// Words a job's progress, events and final summary.
+
 #include "client/cli/live/progress_view.h"
 
 #include <algorithm>
@@ -35,8 +37,8 @@ std::string StageText(const RunFigures& figures) {
   }
 }
 
-// What the truncation of initial weights lost; every layer's figure is in the
-// event itself (JSON output) and in the log.
+// Says how much the truncation of initial weights lost; the log and the event
+// (JSON output) have the figures of every layer.
 std::string InitialErrorsText(const v1::RunInfo& info) {
   if (info.initial_errors().empty()) return "";
   double sum = 0;
@@ -52,7 +54,7 @@ std::string InitialErrorsText(const v1::RunInfo& info) {
       layers, sum / layers, worst->relative_error(), Printable(worst->layer()));
 }
 
-// How the approach to one target of a list ended.
+// Says how the approach to one target of a list ended.
 std::string TargetText(const v1::TargetResult& target) {
   return absl::StrFormat(
       "%s: validation loss %s, target %s; size %s, target %s; %s steps",
@@ -65,7 +67,7 @@ std::string TargetText(const v1::TargetResult& target) {
 
 double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// AUC beside the best possible one, where that is known.
+// The AUC, beside the best possible one where that is known.
 std::string AucText(const RunFigures& figures, double auc) {
   std::string text = absl::StrFormat("%.4f", auc);
   if (figures.run_info() && figures.run_info()->has_ideal_auc()) {
@@ -124,7 +126,8 @@ std::string SpeedText(const v1::StepMetrics& m) {
   return text;
 }
 
-// embedding, attention, ... in the order of the model; others last.
+// The place of a layer class in the model's order (embedding, attention, ...);
+// unknown ones come last.
 int ClassOrder(const std::string& name) {
   static constexpr const char* kOrder[] = {"embedding", "attention", "ffn_up",
                                            "ffn_down",  "head",      "output",
@@ -204,8 +207,9 @@ std::string EventLine(const v1::JobEvent& event) {
     }
     case v1::JobEvent::kIncident: {
       const v1::Failure& failure = event.incident();
-      std::string where =
-          failure.rank() >= 0 ? absl::StrCat(" on rank ", failure.rank()) : "";
+      std::string where = failure.rank() >= 0
+                              ? absl::StrCat(" on member ", failure.rank())
+                              : "";
       return absl::StrCat("attempt ", failure.attempt(), " lost: ",
                           v1::FailureClass_Name(failure.failure_class()), where,
                           ": ", Printable(failure.message()));
@@ -328,7 +332,7 @@ std::vector<std::string> Summary(const RunFigures& figures,
             Share(m.dense_synchronized_bytes(), m.synchronized_bytes())));
   }
   if (figures.peak_memory_bytes() > 0) {
-    add("peak memory per rank", FormatBytes(figures.peak_memory_bytes()));
+    add("peak memory per process", FormatBytes(figures.peak_memory_bytes()));
   }
   if (!model_directory.empty()) {
     add("model", model_directory);

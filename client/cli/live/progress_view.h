@@ -1,4 +1,4 @@
-// A job's progress as lines of text.
+// Formats a job's progress as lines of text.
 #ifndef COMERA_CLIENT_CLI_LIVE_PROGRESS_VIEW_H_
 #define COMERA_CLIENT_CLI_LIVE_PROGRESS_VIEW_H_
 
@@ -13,15 +13,16 @@ namespace comera::client {
 // `width` columns.
 std::vector<std::string> ProgressBlock(const RunFigures& figures, int width);
 
-// One line for a metrics event, for output that is not a terminal.
+// The line that reports the newest metrics where the output is not a terminal.
 std::string ProgressLine(const RunFigures& figures);
 
-// One line for an event that is told whatever the output: state changes,
-// incidents, Pareto points (not on a terminal), lost events. "" for others.
+// The line for an event that is reported on any output: state changes,
+// incidents, Pareto points (not on a terminal), lost events. "" for other
+// events.
 std::string EventLine(const v1::JobEvent& event);
 
-// What a finished job amounts to, line by line. `model_directory`: where its
-// model was put, "" if it stays with the coordinator.
+// Sums up a finished job, line by line. `model_directory` is the folder of its
+// model, "" if it stays with the coordinator.
 std::vector<std::string> Summary(const RunFigures& figures,
                                  const std::string& model_directory);
 

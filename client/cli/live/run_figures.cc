@@ -1,3 +1,5 @@
+// Applies jobs and events to the newest figures.
+
 #include "client/cli/live/run_figures.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is known of a job, gathered from its events.
+// Gathers what is known of a job from its events.
 #ifndef COMERA_CLIENT_CLI_LIVE_RUN_FIGURES_H_
 #define COMERA_CLIENT_CLI_LIVE_RUN_FIGURES_H_
 
@@ -12,19 +12,19 @@
 
 namespace comera::client {
 
-// Mean rank of the inner bonds of one class of layers, at step 0 and now.
+// The mean rank of the inner bonds of one class of layers, at step 0 and now.
 struct ClassRanks {
   double initial = 0;
   double current = 0;
 };
 
-// How well clicks are told from non-clicks on the validation set.
+// How well the model tells clicks from non-clicks on the validation set.
 struct ClickFigures {
   double auc = 0;
   double normalized_entropy = 0;
 };
 
-// A value type: events in, newest figures out.
+// The newest figures of a job. A value type.
 class RunFigures {
  public:
   void Apply(const v1::Job& job);
@@ -39,7 +39,7 @@ class RunFigures {
   std::optional<double> validation_loss() const;
   std::optional<double> validation_accuracy() const;
   std::optional<ClickFigures> validation_clicks() const;
-  // By layer class.
+  // The ranks by class of layers.
   const std::map<std::string, ClassRanks>& ranks() const { return ranks_; }
   int64_t peak_memory_bytes() const { return peak_memory_bytes_; }
   int64_t dropped_events() const { return dropped_events_; }

@@ -1,3 +1,5 @@
+// Formats the runs and the front of sweeps, and updates them in place.
+
 #include "client/cli/live/sweep_view.h"
 
 #include <algorithm>
@@ -133,12 +135,12 @@ void SweepPrinter::Line(const v1::SweepEvent& event) {
   std::ostream& out = *session_.env.out;
   const auto due = [&](int key, v1::SweepRunState state) {
     const absl::Time now = ToTime(event.time());
-    if (told_.count(key) > 0 && told_[key] == state &&
-        now - told_time_[key] < kLineInterval) {
+    if (shown_.count(key) > 0 && shown_[key] == state &&
+        now - shown_time_[key] < kLineInterval) {
       return false;
     }
-    told_[key] = state;
-    told_time_[key] = now;
+    shown_[key] = state;
+    shown_time_[key] = now;
     return true;
   };
   if (event.has_run()) {
@@ -171,7 +173,7 @@ void SweepPrinter::Line(const v1::SweepEvent& event) {
 
 void SweepPrinter::Draw() {
   TableLayout layout = session_.Layout();
-  // One column is left free: a full line would wrap.
+  // One column is left free, because a full line would wrap.
   layout.width = session_.env.width - 1;
   std::vector<std::string> lines = {
       absl::StrCat(sweep_.name(), "  ", SweepStateText(sweep_), "  ",

@@ -1,4 +1,4 @@
-// How the CLI shows sweeps.
+// Shows sweeps as tables, and live.
 #ifndef COMERA_CLIENT_CLI_LIVE_SWEEP_VIEW_H_
 #define COMERA_CLIENT_CLI_LIVE_SWEEP_VIEW_H_
 
@@ -11,11 +11,11 @@
 
 namespace comera::client {
 
-// "SUCCEEDED TARGET_MET", "ACTIVE".
+// E.g. "SUCCEEDED TARGET_MET" or "ACTIVE".
 std::string SweepStateText(const v1::Sweep& sweep);
-// Early stages and runs, a line each.
+// A table with one line per early stage and run.
 std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout);
-// All of it: state, runs, front.
+// The sweep's state, runs and front.
 std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout);
 int ExitCodeOfSweep(const v1::Sweep& sweep);
 
@@ -38,9 +38,9 @@ class SweepPrinter {
   const Session& session_;
   v1::Sweep sweep_;
   int block_lines_ = 0;
-  // Last state and time told of a run or, below zero, of a stage.
-  std::map<int, v1::SweepRunState> told_;
-  std::map<int, absl::Time> told_time_;
+  // The state and time last shown of each run or, under negative keys, stage.
+  std::map<int, v1::SweepRunState> shown_;
+  std::map<int, absl::Time> shown_time_;
 };
 
 }  // namespace comera::client

@@ -1,3 +1,6 @@
+// Drives ncurses: drawing, keys, waking, and restoring the terminal on fatal
+// signals.
+
 #define _XOPEN_SOURCE_EXTENDED 1
 #include "client/cli/live/terminal_screen.h"
 
@@ -21,7 +24,7 @@
 namespace comera::client {
 namespace {
 
-// What signal handlers, which can take no argument, need.
+// State for signal handlers, which get no argument.
 std::atomic<int> g_wake{-1};
 termios g_modes;
 char g_leave[256];
@@ -35,14 +38,14 @@ enum Pair { kGoodPair = 1, kBadPair, kWarningPair, kActivePair };
 void WakeByPipe() {
   const int saved = errno;
   const char byte = 'w';
-  // A full pipe wakes as well.
+  // A full pipe wakes the reader as well.
   if (write(g_wake, &byte, 1) < 0) errno = saved;
   errno = saved;
 }
 
 void OnResize(int) { WakeByPipe(); }
 
-// Ends the process as the signal would, behind a terminal that can be used.
+// Restores the terminal, then ends the process as the signal would.
 void OnFatal(int number) {
   ssize_t written = write(STDOUT_FILENO, g_leave, g_leave_size);
   static_cast<void>(written);
@@ -58,8 +61,8 @@ void Handle(int number, void (*handler)(int)) {
   sigaction(number, &action, nullptr);
 }
 
-// The terminal's codes that end the screen; without padding, which no terminal
-// of today needs.
+// Remembers the terminal's codes that end the screen, without padding, which no
+// current terminal needs.
 void RememberLeave() {
   g_leave_size = 0;
   for (const char* name : {"sgr0", "cnorm", "rmkx", "rmcup"}) {
@@ -146,7 +149,7 @@ int g_pipe[2] = {-1, -1};
 
 absl::StatusOr<std::unique_ptr<TerminalScreen>> TerminalScreen::Open(
     bool color) {
-  // Widths and bytes are UTF-8's, whatever the locale is called.
+  // Sets a UTF-8 locale under any name, for widths and bytes of characters.
   setlocale(LC_CTYPE, "");
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -172,7 +175,7 @@ absl::StatusOr<std::unique_ptr<TerminalScreen>> TerminalScreen::Open(
     init_pair(kWarningPair, COLOR_YELLOW, -1);
     init_pair(kActivePair, COLOR_CYAN, -1);
   }
-  // Ctrl-C stays a signal.
+  // Keeps Ctrl-C as a signal.
   cbreak();
   noecho();
   nonl();
@@ -218,7 +221,7 @@ void TerminalScreen::Draw(const std::vector<StyledLine>& lines) {
 }
 
 KeyPress TerminalScreen::Wait(absl::Duration timeout) {
-  // What ncurses has read already.
+  // Input that ncurses has read already.
   wint_t code = 0;
   int kind = get_wch(&code);
   if (kind == ERR) {
@@ -231,7 +234,8 @@ KeyPress TerminalScreen::Wait(absl::Duration timeout) {
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 &&
         size.ws_col > 0 && (size.ws_row != LINES || size.ws_col != COLS)) {
       resizeterm(size.ws_row, size.ws_col);
-      // Terminals differ in what they keep of a screen that shrinks.
+      // Redraws everything, because terminals differ in what they keep when
+      // they shrink.
       clearok(stdscr, TRUE);
       return {Key::kResize, ""};
     }

@@ -1,4 +1,4 @@
-// The whole terminal as a screen of lines.
+// Uses the whole terminal as a screen of lines.
 #ifndef COMERA_CLIENT_CLI_LIVE_TERMINAL_SCREEN_H_
 #define COMERA_CLIENT_CLI_LIVE_TERMINAL_SCREEN_H_
 
@@ -13,7 +13,7 @@
 namespace comera::client {
 
 enum class Key {
-  kNone,  // nothing was pressed in time, or Wake was called
+  kNone,  // no key was pressed in time, or Wake was called
   kText,  // a character
   kUp,
   kDown,
@@ -25,32 +25,32 @@ enum class Key {
   kEscape,
   kBackspace,
   kResize,
-  kClosed,  // the terminal is gone
+  kClosed,  // the terminal was closed
 };
 
 struct KeyPress {
   Key key = Key::kNone;
-  std::string text;  // UTF-8, of kText
+  std::string text;  // the character in UTF-8, for kText
 };
 
-// The alternate screen of the terminal on standard input and output, by
-// ncurses; one at a time. The terminal is as before once it is destroyed, and
-// also when a signal ends the process. Wake may be called from any thread, all
-// else from one.
+// The alternate screen of the terminal on standard input and output, through
+// ncurses; only one may exist. The terminal is restored when it is destroyed,
+// and also when a signal ends the process. Wake may be called from any thread,
+// all other methods from one.
 class TerminalScreen {
  public:
-  // FailedPrecondition: TERM names no terminal that can do this.
+  // FailedPrecondition: TERM names no terminal with the needed abilities.
   static absl::StatusOr<std::unique_ptr<TerminalScreen>> Open(bool color);
   ~TerminalScreen();
 
-  // Gives the terminal back; nothing but the destructor may follow.
+  // Restores the terminal; nothing but the destructor may follow.
   void Close();
 
   int width() const;
   int height() const;
-  // From the top; what is behind them is blank.
+  // Draws lines from the top; the rest of the screen is blank.
   void Draw(const std::vector<StyledLine>& lines);
-  // The next key; kNone after `timeout` or Wake.
+  // Returns the next key; kNone after `timeout` or Wake.
   KeyPress Wait(absl::Duration timeout);
   void Wake();
 

@@ -1,3 +1,5 @@
+// Lays out the tables and details of comera top and reacts to keys.
+
 #include "client/cli/live/top_view.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr int kPage = 10;
 constexpr int64_t kIntervals[] = {1, 2, 5, 10, 30};
-// Below this height there is room for jobs only.
+// Below this height only jobs are shown.
 constexpr int kLeastForSections = 16;
 
 const char* SortName(TopSort sort) {
@@ -64,7 +66,7 @@ void Move(const TopState& state, int by, TopChoice* choice) {
   choice->job = jobs[index]->name();
 }
 
-// The job that keys act on; null: there is none.
+// The job that keys act on; null if there is none.
 const v1::Job* Selected(const TopState& state, const TopChoice& choice) {
   const auto jobs = ShownJobs(state, choice);
   return jobs.empty() ? nullptr : jobs[IndexOf(jobs, choice.job)];
@@ -74,7 +76,7 @@ TopAction TypeFilter(const KeyPress& key, TopChoice* choice) {
   if (key.key == Key::kText) {
     choice->filter += key.text;
   } else if (key.key == Key::kBackspace && !choice->filter.empty()) {
-    // A whole character: to its first byte.
+    // Removes a whole character, back to its first byte.
     bool first = false;
     while (!first && !choice->filter.empty()) {
       first = (choice->filter.back() & 0xC0) != 0x80;
@@ -127,7 +129,7 @@ TopAction PressLetter(char letter, const TopState& state, TopChoice* choice) {
   return TopAction::kNone;
 }
 
-// `line` with the first `word` in it in a tone of its own.
+// Returns `line` with the first occurrence of `word` in a tone of its own.
 StyledLine Highlighted(const std::string& line, const std::string& word,
                        Tone tone) {
   const size_t at = word.empty() ? std::string::npos : line.find(word);
@@ -145,7 +147,7 @@ std::vector<std::string> Lines(const TableRows& rows, int width,
                         '\n', absl::SkipEmpty());
 }
 
-// A header and at most `most` rows of something beside the jobs.
+// Adds a table beside the jobs: a header and at most `most` rows.
 void AddSection(const TableRows& rows,
                 const std::vector<std::string>& dispensable, int most,
                 int width, std::vector<StyledLine>* lines) {
@@ -245,7 +247,7 @@ std::vector<const v1::Job*> ShownJobs(const TopState& state,
   };
   switch (choice.sort) {
     case TopSort::kNewest:
-      break;  // as the coordinator lists them
+      break;  // keeps the coordinator's order
     case TopSort::kState:
       by([](const v1::Job& job) { return StateText(job); });
       break;
@@ -296,7 +298,7 @@ TopAction PressKey(const KeyPress& key, const TopState& state,
       Move(state, static_cast<int>(state.jobs.size()), choice);
       break;
     case Key::kEnter:
-      // The job stays, whatever the list does.
+      // The same job stays selected when the order changes.
       Move(state, 0, choice);
       choice->details = !choice->details;
       break;
@@ -346,7 +348,7 @@ std::vector<StyledLine> TopScreen(const TopState& state,
       if (i == 0) {
         lines.push_back({{texts[i], Tone::kStrong}});
       } else if (first + static_cast<int>(i) - 1 == selected) {
-        // To the edge, so that the bar is seen on any background.
+        // Extends the bar to the edge, so that it is visible on any background.
         const size_t missing =
             std::max<int>(0, width - static_cast<int>(DisplayWidth(texts[i])));
         lines.push_back(
@@ -363,7 +365,7 @@ std::vector<StyledLine> TopScreen(const TopState& state,
     }
     lines.insert(lines.end(), sections.begin(), sections.end());
   }
-  // The last line is the footer's.
+  // The last line belongs to the footer.
   lines.resize(std::max(1, height - 1));
   if (height > 1) lines.push_back(Footer(choice));
   for (StyledLine& line : lines) line = CutLine(line, width);

@@ -1,4 +1,5 @@
-// The screen of comera top, and what its keys do: without a terminal.
+// Lays out the screen of `comera top` and handles its keys, independent of a
+// terminal.
 #ifndef COMERA_CLIENT_CLI_LIVE_TOP_VIEW_H_
 #define COMERA_CLIENT_CLI_LIVE_TOP_VIEW_H_
 
@@ -14,33 +15,34 @@
 
 namespace comera::client {
 
-// What the coordinator said.
+// The coordinator's newest answers.
 struct TopState {
   std::string server;
   std::vector<v1::Job> jobs;
-  int64_t total_jobs = 0;  // that have not ended, beyond those listed
+  // The number of unfinished jobs, including those that are not listed.
+  int64_t total_jobs = 0;
   std::vector<v1::WorkerSummary> workers;
   std::vector<v1::Queue> queues;
-  // When it said so; infinite past: never yet.
+  // The time of the answers; infinite past before the first.
   absl::Time time = absl::InfinitePast();
-  // Why the newest question has no answer; empty: it has.
+  // Why the newest request failed; empty if it did not.
   std::string error;
 };
 
 enum class TopSort { kNewest, kState, kProgress, kEta, kName };
 
-// What the user has chosen.
+// The user's choices.
 struct TopChoice {
-  // Of the job that keys act on; empty: the first.
+  // The name of the job that keys act on; empty for the first.
   std::string job;
   TopSort sort = TopSort::kNewest;
   std::string filter;
   bool typing_filter = false;
   bool details = false;
-  // Asked whether to cancel it; empty: nothing is asked.
+  // The job that the user is asked whether to cancel; empty for none.
   std::string cancelling;
   int64_t interval_s = 2;
-  // Told in the last line until the next key.
+  // A note shown in the last line until the next key.
   std::string note;
 };
 
@@ -50,11 +52,11 @@ enum class TopAction { kNone, kQuit, kRefresh, kCancel };
 std::vector<const v1::Job*> ShownJobs(const TopState& state,
                                       const TopChoice& choice);
 
-// What the key does to `choice`; kCancel: `cancelled` is to be cancelled.
+// Applies a key to `choice`. kCancel: the job `cancelled` should be cancelled.
 TopAction PressKey(const KeyPress& key, const TopState& state,
                    TopChoice* choice, std::string* cancelled);
 
-// `height` lines at most, none wider than `width`.
+// The screen: at most `height` lines, none wider than `width`.
 std::vector<StyledLine> TopScreen(const TopState& state,
                                   const TopChoice& choice, absl::Time now,
                                   int width, int height);

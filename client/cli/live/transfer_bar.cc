@@ -1,3 +1,5 @@
+// Prints the progress of transfers at intervals that suit the output.
+
 #include "client/cli/live/transfer_bar.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ void TransferBar::Show(const std::string& what, int64_t done, int64_t total) {
     End();
     what_ = what;
     began_ = now;
-    // Short transfers without a terminal say nothing.
+    // Without a terminal, short transfers print nothing.
     last_ = session_.env.err_is_terminal ? absl::InfinitePast() : now;
     first_ = done;
   }

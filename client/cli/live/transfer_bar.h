@@ -9,15 +9,15 @@
 
 namespace comera::client {
 
-// Tells on stderr how far a transfer is: one line in place on a terminal, else
-// a line every ten seconds. Not thread-safe.
+// Shows the progress of a transfer on stderr: one line updated in place on a
+// terminal, else a line every ten seconds. Not thread-safe.
 class TransferBar {
  public:
   explicit TransferBar(const Session& session) : session_(session) {}
   ~TransferBar() { End(); }
 
   void Show(const std::string& what, int64_t done, int64_t total);
-  // Leaves the line.
+  // Ends the line.
   void End();
 
  private:

@@ -1,3 +1,5 @@
+// Prints a job's events as they come and redraws the block on a terminal.
+
 #include "client/cli/live/watch_job.h"
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +29,7 @@ void WatchPrinter::OnEvent(const v1::JobEvent& event) {
     return;
   }
   if (is_live()) {
-    // What the block does not show stays above it.
+    // Lines that the block does not contain stay above it.
     if (event.has_incident() || event.has_run_info()) {
       EraseBlock();
       PrintLine(EventLine(event));
@@ -59,7 +61,7 @@ void WatchPrinter::DrawBlock() {
       session_.env.current_size
           ? session_.env.current_size()
           : std::make_pair(session_.env.width, session_.env.height);
-  // One column is left free: a full line would wrap.
+  // One column is left free, because a full line would wrap.
   const int width = columns - 1;
   std::vector<StyledLine> lines;
   const std::string state = StateText(figures_.job());
@@ -73,7 +75,7 @@ void WatchPrinter::DrawBlock() {
                        {line.substr(at + state.size()), Tone::kPlain}});
     }
   }
-  // What has scrolled off the screen could not be drawn over.
+  // Lines that have scrolled off the screen could not be redrawn.
   const int room = height - 2 - static_cast<int>(lines.size());
   for (StyledLine& line : history_.Plots(width, room)) {
     lines.push_back(std::move(line));

@@ -1,4 +1,4 @@
-// Following a job, as several verbs do.
+// Follows a job for the verbs that do so.
 #ifndef COMERA_CLIENT_CLI_LIVE_WATCH_JOB_H_
 #define COMERA_CLIENT_CLI_LIVE_WATCH_JOB_H_
 
@@ -14,13 +14,13 @@ namespace comera::client {
 // elsewhere, JSON lines or YAML documents if asked for.
 class WatchPrinter {
  public:
-  // `plain`: lines also on a terminal.
+  // `plain` prints lines even on a terminal.
   explicit WatchPrinter(const Session& session, bool plain = false)
       : session_(session), plain_(plain) {}
 
   void OnJob(const v1::Job& job);
   void OnEvent(const v1::JobEvent& event);
-  // The final job and its summary (not with -o json or yaml).
+  // Prints the final job and its summary (not with -o json or yaml).
   void Finish(const v1::Job& job, const std::string& model_directory);
 
   const RunFigures& figures() const { return figures_; }
@@ -33,8 +33,8 @@ class WatchPrinter {
   void DrawBlock();
   void EraseBlock();
   void PrintLine(const std::string& line);
-  // Whether a metrics line is due: the first, the last, those with a
-  // validation, and else one every few seconds of the job's time.
+  // Whether a metrics line is due: the first, the last, any with a validation,
+  // and otherwise one every few seconds of the job's time.
   bool IsDue(const v1::JobEvent& event);
 
   const Session& session_;
@@ -45,11 +45,11 @@ class WatchPrinter {
   absl::Time last_line_ = absl::InfinitePast();
 };
 
-// What a job amounts to, on stdout.
+// Prints the summary of a job on stdout.
 void PrintSummary(const Session& session, const RunFigures& figures,
                   const std::string& model_directory);
 
-// Follows a job with the printer until it ends or Ctrl-C detaches; returns the
+// Follows a job with the printer until it ends or Ctrl-C detaches. Returns the
 // exit code.
 int WatchJobVerb(const Session& session, const std::string& name,
                  bool plain = false);

@@ -1,3 +1,5 @@
+// Parses the command line with CLI11 and runs the chosen verb.
+
 #include "client/cli/main/cli.h"
 
 #include "CLI/CLI.hpp"
@@ -12,7 +14,7 @@
 namespace comera::client {
 namespace {
 
-// Global flags as written; put into the session once parsed.
+// Global flags as typed; copied to the session after parsing.
 struct GlobalText {
   std::string output = "table";
   std::string timeout;
@@ -90,11 +92,26 @@ void AddArgument(CLI::App* app, const Argument& argument) {
       argument.target);
   if (std::holds_alternative<std::vector<std::string>*>(argument.target) &&
       argument.is_flag()) {
-    // One value per mention, so that what follows stays an argument.
+    // Takes one value per mention, so that words after it remain arguments.
     option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   if (argument.required) option->required();
   if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
+}
+
+// Adds the flags' former names, which --help does not show.
+void AddFormerNames(const Session* session, CLI::App* app,
+                    const Argument& argument) {
+  for (const std::string& former : argument.former_names) {
+    Argument alias = argument;
+    alias.name = former;
+    AddArgument(app, alias);
+    app->get_option(former)->group("")->each(
+        [=, current = argument.name](const std::string&) {
+          session->Note(absl::StrCat(former, " is now called ", current,
+                                     "; the old name is still read"));
+        });
+  }
 }
 
 std::vector<std::string> LongNames(const std::vector<Argument>& arguments) {
@@ -106,7 +123,7 @@ std::vector<std::string> LongNames(const std::vector<Argument>& arguments) {
   return names;
 }
 
-// What to say about arguments nobody took.
+// The message about an argument that no verb accepts.
 std::string UnknownArgument(const std::string& word, const Verb* verb,
                             const std::vector<Verb>& verbs,
                             const std::vector<Argument>& globals) {
@@ -175,14 +192,15 @@ int RunCli(const std::vector<std::string>& args,
   for (const Argument& argument : globals) AddArgument(&app, argument);
   for (const Verb& verb : verbs) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
-    // Global flags may follow the verb.
+    // Allows global flags after the verb.
     sub->fallthrough();
     for (const Argument& argument : verb.arguments) {
       AddArgument(sub, argument);
+      AddFormerNames(&session, sub, argument);
     }
     if (!verb.examples.empty()) sub->footer("Examples:\n" + verb.examples);
   }
-  // Once a verb is parsed, help() is that verb's.
+  // After a verb is parsed, help() is that verb's.
   help_of_all = app.help();
   const auto chosen = [&]() -> const Verb* {
     for (const Verb& verb : verbs) {

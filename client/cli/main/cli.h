@@ -1,4 +1,4 @@
-// The whole CLI as a function.
+// The whole CLI as one function.
 #ifndef COMERA_CLIENT_CLI_MAIN_CLI_H_
 #define COMERA_CLIENT_CLI_MAIN_CLI_H_
 

@@ -1,3 +1,5 @@
+// comera: the command-line client.
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -18,7 +20,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// ${XDG_STATE_HOME:-~/.local/state}/comera.
+// The folder ${XDG_STATE_HOME:-~/.local/state}/comera.
 std::string StateFolder() {
   const std::string state = Variable("XDG_STATE_HOME");
   if (!state.empty() && state[0] == '/') return state + "/comera";
@@ -26,7 +28,7 @@ std::string StateFolder() {
   return (home.empty() ? "/tmp" : home) + "/.local/state/comera";
 }
 
-// ${XDG_CONFIG_HOME:-~/.config}/comera/login.json.
+// The file ${XDG_CONFIG_HOME:-~/.config}/comera/login.json.
 std::string ConfigFile() {
   const std::string config = Variable("XDG_CONFIG_HOME");
   if (!config.empty() && config[0] == '/') return config + "/comera/login.json";
@@ -34,7 +36,7 @@ std::string ConfigFile() {
   return home.empty() ? "" : home + "/.config/comera/login.json";
 }
 
-// Columns and lines.
+// The terminal's columns and lines.
 std::pair<int, int> TerminalSize() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {

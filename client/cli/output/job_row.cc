@@ -1,3 +1,5 @@
+// Formats a job's progress, loss, size and details.
+
 #include "client/cli/output/job_row.h"
 
 #include <algorithm>
@@ -34,7 +36,7 @@ std::string LossAndTarget(const v1::Job& job) {
   } else if (progress.loss() > 0) {
     loss = FormatFigure(progress.loss());
   }
-  // Before the first report a list's targets are all to come.
+  // Before the first report all targets of a list are still to come.
   const double target = progress.target_loss() > 0
                             ? progress.target_loss()
                             : job.spec().objective().late().target_loss();
@@ -119,7 +121,8 @@ std::vector<StyledLine> JobDetails(const v1::Job& job, absl::Time now,
   }
   add("queue", absl::StrCat(Printable(job.spec().queue()), ", priority ",
                             job.spec().priority()));
-  add("ranks", absl::StrCat(std::max(1, job.spec().resources().processes())));
+  add("processes",
+      absl::StrCat(std::max(1, job.spec().resources().processes())));
   add("attempt", absl::StrCat(job.attempt()));
   add("user", Printable(job.user()));
   add("sweep", job.sweep());

@@ -1,4 +1,4 @@
-// A job as a row of a table, and in detail.
+// Formats a job as a row of a table, and in detail.
 #ifndef COMERA_CLIENT_CLI_OUTPUT_JOB_ROW_H_
 #define COMERA_CLIENT_CLI_OUTPUT_JOB_ROW_H_
 
@@ -11,21 +11,22 @@
 
 namespace comera::client {
 
-// Of its steps, in [0, 1].
+// The share of its steps that the job has done, in [0, 1].
 double ShareOfSteps(const v1::JobProgress& progress);
 
-// "3.217→3.100"; the training loss while there is no validation loss; "-".
+// Loss and target, "3.217→3.100"; the training loss while there is no
+// validation loss; "-".
 std::string LossAndTarget(const v1::Job& job);
-// "1.03M→512.0k" parameters.
+// Size and target in parameters, "1.03M→512.0k".
 std::string SizeAndTarget(const v1::Job& job);
 
-// What comera top shows; the state is in the third column.
+// The columns of comera top; the third is the state.
 std::vector<std::string> JobHeader();
 std::vector<std::string> JobRow(const v1::Job& job, absl::Time now);
-// Columns that a narrow terminal does without.
+// The columns that a narrow terminal leaves out first.
 std::vector<std::string> JobDispensable();
 
-// All of it, line by line, at most `width` columns.
+// Everything known of the job, in lines of at most `width` columns.
 std::vector<StyledLine> JobDetails(const v1::Job& job, absl::Time now,
                                    int width);
 

@@ -10,7 +10,7 @@
 
 namespace comera::client {
 
-// "30d", "2w" or what absl::ParseDuration takes ("36h"); above zero.
+// Parses "30d", "2w" or what absl::ParseDuration accepts ("36h"); above zero.
 inline std::optional<absl::Duration> ParseLongDuration(
     const std::string& text) {
   absl::Duration duration;

@@ -1,7 +1,9 @@
+// Converts messages to JSON with protobuf, and that to YAML.
+
 #include "client/cli/output/message_text.h"
 
+#include "common/json.h"
 #include "google/protobuf/util/json_util.h"
-#include "nlohmann/json.hpp"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"
 
@@ -18,7 +20,7 @@ void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
     }
     out << YAML::EndMap;
   } else if (value.is_array()) {
-    // Modes and ranks read best on one line.
+    // Lists of plain values, such as modes and ranks, read best on one line.
     const bool plain = value.empty() || !value.front().is_structured();
     out << (plain ? YAML::Flow : YAML::Block) << YAML::BeginSeq;
     for (const auto& item : value) Emit(item, out);
@@ -26,7 +28,7 @@ void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
   } else if (value.is_string()) {
     out << value.get<std::string>();
   } else {
-    out << value.dump();
+    out << JsonText(value);
   }
 }
 
@@ -39,15 +41,14 @@ std::string ToJson(const google::protobuf::Message& message, bool one_line) {
   std::string text;
   const auto status =
       google::protobuf::util::MessageToJsonString(message, &text, options);
-  // Only invalid UTF-8 or times out of range fail.
+  // It fails only on invalid UTF-8 or times out of range.
   if (!status.ok()) text = "{}";
   if (text.empty() || text.back() != '\n') text += '\n';
   return text;
 }
 
 std::string ToYaml(const google::protobuf::Message& message) {
-  const auto json =
-      nlohmann::ordered_json::parse(ToJson(message, true), nullptr, false);
+  const auto json = ParseOrderedJson(ToJson(message, true));
   YAML::Emitter out;
   Emit(json, out);
   return std::string("---\n") + out.c_str() + "\n";

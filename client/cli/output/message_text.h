@@ -1,4 +1,4 @@
-// Messages as JSON and YAML.
+// Prints messages as JSON and YAML.
 #ifndef COMERA_CLIENT_CLI_OUTPUT_MESSAGE_TEXT_H_
 #define COMERA_CLIENT_CLI_OUTPUT_MESSAGE_TEXT_H_
 
@@ -8,11 +8,11 @@
 
 namespace comera::client {
 
-// Protobuf's JSON with the proto's field names, times in RFC 3339, and a
-// newline at the end.
+// Returns protobuf's JSON with the proto's field names and times in RFC 3339,
+// ending in a newline.
 std::string ToJson(const google::protobuf::Message& message, bool one_line);
 
-// The same fields and values as a YAML document, begun by `---`.
+// Returns the same fields and values as a YAML document, beginning with `---`.
 std::string ToYaml(const google::protobuf::Message& message);
 
 }  // namespace comera::client

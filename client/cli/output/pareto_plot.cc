@@ -1,3 +1,5 @@
+// Draws Pareto fronts as scatter plots in text and SVG.
+
 #include "client/cli/output/pareto_plot.h"
 
 #include <algorithm>
@@ -80,7 +82,8 @@ std::vector<std::string> Scatter(const std::vector<PlotPoint>& all, int width,
   const int columns = width - kAxisColumns;
   const Scale x = ScaleOf(points, LogSize);
   const Scale y = ScaleOf(points, [](const PlotPoint& p) { return p.loss; });
-  // 0 empty, 1 a point, 2 a target, 3 a point on the front.
+  // The content of each cell: 0 empty, 1 a point, 2 a target, 3 a point on the
+  // front.
   std::vector<std::vector<int>> cells(height, std::vector<int>(columns, 0));
   for (const PlotPoint& point : points) {
     const int column =

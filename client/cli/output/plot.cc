@@ -1,3 +1,5 @@
+// Draws bars, sparklines and braille line plots.
+
 #include "client/cli/output/plot.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@ constexpr size_t kMostPoints = 1024;
 constexpr int kAxis = 9;  // "  3.217 ┤"
 constexpr int kLeastWidth = 30;
 
-// The character with these of the eight dots of braille (U+2800 + bits).
+// The braille character with these of its eight dots (U+2800 + bits).
 std::string Braille(int bits) {
   std::string text = "\xE2\xA0\x80";
   text[1] = static_cast<char>(0xA0 + (bits >> 6));
@@ -21,7 +23,7 @@ std::string Braille(int bits) {
   return text;
 }
 
-// Bit of the dot in column 0 or 1 and row 0 to 3 of a character.
+// The bit of the dot in column 0 or 1 and row 0 to 3 of a character.
 int Dot(int column, int row) {
   static constexpr int kDots[2][4] = {{0x01, 0x02, 0x04, 0x40},
                                       {0x08, 0x10, 0x20, 0x80}};
@@ -35,8 +37,9 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Of [0, 1]; the middle where all values are one. Halves, since the whole
-  // difference of what a job reports may be infinite.
+  // Maps a value to [0, 1], or to the middle if all values are equal. It works
+  // on halves, because the difference of reported values may overflow to
+  // infinity.
   double At(double value) const {
     const double span = high / 2 - low / 2;
     return span > 0 ? (value / 2 - low / 2) / span : 0.5;
@@ -112,7 +115,7 @@ std::vector<StyledLine> Draw(const LinePlot& plot, int width, int height) {
     return static_cast<int>(std::lround((1 - y.At(value)) * (dots_y - 1)));
   };
   for (size_t i = 0; i < line.size(); ++i) {
-    // From the point before, so that the line has no holes.
+    // Starts at the point before, so that the line has no gaps.
     const int from = column_of(line[i > 0 ? i - 1 : 0].first);
     const int to = column_of(line[i].first);
     const double before = line[i > 0 ? i - 1 : 0].second;

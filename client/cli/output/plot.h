@@ -1,4 +1,4 @@
-// Plots made of characters.
+// Draws plots made of characters.
 #ifndef COMERA_CLIENT_CLI_OUTPUT_PLOT_H_
 #define COMERA_CLIENT_CLI_OUTPUT_PLOT_H_
 
@@ -11,13 +11,14 @@
 
 namespace comera::client {
 
-// "██████░░░░": `share` of `width` columns.
+// A bar like "██████░░░░" that fills `share` of `width` columns.
 std::string Bar(double share, int width);
 
-// Values over steps, bounded: beyond 1024 points every second one goes.
+// Values over steps. Beyond 1024 points every second one is dropped.
 class PlotSeries {
  public:
-  // Steps that go back (a restart) take what came after them away.
+  // A step that is smaller than the last (a restart) discards the points from
+  // there on.
   void Add(double step, double value);
   const std::vector<std::pair<double, double>>& points() const {
     return points_;
@@ -27,20 +28,22 @@ class PlotSeries {
   std::vector<std::pair<double, double>> points_;
 };
 
-// "▇▅▃▂▁": the values in `width` columns or fewer, the last one last; "": none.
+// Draws the values as "▇▅▃▂▁" in at most `width` columns, newest last; ""
+// without values.
 std::string Sparkline(const PlotSeries& series, int width);
 
 struct LinePlot {
-  // Drawn as dots, eight to a character.
+  // The line, drawn in dots, eight to a character.
   const PlotSeries* line = nullptr;
-  // Drawn over it as ●; may be null.
+  // The target, drawn as a dashed line.
   const PlotSeries* marks = nullptr;
   // Drawn as a dashed line.
   std::optional<double> target;
 };
 
-// An axis with labels, `height` lines of the plot, `width` columns at most; no
-// line where there are fewer than two points or no room (below 30 columns).
+// Draws the plot: `height` lines and an axis with labels, at most `width`
+// columns. Empty if there are fewer than two points or no space (below 30
+// columns).
 std::vector<StyledLine> Draw(const LinePlot& plot, int width, int height);
 
 }  // namespace comera::client

@@ -1,3 +1,5 @@
+// Sends rows to a predictor in batches and reports the answers in order.
+
 #include "client/cli/output/row_stream.h"
 
 #include <vector>
@@ -7,7 +9,7 @@
 namespace comera::client {
 namespace {
 
-// Of one request.
+// The most rows in one request.
 constexpr int kMostRows = 256;
 constexpr int64_t kMostBytes = int64_t{1} << 20;
 
@@ -17,7 +19,7 @@ absl::Status AnswerRows(
     RowReader* rows, RowPredictor* predictor, v1::PredictRequest request,
     RowCounts* counts,
     const std::function<absl::Status(const v1::PredictRow&,
-                                     const v1::Prediction&)>& tell) {
+                                     const v1::Prediction&)>& report) {
   std::vector<int64_t> lines;
   absl::Status end;
   bool more = true;
@@ -48,7 +50,7 @@ absl::Status AnswerRows(
         counts->first_line = lines[i];
         counts->first_error = prediction.error();
       }
-      RETURN_IF_ERROR(tell(request.rows(i), prediction));
+      RETURN_IF_ERROR(report(request.rows(i), prediction));
     }
   }
   return end;

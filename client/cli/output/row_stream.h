@@ -11,26 +11,26 @@
 
 namespace comera::client {
 
-// How many rows were answered, and how many could not be.
+// The number of rows answered, and of those that failed.
 struct RowCounts {
   int64_t rows = 0;
   int64_t failed = 0;
-  // Of the first that could not be: its line and why.
+  // The line number and error of the first row that failed.
   int64_t first_line = 0;
   std::string first_error;
 };
 
-// Gives all rows to the predictor, so many at a time, and each answer, in
-// order, to `tell`; a row of a reader that would have to wait is not kept
-// waiting. What `tell` returns ends it. `request` holds all but the rows.
+// Passes all rows to the predictor, in batches, and each answer, in order, to
+// `report`. Rows are answered at once when the reader would have to wait for
+// more. An error of `report` ends it. `request` holds everything but the rows.
 //
-// Errors of both; those of a row that was read wrongly come after the answers
-// to all rows before it.
+// Returns the errors of reader and predictor; an error of a row is returned
+// after the answers to all rows before it.
 absl::Status AnswerRows(
     RowReader* rows, RowPredictor* predictor, v1::PredictRequest request,
     RowCounts* counts,
     const std::function<absl::Status(const v1::PredictRow&,
-                                     const v1::Prediction&)>& tell);
+                                     const v1::Prediction&)>& report);
 
 }  // namespace comera::client
 

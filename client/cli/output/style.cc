@@ -1,3 +1,5 @@
+// Maps tones to terminal codes and states to tones.
+
 #include "client/cli/output/style.h"
 
 #include <algorithm>
@@ -8,7 +10,8 @@
 namespace comera::client {
 namespace {
 
-// The sixteen colours that every terminal has, chosen by the user's theme.
+// Uses the sixteen colours that every terminal has and the user's theme
+// chooses.
 const char* Code(Tone tone) {
   switch (tone) {
     case Tone::kStrong:
@@ -58,7 +61,7 @@ StyledLine CutLine(const StyledLine& line, int width) {
     const std::string text = CutToWidth(span.text, left);
     left -= static_cast<int>(DisplayWidth(text));
     cut.push_back({text, span.tone});
-    // A wide character that has only half its room ends the line.
+    // A wide character of which only half would fit ends the line.
     if (text.size() < span.text.size()) break;
   }
   return cut;

@@ -1,4 +1,4 @@
-// Colours of the CLI: what they mean, and when they are used.
+// Decides what the CLI's colours mean and when they are used.
 #ifndef COMERA_CLIENT_CLI_OUTPUT_STYLE_H_
 #define COMERA_CLIENT_CLI_OUTPUT_STYLE_H_
 
@@ -8,8 +8,8 @@
 
 namespace comera::client {
 
-// What a piece of text is. Colours repeat what the words say: without them
-// nothing is lost.
+// The meaning of a piece of text. Colours only repeat what the words say, so
+// that nothing is lost without them.
 enum class Tone {
   kPlain,
   kStrong,    // headers, titles
@@ -21,35 +21,36 @@ enum class Tone {
   kSelected,  // the line that keys act on
 };
 
-// Text and its tone; a line of a picture is several.
+// Text with its tone; a line consists of several.
 struct Span {
   std::string text;
   Tone tone = Tone::kPlain;
 };
 using StyledLine = std::vector<Span>;
 
-// `text` between the terminal's codes for `tone`; as it is without `color`.
+// Returns `text` between the terminal's codes for `tone`, or unchanged without
+// `color`.
 std::string Paint(Tone tone, std::string_view text, bool color);
 std::string Paint(const StyledLine& line, bool color);
 
-// The text alone.
+// Returns the text without tones.
 std::string PlainText(const StyledLine& line);
-// At most `width` columns of it.
+// Cuts the line to at most `width` columns.
 StyledLine CutLine(const StyledLine& line, int width);
 
-// Of a job's, run's or worker's state, as it is written: "SUCCEEDED
+// The tone for the state of a job, run or worker, as it is printed: "SUCCEEDED
 // TARGET_MET", "draining".
 Tone ToneOfState(std::string_view state);
 
-// What decides about colours, strongest first.
+// The settings that decide about colours, strongest first.
 struct ColorChoice {
-  // --color: always, never, or auto (empty means auto).
+  // The value of --color: always, never, or auto (empty means auto).
   std::string flag;
-  // NO_COLOR is set and not empty.
+  // Whether NO_COLOR is set and not empty.
   bool no_color = false;
-  // CLICOLOR_FORCE is set, not empty and not 0.
+  // Whether CLICOLOR_FORCE is set, not empty and not 0.
   bool force_color = false;
-  // The output is a terminal, and TERM is not dumb.
+  // Whether the output is a terminal, and TERM is not dumb.
   bool terminal = false;
 };
 bool UseColor(const ColorChoice& choice);

@@ -1,3 +1,5 @@
+// Fits tables to a width by leaving out columns and cutting cells.
+
 #include "client/cli/output/table.h"
 
 #include <algorithm>
@@ -12,14 +14,14 @@ namespace comera::client {
 namespace {
 
 constexpr int kGap = 2;
-// Cells are not cut below this.
+// The width below which cells are not cut.
 constexpr int kLeastCut = 8;
 
 int Width(const std::string& text) {
   return static_cast<int>(DisplayWidth(text));
 }
 
-// Columns of a table by their index in the rows.
+// The table's columns still shown, by their index in the rows.
 class Fitting {
  public:
   Fitting(const TableRows& rows, std::vector<size_t> shown, bool headers)
@@ -32,8 +34,8 @@ class Fitting {
     }
   }
 
-  // Leaves out what has no room even when it is cut. `may_drop`: not columns
-  // that were asked for by name.
+  // Leaves out columns that do not fit even when cut, unless `may_drop` is
+  // false because the user asked for them by name.
   void Fit(int width, bool may_drop,
            const std::vector<std::string>& dispensable) {
     std::vector<std::string> order = dispensable;
@@ -60,8 +62,8 @@ class Fitting {
   }
 
  private:
-  // The width of the widest column that can be cut; null: none. States are cut
-  // only when nothing else is left.
+  // The width of the widest column that can be cut; null if there is none.
+  // States are cut only when nothing else is left.
   int* Widest(bool state) {
     int* widest = nullptr;
     for (size_t column : shown_) {
@@ -138,7 +140,8 @@ absl::StatusOr<std::string> FormatTable(
   std::string text;
   for (size_t r = layout.headers ? 0 : 1; r < rows.size(); ++r) {
     std::string line;
-    int pending = 0;  // spaces, written only before something
+    // Spaces that are written only if text follows.
+    int pending = 0;
     for (size_t column : fitting.shown()) {
       const std::string& whole =
           column < rows[r].size() ? rows[r][column] : std::string();

@@ -1,4 +1,4 @@
-// Tables that fit the terminal.
+// Formats tables that fit the terminal.
 #ifndef COMERA_CLIENT_CLI_OUTPUT_TABLE_H_
 #define COMERA_CLIENT_CLI_OUTPUT_TABLE_H_
 
@@ -9,24 +9,24 @@
 
 namespace comera::client {
 
-// The first row is the header.
+// The rows of a table; the first is the header.
 using TableRows = std::vector<std::vector<std::string>>;
 
 struct TableLayout {
-  // Columns of the terminal; 0: as wide as the cells are.
+  // The columns of the terminal; 0 for tables as wide as their cells.
   int width = 0;
   bool headers = true;
-  // States are painted, headers are bold.
+  // Whether states are coloured and headers bold.
   bool color = false;
-  // Only these, in this order, by header whatever its case; empty: all.
+  // The columns to show, in this order, by header in any case; empty for all.
   std::vector<std::string> columns;
 };
 
-// Columns with two spaces between. Where `layout.width` is too small, columns
-// go, those of `dispensable` first (by header, in that order), then from the
-// right; the first one and STATE stay. Then the widest cells end with "…", but
-// for the first column's, which are names to copy.
-// InvalidArgument: `layout.columns` names one that is none.
+// Formats columns with two spaces between them. If `layout.width` is too small,
+// columns are left out: first those of `dispensable` (by header, in that
+// order), then from the right, but never the first one and STATE. Then the
+// widest cells are cut and end in "…", except the first column's, which are
+// names to copy. InvalidArgument: `layout.columns` names an unknown column.
 absl::StatusOr<std::string> FormatTable(
     const TableRows& rows, const TableLayout& layout,
     const std::vector<std::string>& dispensable = {});

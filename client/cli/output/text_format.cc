@@ -1,3 +1,6 @@
+// Formats numbers, sizes, times and states, and measures UTF-8 text on
+// terminals.
+
 #include "client/cli/output/text_format.h"
 
 #include <algorithm>
@@ -11,8 +14,8 @@
 namespace comera::client {
 namespace {
 
-// Columns of the character at `*i`, which moves behind it. A byte that is no
-// UTF-8 takes one.
+// The columns of the character at `*i`, which moves behind it. A byte that is
+// not UTF-8 counts as one.
 int CharacterWidth(std::string_view text, int32_t* i) {
   UChar32 character = 0;
   const int32_t size = static_cast<int32_t>(text.size());
@@ -24,7 +27,7 @@ int CharacterWidth(std::string_view text, int32_t* i) {
   return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
 }
 
-// U+202A to U+202E and U+2066 to U+2069, as their last two bytes.
+// Whether these last two bytes belong to U+202A to U+202E or U+2066 to U+2069.
 bool TurnsDirection(unsigned char second, unsigned char third) {
   return (second == 0x80 && third >= 0xAA && third <= 0xAE) ||
          (second == 0x81 && third >= 0xA6 && third <= 0xA9);
@@ -34,7 +37,7 @@ bool TurnsDirection(unsigned char second, unsigned char third) {
 
 std::string DurationText(absl::Duration duration) {
   int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration));
-  // Whole numbers far beyond any job: an infinite duration.
+  // Beyond any real job, e.g. an infinite duration.
   seconds = std::min<int64_t>(seconds, int64_t{100'000} * 86400);
   const int64_t minutes = seconds / 60;
   const int64_t hours = minutes / 60;
@@ -108,7 +111,7 @@ std::string Printable(std::string_view text) {
   for (size_t i = 0; i < result.size(); ++i) {
     const unsigned char c = static_cast<unsigned char>(result[i]);
     if (c < 0x20 || c == 0x7F) result[i] = ' ';
-    // U+0080 to U+009F, some of which terminals obey.
+    // The characters U+0080 to U+009F, some of which control terminals.
     if (c == 0xC2 && i + 1 < result.size() &&
         static_cast<unsigned char>(result[i + 1]) < 0xA0) {
       result[i] = result[i + 1] = ' ';

@@ -1,4 +1,4 @@
-// How the CLI writes figures.
+// Formats the CLI's figures and texts.
 #ifndef COMERA_CLIENT_CLI_OUTPUT_TEXT_FORMAT_H_
 #define COMERA_CLIENT_CLI_OUTPUT_TEXT_FORMAT_H_
 
@@ -14,15 +14,15 @@
 
 namespace comera::client {
 
-// 3m12s, 2h05m, 4d03h, 7s.
+// E.g. 3m12s, 2h05m, 4d03h, 7s.
 std::string DurationText(absl::Duration duration);
-// 4.2 MiB, 812 B.
+// E.g. 4.2 MiB, 812 B.
 std::string FormatBytes(double bytes);
-// 1,026,528.
+// E.g. 1,026,528.
 std::string FormatCount(int64_t count);
-// 1.03M, 812k, 64: for narrow columns.
+// E.g. 1.03M, 812k, 64; for narrow columns.
 std::string FormatShort(double count);
-// Four significant digits: 3.217, 0.0123.
+// Prints four significant digits: 3.217, 0.0123.
 std::string FormatFigure(double value);
 
 absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
@@ -31,22 +31,23 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration);
 // The part of a resource name after the last slash.
 std::string LastSegment(const std::string& name);
 
-// "FAILED (DATA)", "SUCCEEDED TARGET_MET", "RUNNING".
+// E.g. "FAILED (DATA)", "SUCCEEDED TARGET_MET", "RUNNING".
 std::string StateText(const v1::Job& job);
 
-// Text of a server or a job made safe for a terminal: control characters
-// become spaces, and so do those that turn the direction of writing.
+// Makes text of a server or a job safe for a terminal: control characters and
+// those that change the direction of writing become spaces.
 std::string Printable(std::string_view text);
 
-// Rows under a header, columns as wide as they need, two spaces between.
+// Formats rows under a header, with columns as wide as needed and two spaces
+// between them.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 
-// Columns that `text` (UTF-8) takes on a terminal: two for East Asian wide
-// characters and emoji, none for marks that combine.
+// The number of columns that `text` (UTF-8) takes on a terminal: two for East
+// Asian wide characters and emoji, none for combining marks.
 size_t DisplayWidth(std::string_view text);
-// `text` cut to `width` columns.
+// Cuts `text` to `width` columns.
 std::string CutToWidth(const std::string& text, size_t width);
-// The same; what was cut ends with "…".
+// Cuts `text` to `width` columns, with "…" at the end if it was cut.
 std::string Shortened(const std::string& text, size_t width);
 
 }  // namespace comera::client

@@ -21,7 +21,7 @@ enum ExitCode {
   kExitInterrupted = 130,
 };
 
-// For an RPC that failed.
+// The exit code after an RPC that failed.
 inline int ExitCodeOfRpc(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -39,7 +39,7 @@ inline int ExitCodeOfRpc(const absl::Status& status) {
   }
 }
 
-// For a job as it stands.
+// The exit code that tells a job's state.
 inline int ExitCodeOfJob(const v1::Job& job) {
   switch (job.state()) {
     case v1::SUCCEEDED:

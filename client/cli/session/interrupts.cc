@@ -1,3 +1,5 @@
+// Catches signals and calls back on a thread, through a pipe.
+
 #include "client/cli/session/interrupts.h"
 
 #include <fcntl.h>
@@ -10,13 +12,13 @@
 namespace comera::client {
 namespace {
 
-// Where the handler, which can take no argument, writes.
+// The pipe for the signal handler, which gets no argument.
 std::atomic<int> g_pipe{-1};
 
 void Handle(int) {
   const int saved = errno;
   const char byte = 'i';
-  // A full pipe means that an interrupt waits there already.
+  // A full pipe means that an interrupt is pending already.
   if (write(g_pipe, &byte, 1) < 0) errno = saved;
   errno = saved;
 }
@@ -37,7 +39,7 @@ Interrupts::Interrupts(std::function<void()> on_interrupt)
   // Without a pipe (no descriptors left) signals keep their usual meaning.
   if (pipe2(pipe_, O_CLOEXEC) != 0) return;
   g_pipe = pipe_[1];
-  // SA_RESETHAND: per signal, the second of it is not caught.
+  // SA_RESETHAND works per signal: the second one of a kind is not caught.
   Install(Handle, SA_RESTART | SA_RESETHAND);
   thread_ = std::thread([this] {
     char byte = 0;

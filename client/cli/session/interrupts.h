@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as a callback.
+// Turns Ctrl-C and SIGTERM into a callback.
 #ifndef COMERA_CLIENT_CLI_SESSION_INTERRUPTS_H_
 #define COMERA_CLIENT_CLI_SESSION_INTERRUPTS_H_
 
@@ -8,12 +8,12 @@
 
 namespace comera::client {
 
-// While it lives, the first SIGINT or SIGTERM calls `on_interrupt` on a thread
-// of its own; a second one ends the process as usual. One at a time.
+// While it exists, the first SIGINT or SIGTERM calls `on_interrupt` on a thread
+// of its own; a second one ends the process as usual. Only one may exist.
 class Interrupts {
  public:
   explicit Interrupts(std::function<void()> on_interrupt);
-  // Joins the thread; signals act as before.
+  // Joins the thread and restores the signals' usual actions.
   ~Interrupts();
 
   bool happened() const { return happened_; }

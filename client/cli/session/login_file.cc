@@ -1,8 +1,10 @@
+// Stores the login as JSON and reads it back.
+
 #include "client/cli/session/login_file.h"
 
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 
@@ -11,7 +13,7 @@ Login ReadLogin(const std::string& path) {
   if (path.empty()) return login;
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return login;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = ParseJson(*text);
   if (!json.is_object()) return login;
   const auto take = [&](const char* key, std::string* to) {
     const auto it = json.find(key);
@@ -39,10 +41,7 @@ absl::Status WriteLogin(const std::string& path, const Login& login) {
   if (slash != std::string::npos && slash > 0) {
     RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
   }
-  return WriteFileAtomically(
-      path,
-      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
-      0600);
+  return WriteFileAtomically(path, JsonText(json, 2) + "\n", 0600);
 }
 
 }  // namespace comera::client

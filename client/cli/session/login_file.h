@@ -1,4 +1,4 @@
-// What `comera login` stores.
+// Reads and writes what `comera login` stores.
 #ifndef COMERA_CLIENT_CLI_SESSION_LOGIN_FILE_H_
 #define COMERA_CLIENT_CLI_SESSION_LOGIN_FILE_H_
 
@@ -8,20 +8,21 @@
 
 namespace comera::client {
 
+// The coordinator to use, and how to prove who the user is.
 struct Login {
   std::string server;
   std::string token;
-  // Absolute paths, or "system" for ca_file.
+  // Absolute paths; ca_file may be "system".
   std::string ca_file;
   std::string certificate_file;
   std::string key_file;
   bool insecure_token = false;
 };
 
-// Nothing if there is no such file, or it is not one of ours.
+// Returns an empty Login if the file is missing or malformed.
 Login ReadLogin(const std::string& path);
 
-// Makes the folder; only its owner can read the file.
+// Makes the folder; only the owner can read the file.
 absl::Status WriteLogin(const std::string& path, const Login& login);
 
 }  // namespace comera::client

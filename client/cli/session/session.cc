@@ -1,3 +1,5 @@
+// Resolves global flags, environment and login into clients and output.
+
 #include "client/cli/session/session.h"
 
 #include "absl/strings/str_cat.h"
@@ -125,7 +127,7 @@ int Session::PrintTable(const TableRows& rows,
 
 std::string Session::TableText(
     const TableRows& rows, const std::vector<std::string>& dispensable) const {
-  // Only an unknown column is an error, and none is named.
+  // Only an unknown column is an error, and none is named here.
   return FormatTable(rows, Layout(), dispensable).value_or("");
 }
 

@@ -1,4 +1,4 @@
-// What every verb works with: the outside world, global flags, output.
+// What all verbs work with: the environment, global flags, output.
 #ifndef COMERA_CLIENT_CLI_SESSION_SESSION_H_
 #define COMERA_CLIENT_CLI_SESSION_SESSION_H_
 
@@ -20,83 +20,85 @@
 
 namespace comera::client {
 
-// The outside world as the CLI sees it.
+// The world around the CLI, which tests replace.
 struct Environment {
   std::ostream* out;  // results only
   std::ostream* err;  // notes and errors
-  // Whether `out` can be updated in place, and its columns.
+  // Whether `out` can be updated in place.
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   // Whether keys can be read.
   bool in_is_terminal = false;
   int width = 80;
   int height = 24;
-  // Both as they are now; null: as above.
+  // Returns the current width and height; null if they never change.
   std::function<std::pair<int, int>()> current_size;
-  // NO_COLOR, CLICOLOR_FORCE.
+  // From NO_COLOR and CLICOLOR_FORCE.
   bool no_color = false;
   bool force_color = false;
-  // COMERA_SERVER, COMERA_TOKEN, COMERA_TOKEN_FILE, COMERA_CA, COMERA_CERT,
-  // COMERA_KEY.
+  // From COMERA_SERVER, COMERA_TOKEN, COMERA_TOKEN_FILE, COMERA_CA,
+  // COMERA_CERT, COMERA_KEY.
   std::string server;
   std::string token;
   std::string token_file;
   std::string ca;
   std::string certificate;
   std::string key;
-  // Where `comera login` keeps what it was told; empty: nowhere.
+  // The file in which `comera login` stores its settings; empty for none.
   std::string config_file;
   std::string working_folder = "/";
-  // Folder of the running binary, for finding the others.
+  // The folder of the running binary, to find the others.
   std::string binary_folder;
-  // Where `run` keeps its state unless told otherwise.
+  // The folder in which `run` keeps its state by default.
   std::string state_folder;
 };
 
 enum class OutputFormat { kTable, kJson, kYaml };
 
-// One invocation.
+// One invocation of the CLI.
 class Session {
  public:
   explicit Session(const Environment& environment) : env(environment) {}
 
-  // A client of the coordinator that flags, environment or `comera login` name.
+  // Makes a client of the coordinator that flags, environment or `comera login`
+  // name.
   std::unique_ptr<TrainingClient> Connect() const;
-  // The same for other services. Errors of OpenChannel.
+  // Opens a channel to that coordinator for other services. Errors of
+  // OpenChannel.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Channel() const;
-  // With the global flags' deadline.
+  // Client options with the deadline of the global flags.
   TrainingClient::Options ClientOptions() const;
   std::string ServerAddress() const;
-  // How this side shows who it is. What `comera login` stored goes to the
-  // server it was stored for and to no other.
+  // How this side proves who it is. Credentials that `comera login` stored go
+  // only to the server they were stored for.
   ChannelSecurity Security() const;
 
-  // A note for people: one line on stderr.
+  // Prints a note as one line on stderr.
   void Note(const std::string& line) const;
-  // An error line on stderr; returns `code`.
+  // Prints an error line on stderr and returns `code`.
   int Fail(const std::string& message, int code) const;
-  // For a failed RPC: its error, and the exit code that belongs to it.
+  // Prints the error of a failed RPC and returns the exit code for it.
   int FailRpc(const absl::Status& status) const;
 
-  // A message as JSON (one line, or indented) or YAML on stdout.
+  // Prints a message on stdout as JSON (one line, or indented) or YAML.
   void Print(const google::protobuf::Message& message, bool one_line) const;
 
-  // Whether results on stdout have colours.
+  // Whether results on stdout are coloured.
   bool Color() const;
-  // A table on stdout as the global flags and the terminal ask for it; returns
-  // the exit code. `dispensable`: as for FormatTable.
+  // Prints a table on stdout as the global flags and the terminal require and
+  // returns the exit code. `dispensable` is that of FormatTable.
   int PrintTable(const TableRows& rows,
                  const std::vector<std::string>& dispensable = {}) const;
-  // For pages of several tables: all columns, whatever --columns says.
+  // The layout for pages of several tables, which ignore --columns.
   TableLayout Layout() const;
   std::string TableText(const TableRows& rows,
                         const std::vector<std::string>& dispensable = {}) const;
 
-  // `jobs/{job}` from that or the bare id. InvalidArgument.
+  // Returns `jobs/{job}` for such a name or a bare id. InvalidArgument.
   static absl::StatusOr<std::string> JobNameFrom(const std::string& argument);
 
   const Environment& env;
-  // Global flags.
+  // The values of global flags.
   std::string server;
   std::string ca;
   std::string certificate;
@@ -107,12 +109,12 @@ class Session {
   absl::Duration timeout = absl::Seconds(15);
   OutputFormat output = OutputFormat::kTable;
   bool verbose = false;
-  // -o wide: tables are as wide as they are.
+  // Whether -o wide was given: tables are as wide as their cells.
   bool wide = false;
   bool no_headers = false;
-  // --color; empty: auto.
+  // The value of --color; empty means auto.
   std::string color;
-  // --columns, split.
+  // The parts of --columns.
   std::vector<std::string> columns;
 };
 

@@ -1,3 +1,5 @@
+// Reads, changes and validates the job file of a command line.
+
 #include "client/cli/session/spec_input.h"
 
 #include "absl/strings/str_cat.h"
@@ -21,10 +23,13 @@ std::vector<Argument> SpecArguments(SpecInput* input) {
 
 absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
                                      const Session& session) {
-  ASSIGN_OR_RETURN(v1::JobSpec spec, ReadJobFile(input.file));
+  std::vector<std::string> notes;
+  ASSIGN_OR_RETURN(v1::JobSpec spec, ReadJobFile(input.file, &notes));
   for (const std::string& assignment : input.assignments) {
-    RETURN_IF_ERROR(SetJobField(assignment, session.env.working_folder, &spec));
+    RETURN_IF_ERROR(
+        SetJobField(assignment, session.env.working_folder, &spec, &notes));
   }
+  for (const std::string& note : notes) session.Note(Printable(note));
   return spec;
 }
 

@@ -1,4 +1,4 @@
-// Job files on the command line: FILE and --set.
+// Reads job files named on the command line, with --set.
 #ifndef COMERA_CLIENT_CLI_SESSION_SPEC_INPUT_H_
 #define COMERA_CLIENT_CLI_SESSION_SPEC_INPUT_H_
 
@@ -14,6 +14,7 @@
 
 namespace comera::client {
 
+// The job file and the changes that a command line names.
 struct SpecInput {
   std::string file;
   std::vector<std::string> assignments;
@@ -22,12 +23,13 @@ struct SpecInput {
 // The arguments that fill `input`.
 std::vector<Argument> SpecArguments(SpecInput* input);
 
-// Reads the file and applies the assignments.
+// Reads the file and applies the assignments. Notes on former names of fields
+// go to stderr.
 absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
                                      const Session& session);
 
-// The same, and checks the spec. Errors, one line each, go to stderr; nothing
-// is returned then.
+// Reads the spec and validates it. Prints errors on stderr, one line each, and
+// then returns nothing.
 std::optional<v1::JobSpec> ReadSoundSpec(const SpecInput& input,
                                          const Session& session);
 

@@ -1,3 +1,5 @@
+// Connects to the sweep service and formats fronts.
+
 #include "client/cli/session/sweep_connection.h"
 
 #include <memory>

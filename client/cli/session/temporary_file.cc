@@ -1,3 +1,5 @@
+// Creates a private temporary file and removes it.
+
 #include "client/cli/session/temporary_file.h"
 
 #include <errno.h>

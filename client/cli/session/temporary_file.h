@@ -9,7 +9,7 @@
 
 namespace comera::client {
 
-// A file that goes with its owner.
+// A temporary file that is removed with this object.
 class TemporaryFile {
  public:
   // Errors of ErrnoStatus.

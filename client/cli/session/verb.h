@@ -1,4 +1,4 @@
-// A verb of the CLI: its arguments, and what it does.
+// Describes a verb of the CLI: its arguments, and what it does.
 #ifndef COMERA_CLIENT_CLI_SESSION_VERB_H_
 #define COMERA_CLIENT_CLI_SESSION_VERB_H_
 
@@ -10,9 +10,10 @@
 
 namespace comera::client {
 
-// What a value names, for completion in shells.
+// The kind of things that an argument's value names, for completion in shells.
 enum class Names {
-  // As the argument is called: a "job" is a job (client/cli/shell/complete.cc).
+  // Derived from the argument's name: a "job" is a job
+  // (client/cli/shell/complete.cc).
   kByName,
   kNothing,
   kFile,
@@ -29,17 +30,21 @@ enum class Names {
 
 // One flag or positional argument; the parser writes through `target`.
 struct Argument {
-  // "file" (positional), "--rank", or "-f,--follow".
+  // A positional "file", or a flag "--rank" or "-f,--follow".
   std::string name;
   std::string help;
-  // bool: a switch; vectors: repeatable.
+  // A bool is a switch; a vector can be given repeatedly.
   std::variant<bool*, int64_t*, std::string*, std::vector<std::string>*> target;
   bool required = false;
-  // If not empty, the only values.
+  // The only values allowed; empty allows any.
   std::vector<std::string> choices = {};
   Names names = Names::kByName;
-  // Words that completion offers beside what `names` says.
+  // Words that completion offers in addition to those of `names`.
   std::vector<std::string> suggestions = {};
+
+  // Former names of a flag, which are read but shown nowhere; using one writes
+  // a note to stderr.
+  std::vector<std::string> former_names = {};
 
   bool is_flag() const { return name[0] == '-'; }
 };
@@ -48,9 +53,10 @@ struct Verb {
   std::string name;
   std::string help;
   std::vector<Argument> arguments;
-  // Returns the exit code. Called after parsing, at most once.
+  // Runs the verb and returns the exit code. Called at most once, after
+  // parsing.
   std::function<int()> run;
-  // Shown below the help; empty: none.
+  // Shown below the help; may be empty.
   std::string examples = "";
 };
 

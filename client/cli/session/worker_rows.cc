@@ -1,3 +1,5 @@
+// Formats workers' slots, GPUs and service state.
+
 #include "client/cli/session/worker_rows.h"
 
 #include <algorithm>

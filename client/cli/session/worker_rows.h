@@ -1,4 +1,4 @@
-// How the CLI shows workers.
+// Formats workers as rows of a table, and in detail.
 #ifndef COMERA_CLIENT_CLI_SESSION_WORKER_ROWS_H_
 #define COMERA_CLIENT_CLI_SESSION_WORKER_ROWS_H_
 
@@ -11,20 +11,20 @@
 
 namespace comera::client {
 
-// The header, then a row for each.
+// The header, then a row for each worker.
 std::vector<std::vector<std::string>> WorkerRows(
     const std::vector<v1::WorkerSummary>& workers);
 
-// Those of its columns that a narrow terminal does without.
+// The columns that a narrow terminal leaves out first.
 std::vector<std::string> WorkerDispensable();
 
-// "in service", "away", "draining", ...
+// E.g. "in service", "away", "draining".
 std::string ServiceText(const v1::WorkerSummary& worker);
 
-// `workers/{worker}` from that or the bare id. InvalidArgument.
+// Returns `workers/{worker}` for such a name or a bare id. InvalidArgument.
 absl::StatusOr<std::string> WorkerNameFrom(const std::string& argument);
 
-// All of one, in lines or as the session says.
+// Prints everything about a worker, in the session's output format.
 void PrintWorker(const v1::WorkerSummary& worker, const Session& session);
 
 }  // namespace comera::client

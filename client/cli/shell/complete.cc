@@ -1,3 +1,5 @@
+// Walks the words of a command line and lists what may come next.
+
 #include "client/cli/shell/complete.h"
 
 #include <map>
@@ -11,7 +13,7 @@
 namespace comera::client {
 namespace {
 
-// What arguments name, by what they are called.
+// Tells by an argument's name what its values name.
 Names NamesOf(const Argument& argument) {
   static const auto* by_name = new std::map<std::string, Names>{
       {"job", Names::kJob},
@@ -47,7 +49,7 @@ Names NamesOf(const Argument& argument) {
   return found == by_name->end() ? Names::kNothing : found->second;
 }
 
-// "-f" and "--follow" of "-f,--follow".
+// Splits "-f,--follow" into "-f" and "--follow".
 std::vector<std::string> Spellings(const Argument& argument) {
   return absl::StrSplit(argument.name, ',');
 }
@@ -75,7 +77,7 @@ class Completer {
       : verbs_(verbs), globals_(globals), names_(names) {}
 
   Completion Run(const std::vector<std::string>& words) {
-    for (size_t i = 0; i + 1 < words.size(); ++i) Take(words[i]);
+    for (size_t i = 0; i + 1 < words.size(); ++i) Consume(words[i]);
     const std::string current = words.empty() ? "" : words.back();
     if (pending_ != nullptr) {
       Values(*pending_, /*prefix=*/"", current);
@@ -98,8 +100,8 @@ class Completer {
   }
 
  private:
-  // A word that is complete.
-  void Take(const std::string& word) {
+  // Processes a word that is complete.
+  void Consume(const std::string& word) {
     if (pending_ != nullptr) {
       if (IsGlobal(pending_)) Store(*pending_, word);
       pending_ = nullptr;
@@ -156,7 +158,7 @@ class Completer {
   void Offer(const std::string& prefix, const std::string& typed,
              const std::string& word, const std::string& description) {
     if (!absl::StartsWith(word, typed)) return;
-    // A name from the server with a line break would be two candidates.
+    // A name from the server with a line break would become two candidates.
     completion_.candidates.push_back(
         {Printable(prefix + word), Printable(description)});
   }
@@ -206,7 +208,7 @@ class Completer {
         Verbs(typed);
         return;
       case Names::kModel:
-        // Or the folder that one was downloaded to.
+        // A model can also be given as the folder that holds it.
         completion_.folders = true;
         break;
       default:
@@ -232,10 +234,12 @@ class Completer {
   const std::vector<Argument>& globals_;
   const NameSource& names_;
   const Verb* verb_ = nullptr;
-  const Argument* pending_ = nullptr;  // a flag whose value comes next
+  // The flag whose value comes next.
+  const Argument* pending_ = nullptr;
   std::vector<const Argument*> given_;
   int positionals_ = 0;
-  bool lost_ = false;  // the verb is none
+  // Whether the first word is not a verb.
+  bool lost_ = false;
   Completion completion_;
 };
 

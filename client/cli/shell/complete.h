@@ -1,4 +1,4 @@
-// What may follow on a command line, for completion in shells.
+// Computes the completions of a command line for shells.
 #ifndef COMERA_CLIENT_CLI_SHELL_COMPLETE_H_
 #define COMERA_CLIENT_CLI_SHELL_COMPLETE_H_
 
@@ -10,34 +10,36 @@
 
 namespace comera::client {
 
+// A word that may come next.
 struct Candidate {
   std::string word;
-  // One line for people; may be empty.
+  // A one-line explanation for people; may be empty.
   std::string description;
 };
 
+// The candidates, and whether files fit too.
 struct Completion {
   std::vector<Candidate> candidates;
-  // Names of files, or of folders only, fit as well.
+  // Whether names of files, or of folders only, fit as well.
   bool files = false;
   bool folders = false;
 };
 
-// The names of one kind that the coordinator knows. `verb`: for which verb, as
-// some ask for jobs in certain states only.
+// Returns the names of one kind that the coordinator knows. `verb` is the verb
+// to complete, since some verbs apply to jobs in certain states only.
 using NameSource =
     std::function<std::vector<Candidate>(Names names, const std::string& verb)>;
 
-// `words` are those after the program's name; the last one, which may be empty,
-// is being typed. Values of flags in `globals` are stored, so that `names` asks
-// the server that the line names.
+// Completes the last of `words`, which may be empty; `words` are those after
+// the program's name. Values of flags in `globals` are stored, so that `names`
+// asks the server that the command line names.
 Completion Complete(const std::vector<Verb>& verbs,
                     const std::vector<Argument>& globals,
                     const std::vector<std::string>& words,
                     const NameSource& names);
 
-// What a shell's script reads: a line with "files", "folders" or "words", then
-// a line for each candidate, its description after a tab.
+// The text that shells' scripts read: a line with "files", "folders" or
+// "words", then a line for each candidate, its description after a tab.
 std::string CompletionText(const Completion& completion);
 
 }  // namespace comera::client

@@ -1,11 +1,13 @@
+// The completion scripts for bash, zsh and fish.
+
 #include "client/cli/shell/completion_scripts.h"
 
 namespace comera::client {
 namespace {
 
 // Bash splits words at `=`, `:` and `@` and replaces only what follows the last
-// one: the words come from the line itself, and what stands before that
-// character is taken off the candidates.
+// of them. So the script takes the words from the line itself, and removes the
+// part before that character from the candidates.
 constexpr char kBash[] = R"(# comera completion for bash; use it with
 #   source <(comera completion bash)
 _comera() {

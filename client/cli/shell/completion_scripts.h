@@ -1,4 +1,4 @@
-// Scripts that make shells complete `comera`.
+// The scripts that make shells complete `comera`.
 #ifndef COMERA_CLIENT_CLI_SHELL_COMPLETION_SCRIPTS_H_
 #define COMERA_CLIENT_CLI_SHELL_COMPLETION_SCRIPTS_H_
 
@@ -6,9 +6,9 @@
 
 namespace comera::client {
 
-// `shell`: bash, zsh or fish. The script asks `comera __complete WORD...`,
-// whose answer is that of CompletionText, so that it always fits the program
-// that is installed.
+// Returns the script for `shell`: bash, zsh or fish. It runs `comera __complete
+// WORD...`, which prints CompletionText, so that it always matches the
+// installed program.
 std::string CompletionScript(const std::string& shell);
 
 }  // namespace comera::client

@@ -1,3 +1,5 @@
+// Renders manual pages in roff and builds them from verbs and --help texts.
+
 #include "client/cli/shell/man_page.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@
 namespace comera::client {
 namespace {
 
-// Text within a line: roff's own characters and all beyond ASCII escaped.
+// Escapes roff's own characters and everything beyond ASCII.
 std::string Escaped(const std::string& text) {
   std::string out;
   int32_t i = 0;
@@ -49,13 +51,13 @@ std::string Escaped(const std::string& text) {
   return out;
 }
 
-// A line of text: one that begins like a request is none.
+// Escapes a line of text that would be taken for a roff request.
 std::string TextLine(const std::string& text) {
   const std::string line = Escaped(text);
   return absl::StartsWith(line, ".") ? absl::StrCat("\\&", line) : line;
 }
 
-// Paragraphs; lines within one are filled.
+// Renders paragraphs; lines within one are filled.
 std::string Paragraphs(const std::string& text) {
   std::string out;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -70,7 +72,7 @@ std::string Paragraphs(const std::string& text) {
   return out;
 }
 
-// Lines as they are.
+// Renders lines verbatim.
 std::string Verbatim(const std::string& text) {
   std::string out = ".nf\n";
   for (const absl::string_view line :
@@ -92,7 +94,7 @@ std::string Terms(const std::string& title,
   return out;
 }
 
-// "-f, --follow" or "--rank N".
+// Returns, e.g., "-f, --follow" or "--rank N".
 std::string Term(const Argument& argument) {
   std::string term = absl::StrReplaceAll(argument.name, {{",", ", "}});
   if (argument.is_flag()) {

@@ -1,4 +1,4 @@
-// Manual pages, man(7), from what --help tells.
+// Makes manual pages, man(7), from the texts of --help.
 #ifndef COMERA_CLIENT_CLI_SHELL_MAN_PAGE_H_
 #define COMERA_CLIENT_CLI_SHELL_MAN_PAGE_H_
 
@@ -10,13 +10,13 @@
 namespace comera::client {
 
 struct ManOption {
-  // "-f, --follow", "--rank N", "job".
+  // E.g. "-f, --follow", "--rank N" or "job".
   std::string term;
   std::string text;
 };
 
 struct ManPage {
-  std::string name;  // comera-watch
+  std::string name;  // e.g. comera-watch
   int section = 1;
   std::string summary;  // one line
   std::string synopsis;
@@ -25,21 +25,22 @@ struct ManPage {
   std::vector<ManOption> options;
   std::vector<ManOption> global_options;
   std::vector<ManOption> verbs;
-  std::string examples;  // as it is
+  std::string examples;  // printed verbatim
   std::vector<ManOption> environment;
   std::vector<ManOption> exit_status;
-  std::vector<std::string> see_also;  // "comera(1)"
+  std::vector<std::string> see_also;  // e.g. "comera(1)"
 };
 
-// Valid for groff -man and mandoc, in ASCII.
+// The page in roff, in ASCII, valid for groff -man and mandoc.
 std::string Roff(const ManPage& page);
 
-// comera(1), then comera-VERB(1) of every verb.
+// The page comera(1), then comera-VERB(1) for every verb.
 std::vector<ManPage> CliPages(const std::vector<Verb>& verbs,
                               const std::vector<Argument>& globals);
 
-// From the --help of a program: a description, "Usage: ...", "Options:" with
-// the names from the third column and the texts from the 31st, as CLI11 writes.
+// Makes a page from a program's --help as CLI11 prints it: a description,
+// "Usage: ...", and "Options:" with names from the third column and texts from
+// the 31st.
 ManPage PageFromHelp(const std::string& name, int section,
                      const std::string& help);
 

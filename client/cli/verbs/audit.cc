@@ -1,4 +1,4 @@
-// comera audit: who did what.
+// comera audit: lists who did what.
 #include <algorithm>
 #include <memory>
 
@@ -21,7 +21,7 @@ struct Arguments {
   int64_t limit = 100;
 };
 
-// A time (RFC 3339) or how long ago.
+// Parses a time (RFC 3339) or a duration before now.
 bool ParseSince(const std::string& text, google::protobuf::Timestamp* time) {
   if (const auto ago = ParseLongDuration(text)) {
     const absl::Time then = absl::Now() - *ago;

@@ -1,11 +1,11 @@
-// comera backup: copies of the coordinator's store.
+// comera backup: makes and verifies copies of the coordinator's store.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "client/backup_file.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
-#include "nlohmann/json.hpp"
+#include "common/json.h"
 
 namespace comera::client {
 namespace {
@@ -32,11 +32,11 @@ int Backup(const Arguments& arguments, const Session& session) {
       {"schema_version", contents->schema_version}};
   switch (session.output) {
     case OutputFormat::kJson:
-      *session.env.out << figures.dump() << std::endl;
+      *session.env.out << JsonText(figures) << std::endl;
       break;
     case OutputFormat::kYaml:
       for (const auto& [name, value] : figures.items()) {
-        *session.env.out << name << ": " << value.dump() << std::endl;
+        *session.env.out << name << ": " << JsonText(value) << std::endl;
       }
       break;
     case OutputFormat::kTable:

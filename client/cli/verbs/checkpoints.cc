@@ -1,5 +1,5 @@
-// comera checkpoints: the training states that a job, or another, can go on
-// from.
+// comera checkpoints: lists the training states from which a job, or another,
+// can continue.
 #include <memory>
 
 #include "absl/strings/str_cat.h"

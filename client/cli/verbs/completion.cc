@@ -1,4 +1,4 @@
-// comera completion: scripts for shells; and what they ask.
+// comera completion: prints scripts for shells, and answers their questions.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -21,11 +21,12 @@ constexpr char kExamples[] =
   source <(comera completion zsh)      # in ~/.zshrc, after compinit
   comera completion fish | source      # in ~/.config/fish/config.fish)";
 
-// A key was pressed: a coordinator that does not answer must not hold it up.
+// The user has just pressed a key, so a coordinator that does not answer must
+// not delay completion.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 constexpr int64_t kMostNames = 200;
 
-// In what states a verb can do something with a job; empty: in all.
+// The states in which a verb applies to a job; empty for all.
 std::vector<v1::JobState> StatesFor(const std::string& verb) {
   if (verb == "resume") return {v1::PAUSED};
   if (verb == "cancel" || verb == "wait" || verb == "explain") {
@@ -81,7 +82,7 @@ void Datasets(const Session& session, std::vector<Candidate>* names) {
   }
 }
 
-// Errors leave the list short: there is nowhere to tell them.
+// On errors the list is short, because they cannot be shown anywhere.
 std::vector<Candidate> AskNames(const Session& session, Names kind,
                                 const std::string& verb) {
   std::vector<Candidate> names;

@@ -39,7 +39,7 @@ struct Arguments {
   std::string path;
 };
 
-// One invocation.
+// One invocation of the verb.
 class Command {
  public:
   Command(const Arguments& arguments, const Session& session)
@@ -156,7 +156,7 @@ class Command {
     }
     if (!dataset.ok()) return session_.FailRpc(dataset.status());
     if (table()) {
-      // For scripts: what to write into a job file.
+      // Prints the name for use in job files, so that scripts can read it.
       *session_.env.out
           << dataset->versions(dataset->versions_size() - 1).name()
           << std::endl;

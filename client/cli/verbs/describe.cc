@@ -1,4 +1,4 @@
-// comera describe: what a job will do and take on this machine, before it runs.
+// comera describe: predicts what a job will do and need on this machine.
 #include <algorithm>
 #include <memory>
 
@@ -13,8 +13,8 @@
 #include "client/cli/verbs/verbs.h"
 #include "client/embedded_cluster.h"
 #include "client/program_output.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -28,7 +28,7 @@ struct Arguments {
   std::string trainer;
 };
 
-// The trainer's word on the job.
+// Runs the trainer to describe the job.
 absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
                                 const Arguments& arguments,
                                 const Session& session) {
@@ -45,15 +45,16 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
   const std::string state = arguments.data_dir.empty()
                                 ? session.env.state_folder
                                 : arguments.data_dir;
-  const int ranks = std::max(spec.resources().processes(), 1);
-  Json task = {{"spec", Json::parse(ToJson(spec, /*one_line=*/true))},
+  const int processes = std::max(spec.resources().processes(), 1);
+  Json task = {{"spec", ParseOrderedJson(ToJson(spec, /*one_line=*/true))},
                {"work_dir", "/nonexistent"},
-               // Where `comera run` has its worker keep measurements.
+               // The folder in which the worker of `comera run` keeps
+               // measurements.
                {"cache_dir", absl::StrCat(state, "/worker/cache")},
-               {"world_size", ranks},
-               {"local_world_size", ranks}};
-  if (ranks > 1) task["rendezvous_dir"] = "/nonexistent";
-  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(task.dump()));
+               {"world_size", processes},
+               {"local_world_size", processes}};
+  if (processes > 1) task["rendezvous_dir"] = "/nonexistent";
+  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(JsonText(task)));
   std::vector<std::string> command = {trainer, "--describe",
                                       absl::StrCat("--task=", file->path())};
   if (arguments.vocabulary != 0) {
@@ -69,13 +70,12 @@ absl::StatusOr<Json> AskTrainer(const v1::JobSpec& spec,
             ? absl::StrCat("comera-trainer ended with ", output.exit_code)
             : std::string(said));
   }
-  Json description =
-      Json::parse(output.out, nullptr, /*allow_exceptions=*/false);
+  Json description = ParseOrderedJson(output.out);
   if (description.is_object()) return description;
   return absl::InternalError("comera-trainer gave no JSON");
 }
 
-// Members that another version may lack.
+// The number in a member that other versions may lack.
 double Number(const Json& json, const char* name) {
   const auto found = json.find(name);
   return found != json.end() && found->is_number() ? found->get<double>() : 0;
@@ -161,7 +161,7 @@ int Describe(const Arguments& arguments, const Session& session) {
   if (session.output == OutputFormat::kTable) {
     PrintTable(*description, session);
   } else {
-    // JSON is YAML.
+    // JSON is valid YAML.
     *session.env.out << description->dump(2, ' ', false,
                                           Json::error_handler_t::replace)
                      << std::endl;

@@ -40,18 +40,18 @@ int Drain(const Arguments& arguments, const Session& session) {
 Verb DrainVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
   Verb verb = {"drain",
-               "Give a worker no more ranks and move those that it has",
+               "Start no more members on a worker and move those that it has",
                {},
                nullptr};
   verb.arguments = {
       {"worker", "Worker's name", &arguments->worker, true, {}},
-      {"--wait", "Let the ranks there finish", &arguments->wait, false, {}},
+      {"--wait", "Let the members there finish", &arguments->wait, false, {}},
       {"--undo", "Take it back into service", &arguments->undo, false, {}},
       {"--reason", "Shown with the worker", &arguments->reason, false, {}},
   };
   verb.examples =
       R"(  comera drain node-17 --reason "new disks"
-  comera drain node-17 --wait          # its ranks finish
+  comera drain node-17 --wait          # its members finish
   comera drain node-17 --undo)";
   verb.run = [=] { return Drain(*arguments, *session); };
   return verb;

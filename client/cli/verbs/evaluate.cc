@@ -1,4 +1,4 @@
-// comera evaluate: how good a trained model is on labelled data.
+// comera evaluate: measures how good a trained model is on labelled data.
 #include <memory>
 #include <optional>
 
@@ -17,9 +17,9 @@
 #include "client/cli/verbs/verbs.h"
 #include "client/program_output.h"
 #include "common/area_under_curve.h"
+#include "common/json.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::client {
 namespace {
@@ -40,7 +40,7 @@ struct Arguments {
   int64_t samples = 0;
 };
 
-// The trainer's word on the job's validation set.
+// Runs the trainer on the job's validation set.
 absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
                                            const v1::JobSpec& spec,
                                            const std::string& folder,
@@ -48,10 +48,10 @@ absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
   ASSIGN_OR_RETURN(const std::string trainer,
                    FindTrainer(arguments.use.trainer, session));
   const Json task = {
-      {"spec", Json::parse(ToJson(spec, /*one_line=*/true))},
+      {"spec", ParseJson(ToJson(spec, /*one_line=*/true))},
       {"work_dir", "/nonexistent"},
       {"cache_dir", absl::StrCat(session.env.state_folder, "/worker/cache")}};
-  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(task.dump()));
+  ASSIGN_OR_RETURN(const auto file, TemporaryFile::Create(JsonText(task)));
   ASSIGN_OR_RETURN(
       const ProgramOutput output,
       RunProgram({trainer, "--evaluate", absl::StrCat("--model=", folder),
@@ -71,7 +71,8 @@ absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
   }
   v1::Evaluation evaluation;
   google::protobuf::util::JsonParseOptions lenient;
-  lenient.ignore_unknown_fields = true;  // of a newer program
+  // A newer program may send more fields.
+  lenient.ignore_unknown_fields = true;
   if (!google::protobuf::util::JsonStringToMessage(output.out, &evaluation,
                                                    lenient)
            .ok()) {
@@ -80,7 +81,7 @@ absl::StatusOr<v1::Evaluation> EvaluateJob(const Arguments& arguments,
   return evaluation;
 }
 
-// Sums over labelled rows.
+// Accumulates measures over labelled rows.
 class RowTotals {
  public:
   void Add(const v1::PredictRow& row, const v1::Prediction& prediction) {
@@ -92,7 +93,7 @@ class RowTotals {
     const bool right = prediction.label() == row.label();
     correct_ += right;
     if (prediction.probabilities_size() != 2) return;
-    // Log-odds: probabilities near 1 are all alike.
+    // Ranks by log-odds, because probabilities near 1 are indistinguishable.
     const bool two = prediction.logits_size() == 2;
     if (!two && prediction.logits_size() != 1) return;
     scores_.push_back(two ? prediction.logits(1) - prediction.logits(0)

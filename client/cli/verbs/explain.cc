@@ -1,4 +1,4 @@
-// comera explain: why a job waits, who is ahead, when it may start.
+// comera explain: says why a job waits, who is ahead, and when it may start.
 #include <memory>
 
 #include "absl/strings/str_cat.h"

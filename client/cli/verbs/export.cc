@@ -1,4 +1,4 @@
-// comera export: jobs, sweeps and models for other programs.
+// comera export: writes jobs, sweeps and models for other programs.
 #include <memory>
 
 #include "client/cli/session/exit_codes.h"
@@ -24,7 +24,7 @@ new.)";
 struct Format {
   const char* name;
   int (*run)(const ExportArguments& arguments, const Session& session);
-  // Whether --follow means something.
+  // Whether the format supports --follow.
   bool follows;
 };
 

@@ -1,4 +1,4 @@
-// The formats of comera export, one file each.
+// The formats of comera export, each in a file of its own.
 #ifndef COMERA_CLIENT_CLI_VERBS_EXPORT_FORMATS_H_
 #define COMERA_CLIENT_CLI_VERBS_EXPORT_FORMATS_H_
 
@@ -9,6 +9,7 @@
 
 namespace comera::client {
 
+// The arguments of comera export.
 struct ExportArguments {
   // A job, sweep or model, as typed.
   std::string what;
@@ -16,14 +17,14 @@ struct ExportArguments {
   std::string to;
   bool follow = false;
   bool no_models = false;
-  // Of a model: the program that writes it, and where downloads are kept.
+  // The program that writes models, and the folder for downloads.
   ModelUse use;
 };
 
-// Each returns the exit code. `what` is a job or a sweep.
+// Exports a job or sweep and returns the exit code.
 int ExportTensorBoard(const ExportArguments& arguments, const Session& session);
 int ExportMlflow(const ExportArguments& arguments, const Session& session);
-// hf, onnx, safetensors: `what` is a model, as FindModel takes it.
+// Exports a model, named as FindModel accepts it, as hf, onnx or safetensors.
 int ExportModel(const ExportArguments& arguments, const Session& session);
 
 }  // namespace comera::client

@@ -1,4 +1,4 @@
-// comera export --format mlflow.
+// comera export --format mlflow: writes runs into MLflow's folders.
 #include <filesystem>
 #include <fstream>
 
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether an earlier export has left the file as it should be.
+// Whether an earlier export has left the file intact.
 bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
   std::error_code error;
   if (fs::file_size(path, error) != static_cast<uintmax_t>(file.size_bytes()) ||
@@ -73,7 +73,7 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job, const std::string& root,
   ASSIGN_OR_RETURN(const int64_t newest, NewestEvent(client, job.name()));
   if (newest > 0) {
     TrainingClient::WatchOptions options;
-    // An ended job's stream ends by itself, with its last event.
+    // The stream of an ended job ends by itself after its last event.
     if (!IsFinal(job.state())) options.until_sequence = newest;
     RETURN_IF_ERROR(client
                         .Watch(job.name(), options, {},
@@ -83,7 +83,7 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job, const std::string& root,
                                })
                         .status());
   }
-  MlflowRun run = builder.Take(job);
+  MlflowRun run = builder.Finish(job);
   ASSIGN_OR_RETURN(const std::string artifacts,
                    MlflowArtifactFolder(root, run));
   RETURN_IF_ERROR(

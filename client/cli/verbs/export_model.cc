@@ -1,4 +1,5 @@
-// comera export --format hf|onnx|safetensors: a model for other programs.
+// comera export --format hf|onnx|safetensors: writes a model for other
+// programs.
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"

@@ -1,3 +1,5 @@
+// Looks up the job or sweep to export, and its newest event.
+
 #include "client/cli/verbs/export_source.h"
 
 #include "absl/strings/match.h"
@@ -17,7 +19,7 @@ absl::StatusOr<ExportSource> FindSweep(const std::string& name,
   const auto add = [&](const std::string& job) -> absl::Status {
     if (job.empty()) return absl::OkStatus();
     absl::StatusOr<v1::Job> found = client.Get(job);
-    // Retention takes jobs before their sweep.
+    // Retention deletes jobs before their sweep.
     if (absl::IsNotFound(found.status())) return absl::OkStatus();
     RETURN_IF_ERROR(found.status());
     source.jobs.push_back(*std::move(found));

@@ -1,4 +1,4 @@
-// What an export reads from the coordinator.
+// Finds what an export reads from the coordinator.
 #ifndef COMERA_CLIENT_CLI_VERBS_EXPORT_SOURCE_H_
 #define COMERA_CLIENT_CLI_VERBS_EXPORT_SOURCE_H_
 
@@ -13,18 +13,18 @@
 
 namespace comera::client {
 
-// A job, or a sweep and the jobs it has so far.
+// A job, or a sweep and the jobs that it has so far.
 struct ExportSource {
   std::optional<v1::Sweep> sweep;
   std::vector<v1::Job> jobs;
 };
 
-// `what`: `jobs/{job}`, `sweeps/{sweep}`, or a bare id, a job's if there is
-// such a job. InvalidArgument: no such name. NotFound.
+// Finds `what`: `jobs/{job}`, `sweeps/{sweep}`, or a bare id, which is a job's
+// if there is such a job. InvalidArgument: it is not a name. NotFound.
 absl::StatusOr<ExportSource> FindExportSource(const std::string& what,
                                               const Session& session);
 
-// The number of a job's newest event.
+// The sequence number of a job's newest event.
 absl::StatusOr<int64_t> NewestEvent(TrainingClient& client,
                                     const std::string& job);
 

@@ -1,4 +1,4 @@
-// comera export --format tensorboard.
+// comera export --format tensorboard: writes event files.
 #include "absl/strings/str_cat.h"
 #include "client/cli/output/message_text.h"
 #include "client/cli/output/text_format.h"
@@ -12,7 +12,8 @@
 namespace comera::client {
 namespace {
 
-// One job into its folder; returns how many progress samples were left out.
+// Exports one job to its folder; returns how many progress samples were left
+// out.
 absl::StatusOr<int64_t> ExportJob(const v1::Job& job,
                                   const ExportArguments& arguments,
                                   TrainingClient& client) {
@@ -24,7 +25,7 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job,
   ASSIGN_OR_RETURN(const int64_t newest, NewestEvent(client, job.name()));
   TrainingClient::WatchOptions options;
   options.after_sequence = run->last_sequence();
-  // An ended job's stream ends by itself, with its last event.
+  // The stream of an ended job ends by itself after its last event.
   const bool to_end = arguments.follow || IsFinal(job.state());
   if (!to_end) {
     if (newest <= options.after_sequence) return 0;
@@ -37,13 +38,13 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job,
         if (!status.ok()) return;
         lost += event.dropped().count();
         status = run->Add(event);
-        // From here on events come as they happen, and are to be seen.
+        // From here on events are live, so each is written at once.
         if (status.ok() && event.sequence() >= newest) status = run->Flush();
         if (!status.ok()) client.Stop();
       });
   RETURN_IF_ERROR(status);
   if (!ended.ok()) {
-    // What came before an interruption stays.
+    // Keeps what came before an interruption.
     RETURN_IF_ERROR(run->Flush());
     return ended.status();
   }

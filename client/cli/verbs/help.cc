@@ -1,4 +1,4 @@
-// comera help: the help of verbs, and the manual pages made from it.
+// comera help: prints the help of verbs, and the manual pages made from it.
 #include <algorithm>
 #include <memory>
 

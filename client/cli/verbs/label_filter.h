@@ -11,7 +11,7 @@
 
 namespace comera::client {
 
-// Labels from KEY=VALUE arguments. InvalidArgument.
+// Parses labels from KEY=VALUE arguments. InvalidArgument.
 inline absl::StatusOr<std::map<std::string, std::string>> ParseLabels(
     const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> labels;

@@ -1,4 +1,4 @@
-// comera login and comera whoami.
+// comera login and comera whoami: store and show the user's credentials.
 #include <unistd.h>
 
 #include <filesystem>
@@ -94,7 +94,7 @@ int LogIn(const Session& session) {
     }
     login.token = text->substr(0, text->find_first_of(" \r\n\t"));
   }
-  // Only what works is stored.
+  // Stores only credentials that work.
   const auto who = Ask(session);
   if (!who.ok()) return session.FailRpc(who.status());
   const absl::Status written = WriteLogin(session.env.config_file, login);

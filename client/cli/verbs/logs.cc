@@ -1,4 +1,4 @@
-// comera logs: prints a rank's log.
+// comera logs: prints the log of a gang's member.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -47,15 +47,18 @@ int Logs(const Arguments& arguments, const Session& session) {
 
 Verb LogsVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {"logs", "Print the log of one rank of a job", {}, nullptr};
+  Verb verb = {"logs", "Print the log of one member of a job", {}, nullptr};
   verb.arguments = {
       {"job", "Job id", &arguments->job, true, {}},
-      {"--rank", "Which rank (0)", &arguments->rank, false, {}},
+      {"--rank", "Which member, from 0 (0)", &arguments->rank, false, {}},
       {"--attempt",
        "Which attempt (the newest)",
        &arguments->attempt,
        false,
-       {}},
+       {},
+       Names::kByName,
+       {},
+       /*former_names=*/{"--epoch"}},
       {"-f,--follow", "Until the job ends", &arguments->follow, false, {}},
   };
   verb.examples =

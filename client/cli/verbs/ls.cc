@@ -35,7 +35,7 @@ std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   const bool placed = job.state() == v1::STARTING ||
                       job.state() == v1::RUNNING ||
                       job.state() == v1::CANCELLING;
-  const int ranks = std::max(spec.resources().processes(), 1);
+  const int processes = std::max(spec.resources().processes(), 1);
   std::string steps = "-";
   if (progress.total_steps() > 0) {
     steps = absl::StrFormat("%d/%.0f%%", progress.step(),
@@ -45,7 +45,7 @@ std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
           spec.display_name().empty() ? "-" : Printable(spec.display_name()),
           StateText(job),
           absl::StrCat(spec.priority()),
-          absl::StrCat(placed ? ranks : 0, "/", ranks),
+          absl::StrCat(placed ? processes : 0, "/", processes),
           steps,
           LossAndTarget(job),
           SizeAndTarget(job),

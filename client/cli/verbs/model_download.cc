@@ -1,3 +1,5 @@
+// Downloads a model's files after checking their names.
+
 #include "client/cli/verbs/model_download.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// Downloads of whole models.
+// Downloads whole models.
 #ifndef COMERA_CLIENT_CLI_VERBS_MODEL_DOWNLOAD_H_
 #define COMERA_CLIENT_CLI_VERBS_MODEL_DOWNLOAD_H_
 
@@ -9,8 +9,8 @@
 
 namespace comera::client {
 
-// Puts all files of `model` into `directory`, which is made if needed.
-// DataLoss: damaged, or a file name that is none.
+// Downloads all files of `model` to `directory`, which is made if needed.
+// DataLoss: a file is damaged, or its name is unsafe.
 absl::Status DownloadModel(TrainingClient& client, const v1::Artifact& model,
                            const std::string& directory);
 

@@ -1,3 +1,6 @@
+// Finds models, trainers and workers for the verbs that predict, evaluate and
+// export.
+
 #include "client/cli/verbs/model_use.h"
 
 #include <unistd.h>
@@ -39,7 +42,7 @@ bool IsModelFolder(const std::string& path) {
   return fs::is_regular_file(path + "/config.json", error);
 }
 
-// Whether the file is there as the coordinator has it.
+// Whether the file exists with the coordinator's size and checksum.
 bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
   std::error_code error;
   if (fs::file_size(path, error) != static_cast<uintmax_t>(file.size_bytes()) ||
@@ -149,7 +152,7 @@ absl::StatusOr<std::string> FindModelName(const std::string& model,
   ASSIGN_OR_RETURN(const v1::Job found, client->Get(*job));
   for (int i = found.models_size(); i-- > 0;) {
     const std::string& name = found.models(i).name();
-    // Not a model but a state to go on from.
+    // The early stage is not a model but a state to continue from.
     if (LastSegment(name) != kEarlyStageArtifact) return name;
   }
   return absl::NotFoundError(absl::StrCat(*job, " has no model"));
@@ -215,7 +218,8 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> StartPredictor(
                         absl::StrCat("--device=", use.device),
                         absl::StrCat("--threads=", use.threads),
                         absl::StrCat("--batch=", use.batch),
-                        // Where `comera run` has its worker keep measurements.
+                        // The folder in which the worker of `comera run` keeps
+                        // measurements.
                         absl::StrCat("--cache-dir=", session.env.state_folder,
                                      "/worker/cache")}));
   return predictor;
@@ -256,8 +260,8 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     last = absl::Status(
         predictor.status().code(),
         absl::StrCat(one.name(), ": ", predictor.status().message()));
-    last.SetPayload(kOfWorker, absl::Cord());
-    // Another worker would say the same.
+    last.SetPayload(kWorkerStatusPayload, absl::Cord());
+    // Any other worker would answer the same.
     if (absl::IsNotFound(last) || absl::IsPermissionDenied(last) ||
         absl::IsUnauthenticated(last) || absl::IsInvalidArgument(last)) {
       break;
@@ -284,7 +288,7 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(
 }
 
 int FailModelUse(const absl::Status& status, const Session& session) {
-  const bool of_worker = status.GetPayload(kOfWorker).has_value();
+  const bool of_worker = status.GetPayload(kWorkerStatusPayload).has_value();
   if (!of_worker &&
       (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))) {
     return session.FailRpc(status);

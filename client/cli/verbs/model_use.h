@@ -15,21 +15,21 @@
 
 namespace comera::client {
 
-// The model, and what answers with it.
+// The model to use, and the program that runs it.
 struct ModelUse {
   std::string model;
   std::string trainer;
   std::string device = "cpu";
   std::string cache;
   int64_t threads = 0;
-  int64_t batch = 0;  // the trainer decides
+  int64_t batch = 0;  // 0: the trainer decides
 };
 
-// MODEL and --trainer-binary, --model-cache; `computes`: also --device,
-// --threads, --batch.
+// The arguments MODEL, --trainer-binary and --model-cache; with `computes` also
+// --device, --threads and --batch.
 std::vector<Argument> ModelArguments(ModelUse* use, bool computes);
 
-// Where rows come from.
+// The source and format of rows.
 struct RowInput {
   std::string file = "-";
   std::string format;
@@ -40,37 +40,39 @@ struct RowInput {
 
 std::vector<Argument> RowArguments(RowInput* input);
 
-// The folder of the model: MODEL itself, or the download of
-// `jobs/{job}/models/{model}` (of `jobs/{job}`: its newest) below the cache,
-// checked against the coordinator's checksums. Statuses of the rpcs; NotFound:
-// neither a folder nor a model.
+// Returns the folder of the model: MODEL itself, or the download of
+// `jobs/{job}/models/{model}` (for `jobs/{job}` its newest) below the cache,
+// verified against the coordinator's checksums. Statuses of the rpcs. NotFound:
+// it is neither a folder nor a model.
 absl::StatusOr<std::string> FindModel(const ModelUse& use,
                                       const Session& session);
-// The full name of such a model.
+// Returns the full name of such a model.
 absl::StatusOr<std::string> FindModelName(const std::string& model,
                                           const Session& session);
 
-// The path of comera-trainer. NotFound.
+// Finds the path of comera-trainer. NotFound.
 absl::StatusOr<std::string> FindTrainer(const std::string& argument,
                                         const Session& session);
 
-// comera-trainer with the model in `folder`. Errors of LocalPredictor::Start.
+// Starts comera-trainer with the model in `folder`. Errors of
+// LocalPredictor::Start.
 absl::StatusOr<std::unique_ptr<RowPredictor>> StartPredictor(
     const ModelUse& use, const std::string& folder, const Session& session);
 
-// A connected worker, or the one of that name, with the model loaded. NotFound:
-// no worker can be asked; else as RemotePredictor::Connect.
+// Has a connected worker, or the one named, load the model. NotFound: there is
+// no such worker. Other errors are those of RemotePredictor::Connect.
 absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     const std::string& model, const std::string& worker,
     const Session& session);
 
-// InvalidArgument: unknown format, or errors of RowReader::Create; those of
-// LineSource::Open. `source` is the reader's, for its Stop.
+// Opens the rows. InvalidArgument: the format is unknown; or errors of
+// RowReader::Create and LineSource::Open. `source` is set to the reader's
+// source, so that the caller can Stop it.
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(
     const RowInput& input, bool labels, const v1::ServedModel& model,
     LineSource** source);
 
-// The exit code for a failure of the above, after its error line.
+// Prints the error of one of the functions above and returns its exit code.
 int FailModelUse(const absl::Status& status, const Session& session);
 
 }  // namespace comera::client

@@ -74,7 +74,7 @@ int Download(TrainingClient& client, const v1::Artifact& model,
   return kExitOk;
 }
 
-// Whichever models there are.
+// Lists models of all jobs that match.
 int ListAll(const Arguments& arguments, const Session& session,
             ModelClient& client) {
   ModelClient::Filter filter;
@@ -179,7 +179,7 @@ int Models(const Arguments& arguments, const Session& session) {
     PrintModels(*job, session);
     return kExitOk;
   }
-  // Newest last.
+  // The newest comes last.
   const v1::Artifact* chosen = nullptr;
   for (const v1::Artifact& model : job->models()) {
     if (arguments.model.empty() ||

@@ -1,4 +1,4 @@
-// comera pareto: the front over sweeps and jobs.
+// comera pareto: computes the Pareto front over sweeps and jobs.
 #include <memory>
 #include <optional>
 
@@ -25,8 +25,8 @@ struct Arguments {
   std::string reference;
 };
 
-// What the arguments name. A bare id is a sweep's if there is such a sweep,
-// else a job's. A single sweep is also kept whole.
+// Resolves the arguments to names. A bare id is a sweep's if there is such a
+// sweep, else a job's. A single sweep is also returned.
 absl::Status Resolve(const Arguments& arguments, SweepClient* client,
                      v1::ComputeFrontRequest* request,
                      std::optional<v1::Sweep>* single) {

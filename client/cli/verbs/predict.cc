@@ -1,4 +1,4 @@
-// comera predict: a trained model answers rows of raw data.
+// comera predict: runs a trained model on rows of raw data.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -38,7 +38,7 @@ struct Arguments {
   bool pseudo_loss = false;
 };
 
-// "Ġint 0.52, Ġlong 0.2".
+// E.g. "Ġint 0.52, Ġlong 0.2".
 std::string MaskText(const v1::FilledMask& mask) {
   return absl::StrJoin(mask.choices(), ", ",
                        [](std::string* out, const v1::TokenChoice& choice) {
@@ -48,7 +48,7 @@ std::string MaskText(const v1::FilledMask& mask) {
                        });
 }
 
-// One line, cells between tabs.
+// Formats a prediction as one line, with tabs between cells.
 std::string RowText(const v1::Prediction& prediction) {
   if (!prediction.error().empty()) {
     return absl::StrCat("error\t", Printable(prediction.error()), "\n");
@@ -102,7 +102,8 @@ absl::Status Answer(const Arguments& arguments, const Session& session,
                        *out << ToYaml(prediction);
                        break;
                    }
-                   // Whoever reads along sees each answer; a file need not.
+                   // Readers of a pipe see each answer at once; a file can be
+                   // buffered.
                    if (arguments.out.empty()) out->flush();
                    if (out->good()) return absl::OkStatus();
                    return absl::UnknownError("the answers cannot be written");
@@ -128,7 +129,7 @@ int Predict(const Arguments& arguments, const Session& session) {
     return session.Fail("--top-k: 0 to 100", kExitUsage);
   }
   std::error_code error;
-  // Opening it empties it, before a row is read.
+  // Opening truncates the file before a row is read from it.
   if (std::filesystem::is_regular_file(arguments.out, error) &&
       std::filesystem::equivalent(arguments.out, arguments.input.file, error)) {
     return session.Fail("--out: the answers would overwrite --input",

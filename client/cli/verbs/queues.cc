@@ -22,10 +22,10 @@ struct Arguments {
 
 int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
   double weights = 0;
-  int64_t ranks = 0;
+  int64_t processes = 0;
   for (const v1::Queue& queue : queues) {
     weights += queue.weight();
-    ranks += queue.running_processes();
+    processes += queue.running_processes();
   }
   std::vector<std::vector<std::string>> rows = {{"QUEUE", "GUARANTEED", "MAX",
                                                  "BORROWS", "WEIGHT", "SHARE",
@@ -41,11 +41,11 @@ int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
          queue.max_processes() > 0 ? absl::StrCat(queue.max_processes()) : "-",
          queue.borrowing() ? "yes" : "no", FormatFigure(queue.weight()),
          percent(queue.weight(), weights),
-         percent(queue.running_processes(), static_cast<double>(ranks)),
+         percent(queue.running_processes(), static_cast<double>(processes)),
          absl::StrCat(queue.running_jobs(), " (", queue.running_processes(),
-                      " ranks)"),
+                      " processes)"),
          absl::StrCat(queue.queued_jobs(), " (", queue.queued_processes(),
-                      " ranks)")});
+                      " processes)")});
   }
   return session.PrintTable(rows, {"SHARE", "BORROWS", "WEIGHT", "USED"});
 }
@@ -62,13 +62,14 @@ int List(const Session& session) {
   return kExitOk;
 }
 
-// The fields that were given; or what is wrong with them.
+// The fields that were given, or an error if their values are wrong.
 absl::StatusOr<std::vector<std::string>> Fields(const Arguments& arguments,
                                                 v1::Queue* queue) {
   std::vector<std::string> fields;
   constexpr int64_t kMost = 1 << 30;
   if (arguments.guaranteed > kMost || arguments.max > kMost) {
-    return absl::InvalidArgumentError("so many ranks there are not");
+    return absl::InvalidArgumentError(
+        absl::StrCat("--guaranteed and --max are at most ", kMost));
   }
   if (arguments.guaranteed >= 0) {
     queue->set_guaranteed_processes(static_cast<int32_t>(arguments.guaranteed));
@@ -147,13 +148,13 @@ Verb QueuesVerb(Session* session) {
        {"list", "create", "update", "delete"}},
       {"queue", "Queue's name", &arguments->queue, false, {}},
       {"--guaranteed",
-       "Ranks that it always gets back",
+       "Processes that it always gets back",
        &arguments->guaranteed,
        false,
        {}},
-      {"--max", "Ranks at most (0: no limit)", &arguments->max, false, {}},
+      {"--max", "Processes at most (0: no limit)", &arguments->max, false, {}},
       {"--weight",
-       "Share of what is nobody's guarantee (1)",
+       "Share of the slots that no queue is guaranteed (1)",
        &arguments->weight,
        false,
        {}},

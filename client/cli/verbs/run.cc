@@ -1,4 +1,4 @@
-// comera run: a job on this machine alone, from start to end.
+// comera run: trains a job on this machine alone, from start to end.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -17,7 +17,7 @@
 namespace comera::client {
 namespace {
 
-// How long a cancelled job may take to end before all is stopped.
+// How long a cancelled job may take to end before everything is stopped.
 constexpr absl::Duration kCancelTimeout = absl::Seconds(20);
 
 struct Arguments {
@@ -28,8 +28,8 @@ struct Arguments {
   ClusterBinaries binaries;
 };
 
-// Stops the client that is in use when Ctrl-C or a dead cluster asks for it,
-// whenever that is.
+// Stops the client in use when Ctrl-C or a dead cluster asks for it, at any
+// time.
 class Stopper {
  public:
   void Use(TrainingClient* client) {
@@ -42,7 +42,7 @@ class Stopper {
     stopped_ = true;
     if (client_ != nullptr) client_->Stop();
   }
-  // The cluster is beyond repair.
+  // Called when the cluster is beyond repair.
   void Fail(const absl::Status& status) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -56,7 +56,8 @@ class Stopper {
   }
 
  private:
-  std::mutex mutex_;  // guards all below
+  // Guards all members below.
+  std::mutex mutex_;
   TrainingClient* client_ = nullptr;
   bool stopped_ = false;
   absl::Status failure_;
@@ -66,7 +67,7 @@ std::string OrElse(const std::string& value, const std::string& otherwise) {
   return value.empty() ? otherwise : value;
 }
 
-// A path given on the command line, seen from anywhere.
+// Makes a path of the command line absolute.
 std::string Absolute(const std::string& path, const Session& session) {
   if (path.empty() || path[0] == '/') return path;
   return absl::StrCat(session.env.working_folder, "/", path);
@@ -95,13 +96,13 @@ EmbeddedCluster::Options ClusterOptions(const Arguments& arguments,
 }
 
 TrainingClient::Options ClientOptions() {
-  // A coordinator that was killed is back within seconds.
+  // A coordinator that was killed is restarted within seconds.
   TrainingClient::Options options;
   options.timeout = absl::Seconds(60);
   return options;
 }
 
-// Asks the job to stop and gives its ranks time to end.
+// Asks the job to stop and gives its members time to end.
 void CancelJob(const std::string& address, const std::string& name,
                const Session& session) {
   session.Note(absl::StrCat("cancelling ", name));
@@ -112,11 +113,11 @@ void CancelJob(const std::string& address, const std::string& name,
   if (!job.ok() || IsFinal(job->state())) return;
   TrainingClient::WatchOptions watch;
   watch.deadline = absl::Now() + kCancelTimeout;
-  // Whatever comes of it, all is stopped next.
+  // Everything is stopped next, whatever the result.
   client->Watch(name, watch, {}, {}).IgnoreError();
 }
 
-// The job from submission to its end; an exit code.
+// Follows the job from submission to its end; returns an exit code.
 int Follow(const v1::JobSpec& spec, const Arguments& arguments,
            const Session& session, TrainingClient& client,
            WatchPrinter& printer, std::string* name) {
@@ -128,7 +129,7 @@ int Follow(const v1::JobSpec& spec, const Arguments& arguments,
   const absl::StatusOr<v1::Job> job = client.Watch(
       *name, {}, [&](const v1::Job& j) { printer.OnJob(j); },
       [&](const v1::JobEvent& e) { printer.OnEvent(e); });
-  // Whoever stopped the client tells why.
+  // The reason is printed by whatever stopped the client.
   if (absl::IsCancelled(job.status())) return kExitInterrupted;
   if (!job.ok()) return session.FailRpc(job.status());
   std::string directory;

@@ -50,13 +50,15 @@ int Watch(const Session& session, const std::string& name) {
 }
 
 int Submit(const Arguments& arguments, const Session& session) {
-  absl::StatusOr<v1::SweepSpec> spec = ReadSweepFile(arguments.what);
+  std::vector<std::string> notes;
+  absl::StatusOr<v1::SweepSpec> spec = ReadSweepFile(arguments.what, &notes);
   absl::Status status = spec.status();
   for (const std::string& assignment : arguments.assignments) {
     if (!status.ok()) break;
     status = SetJobField(assignment, session.env.working_folder,
-                         spec->mutable_job());
+                         spec->mutable_job(), &notes);
   }
+  for (const std::string& note : notes) session.Note(Printable(note));
   if (!status.ok()) {
     return session.Fail(Printable(std::string(status.message())),
                         kExitClientError);

@@ -1,4 +1,4 @@
-// comera token: makes, lists and ends tokens.
+// comera token: creates, lists and revokes tokens.
 #include <map>
 #include <memory>
 
@@ -40,7 +40,7 @@ std::string RoleText(int role) {
   return "-";
 }
 
-// "user, fast=admin".
+// Returns, e.g., "user, fast=admin".
 std::string RolesText(const v1::Token& token) {
   if (token.worker()) return "worker";
   std::vector<std::string> parts;
@@ -107,7 +107,7 @@ int Create(const Arguments& arguments, const Session& session,
   const auto response = client.CreateToken(request);
   if (!response.ok()) return session.FailRpc(response.status());
   if (session.output == OutputFormat::kTable) {
-    // Alone on standard output, so that it can go straight into a file.
+    // Printed alone on standard output, so that it can be redirected to a file.
     *session.env.out << response->secret() << std::endl;
     session.Note(absl::StrCat(response->token().name(), " for ",
                               Printable(response->token().user()), " (",

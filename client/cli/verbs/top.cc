@@ -1,4 +1,4 @@
-// comera top: jobs, workers and queues, live.
+// comera top: shows jobs, workers and queues, live.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -32,7 +32,7 @@ c cancel (after a question), r rate, space ask now.)";
 
 constexpr int64_t kJobs = 500;
 constexpr int64_t kJobsOnce = 30;
-// The clock in the title moves on.
+// Redraws at least this often, to keep the clock in the title going.
 constexpr absl::Duration kRedraw = absl::Seconds(1);
 
 struct Arguments {
@@ -54,7 +54,7 @@ absl::Status Ask(TrainingClient& client, int64_t most, TopState* state) {
   state->workers = *workers;
   state->jobs.assign(jobs->jobs().begin(), jobs->jobs().end());
   state->total_jobs = std::max<int64_t>(jobs->total_size(), jobs->jobs_size());
-  // Not everybody may see queues, and nothing here needs them.
+  // Some users may not see queues, and the other tables do not need them.
   if (auto queues = client.ListQueues(); queues.ok()) {
     state->queues = *std::move(queues);
   }
@@ -91,8 +91,8 @@ TopState Unasked(const Session& session) {
   return state;
 }
 
-// Asks the coordinator on a thread of its own, so that keys act at once however
-// slow it is. The destructor stops and joins it.
+// Queries the coordinator on a thread of its own, so that keys react at once
+// even if it is slow. The destructor stops and joins the thread.
 class Asker {
  public:
   Asker(const Session& session, TerminalScreen* screen)
@@ -114,8 +114,8 @@ class Asker {
     const std::lock_guard<std::mutex> lock(mutex_);
     return state_;
   }
-  // What became of the last Cancel; once.
-  std::string TakeNote() {
+  // Returns the result of the last Cancel, once.
+  std::string PopNote() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(note_, "");
   }
@@ -164,14 +164,15 @@ class Asker {
   TerminalScreen* const screen_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  // All guarded by mutex_.
+  // The following members are guarded by mutex_.
   TopState state_;
   std::string note_;
   std::vector<std::string> cancel_;
   std::chrono::seconds interval_{2};
   bool now_ = false;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the others
+  // Declared last, because it uses the others.
+  std::thread thread_;
 };
 
 int Live(const Arguments& arguments, const Session& session,
@@ -183,7 +184,7 @@ int Live(const Arguments& arguments, const Session& session,
   asker.SetInterval(choice.interval_s);
   while (!interrupts.happened()) {
     const TopState state = asker.state();
-    if (const std::string note = asker.TakeNote(); !note.empty()) {
+    if (const std::string note = asker.PopNote(); !note.empty()) {
       choice.note = note;
     }
     screen->Draw(TopScreen(state, choice, absl::Now(), screen->width(),
@@ -203,7 +204,8 @@ int Live(const Arguments& arguments, const Session& session,
         break;
     }
   }
-  // Before anything is waited for: a second Ctrl-C ends the process at once.
+  // Closed before anything is waited for: a second Ctrl-C then ends the process
+  // at once.
   screen->Close();
   return kExitInterrupted;
 }

@@ -1,4 +1,4 @@
-// All verbs, one file each.
+// All verbs, each in a file of its own.
 #ifndef COMERA_CLIENT_CLI_VERBS_VERBS_H_
 #define COMERA_CLIENT_CLI_VERBS_VERBS_H_
 
@@ -11,7 +11,7 @@
 
 namespace comera::client {
 
-// `session` outlives the verb and is complete when the verb runs.
+// `session` outlives the verb and is filled when the verb runs.
 Verb RunVerb(Session* session);
 Verb SubmitVerb(Session* session);
 Verb ValidateVerb(Session* session);
@@ -45,14 +45,14 @@ Verb WhoAmIVerb(Session* session);
 Verb TokenVerb(Session* session);
 Verb AuditVerb(Session* session);
 Verb CompletionVerb(Session* session);
-// Knows the others by `verbs` and the global flags, which are complete when it
-// runs; `text_of`: the help of a verb, "": of all.
+// `verbs` and `globals`, the global flags, are filled when the verb runs.
+// `text_of` returns the help of a verb, or for "" that of all.
 Verb HelpVerb(Session* session, const std::vector<Verb>* verbs,
               const std::vector<Argument>* globals,
               std::function<std::string(const std::string& verb)> text_of);
 
-// comera __complete: answers completion scripts (complete.h). Returns the exit
-// code.
+// Runs `comera __complete`, which answers completion scripts (complete.h).
+// Returns the exit code.
 int CompleteLine(Session* session, const std::vector<Verb>& verbs,
                  const std::vector<Argument>& globals,
                  const std::vector<std::string>& words);

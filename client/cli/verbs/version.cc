@@ -1,4 +1,5 @@
-// comera version: of the client and, if named, of the coordinator.
+// comera version: prints the versions of the client and, if named, of the
+// coordinator.
 #include "common/version.h"
 
 #include <memory>
@@ -6,7 +7,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/verbs.h"
-#include "nlohmann/json.hpp"
+#include "common/json.h"
 
 namespace comera::client {
 namespace {
@@ -21,7 +22,7 @@ int Version(const Session& session) {
   }
   switch (session.output) {
     case OutputFormat::kJson:
-      *session.env.out << versions.dump() << std::endl;
+      *session.env.out << JsonText(versions) << std::endl;
       break;
     case OutputFormat::kYaml:
       for (const auto& [name, version] : versions.items()) {

@@ -19,7 +19,7 @@ int Wait(const std::string& job, const Session& session) {
   auto client = session.Connect();
   Interrupts interrupts([&] { client->Stop(); });
   TrainingClient::WatchOptions options;
-  // Without --timeout a wait has no end.
+  // Without --timeout there is no limit.
   if (!session.timeout_text.empty()) {
     options.deadline = absl::Now() + session.timeout;
   }

@@ -1,4 +1,4 @@
-// comera workers: the machines, or one of them.
+// comera workers: shows all machines, or one of them.
 #include <memory>
 
 #include "client/cli/output/text_format.h"

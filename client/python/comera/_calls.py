@@ -30,12 +30,12 @@ _LEADER = re.compile(r"[A-Za-z0-9.\-_:\[\]]{1,300}\Z")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """All in seconds."""
+    """Limits of calls, retries and streams; all times are in seconds."""
 
-    # For a call with all its retries, and for one try.
+    # The limit of a call with all its retries, and that of one try.
     timeout: float = 30.0
     attempt_timeout: float = 10.0
-    # Before the first retry; doubles up to the second, each time with jitter.
+    # The pause before the first retry doubles up to max_backoff, with jitter.
     initial_backoff: float = 0.1
     max_backoff: float = 3.0
     # How long streams keep trying to come back without any success.
@@ -51,7 +51,7 @@ def pause_before(attempt: int, first: float, most: float) -> float:
 
 
 def _retry_delay(error: RpcError) -> float:
-    """What the server asks for; 0: it does not, or not for its rate."""
+    """The pause that the server asks for; 0 if it asks for none."""
     if isinstance(error, ResourceExhaustedError) and error.retry_after:
         return error.retry_after
     return 0.0
@@ -159,7 +159,7 @@ class Connection:
             except grpc.RpcError as raised:
                 error = from_grpc(raised)
             finally:
-                # Also when the caller leaves: break, Ctrl-C, an exception.
+                # A caller that leaves (break, Ctrl-C, an exception) comes here too.
                 if call is not None:
                     call.cancel()
             if error is None and lifetime > 0 and done():
@@ -194,8 +194,9 @@ class Connection:
         attempt: Callable[[grpc.Channel, float], T],
         progressed: Callable[[], bool],
     ) -> T:
-        """What `attempt(channel, timeout)` returns, tried again while it fails for
-        a while only and, between failures, progressed() at times. RpcError."""
+        """Returns what `attempt(channel, timeout)` does, and calls it again while
+        its failures are temporary and progressed() is true now and then between
+        them. RpcError."""
         policy = self.policy
         patience = time.monotonic() + policy.reconnect_timeout
         failures = 0

@@ -39,7 +39,7 @@ class PartFile:
         self._path = path
         self._expected_size = size
         self._expected = sha256
-        # What the server calls a checksum may be anything.
+        # The server may call anything a checksum.
         mark = hashlib.sha256(sha256.encode()).hexdigest()[:16]
         self._part = path.with_name(f"{path.name}.{mark}.part")
         self._digest = hashlib.sha256()

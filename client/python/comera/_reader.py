@@ -5,9 +5,21 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from typing import Any, Iterable, List
+import warnings
+from typing import Any, Dict, Iterable, List, Optional
 
 from comera.errors import SpecError
+
+# Former names of fields by message, which are read with a DeprecationWarning.
+FORMER_NAMES = {
+    "comera.v1.ResourceSpec": {
+        "ranks": "processes",
+        "min_ranks": "min_processes",
+        "minRanks": "min_processes",
+        "threads_per_rank": "threads_per_process",
+        "threadsPerRank": "threads_per_process",
+    },
+}
 
 _MAX_DEPTH = 32
 _MAX_NODES = 10_000
@@ -32,6 +44,24 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
+def _by_former_name(type_: Any, key: str, where: str) -> Optional[Any]:
+    """The field of the message type that was once called `key`, if any."""
+    current = FORMER_NAMES.get(type_.full_name, {}).get(key)
+    if current is None:
+        return None
+    warn_of_former_name(where, current)
+    return type_.fields_by_name[current]
+
+
+def warn_of_former_name(path: str, current: str) -> None:
+    parent, dot, _ = path.rpartition(".")
+    warnings.warn(
+        f"{path} is now called {parent}{dot}{current}; the old name is still read",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+
+
 def _kind(value: Any) -> str:
     if value is None:
         return "nothing"
@@ -54,7 +84,7 @@ def parse_duration(value: Any) -> float:
 
 
 def parse_bytes(value: Any) -> int:
-    """From 1000, "64MiB" or "2GB". ValueError."""
+    """Bytes, from 1000, "64MiB" or "2GB". ValueError."""
     text = str(value)
     if re.fullmatch(r"-?[0-9]+", text):
         return int(text)
@@ -148,6 +178,7 @@ class _Reader:
         if depth > _MAX_DEPTH:
             raise SpecError(path, "nested too deeply")
         by_name = message.DESCRIPTOR.fields_by_name
+        given: Dict[str, str] = {}
         for key, value in data.items():
             self._nodes += 1
             if self._nodes > _MAX_NODES:
@@ -158,7 +189,12 @@ class _Reader:
             if field is None:
                 field = message.DESCRIPTOR.fields_by_camelcase_name.get(key)
             if field is None:
+                field = _by_former_name(message.DESCRIPTOR, key, where)
+            if field is None:
                 raise SpecError(where, "unknown field" + did_you_mean(key, by_name))
+            other_name = given.setdefault(field.name, key)
+            if other_name != key:
+                raise SpecError(where, f"is `{other_name}`, which is given too")
             oneof = field.containing_oneof
             if oneof is not None:
                 other = message.WhichOneof(oneof.name)
@@ -238,6 +274,9 @@ def set_field(path: str, value: Any, message: Any) -> None:
         by_name = message.DESCRIPTOR.fields_by_name
         field = by_name.get(key)
         if field is None:
+            field = _by_former_name(message.DESCRIPTOR, key, path)
+            key = key if field is None else field.name
+        if field is None:
             raise SpecError(path, "unknown field" + did_you_mean(key, by_name))
         sub = field.message_type
         if i + 1 == len(keys):
@@ -245,7 +284,7 @@ def set_field(path: str, value: Any, message: Any) -> None:
             reader.fields({key: value}, ".".join(keys[:i]), message)
             return
         if sub is not None and sub.GetOptions().map_entry:
-            # What follows the map's name is the key, dots included.
+            # The rest of the path after the map's name is the key, dots included.
             rest = {".".join(keys[i + 1 :]): value}
             reader.fields({key: rest}, ".".join(keys[:i]), message)
             return

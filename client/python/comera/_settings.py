@@ -1,4 +1,4 @@
-"""Where the coordinator is, and how this side shows who it is."""
+"""The coordinator's address, and the credentials of this side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[!-~]+\Z")
 
 
 def login_path() -> Optional[Path]:
-    """What `comera login` writes: ${XDG_CONFIG_HOME:-~/.config}/comera."""
+    """The file that `comera login` writes, in ${XDG_CONFIG_HOME:-~/.config}/comera."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     if config.startswith("/"):
         return Path(config) / "comera" / "login.json"
@@ -84,14 +84,14 @@ class TokenSource:
                 try:
                     self._read()
                 except ConfigError:
-                    # What was read last stays in use meanwhile.
+                    # The token that was read last stays in use meanwhile.
                     pass
             return self._token
 
     @staticmethod
     def _check(token: str, where: str) -> None:
         if len(token) > _MAX_TOKEN_BYTES or not _TOKEN.match(token):
-            # Never with its text.
+            # The message never holds the token.
             raise ConfigError(f"{where}: holds no token")
 
     def _read(self) -> None:
@@ -147,7 +147,7 @@ def resolve(
     address = _first(
         server or "", env("COMERA_SERVER", ""), login_text("server"), DEFAULT_SERVER
     )
-    # What was stored goes to the server it was stored for and to no other.
+    # A stored token goes to the server it was stored for and to no other.
     if login_text("server") != address:
         stored = {}
     choices: Tuple[Tuple[str, str], ...] = (

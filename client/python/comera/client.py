@@ -192,7 +192,7 @@ class Client:
         return Job(self, job_pb2.Job(name=resource_name("jobs", job)))
 
     def watch(self, job: JobLike, after_sequence: int = 0) -> Iterator[Event]:
-        """See Job.watch; as all below, by job or by name."""
+        """See Job.watch. Like the methods below, takes a job or its name."""
         return self._job(job).watch(after_sequence)
 
     def wait(self, job: JobLike, timeout: Optional[float] = None, check: bool = True) -> Job:
@@ -249,7 +249,7 @@ class Client:
         return Sweep(self, self._call("sweeps", "GetSweep", request))
 
     def list_sweeps(self) -> Iterator[Sweep]:
-        """Newest first, without runs and points; `refresh` one for those."""
+        """Sweeps, newest first, without runs and points; `refresh` reads those."""
         request = sweep_service_pb2.ListSweepsRequest(page_size=_PAGE)
         for proto in self._pages("sweeps", "ListSweeps", request, "sweeps"):
             yield Sweep(self, proto)
@@ -301,7 +301,7 @@ class Client:
     def list_datasets(
         self, labels: Optional[Mapping[str, str]] = None
     ) -> Iterator[Dataset]:
-        """By name; only those with all these labels."""
+        """Datasets with all these labels, by name."""
         request = dataset_service_pb2.ListDatasetsRequest(
             page_size=_PAGE, labels=dict(labels or {})
         )
@@ -319,7 +319,7 @@ class Client:
         return self._pages("queues", "ListQueues", request, "queues")
 
     def whoami(self) -> access_service_pb2.WhoAmIResponse:
-        """Who the server takes the caller for; its `open`: it asks for no token."""
+        """The caller as the server sees it; `open` if it asks for no token."""
         return self._call("access", "WhoAmI", access_service_pb2.WhoAmIRequest())
 
     def server_version(self) -> str:

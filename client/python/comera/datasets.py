@@ -125,7 +125,7 @@ class Uploader:
             try:
                 return self._client._call("datasets", "CreateDataset", request)
             except FailedPreconditionError:
-                # What another dataset had may have been deleted with it.
+                # Blobs of another dataset may have been deleted with it.
                 if round_number + 1 == _MAX_ROUNDS:
                     raise
         raise AssertionError("not reached")
@@ -167,8 +167,8 @@ class Uploader:
             self._on_progress(self._done, self._total)
 
     def _send(self, file: _LocalFile) -> None:
-        # What the server had may have been another client's, and wrong: it then
-        # forgets it, and a second try sends all.
+        # The server's part may be another client's, and wrong: it then forgets
+        # it, and a second try sends all.
         for again in (True, False):
             upload = _BlobUpload(self, file)
             try:
@@ -250,7 +250,7 @@ class Dataset:
 
     @property
     def versions(self) -> List[service_pb2.DatasetVersion]:
-        """Oldest first."""
+        """The versions, oldest first."""
         return list(self.proto.versions)
 
     @property
@@ -258,7 +258,7 @@ class Dataset:
         return self.proto.versions[-1]
 
     def files(self, version: Optional[int] = None) -> List[service_pb2.DatasetFile]:
-        """By path; of the newest version unless one is named."""
+        """The files by path, of the newest version unless one is named."""
         name = self.name if version is None else f"{self.name}@{version}"
         files: List[service_pb2.DatasetFile] = []
         token = ""

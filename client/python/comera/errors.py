@@ -1,4 +1,4 @@
-"""What calls to the coordinator raise."""
+"""Exceptions that calls to the coordinator raise."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class DeadlineExceededError(RpcError, TimeoutError):
 
 
 class DataLossError(RpcError):
-    """What the server stored is damaged."""
+    """Data that the server stored is damaged."""
 
     code = grpc.StatusCode.DATA_LOSS
 

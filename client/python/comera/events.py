@@ -1,4 +1,4 @@
-"""What a running job tells."""
+"""Events of a running job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Event:
     """
 
     job: str
-    # From 1; 0 for a notice of events that this reader missed (`dropped`).
+    # Events count from 1; 0 is a notice of events that this reader missed
+    # (`dropped`).
     sequence: int
     time: datetime.datetime
     # Number of the attempt it belongs to.

@@ -28,7 +28,7 @@ class JobFailedError(ComeraError):
     def __init__(self, job: "Job") -> None:
         text = f"{job.name} {job.state}: {job.reason}"
         if job.failure and job.failure.log_tail:
-            text += f"\n--- end of the log of rank {job.failure.rank} ---\n"
+            text += f"\n--- end of the log of member {job.failure.rank} ---\n"
             text += str(job.failure.log_tail)
         super().__init__(text)
         self.job = job
@@ -145,7 +145,7 @@ class Job:
         self.refresh()
 
     def _take(self, event: progress_pb2.JobEvent) -> None:
-        """What the event tells about the job."""
+        """Takes over what the event says about the job."""
         progress = self.proto.progress
         kind = event.WhichOneof("event")
         if kind == "state_change":
@@ -189,7 +189,7 @@ class Job:
     def logs(
         self, rank: int = 0, attempt: int = 0, offset: int = 0, follow: bool = False
     ) -> Iterator[str]:
-        """The lines of a rank's log, without their ends. `attempt` 0: of the newest
+        """The lines of a member's log, without their ends. `attempt` 0: of the newest
         attempt; `follow`: until the job has ended."""
         request = service_pb2.ReadLogRequest(
             name=self.name, rank=rank, attempt=attempt, offset=offset, follow=follow
@@ -202,10 +202,10 @@ class Job:
         rest = b""
         try:
             for piece in pieces:
-                # Not the log of a newer attempt from this one's offset.
+                # The offset is this attempt's: a newer attempt's log begins anew.
                 if piece.attempt > 0:
                     request.attempt = piece.attempt
-                # What came before a disconnect is not told twice.
+                # Bytes from before a disconnect are not given twice.
                 data = piece.data[max(0, request.offset - piece.offset) :]
                 if not data:
                     continue

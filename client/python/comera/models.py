@@ -53,7 +53,7 @@ class Model:
 
     @property
     def target_index(self) -> int:
-        """Of a job with several targets: which one it is of; -1: none."""
+        """The target that the model is for, in a job with several; -1 for none."""
         return int(self.proto.target_index)
 
     @property
@@ -63,7 +63,7 @@ class Model:
 
     @property
     def figures(self) -> Dict[str, float]:
-        """What was noted at the export; of `client.get_model` only."""
+        """Figures noted at the export; only `client.get_model` has them."""
         return dict(self.proto.figures)
 
     def download(self, directory: Union[str, "os.PathLike[str]"]) -> Path:

@@ -60,7 +60,7 @@ class Series:
 
     @property
     def last_sequence(self) -> int:
-        """Of the newest event in it: `watch(after_sequence=...)` goes on there."""
+        """Number of its newest event; `watch(after_sequence=...)` goes on there."""
         return int(self.proto.last_sequence)
 
     def __getitem__(self, name: str) -> Metric:

@@ -100,17 +100,17 @@ class ServedModel:
 
     @property
     def worker(self) -> str:
-        """Who answers: `workers/{worker}`."""
+        """The worker that answers: `workers/{worker}`."""
         return self._worker
 
     @property
     def labels(self) -> List[str]:
-        """Of class 0, 1, ...; empty: not known."""
+        """Names of class 0, 1, ...; empty if they are not known."""
         return list(self.info.labels)
 
     @property
     def mask_token(self) -> str:
-        """What stands for a token to fill in; "": none."""
+        """The text that stands for a token to fill in; "" if there is none."""
         return str(self.info.mask_token)
 
     def predict(

@@ -5,12 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from google.protobuf import text_format
 
 from comera._proto import job_pb2, sweep_service_pb2
-from comera._reader import read_message, set_field
+from comera._reader import (
+    FORMER_NAMES,
+    read_message,
+    set_field,
+    warn_of_former_name,
+)
 from comera.errors import MissingDependencyError, SpecError
 
 JobSpec = job_pb2.JobSpec
@@ -128,6 +134,23 @@ def resolve_data_paths(spec: JobSpec, folder: str) -> None:
         weights.safetensors = absolute(weights.safetensors)
 
 
+def _with_current_names(textproto: str) -> str:
+    """Renames what a textproto's `resources` group says under a former name."""
+    names = FORMER_NAMES["comera.v1.ResourceSpec"]
+
+    def rename(match: "re.Match[str]") -> str:
+        current = names.get(match[0])
+        if current is None:
+            return match[0]
+        warn_of_former_name(f"resources.{match[0]}", current)
+        return current
+
+    def group(match: "re.Match[str]") -> str:
+        return re.sub(r"\b\w+(?=\s*:)", rename, match[0])
+
+    return re.sub(r"\bresources\s*:?\s*[{<][^}>]*", group, textproto)
+
+
 def job_spec(
     source: SpecLike, overrides: Optional[Mapping[str, Any]] = None
 ) -> JobSpec:
@@ -148,7 +171,7 @@ def job_spec(
         data, folder = _parse(source)
         if isinstance(data, str):
             try:
-                text_format.Parse(data, spec)
+                text_format.Parse(_with_current_names(data), spec)
             except text_format.ParseError as error:
                 raise SpecError("", f"{os.fspath(source)}:{error}") from None
         else:

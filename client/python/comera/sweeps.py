@@ -61,12 +61,12 @@ class Sweep:
 
     @property
     def runs(self) -> List[sweep_service_pb2.SweepRun]:
-        """In the order of the specification."""
+        """The runs, in the order of the specification."""
         return list(self.proto.runs)
 
     @property
     def jobs(self) -> List[Job]:
-        """Of the runs that have one; asks the coordinator."""
+        """The jobs of the runs that have one; asks the coordinator."""
         return [self._client.get(run.job) for run in self.proto.runs if run.job]
 
     def refresh(self) -> "Sweep":
@@ -77,8 +77,8 @@ class Sweep:
     def watch(
         self, after_sequence: int = 0, timeout: Optional[float] = None
     ) -> Iterator[sweep_service_pb2.SweepEvent]:
-        """What changes, until the sweep has ended; the sweep itself is kept up to
-        date. Comes back by itself; see Job.watch."""
+        """Changes, until the sweep has ended; the sweep itself is kept up to date.
+        Comes back by itself; see Job.watch."""
         last = after_sequence
         deadline = None if timeout is None else time.monotonic() + timeout
 

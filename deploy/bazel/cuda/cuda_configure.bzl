@@ -84,7 +84,7 @@ exports_files(["toolkit.txt"])
 _TOOLKIT = '''package(default_visibility = ["//visibility:public"])
 exports_files(["toolkit.txt"])
 
-# As system headers: their warnings are not ours.
+# CUDA's headers count as system headers, so that their warnings are ignored.
 cc_library(
     name = "headers",
     hdrs = glob([

@@ -1,4 +1,4 @@
-"""For target_compatible_with of whatever exists in the CUDA build only."""
+"""The target_compatible_with of targets that exist in the CUDA build only."""
 
 CUDA_ONLY = select({
     "@comera//deploy/bazel/cuda:enabled": [],

@@ -1,4 +1,4 @@
-// What nearly every source includes: the parts of the standard library and of
+// Headers that nearly every source includes: parts of the standard library and of
 // Abseil that take long to parse.
 #include <algorithm>
 #include <array>

@@ -4,3 +4,4 @@
 #include "deploy/bazel/pch/job.h"
 #include "google/protobuf/util/json_util.h"
 #include "grpcpp/grpcpp.h"
+#include "nlohmann/json.hpp"

@@ -27,7 +27,7 @@ struct ExpandBackward {
   const float *inverse_deviation, *gamma;
   StreamMatrix grad_residual, grad_t;
   uint32_t* keep;  // (rows, groups), written with dropout
-  // The gradients of gamma and beta of each block (2, cols).
+  // The gradients of gamma and beta (2, cols) from each block.
   float* sums;
   int rows;
 };

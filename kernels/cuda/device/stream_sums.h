@@ -24,7 +24,7 @@ struct StreamSums {
   const float *gamma, *beta;  // kScaled
   const uint32_t* keep;       // kMasked: (rows, groups)
   float scale;                // multiplies what is kept
-  // The sums of range blockIdx.y: (rank, cols), or (cols, rank) if
+  // The sums of each range blockIdx.y: (rank, cols), or (cols, rank) if
   // `transposed`.
   float* sums;
   bool transposed;

@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { connection, retryNow } from './api/connection';
 import { logout, session } from './api/client';
 import { usePoll } from './api/poll';
-import type { WhoAmI } from './api/types';
+import type { WhoAmIResponse } from './api/types';
 import { useStore } from './model/store';
 import { ClusterPage } from './pages/cluster';
 import { DataPage } from './pages/data';
@@ -31,7 +31,7 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
 
-  // Who does not see the page change hears it: the focus goes to its heading.
+  // A screen reader tells that the page has changed: the focus goes to its heading.
   useEffect(() => {
     if (first.current) {
       first.current = false;
@@ -161,7 +161,7 @@ function ThemeButton() {
 }
 
 function Who() {
-  const { data } = usePoll<WhoAmI>('/v1/whoami', 0);
+  const { data } = usePoll<WhoAmIResponse>('/v1/whoami', 0);
   if (!data || data.open || !data.user) return null;
   return (
     <span class="who">

@@ -1,3 +1,5 @@
+// Polls a server over many HTTP connections with Boost.Beast.
+
 #include "tests/bench/service/http_poll_load.h"
 
 #include <boost/asio/connect.hpp>
@@ -20,7 +22,7 @@ namespace http = boost::beast::http;
 using Clock = std::chrono::steady_clock;
 using Error = boost::system::error_code;
 
-// What all pollers share.
+// The state that all pollers share.
 struct Run {
   const HttpPollOptions& options;
   HttpPollFigures* figures;
@@ -68,11 +70,11 @@ class Poller : public std::enable_shared_from_this<Poller> {
     http::async_read(socket_, buffer_, response_,
                      [self = shared_from_this()](Error error, size_t) {
                        if (error) return self->Fail(error.message());
-                       self->Take();
+                       self->OnResponse();
                      });
   }
 
-  void Take() {
+  void OnResponse() {
     HttpPollFigures& figures = *run_->figures;
     figures.latencies.Add(absl::FromChrono(Clock::now() - due_));
     ++figures.answers;

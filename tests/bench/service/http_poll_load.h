@@ -12,27 +12,28 @@
 namespace comera::bench {
 
 struct HttpPollOptions {
-  // host:port.
+  // The server's address, as host:port.
   std::string address;
-  // Paths, dealt out to the pollers.
+  // The paths to poll, distributed over the pollers.
   std::vector<std::string> paths;
   int pollers = 1000;
   absl::Duration duration = absl::Seconds(20);
-  // Send the last ETag as If-None-Match.
+  // Whether to send the last ETag as If-None-Match.
   bool conditional = true;
 };
 
 struct HttpPollFigures {
-  // From the moment a poll was due, so that a late one counts its delay.
+  // The times from the moment a poll was due, so that a late one counts its
+  // delay.
   Latencies latencies;
   int64_t answers = 0;
   int64_t not_modified = 0;
   int64_t body_bytes = 0;
 };
 
-// Browsers that poll: each has a connection of its own, and asks once a second
-// for its path, evenly spread over the second. Unavailable: a connection broke,
-// or an answer was an error.
+// Plays browsers that poll: each has a connection of its own and asks once a
+// second for its path, evenly spread over the second. Unavailable: a connection
+// broke, or an answer was an error.
 absl::Status PollOverHttp(const HttpPollOptions& options,
                           HttpPollFigures* figures);
 

@@ -1,3 +1,5 @@
+// Opens server-sent event streams and reads them to their ends.
+
 #include "tests/bench/service/http_watch_load.h"
 
 #include <boost/asio/buffer.hpp>

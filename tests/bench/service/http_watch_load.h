@@ -10,15 +10,16 @@
 
 namespace comera::bench {
 
-// Streams of server-sent events, each on a connection of its own. Not
+// Reads streams of server-sent events, each on a connection of its own. Not
 // thread-safe.
 class HttpWatchers {
  public:
-  // Opens `count` streams of the path, one after another: each has told its
-  // first state when the next is opened. Unavailable.
+  // Opens `count` streams of the path, one after another: the next is opened
+  // once the last has brought its first state. Unavailable.
   absl::Status Open(const std::string& address, const std::string& path,
                     int count);
-  // Reads all to their ends. DataLoss: one broke off before its last event.
+  // Reads all streams to their ends. DataLoss: one broke off before its last
+  // event.
   absl::Status AwaitEnd();
 
  private:

@@ -1,3 +1,5 @@
+// Collects durations and computes percentiles.
+
 #include "tests/bench/service/latencies.h"
 
 #include <algorithm>

@@ -14,7 +14,8 @@ class Latencies {
  public:
   void Add(absl::Duration duration);
   size_t size() const;
-  // Nearest rank, `share` in [0, 1]; in milliseconds; 0 without samples.
+  // The nearest-rank percentile in milliseconds, with `share` in [0, 1]; 0
+  // without samples.
   double Milliseconds(double share) const;
 
  private:

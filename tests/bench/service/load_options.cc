@@ -1,3 +1,5 @@
+// Opens separate connections to a server.
+
 #include "tests/bench/service/load_options.h"
 
 namespace comera::bench {

@@ -12,14 +12,14 @@ namespace comera::bench {
 
 struct LoadOptions {
   int submissions = 20000;
-  // Each has one submission under way.
+  // The number of clients, each with one submission under way.
   int clients = 32;
-  // Each asks for one job's state once a second.
+  // The number of clients that ask for one job's state once a second.
   int pollers = 1000;
   int watchers = 5000;
-  // Jobs that train (their worker is played) and are watched.
+  // The number of jobs that train (on a simulated worker) and are watched.
   int watched_jobs = 50;
-  // Each of them reports once in this time.
+  // The time between two reports of each of them.
   absl::Duration report_interval = absl::Seconds(1);
   // How long polling and watching are measured, each.
   absl::Duration phase = absl::Seconds(20);
@@ -28,7 +28,7 @@ struct LoadOptions {
 
 using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
 
-// That many connections, shared by nobody else.
+// Opens that many connections, which are shared with nothing else.
 Channels Connect(const std::string& address, int connections);
 
 }  // namespace comera::bench

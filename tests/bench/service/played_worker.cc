@@ -1,3 +1,6 @@
+// Synchronizes with the coordinator in place of a worker and reports steps on
+// schedule.
+
 #include "tests/bench/service/played_worker.h"
 
 #include "absl/strings/str_cat.h"
@@ -79,16 +82,16 @@ void PlayedWorker::Round(int64_t step) {
     return;
   }
   reports_ += response.report_acks_size();
-  Take(response);
+  Apply(response);
 }
 
-void PlayedWorker::Take(const v1::SynchronizeResponse& response) {
+void PlayedWorker::Apply(const v1::SynchronizeResponse& response) {
   seen_version_ = response.desired_version();
-  std::map<std::string, Rank> wanted;
+  std::map<std::string, Member> wanted;
   for (const v1::MemberAssignment& assignment : response.desired()) {
     const std::string key = absl::StrCat(
         assignment.job(), "/", assignment.attempt(), "/", assignment.rank());
-    Rank& rank = wanted[key];
+    Member& rank = wanted[key];
     auto known = ranks_.find(key);
     if (known != ranks_.end()) rank.reported = known->second.reported;
     rank.assignment = assignment;

@@ -14,11 +14,11 @@
 
 namespace comera::bench {
 
-// A worker without processes: it takes what is assigned to it, and while
-// reporting is on every rank 0 tells of one step per interval. Reports are due
-// at fixed times, at which the step's number tells: see DueTime().
+// Plays a worker without processes: it accepts what is assigned to it, and
+// while reporting is on, every member 0 reports one step per interval. Reports
+// are due at fixed times, which follow from the step's number: see DueTime().
 //
-// Lives on a thread of its own from construction to destruction; methods may be
+// Runs a thread of its own from construction to destruction; methods may be
 // called from any thread.
 class PlayedWorker {
  public:
@@ -26,20 +26,20 @@ class PlayedWorker {
                absl::Duration interval);
   ~PlayedWorker();
 
-  // Ranks that it has been given.
+  // The number of members assigned to it.
   int ranks() const { return ranks_count_; }
   void SetReporting(bool on) { reporting_ = on; }
-  // Reports given to the server and acknowledged.
+  // The number of reports sent to the server and acknowledged.
   int64_t reports() const { return reports_; }
   // When the report of that step was due.
   absl::Time DueTime(int64_t step) const { return begin_ + step * interval_; }
-  // The first call that failed; later ones are tried all the same.
+  // The error of the first call that failed; later calls are made all the same.
   absl::Status status() const;
 
  private:
   void Loop();
   void Round(int64_t step);
-  void Take(const v1::SynchronizeResponse& response);
+  void Apply(const v1::SynchronizeResponse& response);
 
   const int slots_;
   const absl::Duration interval_;
@@ -50,12 +50,12 @@ class PlayedWorker {
   std::atomic<bool> reporting_{false};
   std::atomic<bool> stopping_{false};
 
-  // The thread's own.
-  struct Rank {
+  // The following members are used by the thread alone.
+  struct Member {
     v1::MemberAssignment assignment;
     int64_t reported = 0;
   };
-  std::map<std::string, Rank> ranks_;
+  std::map<std::string, Member> ranks_;
   int64_t seen_version_ = 0;
 
   mutable std::mutex mutex_;

@@ -1,3 +1,5 @@
+// Polls job states over gRPC at fixed times.
+
 #include "tests/bench/service/poll_load.h"
 
 #include <condition_variable>
@@ -39,7 +41,7 @@ void PollJobs(const Channels& channels, const std::vector<std::string>& jobs,
     const auto poller = static_cast<size_t>(i % pollers);
     auto poll = std::make_shared<Poll>();
     poll->due = due;
-    // Neighbouring pollers look at jobs far apart.
+    // Spreads neighbouring pollers over jobs that are far apart.
     poll->request.set_name(jobs[poller * 7919 % jobs.size()]);
     {
       std::lock_guard<std::mutex> lock(mutex);

@@ -11,7 +11,8 @@
 namespace comera::bench {
 
 struct PollFigures {
-  // From the moment a poll was due, so that a late one counts its delay.
+  // The times from the moment a poll was due, so that a late one counts its
+  // delay.
   Latencies latencies;
   // How late the client itself was in sending.
   Latencies send_delay;
@@ -19,9 +20,9 @@ struct PollFigures {
   absl::Status first_error;
 };
 
-// `pollers` clients, each asking once a second for the state of one of `jobs`,
-// evenly spread over the second; for `duration`. Returns when the last reply
-// has come.
+// Plays `pollers` clients, each asking once a second for the state of one of
+// `jobs`, evenly spread over the second, for `duration`. Returns when the last
+// reply has come.
 void PollJobs(const Channels& channels, const std::vector<std::string>& jobs,
               int pollers, absl::Duration duration, PollFigures* figures);
 

@@ -1,3 +1,5 @@
+// Starts a server, reads /proc for its use of resources, and stops it.
+
 #include "tests/bench/service/server_process.h"
 
 #include <fcntl.h>
@@ -47,7 +49,8 @@ absl::StatusOr<ProcessFigures> ReadFigures(pid_t pid) {
   ProcessFigures figures;
   figures.resident_bytes = KilobytesOf(status.str(), "VmRSS:");
   figures.peak_resident_bytes = KilobytesOf(status.str(), "VmHWM:");
-  // utime and stime are fields 14 and 15; the third follows the name.
+  // utime and stime are fields 14 and 15 of proc(5); the third follows the
+  // name.
   std::istringstream rest(stat.substr(name_end + 1));
   std::string field;
   for (int i = 3; i < 14; ++i) rest >> field;
@@ -79,7 +82,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
   server->pid_ = fork();
   if (server->pid_ < 0) return ErrnoStatus(errno, "fork");
   if (server->pid_ == 0) {
-    // Does not outlive a benchmark that is killed.
+    // Keeps the server from outliving a benchmark that is killed.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(out, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// The comera-server whose work is measured.
+// Starts the comera-server to be measured and reads its use of resources.
 #ifndef COMERA_TESTS_BENCH_SERVICE_SERVER_PROCESS_H_
 #define COMERA_TESTS_BENCH_SERVICE_SERVER_PROCESS_H_
 
@@ -19,15 +19,15 @@ struct ProcessFigures {
   double cpu_seconds = 0;
 };
 
-// What the kernel tells about a process. NotFound: it is gone.
+// Reads the kernel's figures of a process. NotFound: it has ended.
 absl::StatusOr<ProcessFigures> ReadFigures(pid_t pid);
 
-// A comera-server on loopback with a fresh folder, or one that runs already.
-// The destructor ends what Start() began and removes the folder.
+// A comera-server on loopback with a fresh folder. The destructor ends the
+// server and removes the folder.
 class ServerProcess {
  public:
-  // `binary`: the program; `parent`: where the folder is made; `flags`: more of
-  // its own. Unavailable: it did not come up; the message has its log.
+  // Runs `binary` with `flags` and a folder made below `parent`. Unavailable:
+  // it did not come up; the message has its log.
   static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(
       const std::string& binary, const std::string& parent,
       const std::vector<std::string>& flags);
@@ -37,7 +37,7 @@ class ServerProcess {
 
   const std::string& address() const { return address_; }
   absl::StatusOr<ProcessFigures> Figures() const { return ReadFigures(pid_); }
-  // Of the store with its write-ahead log.
+  // The size of the store with its write-ahead log.
   int64_t StoreBytes() const;
 
  private:

@@ -1,3 +1,5 @@
+// Submits jobs from many concurrent clients through asynchronous stubs.
+
 #include "tests/bench/service/submission_load.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@
 namespace comera::bench {
 namespace {
 
-// The run of all clients; they finish on gRPC's threads.
+// The state of all clients, whose calls complete on gRPC's threads.
 class Submitters {
  public:
   Submitters(const v1::JobSpec& spec, int count, SubmissionFigures* figures)
@@ -54,8 +56,8 @@ class Submitters {
     if (number >= count_) return Leave(absl::OkStatus());
     client->context = std::make_unique<grpc::ClientContext>();
     client->request = request_;
-    // As people submit: a reply that is lost does not make a second job. The
-    // time tells one run from another.
+    // A request id as real clients send it, so that a lost reply does not
+    // create a second job. The time distinguishes runs.
     client->request.set_request_id(absl::StrCat("load-", begin_, "-", number));
     client->job.Clear();
     client->sent = absl::Now();

@@ -17,11 +17,12 @@ struct SubmissionFigures {
   std::vector<std::string> jobs;
 };
 
-// A job that the server accepts; nothing of it is ever read.
+// A job that the server accepts; its data are never read.
 v1::JobSpec LoadSpec();
 
-// Creates `count` jobs, `clients` at a time: each client sends its next
-// submission when the reply to its last one has come. The first error ends it.
+// Creates `count` jobs through `clients` concurrent clients: each sends its
+// next submission when the reply to its last one has come. The first error ends
+// it.
 absl::Status SubmitJobs(const Channels& channels, const v1::JobSpec& spec,
                         int count, int clients, SubmissionFigures* figures);
 

@@ -1,3 +1,5 @@
+// Reads WatchJob streams through reactors and measures how late events arrive.
+
 #include "tests/bench/service/watch_load.h"
 
 #include <condition_variable>
@@ -74,7 +76,7 @@ WatchLoad::WatchLoad(const Channels& channels, std::vector<std::string> jobs,
     shared_->stubs.push_back(v1::TrainingService::NewStub(channel));
   }
   for (int i = 0; i < watchers; ++i) {
-    // A job's watchers come over several connections.
+    // Spreads a job's watchers over several connections.
     streams_.push_back(std::make_shared<Stream>(
         shared_, shared_->stubs[i % shared_->stubs.size()].get(),
         jobs[i / channels.size() % jobs.size()]));

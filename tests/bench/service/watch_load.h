@@ -13,21 +13,21 @@
 
 namespace comera::bench {
 
-// Open WatchJob streams. Thread-safe. The destructor cancels the streams and
-// waits until gRPC is done with them.
+// Keeps WatchJob streams open and counts their events. Thread-safe. The
+// destructor cancels the streams and waits until gRPC is done with them.
 class WatchLoad {
  public:
-  // `due`: when the report of a step was due.
+  // `due` returns when the report of a step was due.
   WatchLoad(const Channels& channels, std::vector<std::string> jobs,
             int watchers, std::function<absl::Time(int64_t step)> due);
   ~WatchLoad();
 
-  // Streams that have had their first message, and streams that have ended.
+  // The streams that have had their first message, and those that have ended.
   int open() const;
   int ended() const;
   absl::Status first_error() const;
 
-  // While on, every step's event counts.
+  // While on, the event of every step is counted.
   void SetMeasuring(bool on);
   const Latencies& latencies() const;
   int64_t events() const;

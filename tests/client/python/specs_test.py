@@ -77,6 +77,31 @@ class JobSpecTest(unittest.TestCase):
             self.assertEqual(caught.exception.field, field)
             self.assertIn(what, str(caught.exception))
 
+    def test_former_names_are_read_with_a_warning(self):
+        old = {"ranks": 4, "min_ranks": 2, "threadsPerRank": 3}
+        with self.assertWarnsRegex(
+            DeprecationWarning, "resources.ranks is now called resources.processes"
+        ):
+            spec = job_spec({"resources": old})
+        self.assertEqual(spec.resources.processes, 4)
+        self.assertEqual(spec.resources.min_processes, 2)
+        self.assertEqual(spec.resources.threads_per_process, 3)
+        with self.assertWarns(DeprecationWarning):
+            spec = job_spec({}, {"resources.ranks": 2})
+        self.assertEqual(spec.resources.processes, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "job.textproto"
+            path.write_text(
+                "resources { ranks: 5 } compression { head { ranks: 7 } }"
+            )
+            with self.assertWarns(DeprecationWarning):
+                spec = job_spec(path)
+        self.assertEqual(spec.resources.processes, 5)
+        self.assertEqual(list(spec.compression.head.ranks), [7])
+        with self.assertRaisesRegex(comera.SpecError, "which is given too"):
+            with self.assertWarns(DeprecationWarning):
+                job_spec({"resources": {"processes": 1, "ranks": 1}})
+
     def test_fields_by_their_paths(self):
         spec = job_spec(
             {"priority": 3, "compression": {"attention": {"ranks": [1, 2]}}},

@@ -161,7 +161,7 @@ class ModelsTest(unittest.TestCase):
                 self.assertLess(model.num_parameters(True), model.num_parameters())
 
     def test_no_dense_matrix_is_formed(self):
-        # Of a layer whose matrix would have 2^24 entries no tensor comes near.
+        # The layer's matrix would have 2^24 entries; no tensor comes near that.
         form = comera.torch.Factorisation((16, 16, 16), (16, 16, 16), (8,) * 5)
         layer = comera.torch.TTLinear(4096, 4096, form).to_empty(device="cpu")
         for parameter in layer.parameters():

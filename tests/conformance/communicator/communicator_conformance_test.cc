@@ -1,4 +1,5 @@
-// The communicators of the CPU build, NCCL's on a fake of NCCL among them.
+// Runs the conformance suites over the communicators of the CPU build,
+// including NCCL's on a fake of NCCL.
 #include "tests/conformance/communicator/conformance.h"
 #include "tests/conformance/communicator/fake_nccl_gang.h"
 

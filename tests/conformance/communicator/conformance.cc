@@ -1,3 +1,5 @@
+// The suites: sums, broadcasts, barriers, aborts, time-outs and mismatches.
+
 #include "tests/conformance/communicator/conformance.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ namespace {
 
 using ::testing::Each;
 
-// Far below the time-out: an end before it means that the ranks were woken.
+// Far below the time-out: an earlier end means that the ranks were woken.
 constexpr absl::Duration kSoon = absl::Seconds(20);
 
 MATCHER(EndsTheGang, "") {
@@ -173,7 +175,7 @@ TEST_P(CommunicatorTest, AbortEndsACollectiveHereAndElsewhere) {
   EXPECT_THAT(statuses[0], StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(statuses[1], StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(gang[0]->collectives_done(), 0);
-  // Broken for good.
+  // The communicator stays broken.
   EXPECT_THAT(gang[0]->Barrier(), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(gang[1]->Barrier(), StatusIs(absl::StatusCode::kUnavailable));
 }
@@ -224,7 +226,7 @@ TEST_P(CommunicatorTest, DifferentSizesEndWithAnError) {
           std::vector<float> values(communicator.rank() == 1 ? small : large);
           absl::Status status = communicator.AllReduce(absl::MakeSpan(values));
           // A rank with nothing to send need not wait for the others; the next
-          // collective then tells.
+          // collective then reports the mismatch.
           return status.ok() ? communicator.Barrier() : status;
         });
     EXPECT_THAT(statuses, Each(EndsTheGang()));

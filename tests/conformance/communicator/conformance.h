@@ -1,5 +1,5 @@
-// What every Communicator must do. A test instantiates both suites with its
-// implementation.
+// The suites that every Communicator must pass. A test instantiates both with
+// its implementation.
 #ifndef COMERA_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 #define COMERA_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 
@@ -16,9 +16,9 @@ namespace comera::collective {
 struct Implementation {
   const char* name;
   Gang (*factory)(int world_size, absl::Duration timeout);
-  // Tests of larger gangs are made smaller or skipped.
+  // The largest world size; tests of larger gangs are made smaller or skipped.
   int max_ranks = 8;
-  // Collectives of different sizes end with an error on every rank.
+  // Whether collectives of different sizes end with an error on every rank.
   bool compares_sizes = true;
 };
 
@@ -26,7 +26,7 @@ inline void PrintTo(const Implementation& implementation, std::ostream* out) {
   *out << implementation.name;
 }
 
-// Far above what any collective here takes.
+// Far longer than any collective here takes.
 inline constexpr absl::Duration kTimeout = absl::Seconds(60);
 
 class CommunicatorTest : public testing::TestWithParam<Implementation> {
@@ -37,7 +37,7 @@ class CommunicatorTest : public testing::TestWithParam<Implementation> {
   }
 };
 
-// With the number of ranks.
+// The second parameter is the number of ranks.
 class CommunicatorSizesTest
     : public testing::TestWithParam<std::tuple<Implementation, int>> {};
 

@@ -1,3 +1,5 @@
+// Connects NcclCommunicators over one FakeNccl.
+
 #include "tests/conformance/communicator/fake_nccl_gang.h"
 
 #include "common/status_macros.h"
@@ -18,7 +20,8 @@ Gang FakeNcclGang(int world_size, absl::Duration timeout) {
         options.world_size = world_size;
         options.api = std::make_shared<FakeNccl::Rank>(nccl);
         options.timeout = timeout;
-        // Gangs are destroyed rank by rank, so nobody can wait for the others.
+        // Gangs are destroyed one rank at a time, so a rank cannot wait for the
+        // others.
         options.leave_timeout = absl::Milliseconds(5);
         ASSIGN_OR_RETURN(FileRendezvous rendezvous,
                          FileRendezvous::Open(folder));

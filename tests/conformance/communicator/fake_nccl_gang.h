@@ -1,4 +1,4 @@
-// Gangs of NcclCommunicators on a fake of NCCL.
+// Makes gangs of NcclCommunicators on a fake of NCCL.
 #ifndef COMERA_TESTS_CONFORMANCE_COMMUNICATOR_FAKE_NCCL_GANG_H_
 #define COMERA_TESTS_CONFORMANCE_COMMUNICATOR_FAKE_NCCL_GANG_H_
 

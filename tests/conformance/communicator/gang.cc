@@ -1,3 +1,5 @@
+// Makes in-process and Gloo gangs, and runs a body on every rank.
+
 #include "tests/conformance/communicator/gang.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Gangs of threads for tests of communicators.
+// Makes gangs of threads for tests of communicators.
 #ifndef COMERA_TESTS_CONFORMANCE_COMMUNICATOR_GANG_H_
 #define COMERA_TESTS_CONFORMANCE_COMMUNICATOR_GANG_H_
 
@@ -17,20 +17,20 @@ namespace comera::collective {
 using Gang = std::vector<std::unique_ptr<Communicator>>;
 
 Gang InProcessGang(int world_size, absl::Duration timeout);
-// Ranks are threads of this process, connected over loopback.
+// The ranks are threads of this process, connected over loopback.
 Gang GlooGang(int world_size, absl::Duration timeout);
 
-// Makes each rank on a thread of its own, all at once; `make` fails the test if
-// it cannot.
+// Makes all ranks at once, each on a thread of its own; fails the test if
+// `make` returns an error.
 Gang MakeRanks(
     int world_size,
     const std::function<
         absl::StatusOr<std::unique_ptr<Communicator>>(int rank)>& make);
 
-// A new empty folder below the test's temporary folder.
+// Returns a new empty folder below the test's temporary folder.
 std::string NewFolder();
 
-// Runs `body` for every rank at once, each on its own thread.
+// Runs `body` for all ranks at once, each on its own thread.
 std::vector<absl::Status> RunRanks(
     const Gang& gang, const std::function<absl::Status(Communicator&)>& body);
 

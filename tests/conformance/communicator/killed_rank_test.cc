@@ -1,5 +1,5 @@
-// A rank in a process of its own is killed: the others end soon. The test runs
-// its own binary again as that rank.
+// Kills a rank in a process of its own and checks that the others end soon. The
+// test runs its own binary again as that rank.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// What every JobStore must do.
+// Checks what every JobStore must do.
 #include "server/store/job_store.h"
 
 #include <functional>
@@ -24,7 +24,7 @@ constexpr int kMaxSamples = 50;
 // Opens the same store again each time it is called.
 using Opener = std::function<std::unique_ptr<JobStore>()>;
 
-// The fake lives on; each opening is a view of it.
+// The fake outlives each opening, which is a view of it.
 class FakeView : public JobStore {
  public:
   explicit FakeView(std::shared_ptr<FakeJobStore> fake)
@@ -81,7 +81,7 @@ Opener PostgresOpener() {
   const std::string url = server->NewDatabase();
   return [url]() -> std::unique_ptr<JobStore> {
     PostgresLeadership leadership(url, "here");
-    // The session of the opening before may still be ending.
+    // The session of the previous opening may still be ending.
     absl::StatusOr<bool> leads = false;
     while (leads.ok() && !*leads) leads = leadership.TryAcquire();
     EXPECT_OK(leads);
@@ -164,7 +164,7 @@ TEST_P(JobStoreTest, RecordsComeBackInOrderOfAcceptance) {
   StoreBatch batch;
   batch.records = {Record("jobs/b", 1, "r"), Record("jobs/a", 2)};
   batch.records[0].mutable_job()->mutable_spec()->set_priority(7);
-  batch.records[0].mutable_attempt()->add_ranks()->set_worker("w1");
+  batch.records[0].mutable_attempt()->add_members()->set_worker("w1");
   ASSERT_OK(store_->Commit(batch));
   Reopen();
   ASSERT_OK_AND_ASSIGN(auto records, store_->LoadJobs());
@@ -200,7 +200,7 @@ TEST_P(JobStoreTest, RefusedBatchLeavesNothing) {
   Reopen();
   EXPECT_THAT(*store_->LoadJobs(), SizeIs(1));
   EXPECT_THAT(Sequences("jobs/b"), IsEmpty());
-  // And the store goes on.
+  // The store keeps working.
   batch.records = {Record("jobs/b", 2)};
   EXPECT_OK(store_->Commit(batch));
 }
@@ -238,7 +238,7 @@ TEST_P(JobStoreTest, SamplesAreThinnedOtherEventsKept) {
                                           : Sample("jobs/a", i));
     }
     ASSERT_OK(store_->Commit(batch));
-    // Counts survive, whoever opens the store.
+    // Counts survive any number of openings.
     if (first == 501) Reopen();
   }
   const std::vector<int64_t> sequences = Sequences("jobs/a");
@@ -263,7 +263,7 @@ TEST_P(JobStoreTest, DeletedJobIsForgottenWithItsEvents) {
   ASSERT_THAT(*store_->LoadJobs(), SizeIs(1));
   EXPECT_THAT(Sequences("jobs/a"), IsEmpty());
   EXPECT_THAT(Sequences("jobs/ab"), ElementsAre(1));
-  // Its name, serial and request are free again.
+  // Its name, serial and request id can be used again.
   batch.records.resize(1);
   batch.events.resize(1);
   ASSERT_OK(store_->Commit(batch));
@@ -325,7 +325,7 @@ TEST_P(JobStoreTest, BackupIsAStoreWithAllOfIt) {
                  {0, absl::FromUnixMicros(2), "y"}};
   ASSERT_OK(store_->Commit(batch));
   ASSERT_OK(store_->Backup(path));
-  // What comes later is not in it, and it is not written over.
+  // Later records are not in the backup, and it is not overwritten.
   StoreBatch later;
   later.records = {Record("jobs/c", 3)};
   ASSERT_OK(store_->Commit(later));

@@ -1,5 +1,5 @@
 // Breaks a running service at random for some minutes, then proves from what is
-// left that it kept its promises. tests/e2e/chaos.sh starts it.
+// left that it kept its promises. Started by tests/e2e/chaos.sh.
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ class Chaos {
   explicit Chaos(const Flags& flags)
       : flags_(flags), begin_(absl::Now()), folder_(flags.folder) {}
 
-  // The violations found.
+  // Returns the violations found.
   absl::StatusOr<std::vector<std::string>> Run() {
     RETURN_IF_ERROR(WriteTinyCorpus(folder_ + "/corpus"));
     specs_ = ChaosSpecs(folder_ + "/corpus", flags_.steps);
@@ -93,7 +93,7 @@ class Chaos {
     Evidence evidence;
     RETURN_IF_ERROR(
         ReadStore(cluster.server_folder() + "/jobs.sqlite", &evidence));
-    return TakeReferences(evidence);
+    return MakeReferences(evidence);
   }
 
   absl::StatusOr<Evidence> RunDisturbed() {
@@ -126,7 +126,7 @@ class Chaos {
       evidence.accepted = load.accepted();
     }
     Note("every job is final, or had its time; looking for leftovers");
-    AwaitNoRanks(cluster);
+    AwaitNoMembers(cluster);
     if (const absl::Status ended = cluster.End(); !ended.ok()) {
       violations_.push_back(absl::StrCat("orphans: ", ended.message()));
     }
@@ -167,11 +167,11 @@ class Chaos {
     }
   }
 
-  // All jobs are final: ranks that are still there have been forgotten.
-  void AwaitNoRanks(const ChaosCluster& cluster) {
+  // All jobs are final, so members that still run have been forgotten.
+  void AwaitNoMembers(const ChaosCluster& cluster) {
     const absl::Time limit = absl::Now() + absl::Seconds(45);
     for (int i = 0; i < cluster.workers(); ++i) {
-      while (!cluster.Ranks(i).empty()) {
+      while (!cluster.Members(i).empty()) {
         if (absl::Now() > limit) {
           violations_.push_back(
               absl::StrCat("orphans: ", cluster.Name(i),
@@ -183,7 +183,7 @@ class Chaos {
     }
   }
 
-  // Whether file systems can be mounted that nobody else sees.
+  // Whether file systems can be mounted without being visible to others.
   static bool OwnMounts() {
     return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
            mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
@@ -197,7 +197,7 @@ class Chaos {
   const absl::Time begin_;
   const std::string folder_;
   std::vector<v1::JobSpec> specs_;
-  // Beside what the checker finds.
+  // Violations in addition to those that the checker finds.
   std::vector<std::string> violations_;
 };
 
@@ -251,7 +251,7 @@ int Main(Flags flags) {
 int main(int argc, char** argv) {
   comera::e2e::Flags flags;
   flags.faketime = comera::e2e::FindFaketime();
-  // Started by hand, the programs are beside this one's runfiles.
+  // When started by hand, the programs are in this program's runfiles.
   std::error_code error;
   const std::string self =
       std::filesystem::read_symlink("/proc/self/exe", error).string();

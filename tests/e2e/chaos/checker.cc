@@ -1,3 +1,5 @@
+// Checks jobs, events, models and processes against what the service promises.
+
 #include "tests/e2e/chaos/checker.h"
 
 #include <set>
@@ -33,7 +35,7 @@ void CheckAccepted(const Evidence& evidence, Violations* violations) {
   }
 }
 
-// One job's events against its record and the undisturbed run.
+// Checks one job's events against its record and the undisturbed run.
 class JobCheck {
  public:
   JobCheck(const server::JobRecord& record, const Reference* reference,
@@ -41,7 +43,7 @@ class JobCheck {
       : job_(record.job()), reference_(reference), violations_(violations) {}
 
   void Run(const std::vector<v1::JobEvent>& events) {
-    for (const v1::JobEvent& event : events) Take(event);
+    for (const v1::JobEvent& event : events) Add(event);
     if (!IsFinal(job_.state())) {
       Violate("terminal", absl::StrCat("is ", v1::JobState_Name(job_.state()),
                                        ": ", job_.reason()));
@@ -66,7 +68,7 @@ class JobCheck {
         absl::StrCat(property, ": ", job_.name(), " ", what));
   }
 
-  void Take(const v1::JobEvent& event) {
+  void Add(const v1::JobEvent& event) {
     if (event.sequence() <= sequence_) {
       Violate("once", absl::StrCat("has event ", event.sequence(), " after ",
                                    sequence_));
@@ -82,15 +84,15 @@ class JobCheck {
       step_ = -1;
     }
     if (final_states_ > 0) Violate("terminal", "has events after its end");
-    if (event.has_run_info()) TakeBegin(event.run_info());
-    if (event.has_metrics()) TakeStep(event.metrics());
-    if (event.has_result()) TakeResult(event.result());
+    if (event.has_run_info()) AddRun(event.run_info());
+    if (event.has_metrics()) AddStep(event.metrics());
+    if (event.has_result()) AddResult(event.result());
     if (event.has_state_change() && IsFinal(event.state_change().state())) {
       ++final_states_;
     }
   }
 
-  void TakeBegin(const v1::RunInfo& info) {
+  void AddRun(const v1::RunInfo& info) {
     if (begun_) {
       Violate("once", absl::StrCat("began twice in attempt ", attempt_));
     }
@@ -98,7 +100,7 @@ class JobCheck {
     step_ = info.resumed_from_step();
   }
 
-  void TakeStep(const v1::StepMetrics& metrics) {
+  void AddStep(const v1::StepMetrics& metrics) {
     const int64_t step = metrics.step();
     if (step <= step_) {
       Violate("once", absl::StrCat("trained step ", step, " after step ", step_,
@@ -116,7 +118,7 @@ class JobCheck {
     }
   }
 
-  void TakeResult(const v1::TrainingResult& result) {
+  void AddResult(const v1::TrainingResult& result) {
     result_ = true;
     if (reference_ != nullptr &&
         result.validation_loss() != reference_->validation_loss) {
@@ -131,14 +133,14 @@ class JobCheck {
   Violations* const violations_;
   int64_t sequence_ = 0, attempt_ = 0;
   bool begun_ = false, result_ = false;
-  // Newest of this attempt.
+  // The newest step of this attempt.
   int64_t step_ = -1;
   int final_states_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<References> TakeReferences(const Evidence& evidence) {
+absl::StatusOr<References> MakeReferences(const Evidence& evidence) {
   References references;
   for (const server::JobRecord& record : evidence.records) {
     const v1::Job& job = record.job();

@@ -10,24 +10,24 @@
 
 namespace comera::e2e {
 
-// Losses of the undisturbed run of one specification.
+// The losses of one specification's undisturbed run.
 struct Reference {
   std::map<int64_t, double> loss_of_step;
   double validation_loss = 0;
 };
 
-// By the specification's display_name, which tells specifications apart.
+// The references by display_name, which distinguishes specifications.
 using References = std::map<std::string, Reference>;
 
-// Takes the losses of the jobs in `evidence`, which ran undisturbed.
+// Reads the losses of the jobs in `evidence`, which ran undisturbed.
 // FailedPrecondition: one did not succeed in its first attempt.
-absl::StatusOr<References> TakeReferences(const Evidence& evidence);
+absl::StatusOr<References> MakeReferences(const Evidence& evidence);
 
 // One sentence per violation of what the service promises, none if all holds:
 //   accepted     every accepted job is in the store, once, and no other job is
 //   terminal     every job is in a final state, which came once, at the end
 //   succeeded    every job succeeded: nothing that was done to it was its fault
-//   once         in an attempt training began once, on each rank once, and no
+//   once         in an attempt training began once, on each member once, and no
 //                step was trained twice; attempts and event numbers only rise
 //   losses       training loss of every step and final validation loss are
 //                those of the undisturbed run, to the bit

@@ -1,4 +1,4 @@
-// The checker must find each broken promise, here planted one at a time.
+// Plants each kind of broken promise and checks that the checker finds it.
 #include "tests/e2e/chaos/checker.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr char kJob[] = "jobs/aaaaaaaaaaaa";
 constexpr double kLosses[] = {0, 3.5, 3.25, 3.125, 3.0625};
 constexpr double kValidationLoss = 2.9;
 
-// A job that trained four steps in two attempts: the first reached step 3, the
+// The job trained four steps in two attempts: the first reached step 3, the
 // second continued after step 2.
 class CheckerTest : public ::testing::Test {
  protected:
@@ -111,7 +111,7 @@ class CheckerTest : public ::testing::Test {
     ASSERT_OK(WriteFileAtomically(logs + "/2-0.log", log));
   }
 
-  // Through a real store and real files, as after a run.
+  // Finds the violations through a real store and real files, as after a run.
   std::vector<std::string> Violations() {
     const std::string path = folder_ + "/jobs.sqlite";
     {
@@ -192,7 +192,7 @@ TEST_F(CheckerTest, AnOldAttemptSpeaksAgain) {
   EXPECT_THAT(Violations(), testing::Contains(HasSubstr("attempt 1 after 2")));
 }
 
-TEST_F(CheckerTest, ARankBeginsOnTwoWorkers) {
+TEST_F(CheckerTest, AMemberBeginsOnTwoWorkers) {
   WriteMemberLog("worker0", 1);
   WriteMemberLog("worker1", 1);
   EXPECT_THAT(Violations(),
@@ -230,7 +230,7 @@ TEST_F(CheckerTest, AModelIsMissing) {
 TEST_F(CheckerTest, AProcessIsLeft) {
   const Process left({"/bin/sh", "-c", "sleep 60; :", folder_},
                      folder_ + "/log");
-  // Before exec the child is called as this test is.
+  // Before exec the child has this test's command line.
   while (ProcessesNaming(folder_).empty()) {
   }
   EXPECT_THAT(Violations(),

@@ -1,3 +1,5 @@
+// Starts, signals, reaps and starves the processes of a cluster.
+
 #include "tests/e2e/chaos/cluster.h"
 
 #include <errno.h>
@@ -111,7 +113,7 @@ void ChaosCluster::Signal(int which, int signal) const {
 
 void ChaosCluster::Kill(int which) {
   Signal(which, SIGKILL);
-  // The process alone: what it leaves behind must end by itself.
+  // Kills the process alone: what it leaves behind must end by itself.
   if (Slot(which) != nullptr) Slot(which)->Wait(kStopLimit);
   Slot(which).reset();
 }
@@ -133,7 +135,7 @@ absl::Status ChaosCluster::End() {
   for (int which = options_.workers - 1; which >= kCoordinator; --which) {
     Signal(which, SIGCONT);
     Signal(which, SIGTERM);
-    if (which > 0) continue;  // the workers together
+    if (which > 0) continue;  // the workers end together
     const int last = which == 0 ? options_.workers - 1 : kCoordinator;
     for (int ending = which; ending <= last; ++ending) {
       if (Slot(ending) == nullptr) continue;
@@ -148,7 +150,7 @@ absl::Status ChaosCluster::End() {
   return status;
 }
 
-std::vector<pid_t> ChaosCluster::Ranks(int worker) const {
+std::vector<pid_t> ChaosCluster::Members(int worker) const {
   const pid_t pid = Pid(worker);
   return pid > 0 ? Children(pid, "comera-trainer") : std::vector<pid_t>();
 }
@@ -157,7 +159,7 @@ void ChaosCluster::FillDisk(int worker) const {
   const int file = open(Ballast(worker_folder(worker)).c_str(),
                         O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
-  // In ever smaller pieces, until nothing is left.
+  // Writes ever smaller pieces, until the disk is full.
   off_t end = 0;
   for (off_t piece = 16 << 20; piece >= 4096;) {
     if (posix_fallocate(file, end, piece) == 0) {

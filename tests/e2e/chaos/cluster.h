@@ -13,19 +13,19 @@
 
 namespace comera::e2e {
 
-// A coordinator and workers as real processes that can be disturbed. What is
-// killed stays dead until Start() is called again. Not thread-safe.
+// A coordinator and workers as real processes that can be disturbed. A killed
+// process stays dead until Start() is called. Not thread-safe.
 class ChaosCluster {
  public:
   struct Options {
-    // For all of their files; made by Begin().
+    // The folder of all their files; made by Begin().
     std::string folder;
     int workers = 3;
     int slots = 8;
-    // Workers' folders get file systems of this size of their own, which can
-    // then be filled; 0: they are plain folders.
+    // The size of a file system of its own for each worker's folder, which can
+    // then be filled; 0 for plain folders.
     int64_t disk_bytes = 0;
-    // Of the coordinator and the workers, KEY=VALUE.
+    // The environment of the coordinator and the workers, as KEY=VALUE.
     std::vector<std::string> environment;
   };
 
@@ -34,8 +34,8 @@ class ChaosCluster {
 
   // Makes the folders and starts everything.
   absl::Status Begin();
-  // SIGTERM to the workers, then the coordinator; DeadlineExceeded: one did
-  // not end, or not with success.
+  // Sends SIGTERM to the workers, then to the coordinator. DeadlineExceeded:
+  // one did not end, or did not succeed.
   absl::Status End();
 
   const std::string& address() const { return address_; }
@@ -44,18 +44,19 @@ class ChaosCluster {
   int workers() const { return options_.workers; }
   bool can_fill_disks() const { return options_.disk_bytes > 0; }
 
-  // The coordinator is number -1. Pids are 0 where nothing runs.
+  // The coordinator has number -1. The pid of what does not run is 0.
   static constexpr int kCoordinator = -1;
   std::string Name(int which) const;
   pid_t Pid(int which) const;
   absl::Status Start(int which);
   void Signal(int which, int signal) const;
-  // SIGKILL, and waits for the end.
+  // Sends SIGKILL and waits for the end.
   void Kill(int which);
-  // Reaps what ended by itself; one line each.
+  // Reaps processes that ended by themselves; returns one line for each.
   std::vector<std::string> Reap();
 
-  std::vector<pid_t> Ranks(int worker) const;
+  // The pids of the worker's members.
+  std::vector<pid_t> Members(int worker) const;
   void FillDisk(int worker) const;
   void FreeDisk(int worker) const;
 

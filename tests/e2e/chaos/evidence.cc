@@ -1,3 +1,5 @@
+// Collects records, events, logs, models and processes for the checker.
+
 #include "tests/e2e/chaos/evidence.h"
 
 #include <sqlite3.h>
@@ -125,7 +127,7 @@ absl::Status ReadMemberLogs(const std::string& worker_folder,
     const std::string name = "jobs/" + job.path().filename().string();
     std::error_code none;
     for (const auto& log : fs::directory_iterator(job.path() / "logs", none)) {
-      // <attempt>-<rank>.log
+      // The name is <attempt>-<member>.log.
       const std::vector<std::string> numbers =
           absl::StrSplit(log.path().stem().string(), '-');
       int64_t attempt = 0;
@@ -145,7 +147,7 @@ absl::Status ReadMemberLogs(const std::string& worker_folder,
 void CheckModels(const std::string& server_folder, Evidence* evidence) {
   for (const server::JobRecord& record : evidence->records) {
     for (const v1::Artifact& model : record.job().models()) {
-      // jobs/{job}/models/{model}
+      // The name is jobs/{job}/models/{model}.
       const std::vector<std::string> parts = absl::StrSplit(model.name(), '/');
       if (parts.size() != 4) {
         evidence->bad_models.push_back(model.name() + ": malformed name");

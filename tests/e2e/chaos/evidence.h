@@ -1,4 +1,4 @@
-// What a run of the service has left behind, read after its end.
+// Reads what a run of the service has left behind, after its end.
 #ifndef COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
 #define COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
 
@@ -16,17 +16,17 @@
 namespace comera::e2e {
 
 struct Evidence {
-  // What the clients were told was accepted: request id and job name.
+  // The accepted submissions as clients know them: request id and job name.
   std::map<std::string, std::string> accepted;
   std::vector<server::JobRecord> records;
-  // By job, in the order of their numbers.
+  // The events by job, in the order of their numbers.
   std::map<std::string, std::vector<v1::JobEvent>> events;
-  // How often a rank began to train, by job, attempt and rank; over all
+  // How often a member began to train, by job, attempt and member, over all
   // workers.
   std::map<std::tuple<std::string, int64_t, int>, int> starts;
-  // One line per model file that is not what its job says.
+  // One line per model file that does not match its job.
   std::vector<std::string> bad_models;
-  // Command lines of processes that were left.
+  // The command lines of processes that were left running.
   std::vector<std::string> orphans;
 };
 
@@ -34,16 +34,16 @@ struct Evidence {
 // DataLoss: it is damaged. Unavailable: it cannot be read.
 absl::Status ReadStore(const std::string& path, Evidence* evidence);
 
-// Counts the beginnings of training in the ranks' logs below a worker's folder.
-// Unavailable: a log cannot be read.
+// Counts the beginnings of training in the members' logs below a worker's
+// folder. Unavailable: a log cannot be read.
 absl::Status ReadMemberLogs(const std::string& worker_folder,
                             Evidence* evidence);
 
-// Checks every model of every job, as the coordinator stores it below its
-// folder: there, of the size and checksum that the job tells, and readable.
+// Checks every model of every job in the coordinator's folder: the files exist,
+// have the size and checksum of the job's record, and can be read.
 void CheckModels(const std::string& server_folder, Evidence* evidence);
 
-// Command lines of running processes that name the folder; not this one's.
+// Returns the command lines of other processes that name the folder.
 std::vector<std::string> ProcessesNaming(const std::string& folder);
 
 }  // namespace comera::e2e

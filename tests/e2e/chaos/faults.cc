@@ -1,3 +1,5 @@
+// Chooses random faults, applies them, and undoes them later.
+
 #include "tests/e2e/chaos/faults.h"
 
 #include <signal.h>
@@ -12,8 +14,8 @@
 namespace comera::e2e {
 namespace {
 
-// Of the stop of a rank: mostly short of what counts as a hang, sometimes far
-// beyond it.
+// The mean time for which a member is stopped: mostly shorter than what counts
+// as a hang, sometimes far longer.
 constexpr absl::Duration kHang = absl::Seconds(45);
 
 std::string Seconds(absl::Duration duration) {
@@ -50,7 +52,7 @@ void Faults::Step(absl::Time now) {
     note_(undo.what);
     undo.action();
   }
-  // Nobody ends by himself; whoever does is started again.
+  // No process should end by itself; one that does is restarted.
   for (const std::string& line : cluster_->Reap()) {
     note_("UNEXPECTED: " + line);
     ++counts_["unexpected end"];
@@ -62,7 +64,7 @@ void Faults::Step(absl::Time now) {
   }
   if (healed_ || now < next_) return;
   if (next_ != absl::InfinitePast()) Strike(now);
-  // Exponential gaps: now and then faults come on top of each other.
+  // The gaps are exponential, so that faults sometimes overlap.
   const double share =
       absl::ToDoubleSeconds(Draw(absl::Milliseconds(1), absl::Seconds(1)));
   next_ = now - options_.interval * std::log(share);
@@ -130,7 +132,7 @@ void Faults::StrikeMember(absl::Time now) {
   const bool hang = DrawInt(6) == 0;
   const absl::Duration pause =
       hang ? kHang : Draw(absl::Milliseconds(100), absl::Seconds(10));
-  std::vector<pid_t> ranks = cluster_->Ranks(worker);
+  std::vector<pid_t> ranks = cluster_->Members(worker);
   if (ranks.empty()) return;
   std::sort(ranks.begin(), ranks.end());
   const pid_t rank = ranks[DrawInt(static_cast<int>(ranks.size()))];
@@ -145,8 +147,8 @@ void Faults::StrikeMember(absl::Time now) {
   ++counts_[hang ? "hang rank" : "stop rank"];
   ::kill(rank, SIGSTOP);
   Later(now + pause, absl::StrCat("SIGCONT rank ", rank), [this, rank, worker] {
-    // The pid may be another's by now.
-    const std::vector<pid_t> left = cluster_->Ranks(worker);
+    // The pid may belong to another process by now.
+    const std::vector<pid_t> left = cluster_->Members(worker);
     if (std::find(left.begin(), left.end(), rank) != left.end()) {
       ::kill(rank, SIGCONT);
     }

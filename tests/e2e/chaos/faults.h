@@ -13,19 +13,19 @@
 namespace comera::e2e {
 
 // Disturbs a cluster at random times, in random ways, and undoes it a random
-// time later: SIGKILL and SIGSTOP of the coordinator, workers and ranks, full
-// disks, jumps of the clock. One seed makes one sequence of decisions; what
-// they hit depends on what runs at the time. Not thread-safe.
+// time later: SIGKILL and SIGSTOP of the coordinator, workers and members, full
+// disks, jumps of the clock. A seed determines the decisions; their effect
+// depends on what runs at the time. Not thread-safe.
 class Faults {
  public:
   struct Options {
     uint64_t seed = 1;
-    // Mean time between two faults.
+    // The mean time between two faults.
     absl::Duration interval = absl::Seconds(3);
-    // File that shifts the clocks of the coordinator and the workers; empty:
-    // their clocks are left alone.
+    // The file that shifts the clocks of the coordinator and the workers; empty
+    // leaves their clocks alone.
     std::string clock_file;
-    // Clocks are off by at most so many seconds.
+    // The most seconds by which clocks are off.
     int clock_jump_s = 20;
   };
 
@@ -33,11 +33,11 @@ class Faults {
   Faults(const Options& options, ChaosCluster* cluster,
          std::function<void(const std::string&)> note);
 
-  // Does what is due at `now`; call often.
+  // Performs the actions that are due at `now`; call often.
   void Step(absl::Time now);
-  // Undoes everything at once; nothing new comes from Step() any more.
+  // Undoes everything at once; Step() does nothing from then on.
   void Heal();
-  // How many faults of each kind there were.
+  // The number of faults of each kind.
   const std::map<std::string, int>& counts() const { return counts_; }
 
  private:
@@ -63,7 +63,7 @@ class Faults {
   bool healed_ = false;
   absl::Time next_ = absl::InfinitePast();
   std::vector<Undo> undo_;
-  // Processes that are stopped or dead now: not struck again meanwhile.
+  // Processes that are stopped or dead and therefore not chosen again.
   std::map<int, bool> down_;
   std::map<std::string, int> counts_;
 };

@@ -1,3 +1,5 @@
+// Submits small jobs and keeps a number of them under way.
+
 #include "tests/e2e/chaos/load.h"
 
 #include <chrono>
@@ -9,7 +11,7 @@ namespace comera::e2e {
 namespace {
 
 constexpr auto kLookInterval = std::chrono::milliseconds(500);
-// More than any run of chaos takes from a job.
+// More than any chaos run takes from a job.
 constexpr int kRetries = 1000;
 
 client::TrainingClient::Options ClientOptions() {
@@ -39,7 +41,7 @@ std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps) {
   spec.mutable_objective()->mutable_early()->set_steps(steps);
   v1::TrainingSpec& training = *spec.mutable_training();
   training.set_batch_size(8);
-  // Every step is told of, so that none is trained twice unseen.
+  // Reports every step, so that a step trained twice would be seen.
   training.set_report_every_steps(1);
   training.set_validate_every_steps(steps);
   training.set_validation_samples(32);
@@ -48,7 +50,8 @@ std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps) {
   resources.set_device(v1::ResourceSpec::CPU);
   resources.set_threads_per_process(1);
   spec.mutable_retries()->set_infrastructure(kRetries);
-  // Not training: a job that runs out of memory or diverges here is a bug.
+  // Failures of training itself are not retried: a job that runs out of memory
+  // or diverges here is a bug.
   std::vector<v1::JobSpec> specs;
   for (int ranks : {1, 2}) {
     for (int seed : {1, 2, 3}) {
@@ -110,7 +113,7 @@ void ChaosLoad::Round() {
     client::TrainingClient::SubmitOptions options;
     options.request_id = request;
     const auto job = client_->Submit(specs_[next_ % specs_.size()], options);
-    // The same one again in the next round: it may have been accepted.
+    // Sent again in the next round, because it may have been accepted.
     unsure_ = !job.ok();
     if (unsure_) return;
     ++next_;
@@ -123,7 +126,7 @@ void ChaosLoad::Round() {
 bool ChaosLoad::Finish(absl::Duration limit) {
   std::unique_lock<std::mutex> lock(mutex_);
   finishing_ = true;
-  // What was true before may be false by now.
+  // The state may have changed meanwhile.
   idle_ = false;
   return changed_.wait_for(lock, absl::ToChronoMilliseconds(limit),
                            [this] { return idle_; });

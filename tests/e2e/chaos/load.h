@@ -15,29 +15,29 @@
 
 namespace comera::e2e {
 
-// Small jobs over the text in `corpus`, of which none differ only by name: one
-// and two ranks, several seeds. Their display_name tells them apart.
+// Returns small jobs over the text in `corpus`: one and two members, several
+// seeds. No two differ only by name; their display_name distinguishes them.
 std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps);
 
 // A client that keeps a number of jobs under way, on a thread of its own from
-// construction to Finish(). A submission is repeated under its request id until
-// the coordinator says that it is accepted.
+// construction to Finish(). It repeats a submission under its request id until
+// the coordinator accepts it.
 class ChaosLoad {
  public:
-  // `total`: jobs to submit at most, 0: as many as there is time for.
+  // `total` is the number of jobs to submit; 0 means as many as time allows.
   ChaosLoad(const std::string& address, std::vector<v1::JobSpec> specs,
             int under_way, int total);
   ~ChaosLoad();
 
-  // Submits no more and waits until every job is final. False: not within
-  // `limit`.
+  // Stops submitting and waits until every job is final. Returns false if that
+  // takes longer than `limit`.
   bool Finish(absl::Duration limit);
-  // Request id and job of each accepted submission.
+  // The request id and job of each accepted submission.
   std::map<std::string, std::string> accepted() const;
 
  private:
   void Loop();
-  // One look at the jobs, and submissions for what is missing.
+  // Checks the jobs once and submits new ones in place of those that ended.
   void Round();
   bool Stopping() const;
 
@@ -49,7 +49,7 @@ class ChaosLoad {
   bool finishing_ = false, stopping_ = false;    // guarded by mutex_
   bool idle_ = false;                            // guarded by mutex_
   std::map<std::string, std::string> accepted_;  // guarded by mutex_
-  // The thread's own.
+  // The following members are used by the thread alone.
   int next_ = 0;
   // Whether submission next_ was sent and not answered.
   bool unsure_ = false;

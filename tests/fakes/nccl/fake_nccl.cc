@@ -1,3 +1,5 @@
+// Matches collectives of ranks, sums on stream threads, and injects faults.
+
 #include "tests/fakes/nccl/fake_nccl.h"
 
 #include <atomic>
@@ -14,9 +16,9 @@
 namespace comera::collective {
 namespace {
 
-// Kinds of collectives beside the two types of AllReduce.
+// Kinds of collectives in addition to the two types of AllReduce.
 constexpr int kBroadcast = 2;
-// How often a call says that it is in progress.
+// How often a call reports that it is in progress.
 constexpr int kPolls = 2;
 
 struct Contribution {
@@ -28,7 +30,7 @@ struct Contribution {
 
 }  // namespace
 
-// All communicators of one id.
+// All communicators with one id.
 class FakeGroup {
  public:
   explicit FakeGroup(int world_size)
@@ -38,7 +40,7 @@ class FakeGroup {
   bool all_finalized() const { return finalized_ == world_size(); }
   void Join() { ++joined_; }
   void Finalize() { ++finalized_; }
-  // Of a rank that was just aborted: nobody sums with what it waited with.
+  // Removes a rank that was just aborted, so that its data are not summed.
   void Leave(int rank) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_[rank]) broken_ = true;
@@ -48,7 +50,7 @@ class FakeGroup {
   void Meet(int rank, const Contribution& part,
             const std::atomic<bool>& aborted) {
     std::unique_lock<std::mutex> lock(mutex_);
-    // One that was aborted in here takes its place with it.
+    // A rank that was aborted while it waited here gives up its place.
     if (aborted || broken_) {
       broken_ = true;
       changed_.wait(lock, [&] { return aborted.load(); });
@@ -71,7 +73,7 @@ class FakeGroup {
  private:
   int world_size() const { return static_cast<int>(parts_.size()); }
 
-  // False: they do not fit together, and hang.
+  // Returns false if the collectives do not match; they then hang.
   bool Perform() {
     const Contribution& first = parts_[0];
     if (first.kind < 0) return false;
@@ -95,10 +97,12 @@ class FakeGroup {
   }
 
   std::atomic<int> joined_{0}, finalized_{0};
-  std::mutex mutex_;  // guards what follows
+  // Guards the following members.
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Contribution> parts_;
-  std::vector<bool> waiting_;  // ranks, in this round
+  // The ranks that wait in this round.
+  std::vector<bool> waiting_;
   int arrived_ = 0;
   int64_t round_ = 0;
   bool broken_ = false;
@@ -115,12 +119,12 @@ class FakeComm {
   std::atomic<bool> finalizing{false};
   std::atomic<int> polls{kPolls};
 
-  // A graph holds one of its collectives.
+  // Notes that a graph contains one of its collectives.
   void AddGraph(const std::shared_ptr<FakeGraph>& graph) {
     const std::lock_guard<std::mutex> lock(mutex_);
     graphs_.push_back(graph->gone);
   }
-  // As NCCL from 2.26 on: a communicator outlives its graphs.
+  // Waits for its graphs, which from NCCL 2.26 on a communicator must outlive.
   void AwaitGraphs() {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const std::shared_future<void>& graph : graphs_) graph.wait();
@@ -248,7 +252,7 @@ NcclResult FakeNccl::Rank::Enqueue(const char* call, int root, void* data,
   std::shared_ptr<FakeComm> c = Find(comm);
   if (c == nullptr) return NcclResult::kInvalidArgument;
   Contribution part{kind, root, data, count};
-  // No other rank's collective fits to it.
+  // A kind that matches no other rank's collective.
   if (faults().collectives_hang) part.kind = -1 - c->rank;
   c->polls = kPolls;
   if (const auto graph = StreamOf(stream).graph()) c->AddGraph(graph);
@@ -321,7 +325,7 @@ absl::StatusOr<void*> FakeNccl::Rank::Allocate(int64_t bytes) {
   return address;
 }
 
-// As cudaFree: what is enqueued may use the memory.
+// Like cudaFree, it waits for enqueued work, which may use the memory.
 void FakeNccl::Rank::Free(void* memory) {
   for (Stream stream : streams_) StreamOf(stream).Synchronize();
   const std::lock_guard<std::mutex> lock(mutex_);

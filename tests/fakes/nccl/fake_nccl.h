@@ -1,4 +1,4 @@
-// NCCL between threads of one process.
+// A fake of NCCL between threads of one process.
 #ifndef COMERA_TESTS_FAKES_NCCL_FAKE_NCCL_H_
 #define COMERA_TESTS_FAKES_NCCL_FAKE_NCCL_H_
 
@@ -18,30 +18,31 @@ namespace comera::collective {
 class FakeComm;
 class FakeGroup;
 
-// The machine: each rank has an api of its own. Really sums, in order of the
-// ranks, on the ranks' stream threads, with device memory of the process.
+// The machine; each rank has an API object of its own. It really computes sums,
+// in the order of the ranks, on the ranks' stream threads, with device memory
+// that is this process's own.
 //
-// As strict as NCCL: a rank that aborts is not told to the others, collectives
-// that do not fit together hang until they are aborted, every call is in
+// It is as strict as NCCL: an abort of one rank is not announced to the others,
+// collectives that do not match hang until they are aborted, every call is in
 // progress for a while, finalisation waits for all ranks, and the end of a
-// communicator for that of its graphs. Stricter: a call
-// with a communicator that is gone, and memory or communicators that are left,
-// fail the test.
+// communicator waits for the end of its graphs. It is stricter in that a call
+// with a communicator that was destroyed, and memory or communicators that are
+// left over, fail the test.
 class FakeNccl {
  public:
   // May be changed while ranks run.
   struct Faults {
-    // Initialisation stays in progress.
+    // Whether initialisation stays in progress for ever.
     bool init_hangs = false;
-    // Collectives enqueued from now on hang until they are aborted.
+    // Whether collectives enqueued from now on hang until they are aborted.
     bool collectives_hang = false;
-    // Collectives are never taken: the call stays in progress.
+    // Whether collectives are never accepted: the call stays in progress.
     bool calls_hang = false;
-    // What the calls of these names return, e.g. {"ncclAllReduce", ...}.
+    // The results of calls by name, e.g. {"ncclAllReduce", ...}.
     std::map<std::string, NcclResult> results;
-    // What CommGetAsyncError tells of a communicator that is formed.
+    // What CommGetAsyncError reports for a communicator that is formed.
     NcclResult async_error = NcclResult::kSuccess;
-    // What the CUDA functions of these names return.
+    // The statuses of CUDA functions by name.
     std::map<std::string, absl::Status> cuda;
   };
 
@@ -68,7 +69,7 @@ class FakeNccl::Rank final : public NcclApi {
   ~Rank() override;
 
   void Set(Faults faults);
-  // For the test's own use as the backend's stream.
+  // The fake behind a stream, for tests that use it as the backend's stream.
   static FakeStream& StreamOf(Stream stream) {
     return *static_cast<FakeStream*>(stream);
   }
@@ -109,7 +110,7 @@ class FakeNccl::Rank final : public NcclApi {
   Faults faults() const;
   NcclResult ResultOf(const char* call) const;
   absl::Status CudaOf(const char* call) const;
-  // Null, and a test failure: it is gone.
+  // Returns null and fails the test if the communicator was destroyed.
   std::shared_ptr<FakeComm> Find(Comm comm);
   NcclResult Enqueue(const char* call, int root, void* data, size_t count,
                      int kind, Comm comm, Stream stream);

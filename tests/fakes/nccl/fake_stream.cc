@@ -1,3 +1,5 @@
+// Runs enqueued work on a thread, and implements events and captures.
+
 #include "tests/fakes/nccl/fake_stream.h"
 
 #include <utility>

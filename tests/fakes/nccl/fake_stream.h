@@ -1,4 +1,4 @@
-// Streams and events of a device that is a thread.
+// Streams and events of a device that is played by a thread.
 #ifndef COMERA_TESTS_FAKES_NCCL_FAKE_STREAM_H_
 #define COMERA_TESTS_FAKES_NCCL_FAKE_STREAM_H_
 
@@ -13,7 +13,7 @@
 
 namespace comera::collective {
 
-// What a capture recorded, in order.
+// The work that a capture recorded, in order.
 struct FakeGraph {
   ~FakeGraph() { destroyed.set_value(); }
 
@@ -23,30 +23,30 @@ struct FakeGraph {
   const std::shared_future<void> gone = destroyed.get_future().share();
 };
 
-// Runs what is enqueued, in order, on its thread. Thread-safe, but for Enqueue,
-// BeginCapture and EndCapture, which one thread calls.
+// Runs enqueued work, in order, on its own thread. Thread-safe, except that one
+// thread must make all calls of Enqueue, BeginCapture and EndCapture.
 class FakeStream {
  public:
   FakeStream();
-  // Finishes what is enqueued first.
+  // Finishes the enqueued work first.
   ~FakeStream();
 
-  // While a graph is recorded it goes there.
+  // Enqueues work, or records it while a graph is captured.
   void Enqueue(std::function<void()> work);
   void BeginCapture(std::shared_ptr<FakeGraph> graph) {
     Join(graph);
     recording_ = std::move(graph);
   }
-  // The capture of another stream.
+  // Takes part in the capture that another stream began.
   void Join(const std::shared_ptr<FakeGraph>& graph) { graph_ = graph; }
-  // Waits until all is done.
+  // Waits until all work is done.
   void Synchronize();
-  // Also for the streams that joined.
+  // Ends the capture for this stream and for those that joined it.
   void EndCapture() {
     recording_->ended = true;
     recording_.reset();
   }
-  // What is being recorded, or null.
+  // The graph being captured, or null.
   std::shared_ptr<FakeGraph> graph() const {
     std::shared_ptr<FakeGraph> graph = graph_.lock();
     return graph != nullptr && !graph->ended ? graph : nullptr;
@@ -55,9 +55,12 @@ class FakeStream {
  private:
   void Loop();
 
-  std::shared_ptr<FakeGraph> recording_;  // of BeginCapture, until EndCapture
-  std::weak_ptr<FakeGraph> graph_;        // what is over is its owner's alone
-  std::mutex mutex_;                      // guards what follows, but the thread
+  // The graph between BeginCapture and EndCapture.
+  std::shared_ptr<FakeGraph> recording_;
+  // A weak reference, because after the capture only its owner keeps the graph.
+  std::weak_ptr<FakeGraph> graph_;
+  // Guards the following members, except the thread.
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
@@ -65,14 +68,15 @@ class FakeStream {
   std::thread thread_;
 };
 
-// As cudaEvent_t: stands for what its stream held at the last Record.
+// Like cudaEvent_t, it stands for the work in its stream at the last Record.
 class FakeEvent {
  public:
   void Record(FakeStream& stream);
-  // What `stream` gets next waits for the event. A stream that waits for an
+  // Makes later work of `stream` wait for the event. A stream that waits for an
   // event of a capture joins the capture.
   void Delay(FakeStream& stream);
-  // Of an event of a capture it must not be asked: false, and a test failure.
+  // Whether the event has happened. For an event of a capture it returns false
+  // and fails the test.
   bool Done() const;
 
  private:

@@ -1,4 +1,4 @@
-// Sums of float32 and bfloat16 over the ranks.
+// Sums float32 and bfloat16 values over ranks.
 #ifndef COMERA_TESTS_FAKES_NCCL_FAKE_SUM_H_
 #define COMERA_TESTS_FAKES_NCCL_FAKE_SUM_H_
 
@@ -11,7 +11,7 @@
 
 namespace comera::collective {
 
-// Of a finite float: the nearest bfloat16, ties to even.
+// Rounds a finite float to the nearest bfloat16, ties to even.
 inline uint16_t ToBits(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -25,8 +25,8 @@ inline float ToFloat(uint16_t bits) {
   return value;
 }
 
-// Every rank's `data` becomes the sum of all, taken in their order and rounded
-// to the type after each.
+// Replaces every rank's `data` by the sum of all, added in the order of the
+// ranks and rounded to the type after each addition.
 inline void FakeSum(NcclApi::Type type, size_t count,
                     const std::vector<void*>& data) {
   for (size_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// A library with NVML's functions; the test that loads it says, by way of
-// fake_nvml_state, what they tell. Built a second time as an old driver's.
+// A library with NVML's functions. The test that loads it sets their results
+// through fake_nvml_state. A second build of it plays an old driver.
 #include "tests/fakes/nvml/fake_nvml.h"
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace {
 using comera::worker::FakeNvmlState;
 using namespace comera::worker::nvml;  // NOLINT: the library's own names
 
-// A program that knows nothing of the fake gets so many GPUs.
+// Programs that do not know the fake get the number of GPUs in a variable.
 FakeNvmlState FirstState() {
   FakeNvmlState first;
   const char* const count = std::getenv("FAKE_NVML_GPUS");
@@ -98,7 +98,8 @@ EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
 #ifndef COMERA_OLD_DRIVER
 EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
   RETURN_IF_FAILS();
-  if (memory->version != kMemoryV2) return 25;  // argument version mismatch
+  if (memory->version != kMemoryV2)
+    return 25;  // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
   const FakeNvmlState::Gpu& gpu = Of(device);
   memory->total = gpu.total;
   memory->reserved = gpu.reserved;

@@ -1,4 +1,4 @@
-// What the fake NVML library tells; shared between it and the test.
+// The state of the fake NVML library, shared between it and the test.
 #ifndef COMERA_TESTS_FAKES_NVML_FAKE_NVML_H_
 #define COMERA_TESTS_FAKES_NVML_FAKE_NVML_H_
 
@@ -13,7 +13,7 @@
 namespace comera::worker {
 
 struct FakeNvmlState {
-  // Other ends of links beside indices of GPUs.
+  // Values for the other end of a link that are not indices of GPUs.
   static constexpr int kDown = -1, kSwitch = -2;
 
   struct Gpu {
@@ -25,9 +25,9 @@ struct FakeNvmlState {
     std::vector<nvml::ProcessInfo> processes;
   };
   std::vector<Gpu> gpus;
-  // Waiting: GPU and number.
+  // The Xid events that wait to be read: GPU and number.
   std::vector<std::pair<int, unsigned long long>> xids;
-  // What functions return, by exported name.
+  // The results of functions, by exported name.
   std::map<std::string, int> errors;
   int initialised = 0, event_sets = 0;
 };

@@ -427,7 +427,7 @@ TEST(ReferenceGradientTest, RankSpaceAttentionIsAttention) {
                             WithOnes(Random(8, 4, 3)),
                             WithOnes(Random(8, 3, 4))};
   const DoubleMatrix b[] = {Random(3, 6, 5), Random(5, 6, 6), Random(4, 6, 7)};
-  const DoubleMatrix a = Random(6, 5, 8);  // of the output projection
+  const DoubleMatrix a = Random(6, 5, 8);  // the output projection
   const auto product = [](const DoubleMatrix& x, const DoubleMatrix& y) {
     DoubleMatrix z(x.rows, y.cols);
     for (int64_t i = 0; i < x.rows; ++i) {

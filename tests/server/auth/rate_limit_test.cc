@@ -1,3 +1,4 @@
+// Tests the limits of users' calls with a clock set by hand.
 #include "server/auth/rate_limit.h"
 
 #include "common/status_matchers.h"
@@ -43,13 +44,13 @@ TEST(UserLimits, CountEachUserAlone) {
   options.submission_burst = 1;
   options.max_streams = 2;
   UserLimits limits(options, &clock);
-  EXPECT_OK(limits.TakeRequest("alice"));
-  EXPECT_OK(limits.TakeRequest("alice"));
-  EXPECT_THAT(limits.TakeRequest("alice"),
+  EXPECT_OK(limits.ChargeRequest("alice"));
+  EXPECT_OK(limits.ChargeRequest("alice"));
+  EXPECT_THAT(limits.ChargeRequest("alice"),
               StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_OK(limits.TakeRequest("bob"));
-  EXPECT_OK(limits.TakeSubmission("alice"));
-  EXPECT_THAT(limits.TakeSubmission("alice"),
+  EXPECT_OK(limits.ChargeRequest("bob"));
+  EXPECT_OK(limits.ChargeSubmission("alice"));
+  EXPECT_THAT(limits.ChargeSubmission("alice"),
               StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_OK(limits.OpenStream("alice"));
   EXPECT_OK(limits.OpenStream("alice"));
@@ -59,7 +60,7 @@ TEST(UserLimits, CountEachUserAlone) {
   limits.CloseStream("alice");
   EXPECT_OK(limits.OpenStream("alice"));
   clock.now += absl::Seconds(1);
-  EXPECT_OK(limits.TakeRequest("alice"));
+  EXPECT_OK(limits.ChargeRequest("alice"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Tests creation, revocation and expiry of tokens.
 #include "server/auth/token_store.h"
 
 #include <deque>

@@ -1,7 +1,9 @@
+// Drives a coordinator as workers, clients and the clock would.
 #include "tests/server/coordinator/coordinator_harness.h"
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/proto_time.h"
+#include "tests/server/prepared_test_job.h"
 
 namespace comera::server {
 
@@ -35,10 +37,9 @@ std::string CoordinatorHarness::Submit(int ranks) {
 }
 
 std::string CoordinatorHarness::Submit(const v1::JobSpec& spec) {
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = spec;
   Effects effects;
-  const std::string name = coordinator->Submit(request, now, &effects)->name();
+  const std::string name =
+      coordinator->Submit(PreparedTestJob(spec), now, &effects)->name();
   Take(std::move(effects));
   Schedule();
   return name;
@@ -71,7 +72,7 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
       slot->set_unfit(reason->second);
     }
   }
-  for (const v1::MemberStatus& rank : worker.ranks)
+  for (const v1::MemberStatus& rank : worker.members)
     *request.add_members() = rank;
   for (const auto& report : worker.reports) *request.add_reports() = report;
   for (const auto& entry : worker.rendezvous) {
@@ -97,9 +98,9 @@ v1::SynchronizeResponse CoordinatorHarness::Follow(
     Worker& worker, v1::MemberStatus::Phase phase) {
   (void)Sync(worker);
   v1::SynchronizeResponse response = *Sync(worker);
-  worker.ranks.clear();
+  worker.members.clear();
   for (const v1::MemberAssignment& rank : response.desired()) {
-    worker.ranks.push_back(
+    worker.members.push_back(
         Status(rank.job(), rank.attempt(), rank.rank(), phase, rank.slot()));
   }
   return *Sync(worker);

@@ -29,7 +29,7 @@ class CoordinatorHarness {
     std::string incarnation = "i1";
     int slots = 2;
     int64_t seen_version = 0;
-    std::vector<v1::MemberStatus> ranks = {};
+    std::vector<v1::MemberStatus> members = {};
     std::vector<v1::ProgressReport> reports = {};
     std::vector<v1::RendezvousEntry> rendezvous = {};
     absl::Duration hold = absl::ZeroDuration();

@@ -18,15 +18,15 @@ class RecoveryTest : public CoordinatorTest {
  protected:
   // Both ranks at this step, the second one stopped for so long.
   void Stopped(absl::Duration silent) {
-    for (v1::MemberStatus& rank : w1_.ranks) {
+    for (v1::MemberStatus& rank : w1_.members) {
       rank.set_step(7);
       rank.set_stage(v1::EARLY);
       rank.set_collectives(41);
       rank.set_collectives_begun(42);
       *rank.mutable_stalled() = ToProtoDuration(silent);
     }
-    w1_.ranks[1].set_collectives_begun(41);
-    *w1_.ranks[1].mutable_silent() = ToProtoDuration(silent);
+    w1_.members[1].set_collectives_begun(41);
+    *w1_.members[1].mutable_silent() = ToProtoDuration(silent);
   }
 
   v1::ProgressReport Checkpoint(const std::string& job, int64_t number,
@@ -71,8 +71,8 @@ TEST_F(RecoveryTest, Complaint02_AHungGangIsTriedAgainOnceItIsGone) {
   h_.Restart();  // the verdict outlives the coordinator
   EXPECT_THAT(h_.Sync(w1_)->kill(), SizeIs(2));
   EXPECT_EQ(h_.job(name).attempt(), 1);
-  for (v1::MemberStatus& rank : w1_.ranks) rank.set_phase(kExited);
-  w1_.ranks[1].set_log_tail("last words of rank 1");
+  for (v1::MemberStatus& rank : w1_.members) rank.set_phase(kExited);
+  w1_.members[1].set_log_tail("last words of rank 1");
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).attempt(), 2);
   ASSERT_THAT(h_.job(name).incidents(), SizeIs(1));
@@ -97,7 +97,7 @@ TEST_F(RecoveryTest,
        Complaint04_AResultFromAnOutageIsTakenByTheNextCoordinator) {
   const std::string name = RunningJob();
   h_.Restart();
-  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  w1_.members = {Result(name, 1), Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
   EXPECT_EQ(h_.job(name).attempt(), 1);
@@ -116,19 +116,19 @@ TEST_F(RecoveryTest, Complaint04_ATerminalStateIsReachedWithoutTheWorker) {
 
 TEST_F(RecoveryTest, Complaint05_TheLogsTailTravelsWithTheFailure) {
   const std::string name = RunningJob();
-  w1_.ranks[0] = Failed(name, 1, 0, v1::USER, h_.now);
-  w1_.ranks[0].mutable_failure()->set_log_tail("no such file: x");
-  w1_.ranks[1].set_phase(kExited);
+  w1_.members[0] = Failed(name, 1, 0, v1::USER, h_.now);
+  w1_.members[0].mutable_failure()->set_log_tail("no such file: x");
+  w1_.members[1].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).failure().log_tail(), "no such file: x");
 }
 
 TEST_F(RecoveryTest, Complaint15_ALaterErrorDoesNotMaskTheFirstOne) {
   const std::string name = RunningJob();
-  w1_.ranks[1] = Failed(name, 1, 1, v1::DATA, h_.now);
+  w1_.members[1] = Failed(name, 1, 1, v1::DATA, h_.now);
   ASSERT_OK(h_.Sync(w1_));
   h_.Advance(absl::Seconds(5));
-  w1_.ranks[0] = Failed(name, 1, 0, v1::INTERNAL, h_.now);
+  w1_.members[0] = Failed(name, 1, 0, v1::INTERNAL, h_.now);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).failure().failure_class(), v1::DATA);
   ASSERT_THAT(h_.job(name).incidents(), SizeIs(1));
@@ -140,8 +140,8 @@ TEST_F(RecoveryTest, Complaint15_WrongClocksDoNotChooseTheCause) {
   h_.Advance(absl::Hours(2));
   const std::string name = RunningJob();
   h_.Advance(absl::Seconds(5));
-  w1_.ranks[1] = Failed(name, 1, 1, v1::NAN_LOSS, h_.now - absl::Seconds(4));
-  w1_.ranks[0] =
+  w1_.members[1] = Failed(name, 1, 1, v1::NAN_LOSS, h_.now - absl::Seconds(4));
+  w1_.members[0] =
       Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now - absl::Hours(1));
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).failure().failure_class(), v1::NAN_LOSS);
@@ -154,11 +154,11 @@ TEST_F(RecoveryTest, Complaint16_NoSlotIsOfferedBeforeItsProcessIsGone) {
   const std::string next = h_.Submit(2);
   ASSERT_OK(h_.Cancel(name));
   ASSERT_OK(h_.Sync(w1_));
-  w1_.ranks[0].set_phase(kExited);
+  w1_.members[0].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
   EXPECT_EQ(h_.job(next).state(), v1::QUEUED);
-  w1_.ranks[1].set_phase(kExited);
+  w1_.members[1].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::CANCELLED);
   EXPECT_EQ(h_.job(next).state(), v1::STARTING);
@@ -169,8 +169,8 @@ TEST_F(RecoveryTest, Complaint13_APreemptionNoticeCostsNothing) {
   spec.mutable_retries()->set_infrastructure(0);
   const std::string name = h_.Submit(spec);
   h_.Follow(w1_, kRunning);
-  w1_.ranks[0] = Failed(name, 1, 0, v1::PREEMPTED, h_.now);
-  w1_.ranks[1] = Failed(name, 1, 1, v1::PREEMPTED, h_.now);
+  w1_.members[0] = Failed(name, 1, 0, v1::PREEMPTED, h_.now);
+  w1_.members[1] = Failed(name, 1, 1, v1::PREEMPTED, h_.now);
   w1_.slots = 0;  // it is ending
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
@@ -183,10 +183,10 @@ TEST_F(RecoveryTest, Complaint13_APreemptionNoticeCostsNothing) {
 TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
   const std::string name = RunningJob();
   const auto lose = [&](int64_t attempt) {
-    w1_.ranks = {Failed(name, attempt, 0, v1::RANK_LOST, h_.now),
-                 Status(name, attempt, 1, kExited)};
+    w1_.members = {Failed(name, attempt, 0, v1::RANK_LOST, h_.now),
+                   Status(name, attempt, 1, kExited)};
     ASSERT_OK(h_.Sync(w1_));
-    w1_.ranks.clear();
+    w1_.members.clear();
     ASSERT_OK(h_.Sync(w1_));
   };
   lose(1);
@@ -203,7 +203,7 @@ TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
   const std::string last = h_.Submit(2);
   h_.Advance(absl::Seconds(2));
   h_.Follow(w1_, kRunning);
-  w1_.ranks = {Result(later, 1), Status(later, 1, 1, kExited)};
+  w1_.members = {Result(later, 1), Status(later, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.stored[name].serial(), serial);
   EXPECT_EQ(h_.job(name).attempt(), 3);
@@ -221,9 +221,9 @@ TEST_F(RecoveryTest, AGoneProcessIsLostAtOnceASilentOneIsNot) {
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   // The machine refused the connection.
   Effects effects;
-  h_.coordinator->WorkerGone("w1", "another", h_.now, &effects);
+  h_.coordinator->ConfirmWorkerExit("w1", "another", h_.now, &effects);
   EXPECT_TRUE(effects.records.empty());
-  h_.coordinator->WorkerGone("w1", "i1", h_.now, &effects);
+  h_.coordinator->ConfirmWorkerExit("w1", "i1", h_.now, &effects);
   ASSERT_EQ(effects.records.count(name), 1u);
   EXPECT_EQ(effects.records[name].job().state(), v1::QUEUED);
   EXPECT_EQ(effects.records[name].job().incidents(0).failure_class(),
@@ -236,7 +236,7 @@ TEST_F(RecoveryTest, AWorkerThatSpokeSinceIsNotGone) {
   h_.Advance(absl::Seconds(5));
   ASSERT_OK(h_.Sync(w1_));
   Effects effects;
-  h_.coordinator->WorkerGone("w1", "i1", h_.now, &effects);
+  h_.coordinator->ConfirmWorkerExit("w1", "i1", h_.now, &effects);
   EXPECT_TRUE(effects.records.empty());
 }
 
@@ -283,7 +283,7 @@ TEST_F(RecoveryTest, CopiesOfEndedJobsMayGo) {
   w2_.peer_address = "10.0.0.2:1";
   w2_.checkpoints = {Held(name, 20, v1::HeldCheckpoint::MEMORY)};
   EXPECT_THAT(h_.Sync(w2_)->ended_jobs(), SizeIs(0));
-  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  w1_.members = {Result(name, 1), Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_THAT(h_.Sync(w2_)->ended_jobs(), ElementsAre(name));
 }
@@ -292,10 +292,10 @@ TEST_F(RecoveryTest,
        WithoutAnyGoodCheckpointTheJobBeginsAnewIfTheBudgetAllows) {
   const std::string name = RunningJob();
   w1_.reports = {Checkpoint(name, 1, 20)};
-  w1_.ranks = {Failed(name, 1, 0, v1::CHECKPOINT_DAMAGED, h_.now),
-               Status(name, 1, 1, kExited)};
+  w1_.members = {Failed(name, 1, 0, v1::CHECKPOINT_DAMAGED, h_.now),
+                 Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
-  w1_.ranks.clear();
+  w1_.members.clear();
   const v1::SynchronizeResponse answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.desired(), SizeIs(2));
   EXPECT_FALSE(answer.desired(0).resume());
@@ -319,9 +319,9 @@ TEST_F(RecoveryTest, Complaint12_APassedOverCheckpointIsToldAndTrainingGoesOn) {
 
 TEST_F(RecoveryTest, AMissingModelIsAskedForAgain) {
   const std::string name = RunningJob();
-  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
-  w1_.ranks[0].mutable_model()->set_name(name + "/models/final");
-  w1_.ranks[0].mutable_model()->add_files()->set_path("model.safetensors");
+  w1_.members = {Result(name, 1), Status(name, 1, 1, kExited)};
+  w1_.members[0].mutable_model()->set_name(name + "/models/final");
+  w1_.members[0].mutable_model()->add_files()->set_path("model.safetensors");
   const v1::SynchronizeResponse answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.missing_models(), SizeIs(1));
   EXPECT_EQ(answer.missing_models(0).rank(), 0);

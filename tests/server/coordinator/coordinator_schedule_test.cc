@@ -26,8 +26,8 @@ class SchedulingTest : public CoordinatorTest {
   void Obey(Worker& worker) {
     for (int i = 0; i < 4; ++i) {
       const v1::SynchronizeResponse answer = *h_.Sync(worker);
-      std::vector<v1::MemberStatus> ranks;
-      for (const v1::MemberStatus& old : worker.ranks) {
+      std::vector<v1::MemberStatus> members;
+      for (const v1::MemberStatus& old : worker.members) {
         bool wanted = false;
         for (const v1::MemberAssignment& rank : answer.desired()) {
           wanted = wanted || (rank.job() == old.job() &&
@@ -43,7 +43,7 @@ class SchedulingTest : public CoordinatorTest {
         ranks.push_back(Status(rank.job(), rank.attempt(), rank.rank(),
                                kRunning, rank.slot()));
       }
-      worker.ranks = std::move(ranks);
+      worker.members = std::move(ranks);
     }
   }
 
@@ -108,11 +108,11 @@ TEST_F(SchedulingTest, PreemptedJobSavesEndsAndKeepsItsPlaceUncharged) {
   ASSERT_THAT(answer.stopping(), SizeIs(2));
   EXPECT_EQ(answer.stopping(0).grace().seconds(), 120);
   // One rank ends before the other: no part of the room is given away.
-  w1_.ranks[1].set_phase(kExited);
+  w1_.members[1].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   const std::string tiny = SubmitWith(1, 0);
   EXPECT_EQ(h_.job(tiny).state(), v1::QUEUED);
-  w1_.ranks[0].set_phase(kExited);
+  w1_.members[0].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(high).state(), v1::STARTING);
   EXPECT_EQ(h_.job(low).state(), v1::QUEUED);
@@ -120,7 +120,7 @@ TEST_F(SchedulingTest, PreemptedJobSavesEndsAndKeepsItsPlaceUncharged) {
   EXPECT_EQ(h_.stored[low].infrastructure_losses(), 0);
   EXPECT_EQ(h_.stored[low].preemptions(), 1);
   // Before the later one of its priority.
-  w1_.ranks.clear();
+  w1_.members.clear();
   ASSERT_OK(h_.Cancel(high));
   Obey(w1_);
   EXPECT_EQ(h_.job(low).state(), v1::RUNNING);
@@ -134,8 +134,8 @@ TEST_F(SchedulingTest, FailureWhileStoppingIsNotCharged) {
   SubmitWith(2, 5);
   Pass(absl::Minutes(6));
   ASSERT_TRUE(h_.stored[low].attempt().stopping());
-  w1_.ranks = {Failed(low, 1, 0, v1::INTERNAL, h_.now),
-               Failed(low, 1, 1, v1::RANK_LOST, h_.now)};
+  w1_.members = {Failed(low, 1, 0, v1::INTERNAL, h_.now),
+                 Failed(low, 1, 1, v1::RANK_LOST, h_.now)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(low).state(), v1::QUEUED);
   EXPECT_EQ(h_.stored[low].training_losses(), 0);
@@ -256,10 +256,10 @@ TEST_F(SchedulingTest, WorkerWithHardwareFailuresOfSeveralJobsIsExcluded) {
     v1::JobSpec spec = TestSpec(1);
     spec.mutable_retries()->set_infrastructure(0);
     const std::string name = h_.Submit(spec);
-    w1_.ranks.clear();
+    w1_.members.clear();
     Obey(w1_);
     ASSERT_EQ(h_.job(name).state(), v1::RUNNING) << i;
-    w1_.ranks = {Failed(name, 1, 0, v1::RANK_LOST, h_.now)};
+    w1_.members = {Failed(name, 1, 0, v1::RANK_LOST, h_.now)};
     ASSERT_OK(h_.Sync(w1_));
   }
   const v1::WorkerSummary summary =
@@ -267,7 +267,7 @@ TEST_F(SchedulingTest, WorkerWithHardwareFailuresOfSeveralJobsIsExcluded) {
   EXPECT_EQ(summary.service(), v1::WorkerSummary::EXCLUDED);
   EXPECT_THAT(summary.service_reason(), HasSubstr("3 hardware failures"));
   const std::string name = SubmitWith(1, 0);
-  w1_.ranks.clear();
+  w1_.members.clear();
   Obey(w1_);
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
 }
@@ -297,7 +297,7 @@ TEST_F(SchedulingTest, Complaint10_WhoIsAheadAndWhenItStarts) {
               StatusIs(absl::StatusCode::kNotFound));
   // Before it is submitted.
   spec.set_queue("default");
-  const v1::Forecast forecast = h_.coordinator->Foresee(spec, "", h_.now);
+  const v1::Forecast forecast = h_.coordinator->Forecast(spec, "", h_.now);
   EXPECT_EQ(forecast.processes_now(), 0);
   EXPECT_EQ(forecast.position(), 2);
   EXPECT_EQ(forecast.blocked_by(), "waiting for earlier jobs");

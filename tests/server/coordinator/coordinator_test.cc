@@ -3,6 +3,7 @@
 
 #include "common/status_matchers.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
+#include "tests/server/prepared_test_job.h"
 
 namespace comera::server {
 namespace {
@@ -26,18 +27,19 @@ TEST_F(CoordinatorTest, JobRunsToItsResult) {
   EXPECT_FALSE(answer.desired(0).resume());
   EXPECT_EQ(answer.desired(0).spec().training().batch_size(), 8);
 
-  w1_.ranks = {Status(name, 1, 0, kStarting), Status(name, 1, 1, kStarting, 1)};
+  w1_.members = {Status(name, 1, 0, kStarting),
+                 Status(name, 1, 1, kStarting, 1)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
-  w1_.ranks[0].set_phase(kRunning);
+  w1_.members[0].set_phase(kRunning);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
-  w1_.ranks[1].set_phase(kRunning);
+  w1_.members[1].set_phase(kRunning);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   EXPECT_TRUE(h_.job(name).has_start_time());
 
-  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited, 1)};
+  w1_.members = {Result(name, 1), Status(name, 1, 1, kExited, 1)};
   answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.forget(), SizeIs(2));
   EXPECT_THAT(answer.desired(), SizeIs(0));
@@ -55,10 +57,10 @@ TEST_F(CoordinatorTest, WaitsForWholeGangAndSaysForWhat) {
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   EXPECT_EQ(h_.reasons[name], "waiting for 2 CPU slots, the cluster has 1");
   w2_.slots = 1;
-  w2_.ranks = {Status("jobs/other", 3, 0, kRunning)};
+  w2_.members = {Status("jobs/other", 3, 0, kRunning)};
   ASSERT_OK(h_.Sync(w2_));
   EXPECT_EQ(h_.reasons[name], "waiting for 2 free CPU slots, 1 free");
-  w2_.ranks.clear();
+  w2_.members.clear();
   ASSERT_OK(h_.Sync(w2_));
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(1));
@@ -67,7 +69,7 @@ TEST_F(CoordinatorTest, WaitsForWholeGangAndSaysForWhat) {
 
 TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextAttempt) {
   const std::string name = RunningJob();
-  w1_.ranks[1] = Failed(name, 1, 1, v1::RANK_LOST, h_.now);
+  w1_.members[1] = Failed(name, 1, 1, v1::RANK_LOST, h_.now);
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), SizeIs(0));
   ASSERT_THAT(answer.forget(), SizeIs(1));
@@ -75,13 +77,13 @@ TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextAttempt) {
   // Rank 0 still runs: nothing of the next attempt may start.
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   EXPECT_EQ(h_.job(name).attempt(), 1);
-  w1_.ranks = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now)};
+  w1_.members = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
   EXPECT_EQ(h_.job(name).attempt(), 2);
   EXPECT_THAT(h_.job(name).incidents(), SizeIs(2));
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::RANK_LOST);
-  w1_.ranks.clear();
+  w1_.members.clear();
   answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.desired(), SizeIs(2));
   EXPECT_EQ(answer.desired(0).attempt(), 2);
@@ -93,8 +95,8 @@ TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextAttempt) {
 TEST_F(CoordinatorTest, CauseIsTheFirstFailureThatIsNoConsequence) {
   const std::string name = RunningJob();
   // The peer saw the collective break before the worker saw rank 1 end.
-  w1_.ranks = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now),
-               Failed(name, 1, 1, v1::DATA, h_.now + absl::Seconds(1))};
+  w1_.members = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now),
+                 Failed(name, 1, 1, v1::DATA, h_.now + absl::Seconds(1))};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::FAILED);
   EXPECT_EQ(h_.job(name).failure().failure_class(), v1::DATA);
@@ -119,12 +121,12 @@ TEST_P(BudgetTest, EachClassHasItsBudget) {
   int attempts = 0;
   while (h.job(name).state() != v1::FAILED) {
     ASSERT_LT(attempts, 10);
-    w1.ranks.clear();
+    w1.members.clear();
     h.Advance(absl::Seconds(3));  // the back-off between attempts
     h.Follow(w1, kRunning);
     ++attempts;
     ASSERT_EQ(h.job(name).attempt(), attempts);
-    w1.ranks = {Failed(name, attempts, 0, GetParam().failure_class, h.now)};
+    w1.members = {Failed(name, attempts, 0, GetParam().failure_class, h.now)};
     ASSERT_OK(h.Sync(w1));
   }
   EXPECT_EQ(attempts, GetParam().attempts);
@@ -155,13 +157,13 @@ TEST_F(CoordinatorTest, CancelRunningWaitsForEveryRankAlsoOverARestart) {
   const std::string name = RunningJob();
   EXPECT_EQ(h_.Cancel(name)->state(), v1::CANCELLING);
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
-  w1_.ranks[0].set_phase(kExited);
+  w1_.members[0].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
   h_.Restart();
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
   EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
-  w1_.ranks = {Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
+  w1_.members = {Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::CANCELLED);
   EXPECT_THAT(h_.States(name), ElementsAre("QUEUED", "STARTING", "RUNNING",
@@ -193,11 +195,11 @@ TEST_F(CoordinatorTest, CancellingEndsWhenTheWorkerIsLost) {
 
 TEST_F(CoordinatorTest, ResultWinsOverTheEndOfAnotherRank) {
   const std::string name = RunningJob();
-  w1_.ranks = {Status(name, 1, 0, kRunning),
-               Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
+  w1_.members = {Status(name, 1, 0, kRunning),
+                 Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  w1_.ranks = {Result(name, 1)};
+  w1_.members = {Result(name, 1)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
   EXPECT_THAT(h_.job(name).incidents(), SizeIs(1));
@@ -213,7 +215,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
     file->set_size_bytes(3);
     file->set_sha256(std::string(64, 'a'));
   }
-  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  w1_.members = {result, Status(name, 1, 1, kExited)};
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   ASSERT_THAT(answer.forget(), SizeIs(1));
@@ -253,7 +255,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithTheModelOfEveryTarget) {
   describe("final", result.mutable_model());
   describe("target-1", result.add_target_models());
   describe("target-2", result.add_target_models());
-  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  w1_.members = {result, Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   v1::UploadArtifactHeader header;
   header.set_attempt(1);
@@ -275,7 +277,7 @@ TEST_F(CoordinatorTest, ATargetsModelOutsideTheJobFailsIt) {
   const std::string name = RunningJob();
   v1::MemberStatus result = Result(name, 1);
   result.add_target_models()->set_name("jobs/other/models/target-1");
-  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  w1_.members = {result, Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::FAILED);
 }
@@ -285,7 +287,7 @@ TEST_F(CoordinatorTest, WorkerLostBeforeItsModelArrivedMeansRetry) {
   v1::MemberStatus result = Result(name, 1);
   result.mutable_model()->set_name(name + "/models/final");
   result.mutable_model()->add_files()->set_path("config.json");
-  w1_.ranks = {result, Status(name, 1, 1, kExited)};
+  w1_.members = {result, Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   h_.Advance(absl::Seconds(61));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
@@ -301,8 +303,8 @@ TEST_F(CoordinatorTest, TimeLimitFailsTheJobOnceItsRanksEnded) {
   h_.Advance(absl::Seconds(2));
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  w1_.ranks = {Failed(name, 1, 0, v1::RANK_LOST, h_.now),
-               Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
+  w1_.members = {Failed(name, 1, 0, v1::RANK_LOST, h_.now),
+                 Failed(name, 1, 1, v1::RANK_LOST, h_.now)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::FAILED);
   EXPECT_EQ(h_.job(name).failure().failure_class(), v1::USER);
@@ -310,24 +312,25 @@ TEST_F(CoordinatorTest, TimeLimitFailsTheJobOnceItsRanksEnded) {
 }
 
 TEST_F(CoordinatorTest, RequestIdIsIdempotentAlsoAfterARestart) {
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = TestSpec(2);
-  (*request.mutable_spec()->mutable_labels())["a"] = "1";
-  (*request.mutable_spec()->mutable_labels())["b"] = "2";
-  request.set_request_id("r1");
+  v1::JobSpec spec = TestSpec(2);
+  (*spec.mutable_labels())["a"] = "1";
+  (*spec.mutable_labels())["b"] = "2";
   Effects effects;
-  ASSERT_OK_AND_ASSIGN(v1::Job job,
-                       h_.coordinator->Submit(request, h_.now, &effects));
+  ASSERT_OK_AND_ASSIGN(
+      v1::Job job,
+      h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &effects));
   h_.stored[job.name()] = effects.records.at(job.name());
   h_.Restart();
   Effects none;
-  ASSERT_OK_AND_ASSIGN(v1::Job same,
-                       h_.coordinator->Submit(request, h_.now, &none));
+  ASSERT_OK_AND_ASSIGN(
+      v1::Job same,
+      h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &none));
   EXPECT_EQ(same.name(), job.name());
   EXPECT_TRUE(none.records.empty());
-  request.mutable_spec()->set_priority(5);
-  EXPECT_THAT(h_.coordinator->Submit(request, h_.now, &none),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  spec.set_priority(5);
+  EXPECT_THAT(
+      h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &none),
+      StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(CoordinatorTest, QueueHasALimit) {
@@ -336,11 +339,10 @@ TEST_F(CoordinatorTest, QueueHasALimit) {
   CoordinatorHarness h(options);
   h.Submit(1);
   h.Submit(1);
-  v1::CreateJobRequest request;
-  *request.mutable_spec() = TestSpec(1);
   Effects effects;
-  EXPECT_THAT(h.coordinator->Submit(request, h.now, &effects),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(
+      h.coordinator->Submit(PreparedTestJob(TestSpec(1)), h.now, &effects),
+      StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 }  // namespace

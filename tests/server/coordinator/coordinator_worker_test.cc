@@ -34,7 +34,7 @@ TEST_F(CoordinatorTest, SilentWorkerIsLostAfterPatienceOnly) {
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), SizeIs(0));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
-  for (v1::MemberStatus& rank : w1_.ranks) rank.set_phase(kExited);
+  for (v1::MemberStatus& rank : w1_.members) rank.set_phase(kExited);
   answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.forget(), SizeIs(2));
   EXPECT_EQ(h_.job(name).attempt(), 2);
@@ -48,8 +48,8 @@ TEST_F(CoordinatorTest, StaleAttemptChangesNothing) {
   ASSERT_EQ(h_.job(name).attempt(), 2);
   ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
   const size_t events = h_.events.size();
-  again.ranks.push_back(Result(name, 1));
-  again.ranks.push_back(Failed(name, 1, 1, v1::USER, h_.now));
+  again.members.push_back(Result(name, 1));
+  again.members.push_back(Failed(name, 1, 1, v1::USER, h_.now));
   again.reports = {Metrics(name, 1, 7, 70)};
   v1::SynchronizeResponse answer = *h_.Sync(again);
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
@@ -84,14 +84,14 @@ TEST_F(CoordinatorTest, RunningJobReattachesAfterRestart) {
   h_.Restart();
   h_.Advance(absl::Seconds(30));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  w1_.ranks[0].set_step(50);
+  w1_.members[0].set_step(50);
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.desired(), SizeIs(2));
   EXPECT_EQ(answer.desired(0).attempt(), 1);
   h_.Advance(absl::Seconds(50));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   EXPECT_EQ(h_.job(name).attempt(), 1);
-  w1_.ranks = {Result(name, 1), Status(name, 1, 1, kExited)};
+  w1_.members = {Result(name, 1), Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
 }
@@ -112,8 +112,8 @@ TEST_F(CoordinatorTest, RankThatNeverReportsIsLost) {
     ASSERT_OK(h_.Sync(w1_));
   }
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
-  w1_.ranks[0].set_phase(kExited);
-  w1_.ranks[1].set_phase(kExited);
+  w1_.members[0].set_phase(kExited);
+  w1_.members[1].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::RANK_LOST);
   EXPECT_THAT(h_.job(name).incidents(0).message(), HasSubstr("within 5m"));
@@ -121,7 +121,7 @@ TEST_F(CoordinatorTest, RankThatNeverReportsIsLost) {
 
 TEST_F(CoordinatorTest, RankMissingFromReportsIsLostInTheEnd) {
   const std::string name = RunningJob();
-  w1_.ranks.pop_back();
+  w1_.members.pop_back();
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   h_.Advance(absl::Seconds(11));
@@ -175,7 +175,7 @@ TEST_F(CoordinatorTest, CallIsHeldUntilThereIsNews) {
 
   // Without news it ends in time, and the worker is not taken for lost.
   w1_.seen_version = version;
-  w1_.ranks = {Status(name, 1, 0, kRunning)};
+  w1_.members = {Status(name, 1, 0, kRunning)};
   w1_.hold = absl::Hours(1);
   EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kUnavailable));
   held = h_.last_call;
@@ -232,13 +232,13 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
                                      HasSubstr("incarnation")));
   bad = Worker{"w1"};
-  bad.ranks = {Status("jobs/../x", 1, 0, kRunning)};
+  bad.members = {Status("jobs/../x", 1, 0, kRunning)};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     HasSubstr("ranks[0].job")));
-  bad.ranks = {Status("jobs/x", 0, 0, kRunning)};
+                                     HasSubstr("members[0].job")));
+  bad.members = {Status("jobs/x", 0, 0, kRunning)};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     HasSubstr("ranks[0].attempt")));
-  bad.ranks.clear();
+                                     HasSubstr("members[0].attempt")));
+  bad.members.clear();
   bad.unfit = {{0, std::string(5000, 'x')}};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
                                      HasSubstr("slots.unfit")));
@@ -248,8 +248,8 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
                                      HasSubstr("slots.gpu")));
   // Ranks that no job has are harmless.
   const std::string name = RunningJob();
-  w1_.ranks.push_back(Status(name, 1, 2, kRunning));
-  w1_.ranks.push_back(Status(name, 1, -5, kExited));
+  w1_.members.push_back(Status(name, 1, 2, kRunning));
+  w1_.members.push_back(Status(name, 1, -5, kExited));
   EXPECT_OK(h_.Sync(w1_));
 }
 

@@ -1,3 +1,4 @@
+// Tests which member of a gang is found to hang.
 #include "server/coordinator/hang_watch.h"
 
 #include "gmock/gmock.h"
@@ -18,7 +19,7 @@ class HangWatchTest : public ::testing::Test {
       status.set_rank(i);
       status.set_phase(v1::MemberStatus::RUNNING);
       status.set_stage(v1::EARLY);
-      ranks_.push_back(status);
+      members_.push_back(status);
     }
     // A second per step.
     for (int step = 1; step <= 5; ++step) All(step, 10 * step, 10 * step);
@@ -26,7 +27,7 @@ class HangWatchTest : public ::testing::Test {
 
   void All(int64_t step, int64_t collectives, int64_t begun) {
     now_ += absl::Seconds(1);
-    for (v1::MemberStatus& status : ranks_) {
+    for (v1::MemberStatus& status : members_) {
       status.set_step(step);
       status.set_collectives(collectives);
       status.set_collectives_begun(begun);
@@ -36,9 +37,9 @@ class HangWatchTest : public ::testing::Test {
 
   void Stand(int rank, absl::Duration stalled,
              absl::Duration silent = absl::ZeroDuration()) {
-    *ranks_[rank].mutable_stalled() = ToProtoDuration(stalled);
-    *ranks_[rank].mutable_silent() = ToProtoDuration(silent);
-    watch_.Observe(ranks_[rank], now_);
+    *members_[rank].mutable_stalled() = ToProtoDuration(stalled);
+    *members_[rank].mutable_silent() = ToProtoDuration(silent);
+    watch_.Observe(members_[rank], now_);
   }
 
   void AllStand(absl::Duration stalled) {
@@ -50,30 +51,30 @@ class HangWatchTest : public ::testing::Test {
   }
 
   HangWatch watch_;
-  Attempt attempt_;
-  std::vector<v1::MemberStatus> ranks_;
+  AttemptRecord attempt_;
+  std::vector<v1::MemberStatus> members_;
   absl::Time now_ = absl::FromUnixSeconds(1000000);
 };
 
 // jax#38503: one rank alive but stuck, the others wait in the collective.
 TEST_F(HangWatchTest, Complaint01_TheStuckRankAndItsCollectiveAreNamed) {
-  ranks_[0].set_collectives_begun(51);
-  ranks_[2].set_collectives_begun(51);
+  members_[0].set_collectives_begun(51);
+  members_[2].set_collectives_begun(51);
   AllStand(absl::Seconds(27));
   EXPECT_FALSE(Find().has_value());
   AllStand(absl::Seconds(28));
   ASSERT_TRUE(Find().has_value());
-  EXPECT_EQ(Find()->rank, 1);
+  EXPECT_EQ(Find()->member, 1);
   EXPECT_THAT(Find()->message,
-              HasSubstr("rank 1 has stood still for 28s: at step 5, before "
+              HasSubstr("member 1 has stood still for 28s: at step 5, before "
                         "collective 51; the others wait in collective 51"));
 }
 
 TEST_F(HangWatchTest, Complaint01_AStoppedProcessIsNamedWhateverTheOthersDo) {
-  ranks_[2].set_collectives_begun(51);
+  members_[2].set_collectives_begun(51);
   Stand(2, absl::Seconds(29), absl::Seconds(29));
   ASSERT_TRUE(Find().has_value());
-  EXPECT_EQ(Find()->rank, 2);
+  EXPECT_EQ(Find()->member, 2);
   EXPECT_THAT(
       Find()->message,
       HasSubstr("no sign of life for 29s: at step 5, in collective 51"));
@@ -95,27 +96,27 @@ TEST_F(HangWatchTest, LongStepsHaveLongerPatience) {
 }
 
 TEST_F(HangWatchTest, WhatIsNoStepHasItsOwnPatience) {
-  ranks_[0].set_activity("validating");
-  for (v1::MemberStatus& status : ranks_) status.set_collectives_begun(51);
-  ranks_[0].set_collectives_begun(50);
+  members_[0].set_activity("validating");
+  for (v1::MemberStatus& status : members_) status.set_collectives_begun(51);
+  members_[0].set_collectives_begun(50);
   AllStand(absl::Seconds(200));
   EXPECT_FALSE(Find().has_value());
   AllStand(absl::Minutes(5));
   ASSERT_TRUE(Find().has_value());
-  EXPECT_EQ(Find()->rank, 0);
+  EXPECT_EQ(Find()->member, 0);
   EXPECT_THAT(Find()->message, HasSubstr("validating"));
 }
 
 TEST_F(HangWatchTest, BeforeTheFirstStepAndInPreparation) {
   watch_.Reset();
-  for (v1::MemberStatus& status : ranks_) {
+  for (v1::MemberStatus& status : members_) {
     status.set_step(0);
     status.set_collectives(0);
     status.set_collectives_begun(0);
     status.set_stage(v1::PREPARING);
-    status.set_activity("meeting the other ranks");
+    status.set_activity("meeting the other members");
   }
-  ranks_[1].set_activity("tokenising 7 of 9");
+  members_[1].set_activity("tokenising 7 of 9");
   AllStand(absl::Minutes(2));
   EXPECT_FALSE(Find().has_value());
   AllStand(absl::Minutes(6));
@@ -123,12 +124,13 @@ TEST_F(HangWatchTest, BeforeTheFirstStepAndInPreparation) {
 }
 
 TEST_F(HangWatchTest, AllInOneCollectiveIsNobodysFault) {
-  for (v1::MemberStatus& status : ranks_) status.set_collectives_begun(51);
+  for (v1::MemberStatus& status : members_) status.set_collectives_begun(51);
   AllStand(absl::Seconds(40));
   ASSERT_TRUE(Find().has_value());
-  EXPECT_EQ(Find()->rank, -1);
-  EXPECT_THAT(Find()->message, HasSubstr("all ranks have waited in collective "
-                                         "51 for 40s"));
+  EXPECT_EQ(Find()->member, -1);
+  EXPECT_THAT(Find()->message,
+              HasSubstr("all members have waited in collective "
+                        "51 for 40s"));
 }
 
 TEST_F(HangWatchTest, RankZeroThatHangsAfterTheOthersEnded) {
@@ -136,7 +138,7 @@ TEST_F(HangWatchTest, RankZeroThatHangsAfterTheOthersEnded) {
   attempt_.mutable_members(2)->set_phase(v1::MemberStatus::EXITED);
   Stand(0, absl::Seconds(30));
   ASSERT_TRUE(Find().has_value());
-  EXPECT_EQ(Find()->rank, 0);
+  EXPECT_EQ(Find()->member, 0);
 }
 
 // A rank of which nothing is known yet may be the one that moves.

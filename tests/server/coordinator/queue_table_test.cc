@@ -1,3 +1,4 @@
+// Tests how queues are changed and loaded.
 #include "server/coordinator/queue_table.h"
 
 #include "common/status_matchers.h"

@@ -1,3 +1,4 @@
+// Tests retry budgets, waits, and the list of checkpoints.
 #include "server/coordinator/retry_policy.h"
 
 #include "gmock/gmock.h"
@@ -58,7 +59,7 @@ TEST(RetryPolicyTest, DelaysDoubleUpToABound) {
 }
 
 TEST(RetryPolicyTest, Complaint15_TheFirstFailureByTimeIsTheCause) {
-  Attempt attempt;
+  AttemptRecord attempt;
   const auto add = [&](v1::FailureClass failure_class, int64_t seconds) {
     v1::Failure& failure = *attempt.add_failures();
     failure.set_failure_class(failure_class);
@@ -88,18 +89,18 @@ TEST(JobCheckpointsTest, NamesWhatIsKeptAndWhoHasIt) {
   v1::CheckpointSaved saved;
   for (int step : {10, 20, 30}) {
     saved.set_step(step);
-    NoteSaved(saved, "w1", absl::UnixEpoch(), &job);
+    RecordSaved(saved, "w1", absl::UnixEpoch(), &job);
   }
   ASSERT_EQ(job.checkpoints_size(), 2);
   EXPECT_EQ(job.checkpoints(1).name(), "jobs/a/checkpoints/30");
-  EXPECT_TRUE(NoteHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
-  EXPECT_FALSE(NoteHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
+  EXPECT_TRUE(UpdateHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
+  EXPECT_FALSE(UpdateHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
   EXPECT_THAT(job.checkpoints(1).workers(), ::testing::ElementsAre("w1", "w2"));
   // The first worker's disk is lost; only what is elsewhere remains.
-  EXPECT_TRUE(NoteHeld("w1", {}, &job));
+  EXPECT_TRUE(UpdateHeld("w1", {}, &job));
   ASSERT_EQ(job.checkpoints_size(), 1);
-  EXPECT_TRUE(NoteHeld("w1", {Held(30, v1::HeldCheckpoint::DURABLE)}, &job));
-  EXPECT_TRUE(NoteHeld("w2", {}, &job));
+  EXPECT_TRUE(UpdateHeld("w1", {Held(30, v1::HeldCheckpoint::DURABLE)}, &job));
+  EXPECT_TRUE(UpdateHeld("w2", {}, &job));
   ASSERT_EQ(job.checkpoints_size(), 1);
   EXPECT_TRUE(job.checkpoints(0).durable());
 }

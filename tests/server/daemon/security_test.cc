@@ -578,7 +578,8 @@ class TlsTest : public SecurityTest {
         .error_code();
   }
 
-  // Of the certificate that the server shows to new connections.
+  // The fingerprint of the certificate that the server shows to new
+  // connections.
   std::string Fingerprint() {
     const std::string out = folder_.path() + "/fingerprint";
     const std::string command =

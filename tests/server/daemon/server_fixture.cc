@@ -1,3 +1,4 @@
+// Starts a whole server in the process for tests.
 #include "tests/server/daemon/server_fixture.h"
 
 #include <algorithm>

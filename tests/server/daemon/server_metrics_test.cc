@@ -54,7 +54,7 @@ TEST_F(ServerMetricsTest, JobsCallsAndWorkersAreCounted) {
            "comera_jobs{queue=\"default\",state=\"CANCELLED\"} 1\n",
            "comera_jobs_accepted_total{queue=\"default\"} 2\n",
            "comera_job_queue_wait_seconds_count{queue=\"default\"} 1\n",
-           // Of seconds: more than 5, less than 15.
+           // In seconds: more than 5, less than 15.
            "comera_job_queue_wait_seconds_bucket{queue=\"default\","
            "le=\"5\"} 0\n",
            "comera_job_queue_wait_seconds_bucket{queue=\"default\","

@@ -25,7 +25,8 @@ function followed() {
       {
         metric: 'validation_loss',
         steps: ['10', '20', '30'],
-        values: [5, 'NaN', 4],
+        // As protobuf's JSON writes it; /openapi.json calls it a number.
+        values: [5, 'NaN' as unknown as number, 4],
       },
     ],
     lastSequence: '12',
@@ -132,7 +133,7 @@ describe('JobFollower', () => {
   it('tells failures in one line', () => {
     expect(
       failureText({ failureClass: 'NODE_LOST', message: 'gone', rank: 1 }),
-    ).toBe('NODE_LOST (rank 1): gone');
+    ).toBe('NODE_LOST (member 1): gone');
     expect(failureText({ failureClass: 'DATA', message: 'x', rank: -1 })).toBe(
       'DATA: x',
     );

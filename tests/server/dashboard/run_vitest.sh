@@ -37,6 +37,9 @@ for folder in server/dashboard tests/server/dashboard; do
   mkdir -p "$work/$folder"
   tar -ch --exclude=node_modules -C "$folder" . | tar -x -C "$work/$folder"
 done
+# Run from a checkout, the build's types are not among the sources.
+schema=server/dashboard/src/api/schema.ts
+[ -e "$work/$schema" ] || cp -L "bazel-bin/$schema" "$work/$schema"
 ln -s "$(dirname "$installed")/node_modules" "$work/node_modules"
 
 export HOME=$work COMERA_TEST=$kind COMERA_WORK=$work

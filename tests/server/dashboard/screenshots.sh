@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 bazel build //server:comera-server //worker:comera-worker \
-  //worker/trainer:comera-trainer @dashboard_npm//:installed
+  //worker/trainer:comera-trainer //server/dashboard:schema \
+  @dashboard_npm//:installed
 mkdir -p docs/images
 export COMERA_IMAGES=$PWD/docs/images
 export COMERA_EXAMPLE=$PWD/docs/examples/quickstart_code_mlm.yaml

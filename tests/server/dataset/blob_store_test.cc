@@ -1,3 +1,4 @@
+// Tests uploads, resumption and removal of blobs.
 #include "server/dataset/blob_store.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// Builds a server with datasets for tests.
 #include "tests/server/dataset/dataset_fixture.h"
 
 #include "common/files.h"

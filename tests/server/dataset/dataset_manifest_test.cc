@@ -1,3 +1,4 @@
+// Tests parsing and searching of lists of files.
 #include "server/dataset/dataset_manifest.h"
 
 #include <string>

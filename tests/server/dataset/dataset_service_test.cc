@@ -1,3 +1,4 @@
+// Tests DatasetService over gRPC.
 #include <thread>
 
 #include "common/files.h"

@@ -1,3 +1,4 @@
+// Tests what is found out about data files, damaged ones included.
 #include "server/dataset/file_description.h"
 
 #include <zlib.h>
@@ -124,7 +125,7 @@ TEST_F(FileDescriptionTest, IsBounded) {
   EXPECT_GT(d.rows(), 500000);
   EXPECT_THAT(Describe(std::string(2000000, 'y')).problem(),
               HasSubstr("longer than 1000"));
-  // As many labels as rows are no labels.
+  // A column with as many labels as rows holds no labels.
   std::string ids = "a\tid\n";
   for (int i = 0; i < 10001; ++i) ids += "x\t" + std::to_string(i) + "\n";
   EXPECT_EQ(Describe(ids).labels_size(), 0);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status_matchers.h"
+#include "tests/server/prepared_test_job.h"
 #include "tests/server/sequential_ids.h"
 #include "tests/server/store/fake_job_store.h"
 #include "tests/server/temp_dir.h"
@@ -29,12 +30,11 @@ class CoordinatorHostTest : public ::testing::Test {
   }
 
   absl::StatusOr<v1::Job> Create() {
-    v1::CreateJobRequest request;
-    *request.mutable_spec() = TestSpec(1);
     auto result = std::make_shared<std::promise<absl::StatusOr<v1::Job>>>();
-    host_->CreateJob(request, [result](absl::StatusOr<v1::Job> job) {
-      result->set_value(std::move(job));
-    });
+    host_->CreateJob(PreparedTestJob(TestSpec(1)),
+                     [result](absl::StatusOr<v1::Job> job) {
+                       result->set_value(std::move(job));
+                     });
     return result->get_future().get();
   }
 
@@ -81,8 +81,8 @@ TEST_F(CoordinatorHostTest, WhatCannotBeStoredIsNotTold) {
   EXPECT_OK(Create());
 }
 
-// For ThreadSanitizer: every entry point from many threads, also while the host
-// stops.
+// Calls every entry point from many threads, also while the host stops, for
+// ThreadSanitizer to watch.
 TEST_F(CoordinatorHostTest, ManyThreads) {
   Start();
   constexpr int kThreads = 4, kRounds = 25;

@@ -1,3 +1,4 @@
+// Tests probing of ports that are open, closed or silent.
 #include "server/host/worker_probe.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// Tests when a kept answer may be used.
 #include "server/http/answer_cache.h"
 
 #include "gtest/gtest.h"
@@ -44,7 +45,7 @@ TEST(AnswerCacheTest, KeepsLittle) {
   }
   EXPECT_NE(cache.Find("9", 1, now), nullptr);
   EXPECT_EQ(cache.Find("0", 1, now), nullptr);
-  // Of another moment.
+  // An answer of another moment.
   cache.Put("later", 1, Text("x"), now + absl::Seconds(1));
   EXPECT_LT(cache.bytes(), 100u);
 }

@@ -1,3 +1,4 @@
+// A small blocking HTTP client for tests.
 #include "tests/server/http/http_client.h"
 
 #include <arpa/inet.h>

@@ -15,7 +15,7 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
 
-  // Of the header, in any case of letters; empty: none.
+  // The value of the header, in any case of letters; empty: none.
   std::string Header(const std::string& name) const;
 };
 
@@ -37,8 +37,7 @@ class HttpClient {
                   const Headers& headers = {}, const std::string& body = "");
   // More of the body; empty: its end. `*cut` if it broke off.
   std::string ReadPart(bool* cut);
-  // Of a stream of events: the next event's lines, without comments; empty: the
-  // end.
+  // The lines of a stream's next event, without comments; empty: the end.
   std::string ReadEvent();
 
   // Bytes as they are.

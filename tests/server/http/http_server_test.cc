@@ -156,7 +156,7 @@ TEST_F(HttpServerTest, SlowReadersAreClosed) {
   options_.write_timeout = absl::Milliseconds(50);
   std::promise<void> gone;
   handler_ = [&gone](std::shared_ptr<HttpExchange> exchange) {
-    exchange->OnGone([&gone] { gone.set_value(); });
+    exchange->OnDisconnect([&gone] { gone.set_value(); });
     exchange->Send(MakeResponse(200, "text/plain", std::string(64 << 20, 'x')));
   };
   Start();

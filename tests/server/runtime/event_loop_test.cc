@@ -1,3 +1,4 @@
+// Tests order, timers and ticks of the event loop.
 #include "server/runtime/event_loop.h"
 
 #include <atomic>

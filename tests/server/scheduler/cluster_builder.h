@@ -33,22 +33,22 @@ class ClusterBuilder {
     return static_cast<int>(snapshot.queues.size()) - 1;
   }
 
-  PendingJob& Job(int ranks, int priority = 0) {
+  PendingJob& Job(int processes, int priority = 0) {
     PendingJob job;
     job.serial = ++serial;
     job.priority = priority;
-    job.ranks = ranks;
+    job.processes = processes;
     job.waiting_since = snapshot.now;
     snapshot.jobs.push_back(job);
     return snapshot.jobs.back();
   }
 
   // Holds slots that are not in the workers' free ones.
-  RunningJob& Running(int ranks, int priority = 0) {
+  RunningJob& Running(int processes, int priority = 0) {
     RunningJob job;
     job.serial = ++serial;
     job.priority = priority;
-    job.ranks = job.usable_ranks = ranks;
+    job.processes = job.usable_processes = processes;
     job.started = snapshot.now - absl::Hours(1);
     snapshot.running.push_back(job);
     return snapshot.running.back();
@@ -70,7 +70,7 @@ inline std::vector<int> Placed(const Decision& decision) {
 
 inline std::vector<int> WorkersOf(const Placement& placement) {
   std::vector<int> workers;
-  for (const MemberPlace& place : placement.ranks) {
+  for (const MemberPlace& place : placement.members) {
     workers.push_back(place.worker);
   }
   return workers;

@@ -40,13 +40,13 @@ TEST(Preemption, LowestPriorityThenYoungestAndNoMoreThanNeeded) {
   c.Running(2, 0).preemptible = false;
   c.Job(2, 5);
   EXPECT_THAT(Stopped(c.Decide()), ElementsAre(2));
-  c.snapshot.jobs[0].ranks = 6;
+  c.snapshot.jobs[0].processes = 6;
   EXPECT_THAT(Stopped(c.Decide()), ElementsAre(2, 1, 0));
-  c.snapshot.jobs[0].ranks = 7;
+  c.snapshot.jobs[0].processes = 7;
   EXPECT_THAT(Stopped(c.Decide()), IsEmpty()) << "cannot be had";
   // One that is large enough alone goes alone.
-  c.snapshot.running[0].ranks = c.snapshot.running[0].usable_ranks = 6;
-  c.snapshot.jobs[0].ranks = 6;
+  c.snapshot.running[0].processes = c.snapshot.running[0].usable_processes = 6;
+  c.snapshot.jobs[0].processes = 6;
   EXPECT_THAT(Stopped(c.Decide()), ElementsAre(0));
 }
 
@@ -98,15 +98,15 @@ TEST(Preemption, ElasticJobsShrinkFirst) {
   Decision decision = c.Decide();
   ASSERT_THAT(Stopped(decision), ElementsAre(1));
   EXPECT_EQ(decision.stops[0].kind, StopOrder::kShrink);
-  EXPECT_EQ(decision.stops[0].ranks, 2);
+  EXPECT_EQ(decision.stops[0].processes, 2);
   // Also for their equals, but those are not stopped.
   c.snapshot.jobs[0].priority = 0;
   EXPECT_THAT(Stopped(c.Decide()), ElementsAre(1));
-  c.snapshot.jobs[0].ranks = 4;
+  c.snapshot.jobs[0].processes = 4;
   EXPECT_THAT(Stopped(c.Decide()), IsEmpty());
   // One that is not enough smaller goes altogether.
   c.snapshot.jobs[0].priority = 5;
-  c.snapshot.jobs[0].ranks = 8;
+  c.snapshot.jobs[0].processes = 8;
   decision = c.Decide();
   EXPECT_EQ(decision.stops.size(), 2u);
   for (const StopOrder& order : decision.stops) {

@@ -15,7 +15,7 @@ constexpr uint32_t kSeeds[] = {1, 20240607, 77, 4711, 90210, 31337, 5, 6};
 
 struct TraceJob {
   int64_t serial = 0;
-  int32_t priority = 0, queue = 0, user = 0, ranks = 1;
+  int32_t priority = 0, queue = 0, user = 0, processes = 1;
   std::vector<int32_t> sizes;
   absl::Time arrival;
   double work = 0;  // rank-seconds left
@@ -49,17 +49,18 @@ class Trace {
     }
   }
 
-  void Arrive(int32_t ranks, int32_t priority) {
+  void Arrive(int32_t processes, int32_t priority) {
     TraceJob job;
     job.serial = ++serial_;
-    job.ranks = ranks;
+    job.processes = processes;
     job.priority = priority;
     job.queue = Below(3);
     job.user = Below(3);
     job.arrival = now_;
-    job.work = ranks * (30.0 + Below(1800));
+    job.work = processes * (30.0 + Below(1800));
     job.tells_duration = Below(2) == 0;
-    if (Below(3) == 0 && ranks >= 2) job.sizes = {ranks, (ranks + 1) / 2, 1};
+    if (Below(3) == 0 && processes >= 2)
+      job.sizes = {processes, (processes + 1) / 2, 1};
     if (job.sizes.size() == 3 && job.sizes[1] == 1) job.sizes.pop_back();
     waiting_.push_back(job);
   }
@@ -107,7 +108,7 @@ class Trace {
     for (const Placement& placement : decision.placements) {
       TraceJob job = waiting_[placement.job];
       placed.insert(placement.job);
-      job.places = placement.ranks;
+      job.places = placement.members;
       job.started = now_;
       job.resizing = false;
       ++job.starts;
@@ -122,7 +123,7 @@ class Trace {
         ++preemptions_;
       } else {
         job.resizing = true;
-        job.target = order.ranks;
+        job.target = order.processes;
         ++resizes_;
       }
     }
@@ -161,13 +162,14 @@ class Trace {
       told.serial = job.serial;
       told.queue = job.queue;
       told.user = job.user;
-      told.ranks = told.usable_ranks = static_cast<int>(job.places.size());
+      told.processes = told.usable_processes =
+          static_cast<int>(job.places.size());
       told.sizes = job.sizes;
       told.started = job.started;
       told.stopping = job.stopping;
-      if (job.stopping && job.resizing) told.kept_ranks = job.target;
+      if (job.stopping && job.resizing) told.kept_processes = job.target;
       if (job.tells_duration) {
-        told.expected_end = now_ + job.left(told.ranks);
+        told.expected_end = now_ + job.left(told.processes);
       }
       for (const MemberPlace& place : job.places) {
         ASSERT_EQ(free[place.worker].erase(place.slot), 1u)
@@ -179,17 +181,17 @@ class Trace {
     }
     snapshot->jobs.clear();
     for (const TraceJob& job : waiting_) {
-      PendingJob& told = cluster_.Job(job.ranks, job.priority);
+      PendingJob& told = cluster_.Job(job.processes, job.priority);
       told.serial = job.serial;
       told.queue = job.queue;
       told.user = job.user;
       told.waiting_since = job.arrival;
       told.resizing = job.resizing;
-      if (job.tells_duration) told.duration = job.left(job.ranks);
+      if (job.tells_duration) told.duration = job.left(job.processes);
       for (int32_t size : job.sizes) {
         if (job.target == 0 || size <= job.target) told.sizes.push_back(size);
       }
-      if (!told.sizes.empty()) told.ranks = told.sizes.front();
+      if (!told.sizes.empty()) told.processes = told.sizes.front();
     }
   }
 
@@ -197,7 +199,8 @@ class Trace {
     const ClusterSnapshot& snapshot = cluster_.snapshot;
     std::map<int, int> used;
     size_t free = 0;
-    for (const RunningJob& job : snapshot.running) used[job.queue] += job.ranks;
+    for (const RunningJob& job : snapshot.running)
+      used[job.queue] += job.processes;
     std::set<std::pair<int32_t, int32_t>> slots;
     for (size_t i = 0; i < snapshot.workers.size(); ++i) {
       for (int32_t slot : snapshot.workers[i].free_cpu) {
@@ -209,17 +212,17 @@ class Trace {
     for (const Placement& placement : decision.placements) {
       const PendingJob& job = snapshot.jobs[placement.job];
       EXPECT_TRUE(decided.insert(placement.job).second);
-      const auto ranks = static_cast<int32_t>(placement.ranks.size());
+      const auto processes = static_cast<int32_t>(placement.members.size());
       if (job.sizes.empty()) {
-        EXPECT_EQ(ranks, job.ranks) << "half a gang";
+        EXPECT_EQ(processes, job.processes) << "half a gang";
       } else {
-        EXPECT_EQ(std::count(job.sizes.begin(), job.sizes.end(), ranks), 1);
+        EXPECT_EQ(std::count(job.sizes.begin(), job.sizes.end(), processes), 1);
       }
-      for (const MemberPlace& place : placement.ranks) {
+      for (const MemberPlace& place : placement.members) {
         // Erasing proves that it was free and is used once.
         EXPECT_EQ(slots.erase({place.worker, place.slot}), 1u);
       }
-      used[job.queue] += ranks;
+      used[job.queue] += processes;
       EXPECT_LE(used[job.queue], snapshot.queues[job.queue].limit);
     }
     for (const WaitingJob& waiting : decision.waiting) {
@@ -280,8 +283,8 @@ TEST_P(SchedulerProperty, EveryAcceptedJobEndsOnceArrivalsStop) {
     return trace.running().empty() &&
            std::all_of(trace.waiting().begin(), trace.waiting().end(),
                        [&](const TraceJob& job) {
-                         const int least =
-                             job.sizes.empty() ? job.ranks : job.sizes.back();
+                         const int least = job.sizes.empty() ? job.processes
+                                                             : job.sizes.back();
                          return job.queue == 2 &&
                                 least > std::max(1, trace.total() / 2);
                        });

@@ -45,7 +45,7 @@ TEST(Scheduler, Complaint06_GangIsNeverHalfPlaced) {
       EXPECT_THAT(decision.placements, IsEmpty()) << free;
     } else {
       ASSERT_EQ(decision.placements.size(), 1u) << free;
-      EXPECT_EQ(decision.placements[0].ranks.size(), 5u);
+      EXPECT_EQ(decision.placements[0].processes.size(), 5u);
     }
   }
 }
@@ -66,7 +66,7 @@ TEST(Scheduler, FewestWorkersAndTightestFit) {
   const int big = c.Worker(4), fit = c.Worker(2), one = c.Worker(1);
   c.Job(2);
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]), ElementsAre(fit, fit));
-  c.snapshot.jobs[0].ranks = 5;
+  c.snapshot.jobs[0].processes = 5;
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]),
               ElementsAre(big, big, big, big, one));
 }
@@ -77,9 +77,9 @@ TEST(Scheduler, OneMachineThenOneRackThenAcross) {
   c.Worker(3, 0, 2);
   c.Job(3);
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]), ElementsAre(4, 4, 4));
-  c.snapshot.jobs[0].ranks = 4;
+  c.snapshot.jobs[0].processes = 4;
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]), ElementsAre(0, 0, 2, 2));
-  c.snapshot.jobs[0].ranks = 6;
+  c.snapshot.jobs[0].processes = 6;
   // Two racks do: a whole one, and of the others the tightest.
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]),
               ElementsAre(0, 0, 2, 2, 4, 4));
@@ -91,7 +91,7 @@ TEST(Scheduler, ReturnsToTheWorkersOfTheLastAttempt) {
   c.Job(2).last_workers = {1};
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]), ElementsAre(1, 1));
   // Rank 0 returns to where rank 0 was.
-  c.snapshot.jobs[0].ranks = 4;
+  c.snapshot.jobs[0].processes = 4;
   c.snapshot.jobs[0].last_workers = {2, -1, 0};
   EXPECT_THAT(WorkersOf(c.Decide().placements[0]), ElementsAre(2, 2, 0, 0));
 }
@@ -137,7 +137,7 @@ TEST(Scheduler, BackfillEndsBeforeTheReservationOrLeavesItsSlotsAlone) {
   c.Job(1);                               // of the 2
   c.Job(1);                               // none left
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(1, 2, 3));
-  c.snapshot.jobs[1].ranks = 3;
+  c.snapshot.jobs[1].processes = 3;
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(2, 3, 4));
 }
 
@@ -172,9 +172,10 @@ TEST(Scheduler, QueueStaysWithinItsMaximumAndOthersPass) {
   Decision decision = c.Decide();
   EXPECT_THAT(Placed(decision), ElementsAre(3));
   EXPECT_EQ(ReasonOf(decision, 0),
-            "waiting for 3 ranks of its queue, which uses 2 of 4");
+            "waiting for 3 processes of its queue, which uses 2 of 4");
   EXPECT_EQ(ReasonOf(decision, 1), "waiting for earlier jobs of its queue");
-  EXPECT_EQ(ReasonOf(decision, 2), "waiting for 5 ranks, its queue may use 4");
+  EXPECT_EQ(ReasonOf(decision, 2),
+            "waiting for 5 processes, its queue may use 4");
   c.snapshot.jobs[1].duration = absl::Minutes(5);
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(3, 1));
 }
@@ -225,7 +226,7 @@ TEST(Scheduler, ElasticJobStartsWithWhatThereIs) {
   job.sizes = {8, 4, 2};
   const Decision decision = c.Decide();
   ASSERT_THAT(Placed(decision), ElementsAre(0));
-  EXPECT_EQ(decision.placements[0].ranks.size(), 4u);
+  EXPECT_EQ(decision.placements[0].processes.size(), 4u);
 }
 
 TEST(Scheduler, ElasticJobGrowsWhenRoomStaysFree) {
@@ -238,7 +239,7 @@ TEST(Scheduler, ElasticJobGrowsWhenRoomStaysFree) {
   Decision decision = c.Decide();
   ASSERT_EQ(decision.stops.size(), 1u);
   EXPECT_EQ(decision.stops[0].kind, StopOrder::kGrow);
-  EXPECT_EQ(decision.stops[0].ranks, 8);
+  EXPECT_EQ(decision.stops[0].processes, 8);
   // Not while somebody waits, nor right after a start.
   c.Job(7);
   EXPECT_THAT(c.Decide().stops, IsEmpty());

@@ -1,3 +1,4 @@
+// Tests which samples thinning deletes.
 #include "server/store/event_retention.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A job store in memory for tests.
 #include "tests/server/store/fake_job_store.h"
 
 #include <algorithm>

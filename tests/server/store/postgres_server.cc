@@ -1,3 +1,4 @@
+// Starts a private PostgreSQL server for tests.
 #include "tests/server/store/postgres_server.h"
 
 #include <fcntl.h>

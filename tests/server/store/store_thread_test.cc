@@ -1,3 +1,4 @@
+// Tests group commits, order and failures of the store's thread.
 #include "server/store/store_thread.h"
 
 #include <atomic>

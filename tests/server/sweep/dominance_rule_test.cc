@@ -1,3 +1,4 @@
+// Tests when a run counts as dominated.
 #include "server/sweep/dominance_rule.h"
 
 #include "gtest/gtest.h"

@@ -1,3 +1,4 @@
+// Tests the front against brute force, and its bound on points.
 #include "server/sweep/pareto_front.h"
 
 #include <algorithm>

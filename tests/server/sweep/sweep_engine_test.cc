@@ -1,3 +1,4 @@
+// Tests the sweeps' state machine with answers given by hand.
 #include "server/sweep/sweep_engine.h"
 
 #include <algorithm>
@@ -94,7 +95,7 @@ class SweepEngineTest : public ::testing::Test {
     event.set_job(job);
     event.set_sequence(*engine_->JobSequence(job) + 1);
     SweepEffects effects;
-    engine_->TakeEvent(event, jobs_[job], now_, &effects);
+    engine_->ApplyEvent(event, jobs_[job], now_, &effects);
     Take(std::move(effects));
   }
 

@@ -109,7 +109,7 @@ TEST_F(JobDirectoryTest, FiltersAreAndedAndCounted) {
   request.set_text("jobs/");
   EXPECT_THAT(Ids(request), SizeIs(3));
 
-  // Of jobs that the asker may not see not even the number is told.
+  // Not even the number of jobs that the caller may not see is told.
   EXPECT_THAT(Ids({}, [](const std::string& queue) { return queue == "fast"; }),
               ElementsAre("b"));
   directory_.Remove("jobs/b");

@@ -1,3 +1,4 @@
+// Tests what slow and fast readers of events get.
 #include "server/view/progress_hub.h"
 
 #include <deque>

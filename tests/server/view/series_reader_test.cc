@@ -1,3 +1,4 @@
+// Tests reading of series from the cache and the store.
 #include "server/view/series_reader.h"
 
 #include <future>

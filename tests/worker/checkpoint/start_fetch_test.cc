@@ -1,5 +1,5 @@
-// What comes before a rank: preparation on a thread of its own, and the fetch
-// of the checkpoint that its job starts from.
+// Checks the preparation of a member on a thread of its own, and the fetch of
+// the checkpoint that its job starts from.
 #include "worker/checkpoint/start_fetch.h"
 
 #include <filesystem>
@@ -123,12 +123,12 @@ TEST(RankPreparerTest, TellsOfEachEndOnce) {
     return absl::NotFoundError("gone");
   });
   told.get_future().wait();
-  const auto done = preparer.TakeDone();
+  const auto done = preparer.PopFinished();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].start.id, 7);
   EXPECT_EQ(done[0].start.assignment.job(), "jobs/a");
   EXPECT_THAT(done[0].status, StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_TRUE(preparer.TakeDone().empty());
+  EXPECT_TRUE(preparer.PopFinished().empty());
   EXPECT_FALSE(preparer.Abandon(7));
 }
 
@@ -143,10 +143,10 @@ TEST(RankPreparerTest, WhatIsAbandonedIsNotTold) {
       return absl::OkStatus();
     });
     begun.get_future().wait();
-    EXPECT_TRUE(preparer.TakeDone().empty());
+    EXPECT_TRUE(preparer.PopFinished().empty());
     EXPECT_TRUE(preparer.Abandon(7));
     EXPECT_FALSE(preparer.Abandon(7));
-    EXPECT_TRUE(preparer.TakeDone().empty());
+    EXPECT_TRUE(preparer.PopFinished().empty());
   }
   EXPECT_FALSE(told);
 }

@@ -1,3 +1,4 @@
+// Tests what is Gloo's own: options, time-outs, disagreement.
 #include "worker/collective/gloo_communicator.h"
 
 #include "common/status_matchers.h"

@@ -196,7 +196,7 @@ TEST(NcclCommunicatorTest, TheDeviceNeverWaitsForEver) {
   gang.ForEach([](NcclOptions& o) { o.timeout = absl::Milliseconds(60); });
   gang.Create();
   std::vector<float> values(10);
-  ASSERT_OK(Sum(gang.ranks[0], values));  // rank 1 never comes
+  ASSERT_OK(Sum(gang.ranks[0], values));  // member 1 never comes
   gang.ranks[0].backend().Synchronize();
   EXPECT_THAT(
       Sum(gang.ranks[0], values),

@@ -20,7 +20,7 @@ struct NcclRank {
   std::shared_ptr<FakeNccl::Rank> api;
   NcclApi::Stream stream = nullptr;  // the backend's
   NcclOptions options;
-  absl::Status status;  // of creation
+  absl::Status status;  // what creation returned
   std::unique_ptr<Communicator> communicator;
 
   FakeStream& backend() { return FakeNccl::Rank::StreamOf(stream); }
@@ -59,7 +59,7 @@ struct NcclGang {
     if (made.ok()) ranks[i].communicator = *std::move(made);
   }
 
-  // All at once; their status tells.
+  // Creates all members at once; errors are in their status.
   void Create() {
     Run([this](int i) {
       Create(i);
@@ -67,7 +67,7 @@ struct NcclGang {
     });
   }
 
-  // Each rank's body on its own thread.
+  // Each member's body on its own thread.
   std::vector<absl::Status> Run(const std::function<absl::Status(int)>& body) {
     std::vector<absl::Status> statuses(ranks.size());
     std::vector<std::thread> threads;

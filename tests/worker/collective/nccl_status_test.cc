@@ -1,3 +1,4 @@
+// Tests the Status of every NCCL result.
 #include "worker/collective/nccl_status.h"
 
 #include "common/status_matchers.h"

@@ -1,3 +1,4 @@
+// Tests leaving and finding addresses.
 #include "worker/collective/rendezvous.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+// Checks that data are fetched before members start, with progress, retries and
+// cancelling.
+
 #include "worker/data/data_fetcher.h"
 
 #include <stdlib.h>
@@ -63,7 +66,7 @@ class DataFetcherTest : public ::testing::Test, public DataFetcher::Observer {
     return fetched_.at(id);
   }
 
-  // A rank on the dataset's files.
+  // An assignment of a member that reads the dataset's files.
   v1::MemberAssignment Assignment(
       const std::map<std::string, std::string>& files,
       const std::string& train) {
@@ -105,7 +108,7 @@ TEST_F(DataFetcherTest, PathsBecomeLocal) {
   EXPECT_EQ(*ReadFile(spec.data().jsonl().train()), "{}");
   EXPECT_THAT(spec.data().jsonl().train(), HasSubstr("/a/t.jsonl"));
   EXPECT_EQ(spec.data().jsonl().validation(), "/local/file");
-  // Only what is needed: the list of files and one file.
+  // Fetches only what is needed: the list of files and one file.
   EXPECT_EQ(source_.offsets().size(), 2);
 }
 

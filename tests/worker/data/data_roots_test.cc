@@ -1,3 +1,5 @@
+// Checks which paths jobs may read, with links and missing files.
+
 #include "worker/data/data_roots.h"
 
 #include <filesystem>
@@ -51,7 +53,7 @@ TEST_F(DataRootsTest, WhatLiesBelowIsAllowed) {
   EXPECT_OK(Check(folder_ + "/closed/train.jsonl",
                   {folder_ + "/open", folder_ + "/closed"}));
   EXPECT_OK(Check(folder_ + "/open", {folder_ + "/open"}));
-  // A link to what lies below a root does, too, wherever it is.
+  // A link may point to what lies below a root, wherever the link itself is.
   fs::create_symlink(folder_ + "/open/sub", folder_ + "/way-in");
   EXPECT_OK(Check(folder_ + "/way-in/train.jsonl"));
   EXPECT_OK(Check(folder_ + "/open/train.jsonl", {folder_ + "/way-in", "/"}));
@@ -78,7 +80,7 @@ TEST_F(DataRootsTest, NothingElseIs) {
         << path.substr(0, 200);
     EXPECT_LT(status.message().size(), 2000u);
   }
-  // Whether a file is there is not told.
+  // The message does not reveal whether a file exists.
   const auto reason = [&](const std::string& path) {
     const std::string text(Check(path).message());
     return text.substr(text.find(path) + path.size());

@@ -1,3 +1,5 @@
+// Checks downloading, resuming, sharing, eviction and views of cached blobs.
+
 #include "worker/data/dataset_cache.h"
 
 #include <sys/stat.h>
@@ -97,7 +99,7 @@ TEST_F(DatasetCacheTest, OtherBytesAreNotTaken) {
   const std::string sha256 = source_.Add("right");
   EXPECT_THAT(GetBlob(sha256, 4, &lease), StatusIs(Code::kDataLoss));
   EXPECT_THAT(GetBlob(sha256, 6, &lease), StatusIs(Code::kDataLoss));
-  // A part that something else left.
+  // A damaged partial file of unknown origin.
   ASSERT_OK(WriteFileAtomically(folder_ + "/partial/" + sha256, "wro"));
   EXPECT_THAT(GetBlob(sha256, 5, &lease), StatusIs(Code::kDataLoss));
   ASSERT_OK(
@@ -117,7 +119,7 @@ TEST_F(DatasetCacheTest, OldestGoesFirstAndNothingInUse) {
     Lease lease(cache_.get());
     EXPECT_OK(Get("old", &lease));
     EXPECT_OK(Get("new", &lease));
-    // All is in use.
+    // Everything in the cache is in use.
     EXPECT_THAT(Get("more", &lease),
                 StatusIs(Code::kResourceExhausted, HasSubstr("in use")));
     EXPECT_THAT(Get("longer than the cache", &lease),
@@ -167,8 +169,8 @@ TEST_F(DatasetCacheTest, ViewsNameBlobsUntilTheyGo) {
     ASSERT_OK(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"));
     ASSERT_OK(cache_->Link(Sha256Hex("hello"), digest, "a/b.txt"));
     EXPECT_EQ(*ReadFile(path), "hello");
-    // The same time of writing whenever it is fetched: what ranks computed
-    // from the file is known by it.
+    // The modification time is the same whenever it is fetched, because what
+    // members computed from the file is keyed by it.
     struct stat info;
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mtim.tv_sec, 1);

@@ -12,7 +12,8 @@
 
 namespace comera::worker {
 
-// Blobs in memory, with the faults that a test asks for. Thread-safe.
+// A source of blobs in memory, with the faults that a test asks for.
+// Thread-safe.
 class FakeBlobs : public BlobSource {
  public:
   std::string Add(const std::string& data) {
@@ -24,12 +25,12 @@ class FakeBlobs : public BlobSource {
     const std::lock_guard<std::mutex> lock(mutex_);
     blobs_.erase(sha256);
   }
-  // The next fetches end with Unavailable after so many bytes each.
+  // Makes each of the next fetches end with Unavailable after this many bytes.
   void Break(std::vector<int64_t> after) {
     const std::lock_guard<std::mutex> lock(mutex_);
     breaks_ = std::move(after);
   }
-  // Fetches wait until Open() or their cancellation.
+  // Makes fetches wait until Open() or their cancellation.
   void Close() {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
@@ -43,7 +44,7 @@ class FakeBlobs : public BlobSource {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return offsets_.size() >= count; });
   }
-  // Where each fetch began.
+  // The offset at which each fetch began.
   std::vector<int64_t> offsets() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return offsets_;

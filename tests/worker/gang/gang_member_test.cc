@@ -1,3 +1,6 @@
+// Starts real processes as members and checks output, signals, leftovers and
+// ends.
+
 #include "worker/gang/gang_member.h"
 
 #include <signal.h>
@@ -121,7 +124,7 @@ TEST_F(GangMemberTest, TellsTheSignal) {
   const MemberExit exit = recorder_.WaitForExit(1);
   EXPECT_EQ(exit.signal, SIGABRT);
   EXPECT_THAT(exit.log_tail, HasSubstr("about to crash\n"));
-  // Also a line that was begun only.
+  // The tail includes an unfinished line.
   EXPECT_THAT(exit.log_tail, HasSubstr("unfinished"));
 }
 
@@ -152,10 +155,10 @@ TEST_F(GangMemberTest, LogGetsWhatIsNoEventAndTheTooLong) {
   EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
   const std::string log = ReadAll(Log("spam"));
   EXPECT_EQ(std::count(log.begin(), log.end(), 's'), 1500 * 999 + 1);
-  // Cut at 1 MiB.
+  // The line is cut at 1 MiB.
   EXPECT_EQ(std::count(log.begin(), log.end(), 'x'), 1 << 20);
   EXPECT_THAT(log, HasSubstr("plain words"));
-  // What merely looks like an event is offered to the observer.
+  // A line that only resembles an event is offered to the observer.
   EXPECT_EQ(recorder_.lines(1)[0], "{\"not\": an event}");
 }
 
@@ -168,12 +171,12 @@ TEST_F(GangMemberTest, BoundsTheLog) {
   EXPECT_EQ(ReadAll(Log("spam")).size(), 1000);
 }
 
-TEST_F(GangMemberTest, AProcessLeftBehindEndsWithTheRank) {
+TEST_F(GangMemberTest, AProcessLeftBehindEndsWithTheMember) {
   auto processes = Start();
   ASSERT_OK_AND_ASSIGN(const pid_t pid, processes->Launch(1, Do("orphan")));
   EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
   // Its group has no living member: those that init has not reaped yet are
-  // zombies, which kill still finds, so ask until they are gone.
+  // zombies, which kill still finds, so this asks until they have disappeared.
   for (int i = 0; i < 10000 && kill(-pid, 0) == 0; ++i) sched_yield();
   SUCCEED();
 }
@@ -220,7 +223,8 @@ bool IsZombie(pid_t pid) {
   return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "Z";
 }
 
-// What a rank starts in a session of its own holds no slot after it.
+// A process that a member starts in a session of its own does not hold the
+// slot.
 TEST_F(GangMemberTest, Complaint16_NothingThatARankStartedOutlivesIt) {
   for (const bool adopts : {false, true}) {
     GangMembers::Options options;
@@ -235,7 +239,7 @@ TEST_F(GangMemberTest, Complaint16_NothingThatARankStartedOutlivesIt) {
     const std::string log = ReadAll(Log("daemon"));
     const int pid = atoi(log.substr(log.rfind("daemon=") + 7).c_str());
     ASSERT_GT(pid, 1);
-    // Where it was not adopted, init reaps it, when it likes.
+    // If it was not adopted, init reaps it at some later time.
     EXPECT_TRUE(kill(pid, 0) != 0 || (!adopts && IsZombie(pid))) << log;
   }
 }
@@ -244,7 +248,7 @@ TEST_F(GangMemberTest, Complaint02_AStoppedProcessIsKilledWithinItsGrace) {
   const auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("freeze")));
   ASSERT_TRUE(recorder_.WaitForLine(1));
-  // It answers no SIGTERM.
+  // It ignores SIGTERM.
   processes->Stop(1, absl::Milliseconds(50));
   EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
 }

@@ -1,3 +1,5 @@
+// Checks the layout of jobs' folders and the removal of old ones.
+
 #include "worker/gang/job_folders.h"
 
 #include <stdlib.h>
@@ -44,7 +46,7 @@ class JobFoldersTest : public testing::Test {
     std::ofstream(folders_.Log(key)) << "log";
   }
 
-  // Makes all below `path` look `age` old.
+  // Makes everything below `path` look `age` old.
   void MakeOld(const std::string& path, absl::Duration age) {
     const auto time =
         fs::file_time_type::clock::now() - absl::ToChronoSeconds(age);
@@ -117,7 +119,7 @@ TEST_F(JobFoldersTest, RemovesWhatIsOldAndNotInUse) {
   MakeOld(folder_ + "/jobs/a", absl::Hours(48));
   folders_.RemoveOld({"jobs/a"}, absl::Hours(24), absl::Hours(24));
   EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
-  // One young file keeps its folder.
+  // A single recent file keeps its folder.
   std::ofstream(folders_.Work("jobs/a") + "/checkpoint") << "x";
   folders_.RemoveOld({}, absl::Hours(24), absl::Hours(72));
   EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));

@@ -1,5 +1,5 @@
-// What a rank process gets of the machine: environment, user, rights, control
-// group. What the machine does not allow is skipped with a message.
+// Checks what a member gets of the machine: environment, user, rights, control
+// group. Tests of what the machine does not allow are skipped with a message.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ class MemberConfinementTest : public ::testing::Test {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   }
 
-  // Runs a script as a rank; all that it writes.
+  // Runs a script as a member; returns everything that it writes.
   std::string Run(const std::string& script, MemberCommand command = {}) {
     command.arguments = {"/bin/sh", "-c", script};
     command.log_path = folder_ + "/log";
@@ -99,7 +99,7 @@ TEST(MemberEnvironment, KeepsSecretsOut) {
                                    "CUDA_VISIBLE_DEVICES=", "LC_ALL=C"));
 }
 
-TEST_F(MemberConfinementTest, TokensDoNotReachRanks) {
+TEST_F(MemberConfinementTest, TokensDoNotReachMembers) {
   setenv("COMERA_TOKEN", "comera_secret", 1);
   setenv("COMERA_TOKEN_FILE", "/some/file", 1);
   MemberCommand command;
@@ -115,12 +115,12 @@ TEST_F(MemberConfinementTest, TokensDoNotReachRanks) {
 }
 
 TEST_F(MemberConfinementTest, NothingStaysOpenAndNoRightsCanBeGained) {
-  // As a careless library would.
+  // Leaks a descriptor as a careless library would.
   const int leaked = open("/etc/hostname", O_RDONLY);
   const std::string text =
       Run("ls /proc/self/fd | wc -l; grep NoNewPrivs /proc/self/status");
   close(leaked);
-  // Standard streams, and the folder that ls itself reads.
+  // The standard streams, and the folder that ls itself reads.
   EXPECT_THAT(text, ::testing::StartsWith("4\n"));
   EXPECT_THAT(text, HasSubstr("NoNewPrivs:\t1"));
 }
@@ -156,16 +156,16 @@ TEST_F(MemberConfinementTest, RunsAsAnotherUser) {
   EXPECT_THAT(text, Not(HasSubstr("SIGNALLED")));
   EXPECT_THAT(text, HasSubstr("done"));
 
-  // Folders are given, not what links point to.
+  // Folders are given to the user, but not what links point to.
   const std::string mine = folder_ + "/mine";
   mkdir(mine.c_str(), 0755);
-  EXPECT_OK(GiveTo(user, mine));
+  EXPECT_OK(GiveOwnership(user, mine));
   struct stat info = {};
   ASSERT_EQ(stat(mine.c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, user.uid);
   const std::string link = folder_ + "/link";
   ASSERT_EQ(symlink("/etc", link.c_str()), 0);
-  EXPECT_FALSE(GiveTo(user, link).ok());
+  EXPECT_FALSE(GiveOwnership(user, link).ok());
   ASSERT_EQ(stat("/etc", &info), 0);
   EXPECT_EQ(info.st_uid, 0u);
 }
@@ -198,7 +198,7 @@ TEST_F(MemberConfinementTest, ControlGroupKillsWhatLeftTheProcessGroup) {
       (*cgroups)->Make("test-" + std::to_string(getpid()), limits));
   const std::string path = command.cgroup->path();
   EXPECT_TRUE(command.cgroup->Empty());
-  // Fails before it starts anything if it is not in the group.
+  // Starting fails if the process cannot join the group.
   const std::string text =
       Run("grep -q test- /proc/self/cgroup || exit 9; "
           "setsid sleep 1000 & echo child $!; sleep 0.2",
@@ -207,7 +207,7 @@ TEST_F(MemberConfinementTest, ControlGroupKillsWhatLeftTheProcessGroup) {
   EXPECT_TRUE(command.cgroup->Empty());
   const size_t at = text.find("child ");
   ASSERT_NE(at, std::string::npos) << text;
-  // Gone, or dead and not reaped by whoever adopted it.
+  // The process has disappeared, or is dead but not yet reaped.
   std::ifstream status(
       "/proc/" + std::to_string(std::stoi(text.substr(at + 6))) + "/stat");
   std::string stat_line;

@@ -1,3 +1,5 @@
+// Checks the failure classes of exits, and the cleaning of UTF-8.
+
 #include "worker/gang/member_failure.h"
 
 #include "gmock/gmock.h"
@@ -38,7 +40,7 @@ TEST(MemberFailureTest, BytesThatAreNoUtf8BecomeQuestionMarks) {
   // A tail that starts within a character.
   EXPECT_EQ(ToUtf8(good.substr(1)), "?" + good.substr(2));
   EXPECT_EQ(ToUtf8(good.substr(0, good.size() - 1)), good.substr(0, 5) + "???");
-  // Overlong, surrogate, beyond U+10FFFF.
+  // Overlong, surrogate, and beyond U+10FFFF.
   EXPECT_EQ(ToUtf8("\xc0\xaf"), "??");
   EXPECT_EQ(ToUtf8("\xed\xa0\x80"), "???");
   EXPECT_EQ(ToUtf8("\xf4\x90\x80\x80"), "????");

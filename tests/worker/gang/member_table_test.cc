@@ -1,3 +1,5 @@
+// Checks the decisions of MemberTable call by call, without processes or IO.
+
 #include "worker/gang/member_table.h"
 
 #include "common/status_matchers.h"
@@ -36,7 +38,7 @@ class MemberTableTest : public testing::Test {
     return slots;
   }
 
-  // An answer that wants `desired` and forgets `forget`.
+  // Answers with a response that wants `desired` and forgets `forget`.
   void Answer(const std::vector<v1::MemberAssignment>& desired,
               const std::vector<v1::MemberAssignment>& forget = {}) {
     v1::SynchronizeResponse response;
@@ -49,10 +51,10 @@ class MemberTableTest : public testing::Test {
       key->set_attempt(assignment.attempt());
       key->set_rank(assignment.rank());
     }
-    table_.OnAnswer(response);
+    table_.OnResponse(response);
   }
 
-  // Ids of what Reconcile starts.
+  // Returns the ids of the members that Reconcile starts.
   std::vector<GangMembers::Id> Starts() {
     std::vector<GangMembers::Id> ids;
     for (const auto& start : table_.Reconcile(kNow).start) {
@@ -90,7 +92,7 @@ TEST_F(MemberTableTest, StartsWhatIsWantedOnce) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   EXPECT_THAT(Starts(), ElementsAre(1, 2));
   EXPECT_THAT(Starts(), IsEmpty());
-  // The same answer again.
+  // The same answer comes again.
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   EXPECT_THAT(Starts(), IsEmpty());
   EXPECT_EQ(Request().members_size(), 2);
@@ -169,8 +171,8 @@ TEST_F(MemberTableTest, AnEndIsKeptUntilForgotten) {
   Request();
   Answer({}, {rank});
   EXPECT_EQ(Request().members_size(), 0);
-  EXPECT_EQ(table_.TakeFinishedAttempts().size(), 1);
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_EQ(table_.PopFinishedAttempts().size(), 1);
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
 }
 
 TEST_F(MemberTableTest, AForgetForWhatWasNotToldIsPassedOver) {
@@ -207,7 +209,7 @@ TEST_F(MemberTableTest, KernelKillsAreOutOfMemory) {
   EXPECT_EQ(Request().members(0).failure().failure_class(), v1::OUT_OF_MEMORY);
 }
 
-TEST_F(MemberTableTest, Rank0MustGiveAResult) {
+TEST_F(MemberTableTest, Member0MustGiveAResult) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   EXPECT_EQ(table_.OnExit(1, {}, kNow), std::nullopt);
@@ -234,13 +236,13 @@ TEST_F(MemberTableTest, AResultIsToldWithItsModelOnceThatIsStored) {
   EXPECT_EQ(status.model().name(), "jobs/a/models/final");
   EXPECT_EQ(status.model().validation_loss(), 1.25);
   // The job's files stay until the coordinator says that the job has ended: it
-  // may have given this attempt up, and go on with the job elsewhere.
+  // may have given up this attempt, and continue the job elsewhere.
   Answer({}, {rank});
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
   v1::SynchronizeResponse ended;
   ended.add_ended_jobs("jobs/a");
-  table_.OnAnswer(ended);
-  EXPECT_THAT(table_.TakeFinishedJobs(), ElementsAre("jobs/a"));
+  table_.OnResponse(ended);
+  EXPECT_THAT(table_.PopFinishedJobs(), ElementsAre("jobs/a"));
 }
 
 TEST_F(MemberTableTest, EveryTargetOfAListHasItsModel) {
@@ -282,14 +284,14 @@ TEST_F(MemberTableTest, AJobIsNotFinishedWhileANewerEpochRunsHere) {
   model.set_name("jobs/a/models/final");
   table_.OnUpload(*uploading, Models{model}, kNow);
   Request();
-  // The coordinator had given the first attempt up meanwhile.
+  // The coordinator had given up the first attempt meanwhile.
   Answer({next}, {old});
   EXPECT_EQ(Starts().size(), 1);
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
   table_.OnExit(2, {}, kNow);
   Request();
   Answer({}, {next});
-  EXPECT_THAT(table_.TakeFinishedJobs(), IsEmpty());
+  EXPECT_THAT(table_.PopFinishedJobs(), IsEmpty());
 }
 
 TEST_F(MemberTableTest, LongFailuresAreCut) {
@@ -377,7 +379,7 @@ TEST_F(MemberTableTest, TheEndIsToldAfterTheLastReport) {
   ack->set_job("jobs/a");
   ack->set_attempt(1);
   ack->set_number(500);
-  table_.OnAnswer(response);
+  table_.OnResponse(response);
   request = Request();
   EXPECT_TRUE(news_);
   EXPECT_EQ(request.reports_size(), 100);
@@ -395,7 +397,7 @@ TEST_F(MemberTableTest, NewsAreChangesOfPhaseAndReports) {
   table_.OnEvent(1, Heartbeat(1));
   Request();
   EXPECT_TRUE(news_);
-  // Not answered: still news.
+  // An unanswered call's news remain news.
   Request();
   EXPECT_TRUE(news_);
 }
@@ -436,7 +438,7 @@ TEST_F(MemberTableTest, ShutDownStopsAllAndTellsThemLost) {
   table_.OnExit(2, {}, kNow);
   const v1::SynchronizeRequest request = Request();
   EXPECT_EQ(request.members_size(), 2);
-  // One had its result, but not its model; the other saved and ended.
+  // One member had its result, but not its model; the other saved and ended.
   EXPECT_EQ(request.members(0).failure().failure_class(), v1::NODE_LOST);
   EXPECT_EQ(request.members(1).failure().failure_class(), v1::PREEMPTED);
 }
@@ -453,12 +455,13 @@ TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   EXPECT_TRUE(table_.AnyMeeting());
   table_.OnEvent(2, Heartbeat(1));
   EXPECT_FALSE(table_.AnyMeeting());
-  // Entries travel on: a rank may tell the others that it ends.
+  // Entries are still exchanged, because a member may announce its end to the
+  // others.
   EXPECT_THAT(table_.SpanningGangs(),
               ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
 }
 
-TEST_F(MemberTableTest, Complaint01_TellsForHowLongARankStandsStill) {
+TEST_F(MemberTableTest, Complaint01_TellsForHowLongAMemberStandsStill) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
   table_.OnEvent(1, Heartbeat(3));
@@ -474,14 +477,14 @@ TEST_F(MemberTableTest, Complaint01_TellsForHowLongARankStandsStill) {
     Request();
   }
   EXPECT_EQ(Request().members(0).silent().seconds(), 20);
-  // Work beside steps is progress too.
+  // Work other than steps is progress too.
   v1::TrainerEvent event = Heartbeat(3);
   event.mutable_heartbeat()->set_work(1);
   table_.OnEvent(1, event);
   EXPECT_EQ(Request().members(0).stalled().seconds(), 0);
 }
 
-// This daemon was stopped for an hour, and with it what it would have read.
+// This daemon was stopped for an hour, and could not read what members sent.
 TEST_F(MemberTableTest, Complaint03_OwnSilenceIsNotTheRanks) {
   Answer({Assignment("jobs/a", 1, 1, 0)});
   Starts();
@@ -500,7 +503,7 @@ TEST_F(MemberTableTest, Complaint02_WhatHangsIsKilledOnce) {
   v1::SynchronizeResponse response;
   response.add_kill()->set_job("jobs/a");
   response.mutable_kill(0)->set_attempt(1);
-  table_.OnAnswer(response);
+  table_.OnResponse(response);
   MemberTable::Actions actions = table_.Reconcile(kNow);
   EXPECT_THAT(actions.kill, ElementsAre(1));
   EXPECT_THAT(actions.stop, IsEmpty());
@@ -513,7 +516,7 @@ TEST_F(MemberTableTest, Complaint02_WhatHangsIsKilledOnce) {
   EXPECT_EQ(Request().members(0).log_tail(), "stuck");
 }
 
-TEST_F(MemberTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
+TEST_F(MemberTableTest, AMemberThatDoesNotEndAfterItsResultHasSucceeded) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.OnEvent(1, Result());
@@ -526,12 +529,13 @@ TEST_F(MemberTableTest, ARankThatDoesNotEndAfterItsResultHasSucceeded) {
   EXPECT_TRUE(table_.OnExit(1, exit, kNow).has_value());
 }
 
-TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
+TEST_F(MemberTableTest, MembersWithoutACoordinatorSaveAndEnd) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.GiveUpCoordinator("the coordinator was not heard for 10m");
   EXPECT_THAT(table_.Reconcile(kNow).stop, ElementsAre(1));
-  // It is back before the rank has ended, and still wants it.
+  // The coordinator answers again before the member has ended, and still wants
+  // it.
   Answer({Assignment("jobs/a", 1, 0, 0)});
   table_.OnExit(1, {}, kNow);
   const v1::Failure failure = Request().members(0).failure();
@@ -539,14 +543,14 @@ TEST_F(MemberTableTest, RanksWithoutACoordinatorSaveAndEnd) {
   EXPECT_EQ(failure.message(), "the coordinator was not heard for 10m");
 }
 
-TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheRankSaved) {
+TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheMemberSaved) {
   Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/a", 1, 1, 1)});
   Starts();
   table_.ShutDown();
   table_.Reconcile(kNow);
   table_.OnExit(1, {}, kNow);
   MemberExit killed;
-  killed.signal = 9;  // at the end of its grace
+  killed.signal = 9;  // at the end of its grace period
   table_.OnExit(2, killed, kNow);
   EXPECT_EQ(Request().members(0).failure().failure_class(), v1::PREEMPTED);
   EXPECT_EQ(Request().members(1).failure().failure_class(), v1::NODE_LOST);
@@ -566,7 +570,7 @@ TEST_F(MemberTableTest, AMissingModelIsSentAgain) {
   *response.add_desired() = rank;
   response.add_missing_models()->set_job("jobs/a");
   response.mutable_missing_models(0)->set_attempt(1);
-  table_.OnAnswer(response);
+  table_.OnResponse(response);
   EXPECT_EQ(table_.Reconcile(kNow).upload_again.size(), 1);
   EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::RUNNING);
   table_.OnUpload(*uploading, Models{model}, kNow);

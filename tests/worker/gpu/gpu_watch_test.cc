@@ -1,3 +1,5 @@
+// Checks which readings and events make a GPU unfit, and when it is fit again.
+
 #include "worker/gpu/gpu_watch.h"
 
 #include <future>
@@ -41,10 +43,10 @@ class GpuWatchTest : public testing::Test {
 
 TEST_F(GpuWatchTest, AHealthyGpuIsFitOnceItWasSeen) {
   EXPECT_EQ(Reason(0), "not checked yet");
-  EXPECT_TRUE(watch_->Look());
+  EXPECT_TRUE(watch_->Poll());
   EXPECT_EQ(Reason(0), "");
   EXPECT_EQ(Reason(1), "");
-  EXPECT_FALSE(watch_->Look()) << "nothing changed";
+  EXPECT_FALSE(watch_->Poll()) << "nothing changed";
   EXPECT_EQ(watch_->Unfit("GPU-9"), "no such GPU");
 }
 
@@ -52,24 +54,24 @@ TEST_F(GpuWatchTest, UncorrectedMemoryErrors) {
   GpuReading reading;
   reading.uncorrected_ecc = 2;
   driver_->Set(1, reading);
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
   EXPECT_THAT(Reason(1), HasSubstr("2 uncorrected memory errors"));
 }
 
 TEST_F(GpuWatchTest, CriticalXidsStay) {
   driver_->AddXid(0, 79);
-  driver_->AddXid(7, 79);  // of no GPU here
-  watch_->Look();
+  driver_->AddXid(7, 79);  // an unknown GPU
+  watch_->Poll();
   EXPECT_THAT(Reason(0), HasSubstr("Xid 79"));
-  watch_->Look();
+  watch_->Poll();
   EXPECT_THAT(Reason(0), HasSubstr("Xid 79"));
   EXPECT_EQ(Reason(1), "");
 }
 
 TEST_F(GpuWatchTest, XidsOfProgramsAreNotTheGpusFault) {
   for (uint64_t xid : {13, 31, 43, 45}) driver_->AddXid(0, xid);
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
 }
 
@@ -80,25 +82,25 @@ TEST_F(GpuWatchTest, HotUntilItHasCooled) {
            {89, true}, {90, false}, {86, false}, {84, true}, {89, true}}) {
     reading.temperature = degrees;
     driver_->Set(0, reading);
-    watch_->Look();
+    watch_->Poll();
     EXPECT_EQ(Reason(0).empty(), fit) << degrees << " " << Reason(0);
   }
 }
 
 TEST_F(GpuWatchTest, UnknownFiguresAreNoReason) {
   GpuReading reading;
-  reading.temperature = 200;  // and no limit known
+  reading.temperature = 200;  // and no limit is known
   driver_->Set(0, reading);
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
 }
 
 TEST_F(GpuWatchTest, AGpuThatCannotBeRead) {
   driver_->Set(0, absl::UnavailableError("GPU is lost (15)"));
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "cannot be read: GPU is lost (15)");
   driver_->Set(0, GpuReading());
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
 }
 
@@ -107,30 +109,30 @@ TEST_F(GpuWatchTest, StrangersHoldMemory) {
   reading.used_bytes = 3 << 20;
   reading.processes = {{4711, int64_t{2} << 20}, {4712, {}}};
   driver_->Set(0, reading);
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0),
             "somebody else computes there: 3 MiB in use, by process 4711 (2 "
             "MiB), 4712");
   reading.used_bytes = 1 << 20;  // allowed
   reading.processes.clear();
   driver_->Set(0, reading);
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
 }
 
-TEST_F(GpuWatchTest, ARankMayHoldMemory) {
-  watch_->Look();
+TEST_F(GpuWatchTest, AMemberMayHoldMemory) {
+  watch_->Poll();
   watch_->Begin("GPU-0");
   GpuReading reading;
   reading.used_bytes = int64_t{70} << 30;
   reading.processes = {{1, {}}};
   driver_->Set(0, reading);
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
 }
 
-TEST_F(GpuWatchTest, AfterARankTheMemoryMustBeSeenToBeFree) {
-  watch_->Look();
+TEST_F(GpuWatchTest, AfterAMemberTheMemoryMustBeSeenToBeFree) {
+  watch_->Poll();
   watch_->Begin("GPU-0");
   GpuReading reading;
   reading.used_bytes = int64_t{70} << 30;
@@ -139,16 +141,16 @@ TEST_F(GpuWatchTest, AfterARankTheMemoryMustBeSeenToBeFree) {
   EXPECT_THAT(Reason(0), HasSubstr("not seen to be free yet"));
   for (int look = 0; look < 5; ++look) {
     clock_.now += absl::Seconds(1);
-    EXPECT_FALSE(watch_->Look());
+    EXPECT_FALSE(watch_->Poll());
     EXPECT_THAT(Reason(0), HasSubstr("not seen to be free yet"));
   }
   driver_->Set(0, GpuReading());
-  EXPECT_TRUE(watch_->Look());
+  EXPECT_TRUE(watch_->Poll());
   EXPECT_EQ(Reason(0), "");
 }
 
 TEST_F(GpuWatchTest, MemoryThatIsNotFreedIsTold) {
-  watch_->Look();
+  watch_->Poll();
   watch_->Begin("GPU-0");
   GpuReading reading;
   reading.used_bytes = 5 << 20;
@@ -156,21 +158,22 @@ TEST_F(GpuWatchTest, MemoryThatIsNotFreedIsTold) {
   driver_->Set(0, reading);
   watch_->End("GPU-0");
   clock_.now += absl::Seconds(31);
-  watch_->Look();
-  EXPECT_EQ(Reason(0),
-            "memory was not freed within 30s of the last rank's end: 5 MiB in "
-            "use, by process 99");
+  watch_->Poll();
+  EXPECT_EQ(
+      Reason(0),
+      "memory was not freed within 30s of the last member's end: 5 MiB in "
+      "use, by process 99");
   driver_->Set(0, GpuReading());
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
 }
 
-TEST_F(GpuWatchTest, ANewRankEndsTheWait) {
-  watch_->Look();
+TEST_F(GpuWatchTest, ANewMemberEndsTheWait) {
+  watch_->Poll();
   watch_->Begin("GPU-0");
   watch_->End("GPU-0");
   watch_->Begin("GPU-0");
-  watch_->Look();
+  watch_->Poll();
   EXPECT_EQ(Reason(0), "");
   watch_->End("GPU-0");
   watch_->End("GPU-0");  // once too often

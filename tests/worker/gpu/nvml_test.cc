@@ -1,4 +1,4 @@
-// NVML as a library that is loaded: a real one, of the test's making.
+// Loads a fake NVML library and checks what the worker reads from it.
 #include "worker/gpu/nvml.h"
 
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ TEST_F(NvmlTest, DescribesTheGpus) {
 }
 
 TEST_F(NvmlTest, FindsNvlinks) {
-  // 0 and 1 are linked; 2 and 3 hang on a switch, 3 by its second link.
+  // GPUs 0 and 1 are linked; 2 and 3 hang on a switch, 3 by its second link.
   state_->gpus[0].links = {FakeNvmlState::kDown, 1};
   state_->gpus[1].links = {0};
   state_->gpus[2].links = {FakeNvmlState::kSwitch};
@@ -101,12 +101,12 @@ TEST_F(NvmlTest, ReadsTheState) {
 TEST_F(NvmlTest, TakesEachXidOnce) {
   ASSERT_OK_AND_ASSIGN(const auto driver, Load());
   state_->xids = {{2, 79}, {0, 31}, {77, 1}};
-  ASSERT_OK_AND_ASSIGN(auto xids, driver->TakeXids());
+  ASSERT_OK_AND_ASSIGN(auto xids, driver->PopXids());
   ASSERT_EQ(xids.size(), 2u) << "of GPUs that exist";
   EXPECT_EQ(xids[0].gpu, 2);
   EXPECT_EQ(xids[0].xid, 79u);
   EXPECT_EQ(xids[1].xid, 31u);
-  ASSERT_OK_AND_ASSIGN(xids, driver->TakeXids());
+  ASSERT_OK_AND_ASSIGN(xids, driver->PopXids());
   EXPECT_TRUE(xids.empty());
 }
 
@@ -140,7 +140,7 @@ TEST_F(NvmlTest, WhatIsNotSupportedStaysUnknown) {
   EXPECT_FALSE(reading.temperature.has_value());
   EXPECT_TRUE(reading.processes.empty());
   state_->xids = {{0, 79}};
-  ASSERT_OK_AND_ASSIGN(const auto xids, driver->TakeXids());
+  ASSERT_OK_AND_ASSIGN(const auto xids, driver->PopXids());
   EXPECT_TRUE(xids.empty());
 }
 
@@ -158,7 +158,7 @@ TEST_F(NvmlTest, ErrorsOfReadingAreTold) {
                     {"nvmlDeviceGetMemoryInfo", 15}};
   EXPECT_THAT(driver->Read(0), StatusIs(absl::StatusCode::kUnavailable));
   state_->errors = {{"nvmlEventSetWait_v2", 999}};
-  EXPECT_THAT(driver->TakeXids(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(driver->PopXids(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(NvmlTest, TextsAreCutAndCleaned) {
@@ -200,7 +200,7 @@ TEST(NvmlLibraryTest, AnOldDriverTellsLess) {
     ASSERT_OK_AND_ASSIGN(const GpuReading reading, driver->Read(0));
     EXPECT_EQ(reading.used_bytes, 100);
     EXPECT_FALSE(reading.temperature.has_value());
-    EXPECT_OK(driver->TakeXids());
+    EXPECT_OK(driver->PopXids());
   }
   dlclose(handle);
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Which GPUs comera-worker offers, by its flags and what it finds.
+# Checks which GPUs comera-worker offers, by its flags and what it finds.
 set -u
 
 worker="$1"

@@ -1,3 +1,5 @@
+// Exchanges lines with child processes that answer, stay silent, flood or die.
+
 #include "worker/predict/model_child.h"
 
 #include <memory>
@@ -31,7 +33,7 @@ TEST(ModelChildTest, LinesComeBack) {
   }
 }
 
-// A line that no pipe holds waits until the child has read it.
+// A line that exceeds the pipe's capacity waits until the child has read it.
 TEST(ModelChildTest, LongLinesAreTakenPieceByPiece) {
   const auto child = StartShell("head -c 3000000 | wc -c; read x");
   ASSERT_OK(child->Send(std::string(3000000, 'x'), Soon()));

@@ -1,3 +1,5 @@
+// Checks which callers need a token, and how tokens are read from headers.
+
 #include "worker/predict/predict_service.h"
 
 #include <string>

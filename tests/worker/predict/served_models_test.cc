@@ -1,3 +1,6 @@
+// Serves models with a shell script in place of the trainer: permissions,
+// limits, restarts.
+
 #include "worker/predict/served_models.h"
 
 #include <atomic>
@@ -21,8 +24,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the coordinator tells of models: whoever has the token `good` may see
-// them all.
+// A coordinator's model service: callers with the token `good` may see all
+// models.
 class FakeStore : public v1::ModelService::Service,
                   public v1::TrainingService::Service {
  public:
@@ -66,7 +69,8 @@ class FakeStore : public v1::ModelService::Service,
   std::string contents = "one";
 };
 
-// In place of comera-trainer: tells its process, dies or sleeps when asked to.
+// Stands in for comera-trainer: answers with its process id, and dies or sleeps
+// when asked to.
 constexpr char kTrainer[] = R"(#!/bin/sh
 echo '{"family": "masked_lm"}'
 while read -r line; do
@@ -111,7 +115,7 @@ class ServedModelsTest : public ::testing::Test {
     models_ = *std::move(models);
   }
 
-  // The process that answers.
+  // Returns the id of the process that answers.
   absl::StatusOr<std::string> Ask(const std::string& model,
                                   const std::string& text = "x",
                                   const std::string& token = "good",
@@ -143,7 +147,7 @@ TEST_F(ServedModelsTest, TheCoordinatorDecidesWhoMayAskAndIsNotAskedAlways) {
   ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
   EXPECT_EQ(first, second);
   EXPECT_EQ(store_.asked, asked);
-  // A good answer is of its token alone.
+  // A permission holds only for the token that has it.
   EXPECT_THAT(Ask("a", "x", "bad"),
               StatusIs(absl::StatusCode::kUnauthenticated));
 }
@@ -177,7 +181,7 @@ TEST_F(ServedModelsTest, WhatDiesIsStartedAgain) {
                                         HasSubstr("no more")));
   ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
   EXPECT_NE(first, second);
-  // Refusing is not dying.
+  // A refusal does not restart the process.
   EXPECT_THAT(Ask("a", "refuse"), StatusIs(absl::StatusCode::kInvalidArgument));
   ASSERT_OK_AND_ASSIGN(const std::string third, Ask("a"));
   EXPECT_EQ(second, third);
@@ -208,7 +212,7 @@ TEST_F(ServedModelsTest, OneModelMakesRoomForAnotherUnlessItIsBusy) {
   ASSERT_OK(Ask("b"));
   ASSERT_OK_AND_ASSIGN(const std::string again, Ask("a"));
   EXPECT_NE(first, again);
-  // Only the models that are ready have a folder.
+  // Only models that are ready have a folder.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(options_.folder),
                           std::filesystem::directory_iterator()),
             1);

@@ -1,3 +1,5 @@
+// Checks pieces, acknowledgements and ends of logs sent to the coordinator.
+
 #include "worker/report/log_shipper.h"
 
 #include <stdlib.h>
@@ -41,7 +43,7 @@ class LogShipperTest : public testing::Test {
     ack->set_attempt(1);
     ack->set_rank(rank);
     ack->set_offset(offset);
-    shipper_.OnAnswer(acks);
+    shipper_.OnResponse(acks);
   }
 
   std::string folder_;
@@ -50,7 +52,7 @@ class LogShipperTest : public testing::Test {
 
 TEST_F(LogShipperTest, SendsFromTheAcknowledgedOffset) {
   Begin(0);
-  EXPECT_TRUE(Fill().empty());  // No file yet.
+  EXPECT_TRUE(Fill().empty());  // the file does not exist yet
   Write(0, "hello");
   ASSERT_EQ(Fill().size(), 1);
   EXPECT_EQ(Fill()[0].data(), "hello");
@@ -60,7 +62,7 @@ TEST_F(LogShipperTest, SendsFromTheAcknowledgedOffset) {
   Write(0, " you");
   EXPECT_EQ(Fill()[0].data(), " you");
   EXPECT_EQ(Fill()[0].offset(), 5);
-  // A coordinator that lost some of it says so.
+  // A coordinator that lost a part acknowledges less.
   Acknowledge(0, 2);
   EXPECT_EQ(Fill()[0].data(), "llo you");
 }
@@ -94,7 +96,7 @@ TEST_F(LogShipperTest, GivesUpOnAnEndedLogThatNobodyTakes) {
   int answers = 0;
   for (; shipper_.size() > 0 && answers < 10000; ++answers) {
     EXPECT_EQ(Fill().size(), 1);
-    shipper_.OnAnswer({});
+    shipper_.OnResponse({});
   }
   EXPECT_EQ(answers, 600);
 }

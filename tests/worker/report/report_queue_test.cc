@@ -1,3 +1,5 @@
+// Checks numbering, repeating and thinning of queued events.
+
 #include "worker/report/report_queue.h"
 
 #include <vector>
@@ -83,7 +85,7 @@ TEST(ReportQueueTest, SendsAtMostTheBytes) {
 TEST(ReportQueueTest, LongDisconnectionThinsMetricsOnly) {
   ReportQueue queue(/*capacity=*/10);
   queue.Add(Metrics(0));
-  EXPECT_THAT(Numbers(queue, 1), ElementsAre(1));  // Sent: stays.
+  EXPECT_THAT(Numbers(queue, 1), ElementsAre(1));  // sent, so it stays
   v1::TrainerEvent validation = Metrics(1);
   validation.mutable_metrics()->set_validation_loss(2);
   queue.Add(validation);
@@ -97,7 +99,7 @@ TEST(ReportQueueTest, LongDisconnectionThinsMetricsOnly) {
   int checkpoints = 0, results = 0, validations = 0;
   int64_t number = 0, last_step = -1;
   for (const auto& report : Fill(queue, 1000)) {
-    EXPECT_EQ(report.number(), ++number);  // No gaps.
+    EXPECT_EQ(report.number(), ++number);  // without gaps
     checkpoints += report.event().has_checkpoint();
     results += report.event().has_result();
     if (report.event().has_metrics()) {

@@ -1,5 +1,5 @@
-// Copies of training states: in other workers' memory, in the store, and the
-// way back.
+// Checks copies of training states in other workers' memory and in the store,
+// and fetching them back.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -35,7 +35,7 @@ MATCHER_P(IsOkAndHolds, inner, "") {
 constexpr char kJob[] = "jobs/a";
 constexpr absl::Duration kBound = absl::Seconds(20);
 
-// As the trainer writes them.
+// Makes a file as the trainer writes it.
 std::string State(const std::string& text) {
   return absl::StrCat(text, "\nsha256 ", Sha256Hex(text), "\n");
 }
@@ -113,7 +113,7 @@ class CopiesTest : public ::testing::Test {
     return folder;
   }
 
-  // A job's checkpoints on "this" machine.
+  // The folder of the job's checkpoints on "this" machine.
   std::string Local() const { return folder_ + "/local/checkpoints"; }
 
   void Save(const std::string& folder, const CheckpointName& name,
@@ -138,7 +138,7 @@ class CopiesTest : public ::testing::Test {
 
   const std::string folder_ = MakeFolder();
   PeerKeys keys_;
-  // The peer's, and this worker's.
+  // The cache of the peer, and that of this worker.
   ReplicaCache cache_{size_t{64} << 20};
   ReplicaCache memory_{size_t{64} << 20};
   JobFolders folders_{folder_ + "/peer"};
@@ -148,7 +148,7 @@ class CopiesTest : public ::testing::Test {
 };
 
 TEST_F(CopiesTest, ACopyComesBackWhole) {
-  // More than one piece.
+  // Larger than one piece.
   const std::string state = State(std::string(3 << 20, 'w'));
   ASSERT_OK(client_->Put(server_->address(), kJob, {40, true}, state, kBound));
   ASSERT_OK_AND_ASSIGN(const auto names,
@@ -173,7 +173,8 @@ TEST_F(CopiesTest, StrangersAreRefused) {
               StatusIs(absl::StatusCode::kUnauthenticated));
   EXPECT_THAT(stranger.Get(server_->address(), kJob, 1, kBound),
               StatusIs(absl::StatusCode::kUnauthenticated));
-  // A restarted coordinator gives out another key; the one before still holds.
+  // A restarted coordinator gives out another key; the previous one is still
+  // accepted.
   keys_.Learn("guess");
   EXPECT_OK(stranger.List(server_->address(), kJob, kBound));
   others.Learn("key");
@@ -237,7 +238,7 @@ TEST_F(CopiesTest, WhatIsSavedIsCopiedAndMadeDurable) {
     task.job = kJob;
     task.name = {step, false};
     task.path = absl::StrCat(Local(), "/", ToFileName(task.name));
-    // One that is gone holds up nothing.
+    // A worker that does not exist delays nothing.
     task.replicas = {"127.0.0.1:1", server_->address()};
     task.durable = true;
     copier.Add(task);
@@ -255,8 +256,8 @@ TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
   ASSERT_OK(MakeDirectories(folders_.Work("jobs/b")));
   ASSERT_OK(cache_.Put("jobs/c", {20, true}, State("twenty")));
   CheckpointShelf shelf(&folders_, &cache_);
-  shelf.LookAtAll();
-  shelf.Durable(kJob, 10, 2);
+  shelf.ScanAll();
+  shelf.MarkStored(kJob, 10, 2);
   v1::SynchronizeRequest request;
   shelf.Fill(request.mutable_checkpoints());
   std::vector<std::string> told;

@@ -1,3 +1,5 @@
+// Checks the slots made from GPUs and cores, and CUDA_VISIBLE_DEVICES.
+
 #include "worker/session/slot_inventory.h"
 
 #include "common/status_matchers.h"
@@ -9,21 +11,19 @@ namespace {
 TEST(SlotInventoryTest, OneSlotPerTwoCores) {
   for (const auto& [cores, slots] :
        std::vector<std::pair<int, size_t>>{{1, 1}, {2, 1}, {3, 1}, {8, 4}}) {
-    ASSERT_OK_AND_ASSIGN(const auto inventory, TakeInventory(0, cores));
+    ASSERT_OK_AND_ASSIGN(const auto inventory, ListSlots(0, cores));
     EXPECT_EQ(inventory.size(), slots) << cores;
   }
   EXPECT_GE(UsableCores(), 1);
 }
 
 TEST(SlotInventoryTest, TakesTheGivenNumber) {
-  ASSERT_OK_AND_ASSIGN(const auto inventory, TakeInventory(3, 2));
+  ASSERT_OK_AND_ASSIGN(const auto inventory, ListSlots(3, 2));
   ASSERT_EQ(inventory.size(), 3);
   EXPECT_EQ(inventory[2].index(), 2);
   EXPECT_EQ(inventory[2].device(), v1::ResourceSpec::CPU);
-  EXPECT_THAT(TakeInventory(-1, 2),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(TakeInventory(1025, 2),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ListSlots(-1, 2), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ListSlots(1025, 2), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 std::vector<v1::Gpu> ThreeGpus() {
@@ -35,12 +35,12 @@ std::vector<v1::Gpu> ThreeGpus() {
 }
 
 TEST(SlotInventoryTest, OneSlotPerGpuAndCpuSlotsWhereAsked) {
-  ASSERT_OK_AND_ASSIGN(auto inventory, TakeInventory(0, 8, ThreeGpus()));
+  ASSERT_OK_AND_ASSIGN(auto inventory, ListSlots(0, 8, ThreeGpus()));
   ASSERT_EQ(inventory.size(), 3u);
   EXPECT_EQ(inventory[1].index(), 1);
   EXPECT_EQ(inventory[1].device(), v1::ResourceSpec::GPU);
   EXPECT_EQ(inventory[1].gpu().uuid(), "GPU-bb2");
-  ASSERT_OK_AND_ASSIGN(inventory, TakeInventory(2, 8, ThreeGpus()));
+  ASSERT_OK_AND_ASSIGN(inventory, ListSlots(2, 8, ThreeGpus()));
   ASSERT_EQ(inventory.size(), 5u);
   EXPECT_EQ(inventory[3].device(), v1::ResourceSpec::CPU);
   EXPECT_FALSE(inventory[3].has_gpu());
@@ -62,7 +62,7 @@ TEST(SlotInventoryTest, ChoosesGpus) {
   EXPECT_EQ(uuids("auto", "2,0"), "bb3 aa1 ");
   EXPECT_EQ(uuids("auto", " GPU-bb , GPU-aa1"), "bb2 aa1 ");
   EXPECT_EQ(uuids("1", "1"), "bb2 ");
-  // As CUDA reads it: nothing behind an entry that names none.
+  // As in CUDA, entries after one that names no GPU are ignored.
   EXPECT_EQ(uuids("auto", "0,7,1"), "aa1 ");
   EXPECT_EQ(uuids("auto", "-1"), "");
   for (const char* wanted : {"4", "-1", "some", "", "1.5"}) {

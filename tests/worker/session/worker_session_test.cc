@@ -1,4 +1,5 @@
-// The session against a fake coordinator, with real (fake-trainer) processes.
+// Runs the session against a fake coordinator, with real fake-trainer
+// processes.
 #include "worker/session/worker_session.h"
 
 #include <signal.h>
@@ -81,7 +82,7 @@ class WorkerSessionTest : public testing::Test {
     session_ = *std::move(session);
   }
 
-  // Slot 0 has a GPU, slot 1 has none.
+  // Gives slot 0 a GPU; slot 1 has none.
   FakeGpuDriver* AddGpu() {
     auto driver = std::make_unique<FakeGpuDriver>(1);
     FakeGpuDriver* const added = driver.get();
@@ -98,7 +99,7 @@ class WorkerSessionTest : public testing::Test {
     thread_ = std::thread([this] { run_status_ = session_->Run(); });
   }
 
-  // Ends Run, if it runs.
+  // Ends Run if it is running.
   void End() {
     if (!thread_.joinable()) return;
     session_->Stop();
@@ -116,8 +117,8 @@ class WorkerSessionTest : public testing::Test {
            it->second.phase() == v1::MemberStatus::RUNNING;
   }
 
-  // The newest status of a rank of the first attempt.
-  v1::MemberStatus Told(int rank) {
+  // The newest status of a member of the first attempt.
+  v1::MemberStatus StatusOf(int rank) {
     return service_.state().ranks[Key(kJob, 1, rank)];
   }
 
@@ -147,7 +148,7 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
     return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
   }));
   State state = service_.state();
-  const v1::MemberStatus rank0 = Told(0);
+  const v1::MemberStatus rank0 = StatusOf(0);
   EXPECT_FALSE(rank0.has_failure()) << rank0.DebugString();
   EXPECT_EQ(rank0.result().outcome(), v1::COMPLETED);
   EXPECT_GT(rank0.peak_memory_bytes(), 0);
@@ -160,12 +161,13 @@ TEST_F(WorkerSessionTest, RunsAGangToItsResult) {
     EXPECT_EQ(Sha256Hex(state.files[name]), file.sha256());
     EXPECT_EQ(state.headers[name].sha256(), file.sha256());
   }
-  EXPECT_FALSE(Told(1).has_failure());
-  EXPECT_FALSE(Told(1).has_result());
-  // Stage, run info, three metrics, result.
+  EXPECT_FALSE(StatusOf(1).has_failure());
+  EXPECT_FALSE(StatusOf(1).has_result());
+  // The events: stage, run info, three metrics, result.
   EXPECT_EQ(state.reports.size(), 6);
   EXPECT_TRUE(state.reports.back().event().has_result());
-  // Once the coordinator has all, the job's files go, its logs stay.
+  // Once the coordinator has everything, the job's files are removed but its
+  // logs stay.
   ASSERT_TRUE(service_.WaitFor(
       [](const State& state) { return state.last.members_size() == 0; }));
   End();
@@ -182,7 +184,7 @@ TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
     return Exited(state, {kJob, 1, 0});
   }));
   State state = service_.state();
-  const v1::MemberStatus rank0 = Told(0);
+  const v1::MemberStatus rank0 = StatusOf(0);
   EXPECT_EQ(rank0.model().name(), "jobs/a/models/final");
   ASSERT_EQ(rank0.target_models_size(), 2);
   EXPECT_EQ(rank0.target_models(0).name(), "jobs/a/models/target-1");
@@ -191,7 +193,7 @@ TEST_F(WorkerSessionTest, BringsTheModelOfEveryTarget) {
   EXPECT_EQ(state.files["jobs/a/models/final/config.json"], "{}");
 }
 
-TEST_F(WorkerSessionTest, RanksKnowTheirPlace) {
+TEST_F(WorkerSessionTest, MembersKnowTheirPlace) {
   service_.Want({Assign("environment", 1, 1)});
   Run();
   const Key key = {kJob, 1, 1};
@@ -205,7 +207,7 @@ TEST_F(WorkerSessionTest, RanksKnowTheirPlace) {
                         "OMP_NUM_THREADS=1"));
 }
 
-TEST_F(WorkerSessionTest, ARankSeesTheGpuOfItsSlotOnly) {
+TEST_F(WorkerSessionTest, AMemberSeesTheGpuOfItsSlotOnly) {
   AddGpu();
   service_.Want({Assign("environment", 1, 0), Assign("environment", 1, 1)});
   Run();
@@ -232,7 +234,7 @@ TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
   held.used_bytes = int64_t{5} << 30;
   gpu->Set(0, held);
   service_.Want({});
-  // The end is not told without the GPU's state.
+  // The member's end is not reported without the GPU's state.
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
@@ -244,7 +246,7 @@ TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
       [](const State& state) { return state.last.slots(0).unfit().empty(); }));
 }
 
-TEST_F(WorkerSessionTest, NoRankStartsOnAnUnfitGpu) {
+TEST_F(WorkerSessionTest, NoMemberStartsOnAnUnfitGpu) {
   FakeGpuDriver* const gpu = AddGpu();
   GpuReading broken;
   broken.uncorrected_ecc = 1;
@@ -254,8 +256,8 @@ TEST_F(WorkerSessionTest, NoRankStartsOnAnUnfitGpu) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_EQ(Told(0).failure().failure_class(), v1::RANK_LOST);
-  EXPECT_THAT(Told(0).failure().message(),
+  EXPECT_EQ(StatusOf(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_THAT(StatusOf(0).failure().message(),
               HasSubstr("1 uncorrected memory errors"));
 }
 
@@ -266,11 +268,11 @@ TEST_F(WorkerSessionTest, TellsFailuresWithTheLogsTail) {
     return Exited(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
   }));
   State state = service_.state();
-  const v1::Failure failure = Told(0).failure();
+  const v1::Failure failure = StatusOf(0).failure();
   EXPECT_EQ(failure.failure_class(), v1::DATA);
   EXPECT_EQ(failure.message(), "line 7 is junk");
   EXPECT_THAT(failure.log_tail(), HasSubstr("a line about the data"));
-  const v1::Failure crash = Told(1).failure();
+  const v1::Failure crash = StatusOf(1).failure();
   EXPECT_EQ(crash.failure_class(), v1::RANK_LOST);
   EXPECT_THAT(crash.message(), HasSubstr("signal 6"));
   EXPECT_THAT(crash.log_tail(), HasSubstr("about to crash"));
@@ -284,7 +286,7 @@ TEST_F(WorkerSessionTest, AProgramThatCannotStartIsAFailure) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  const v1::MemberStatus rank = Told(0);
+  const v1::MemberStatus rank = StatusOf(0);
   EXPECT_EQ(rank.failure().failure_class(), v1::INTERNAL);
   EXPECT_THAT(rank.failure().message(), HasSubstr("/no/such/trainer"));
 }
@@ -312,9 +314,9 @@ TEST_F(WorkerSessionTest, StopsWhatIsNotWantedAnyMore) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  // Asked, not killed; and that is no failure.
-  EXPECT_FALSE(Told(0).has_failure());
-  EXPECT_FALSE(Told(0).has_result());
+  // It was asked to end, not killed, so there is no failure.
+  EXPECT_FALSE(StatusOf(0).has_failure());
+  EXPECT_FALSE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, KillsWhatDoesNotStop) {
@@ -338,17 +340,17 @@ TEST_F(WorkerSessionTest, LocalNewsCutAHeldCallShort) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Running(state, {kJob, 1, 0});
   }));
-  // The rank dies by itself while nothing else happens.
+  // The member dies by itself while nothing else happens.
   const auto records = fs::directory_iterator(folder_ + "/ranks");
   kill(std::stoi(records->path().stem().string()), SIGKILL);
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_THAT(Told(0).failure().message(), HasSubstr("signal 9"));
+  EXPECT_THAT(StatusOf(0).failure().message(), HasSubstr("signal 9"));
 }
 
 TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
-  // The second call below comes when the first was held this long.
+  // The second call below comes after the first was held this long.
   options_.hold = absl::Milliseconds(20);
   service_.Want({Assign("wait")});
   Run();
@@ -360,9 +362,9 @@ TEST_F(WorkerSessionTest, TrainsOnWhileTheCoordinatorIsAway) {
   service_.Start();
   ASSERT_TRUE(service_.WaitFor(
       [&](const State& state) { return state.calls >= before + 2; }));
-  // The same rank, never ended, never started twice.
+  // The same member neither ended nor started twice.
   State state = service_.state();
-  EXPECT_EQ(state.exits_told.size(), 0);
+  EXPECT_EQ(state.exits_reported.size(), 0);
   ASSERT_EQ(state.last.members_size(), 1);
   EXPECT_EQ(state.last.members(0).phase(), v1::MemberStatus::RUNNING);
   EXPECT_EQ(state.last.members(0).step(), 7);
@@ -412,7 +414,7 @@ TEST_F(WorkerSessionTest, TriesUploadsAgain) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_TRUE(Told(0).has_result());
+  EXPECT_TRUE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, GivesUpAnUploadForAnEpochThatIsOver) {
@@ -422,7 +424,7 @@ TEST_F(WorkerSessionTest, GivesUpAnUploadForAnEpochThatIsOver) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_FALSE(Told(0).has_result());
+  EXPECT_FALSE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, AnUnwantedUploadIsAbandoned) {
@@ -435,7 +437,7 @@ TEST_F(WorkerSessionTest, AnUnwantedUploadIsAbandoned) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_FALSE(Told(0).has_result());
+  EXPECT_FALSE(StatusOf(0).has_result());
 }
 
 TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
@@ -457,8 +459,8 @@ TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
     return Exited(state, {kJob, 1, 0});
   }));
-  EXPECT_TRUE(Told(0).has_result());
-  // Others' entries are not told back.
+  EXPECT_TRUE(StatusOf(0).has_result());
+  // Entries of other workers are not sent back.
   EXPECT_EQ(service_.state().rendezvous.count("at/1"), 0);
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/stranger"));
 }
@@ -475,7 +477,7 @@ TEST_F(WorkerSessionTest, AnotherIncarnationEndsThisOne) {
   EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));  // No process left.
 }
 
-TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
+TEST_F(WorkerSessionTest, StopEndsTheMembersAndTellsSo) {
   service_.Want({Assign("wait")});
   Run();
   ASSERT_TRUE(service_.WaitFor([](const State& state) {
@@ -484,10 +486,10 @@ TEST_F(WorkerSessionTest, StopEndsTheRanksAndTellsSo) {
   session_->Stop();
   thread_.join();
   EXPECT_OK(run_status_);
-  const v1::MemberStatus rank = Told(0);
+  const v1::MemberStatus rank = StatusOf(0);
   EXPECT_EQ(rank.phase(), v1::MemberStatus::EXITED);
   EXPECT_EQ(rank.failure().failure_class(), v1::PREEMPTED);
-  // Nothing new is to be placed here.
+  // No new members may be placed here.
   EXPECT_EQ(service_.state().last.slots_size(), 0);
 }
 
@@ -500,7 +502,7 @@ TEST_F(WorkerSessionTest, KillsWhatAnEarlierDaemonLeft) {
   }
   const MemberRecords records(folder_ + "/ranks");
   ASSERT_OK(records.Add(leftover));
-  // A stranger that has the process id of an old record stays.
+  // A foreign process that has the process id of an old record survives.
   ASSERT_OK(records.Add(getpid()));
   const std::string own =
       folder_ + "/ranks/" + std::to_string(getpid()) + ".pid";

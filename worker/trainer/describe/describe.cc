@@ -1,3 +1,4 @@
+// Predicts the work and the memory of a task, layer by layer.
 #include "worker/trainer/describe/describe.h"
 
 #include <algorithm>
@@ -24,10 +25,10 @@ namespace comera::trainer {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// Parameters, gradients and two moments.
+// There are parameters, gradients and two moments.
 constexpr int64_t kCopies = 4;
 
-// Rows that the layer sees in a step of `batch` samples.
+// The rows that the layer sees in a step of `batch` samples.
 int64_t RowsOf(const ModelConfig& config, const FactorisableLayer& layer,
                const Batch& batch) {
   const int64_t tokens = batch.size * batch.length;
@@ -57,7 +58,7 @@ void DescribeLinear(const ModelConfig& config, const FactorisableLayer& layer,
                                                        : "low-rank method";
     to->multiply_adds = to->dense_multiply_adds;
     to->seconds = to->dense_seconds;
-  } else if (IsGone(f)) {
+  } else if (IsPruned(f)) {
     to->path = "gone";
   } else {
     const kernels::TtChoice choice =
@@ -71,7 +72,7 @@ void DescribeLinear(const ModelConfig& config, const FactorisableLayer& layer,
   }
 }
 
-// Looking up a dense row moves it, there and back.
+// Describes an embedding. Looking up a dense row moves it, there and back.
 void DescribeEmbedding(const ModelConfig& config,
                        const FactorisableLayer& layer, const Factorisation& f,
                        LayerDescription* to) {
@@ -181,7 +182,7 @@ absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
       spec.training().batch_size() % result.ranks != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("training.batch_size: ", spec.training().batch_size(),
-                     " is not a multiple of ", result.ranks, " ranks"));
+                     " is not a multiple of ", result.ranks, " processes"));
   }
   ASSIGN_OR_RETURN(result.step,
                    PredictStep(config, result.batch_size, config.machine));

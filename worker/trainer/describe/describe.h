@@ -1,4 +1,4 @@
-// What a task will do and take, told before anything runs.
+// The description of a task: its work, memory and time, before anything runs.
 #ifndef COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBE_H_
 #define COMERA_WORKER_TRAINER_DESCRIBE_DESCRIBE_H_
 
@@ -13,11 +13,12 @@
 namespace comera::trainer {
 
 struct DescribeOptions {
-  // Tokens in the vocabulary; 0: from the task, a vocabulary file, or assumed.
+  // The tokens in the vocabulary; 0: from the task, a vocabulary file, or
+  // assumed.
   int64_t vocabulary = 0;
 };
 
-// One factorisable layer on one rank.
+// One factorisable layer on one member.
 struct LayerDescription {
   std::string name;
   std::string layer_class;
@@ -27,15 +28,15 @@ struct LayerDescription {
   int64_t parameters = 0;
   int64_t bytes = 0;  // of parameters, gradients and moments
   int64_t dense_parameters = 0;
-  // Multiply-adds and seconds of a step, forward and backward, alone; and of
-  // the dense layer.
+  // Multiply-adds and seconds of the layer's part of a step, forward and
+  // backward; and those of the dense layer.
   double multiply_adds = 0;
   double seconds = 0;
   double dense_multiply_adds = 0;
   double dense_seconds = 0;
 };
 
-// Bytes at the step's peak, by what they are for.
+// The bytes at the step's peak, by their purpose.
 struct MemoryDescription {
   int64_t parameters = 0;
   int64_t gradients = 0;
@@ -44,7 +45,7 @@ struct MemoryDescription {
   int64_t scratch = 0;      // of operations and of the math library
   int64_t data = 0;
   int64_t process = 0;  // program and libraries
-  // Copies on the host while a checkpoint is written.
+  // The copies on the host while a checkpoint is written.
   int64_t checkpoint = 0;
   int64_t peak() const {
     return parameters + gradients + moments + activations + scratch + data +
@@ -54,26 +55,26 @@ struct MemoryDescription {
 
 struct TaskDescription {
   std::vector<LayerDescription> layers;
-  StepPrediction step;       // on one rank
+  StepPrediction step;       // on one member
   double dense_seconds = 0;  // of a step of the dense model
-  MemoryDescription memory;  // of one rank
+  MemoryDescription memory;  // of one member
   int64_t parameters = 0;
   int64_t dense_parameters = 0;
-  int64_t batch_size = 0;  // of one rank
+  int64_t batch_size = 0;  // of one member
   int64_t ranks = 1;
   kernels::MachineSpeed machine;
   std::string machine_name;
   bool calibrated = false;
-  // What was assumed because the task does not say it.
+  // The assumptions about what the task does not say.
   std::vector<std::string> assumptions;
 };
 
-// Reads no data but, where the vocabulary's size stands nowhere else, its file.
-// InvalidArgument: an impossible task, naming the field.
+// Describes a task. Reads no data but the vocabulary's file, where its size
+// stands nowhere else. InvalidArgument: an impossible task, naming the field.
 absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
                                          const DescribeOptions& options);
 
-// One JSON object, for programs.
+// The description as one JSON object, for programs.
 std::string DescriptionJson(const TaskDescription& description);
 
 }  // namespace comera::trainer

@@ -1,3 +1,4 @@
+// Assumes the shape of a click log that is not read.
 #include "worker/trainer/describe/described_clicks.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 namespace comera::trainer {
 
-// What a row holds of a click log that is not read; `spec` with its defaults.
+// The shape of a click log that is not read; `spec` has its defaults filled in.
 // The tables of Criteo files are taken to be as large as Criteo Kaggle's, which
 // *assumptions then says.
 ClickShape DescribedClicks(const v1::JobSpec& spec,

@@ -1,3 +1,4 @@
+// Assumes the size of a vocabulary that is not there.
 #include "worker/trainer/describe/described_vocabulary.h"
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +8,7 @@ namespace comera::trainer {
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 24;
-// BERT uncased and RoBERTa.
+// The size of BERT's uncased vocabulary.
 constexpr int64_t kUsualWordpiece = 30522;
 constexpr int64_t kUsualBytePairs = 50265;
 

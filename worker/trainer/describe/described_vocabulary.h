@@ -10,8 +10,8 @@
 
 namespace comera::trainer {
 
-// Tokens in the vocabulary of a job without its data: `given` if above 0, the
-// size to train, the entries of a vocabulary file that can be read; else a
+// The tokens in the vocabulary of a job without its data: `given` if above 0,
+// the size to train, the entries of a vocabulary file that can be read; else a
 // usual size, which *assumptions then names. InvalidArgument: out of range.
 absl::StatusOr<int64_t> DescribedVocabulary(
     const v1::JobSpec& spec, int64_t given,

@@ -1,6 +1,7 @@
+// Writes the description of a task as JSON.
 #include <string>
 
-#include "nlohmann/json.hpp"
+#include "common/json.h"
 #include "worker/trainer/describe/describe.h"
 #include "worker/trainer/planning/calibration.h"
 
@@ -57,11 +58,11 @@ std::string DescriptionJson(const TaskDescription& d) {
       {"dense_parameters", d.dense_parameters},
       {"batch_size", d.batch_size},
       {"ranks", d.ranks},
-      {"machine", Json::parse(CalibrationJson(d.machine_name, d.machine))},
+      {"machine", ParseOrderedJson(CalibrationJson(d.machine_name, d.machine))},
       {"calibrated", d.calibrated},
       {"assumptions", d.assumptions}};
   // Paths in assumptions may hold anything.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json, 2);
 }
 
 }  // namespace comera::trainer

@@ -1,3 +1,4 @@
+// Multiplies every factorised layer out to a dense matrix.
 #include "worker/trainer/export/dense_model.h"
 
 #include <algorithm>
@@ -150,7 +151,7 @@ absl::StatusOr<ImportedModel> MakeDense(const ImportedModel& model) {
     const auto cores = std::find_if(
         from.layers.begin(), from.layers.end(),
         [&](const TensorisedLayer& l) { return l.name == layer.name; });
-    if (f.ranks[0] == 0) continue;  // gone
+    if (f.ranks[0] == 0) continue;  // pruned
     const Product2d product =
         layer.embedding ? MultiplyTtm(from.parameters, *cores, values)
                         : MultiplyTrain(f, from.parameters, *cores, values);

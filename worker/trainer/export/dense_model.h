@@ -7,7 +7,7 @@
 namespace comera::trainer {
 
 // The same model without factors: every layer's cores, or its frozen weight
-// and adapters, multiplied out to one matrix. A layer that is gone has zeros.
+// and adapters, multiplied out to one matrix. A pruned layer has zeros.
 // Sums are in float, as the engine's.
 //
 // FailedPrecondition: a layer is no matrix (CoLA's has a function between its

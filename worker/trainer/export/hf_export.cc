@@ -1,3 +1,4 @@
+// Writes a model as a Hugging Face Transformers folder.
 #include "worker/trainer/export/hf_export.h"
 
 #include <algorithm>
@@ -11,9 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
@@ -177,9 +178,7 @@ Json ConfigOf(const ModelConfig& config, const InputFormat& format,
   return json;
 }
 
-std::string Text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Text(const Json& json) { return JsonText(json, 2) + "\n"; }
 
 }  // namespace
 
@@ -233,7 +232,7 @@ absl::Status ExportToHuggingFace(const std::string& from,
   RETURN_IF_ERROR(MakeDirectories(to));
   RETURN_IF_ERROR(tokenizer->Save(to));
   RETURN_IF_ERROR(file.WriteAtomically(absl::StrCat(to, "/", kModelFile)));
-  // Last: who sees it finds the rest.
+  // Written last: a reader that sees it finds the rest.
   return WriteFileAtomically(
       absl::StrCat(to, "/", kModelConfigFile),
       Text(ConfigOf(model.config, format, *tokenizer, first_position)));

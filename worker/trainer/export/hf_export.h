@@ -17,7 +17,8 @@ namespace comera::trainer {
 absl::Status ExportToHuggingFace(const std::string& from,
                                  const std::string& to);
 
-// Writes it as a model of ours without factors, tokenizer and all.
+// Writes the exported model in `from` as one of the same format without
+// factors, tokenizer included.
 absl::Status ExportDense(const std::string& from, const std::string& to);
 
 // The files beside a model that say how rows are read: copied where they are.

@@ -1,3 +1,4 @@
+// Writes a model as an ONNX file.
 #include "worker/trainer/export/onnx_export.h"
 
 #include <cmath>

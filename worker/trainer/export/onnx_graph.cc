@@ -1,3 +1,4 @@
+// Builds an ONNX graph node by node and writes it.
 #include "worker/trainer/export/onnx_graph.h"
 
 #include <cmath>

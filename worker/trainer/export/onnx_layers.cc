@@ -1,3 +1,4 @@
+// The layers of a model as nodes of an ONNX graph.
 #include "worker/trainer/export/onnx_layers.h"
 
 #include <algorithm>
@@ -99,7 +100,7 @@ Value OnnxLayers::Linear(const std::string& key, const Value& x) {
   if (f.dense() || f.ranks[0] != 0) {
     return graph_.Node("Add", {WithoutBias(layer, f, x), bias});
   }
-  // Gone: its bias, as often as x has rows.
+  // Pruned: its bias, as often as x has rows.
   const Value first = graph_.Axis("Gather", {x, graph_.Ints({0})}, -1);
   return graph_.Node("Add",
                      {graph_.Node("Mul", {first, graph_.Float(0.0f)}), bias});

@@ -1,3 +1,4 @@
+// Brings tensor-train layers into their canonical form.
 #include "worker/trainer/late/canonical_form.h"
 
 #include <algorithm>
@@ -14,8 +15,8 @@ using Doubles = std::vector<double>;
 
 // Singular values below this share of the largest are rounding.
 constexpr double kNegligible = 1e-7;
-// Least weight of a slice in its core's second moment: a step that is far too
-// long for a slice does more harm than one that is too short.
+// The least weight of a slice in its core's second moment: a step that is far
+// too long for a slice does more harm than one that is too short.
 constexpr double kLeastWeight = 0.1;
 
 // (left, mode, right), row-major.
@@ -89,7 +90,7 @@ void OrthogonaliseFromTheRight(std::vector<Core>& cores) {
   }
 }
 
-// From there: the singular values of every bond; core i becomes
+// Finds the singular values S_i of every bond from there; core i becomes
 // S_{i-1}^-1/2 U_i S_i^1/2.
 std::vector<Doubles> ShareSingularValues(std::vector<Core>& cores) {
   std::vector<Doubles> all;
@@ -162,7 +163,7 @@ void Balance(const std::vector<double>& before, std::vector<Core>& cores) {
   }
 }
 
-// Relative to their mean, and not below kLeastWeight.
+// The singular values relative to their mean, and not below kLeastWeight.
 Doubles Weights(const Doubles& sigma) {
   double mean = 0;
   for (double s : sigma) mean += s / sigma.size();
@@ -173,7 +174,7 @@ Doubles Weights(const Doubles& sigma) {
   return weights;
 }
 
-// Mean over a core of the second moment of the gradient by H = G D.
+// The mean over a core of the second moment of the gradient by H = G D.
 double MeanSecondMoment(const Core& core, const float* v, const float* d) {
   double sum = 0;
   for (size_t e = 0; e < core.values.size(); ++e) {

@@ -20,12 +20,12 @@ namespace comera::trainer {
 // rank entries become 1, and the cores keep their relative root mean squares,
 // since the optimiser's steps are absolute.
 //
-// Of the optimiser's state the first moment of these parameters becomes 0; the
+// In the optimiser's state the first moment of these parameters becomes 0; the
 // second is carried over as its mean per core and bond, weighed by the singular
 // values beside each slice, to which the gradients are proportional.
 //
-// Host memory, in one layout; every rank entry must be alive. Deterministic:
-// double arithmetic and square roots only.
+// The buffers are host memory, in one layout; every rank entry must be alive.
+// Deterministic: it uses double arithmetic and square roots only.
 void MakeCanonical(const ParameterLayout& layout,
                    const std::vector<TensorisedLayer>& layers,
                    float* parameters, float* first_moment,

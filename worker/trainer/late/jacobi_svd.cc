@@ -1,3 +1,4 @@
+// Decomposes small matrices by one-sided Jacobi rotations.
 #include "worker/trainer/late/jacobi_svd.h"
 
 #include <algorithm>
@@ -8,10 +9,10 @@ namespace comera::trainer {
 namespace {
 
 constexpr int kMaxSweeps = 60;
-// Columns this nearly orthogonal (cosine) are.
+// Columns whose cosine is below this count as orthogonal.
 constexpr double kTolerance = 1e-14;
 
-// Columns stored one after the other, so that rotations run along memory.
+// Rotates two columns, which lie one after the other in memory.
 void Rotate(double* p, double* q, size_t size, double cosine, double sine) {
   for (size_t i = 0; i < size; ++i) {
     const double x = p[i], y = q[i];
@@ -30,7 +31,7 @@ double Dot(const double* p, const double* q, size_t size) {
 // triangular. A column of length 0 needs none.
 class ThinQr {
  public:
-  // `u`: columns one after the other; becomes R in its first rows.
+  // `u` holds the columns one after the other; its first rows become R.
   ThinQr(size_t rows, size_t columns, std::vector<double>* u)
       : vectors_(columns) {
     for (size_t c = 0; c < columns; ++c) {
@@ -46,7 +47,7 @@ class ThinQr {
     }
   }
 
-  // A column of R's space, `rows` long, into the matrix's.
+  // Brings a column of R's space, `rows` long, into the matrix's.
   void Apply(double* column) const {
     for (size_t c = vectors_.size(); c-- > 0;) Reflect(c, column);
   }

@@ -7,10 +7,11 @@
 namespace comera::trainer {
 
 // Singular value decomposition of a small matrix A (rows, columns), row-major,
-// by one-sided Jacobi rotations, of its R if it is tall: A = U S J^T. On return *a is U, whose columns
-// are orthonormal, or 0 where the singular value is 0; *rotation is J (columns,
-// columns), orthogonal. Returns the singular values, in no order; with fewer
-// rows than columns some are 0. Accurate for small singular values too.
+// by one-sided Jacobi rotations, of its R if it is tall: A = U S J^T. On return
+// *a is U, whose columns are orthonormal, or 0 where the singular value is 0;
+// *rotation is J (columns, columns), orthogonal. Returns the singular values,
+// in no order; with fewer rows than columns some are 0. Accurate for small
+// singular values too.
 //
 // Only +, -, *, / and square roots, so equal on every machine.
 std::vector<double> JacobiSvd(size_t rows, size_t columns,

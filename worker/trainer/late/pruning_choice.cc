@@ -1,3 +1,4 @@
+// Chooses the rank entries to prune for a size, greedily.
 #include "worker/trainer/late/pruning_choice.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 namespace comera::trainer {
 namespace {
 
-// What is left of one layer while entries are chosen.
+// The entries of one layer that are left while others are chosen.
 class Remaining {
  public:
   explicit Remaining(const PrunableLayer& layer) : modes_(layer.modes) {
@@ -39,7 +40,7 @@ class Remaining {
     }
     return size;
   }
-  // What the layer would shrink by if the bond changed by this many.
+  // How much the layer would shrink if the bond changed by this many.
   double Freed(size_t bond, double change) {
     const double before = Size();
     counts_[bond] += change;
@@ -47,7 +48,7 @@ class Remaining {
     counts_[bond] -= change;
     return before - after;
   }
-  void Take(size_t bond) { ++next_[bond], --counts_[bond]; }
+  void Remove(size_t bond) { ++next_[bond], --counts_[bond]; }
   void PutBack(size_t bond) { --next_[bond], ++counts_[bond]; }
 
  private:
@@ -69,11 +70,11 @@ class Chooser {
 
   double size() const { return size_; }
 
-  // False: no entry may be taken.
-  bool TakeOne(double goal, double slack, bool last_entries) {
+  // Prunes the entry that costs least. False: none may be pruned.
+  bool PruneOne(double goal, double slack, bool last_entries) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
-    // First those that stay within the slack, by what they cost per parameter;
-    // failing these the one that passes it by least.
+    // Entries that stay within the slack go first, by their cost per parameter;
+    // without any, the one that passes it by least.
     double best_cost = kNone, best_freed = kNone;
     RankEntry best;
     for (size_t l = 0; l < remaining_.size(); ++l) {
@@ -96,17 +97,17 @@ class Chooser {
       }
     }
     if (best_freed == kNone) return false;
-    remaining_[best.layer].Take(best.bond);
+    remaining_[best.layer].Remove(best.bond);
     size_ -= best_freed;
-    taken_.push_back(best);
+    pruned_.push_back(best);
     return true;
   }
 
-  // Whatever fits below the goal after all stays, the dearest first.
+  // Puts back whatever fits below the goal after all, the dearest first.
   PruningChoice Finish(double goal) {
     PruningChoice choice;
-    for (size_t i = taken_.size(); i-- > 0;) {
-      const RankEntry& entry = taken_[i];
+    for (size_t i = pruned_.size(); i-- > 0;) {
+      const RankEntry& entry = pruned_[i];
       Remaining& layer = remaining_[entry.layer];
       const double more = -layer.Freed(entry.bond, 1);
       // In each bond the entries come back in the order opposite to that in
@@ -114,20 +115,21 @@ class Chooser {
       if (size_ + more <= goal && layer.count(entry.bond) > 0 && IsNewest(i)) {
         layer.PutBack(entry.bond);
         size_ += more;
-        taken_.erase(taken_.begin() + static_cast<std::ptrdiff_t>(i));
+        pruned_.erase(pruned_.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
-    choice.entries = taken_;
+    choice.entries = pruned_;
     choice.size = size_;
     return choice;
   }
 
  private:
-  // No entry of the same bond was taken after the i-th and is still out.
+  // True if no entry of the same bond was pruned after the i-th and is still
+  // out.
   bool IsNewest(size_t i) const {
-    for (size_t j = i + 1; j < taken_.size(); ++j) {
-      if (taken_[j].layer == taken_[i].layer &&
-          taken_[j].bond == taken_[i].bond) {
+    for (size_t j = i + 1; j < pruned_.size(); ++j) {
+      if (pruned_[j].layer == pruned_[i].layer &&
+          pruned_[j].bond == pruned_[i].bond) {
         return false;
       }
     }
@@ -137,7 +139,7 @@ class Chooser {
   const std::vector<PrunableLayer>& layers_;
   std::vector<Remaining> remaining_;
   double size_;
-  std::vector<RankEntry> taken_;
+  std::vector<RankEntry> pruned_;
 };
 
 }  // namespace
@@ -150,11 +152,11 @@ PruningChoice ChooseEntries(const std::vector<PrunableLayer>& layers,
                             double fixed_size, double goal, double slack) {
   Chooser chooser(layers, fixed_size);
   while (chooser.size() > goal &&
-         chooser.TakeOne(goal, slack, /*last_entries=*/false)) {
+         chooser.PruneOne(goal, slack, /*last_entries=*/false)) {
   }
   // A goal that is out of reach is no reason to lose whole layers.
   while (goal >= fixed_size && chooser.size() > goal &&
-         chooser.TakeOne(goal, slack, /*last_entries=*/true)) {
+         chooser.PruneOne(goal, slack, /*last_entries=*/true)) {
   }
   return chooser.Finish(goal);
 }

@@ -7,7 +7,7 @@
 
 namespace comera::trainer {
 
-// A tensor-train layer as far as pruning needs it.
+// The parts of a tensor-train layer that pruning needs.
 struct PrunableLayer {
   // Factors of the cores in the size formula (REFERENCE.md, "Size").
   std::vector<int64_t> modes;
@@ -24,20 +24,21 @@ struct RankEntry {
 
 struct PruningChoice {
   std::vector<RankEntry> entries;
-  // Of the model without them.
+  // The size of the model without them.
   double size = 0;
 };
 
-// Parameters at the alive entries: fixed_size, and sum of n_i r_{i-1} r_i of
-// every layer with no bond at rank 0.
+// The number of parameters at the alive entries: fixed_size, and the sum of
+// n_i r_{i-1} r_i over every layer with no bond at rank 0.
 double SizeOf(const std::vector<PrunableLayer>& layers, double fixed_size);
 
-// Entries to prune so that the size comes to `goal`: not above it, and below
-// it by at most `slack` if any choice allows that. Greedily the entry that
-// costs least per parameter that leaves with it, again and again, since what an
-// entry frees depends on the ranks beside it; entries that turn out to fit
-// after all stay. The last entry of a bond, and with it its layer, goes only
-// where nothing else is left. A goal below fixed_size takes all but those.
+// Chooses the entries to prune so that the size comes to `goal`: not above it,
+// and below it by at most `slack` if any choice allows that. The choice is
+// greedy: again and again the entry that costs least per parameter that leaves
+// with it, since what an entry frees depends on the ranks beside it. Entries
+// that turn out to fit after all stay. The last entry of a bond, and with it
+// its layer, goes only where nothing else is left. A goal below fixed_size
+// takes all but those.
 PruningChoice ChooseEntries(const std::vector<PrunableLayer>& layers,
                             double fixed_size, double goal, double slack);
 

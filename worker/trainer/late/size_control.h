@@ -6,21 +6,22 @@
 
 namespace comera::trainer {
 
-// What a SizeController knows besides the parameters: part of a checkpoint. A
-// value type. The vectors hold one number per rank entry of the current layout,
-// by layer, bond, entry.
+// The state of a SizeController besides the parameters, as checkpoints hold it.
+// A value type. The vectors hold one number per rank entry of the current
+// layout, by layer, bond, entry.
 struct SizeControl {
-  // Counted size when the approach to the target began.
+  // The counted size when the approach to the target began.
   double start_size = 0;
-  // Gradients seen, and their exponentially weighted number.
+  // The number of gradients seen, and the same exponentially weighted.
   int64_t observations = 0;
   double weight = 0;
-  // Weighted sum of (entry x gradient)^2.
+  // The weighted sum of (entry x gradient)^2.
   std::vector<float> saliency;
-  // How much a size step lowers the entry by; 0: it is to stay; kPruned.
+  // How much a size step lowers the entry by; 0: it is to stay; kPruned: it is
+  // out.
   std::vector<float> fade;
   static constexpr float kPruned = -1;
-  // Size steps until the entries that fade now are gone; 0: none fades.
+  // The size steps until the entries that fade now are 0; 0: none fades.
   int64_t wave_steps_left = 0;
 };
 

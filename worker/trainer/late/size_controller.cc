@@ -1,3 +1,4 @@
+// Fades rank entries out, wave by wave, until the size is met.
 #include "worker/trainer/late/size_controller.h"
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 namespace comera::trainer {
 namespace {
 
-// Weight of the past in the saliency: about fifty steps count.
+// The weight of the past in the saliency: about fifty steps count.
 constexpr double kMemory = 0.98;
-// Gradients to see before the first wave, unless the budget is short.
+// The gradients to see before the first wave, unless the budget is short.
 constexpr int64_t kFirstObservations = 20;
 constexpr int64_t kLongestWave = 50;
 // A wave takes about this share of the size.
@@ -96,7 +97,7 @@ absl::Status SizeController::Observe(kernels::ConstVector parameters,
   RETURN_IF_ERROR(Read(parameters, &entries_));
   RETURN_IF_ERROR(Read(gradients, &gradients_));
   for (size_t i = 0; i < entry_count_; ++i) {
-    // Before the first step: what is dead already stays so.
+    // Before the first step, entries that are dead already stay so.
     if (entries_[i] <= options_.rank_threshold) {
       control_.fade[i] = SizeControl::kPruned;
     }

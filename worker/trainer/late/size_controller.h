@@ -15,15 +15,15 @@
 
 namespace comera::trainer {
 
-// Where the approach to one target stands. Sizes are counted sizes of the whole
+// The state of the approach to one target. Sizes are counted sizes of the whole
 // model.
 struct Approach {
   double size = 0;
   double target_size = 0;
   int64_t step = 0;  // done so far
   int64_t max_steps = 0;
-  // Share by which one size step may lower the size: the learning rate of rank
-  // entries, which bounds the method's own pruning in the same way.
+  // The share by which one size step may lower the size: the learning rate of
+  // rank entries, which bounds the method's own pruning in the same way.
   double rate = 0;
 };
 
@@ -38,11 +38,11 @@ struct Approach {
 // steps, and are out for good; the last wave ends at the target, not beyond it.
 // Outside a wave no entry dies. docs/late_stage.md has the reasons.
 //
-// Life cycle: per layout; after a change of ranks, create a new one with the
-// state of the old. Not thread-safe.
+// Life cycle: bound to one layout; after a change of ranks, create a new one
+// with the state of the old. Not thread-safe.
 //
-// Guarantees: a function of parameters, gradients and state, so that ranks with
-// equal ones take equal decisions.
+// Guarantees: every decision is a function of parameters, gradients and state,
+// so that members with equal ones take equal decisions.
 class SizeController {
  public:
   struct Options {
@@ -50,8 +50,8 @@ class SizeController {
     double fixed_size = 0;  // parameters that no rank changes
   };
 
-  // Copies what it needs. `control` may be empty (of a new approach).
-  // InvalidArgument: it does not fit the layout.
+  // Copies what it needs. `control` may be that of a new approach, which is
+  // empty. InvalidArgument: it does not fit the layout.
   static absl::StatusOr<std::unique_ptr<SizeController>> Create(
       const Options& options, const std::vector<TensorisedLayer>& layers,
       const ParameterLayout& layout, SizeControl control,
@@ -63,12 +63,12 @@ class SizeController {
   absl::Status Observe(kernels::ConstVector parameters,
                        kernels::ConstVector gradients, double scale);
 
-  // Whether a size step is due lest the target be missed: half of max_steps
+  // True if a size step is due lest the target be missed: half of max_steps
   // belongs to the way there, half to the loss at the target's size.
   bool Due(const Approach& approach) const;
 
-  // After the optimiser's step: lowers what fades if it is a size step, and
-  // keeps every other entry as dead or alive as it was.
+  // Follows the optimiser's step: lowers the entries that fade if it is a size
+  // step, and keeps every other entry as dead or alive as it was.
   absl::Status Step(bool on_size, const Approach& approach,
                     kernels::Vector parameters);
 

@@ -1,3 +1,4 @@
+// Fills the parts of events that follow from the training state.
 #include "worker/trainer/loop/progress_events.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// The parts of TrainerEvents that are functions of the trainer's state.
+// Events, as far as they are functions of the training state.
 #ifndef COMERA_WORKER_TRAINER_LOOP_PROGRESS_EVENTS_H_
 #define COMERA_WORKER_TRAINER_LOOP_PROGRESS_EVENTS_H_
 
@@ -15,13 +15,13 @@ inline constexpr int64_t kBytesPerParameter = 4;  // fp32
 
 v1::ParetoPoint ToProto(const ParetoCandidate& candidate);
 
-// Ranks of every tensorised layer: at step 0 (`initial`), and alive entries of
-// `parameters`, which are laid out by `current`.
+// The ranks of every tensorised layer: those at step 0 (`initial`), and the
+// alive entries of `parameters`, which are laid out by `current`.
 v1::RankSnapshot MakeRankSnapshot(int64_t step, const ModelConfig& initial,
                                   const ModelConfig& current,
                                   const std::vector<float>& parameters);
 
-// Largest resident memory of this process so far.
+// The largest resident memory of this process so far.
 int64_t PeakMemoryBytes();
 
 }  // namespace comera::trainer

@@ -1,3 +1,4 @@
+// Rebuilds a plan without its pruned rank entries.
 #include "worker/trainer/loop/rank_controller.h"
 
 #include <vector>
@@ -29,7 +30,7 @@ absl::StatusOr<bool> RankController::Compact(std::unique_ptr<ModelPlan>* plan) {
   ASSIGN_OR_RETURN(const std::vector<float> second_moment,
                    old_plan.Download(old_plan.second_moment()));
   const int64_t batch_size = old_plan.batch_size();
-  // First out with the old: both need not fit side by side.
+  // The old plan goes first: both need not fit side by side.
   plan->reset();
   ASSIGN_OR_RETURN(*plan, ModelPlan::Create(compaction.config, batch_size,
                                             factory_, backend_));

@@ -14,7 +14,7 @@ namespace comera::trainer {
 //
 // Compacting rebuilds the plan, so it happens at most every so many steps and
 // only if an entry died since. The function the model computes and the
-// optimiser's state of every surviving entry stay exactly as they are. Ranks
+// optimiser's state of every surviving entry stay exactly as they are. Members
 // with equal parameters decide equally without talking. Not thread-safe.
 class RankController {
  public:
@@ -24,7 +24,7 @@ class RankController {
         factory_(std::move(factory)),
         backend_(backend) {}
 
-  // Whether to compact after `step` steps.
+  // True if the plan is to be compacted after `step` steps.
   bool Due(int64_t step) const {
     return every_steps_ > 0 && step % every_steps_ == 0;
   }

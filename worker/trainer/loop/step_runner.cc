@@ -1,3 +1,4 @@
+// Captures the operations of a step in a graph, and replays it.
 #include "worker/trainer/loop/step_runner.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ absl::StatusOr<std::unique_ptr<kernels::StepGraph>> StepRunner::Capture(
   RETURN_IF_ERROR(backend_->BeginCapture());
   const absl::Status enqueued = enqueue();
   auto graph = backend_->EndCapture();
-  // What failed first says more.
+  // The first error says more.
   RETURN_IF_ERROR(enqueued);
   return graph;
 }

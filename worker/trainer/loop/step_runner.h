@@ -15,13 +15,13 @@
 
 namespace comera::trainer {
 
-// Runs the operations of training steps, where the backend can from graphs: the
+// Runs the operations of training steps, from graphs where the backend can. The
 // first time that a shape comes its operations are enqueued one by one, so that
 // whatever they set up is there; the second time they are captured; from then
 // on the graph is replayed, and the host has next to nothing to do.
 //
-// A shape that cannot be captured is told of once and runs without a graph from
-// then on. The graphs of the shapes that came last are kept, kGraphs of them.
+// A shape that cannot be captured is logged once and runs without a graph from
+// then on. The graphs of the last kGraphs shapes are kept.
 //
 // Not thread-safe. The backend outlives it.
 class StepRunner {
@@ -29,11 +29,11 @@ class StepRunner {
   using Shape = std::vector<int64_t>;
 
   static constexpr size_t kGraphs = 16;
-  // Shapes that are remembered.
+  // The number of shapes that are remembered.
   static constexpr size_t kShapes = 128;
 
-  // How often operations were enqueued in which way (`captured` ones were then
-  // replayed); refused: of the eager ones, those after a capture that failed.
+  // How often operations were enqueued in which way. Captured ones were
+  // replayed at once; refused ones ran eagerly after a capture that failed.
   struct Counters {
     int64_t eager = 0;
     int64_t captured = 0;
@@ -41,8 +41,8 @@ class StepRunner {
     int64_t refused = 0;
   };
 
-  // `graphs` false: all is enqueued one by one. `log` is told what could not be
-  // captured, and why.
+  // `graphs` false: all is enqueued one by one. `log` receives what could not
+  // be captured, and why.
   StepRunner(kernels::Backend* backend, bool graphs,
              std::function<void(const std::string&)> log);
   ~StepRunner();

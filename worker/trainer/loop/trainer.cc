@@ -1,51 +1,111 @@
+// Runs the steps of a training job, and what follows each of them.
 #include "worker/trainer/loop/trainer.h"
 
-#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
-#include "worker/trainer/loop/progress_events.h"
+#include "worker/trainer/loop/compacted_model.h"
+#include "worker/trainer/loop/initial_state.h"
+#include "worker/trainer/loop/state_sharing.h"
+#include "worker/trainer/loop/training_result.h"
 #include "worker/trainer/loop/validation.h"
-#include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
 namespace {
 
-// Least steps between two validations that only hope asked for.
+// The least number of steps between two validations that are run in the mere
+// hope that the target is met.
 constexpr int64_t kHopefulValidationSteps = 20;
+
+absl::Status CheckOptions(const TrainerOptions& options,
+                          const TrainingSchedule& schedule) {
+  const int members = options.world_size();
+  for (const TrainingPhase& phase : schedule.phases().phases()) {
+    if (phase.batch_size > 0 && phase.batch_size % members == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.batch_size: ", phase.batch_size,
+                     " is not a multiple of ", members, " processes"));
+  }
+  if (options.data->validation_samples() == 0) {
+    return absl::DataLossError("there are no validation samples");
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
-int Trainer::rank() const {
-  return options_.communicator == nullptr ? 0 : options_.communicator->rank();
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    TrainerOptions options) {
+  const TrainingSchedule schedule(&options.spec);
+  RETURN_IF_ERROR(CheckOptions(options, schedule));
+  ASSIGN_OR_RETURN(const ModelConfig initial_config,
+                   TrainedModel::InitialConfig(options, schedule));
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(std::move(options), initial_config));
+  RETURN_IF_ERROR(trainer->Start());
+  return trainer;
 }
 
-int Trainer::world_size() const {
-  return options_.communicator == nullptr ? 1
-                                          : options_.communicator->world_size();
+Trainer::Trainer(TrainerOptions options, const ModelConfig& initial_config)
+    : options_(std::move(options)),
+      schedule_(&options_.spec),
+      model_(&options_, &schedule_, initial_config),
+      reporter_(&options_, &schedule_, &progress_, &model_),
+      engine_(&options_, &schedule_, &model_, &progress_,
+              [this](const StepFigures& figures) {
+                if (!reporter_.MetricsDue(figures)) return;
+                reporter_.ReportMetrics(figures, /*validated=*/false);
+              }),
+      late_stage_(&options_, &schedule_, &progress_, &model_, &engine_,
+                  &reporter_),
+      keeper_(&options_, &schedule_, &progress_, &model_, &late_stage_,
+              &reporter_, std::move(options_.checkpoint_files)) {}
+
+absl::Status Trainer::Start() {
+  RETURN_IF_ERROR(reporter_.MeasureFreeMemory());
+  RETURN_IF_ERROR(engine_.Allocate());
+  TrainingState state;
+  if (options_.member() == 0) {
+    ASSIGN_OR_RETURN(state, LoadOrInitialise());
+  }
+  RETURN_IF_ERROR(
+      ShareState(options_.communicator, keeper_.fingerprint(), &state));
+  return Load(std::move(state));
 }
 
-int64_t Trainer::ValidationSamples() const {
-  const int64_t all = options_.data->validation_samples();
-  const int64_t wanted = options_.spec.training().validation_samples();
-  return wanted < 0 ? all : std::min(wanted, all);
+absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
+  ASSIGN_OR_RETURN(std::optional<TrainingState> state, keeper_.Load());
+  if (state.has_value()) return *std::move(state);
+  std::vector<InitialWeightsReport::LayerError> errors;
+  absl::StatusOr<TrainingState> initial =
+      MakeInitialState(options_, schedule_, &model_, &errors);
+  reporter_.set_initial_errors(std::move(errors));
+  return initial;
 }
 
-double Trainer::EstimatedValidationLoss() const {
-  return progress_.loss.value() + progress_.validation_gap;
+absl::Status Trainer::Load(TrainingState state) {
+  model_.set_machine(state.machine);
+  RETURN_IF_ERROR(late_stage_.Check(state));
+  RETURN_IF_ERROR(
+      model_.Load(state, schedule_.phases().At(state.progress.own_step())));
+  progress_ = std::move(state.progress);
+  late_stage_.Load(std::move(state.nearest), std::move(state.branch));
+  reporter_.Begin(progress_.step);
+  keeper_.Begin(progress_.step);
+  return engine_.Rebind();
 }
 
 absl::StatusOr<RunEnd> Trainer::Run(const std::atomic<bool>& stop) {
   absl::StatusOr<RunEnd> end = Train(stop);
   LogGraphs();
-  // The others would wait for this rank until their time-out.
+  // The others would wait for this member until their time-out.
   if (!end.ok() && options_.communicator != nullptr) {
     options_.communicator->Abort();
   }
@@ -53,176 +113,171 @@ absl::StatusOr<RunEnd> Trainer::Run(const std::atomic<bool>& stop) {
 }
 
 absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
-  ReportRunInfo();
-  RETURN_IF_ERROR(ReportRanks());
-  reported_time_ = options_.clock->Now();
+  reporter_.ReportRunInfo();
+  RETURN_IF_ERROR(reporter_.ReportRanks());
+  reporter_.StartClock();
   RETURN_IF_ERROR(EnterLateStageIfDue().status());
-  RETURN_IF_ERROR(EndTargetsIfDue().status());
-  while (!Finished()) {
+  RETURN_IF_ERROR(late_stage_.EndTargetsIfDue().status());
+  while (!schedule_.Finished(progress_)) {
     if (options_.activity != nullptr) {
       options_.activity->Set(progress_.stage, progress_.step);
     }
-    RETURN_IF_ERROR(TrainStep(stop.load()));
-    RETURN_IF_ERROR(AfterStep());
-    // What all ranks know by now, also where one looked ahead for a snapshot.
-    const int64_t known = progress_.step - (figures_known_ ? 0 : 1);
-    if (stop_step_ >= 0 && stop_step_ <= known && !Finished()) {
-      RETURN_IF_ERROR(CatchUp());
-      SaveCheckpoint();
+    RETURN_IF_ERROR(engine_.Step(stop.load()));
+    RETURN_IF_ERROR(FollowStep());
+    if (StopDue()) {
+      RETURN_IF_ERROR(engine_.CatchUp());
+      keeper_.SaveCheckpoint();
       RunEnd end;
       end.stopped = true;
       return end;
     }
   }
-  if (early_only()) RETURN_IF_ERROR(EndEarlyStage());
+  if (schedule_.early_only()) RETURN_IF_ERROR(EndEarlyStage());
   return Finish();
 }
 
-absl::Status Trainer::AfterStep() {
+absl::Status Trainer::FollowStep() {
   figures_known_ = FiguresNeeded();
-  if (!figures_known_) return TakeSnapshotIfDue();
-  // Those of this step; earlier ones were taken.
-  while (!pending_.empty()) RETURN_IF_ERROR(TakeStep());
-  if (rank_controller_->Due(progress_.own_step())) RETURN_IF_ERROR(Compact());
+  if (!figures_known_) return SaveSnapshotIfDue();
+  // Only the figures of this step are left to read.
+  RETURN_IF_ERROR(engine_.ReadAll());
+  if (model_.CompactionDue(progress_.own_step())) RETURN_IF_ERROR(Compact());
   ASSIGN_OR_RETURN(bool validated, EnterLateStageIfDue());
   if (!validated && ValidationDue()) {
     RETURN_IF_ERROR(RunValidation());
     validated = true;
   }
-  if (validated || ReportDue()) ReportMetrics(validated);
-  // What was found out about a target is kept.
-  ASSIGN_OR_RETURN(const bool target_ended, EndTargetsIfDue());
-  if (!Finished() && (target_ended || CheckpointDue())) {
-    SaveCheckpoint();
+  if (validated || reporter_.MetricsDue(engine_.last())) {
+    reporter_.ReportMetrics(engine_.last(), validated);
+  }
+  ASSIGN_OR_RETURN(const bool target_ended, late_stage_.EndTargetsIfDue());
+  // A target's outcome is kept at once.
+  if (!schedule_.Finished(progress_) &&
+      (target_ended || schedule_.CheckpointDue(progress_))) {
+    keeper_.SaveCheckpoint();
     return absl::OkStatus();
   }
-  return TakeSnapshotIfDue();
+  return SaveSnapshotIfDue();
 }
 
-absl::Status Trainer::TakeSnapshotIfDue() {
-  const int64_t every = options_.snapshot_every_steps;
-  if (rank() != 0 || checkpoints_ == nullptr || every <= 0 || Finished() ||
-      progress_.step - saved_step_ < every) {
+bool Trainer::FiguresNeeded() const {
+  // The late stage decides in every step; its figures are never deferred.
+  if (!engine_.figures_are_deferred()) return true;
+  return model_.CompactionDue(progress_.own_step()) ||
+         schedule_.LateStageDue(progress_) || ValidationDue() ||
+         schedule_.CheckpointDue(progress_) || schedule_.Finished(progress_);
+}
+
+bool Trainer::StopDue() const {
+  // One member may know more, where it caught up for a snapshot.
+  const int64_t known = progress_.step - (figures_known_ ? 0 : 1);
+  return engine_.stop_step() >= 0 && engine_.stop_step() <= known &&
+         !schedule_.Finished(progress_);
+}
+
+absl::Status Trainer::SaveSnapshotIfDue() {
+  const absl::Time begin = SteadyNow();
+  if (schedule_.Finished(progress_) || !keeper_.SnapshotDue(begin)) {
     return absl::OkStatus();
   }
-  const absl::Time begin = SteadyNow();
-  if (begin - snapshot_time_ < 20 * snapshot_cost_) return absl::OkStatus();
-  RETURN_IF_ERROR(CatchUp());
-  SaveSnapshot();
-  snapshot_time_ = SteadyNow();
-  snapshot_cost_ = snapshot_time_ - begin;
+  RETURN_IF_ERROR(engine_.CatchUp());
+  keeper_.SaveSnapshot(begin);
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Compact() {
-  if (size_controller_ != nullptr) {
-    ASSIGN_OR_RETURN(control_,
-                     size_controller_->Compacted(plan_->parameters()));
-  }
-  ASSIGN_OR_RETURN(const bool changed, rank_controller_->Compact(&plan_));
+  ASSIGN_OR_RETURN(const bool changed, model_.Compact());
   if (!changed) return absl::OkStatus();
-  RETURN_IF_ERROR(BindPlan());
-  return ReportRanks();
-}
-
-bool Trainer::CheckpointDue() const {
-  return progress_.step % options_.spec.checkpoint().every_steps() == 0;
-}
-
-bool Trainer::FiguresNeeded() const {
-  // The late stage decides in every step.
-  if (late_numbers_ == nullptr || !options_.backend->has_graphs()) return true;
-  return rank_controller_->Due(progress_.own_step()) || LateStageDue() ||
-         ValidationDue() || CheckpointDue() || Finished();
+  RETURN_IF_ERROR(engine_.Rebind());
+  return reporter_.ReportRanks();
 }
 
 bool Trainer::ValidationDue() const {
-  // A late stage begins with one of its own.
-  if (early_only() && Finished()) return false;
-  const int64_t own_step = progress_.own_step();
-  if (own_step % options_.spec.training().validate_every_steps() == 0 ||
-      own_step == own_last_step()) {
-    return true;
-  }
+  if (schedule_.ValidationDue(progress_)) return true;
   return progress_.stage == v1::LATE &&
          progress_.step - progress_.validation.step >=
              kHopefulValidationSteps &&
-         last_.objective.size <= static_cast<double>(progress_.target_size) &&
-         EstimatedValidationLoss() <= target().target_loss();
+         engine_.last().objective.size <=
+             static_cast<double>(progress_.target_size) &&
+         progress_.EstimatedValidationLoss() <=
+             schedule_.target(progress_).target_loss();
 }
 
 absl::Status Trainer::RunValidation() {
-  if (options_.activity != nullptr) options_.activity->Describe("validating");
-  RETURN_IF_ERROR(PlanFor(phases_.last()));
+  options_.Describe("validating");
+  RETURN_IF_ERROR(engine_.PlanFor(schedule_.phases().last()));
+  ModelPlan& plan = *model_.plan();
   ASSIGN_OR_RETURN(progress_.validation,
-                   Validate(*options_.data, ValidationSamples(), device_state(),
-                            *plan_, options_.communicator, options_.activity));
+                   Validate(*options_.data, options_.ValidationSamples(),
+                            engine_.device_state(), plan, options_.communicator,
+                            options_.activity));
   progress_.validation.step = progress_.step;
-  if (!std::isfinite(progress_.validation.loss)) {
-    return NotFinite(progress_.step, "validation loss",
-                     progress_.validation.loss);
+  const double loss = progress_.validation.loss;
+  if (!std::isfinite(loss)) {
+    return NotFinite(progress_.step, "validation loss", loss);
   }
-  progress_.validation_gap = progress_.validation.loss - progress_.loss.value();
+  progress_.validation_gap = loss - progress_.loss.value();
   ASSIGN_OR_RETURN(const ObjectiveStep now,
-                   objective_->Measure(plan_->parameters()));
-  last_.objective.size = now.size;
+                   model_.objective()->Measure(plan.parameters()));
+  engine_.set_last_size(now.size);
   const auto size = static_cast<int64_t>(std::llround(now.size));
-  const ParetoCandidate candidate{progress_.step, progress_.validation.loss,
-                                  size};
-  if (progress_.front.Add(candidate)) {
-    v1::TrainerEvent event;
-    *event.mutable_pareto_point() = ToProto(candidate);
-    Emit(std::move(event));
-  }
-  return progress_.stage == v1::LATE ? JudgeTarget(size) : absl::OkStatus();
+  const ParetoCandidate candidate{progress_.step, loss, size};
+  if (progress_.front.Add(candidate)) reporter_.ReportParetoPoint(candidate);
+  return progress_.stage == v1::LATE ? late_stage_.Judge(size)
+                                     : absl::OkStatus();
 }
 
-void Trainer::LogGraphs() {
-  const StepRunner::Counters& counters = runner_.counters();
-  if (counters.captured + counters.refused == 0) return;
-  options_.log(
-      absl::StrCat("graphs: rank=", rank(), " captured=", counters.captured,
-                   " replayed=", counters.replayed, " eager=", counters.eager,
-                   " refused=", counters.refused));
+absl::StatusOr<bool> Trainer::EnterLateStageIfDue() {
+  if (!schedule_.LateStageDue(progress_)) return false;
+  // Only living entries can be rewritten.
+  if (schedule_.is_pareto()) RETURN_IF_ERROR(Compact());
+  RETURN_IF_ERROR(late_stage_.Enter());
+  // Every approach starts from known figures.
+  RETURN_IF_ERROR(RunValidation());
+  RETURN_IF_ERROR(late_stage_.KeepBranchPoint());
+  return true;
+}
+
+absl::Status Trainer::EndEarlyStage() {
+  RETURN_IF_ERROR(engine_.CatchUp());
+  RETURN_IF_ERROR(keeper_.ExportEarlyStage());
+  RETURN_IF_ERROR(RunValidation());
+  reporter_.ReportMetrics(engine_.last(), /*validated=*/true);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunEnd> Trainer::Finish() {
   RunEnd end;
-  if (rank() != 0) return end;
-  ModelConfig config = plan_->config();
-  ASSIGN_OR_RETURN(std::vector<float> parameters,
-                   plan_->Download(plan_->parameters()));
-  if (nearest_.has_value()) {
-    ASSIGN_OR_RETURN(config, WithRanks(initial_config_, nearest_->ranks));
-    parameters = nearest_->parameters;
+  if (options_.member() != 0) return end;
+  ModelConfig config = model_.plan()->config();
+  std::vector<float> parameters;
+  if (const std::optional<NearestModel>& nearest = late_stage_.nearest()) {
+    ASSIGN_OR_RETURN(config,
+                     WithRanks(model_.initial_config(), nearest->ranks));
+    parameters = nearest->parameters;
+  } else {
+    ASSIGN_OR_RETURN(parameters, model_.Parameters());
   }
-  if (options_.activity != nullptr) options_.activity->Describe("exporting");
-  end.result = MakeResult();
+  options_.Describe("exporting");
+  end.result = MakeTrainingResult(schedule_, progress_,
+                                  std::llround(engine_.last().objective.size));
   if (options_.export_model) {
-    RETURN_IF_ERROR(ExportCompacted(
-        config, parameters,
-        [&](const ModelConfig& compacted, const std::vector<float>& values) {
-          return options_.export_model(compacted, values, end.result);
-        }));
+    const CompactedModel model = CompactModel(config, parameters);
+    RETURN_IF_ERROR(
+        options_.export_model(model.config, model.parameters, end.result));
   }
-  v1::TrainerEvent event;
-  *event.mutable_rank_snapshot() =
-      MakeRankSnapshot(progress_.step, initial_config_, config, parameters);
-  Emit(std::move(event));
-  event.Clear();
-  *event.mutable_result() = end.result;
-  Emit(std::move(event));
+  reporter_.ReportRanks(config, parameters);
+  reporter_.ReportResult(end.result);
   return end;
 }
 
-absl::Status Trainer::ExportCompacted(
-    const ModelConfig& config, const std::vector<float>& parameters,
-    const std::function<absl::Status(const ModelConfig&,
-                                     const std::vector<float>&)>& write) {
-  const CompactionPlan compaction = PlanCompaction(config, parameters.data());
-  std::vector<float> compacted(compaction.new_layout.parameters.size());
-  CompactBuffer(compaction, parameters.data(), compacted.data());
-  return write(compaction.config, compacted);
+void Trainer::LogGraphs() const {
+  const StepRunner::Counters& counters = engine_.graph_counters();
+  if (counters.captured + counters.refused == 0) return;
+  options_.log(absl::StrCat(
+      "graphs: rank=", options_.member(), " captured=", counters.captured,
+      " replayed=", counters.replayed, " eager=", counters.eager,
+      " refused=", counters.refused));
 }
 
 }  // namespace comera::trainer

@@ -1,3 +1,4 @@
+// Computes the validation loss of a model over a gang.
 #include "worker/trainer/loop/validation.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 constexpr int kHashPieces = 8;
 
 // FNV-1a over 32-bit words, in 8-bit pieces: a float holds the sum of them over
-// 65536 ranks exactly.
+// 65536 members exactly.
 std::array<float, kHashPieces> HashPieces(const std::vector<float>& values) {
   uint64_t hash = 14695981039346656037u;
   for (float value : values) {
@@ -36,7 +37,7 @@ std::array<float, kHashPieces> HashPieces(const std::vector<float>& values) {
 }
 
 // Log-odds and labels of all validation samples of a click log: 0 where they
-// are another rank's, so that a sum over the ranks fills them in exactly.
+// are another member's, so that a sum over the gang fills them in exactly.
 struct ClickScores {
   std::vector<float> logits;
   std::vector<float> labels;
@@ -87,17 +88,17 @@ absl::StatusOr<ValidationResult> Validate(
     const kernels::StepState* device_state, ModelPlan& plan,
     collective::Communicator* communicator, Activity* activity) {
   const int world = communicator == nullptr ? 1 : communicator->world_size();
-  const int rank = communicator == nullptr ? 0 : communicator->rank();
+  const int member = communicator == nullptr ? 0 : communicator->rank();
   std::optional<ClickScores> scores;
   if (data.clicks() != nullptr) {
     scores.emplace();
     scores->logits.resize(samples);
     scores->labels.resize(samples);
   }
-  ASSIGN_OR_RETURN(
-      LossTotals totals,
-      TotalsOfShare(data, samples * rank / world, samples * (rank + 1) / world,
-                    device_state, plan, scores ? &*scores : nullptr, activity));
+  ASSIGN_OR_RETURN(LossTotals totals,
+                   TotalsOfShare(data, samples * member / world,
+                                 samples * (member + 1) / world, device_state,
+                                 plan, scores ? &*scores : nullptr, activity));
   if (world > 1) {
     ASSIGN_OR_RETURN(const std::vector<float> parameters,
                      plan.Download(plan.parameters()));
@@ -111,7 +112,7 @@ absl::StatusOr<ValidationResult> Validate(
     for (int i = 0; i < kHashPieces; ++i) {
       if (sums[3 + i] != own[i] * static_cast<float>(world)) {
         return absl::InternalError(absl::StrCat(
-            "rank ", rank, ": parameters are not equal on all ranks"));
+            "member ", member, ": parameters are not equal on all members"));
       }
     }
     totals = {sums[0], sums[1], sums[2]};

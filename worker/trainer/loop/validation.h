@@ -14,14 +14,15 @@
 namespace comera::trainer {
 
 // Mean loss and share of correct predictions over the first `samples`
-// validation samples, each rank taking its share. A collective: all ranks call
-// it with the same arguments, and get the same result.
+// validation samples, each member taking its share. A collective: all members
+// call it with the same arguments, and get the same result. With click logs all
+// scores travel to all members, for the AUC.
 //
-// On the way the ranks compare their parameters. Internal: they differ, so what
-// the gang computes is no longer training. DataLoss: no labels at all.
-// Of click logs, every rank's scores travel to all, for the AUC.
-// communicator may be null (one rank), activity, where batches are counted,
-// too; the result's step is not set.
+// The members compare their parameters too. Internal: they differ, so what the
+// gang computes is no longer training. DataLoss: no labels at all.
+//
+// `communicator` may be null (one member), and so may `activity`, where batches
+// are counted. The result's step is not set.
 absl::StatusOr<ValidationResult> Validate(
     const TrainingData& data, int64_t samples,
     const kernels::StepState* device_state, ModelPlan& plan,

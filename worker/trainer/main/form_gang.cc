@@ -1,3 +1,4 @@
+// Joins the members of a job by NCCL or Gloo.
 #include "worker/trainer/main/form_gang.h"
 
 #include <utility>
@@ -15,10 +16,10 @@
 namespace comera::trainer {
 namespace {
 
-// Ranks come when their data are open, some of them many minutes after others.
-// Who never comes, and who hangs in a collective while rank 0 loads weights or
-// exports, is for the coordinator's watch to see; these are for when it is
-// away.
+// Members come when their data are open, some of them many minutes after
+// others. The coordinator's watch sees a member that never comes, or that hangs
+// in a collective while member 0 loads weights or exports; these limits are for
+// when the coordinator is away.
 constexpr absl::Duration kArrival = absl::Hours(12);
 constexpr absl::Duration kCollective = absl::Minutes(15);
 

@@ -1,4 +1,4 @@
-// How the ranks of a job meet.
+// The gang of a task.
 #ifndef COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_
 #define COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_
 
@@ -11,9 +11,9 @@
 
 namespace comera::trainer {
 
-// Waits for the other ranks of the task and joins them: over NCCL where
+// Waits for the other members of the task and joins them: over NCCL where
 // `backend`, which must outlive the communicator, computes on a GPU, else over
-// Gloo. Null where there is one rank. Errors are those of the factories.
+// Gloo. Null where there is one member. Errors are those of the factories.
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
     const TrainerTask& task, const kernels::Backend& backend);
 

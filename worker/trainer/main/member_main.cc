@@ -1,3 +1,4 @@
+// Runs a task: opens the data, trains, and exports the model.
 #include "worker/trainer/main/member_main.h"
 
 #include <sys/resource.h>
@@ -16,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
-#include "glog/logging.h"
 #include "proto/resource_names.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/counted_communicator.h"
@@ -80,8 +81,9 @@ BackendOptions BackendOptionsOf(const TrainerTask& task) {
   return options;
 }
 
-// A full disk is no lack of memory, and a file no rank of the gang.
-absl::Status OfFiles(absl::Status status) {
+// An error of a file: a full disk is no lack of memory, and an unavailable file
+// no member of the gang.
+absl::Status FileError(absl::Status status) {
   const bool full = absl::IsResourceExhausted(status);
   return WithFailureClass(std::move(status),
                           full ? v1::DISK_FULL : v1::INTERNAL);
@@ -89,14 +91,14 @@ absl::Status OfFiles(absl::Status status) {
 
 absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    const EventSink& events, Activity& activity,
-                   const MemberOptions& rank_options) {
+                   const MemberOptions& member_options) {
   // On a GPU the limit is that of device memory, which the backend keeps.
   if (task.device() != v1::ResourceSpec::GPU) {
     RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
   }
-  RETURN_IF_ERROR(OfFiles(MakeDirectories(task.work_dir())));
+  RETURN_IF_ERROR(FileError(MakeDirectories(task.work_dir())));
 
-  // Before the data are opened, which may take minutes.
+  // The device is tried before the data are opened, which may take minutes.
   const BackendOptions backend_options = BackendOptionsOf(task);
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend,
                    MakeBackend(backend_options));
@@ -112,7 +114,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    OpenTrainingData(task.spec(), data_options));
   if (stop.load()) return absl::OkStatus();
 
-  activity.Describe("meeting the other ranks");
+  activity.Describe("meeting the other members");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
       FormGang(task, *backend);
   if (!gang.ok()) {
@@ -134,7 +136,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
   options.spec = task.spec();
   options.resume = task.resume();
-  options.graphs = rank_options.graphs;
+  options.graphs = member_options.graphs;
   options.backend = backend.get();
   options.device = device;
   options.report_device_memory = task.device() == v1::ResourceSpec::GPU;
@@ -153,29 +155,29 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   options.export_model = [&](const ModelConfig& config,
                              const std::vector<float>& parameters,
                              const v1::TrainingResult& result) {
-    return OfFiles(Export(*data, absl::StrCat(task.work_dir(), "/model"),
-                          config, parameters, result));
+    return FileError(Export(*data, absl::StrCat(task.work_dir(), "/model"),
+                            config, parameters, result));
   };
   options.export_target = [&](int target, const ModelConfig& config,
                               const std::vector<float>& parameters,
                               const v1::TrainingResult& result) {
-    return OfFiles(Export(
+    return FileError(Export(
         *data, absl::StrCat(task.work_dir(), "/targets/target-", target + 1),
         config, parameters, result));
   };
   if (task.rank() == 0) {
-    // Beside the targets' models, for the worker to upload.
+    // It lies beside the targets' models, where the worker uploads it.
     options.export_early_stage = [&](const std::string& contents) {
       const std::string folder =
           absl::StrCat(task.work_dir(), "/targets/", kEarlyStageArtifact);
-      RETURN_IF_ERROR(OfFiles(MakeDirectories(folder)));
-      return OfFiles(WriteFileAtomically(
+      RETURN_IF_ERROR(FileError(MakeDirectories(folder)));
+      return FileError(WriteFileAtomically(
           absl::StrCat(folder, "/", kTrainingStateFile), contents));
     };
     if (!task.start_from().empty()) {
       options.read_start = [&] {
         auto contents = ReadFile(task.start_from());
-        if (!contents.ok()) contents = OfFiles(contents.status());
+        if (!contents.ok()) contents = FileError(contents.status());
         return contents;
       };
     }
@@ -190,8 +192,8 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
       const absl::StatusOr<RunEnd> end = (*trainer)->Run(stop);
       status = end.status();
       if (end.ok() && end->stopped) {
-        // Also where another rank was asked: it is no mystery why this one
-        // ends.
+        // Members that were not asked themselves say so too: it is no mystery
+        // why they end.
         v1::TrainerEvent event;
         *event.mutable_failure() =
             ToFailure(WithFailureClass(
@@ -212,9 +214,9 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
 
 absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
                      const EventSink& events, Activity& activity,
-                     const MemberOptions& rank_options) {
+                     const MemberOptions& member_options) {
   try {
-    return Train(task, stop, events, activity, rank_options);
+    return Train(task, stop, events, activity, member_options);
   } catch (const std::bad_alloc&) {
     activity.Count(nullptr);
     return absl::ResourceExhaustedError("out of memory");

@@ -11,16 +11,16 @@
 namespace comera::trainer {
 
 struct MemberOptions {
-  // As TrainerOptions has it.
+  // The option of the same name of TrainerOptions.
   bool graphs = true;
 };
 
-// Does a task (as ReadTaskFile gives it) from opening the data to exporting the
-// model: all of comera-trainer but its command line and its streams. OK also
-// when `stop` ended it. Errors carry their class (failure.h).
+// Runs a task (as ReadTaskFile gives it) from opening the data to exporting the
+// model: all of comera-trainer but its command line and its streams. It is OK
+// too when `stop` ended it. Errors carry their class (failure.h).
 absl::Status RunTask(const TrainerTask& task, const std::atomic<bool>& stop,
                      const EventSink& events, Activity& activity,
-                     const MemberOptions& rank_options = {});
+                     const MemberOptions& options = {});
 
 }  // namespace comera::trainer
 

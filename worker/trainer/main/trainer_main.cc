@@ -1,4 +1,5 @@
-// comera-trainer: one rank of a training job, started by the worker or by hand.
+// Runs comera-trainer: one member of a training job, started by the worker or
+// by hand.
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -16,9 +17,9 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/version.h"
-#include "glog/logging.h"
 #include "worker/trainer/describe/describe.h"
 #include "worker/trainer/export/hf_export.h"
 #include "worker/trainer/export/onnx_export.h"
@@ -37,7 +38,7 @@
 namespace comera::trainer {
 namespace {
 
-// The line that tells of the end of memory, made while there is some.
+// The event that reports the end of memory, made while there is some.
 std::string* out_of_memory_line = nullptr;
 
 void PrepareForOutOfMemory(int64_t attempt, int rank) {
@@ -60,7 +61,8 @@ void EndOutOfMemory() {
 
 int Main(const std::string& task_file, const MemberOptions& options) {
   StopSignals signals;  // before any other thread
-  // A reader that goes is noticed by write, and is no reason to stop.
+  // A reader that closes the pipe is noticed by write, and is no reason to
+  // stop.
   signal(SIGPIPE, SIG_IGN);
   out_of_memory_line = new std::string;
   PrepareForOutOfMemory(0, 0);
@@ -198,7 +200,7 @@ int ExportModelAs(const std::string& format, const std::string& directory,
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Trains one rank of a job and tells its progress as JSON lines "
+      "Trains one member of a job and prints its progress as JSON lines "
       "(comera.v1.TrainerEvent) on standard output."};
   std::string task_file, cache_dir, model, export_format, export_to;
   bool describe = false, calibrate = false;
@@ -240,8 +242,9 @@ int main(int argc, char** argv) {
                  "Rows that go through the model together, for --serve and "
                  "--evaluate; default as memory allows, at most 32")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--threads", machine.threads,
-                 "Threads of a rank, for --calibrate and --serve; default all");
+  app.add_option(
+      "--threads", machine.threads,
+      "Threads of a member, for --calibrate and --serve; default all");
   app.add_option("--device", machine.device,
                  "What --calibrate measures and --serve uses: cpu or gpu; "
                  "default cpu")
@@ -265,8 +268,6 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
-  FLAGS_logtostderr = true;
-  google::InitGoogleLogging(argv[0]);
   if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
   predict.predict.backend = machine;
   predict.predict.cache_dir = cache_dir;

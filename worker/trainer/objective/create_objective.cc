@@ -1,3 +1,4 @@
+// Chooses the objective that a job's specification names.
 #include "worker/trainer/objective/create_objective.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Checks the options of an objective.
 #include "worker/trainer/objective/objective.h"
 
 #include "common/status_macros.h"

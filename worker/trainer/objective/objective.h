@@ -43,7 +43,8 @@ struct ObjectiveStep {
   // S: parameters at the alive ranks. S^: its relaxation. Both with fixed_size.
   double size = 0;
   double relaxed_size = 0;
-  // Of all tensorised layers, and the mean of their values; 0 without any.
+  // Alive rank entries of all tensorised layers, and the mean of their values;
+  // 0 without any.
   double alive_entries = 0;
   double mean_alive_entry = 0;
   // What the loss gradient was multiplied by, gradient_scale apart.
@@ -58,8 +59,8 @@ struct ObjectiveStep {
 // after a change of ranks, create a new one. Holds no state between steps. Not
 // thread-safe.
 //
-// Guarantees: the result depends on the arguments only, so that ranks with
-// equal parameters and equal losses take the same decisions.
+// Guarantees: the result depends on the arguments only, so that members
+// with equal parameters and equal losses take the same decisions.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -74,9 +75,9 @@ class Objective {
 
   // Whether Enqueue can take Apply's place: the host decides nothing.
   virtual bool on_device(v1::Stage) const { return false; }
-  // Apply in two halves, so that nobody waits: enqueues, with the number of
-  // labels in memory of the backend; StepOf makes what Apply returns of what
-  // norms(), memory of the backend that stays the same, then holds.
+  // Apply in two halves, so that the host does not wait: enqueues, with the
+  // number of labels in memory of the backend; StepOf makes what Apply returns
+  // of what norms(), memory of the backend that stays the same, then holds.
   // FailedPrecondition: not on_device.
   virtual absl::Status Enqueue(const float* labels,
                                kernels::ConstVector parameters,

@@ -1,3 +1,4 @@
+// Weighs loss against size towards a target on the Pareto front.
 #include "worker/trainer/objective/pareto_objective.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// The size penalty of the published code.
 #include "worker/trainer/objective/reference_objective.h"
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Measures a model's size and its relaxation from the rank entries.
 #include "worker/trainer/objective/size_measure.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ double SizeMeasure::Norm(const Layer& layer, size_t i, const float* norms) {
   return norms[layer.first_bond + i - 1];
 }
 
-bool SizeMeasure::Gone(const Layer& layer, const float* counts) {
+bool SizeMeasure::Pruned(const Layer& layer, const float* counts) {
   for (size_t i = 1; i < layer.modes.size(); ++i) {
     if (counts[layer.first_bond + i - 1] == 0) return true;
   }
@@ -82,7 +83,7 @@ SizeMeasure::Sizes SizeMeasure::SizesOf(const float* norms) const {
     sizes.alive_entries += count[i];
   }
   for (const Layer& layer : layers_) {
-    if (Gone(layer, count)) continue;
+    if (Pruned(layer, count)) continue;
     for (size_t i = 0; i < layer.modes.size(); ++i) {
       sizes.counted +=
           layer.modes[i] * Norm(layer, i, count) * Norm(layer, i + 1, count);

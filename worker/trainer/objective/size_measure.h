@@ -17,7 +17,7 @@ namespace comera::trainer {
 //   S  = sum over layers and i of n_i |d_{i-1}|_0 |d_i|_0
 //   S^ = sum over layers and i of n_i |d_{i-1}|_1 |d_i|_1
 // where only entries above the threshold count. A layer with a bond of which
-// no entry is alive is gone: it counts 0 in both.
+// no entry is alive is pruned: it counts 0 in both.
 //
 // Not thread-safe.
 class SizeMeasure {
@@ -41,11 +41,11 @@ class SizeMeasure {
   kernels::ConstVector norms() const;
   Sizes SizesOf(const float* norms) const;
 
-  // Of the last Measure or EnqueueNorms, one number per bond: factor * dS^ /
+  // One number per bond, from the last Measure or EnqueueNorms: factor * dS^ /
   // d(entry), the same for all alive entries of a bond. Device memory, valid
-  // until the next of these two.
+  // until the next RelaxedGradient or EqualGradient.
   absl::StatusOr<const float*> RelaxedGradient(double factor);
-  // `value` for every bond.
+  // The same with `value` for every bond.
   absl::StatusOr<const float*> EqualGradient(double value);
 
   // Bonds of all layers, in order of layers.
@@ -62,8 +62,8 @@ class SizeMeasure {
       : threshold_(threshold), backend_(backend), arena_(backend) {}
   // Norm of bond i of 0..order; `norms` holds the inner ones.
   static double Norm(const Layer& layer, size_t i, const float* norms);
-  static bool Gone(const Layer& layer, const float* counts);
-  // Of each bond, what its share of the relaxed size depends on.
+  static bool Pruned(const Layer& layer, const float* counts);
+  // What the share of each bond in the relaxed size depends on.
   std::vector<kernels::SizeBond> SizeBonds() const;
 
   const float threshold_;

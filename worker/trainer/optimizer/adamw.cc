@@ -1,3 +1,4 @@
+// AdamW on the flat parameter buffer, segment by segment.
 #include "worker/trainer/optimizer/adamw.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// GaLore: Adam on projected gradients.
 #include "worker/trainer/optimizer/galore.h"
 
 #include <algorithm>

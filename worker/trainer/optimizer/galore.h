@@ -26,8 +26,8 @@ struct GaloreOptions {
 // With G (m, n) the gradient after clipping, m <= n, and P (m, r) its leading
 // left singular vectors, taken anew at steps 1, 1 + T, 1 + 2 T, ...:
 //   R = P^T G;  N = Adam(R);  W -= rate * (scale * P N + decay * W).
-// For m > n: R = G P with the right singular vectors P (n, r), and N P^T. The
-// moments are those of R and stay when P changes.
+// Where m > n, R = G P with the right singular vectors P (n, r), and N P^T
+// steps. The moments are those of R and stay when P changes.
 class Galore : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<Galore>> Create(

@@ -1,3 +1,4 @@
+// Sums the squares of a gradient on the device and reads the norm.
 #include "worker/trainer/optimizer/gradient_norm.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// The learning-rate schedule: linear warm-up, then decay.
 #include "worker/trainer/optimizer/learning_rate.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// AdamW that moves the LTE heads' mean into the frozen weights.
 #include "worker/trainer/optimizer/lte_optimizer.h"
 
 #include <cmath>

@@ -20,7 +20,7 @@ struct LteLayer {
   int64_t heads = 1;
   double scale = 1;
 };
-// Those of `config`.
+// The LTE layers of `config`.
 std::vector<LteLayer> LteLayersOf(const ModelConfig& config);
 
 // LTE (arXiv 2402.16828): AdamW on everything that is trained, and every T

@@ -1,3 +1,4 @@
+// Chooses the optimiser of a job's method.
 #include "worker/trainer/optimizer/make_optimizer.h"
 
 #include "worker/trainer/model/config/model_config.h"

@@ -1,3 +1,4 @@
+// Refuses Enqueue for optimisers that decide on the host.
 #include "worker/trainer/optimizer/optimizer.h"
 
 namespace comera::trainer {

@@ -29,8 +29,8 @@ inline int64_t OptimizerStateBytes(const ParameterLayout& layout) {
 // of ranks, make a new one. Everything that a later step depends on is in the
 // parameters and the state. Not thread-safe.
 //
-// Guarantees: the result depends on the arguments only, so that ranks with
-// equal parameters and gradients stay equal without talking.
+// Guarantees: the result depends on the arguments only, so that members
+// with equal parameters and gradients stay equal without communicating.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -46,10 +46,11 @@ class Optimizer {
 
   // Whether Enqueue can take Step's place: the host decides nothing.
   virtual bool on_device() const { return false; }
-  // Step in parts, so that nobody waits: what differs from step to step is put
-  // into a StepState, which lies in memory of the backend when Enqueue's
-  // operations run; they leave the square of the norm in squares(), memory of
-  // the backend that stays the same. FailedPrecondition: not on_device.
+  // Step in parts, so that the host does not wait: FillState puts what differs
+  // from step to step into a StepState, which lies in memory of the backend
+  // when Enqueue's operations run; they leave the square of the norm in
+  // squares(), memory of the backend that stays the same. FailedPrecondition:
+  // not on_device.
   virtual void FillState(int64_t /*step*/, double /*learning_rate_scale*/,
                          kernels::StepState*) const {}
   virtual absl::Status Enqueue(const kernels::StepState* step,

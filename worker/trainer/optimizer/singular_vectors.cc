@@ -1,3 +1,4 @@
+// Leading singular vectors of a gradient, computed on the host.
 #include "worker/trainer/optimizer/singular_vectors.h"
 
 #include <algorithm>

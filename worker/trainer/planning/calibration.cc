@@ -1,3 +1,4 @@
+// Reads and writes the measured speed of a machine.
 #include "worker/trainer/planning/calibration.h"
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::trainer {
 namespace {
@@ -67,7 +68,7 @@ std::string CalibrationJson(const std::string& machine,
       {"version", kVersion}, {"machine", machine}, {"threads", speed.threads}};
   for (const Field& field : kFields) json[field.name] = speed.*field.value;
   // A processor's name may hold anything.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 absl::StatusOr<kernels::MachineSpeed> ParseCalibration(
@@ -76,7 +77,7 @@ absl::StatusOr<kernels::MachineSpeed> ParseCalibration(
     return absl::InvalidArgumentError(absl::StrCat("calibration: ", what));
   };
   if (text.size() > kMaxFileBytes) return bad("the file is too large");
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseOrderedJson(text);
   if (!json.is_object()) return bad("no JSON object");
   const auto version = json.find("version");
   if (version == json.end() || *version != kVersion) {

@@ -1,4 +1,4 @@
-// What the contraction planner knows about this machine.
+// The speed of a machine, as the contraction planner knows it.
 #ifndef COMERA_WORKER_TRAINER_PLANNING_CALIBRATION_H_
 #define COMERA_WORKER_TRAINER_PLANNING_CALIBRATION_H_
 
@@ -11,7 +11,7 @@
 
 namespace comera::trainer {
 
-// What one rank computes on.
+// The processor or GPU that one member computes on.
 struct Machine {
   std::string name;                // measured numbers hold for no other
   kernels::MachineSpeed defaults;  // where nothing was measured
@@ -22,13 +22,14 @@ Machine CpuMachine(int threads);
 // The GPU's name and how it takes products.
 Machine GpuMachine(const std::string& device, kernels::GpuProducts products);
 
-// Times a few operations on `backend`, which is this machine's: some seconds.
+// Times a few operations on `backend`, which is this machine's; takes seconds.
 // Noise makes things slower, never faster, so the best of several repetitions
 // counts.
 absl::StatusOr<kernels::MachineSpeed> MeasureMachine(kernels::Backend* backend,
                                                      const Machine& machine);
 
-// One machine's numbers as JSON, and back. InvalidArgument: malformed, another
+// Writes one machine's numbers as JSON, and reads them back. InvalidArgument:
+// malformed, another
 // machine, numbers that no machine has.
 std::string CalibrationJson(const std::string& machine,
                             const kernels::MachineSpeed& speed);
@@ -38,7 +39,7 @@ absl::StatusOr<kernels::MachineSpeed> ParseCalibration(
 // The file of one machine below the cache folder.
 std::string CalibrationPath(const std::string& cache_dir,
                             const std::string& machine);
-// Atomic: a reader sees the old or the new numbers.
+// Writes that file atomically: a reader sees the old or the new numbers.
 absl::Status SaveCalibration(const std::string& cache_dir,
                              const std::string& machine,
                              const kernels::MachineSpeed& speed);

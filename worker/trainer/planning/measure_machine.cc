@@ -1,4 +1,4 @@
-// The measurements behind `comera-trainer --calibrate`.
+// Measures the speed of a machine, for `comera-trainer --calibrate`.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -23,8 +23,8 @@ double Now() {
       .count();
 }
 
-// What operations are timed on. A GPU is full only with far more work, and is
-// asked many times before it is waited for.
+// The sizes that operations are timed on. A GPU is full only with far more
+// work, and gets many calls between two waits.
 struct Sizes {
   int64_t side;  // of the square product
   int64_t rows;  // of the thin ones
@@ -35,7 +35,7 @@ struct Sizes {
 constexpr Sizes kCpuSizes = {1024, 4096, int64_t{64} << 20, 1 << 16, 1};
 constexpr Sizes kGpuSizes = {8192, 65536, int64_t{1} << 30, 1 << 22, 20};
 
-// Least seconds of one run.
+// The least seconds that one run took.
 absl::StatusOr<double> Best(kernels::Backend* backend, int calls,
                             const std::function<absl::Status()>& run) {
   double best = 1e30;
@@ -80,20 +80,20 @@ absl::StatusOr<kernels::MachineSpeed> MeasureMachine(kernels::Backend* backend,
   };
   ASSIGN_OR_RETURN(const double square, gemm(side, side, side));
   speed.square_rate = static_cast<double>(side * side * side) / square;
-  // Thin outside, as X A, and thin inside, as T B: their mean.
+  // The mean of products that are thin outside, as X A, and inside, as T B.
   ASSIGN_OR_RETURN(const double down, gemm(rows, kThin, kWidth));
   ASSIGN_OR_RETURN(const double up, gemm(rows, kWidth, kThin));
   speed.skinny_rate =
       static_cast<double>(2 * rows * kThin * kWidth) / (down + up);
   ASSIGN_OR_RETURN(speed.call_seconds, gemm(8, 8, 8));
 
-  // Read and written once each.
+  // Every byte is read and written once.
   ASSIGN_OR_RETURN(const double move, Best(backend, sizes.calls, [=] {
                      return backend->Axpy(0, {from, floats}, {to, floats});
                    }));
   speed.bytes_per_second = 3.0 * static_cast<double>(bytes) / move;
 
-  // What stays in the caches, so that memory does not count.
+  // These values stay in the caches, so that memory does not count.
   const int64_t math = sizes.math;
   ASSIGN_OR_RETURN(const double gelu, Best(backend, sizes.calls, [=] {
                      return backend->Activate(

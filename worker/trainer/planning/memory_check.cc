@@ -1,3 +1,4 @@
+// Predicts the memory of a job by planning it on a counting backend.
 #include "worker/trainer/planning/memory_check.h"
 
 #include <algorithm>
@@ -17,11 +18,11 @@ namespace {
 
 constexpr size_t kNamedParts = 3;
 
-// One phase of the job on one rank.
+// One phase of the job on one member.
 struct Shape {
-  std::string field;  // that sets its batch
+  std::string field;  // the field of the specification that sets the batch
   ModelConfig config;
-  int64_t batch_size = 0;  // of the rank
+  int64_t batch_size = 0;  // this member's share
 };
 
 std::vector<Shape> ShapesOf(const v1::JobSpec& spec, const ModelConfig& config,

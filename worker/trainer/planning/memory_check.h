@@ -1,4 +1,4 @@
-// Whether a job fits into the memory of its device, before any is taken.
+// Compares the memory that a job needs with its device's, before any is taken.
 #ifndef COMERA_WORKER_TRAINER_PLANNING_MEMORY_CHECK_H_
 #define COMERA_WORKER_TRAINER_PLANNING_MEMORY_CHECK_H_
 
@@ -16,10 +16,10 @@
 
 namespace comera::trainer {
 
-// What one rank holds on the backend while it trains, all of it together.
+// The memory that one member holds on the backend while it trains.
 struct MemoryNeed {
   int64_t bytes = 0;
-  // Names and bytes, the largest first.
+  // The names and bytes of its parts, the largest first.
   std::vector<std::pair<std::string, int64_t>> parts;
 };
 
@@ -34,7 +34,7 @@ absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
 
 // Compares the phase of `spec` that needs most with what `backend` has free.
 // `config` has the ranks to begin with. ResourceExhausted: it does not fit; the
-// message tells both sizes, the three largest parts, and the largest batch that
+// message gives both sizes, the three largest parts, and the largest batch that
 // would fit.
 absl::Status CheckMemory(const v1::JobSpec& spec, const ModelConfig& config,
                          int world_size, const ModelFactory& factory,

@@ -1,3 +1,4 @@
+// Allocates the buffers whose size depends on the ranks.
 #include "worker/trainer/planning/model_plan.h"
 
 #include "absl/strings/str_cat.h"

@@ -17,7 +17,7 @@
 
 namespace comera::trainer {
 
-// How a Model is made; CreateModel, unless a test brings its own.
+// Makes a Model: CreateModel, unless a test brings its own.
 using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<Model>>(
     const ModelConfig& config, int64_t batch_size, kernels::Backend* backend)>;
 
@@ -28,7 +28,8 @@ using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<Model>>(
 // and create anew (addresses are stable in between). Not thread-safe.
 class ModelPlan {
  public:
-  // Floats behind the gradients that travel in the same all-reduce.
+  // The number of floats behind the gradients that travel in the same
+  // all-reduce.
   static constexpr int64_t kTailFloats = 4;
 
   // ResourceExhausted: does not fit. InvalidArgument: impossible config.
@@ -40,7 +41,7 @@ class ModelPlan {
   const ModelConfig& config() const { return config_; }
   int64_t batch_size() const { return batch_size_; }
 
-  // Plans the model for other samples: of `length` tokens, batch_size of them.
+  // Plans the model for batches of `batch_size` samples of `length` tokens.
   // The old activations are freed first; parameters, gradients and moments stay
   // where they are, while layout() and tensorised_layers() are those of another
   // Model. After an error there is no model. Does nothing if it is planned so.
@@ -55,7 +56,7 @@ class ModelPlan {
     return View(parameters_, trained_size());
   }
   kernels::Vector gradients() { return View(gradients_, trained_size()); }
-  // Gradients and tail.
+  // The gradients with their tail.
   kernels::Vector reduced() {
     return View(gradients_, trained_size() + kTailFloats);
   }

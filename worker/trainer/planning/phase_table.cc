@@ -1,3 +1,4 @@
+// Lists the phases of a job by their first step.
 #include "worker/trainer/planning/phase_table.h"
 
 namespace comera::trainer {

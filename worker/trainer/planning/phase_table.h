@@ -8,11 +8,11 @@
 
 namespace comera::trainer {
 
-// What one step of a phase looks like.
+// The shape of the steps of one phase.
 struct TrainingPhase {
   int64_t first_step = 0;
   int64_t length = 0;      // tokens per sample
-  int64_t batch_size = 0;  // samples over all ranks
+  int64_t batch_size = 0;  // samples over the whole gang
 
   friend bool operator==(const TrainingPhase& a, const TrainingPhase& b) {
     return a.first_step == b.first_step && a.length == b.length &&
@@ -20,15 +20,15 @@ struct TrainingPhase {
   }
 };
 
-// Which phase a step belongs to. A job without phases has one, of
-// data.max_length and training.batch_size. The last goes on for ever: the late
-// stage and validation run as that one. A value type.
+// The phases of a job by step. A job without phases has one, of data.max_length
+// and training.batch_size. The last goes on for ever: the late stage and
+// validation run as that one. A value type.
 class PhaseTable {
  public:
   // `spec` is valid and has its defaults filled in.
   explicit PhaseTable(const v1::JobSpec& spec);
 
-  // Steps from 0.
+  // The phase of a step, counted from 0.
   const TrainingPhase& At(int64_t step) const;
   const TrainingPhase& last() const { return phases_.back(); }
   const std::vector<TrainingPhase>& phases() const { return phases_; }

@@ -1,3 +1,4 @@
+// Predicts the time of a step by running it on a counting backend.
 #include "worker/trainer/planning/step_prediction.h"
 
 #include <algorithm>

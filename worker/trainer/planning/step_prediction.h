@@ -1,4 +1,4 @@
-// What a training step will take, before anything runs.
+// The work and time of a training step, predicted before anything runs.
 #ifndef COMERA_WORKER_TRAINER_PLANNING_STEP_PREDICTION_H_
 #define COMERA_WORKER_TRAINER_PLANNING_STEP_PREDICTION_H_
 
@@ -12,10 +12,10 @@
 
 namespace comera::trainer {
 
-// Work and time of the parts of one step on one rank.
+// Work and time of the parts of one step on one member.
 struct StepPrediction {
   kernels::OperationCosts::Entry forward, backward, optimizer;
-  // Of the model's plan, and of the flat buffers.
+  // The bytes of the model's plan, and of the flat buffers.
   int64_t activation_bytes = 0;
   int64_t parameter_bytes = 0;
   int64_t gradient_bytes = 0;

@@ -1,3 +1,4 @@
+// Answers requests with a DLRM.
 #include "worker/trainer/predict/click_predictor.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Measures an exported model on labelled data.
 #include "worker/trainer/predict/evaluate.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace comera::trainer {
 
 struct EvaluateOptions {
   PredictOptions predict;
-  // Of the validation set; 0: all.
+  // Samples of the validation set to use; 0: all.
   int64_t samples = 0;
 };
 

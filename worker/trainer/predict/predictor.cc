@@ -1,3 +1,4 @@
+// Loads an exported model and chooses its kind of predictor.
 #include "worker/trainer/predict/predictor.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ const char* FamilyName(v1::ModelSpec::Family family) {
   }
 }
 
-// Of a model whose activations are also planned for going back.
+// The number of rows for a model whose activations are also planned for going
+// back.
 int64_t GoodBatch(const ModelConfig& config) {
   if (config.family == v1::ModelSpec::DLRM) return 256;
   constexpr int64_t kMaxBytes = int64_t{512} << 20;
@@ -78,7 +80,7 @@ absl::StatusOr<PredictorParts> OpenModel(const std::string& directory,
   parts.served = Describe(model.config, format);
   ASSIGN_OR_RETURN(parts.backend, MakeBackend(options.backend));
   std::string why;
-  model.config.room = false;
+  model.config.pad_batches = false;
   model.config.machine =
       LoadCalibration(options.cache_dir, MachineOf(options.backend), &why);
   ASSIGN_OR_RETURN(parts.scorer, Scorer::Create(model.config, model.parameters,

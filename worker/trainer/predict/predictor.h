@@ -18,7 +18,7 @@ inline constexpr int kMaxTopK = 100;
 
 struct PredictOptions {
   BackendOptions backend;
-  // Where measured numbers of this machine are kept; empty: nowhere.
+  // Folder in which measured numbers of this machine are kept; empty: none.
   std::string cache_dir;
   // Rows that go through the model together; 0: as many as is good for speed,
   // and for activations of 512 MiB.
@@ -46,7 +46,7 @@ class Predictor {
 
   const v1::ServedModel& served() const { return served_; }
 
-  // Everything that is wrong with a row is told in its prediction.
+  // A malformed row is reported in its own prediction.
   // InvalidArgument: the request.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request);

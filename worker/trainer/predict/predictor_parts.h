@@ -1,4 +1,4 @@
-// What predictors of all families consist of.
+// The parts that predictors of all families consist of.
 #ifndef COMERA_WORKER_TRAINER_PREDICT_PREDICTOR_PARTS_H_
 #define COMERA_WORKER_TRAINER_PREDICT_PREDICTOR_PARTS_H_
 
@@ -17,7 +17,7 @@ namespace comera::trainer {
 struct PredictorParts {
   v1::ServedModel served;
   ModelConfig config;
-  // Before the scorer, which uses it.
+  // Declared before the scorer, which uses it.
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<Scorer> scorer;
 };

@@ -1,3 +1,4 @@
+// Runs one exported model on batches and returns its logits.
 #include "worker/trainer/predict/scorer.h"
 
 #include "absl/memory/memory.h"

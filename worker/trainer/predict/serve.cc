@@ -1,3 +1,4 @@
+// Answers requests read as lines until the input ends.
 #include "worker/trainer/predict/serve.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 
 namespace comera::trainer {
 
-// Of one request as a line.
+// Longest line of a request, in bytes.
 inline constexpr size_t kMaxRequestLine = size_t{32} << 20;
 
 // A request from one line of protobuf JSON. InvalidArgument: malformed, or
@@ -23,7 +23,7 @@ std::string PredictLine(const google::protobuf::Message& message);
 
 // Answers requests: writes a line with the ServedModel, then, for each line
 // with a PredictRequest that it reads, one with its PredictResponse. Ends at
-// the end of its input, or when nobody reads any more. ResourceExhausted: a
+// the end of its input, or when its reader has closed. ResourceExhausted: a
 // line above kMaxRequestLine; Unavailable: a stream is broken; errors of the
 // engine.
 absl::Status Serve(Predictor* predictor, int input, int output);

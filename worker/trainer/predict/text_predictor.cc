@@ -1,3 +1,4 @@
+// Answers requests with a classifier or a masked language model.
 #include "worker/trainer/predict/text_predictor.h"
 
 #include <algorithm>
@@ -37,8 +38,8 @@ struct TextPredictor::Pass {
   const v1::PredictRequest* request = nullptr;
   v1::PredictResponse* response = nullptr;
   std::vector<Item> items;
-  int64_t places = 0;       // of the items
-  int64_t told_logits = 0;  // so far
+  int64_t places = 0;           // sum over the items
+  int64_t returned_logits = 0;  // so far
   // pseudo_loss, by row.
   std::vector<double> loss_sums;
   std::vector<int64_t> losses;
@@ -119,9 +120,9 @@ absl::Status TextPredictor::AddRow(const v1::PredictRow& row, Pass* pass) {
                        item.sample.truncated ? " in what fits" : ""));
     }
     if (pass->request->logits()) {
-      pass->told_logits +=
+      pass->returned_logits +=
           static_cast<int64_t>(item.sample.masks.size()) * Width();
-      if (pass->told_logits > kMaxToldLogits) {
+      if (pass->returned_logits > kMaxToldLogits) {
         return absl::InvalidArgumentError(
             absl::StrCat("more than ", kMaxToldLogits,
                          " logits in one request: ask with fewer rows"));
@@ -151,7 +152,7 @@ absl::Status TextPredictor::AddRow(const v1::PredictRow& row, Pass* pass) {
   return absl::OkStatus();
 }
 
-void TextPredictor::TellClass(const v1::PredictRow& row,
+void TextPredictor::FillClass(const v1::PredictRow& row,
                               absl::Span<const float> logits, bool with_logits,
                               v1::Prediction* prediction) const {
   const double total = LogSumExp(logits);
@@ -170,7 +171,7 @@ void TextPredictor::TellClass(const v1::PredictRow& row,
   }
 }
 
-void TextPredictor::TellMask(const v1::PredictRequest& request, int32_t place,
+void TextPredictor::FillMask(const v1::PredictRequest& request, int32_t place,
                              absl::Span<const float> logits,
                              v1::Prediction* prediction) const {
   const int k =
@@ -178,7 +179,8 @@ void TextPredictor::TellMask(const v1::PredictRequest& request, int32_t place,
                     static_cast<int>(logits.size()));
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  // Of equal ones the first, so that answers do not depend on the library.
+  // Equal scores keep their order, so that answers do not depend on the
+  // library.
   std::partial_sort(
       order.begin(), order.begin() + k, order.end(), [&](int32_t a, int32_t b) {
         return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
@@ -228,9 +230,9 @@ absl::Status TextPredictor::Flush(Pass* pass) {
         pass->loss_sums[item.row] += LogSumExp(one) - one[item.hidden_token];
         ++pass->losses[item.row];
       } else if (masked_lm()) {
-        TellMask(*pass->request, place, one, prediction);
+        FillMask(*pass->request, place, one, prediction);
       } else {
-        TellClass(pass->request->rows(item.row), one, pass->request->logits(),
+        FillClass(pass->request->rows(item.row), one, pass->request->logits(),
                   prediction);
       }
     }

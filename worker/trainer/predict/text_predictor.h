@@ -27,11 +27,11 @@ class TextPredictor : public Predictor {
                       v1::PredictResponse* response) override;
 
  private:
-  // A sequence that goes through the model, and whose prediction it is of.
+  // A sequence that goes through the model, and the row it predicts for.
   struct Item {
     int row = 0;
     TextSample sample;
-    // Where logits are wanted.
+    // The places where logits are wanted.
     std::vector<int32_t> places;
     // pseudo_loss: the token that was masked; -1: none was.
     int32_t hidden_token = -1;
@@ -43,11 +43,12 @@ class TextPredictor : public Predictor {
   int64_t Width() const;
   // Adds the row's sequences; InvalidArgument: it has none.
   absl::Status AddRow(const v1::PredictRow& row, Pass* pass);
-  // Runs what waits.
+  // Runs the sequences that wait.
   absl::Status Flush(Pass* pass);
-  void TellClass(const v1::PredictRow& row, absl::Span<const float> logits,
+  // Fill in what the logits of a row, or of a masked place, predict.
+  void FillClass(const v1::PredictRow& row, absl::Span<const float> logits,
                  bool with_logits, v1::Prediction* prediction) const;
-  void TellMask(const v1::PredictRequest& request, int32_t place,
+  void FillMask(const v1::PredictRequest& request, int32_t place,
                 absl::Span<const float> logits,
                 v1::Prediction* prediction) const;
 

@@ -1,3 +1,4 @@
+// Turns rows of text into samples and writes those into batches.
 #include "worker/trainer/predict/text_rows.h"
 
 #include <algorithm>

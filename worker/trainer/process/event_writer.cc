@@ -1,3 +1,4 @@
+// Queues events, and writes them as lines of JSON on a thread.
 #include "worker/trainer/process/event_writer.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@ std::string EventWriter::ToLine(const v1::TrainerEvent& event) {
   std::string line;
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
-  // Only fails for messages with Any fields of unknown type; there are none.
+  // This fails only for messages with Any fields of unknown type; there are
+  // none.
   (void)google::protobuf::util::MessageToJsonString(event, &line, options);
   line += '\n';
   return line;

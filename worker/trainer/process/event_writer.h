@@ -14,7 +14,7 @@
 
 namespace comera::trainer {
 
-// Takes events; called from any thread and must not block for long.
+// Receives events; called from any thread and must not block for long.
 using EventSink = std::function<void(const v1::TrainerEvent& event)>;
 
 // Writes events as JSON lines, without making the training step wait for a
@@ -24,8 +24,8 @@ using EventSink = std::function<void(const v1::TrainerEvent& event)>;
 // waits for all that is queued. Thread-safe.
 //
 // Guarantees: order is kept. When the queue is full the oldest metrics and
-// heartbeats give way first; results, failures, checkpoints, rank snapshots and
-// Pareto points are never dropped.
+// heartbeats are dropped first; results, failures, checkpoints, rank snapshots
+// and Pareto points are never dropped.
 class EventWriter {
  public:
   // Writes one line with its newline; may block. False: the reader is gone,
@@ -39,7 +39,7 @@ class EventWriter {
   void Write(v1::TrainerEvent event);
   void Flush();
 
-  // Events that gave way so far.
+  // The number of events that were dropped so far.
   int64_t dropped() const;
 
   // One line of JSON with its newline.
@@ -52,8 +52,8 @@ class EventWriter {
 
   const WriteLine write_line_;
   const size_t capacity_;
-  // The system's Abseil is not built for ThreadSanitizer: std's mutex, which
-  // guards all that follows.
+  // Guards all that follows. A std::mutex, since the system's Abseil is not
+  // built for ThreadSanitizer.
   mutable std::mutex mutex_;
   std::condition_variable work_;     // queue_ is not empty, or stop_
   std::condition_variable drained_;  // queue_ is empty and nothing is written

@@ -1,3 +1,4 @@
+// Attaches failure classes to statuses, and reads them back.
 #include "worker/trainer/process/failure.h"
 
 #include <string>

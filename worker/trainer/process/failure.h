@@ -9,8 +9,8 @@
 
 namespace comera::trainer {
 
-// Says which class of failure `status` is, where its code alone does not. A
-// class that is already there stays: the first cause wins.
+// `status` with the class of its failure, where the code alone does not say it.
+// A class that is already there stays: the first cause wins.
 absl::Status WithFailureClass(absl::Status status,
                               v1::FailureClass failure_class);
 
@@ -22,7 +22,7 @@ v1::FailureClass FailureClassOf(const absl::Status& status);
 
 v1::Failure ToFailure(const absl::Status& status, int64_t attempt, int rank);
 
-// NAN_LOSS: `what` of a step, e.g. "training loss", is this value.
+// A NAN_LOSS: `what` of a step, e.g. "training loss", has this value.
 absl::Status NotFinite(int64_t step, absl::string_view what, double value);
 
 }  // namespace comera::trainer

@@ -1,3 +1,4 @@
+// Sends a heartbeat at regular intervals on a thread.
 #include "worker/trainer/process/heartbeat.h"
 
 #include <utility>

@@ -14,16 +14,17 @@
 
 namespace comera::trainer {
 
-// What a rank is doing right now: written by the training thread, read by the
+// The current activity of a member: written by the training thread, read by the
 // heartbeat's. Thread-safe.
 class Activity {
  public:
   void Set(v1::Stage stage, int64_t step, std::string activity = "");
-  // Only what it does.
+  // Changes the description alone.
   void Describe(std::string activity);
-  // Some work beside steps is done; its progress shows that nothing hangs.
+  // Counts work beside steps, whose progress shows that nothing hangs.
   void CountWork();
-  // Whose collectives to count; null: none. It must outlive its use here.
+  // Counts the collectives of `communicator`, which must outlive its use here;
+  // null: of none.
   void Count(const collective::Communicator* communicator);
   v1::Heartbeat Read() const;
 
@@ -33,7 +34,7 @@ class Activity {
   const collective::Communicator* communicator_ = nullptr;
 };
 
-// Tells at regular intervals that the process lives and how far it is: the
+// Reports at regular intervals that the process lives and how far it is: the
 // step and the number of collectives show progress, not just life.
 //
 // Life cycle: a thread sends from construction (at once) to destruction.

@@ -1,3 +1,4 @@
+// Makes the backend of a trainer process, and names its device.
 #include "worker/trainer/process/make_backend.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ absl::Status CheckCpuPrecision(v1::TrainingSpec::Precision precision) {
     return absl::FailedPreconditionError(
         "training.precision: TF32 needs a GPU; use FP32");
   }
-  // Refused at once: oneDNN's fallback for bfloat16 is slower than float32.
+  // This is refused at once: oneDNN's fallback for bfloat16 is slower than
+  // float32.
   if (precision == v1::TrainingSpec::BF16 && !kernels::CpuHasBf16()) {
     return absl::FailedPreconditionError(
         "training.precision: BF16 needs processors with avx512_bf16, which "

@@ -1,4 +1,4 @@
-// Which backend a rank computes on.
+// The backend that a member computes on.
 #ifndef COMERA_WORKER_TRAINER_PROCESS_MAKE_BACKEND_H_
 #define COMERA_WORKER_TRAINER_PROCESS_MAKE_BACKEND_H_
 
@@ -14,12 +14,12 @@
 namespace comera::trainer {
 
 struct BackendOptions {
-  // GPU: the first that CUDA_VISIBLE_DEVICES leaves; else CPU.
+  // GPU means the first that CUDA_VISIBLE_DEVICES leaves.
   v1::ResourceSpec::Device device = v1::ResourceSpec::CPU;
   v1::TrainingSpec::Precision precision = v1::TrainingSpec::FP32;
-  // Of a CPU; 0: all.
+  // The threads of a CPU backend; 0: all cores.
   int threads = 0;
-  // All allocations together; 0: the memory of the device.
+  // The limit of all allocations together; 0: the memory of the device.
   int64_t memory_limit_bytes = 0;
 };
 
@@ -28,10 +28,11 @@ struct BackendOptions {
 absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(
     const BackendOptions& options);
 
-// What the planner counts with there; a GPU that is not here is "GPU".
+// The machine as the planner knows it; a GPU that is not here is "GPU".
 Machine MachineOf(const BackendOptions& options);
 
-// What MakeBackend takes, for people: "NVIDIA H200" or "CPU, 2 threads".
+// The device that MakeBackend uses, for people: "NVIDIA H200" or "CPU, 2
+// threads".
 // FailedPrecondition: no GPU.
 absl::StatusOr<std::string> DeviceName(const BackendOptions& options);
 

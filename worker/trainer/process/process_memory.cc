@@ -1,3 +1,4 @@
+// Measures and predicts the memory of a trainer process.
 #include "worker/trainer/process/process_memory.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What a trainer process holds, measured and foretold.
+// The memory of a trainer process, measured and predicted.
 #ifndef COMERA_WORKER_TRAINER_PROCESS_PROCESS_MEMORY_H_
 #define COMERA_WORKER_TRAINER_PROCESS_PROCESS_MEMORY_H_
 
@@ -6,16 +6,17 @@
 
 namespace comera::trainer {
 
-// Bytes of this process that are resident now; 0 if the system does not tell.
+// The resident bytes of this process; 0 if the system does not say.
 int64_t ResidentBytes();
 
-// What operations and the math library take beside the plan, in all, on so
+// The bytes that operations and the math library need beside the plan on so
 // many threads: packed operands and generated code of oneDNN, stacks, partial
-// sums. From measurement (tests/worker/trainer:memory_test).
+// sums. The figures were measured (tests/worker/trainer/main:memory_test).
 int64_t LibraryBytes(int threads);
 
-// Copies on the host while a checkpoint is written of parameters and optimiser
-// state of so many bytes: as they are, in the file's parts, and in its bytes.
+// The bytes of the copies on the host while a checkpoint of so many bytes of
+// parameters and optimiser state is written: as they are, in the file's parts,
+// and in its bytes.
 int64_t CheckpointBytes(int64_t state_bytes);
 
 }  // namespace comera::trainer

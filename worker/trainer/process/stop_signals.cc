@@ -1,3 +1,4 @@
+// Waits for stop signals on a thread.
 #include "worker/trainer/process/stop_signals.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// Reads and checks a task file.
 #include "worker/trainer/process/task_file.h"
 
 #include <vector>

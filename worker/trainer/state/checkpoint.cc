@@ -1,3 +1,4 @@
+// Writes checkpoint files, and finds the newest good one.
 #include "worker/trainer/state/checkpoint.h"
 
 #include <algorithm>
@@ -102,7 +103,7 @@ bool IsSnapshotName(absl::string_view name) {
   return IsNameWith(kSnapshotSuffix, name);
 }
 
-// What a process that was killed while it wrote left behind.
+// True for a file that a process left behind when it was killed while writing.
 bool IsLeftover(absl::string_view name) {
   return absl::StartsWith(name, kPrefix) &&
          (absl::StrContains(name, absl::StrCat(kSuffix, ".tmp.")) ||

@@ -1,4 +1,4 @@
-// Checkpoints of a job: where they lie, and which one to continue from.
+// The checkpoints of a job: where they lie, and which one to go on from.
 #ifndef COMERA_WORKER_TRAINER_STATE_CHECKPOINT_H_
 #define COMERA_WORKER_TRAINER_STATE_CHECKPOINT_H_
 
@@ -20,13 +20,13 @@ namespace comera::trainer {
 class CheckpointFiles {
  public:
   virtual ~CheckpointFiles() = default;
-  // Names in the folder; none if there is no folder.
+  // The names in the folder; none if there is no folder.
   virtual absl::StatusOr<std::vector<std::string>> List() = 0;
   virtual absl::StatusOr<std::string> Read(const std::string& name) = 0;
-  // All or nothing, durable on return. ResourceExhausted: disk full.
+  // Writes all or nothing, durable on return. ResourceExhausted: disk full.
   virtual absl::Status Write(const std::string& name,
                              std::string_view contents) = 0;
-  // The same, but a crash of the machine may lose it, which a checksum shows.
+  // Write, but a crash of the machine may lose the file; a checksum shows that.
   virtual absl::Status WriteQuickly(const std::string& name,
                                     std::string_view contents) {
     return Write(name, contents);
@@ -37,9 +37,9 @@ class CheckpointFiles {
 // Files in `folder`, which is made on the first Write.
 std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder);
 
-// What a checkpoint file holds: the serialised state, then its SHA-256.
+// The contents of a checkpoint file: the serialised state, then its SHA-256.
 absl::StatusOr<std::string> CheckpointContents(const TrainingState& state);
-// DataLoss: damaged.
+// The state in a checkpoint file. DataLoss: it is damaged.
 absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents);
 
 // Keeps the newest checkpoints of one job.
@@ -57,7 +57,7 @@ class CheckpointStore {
   // Returns the file's size. ResourceExhausted: disk full; older checkpoints
   // are then all still there.
   absl::StatusOr<int64_t> Save(const TrainingState& state);
-  // The same, between two checkpoints; the newest two are kept.
+  // Saves a snapshot, between two checkpoints; the newest two are kept.
   absl::StatusOr<int64_t> SaveSnapshot(const TrainingState& state);
 
   struct Loaded {
@@ -75,8 +75,8 @@ class CheckpointStore {
   // Writes the state as `name`, then removes leftovers and what is newer: that
   // is of a run which this one does not continue.
   absl::StatusOr<int64_t> Write(const TrainingState& state, bool snapshot);
-  // Both kinds by ascending step. `leftovers`, unless null, gets the files of
-  // writes that were cut short.
+  // The files of both kinds by ascending step. `leftovers`, unless null, gets
+  // the files of writes that were cut short.
   absl::StatusOr<std::vector<std::string>> Names(
       std::vector<std::string>* leftovers = nullptr);
 

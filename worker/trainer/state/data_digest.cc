@@ -1,3 +1,4 @@
+// Digests the samples of a job.
 #include "worker/trainer/state/data_digest.h"
 
 #include <algorithm>

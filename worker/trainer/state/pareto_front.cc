@@ -1,3 +1,4 @@
+// Keeps the models that no other one beats.
 #include "worker/trainer/state/pareto_front.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 namespace comera::trainer {
 namespace {
 
-// Whether a is at least as good as b in both.
+// True if a is at least as good as b in both figures.
 bool Covers(const ParetoCandidate& a, const ParetoCandidate& b) {
   return a.validation_loss <= b.validation_loss &&
          a.size_parameters <= b.size_parameters;

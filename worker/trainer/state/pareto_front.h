@@ -21,7 +21,7 @@ class ParetoFront {
   // candidates the first stays. A loss that is not finite is never on it.
   bool Add(const ParetoCandidate& candidate);
 
-  // By ascending size, hence descending loss.
+  // The front by ascending size, hence descending loss.
   const std::vector<ParetoCandidate>& points() const { return points_; }
 
  private:

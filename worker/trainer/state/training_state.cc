@@ -1,3 +1,4 @@
+// Applies saved ranks, and computes fingerprints of specifications.
 #include "worker/trainer/state/training_state.h"
 
 #include "absl/strings/str_cat.h"
@@ -9,8 +10,8 @@
 
 namespace comera::trainer {
 
-MemberTable MembersOf(const ModelConfig& config) {
-  MemberTable ranks;
+RankTable RanksOf(const ModelConfig& config) {
+  RankTable ranks;
   for (const auto& [layer, factorisation] : config.layers_by_name) {
     if (!factorisation.dense()) ranks[layer] = factorisation.ranks;
   }
@@ -18,7 +19,7 @@ MemberTable MembersOf(const ModelConfig& config) {
 }
 
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
-                                      const MemberTable& ranks) {
+                                      const RankTable& ranks) {
   size_t used = 0;
   for (auto& [layer, factorisation] : config.layers_by_name) {
     if (factorisation.dense()) continue;

@@ -18,13 +18,13 @@
 namespace comera::trainer {
 
 // Inner ranks by key of ModelConfig::layers_by_name; factorised layers only.
-using MemberTable = std::map<std::string, std::vector<int64_t>>;
+using RankTable = std::map<std::string, std::vector<int64_t>>;
 
-MemberTable MembersOf(const ModelConfig& config);
+RankTable RanksOf(const ModelConfig& config);
 // `config` with these ranks. DataLoss: other layers or numbers of bonds, or
 // ranks larger than those of `config`.
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
-                                      const MemberTable& ranks);
+                                      const RankTable& ranks);
 
 // How well clicks are told from non-clicks (common/area_under_curve.h).
 struct ClickMetrics {
@@ -63,46 +63,57 @@ struct TargetOutcome {
   int64_t size = 0;
 };
 
-// Progress that is not parameters: equal on every rank.
+// Progress that is not parameters: equal on every member of a gang.
 struct TrainingProgress {
   int64_t step = 0;  // steps done
   v1::Stage stage = v1::EARLY;
   LossAverage loss;
-  // Whole model, as exported, at step 0, and when the late stage began.
+  // The size of the whole model, as exported, at step 0 and when the late stage
+  // began.
   int64_t initial_size = 0;
   int64_t late_size = 0;
   // S0 in parameters, known from the start of the late stage on.
   int64_t target_size = 0;
-  // Of the targets before the one that is being approached.
+  // The ends of the targets before the one that is being approached.
   std::vector<TargetOutcome> outcomes;
   ValidationResult validation;
   // Validation loss minus smoothed training loss at the last validation.
   double validation_gap = 0;
-  // Loss and size of the target that is being approached.
+  // Whether loss and size of the target that is being approached are both met.
   bool targets_met = false;
   ParetoFront front;
 
-  // Steps spent on earlier targets, and steps since the training data were
-  // last begun from: each target is approached as if it were the only one.
+  // Steps spent on earlier targets.
   int64_t earlier_target_steps() const {
     int64_t steps = 0;
     for (const TargetOutcome& outcome : outcomes) steps += outcome.steps;
     return steps;
   }
+  // Steps as if the target that is being approached were the only one: the
+  // early stage's, then those of this approach. The training data follow them.
   int64_t own_step() const { return step - earlier_target_steps(); }
+
+  // The smoothed training loss, corrected to what validation would give.
+  double EstimatedValidationLoss() const {
+    return loss.value() + validation_gap;
+  }
 };
 
-// The end of the early stage, where every target's approach begins.
-struct BranchPoint {
-  LossAverage loss;
-  ValidationResult validation;
-  double validation_gap = 0;
-  MemberTable ranks;
-  // In the layout of `ranks`: all parameters, and the optimiser's state.
+// A model between two steps, on the host: its ranks, and in the layout that
+// they give all parameters and the optimiser's state. A value type.
+struct ModelState {
+  RankTable ranks;
   std::vector<float> parameters;
   std::vector<float> first_moment;
   std::vector<float> second_moment;
   std::vector<float> projectors;
+};
+
+// The end of the early stage, where every target's approach begins.
+struct BranchPoint : ModelState {
+  LossAverage loss;
+  ValidationResult validation;
+  double validation_gap = 0;
 };
 
 // The model that came nearest to the target that is being approached.
@@ -110,32 +121,27 @@ struct NearestModel {
   ValidationResult validation;
   int64_t size = 0;
   bool small_enough = false;
-  // What the late stage minimises, of the validation loss.
+  // The objective of the late stage at the validation loss.
   double distance = 0;
-  MemberTable ranks;
+  RankTable ranks;
   std::vector<float> parameters;
 };
 
 // Everything that the next step depends on, on the host. A value type.
-struct TrainingState {
-  // Of the parts of the specification that the numbers depend on.
+struct TrainingState : ModelState {
+  // Names the parts of the specification that the numbers depend on.
   std::string fingerprint;
-  // Of the samples (data_digest.h); empty: of an earlier version.
+  // Names the samples (data_digest.h); empty in checkpoints of earlier
+  // versions.
   std::string data_digest;
   TrainingProgress progress;
-  // What contractions were planned with: paths differ in rounding, so all ranks
-  // and every resumed run take those of the first run's rank 0.
+  // The speed that contractions were planned with. Paths differ in rounding, so
+  // the whole gang and every resumed run use that of the first run's member 0.
   kernels::MachineSpeed machine;
-  MemberTable ranks;
-  // In the layout of `ranks`: all parameters, and the optimiser's state.
-  std::vector<float> parameters;
-  std::vector<float> first_moment;
-  std::vector<float> second_moment;
-  std::vector<float> projectors;
   std::optional<NearestModel> nearest;
-  // Late stage of the pareto objective.
+  // In the late stage of the pareto objective only.
   std::optional<SizeControl> control;
-  // While other targets are to come.
+  // Kept while other targets are to come.
   std::optional<BranchPoint> branch;
 
   // A safetensors file; numbers come back bit-equal.
@@ -146,10 +152,10 @@ struct TrainingState {
 
 // Names the model, data, compression, objective, optimiser, training and
 // initial weight fields of a specification with its defaults filled in; not the
-// number of ranks.
+// size of the gang.
 std::string SpecFingerprint(const v1::JobSpec& spec);
-// The same of what the training state at the end of the early stage depends on:
-// jobs that share it differ in their late stages only.
+// Names the fields that the training state at the end of the early stage
+// depends on: jobs that share it differ in their late stages only.
 std::string EarlyStageFingerprint(const v1::JobSpec& spec);
 
 }  // namespace comera::trainer

@@ -1,4 +1,4 @@
-// A training state as a safetensors file, and back.
+// Writes a training state as a safetensors file, and reads it back.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ namespace comera::trainer {
 namespace {
 
 constexpr char kFormat[] = "comera-training-state-2";
-// Which machine the numbers are of does not matter here.
+// The name of the machine does not matter here, only its speed.
 constexpr char kMachine[] = "of the job";
 
 // Doubles travel as their bits: text would have to be trusted to round-trip.
@@ -46,7 +46,7 @@ absl::Status AddFloats(Safetensors& file, const std::string& name,
   return file.AddFloat(name, {count}, values.data(), count);
 }
 
-// Of most methods there are none.
+// Most optimisers have no projectors, and no tensor is written for them.
 absl::Status AddProjectors(Safetensors& file, const std::string& name,
                            const std::vector<float>& projectors) {
   if (projectors.empty()) return absl::OkStatus();
@@ -60,16 +60,16 @@ absl::StatusOr<std::vector<float>> GetProjectors(const Safetensors& file,
 }
 
 absl::Status AddRanks(Safetensors& file, const std::string& prefix,
-                      const MemberTable& ranks) {
+                      const RankTable& ranks) {
   for (const auto& [layer, values] : ranks) {
     RETURN_IF_ERROR(AddInts(file, absl::StrCat(prefix, layer), values));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<MemberTable> GetRanks(const Safetensors& file,
-                                     absl::string_view prefix) {
-  MemberTable ranks;
+absl::StatusOr<RankTable> GetRanks(const Safetensors& file,
+                                   absl::string_view prefix) {
+  RankTable ranks;
   for (const auto& [name, tensor] : file.tensors()) {
     absl::string_view layer = name;
     if (!absl::ConsumePrefix(&layer, prefix)) continue;
@@ -78,7 +78,7 @@ absl::StatusOr<MemberTable> GetRanks(const Safetensors& file,
   return ranks;
 }
 
-// A tensor of exactly `count` numbers.
+// Reads a tensor of exactly `count` numbers.
 absl::StatusOr<std::vector<int64_t>> GetInts(const Safetensors& file,
                                              const std::string& name,
                                              size_t count) {
@@ -100,7 +100,7 @@ std::array<int64_t, kValidationNumbers> PackValidation(
           BitsOf(v.clicks ? v.clicks->normalized_entropy : kNone)};
 }
 
-// From kValidationNumbers numbers.
+// Reads a result back from its kValidationNumbers numbers.
 ValidationResult UnpackValidation(const int64_t* numbers) {
   ValidationResult v;
   v.step = numbers[0];

@@ -1,4 +1,4 @@
-"""What all tokenizers have in common."""
+"""The common part of all tokenizers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def token(self, token_id: int) -> str:
-        """As the vocabulary writes it."""
+        """The token as the vocabulary writes it."""
 
     def sample(
         self, first: Text, second: Optional[Text] = None, max_length: int = 512

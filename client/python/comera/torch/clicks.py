@@ -61,10 +61,10 @@ class CategoryTables:
         return list(self._rows)
 
     def row(self, table: int, text: str) -> int:
-        """Of a hexadecimal value; "" is one of its own. ValueError."""
+        """Key of a hexadecimal value; "" has one of its own. ValueError."""
         if len(text) > _MAX_DIGITS or not _HEX.issuperset(text):
             raise ValueError(f"{text[:80]!r} is not at most 15 hexadecimal digits")
-        # With the number of digits, so that "0a" is not "a".
+        # The number of digits belongs to it, so that "0a" is not "a".
         value = (int(text, 16) if text else 0) | len(text) << 60
         own = self._own[table]
         if value in own:

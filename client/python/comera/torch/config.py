@@ -33,7 +33,7 @@ class Factorisation:
 
     input_modes: Tuple[int, ...] = ()
     output_modes: Tuple[int, ...] = ()
-    # Of the inner bonds; all 0: only the layer's bias remains.
+    # Ranks of the inner bonds; where all are 0, only the layer's bias remains.
     ranks: Tuple[int, ...] = ()
     low_rank: Optional[LowRank] = None
 
@@ -222,7 +222,7 @@ def read_config(directory: Path) -> ModelConfig:
 
 
 def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
-    """As the trainer writes it, so that its programs read it too."""
+    """The text as the trainer writes it, so that its programs read it too."""
     layers: Dict[str, Any] = {}
     for name, f in config.factorisation.items():
         layers[name] = {

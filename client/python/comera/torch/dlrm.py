@@ -46,7 +46,7 @@ class Dlrm(ComeraModule):
         self._left = [i for i, _ in pairs]
         self._right = [j for _, j in pairs]
 
-        # Of the folder of a model of Criteo's files.
+        # Tables of the model's folder, for models of Criteo's files.
         self.categories: Optional[CategoryTables] = None
 
     def batch(

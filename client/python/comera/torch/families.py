@@ -43,7 +43,8 @@ def build(config: ModelConfig) -> AnyModel:
 
 
 def dense_form(form: Factorisation) -> Factorisation:
-    """Without cores and adapters; CoLA's layers, which have no matrix, stay."""
+    """The same without cores and adapters; CoLA's layers, which have no matrix,
+    stay."""
     if form.low_rank is not None and form.low_rank.kind == "cola":
         return form
     return Factorisation()

@@ -21,8 +21,8 @@ _BLOCK_ROWS = 4096
 
 
 def new_parameter(*shape: int, frozen: bool = False) -> nn.Parameter:
-    """Without memory: whatever a file claims, none is taken before it is checked.
-    Module.to_empty gives it some."""
+    """A parameter without memory: whatever a file claims, none is taken before
+    it is checked. Module.to_empty gives it some."""
     return nn.Parameter(torch.empty(shape, device="meta"), requires_grad=not frozen)
 
 

@@ -105,7 +105,7 @@ def load(
 
 
 def _labels(path: Path) -> List[str]:
-    """Of the classes, from what is kept about the training files' rows."""
+    """Names of the classes, from what is kept about the training files' rows."""
     if not path.exists():
         return []
     try:
@@ -129,7 +129,7 @@ def save(module: AnyModel, directory: Union[str, "os.PathLike[str]"]) -> Path:
         values = parameter.detach().to("cpu", torch.float32).contiguous()
         if not bool(torch.isfinite(values).all()):
             raise ValueError(f"{name}: holds values that are not finite")
-        # Without NumPy, which PyTorch does not need.
+        # NumPy is avoided: PyTorch does not need it.
         data = ctypes.string_at(values.data_ptr(), 4 * values.numel())
         tensors[name] = safetensors.Tensor("F32", tuple(values.shape), data)
     safetensors.write(folder / _WEIGHTS, tensors, {"format": "comera-model"})

@@ -1,4 +1,4 @@
-"""What modules of all families have in common."""
+"""The common part of the modules of all families."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from comera.torch.config import ModelConfig
 
 
 class ComeraModule(nn.Module):
-    """What all families have in common."""
+    """Configuration, folder and names, which modules of all families have."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        # Where it was loaded from.
+        # The folder that it was loaded from.
         self.folder: Optional[Path] = None
-        # Of that folder, if it has one.
+        # The tokenizer of that folder, if it has one.
         self.tokenizer: Optional[Tokenizer] = None
         # Names of class 0, 1, ..., if they are known.
         self.labels: List[str] = []
 
     def num_parameters(self, trainable_only: bool = False) -> int:
-        """As the service counts them: cores, and what is never compressed."""
+        """Parameters as the service counts them: cores, and what is never compressed."""
         return sum(
             p.numel() for p in self.parameters() if p.requires_grad or not trainable_only
         )

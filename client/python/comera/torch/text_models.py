@@ -20,7 +20,7 @@ _ASCII_SPACE = " \t\n\v\f\r"
 
 
 class TextModule(ComeraModule):
-    """What models of text have in common."""
+    """The common part of models of text."""
 
     def _need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
@@ -187,8 +187,8 @@ class MaskedLm(TextModule):
 
     @torch.no_grad()
     def fill_mask(self, text: str, top: int = 5) -> List[List[Tuple[str, float]]]:
-        """For each mask token of the vocabulary ("<mask>", "[MASK]") in the text
-        the most probable tokens: [[("def", 0.8), ...], ...]."""
+        """The most probable tokens for each mask token of the vocabulary ("<mask>",
+        "[MASK]") in the text: [[("def", 0.8), ...], ...]."""
         tokenizer = self._need_tokenizer()
         special = tokenizer.special
         parts = text.split(tokenizer.token(special.mask))

@@ -6,7 +6,7 @@ import { backoff } from './live_state';
 
 export interface Connection {
   online: boolean;
-  /** When it was lost, and how often it was looked for since. */
+  /** The time at which it was lost, and the number of probes since. */
   since: number;
   tries: number;
 }

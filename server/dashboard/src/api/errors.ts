@@ -2,11 +2,11 @@ export interface Violation {
   /** e.g. `spec.model.heads`. */
   field: string;
   description: string;
-  /** In the job file, from 1; 0: unknown. */
+  /** Line of the job file, from 1; 0 if it is not known. */
   line: number;
 }
 
-/** What a call came to when it did not succeed. */
+/** The failure of a call. */
 export class ApiError extends Error {
   constructor(
     /** HTTP status; 0: the server was not reached. */
@@ -48,7 +48,7 @@ export function errorOf(status: number, body: unknown): ApiError {
     const { metadata } = (detail ?? {}) as {
       metadata?: { line?: unknown };
     };
-    // Of a job file's text (POST /v1/jobs:parse).
+    // The line of a job file's text (POST /v1/jobs:parse).
     line = Number(metadata?.line ?? 0) || line;
     const list = ((detail ?? {}) as { fieldViolations?: unknown })
       .fieldViolations;

@@ -20,7 +20,7 @@ export interface LiveStreamOptions {
   /** Whether a stream that the server closes now has told everything. */
   isOver: () => boolean;
   onState: (state: LiveState) => void;
-  /** What is not there yet may come: asked for again. */
+  /** The resource may appear later: NOT_FOUND is asked again. */
   mayCome?: boolean;
 }
 

@@ -14,9 +14,9 @@ export interface Polled<T> {
 }
 
 /**
- * What `path` answers, asked again every `interval` milliseconds while the page
- * is visible (0: once), conditionally, with back-off while that fails. What was
- * known of an earlier address stays until the new one has answered.
+ * Returns the answer of `path`, which is asked again every `interval` milliseconds
+ * while the page is visible (0: once), conditionally, with back-off while that
+ * fails. The answer of an earlier address stays until the new one has answered.
  */
 export function usePoll<T>(path: string | null, interval: number): Polled<T> {
   const [state, setState] = useState<{
@@ -66,7 +66,7 @@ export function usePoll<T>(path: string | null, interval: number): Polled<T> {
           backoff(failures, Math.random(), 30000),
         );
         ++failures;
-        // What is known stays on the screen while the server is away.
+        // The last answer stays on the screen while the server is away.
         setState((old) => ({
           path,
           data: problem.unreachable && old.path === path ? old.data : null,

@@ -11,11 +11,11 @@ const MAX_LINE = 16 * 1024 * 1024;
 
 export class SseParser {
   private rest = '';
-  /** So much of the beginning of `rest` has no end of line. */
+  /** Length of the beginning of `rest` that has no end of line. */
   private searched = 0;
   private data: string[] = [];
   private event = '';
-  /** Of the last message that had one. */
+  /** Id of the last message that had one. */
   lastId = '';
 
   /** The messages that are complete with `text`. */
@@ -67,7 +67,7 @@ export class SseParser {
   }
 }
 
-/** Where the line that begins at `begin` ends; -1: not in `text`. */
+/** End of the line that begins at `begin`; -1 if it is not in `text`. */
 function lineEnd(text: string, begin: number): number {
   for (let i = begin; i < text.length; ++i) {
     if (text[i] === '\n') return i;

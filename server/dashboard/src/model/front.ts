@@ -7,7 +7,7 @@ export interface Point {
 
 /**
  * The points that no other one matches or beats in both, by ascending size.
- * Of equal points the first stays; points that are not finite are left out.
+ * The first of equal points stays; points that are not finite are left out.
  */
 export function front<P extends Point>(points: readonly P[]): P[] {
   const usable = points.filter(

@@ -1,4 +1,4 @@
-// What is known of one job, put together from its series and its events.
+// The state of one job, put together from its series and its events.
 import type {
   Job,
   JobEvent,
@@ -151,7 +151,7 @@ export class JobFollower {
     }
     if (!this.job) return;
     const progress = { ...this.job.progress };
-    progress.step = metrics.step ?? 0;
+    progress.step = metrics.step ?? '0';
     if (metrics.totalSteps) progress.totalSteps = metrics.totalSteps;
     if (metrics.stage) progress.stage = metrics.stage;
     const loss = float(metrics['smoothedLoss']) ?? float(metrics['loss']);
@@ -200,6 +200,6 @@ export function failureText(failure: {
   message?: string;
   rank?: number;
 }): string {
-  const where = (failure.rank ?? 0) >= 0 ? ` (rank ${failure.rank ?? 0})` : '';
+  const where = (failure.rank ?? 0) >= 0 ? ` (member ${failure.rank ?? 0})` : '';
   return `${failure.failureClass ?? 'failure'}${where}: ${failure.message ?? ''}`;
 }

@@ -16,7 +16,7 @@ export function isFinal(state: JobState | undefined): boolean {
   return state === 'SUCCEEDED' || state === 'FAILED' || state === 'CANCELLED';
 }
 
-/** What a colour and a sign stand for; never colour alone. */
+/** The meaning of a colour and a sign; never of a colour alone. */
 export type Tone = 'idle' | 'busy' | 'good' | 'warn' | 'bad' | 'off';
 
 export function tone(state: string | undefined, outcome?: Outcome): Tone {

@@ -1,4 +1,4 @@
-// The text of a rank's log as it grows: a bounded number of whole lines.
+// The text of a member's log as it grows: a bounded number of whole lines.
 
 /** Bytes of protobuf's JSON. */
 export function decodeBytes(data: string): Uint8Array {
@@ -28,7 +28,7 @@ export class LogText {
   private readonly decoder = new TextDecoder();
   private partial = '';
   lines: string[] = [];
-  /** How many lines before `lines` are gone. */
+  /** Number of lines before `lines` that are gone. */
   dropped = 0;
 
   constructor(private readonly most = 5000) {}
@@ -49,7 +49,7 @@ export class LogText {
     }
   }
 
-  /** With the line that has no end yet. */
+  /** All lines, the one that has no end yet included. */
   all(): string[] {
     return this.partial ? [...this.lines, this.partial] : this.lines;
   }

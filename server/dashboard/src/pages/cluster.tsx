@@ -45,7 +45,7 @@ export function ClusterPage() {
           <Stat
             label="Unfit slots"
             value={`${sum((w) => w.unfitCount ?? 0)}`}
-            note="take no rank now"
+            note="take no member now"
           />
           <Stat
             label="GPUs"
@@ -190,7 +190,8 @@ function WorkerCard({
           }}
         >
           <p>
-            It gets no more ranks. Those that it has are checkpointed and moved.
+            No more members start on it. Those that run there are checkpointed
+            and moved.
           </p>
           <label class="field">
             Reason (optional)
@@ -207,7 +208,7 @@ function WorkerCard({
               checked={wait}
               onChange={(event) => setWait(event.currentTarget.checked)}
             />
-            Let its ranks finish instead
+            Let its members finish instead
           </label>
           <div class="actions">
             <button type="button" onClick={() => setDraining(false)}>

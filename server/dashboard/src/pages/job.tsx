@@ -238,7 +238,7 @@ function JobActions({ job, onChanged }: { job: Job; onChanged: () => void }) {
             void act('cancel', { reason });
           }}
         >
-          <p>Its ranks are stopped. Models that it has exported so far stay.</p>
+          <p>Its processes are stopped. Models that it has exported so far stay.</p>
           <label class="field">
             Reason (optional)
             <input

@@ -85,7 +85,7 @@ export function JobEvents({ name }: { name: string }) {
       isOver: () => over,
       onState: setLive,
       onMessage: (message) => {
-        // That the job has ended does not mean that all has been told.
+        // The job may have ended before all of its events have come.
         const { event } = JSON.parse(message.data) as WatchJobResponse;
         if (!event || int(event.sequence) <= last) return;
         last = int(event.sequence);

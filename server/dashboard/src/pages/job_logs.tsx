@@ -7,7 +7,7 @@ import { decodeBytes, LogText } from '../model/log_text';
 import { isFinal } from '../model/job_state';
 
 export function JobLogs({ job }: { job: Job }) {
-  const ranks = Math.max(1, job.spec?.resources?.processes ?? 1);
+  const members = Math.max(1, job.spec?.resources?.processes ?? 1);
   const [rank, setRank] = useState(0);
   const [attempt, setAttempt] = useState(0);
   const [follow, setFollow] = useState(true);
@@ -18,12 +18,12 @@ export function JobLogs({ job }: { job: Job }) {
       <div class="section-head">
         <h2>Logs</h2>
         <label class="select">
-          <span>Rank</span>
+          <span>Member</span>
           <select
             value={rank}
             onChange={(event) => setRank(Number(event.currentTarget.value))}
           >
-            {Array.from({ length: ranks }, (_, index) => (
+            {Array.from({ length: members }, (_, index) => (
               <option key={index} value={index}>
                 {index}
               </option>
@@ -100,7 +100,7 @@ function LogView(props: LogViewProps) {
   useEffect(() => {
     text.current = new LogText();
     let offset = 0;
-    let attempt = attempt;
+    let current = attempt;
     let frame = 0;
     const stream = new LiveStream({
       address: () => {
@@ -108,7 +108,7 @@ function LogView(props: LogViewProps) {
           rank: String(rank),
           follow: 'true',
         });
-        if (attempt > 0) query.set('attempt', String(attempt));
+        if (current > 0) query.set('attempt', String(current));
         if (offset > 0) query.set('offset', String(offset));
         return `/v1/${pathOf(name)}:log?${query}`;
       },
@@ -121,7 +121,7 @@ function LogView(props: LogViewProps) {
         // "attempt:offset", where reading goes on.
         const [, end] = message.id.split(':');
         offset = Number(end) || offset;
-        if (part.attempt) attempt = int(part.attempt);
+        if (part.attempt) current = int(part.attempt);
         if (!frame) {
           frame = window.setTimeout(() => {
             frame = 0;
@@ -148,7 +148,7 @@ function LogView(props: LogViewProps) {
     : text.current.all();
   const state =
     live.phase === 'refused' || (live.phase === 'waiting' && lines.length === 0)
-      ? 'This rank has no log yet.'
+      ? 'This member has no log yet.'
       : lines.length === 0
         ? needle
           ? 'No line has these words.'
@@ -170,7 +170,7 @@ function LogView(props: LogViewProps) {
         ref={box}
         tabIndex={0}
         role="log"
-        aria-label={`Log of rank ${rank}`}
+        aria-label={`Log of member ${rank}`}
         aria-live="off"
         onWheel={(event) => {
           if (event.deltaY < 0) props.onScrolledUp();

@@ -46,7 +46,7 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
   const [zoom, setZoom] = useState<Zoom>(null);
   const store = follower.store;
   const onZoom = (next: Zoom) => {
-    // What was read at first is thinned: closer up there may be more to see.
+    // The first answer is thinned: closer up there may be more to see.
     if (next && !zoom) open.loadAll();
     setZoom(next);
   };
@@ -159,7 +159,7 @@ export function JobOverview({ open, job }: { open: OpenJob; job: Job }) {
         />
         <Plot
           {...common}
-          title="Memory per rank"
+          title="Memory per process"
           format={bytes}
           fromZero
           binary
@@ -264,7 +264,7 @@ function KeyFigures({
         }
       />
       <Stat
-        label="Memory per rank"
+        label="Memory per process"
         value={memory === null ? '–' : bytes(memory)}
         note={follower.runInfo?.device ?? ''}
       />
@@ -388,7 +388,7 @@ function RankClasses({ follower }: { follower: JobFollower }) {
           {info.vocabularySize
             ? `, vocabulary ${count(info.vocabularySize)}`
             : ''}
-          , {info.worldSize ?? 1} {info.worldSize === 1 ? 'rank' : 'ranks'}
+          , {info.worldSize ?? 1} {info.worldSize === 1 ? 'process' : 'processes'}
           {info.device ? ` on ${info.device}` : ''}
           {follower.lastMetrics?.['eta']
             ? `, ETA ${span(Number(String(follower.lastMetrics['eta']).replace('s', '')))}`

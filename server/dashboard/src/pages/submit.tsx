@@ -12,7 +12,7 @@ import { navigate, route } from '../ui/navigation';
 import template from './template.yaml?raw';
 
 const EDITOR = 'job-file';
-/** As the server takes them at most. */
+/** The largest job file that the server takes. */
 const MOST_BYTES = 1 << 20;
 
 interface Problem {
@@ -26,7 +26,7 @@ interface Checked {
   processes: number;
 }
 
-/** What the server found, each with the line of the job file it is about. */
+/** The server's complaints, each with its line of the job file. */
 export function problemsOf(error: ApiError, text: string): Problem[] {
   const found = error.violations.map((violation: Violation) => ({
     field: violation.field.replace(/^(spec\.|text$)/, ''),
@@ -41,7 +41,7 @@ export function SubmitPage() {
   const { query } = useStore(route);
   const like = query.get('like') ?? '';
   const [text, setText] = useState(like ? '' : template);
-  // Its ending tells the format; without one the server looks at the text.
+  // The name's ending tells the format; without one the server looks at the text.
   const [fileName, setFileName] = useState('');
   const [problems, setProblems] = useState<Problem[]>([]);
   const [error, setError] = useState<ApiError | null>(null);

@@ -10,7 +10,7 @@ import { isFinal, stateWord } from '../model/job_state';
 import { pathOf, snake } from '../model/format';
 import { announce } from '../ui/announce';
 
-/** Of each series at first; dragging over a plot asks for all there is. */
+/** Points of each series at first; dragging over a plot asks for all of them. */
 const POINTS = 1500;
 const ALL_POINTS = 10000;
 const WANTED = METRICS.map((metric) => `&metrics=${snake(metric)}`).join('');

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 
 export interface Mark {
-  /** From 1. */
+  /** Lines count from 1. */
   line: number;
   text: string;
 }

@@ -10,7 +10,7 @@ export interface FigureTable {
 
 interface FigureProps {
   title: string;
-  /** What the picture shows, in words. */
+  /** The content of the picture, in words. */
   summary: string;
   legend?: ComponentChildren;
   /** The picture's figures; made only once somebody asks for them. */

@@ -4,13 +4,13 @@ import { loss as lossText, short } from '../model/format';
 import { Figure } from './figure';
 
 export interface FrontPoint extends Point {
-  /** What it is, in words. */
+  /** The point in words. */
   label: string;
 }
 
 export interface FrontGroup {
   name: string;
-  /** A custom property. */
+  /** A custom property of CSS. */
   color: string;
   shape: number;
   points: FrontPoint[];
@@ -19,10 +19,10 @@ export interface FrontGroup {
 interface FrontPlotProps {
   title: string;
   groups: FrontGroup[];
-  /** Both below: what is asked for. */
+  /** Points to get below, in both loss and size. */
   targets?: Point[];
   reference?: Point | null;
-  /** Where training went, in order. */
+  /** The way that training took, in order. */
   history?: Point[];
   wide?: boolean;
 }

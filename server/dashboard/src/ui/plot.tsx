@@ -9,7 +9,7 @@ import { cssColor, dark } from './theme';
 export interface PlotSeries {
   metric: string;
   label: string;
-  /** A custom property. */
+  /** A custom property of CSS. */
   color: string;
   points?: boolean;
   dashed?: boolean;

@@ -10,7 +10,7 @@ interface Part {
   to: number;
 }
 
-/** What the job's record tells of its states; the Events view has all of them. */
+/** The states in the job's record; the Events view has all of them. */
 export function parts(
   job: Job,
   timeline: readonly TimelineEntry[],

@@ -17,7 +17,7 @@ export const theme = new Store<Theme>(stored());
 
 const media = matchMedia('(prefers-color-scheme: dark)');
 
-/** What is shown; changes are told after the page has its new colours. */
+/** Whether the page is dark; changes are told after it has its new colours. */
 export const dark = new Store(false);
 
 function apply(): void {
@@ -34,7 +34,7 @@ theme.follow((value) => {
     if (value === 'auto') localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, value);
   } catch {
-    // Without storage the choice lasts as long as the page.
+    // Where there is no storage, the choice lasts as long as the page.
   }
   apply();
 });

@@ -76,7 +76,7 @@ describe('the dashboard', () => {
     spec.model.heads = 2;
     await editor.fill(JSON.stringify(spec, null, 2));
     await page.getByRole('button', { name: 'Check' }).click();
-    await page.getByText('It would start now with 2 of 2 ranks').waitFor();
+    await page.getByText('It would start now with 2 of 2 processes').waitFor();
     visited.allowFailures = false;
     await page.getByRole('button', { name: 'Submit' }).click();
 
@@ -114,7 +114,7 @@ describe('the dashboard', () => {
     // The other views.
     await page.getByRole('tab', { name: 'Events' }).click();
     await page.getByRole('cell', { name: 'data ready' }).waitFor();
-    await page.getByRole('cell', { name: 'all ranks are running' }).waitFor();
+    await page.getByRole('cell', { name: 'all members are running' }).waitFor();
     await checkAccess(page, 'events');
     await page.getByRole('tab', { name: 'Logs' }).click();
     const log = page.getByRole('log');

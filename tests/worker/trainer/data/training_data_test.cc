@@ -1,3 +1,4 @@
+// Tests the batches that text data give.
 #include "worker/trainer/data/batch/training_data.h"
 
 #include <cmath>
@@ -109,7 +110,7 @@ TEST_F(CodeDataTest, Shape) {
   EXPECT_TRUE(std::is_sorted(batch.label_rows.begin(), batch.label_rows.end()));
 }
 
-TEST_F(CodeDataTest, RanksTogetherAreOneRank) {
+TEST_F(CodeDataTest, MembersTogetherAreOneMember) {
   const auto data = Open();
   for (const int world_size : {2, 3, 6}) {
     for (const int64_t step : {0, 1, 17}) {

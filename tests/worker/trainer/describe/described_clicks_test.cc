@@ -1,10 +1,11 @@
-#include "worker/trainer/data/batch/click_shape.h"
+// The assumed shape of click logs that are not read.
 #include "worker/trainer/describe/described_clicks.h"
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_defaults.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/planning/step_prediction.h"
 

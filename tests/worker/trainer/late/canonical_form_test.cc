@@ -1,3 +1,4 @@
+// The canonical form computes the same layer, sorted by importance.
 #include "worker/trainer/late/canonical_form.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Chosen entries bring the size to its goal at the least cost.
 #include "worker/trainer/late/pruning_choice.h"
 
 #include <cmath>

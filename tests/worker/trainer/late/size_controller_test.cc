@@ -1,3 +1,4 @@
+// The size controller reaches its target in time, and stops there.
 #include "worker/trainer/late/size_controller.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Ranks whose communicator is on the device: the sum over the ranks is enqueued
-// between the graphs of a step.
+// Members whose communicator is on the device: the sum over the gang is
+// enqueued between the graphs of a step.
 #include <atomic>
 #include <memory>
 
@@ -14,7 +14,7 @@
 namespace comera::trainer {
 namespace {
 
-// What was asked of all ranks together.
+// The requests to all members together.
 struct Talk {
   std::atomic<int64_t> enqueued{0}, reduced{0};
   // Sums from this one on are given up: the device goes on without them.
@@ -88,7 +88,7 @@ TEST(CapturedRanksTest, TheSumIsEnqueuedBetweenGraphs) {
   // Gradients and update of each step.
   EXPECT_EQ(counters.eager + counters.captured + counters.replayed, 2 * 30);
   EXPECT_GT(counters.replayed, 2 * 10);
-  // Every rank, every step, and never in a graph.
+  // Every member sums in every step, and never in a graph.
   EXPECT_EQ(talk.reduced, 2 * 30);
   EXPECT_EQ(talk.enqueued, 2 * 30);
 }
@@ -134,7 +134,7 @@ TEST(CapturedRanksTest, AllRanksStopAfterTheSameStep) {
     TestRun run;
     run.disk = &disk;
     run.stop_after_step = 7;
-    run.stop_rank = stopping;
+    run.stop_member = stopping;
     RunTwo(true, &talk, &run);
     EXPECT_TRUE(run.end->stopped);
     EXPECT_EQ(run.last_steps[0], run.last_steps[1]);

@@ -28,7 +28,8 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 // Sentences of 4 to 16 tokens, longer in some batches than in others, so that
-// they come in several rungs. Classes, if there are any, else hidden words.
+// they come in several padded shapes. Classes, if there are any, else hidden
+// words.
 class VaryingData : public FakeTrainingData {
  public:
   explicit VaryingData(int classes) : FakeTrainingData(16), classes_(classes) {}
@@ -167,7 +168,7 @@ std::unique_ptr<TestRun> RunOn(On on, const Job& job, int ranks = 1,
   return run;
 }
 
-// What was told in which order.
+// The events in their order.
 std::vector<std::string> Order(const TestRun& run) {
   std::vector<std::string> order;
   for (const v1::TrainerEvent& event : run.events) {
@@ -252,7 +253,7 @@ TEST(CapturedTrainerTest, StoppedAndResumedIsUninterrupted) {
   FakeDisk disk;
   const auto first = RunOn(On::kGraphs, job, 1, &disk, 13);
   ASSERT_TRUE(first->end->stopped);
-  // Step 13 is told of while step 14 runs, which then is the last.
+  // Step 13 is reported while step 14 runs, which then is the last.
   EXPECT_GE(first->last_steps[0], 13);
   EXPECT_LE(first->last_steps[0], 15);
   const auto rest = RunOn(On::kGraphs, job, 1, &disk);

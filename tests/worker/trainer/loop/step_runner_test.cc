@@ -1,3 +1,4 @@
+// Steps run eagerly once, are captured, and are replayed from then on.
 #include "worker/trainer/loop/step_runner.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Runs trainers on the tiny job and keeps what they tell.
+// Runs trainers on the tiny job and keeps what they report.
 #ifndef COMERA_TESTS_WORKER_TRAINER_LOOP_TRAINER_HARNESS_H_
 #define COMERA_TESTS_WORKER_TRAINER_LOOP_TRAINER_HARNESS_H_
 
@@ -22,7 +22,7 @@
 
 namespace comera::trainer {
 
-// One run of a job, all its ranks.
+// One run of a job with all its members.
 struct TestRun {
   // In.
   v1::JobSpec spec = TinySpec();
@@ -33,22 +33,22 @@ struct TestRun {
   bool resume = false;
   // The checkpoint that spec.start_from names; empty: none.
   std::string start;
-  int threads = 1;  // of every rank
+  int threads = 1;  // of every member
   ModelFactory model_factory = CreateModel;
-  // Of every rank; empty: one of the processor.
+  // Makes the backend of every member; empty: one of the processor.
   std::function<std::unique_ptr<kernels::Backend>()> make_backend;
   bool graphs = true;
   bool report_device_memory = false;
-  // What a rank talks through instead of the given one, which outlives it;
-  // empty: that one. Not asked with one rank.
+  // Makes what a member communicates through instead of the given one, which
+  // outlives it. Empty: it is the given one, as with one member.
   std::function<std::unique_ptr<collective::Communicator>(
       collective::Communicator*, kernels::Backend*)>
       make_communicator;
-  // Ask rank `stop_rank` to stop once this step was reported; 0: never.
+  // Ask member `stop_member` to stop once this step was reported; 0: never.
   int64_t stop_after_step = 0;
-  int stop_rank = 0;
+  int stop_member = 0;
 
-  // Out, of rank 0.
+  // Out, from member 0.
   std::vector<v1::TrainerEvent> events;
   std::vector<std::string> log;
   absl::StatusOr<RunEnd> end = absl::UnknownError("not run");
@@ -57,21 +57,22 @@ struct TestRun {
   std::map<int, std::pair<ModelConfig, std::vector<float>>> exported_targets;
   std::string early_stage;
   StepRunner::Counters graph_counters;
-  // Of every rank.
+  // Out, from every member.
   std::vector<absl::Status> statuses;
   std::vector<int64_t> last_steps;
 
-  void Run(int ranks = 1) {
-    auto gang = collective::CreateInProcessGroup(ranks);
-    std::vector<std::atomic<bool>> stops(ranks);
+  void Run(int members = 1) {
+    auto gang = collective::CreateInProcessGroup(members);
+    std::vector<std::atomic<bool>> stops(members);
     for (auto& stop : stops) stop = false;
-    statuses.assign(ranks, absl::OkStatus());
-    last_steps.assign(ranks, -1);
+    statuses.assign(members, absl::OkStatus());
+    last_steps.assign(members, -1);
     std::vector<std::thread> threads;
-    for (int r = 0; r < ranks; ++r) {
+    for (int r = 0; r < members; ++r) {
       threads.emplace_back([&, r] {
-        statuses[r] = RunRank(r, ranks == 1 ? nullptr : gang[r].get(), stops);
-        // A rank that is gone must not keep the others waiting.
+        statuses[r] =
+            RunMember(r, members == 1 ? nullptr : gang[r].get(), stops);
+        // A member that is gone must not keep the others waiting.
         gang[r].reset();
       });
     }
@@ -99,8 +100,8 @@ struct TestRun {
   }
 
  private:
-  absl::Status RunRank(int rank, collective::Communicator* communicator,
-                       std::vector<std::atomic<bool>>& stops) {
+  absl::Status RunMember(int member, collective::Communicator* communicator,
+                         std::vector<std::atomic<bool>>& stops) {
     const auto backend =
         make_backend
             ? make_backend()
@@ -122,7 +123,7 @@ struct TestRun {
       options.communicator = other.get();
     }
     options.model_factory = model_factory;
-    if (rank == 0) {
+    if (member == 0) {
       if (disk != nullptr) {
         options.checkpoint_files = std::make_unique<FakeCheckpointFiles>(disk);
       }
@@ -130,7 +131,7 @@ struct TestRun {
         events.push_back(event);
         if (stop_after_step > 0 && event.has_metrics() &&
             event.metrics().step() == stop_after_step) {
-          stops[stop_rank] = true;
+          stops[stop_member] = true;
         }
       };
       options.log = [&](const std::string& line) { log.push_back(line); };
@@ -159,12 +160,12 @@ struct TestRun {
     }
     auto trainer = Trainer::Create(std::move(options));
     if (!trainer.ok()) {
-      if (rank == 0) end = trainer.status();
+      if (member == 0) end = trainer.status();
       return trainer.status();
     }
-    absl::StatusOr<RunEnd> own = (*trainer)->Run(stops[rank]);
-    last_steps[rank] = (*trainer)->progress().step;
-    if (rank == 0) {
+    absl::StatusOr<RunEnd> own = (*trainer)->Run(stops[member]);
+    last_steps[member] = (*trainer)->progress().step;
+    if (member == 0) {
       end = own;
       graph_counters = (*trainer)->graph_counters();
     }

@@ -1,5 +1,5 @@
 // The other methods through the whole trainer: they learn, resume bit by bit,
-// and do on two ranks what they do on one.
+// and do with two members what they do with one.
 #include <cmath>
 #include <string>
 

@@ -1,4 +1,5 @@
-// Several ranks in one process against one rank with the same global batch.
+// Several members in one process do what one member with the same global batch
+// does.
 #include <cmath>
 #include <map>
 
@@ -16,14 +17,14 @@ namespace {
 class TrainerRanksTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(TrainerRanksTest, LossesAreThoseOfOneRank) {
-  const int ranks = GetParam();
+  const int members = GetParam();
   TestRun one, many;
   ASSERT_EQ(one.spec.model().dropout(), 0.1);
   for (TestRun* run : {&one, &many}) {
     run->spec.mutable_objective()->mutable_early()->set_steps(20);
   }
   one.Run(1);
-  many.Run(ranks);
+  many.Run(members);
   ASSERT_OK(one.end);
   for (const absl::Status& status : many.statuses) ASSERT_OK(status);
   const auto want = one.Losses();
@@ -35,19 +36,19 @@ TEST_P(TrainerRanksTest, LossesAreThoseOfOneRank) {
   }
   EXPECT_NEAR(many.end->result.validation_loss(),
               one.end->result.validation_loss(), 1e-4);
-  EXPECT_EQ(many.events.front().run_info().world_size(), ranks);
+  EXPECT_EQ(many.events.front().run_info().world_size(), members);
 }
 
 TEST_P(TrainerRanksTest, CompactTogetherAndStopTogether) {
-  const int ranks = GetParam();
+  const int members = GetParam();
   TestRun run;
   FakeDisk disk;
   run.disk = &disk;
   run.spec.mutable_objective()->mutable_early()->set_steps(80);
   run.spec.mutable_objective()->mutable_early()->set_gamma(20);
   run.stop_after_step = 57;
-  run.stop_rank = ranks - 1;
-  run.Run(ranks);
+  run.stop_member = members - 1;
+  run.Run(members);
   for (const absl::Status& status : run.statuses) ASSERT_OK(status);
   EXPECT_TRUE(run.end->stopped);
   EXPECT_GE(run.Select(&v1::TrainerEvent::has_rank_snapshot).size(), 2u);
@@ -58,14 +59,14 @@ TEST_P(TrainerRanksTest, CompactTogetherAndStopTogether) {
   again.spec = run.spec;
   again.disk = &disk;
   again.resume = true;
-  again.Run(ranks);
+  again.Run(members);
   for (const absl::Status& status : again.statuses) ASSERT_OK(status);
   EXPECT_EQ(again.events.front().run_info().resumed_from_step(),
             run.last_steps[0]);
   EXPECT_EQ(again.end->result.outcome(), v1::COMPLETED);
 }
 
-// What an elastic job does: it goes on from its checkpoint with other ranks and
+// An elastic job goes on from its checkpoint with other members and
 // repeats the losses of the run that was never stopped.
 TEST(TrainerElasticTest, LossesDoNotDependOnTheRanksOfEachAttempt) {
   TestRun whole;
@@ -76,16 +77,16 @@ TEST(TrainerElasticTest, LossesDoNotDependOnTheRanksOfEachAttempt) {
   FakeDisk disk;
   int64_t last = 0;
   bool first = true;
-  for (const auto& [ranks, until] :
+  for (const auto& [members, until] :
        {std::make_pair(4, 20), std::make_pair(2, 35), std::make_pair(1, 45),
         std::make_pair(4, 0)}) {
-    SCOPED_TRACE(ranks);
+    SCOPED_TRACE(members);
     TestRun part;
     part.spec = whole.spec;
     part.disk = &disk;
     part.resume = !first;
     if (until > 0) part.stop_after_step = until;
-    part.Run(ranks);
+    part.Run(members);
     for (const absl::Status& status : part.statuses) ASSERT_OK(status);
     EXPECT_EQ(part.events.front().run_info().resumed_from_step(), last);
     for (const auto& [step, loss] : part.Losses()) {

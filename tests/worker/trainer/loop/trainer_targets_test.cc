@@ -89,7 +89,7 @@ TEST(TrainerTargetsTest, SizesEndWithinThreePerCentOfWhatWasAsked) {
   }
   EXPECT_EQ(result.outcome(), v1::TARGET_MISSED);
   EXPECT_THAT(result.reason(), HasSubstr("0 of 3 targets met"));
-  // Of the late stage's start.
+  // The size at the start of the late stage.
   const double full = result.targets(0).target_size_parameters() / 0.8;
   EXPECT_NEAR(result.targets(1).target_size_parameters(), 0.5 * full, 2);
   EXPECT_NEAR(result.targets(2).target_size_parameters(), 0.2 * full, 2);
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, TrainerTargetsResumeTest,
 TEST(TrainerTargetsTest, RanksTakeTheDecisionsOfOneRank) {
   TestRun many;
   many.spec = ListSpec(Ratios(), 60);
-  many.Run(/*ranks=*/2);
+  many.Run(/*members=*/2);
   for (const absl::Status& status : many.statuses) ASSERT_OK(status);
   const std::vector<Event> want = ListRun().Select(&Event::has_metrics);
   const std::vector<Event> got = many.Select(&Event::has_metrics);
@@ -209,8 +209,7 @@ TEST(TrainerTargetsTest, RanksTakeTheDecisionsOfOneRank) {
   }
   EXPECT_EQ(many.exported_config.layers_by_name.size(),
             ListRun().exported_config.layers_by_name.size());
-  EXPECT_EQ(MembersOf(many.exported_config),
-            MembersOf(ListRun().exported_config));
+  EXPECT_EQ(RanksOf(many.exported_config), RanksOf(ListRun().exported_config));
 }
 
 TEST(TrainerTargetsTest, TargetsThatAreMetEndAtOnceAndThePlanFalls) {

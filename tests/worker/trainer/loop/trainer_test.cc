@@ -1,4 +1,4 @@
-// One rank: stages, targets, events, failures.
+// A gang of one member: stages, targets, events, failures.
 #include "worker/trainer/loop/trainer.h"
 
 #include <cmath>

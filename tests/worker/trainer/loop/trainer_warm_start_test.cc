@@ -24,7 +24,7 @@ v1::JobSpec DenseSpec() {
   return spec;
 }
 
-// As much rank as every bond holds, unless `ranks` says less.
+// Every bond has as much rank as it holds, unless `ranks` says less.
 v1::JobSpec CompressedSpec(int64_t ranks = 4096) {
   v1::JobSpec spec = TinySpec();
   v1::CompressionSpec& c = *spec.mutable_compression();

@@ -1,3 +1,4 @@
+// Validation figures of a gang, and the comparison of its parameters.
 #include "worker/trainer/loop/validation.h"
 
 #include <memory>
@@ -11,8 +12,9 @@
 namespace comera::trainer {
 namespace {
 
-// Rank 0 of a gang whose other ranks all hold what it holds, summed one after
-// the other in fp32; `drift` is what one of them has besides in every number.
+// Member 0 of a gang whose other members all hold what it holds, summed one
+// after the other in fp32; `drift` is what one of them has besides in every
+// number.
 class EqualRanks : public collective::Communicator {
  public:
   EqualRanks(int world_size, float drift)
@@ -64,8 +66,8 @@ class ValidationTest : public ::testing::Test {
   std::unique_ptr<kernels::Backend> backend_;
 };
 
-// As many ranks as a specification may ask for. Several seeds: which sums a
-// float cannot hold depends on the hash of the parameters.
+// The gang is as large as a specification may ask for. Several seeds: which
+// sums a float cannot hold depends on the hash of the parameters.
 TEST_F(ValidationTest, EqualParametersAreEqualOnManyRanks) {
   EqualRanks gang(1024, 0);
   for (uint64_t seed = 0; seed < 4; ++seed) {

@@ -73,7 +73,7 @@ class MemoryTest : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  // With these fields beside.
+  // Describes the task with these fields beside its own.
   std::string Task(const json& compression, const json& more = json::object()) {
     json spec = {
         {"model",
@@ -111,8 +111,9 @@ TEST_P(MemoryTest, PeakIsWhatDescribeSaid) {
   const json description = json::parse(described.out);
   const Ended trained = RunTrainer({"--task=" + task}, dir_);
   ASSERT_EQ(trained.code, 0) << trained.err << trained.out;
-  const double foretold = description["memory"]["peak"];
-  EXPECT_NEAR(static_cast<double>(trained.peak_bytes), foretold, 0.1 * foretold)
+  const double predicted = description["memory"]["peak"];
+  EXPECT_NEAR(static_cast<double>(trained.peak_bytes), predicted,
+              0.1 * predicted)
       << description["memory"];
   // Most of it is the model's.
   EXPECT_GT(description["memory"]["activations"], int64_t{40} << 20);

@@ -64,7 +64,7 @@ class Process {
     }
     return false;
   }
-  // What the system keeps for the reader; least is a page.
+  // The bytes that the system keeps for the reader, at least a page.
   void NarrowPipe() { fcntl(fileno(output_), F_SETPIPE_SZ, 1); }
   bool NextEvent(v1::TrainerEvent* event) {
     std::string line;
@@ -162,8 +162,8 @@ TEST_F(TrainerProcessTest, AloneFromATaskWithSpecAndWorkDir) {
   }
 }
 
-// Nobody reads what the trainer tells: all steps are trained nevertheless, the
-// model is there, and what must be told is told once somebody reads.
+// Nobody reads the trainer's events: all steps are trained nevertheless, the
+// model is there, and what must be reported comes once somebody reads.
 TEST_F(TrainerProcessTest, Complaint17_TelemetryIsNeverOnTheStepPath) {
   constexpr int kSteps = 3000;
   Process process({"--task=" + TaskFile("blocked", kSteps)});

@@ -1,3 +1,4 @@
+// Builds one layer with its own memory and parameters.
 #include "tests/worker/trainer/model/layer_harness.h"
 
 #include <cstdio>
@@ -10,16 +11,18 @@
 #include "worker/trainer/model/linear/cola_linear.h"
 #include "worker/trainer/model/linear/contracted_linear.h"
 #include "worker/trainer/model/linear/dense_linear.h"
-#include "worker/trainer/model/linear/gone_linear.h"
+#include "worker/trainer/model/linear/pruned_linear.h"
 #include "worker/trainer/model/linear/tt_linear.h"
 
 namespace comera::trainer {
 
 LayerHarness::LayerHarness(float threshold,
-                           std::unique_ptr<kernels::Backend> backend)
+                           std::unique_ptr<kernels::Backend> backend,
+                           int64_t heads)
     : backend_(backend != nullptr ? std::move(backend)
                                   : kernels::CreateCpuBackend({1, 0})),
-      memory_(backend_.get(), /*stages=*/1) {
+      memory_(backend_.get(), /*stages=*/1),
+      head_runs_(heads, /*max_samples=*/1) {
   config_.rank_threshold = threshold;
   plan_.backend = backend_.get();
   plan_.memory = &memory_;
@@ -32,15 +35,15 @@ std::unique_ptr<LayerHarness> LayerHarness::ForLinear(
     int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
     int64_t max_rows, std::unique_ptr<kernels::Backend> backend) {
   std::unique_ptr<LayerHarness> harness(
-      new LayerHarness(threshold, std::move(backend)));
+      new LayerHarness(threshold, std::move(backend), f.low_rank.heads));
   const FactorisableLayer layer = {"layer", "layer", "attention", inputs,
                                    outputs, false,   false};
   AddLayer(layer, f, &harness->layout_);
   AddFrozen(layer, f, &harness->layout_);
   const LowRank::Kind kind = f.low_rank.kind;
   if (kind == LowRank::Kind::kLora || kind == LowRank::Kind::kLte) {
-    harness->linear_ = std::make_unique<AdapterLinear>(harness->plan_, "layer",
-                                                       f.low_rank, max_rows);
+    harness->linear_ = std::make_unique<AdapterLinear>(
+        harness->plan_, "layer", f.low_rank, max_rows, &harness->head_runs_);
   } else if (kind == LowRank::Kind::kCola) {
     harness->linear_ = std::make_unique<ColaLinear>(harness->plan_, "layer",
                                                     f.low_rank, max_rows);
@@ -67,13 +70,13 @@ std::unique_ptr<LayerHarness> LayerHarness::ForGroups(
   return harness;
 }
 
-std::unique_ptr<LayerHarness> LayerHarness::ForGone(int64_t inputs,
-                                                    int64_t outputs,
-                                                    const Factorisation& f) {
+std::unique_ptr<LayerHarness> LayerHarness::ForPruned(int64_t inputs,
+                                                      int64_t outputs,
+                                                      const Factorisation& f) {
   std::unique_ptr<LayerHarness> harness(new LayerHarness(0, nullptr));
   AddLayer({"layer", "layer", "attention", inputs, outputs, false, false}, f,
            &harness->layout_);
-  harness->linear_ = std::make_unique<GoneLinear>(harness->plan_, "layer");
+  harness->linear_ = std::make_unique<PrunedLinear>(harness->plan_, "layer");
   harness->Commit();
   return harness;
 }

@@ -1,4 +1,3 @@
-// One layer on its own: its parameters, its memory, and a step to run it with.
 #ifndef COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
 #define COMERA_TESTS_WORKER_TRAINER_MODEL_LAYER_HARNESS_H_
 
@@ -11,10 +10,13 @@
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/embedding/word_embedding.h"
 #include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/linear/lte_head_runs.h"
 #include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
 
+// One layer on its own: its parameters, its memory, and a step to run it with.
+//
 // Linear layers are named "layer"; max_rows bounds one row block. Without a
 // backend it is one thread of the processor, whose memory is the host's, so
 // that step() serves as it is.
@@ -23,13 +25,15 @@ class LayerHarness {
   static std::unique_ptr<LayerHarness> ForLinear(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
       int64_t max_rows, std::unique_ptr<kernels::Backend> backend = nullptr);
-  // As above, factorised, contracted in these groups (ContractedLinear).
+  // The same for a factorised layer contracted in these groups
+  // (ContractedLinear).
   static std::unique_ptr<LayerHarness> ForGroups(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
       int64_t max_rows, const std::vector<int>& ends);
-  // Of a factorised layer whose ranks are 0.
-  static std::unique_ptr<LayerHarness> ForGone(int64_t inputs, int64_t outputs,
-                                               const Factorisation& f);
+  // A factorised layer whose ranks are 0.
+  static std::unique_ptr<LayerHarness> ForPruned(int64_t inputs,
+                                                 int64_t outputs,
+                                                 const Factorisation& f);
   static std::unique_ptr<LayerHarness> ForEmbedding(
       int64_t vocabulary, int64_t width, const Factorisation& f,
       float threshold, int64_t max_ids,
@@ -46,11 +50,14 @@ class LayerHarness {
   int64_t Size(const std::string& name);
   std::vector<float>& parameters() { return parameters_; }
   std::vector<float>& gradients() { return gradients_; }
+  // The rows that each head of an LTE layer sees in training.
+  LteHeadRuns& head_runs() { return head_runs_; }
   // In training, without dropout.
   Step step();
 
  private:
-  LayerHarness(float threshold, std::unique_ptr<kernels::Backend> backend);
+  LayerHarness(float threshold, std::unique_ptr<kernels::Backend> backend,
+               int64_t heads = 1);
   void Commit();
 
   std::unique_ptr<kernels::Backend> backend_;
@@ -58,6 +65,7 @@ class LayerHarness {
   ModelLayout layout_;
   StepMemory memory_;
   Plan plan_;
+  LteHeadRuns head_runs_;
   std::unique_ptr<Linear> linear_;
   std::unique_ptr<WordEmbedding> embedding_;
   std::vector<float> parameters_, gradients_;

@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// Tests encoder models as a whole: gradients, dropout, states.
 #include "worker/trainer/model/interface/model.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/compaction.h"
 
@@ -49,8 +50,7 @@ class ModelTest : public ::testing::TestWithParam<Family> {
   }
 };
 
-// For every parameter, the loss changes along its gradient as the gradient
-// says.
+// The loss changes along the gradient of every parameter as the gradient says.
 TEST_P(ModelTest, GradientsAgreeWithFiniteDifferences) {
   TestModel m(Config(), 4);
   m.SpreadRanks();

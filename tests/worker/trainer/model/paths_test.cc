@@ -1,4 +1,4 @@
-// One model on every contraction path, and with layers that are gone.
+// One model on every contraction path, and with pruned layers.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -86,7 +86,7 @@ TEST(PathsTest, FewerRanksCostLess) {
   }
 }
 
-TEST(PathsTest, LayersThatAreGoneDoNothing) {
+TEST(PathsTest, PrunedLayersDoNothing) {
   for (const auto family : kFamilies) {
     ModelConfig config = SmallConfig(family);
     double before = MultiplyAdds(config);

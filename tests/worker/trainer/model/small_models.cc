@@ -1,3 +1,4 @@
+// Small models, their batches, and their numeric gradients.
 #include "tests/worker/trainer/model/small_models.h"
 
 #include <cstdlib>

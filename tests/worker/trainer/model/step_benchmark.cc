@@ -24,7 +24,7 @@ struct Flags {
   int layers = 3, hidden = 192, ffn = 768, heads = 6, vocabulary = 4096;
   int batch = 16, length = 128, threads = 1, steps = 10, rank = 30;
   double mask = 0.15, dropout = 0.1;
-  double filled = 1;  // of a sample, on average; the rest is padding
+  double filled = 1;  // mean share of tokens in a sample; the rest is padding
   bool dense = false;
 };
 
@@ -60,7 +60,7 @@ Batch RandomBatch(const Flags& flags) {
   Batch batch;
   batch.size = flags.batch;
   batch.length = flags.length;
-  int tokens = 0;  // of the sample
+  int tokens = 0;  // in the sample
   for (int i = 0; i < flags.batch * flags.length; ++i) {
     if (i % flags.length == 0) {
       const double spread = (random() % 2001 / 1000.0 - 1) * (1 - flags.filled);

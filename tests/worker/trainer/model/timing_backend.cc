@@ -1,3 +1,4 @@
+// Times every operation of a backend.
 #include "tests/worker/trainer/model/timing_backend.h"
 
 #include <time.h>

@@ -71,7 +71,7 @@ double Size(const Fixture& f, const std::vector<double>& p, bool relaxed) {
   double total = 0;
   for (const TensorisedLayer& layer : f.layers) {
     std::vector<double> norms = {1};
-    bool gone = false;
+    bool pruned = false;
     for (int bond : layer.bonds) {
       double norm = 0;
       bool alive = false;
@@ -81,11 +81,11 @@ double Size(const Fixture& f, const std::vector<double>& p, bool relaxed) {
         alive = true;
         norm += relaxed ? d : 1;
       }
-      gone |= !alive;
+      pruned |= !alive;
       norms.push_back(norm);
     }
     norms.push_back(1);
-    if (gone) continue;
+    if (pruned) continue;
     for (size_t i = 0; i < layer.modes.size(); ++i) {
       total += layer.modes[i] * norms[i] * norms[i + 1];
     }
@@ -244,7 +244,7 @@ TEST_F(ObjectiveTest, ParetoAtTargetSizeStepsOnLoss) {
           .on_size);
 }
 
-TEST_F(ObjectiveTest, GoneLayerHasNoSizeAndNoPenalty) {
+TEST_F(ObjectiveTest, PrunedLayerHasNoSizeAndNoPenalty) {
   for (int i = 0; i < 5; ++i) fixture_.Bond(0, 1)[i] = 0;
   ObjectiveOptions o = Options();
   o.beta = 0;

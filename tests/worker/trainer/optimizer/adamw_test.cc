@@ -1,3 +1,4 @@
+// Tests AdamW against its formula in double.
 #include "worker/trainer/optimizer/adamw.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Tests the learning-rate schedule.
 #include "worker/trainer/optimizer/learning_rate.h"
 
 #include "gtest/gtest.h"

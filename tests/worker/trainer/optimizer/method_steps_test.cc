@@ -144,10 +144,11 @@ TEST_P(MethodStepsTest, FollowTheFormulas) {
     reference.values[p.name.substr(6)].assign(begin, begin + p.size);
   }
 
-  std::vector<HeadRun> runs;
+  std::vector<LteHeadRun> runs;
   for (int64_t n = 0; n < form.heads; ++n) {
     runs.push_back({(n + 1) * kSamples / form.heads, n});
   }
+  layer->head_runs().Set(runs);
   AdamWOptions options;
   options.learning_rate_other = kRate;
   options.clip_norm = 0;
@@ -164,8 +165,7 @@ TEST_P(MethodStepsTest, FollowTheFormulas) {
   std::vector<float> first(layout.moments_size()), second(first.size());
   std::vector<double> losses;
   for (int t = 1; t <= kSteps; ++t) {
-    Step step = layer->step();
-    step.head_runs = runs;
+    const Step step = layer->step();
     std::fill(layer->gradients().begin(), layer->gradients().end(), 0.0f);
     std::vector<float> y(kSamples * kOutputs);
     const kernels::ConstMatrix in(x.data(), kSamples, kInputs);

@@ -1,3 +1,4 @@
+// Tests leading singular vectors on both shapes of a gradient.
 #include "worker/trainer/optimizer/singular_vectors.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Measured speeds are kept by machine, and bad files are passed over.
 #include "worker/trainer/planning/calibration.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// The predicted memory of a job is what its training allocates.
 #include "worker/trainer/planning/memory_check.h"
 
 #include <regex>
@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
@@ -39,10 +40,10 @@ class MemoryCheckTest : public testing::Test {
     EXPECT_OK(need);
     return need->bytes;
   }
-  absl::Status Check(int64_t bytes, int ranks = 1) {
+  absl::Status Check(int64_t bytes, int members = 1) {
     const auto backend = CpuWith(bytes);
     const absl::Status status =
-        CheckMemory(spec_, config_, ranks, CreateModel, backend.get());
+        CheckMemory(spec_, config_, members, CreateModel, backend.get());
     // Nothing was taken.
     EXPECT_EQ(*backend->FreeBytes(), bytes);
     return status;

@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// The predicted work of a step is what its operations do.
 #include "worker/trainer/planning/step_prediction.h"
 
 #include <string>
@@ -6,6 +6,7 @@
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// Tests predictions of small exported models.
 #include "worker/trainer/predict/predictor.h"
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
@@ -75,7 +76,7 @@ class PredictorTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(PredictorTest, TellsWhatTheModelTakes) {
+TEST_F(PredictorTest, DescribesWhatTheModelTakes) {
   Export(kClassifier);
   const v1::ServedModel served = Open()->served();
   EXPECT_EQ(served.family(), "encoder_classifier");
@@ -140,7 +141,7 @@ TEST_F(PredictorTest, LabelsGiveLosses) {
   EXPECT_EQ(response.predictions(2).label(), response.predictions(0).label());
 }
 
-TEST_F(PredictorTest, LongTextsAreCutAndToldSo) {
+TEST_F(PredictorTest, LongTextsAreCutAndMarked) {
   Export(kClassifier);
   v1::PredictRequest request;
   AddText("a b c d e f g h", &request);    // fits: 8 + 2

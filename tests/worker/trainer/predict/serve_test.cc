@@ -1,3 +1,4 @@
+// Tests the line protocol of a serving process.
 #include "worker/trainer/predict/serve.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Events keep their order, and the important ones are never dropped.
 #include "worker/trainer/process/event_writer.h"
 
 #include <fcntl.h>
@@ -93,7 +94,7 @@ TEST(EventWriterTest, MetricsGiveWayFirstAndWritingNeverWaits) {
   }
 }
 
-// The same through a real pipe that is full.
+// A full real pipe drops no important event either.
 TEST(EventWriterTest, Complaint17_AFullPipeDoesNotHoldUpTheStep) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -107,7 +108,7 @@ TEST(EventWriterTest, Complaint17_AFullPipeDoesNotHoldUpTheStep) {
     // Comes back from each though nobody reads: else the test hangs.
     for (int i = 1; i <= kSteps; ++i) writer.Write(Metrics(i));
     writer.Write(Checkpoint(kSteps));
-    // What a page holds, what is being written and what waits; no more.
+    // A page's worth, the event that is being written and those that wait.
     EXPECT_GT(writer.dropped(), kSteps - 1000);
     reader = std::thread([&] {
       char buffer[4096];

@@ -1,3 +1,4 @@
+// A backend is made for the device and precision that a task asks for.
 #include "worker/trainer/process/make_backend.h"
 
 #include "common/status_matchers.h"
@@ -40,7 +41,8 @@ TEST(MakeBackendTest, PrecisionsThatTheCpuLacksAreRefused) {
   EXPECT_EQ(MakeBackend(options).ok(), kernels::CpuHasBf16());
 }
 
-// Machines that test have no GPU; where there is one this tells nothing.
+// Machines that run the tests have no GPU; where there is one this shows
+// nothing.
 TEST(MakeBackendTest, AGpuThatIsNotThereIsRefused) {
   BackendOptions options;
   options.device = v1::ResourceSpec::GPU;

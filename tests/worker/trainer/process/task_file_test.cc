@@ -1,3 +1,4 @@
+// Task files are read with their defaults, and bad ones are refused.
 #include "worker/trainer/process/task_file.h"
 
 #include <string>

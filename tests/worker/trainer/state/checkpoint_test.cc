@@ -1,3 +1,4 @@
+// Checkpoints survive damage, full disks and crashes.
 #include "worker/trainer/state/checkpoint.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// The front holds exactly the models that no other one beats.
 #include "worker/trainer/state/pareto_front.h"
 
 #include <limits>

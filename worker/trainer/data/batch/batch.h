@@ -6,13 +6,13 @@
 
 namespace comera::trainer {
 
-// Samples on the host, the share of one rank: tokens padded to one length, or
+// Samples on the host, the share of one member: tokens padded to one length, or
 // rows of a click log.
 struct Batch {
   int64_t size = 0;    // B, samples
   int64_t length = 0;  // L, tokens per sample
   // Index of sample 0 within the step's global batch: random numbers of a
-  // sample depend on this index and not on the number of ranks.
+  // sample depend on this index and not on the number of members.
   int64_t first_sample = 0;
   // Samples of the global batch; 0: this is all of it.
   int64_t global_size = 0;

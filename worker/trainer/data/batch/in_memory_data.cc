@@ -1,3 +1,4 @@
+// Serves shuffled batches from samples held in memory.
 #include "worker/trainer/data/batch/in_memory_data.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Hides tokens of a sample for masked language modelling.
 #include "worker/trainer/data/batch/masking.h"
 
 #include <algorithm>

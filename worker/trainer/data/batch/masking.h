@@ -10,8 +10,8 @@
 
 namespace comera::trainer {
 
-// Whose mask: training masks are drawn anew for each (step, sample in the
-// global batch), validation masks belong to the sample.
+// The sample that a mask belongs to: training masks are drawn anew for each
+// (step, sample in the global batch), validation masks belong to the sample.
 struct MaskKey {
   uint64_t seed = 0;
   RandomStream stream = RandomStream::kTrainMask;

@@ -1,3 +1,4 @@
+// Gives each phase of a run its own training data.
 #include "worker/trainer/data/batch/phased_data.h"
 
 #include <utility>

@@ -14,7 +14,7 @@ namespace comera::trainer {
 
 // Training data of a job in phases: the corpus cut anew into samples of each
 // phase's length, with the same vocabulary. Every phase begins an epoch of its
-// own samples. What is told of the whole, validation above all, is the last
+// own samples. What is reported of the whole, validation above all, is the last
 // phase's.
 class PhasedData : public TrainingData {
  public:

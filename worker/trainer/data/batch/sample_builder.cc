@@ -1,3 +1,4 @@
+// Turns texts into samples of token ids.
 #include "worker/trainer/data/batch/sample_builder.h"
 
 #include <algorithm>

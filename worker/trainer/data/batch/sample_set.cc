@@ -1,3 +1,4 @@
+// Stores samples of token ids compactly.
 #include "worker/trainer/data/batch/sample_set.h"
 
 #include <algorithm>
@@ -53,11 +54,11 @@ absl::StatusOr<SampleSet> SampleSet::Parse(absl::string_view* bytes,
                                            int32_t vocabulary_size,
                                            int32_t max_length) {
   SampleSet set(vocabulary_size);
-  RETURN_IF_ERROR(TakeVector(bytes, &set.narrow_));
-  RETURN_IF_ERROR(TakeVector(bytes, &set.wide_));
-  RETURN_IF_ERROR(TakeVector(bytes, &set.ends_));
-  RETURN_IF_ERROR(TakeVector(bytes, &set.second_starts_));
-  RETURN_IF_ERROR(TakeVector(bytes, &set.labels_));
+  RETURN_IF_ERROR(ConsumeVector(bytes, &set.narrow_));
+  RETURN_IF_ERROR(ConsumeVector(bytes, &set.wide_));
+  RETURN_IF_ERROR(ConsumeVector(bytes, &set.ends_));
+  RETURN_IF_ERROR(ConsumeVector(bytes, &set.second_starts_));
+  RETURN_IF_ERROR(ConsumeVector(bytes, &set.labels_));
   const size_t samples = set.ends_.size();
   const size_t tokens = set.narrow() ? set.narrow_.size() : set.wide_.size();
   if (set.second_starts_.size() != samples || set.labels_.size() != samples ||

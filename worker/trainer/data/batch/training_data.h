@@ -14,12 +14,12 @@ namespace comera::trainer {
 
 // The tokenised training and validation samples of one job, in memory.
 //
-// Everything is a function of the spec and the files: every rank that opens the
-// same spec sees the same samples, and batch contents depend on (seed, step),
-// never on the number of ranks or on what was read before.
+// Everything is a function of the spec and the files: every member that opens
+// the same spec sees the same samples, and batch contents depend on (seed,
+// step), never on the number of members or on what was read before.
 //
 // A job with phases sees the corpus cut anew for each phase's length; what is
-// told of the samples is the last phase's.
+// reported of the samples is the last phase's.
 //
 // Thread safety: const methods may be called from several threads.
 class TrainingData {
@@ -52,7 +52,7 @@ class TrainingData {
     return std::nullopt;
   }
 
-  // Rank `rank`'s contiguous share of step `step`'s global batch (steps from
+  // Member `rank`'s contiguous share of step `step`'s global batch (steps from
   // 0). Each epoch is a seeded permutation of all samples; batches run on over
   // epoch boundaries. batch_size is the global batch, a multiple of world_size.
   virtual absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
@@ -62,7 +62,7 @@ class TrainingData {
   virtual absl::Status ValidationBatch(int64_t first, int64_t count,
                                        Batch* batch) const = 0;
 
-  // Writes what is exported beside a model for those who use it: the
+  // Writes what is exported beside a model for its users: the
   // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows
   // are read (input_format.h).
   virtual absl::Status SaveTokenizer(const std::string& directory) const = 0;

@@ -1,3 +1,4 @@
+// Numbers the values of a categorical column and gives them table rows.
 #include "worker/trainer/data/clicks/category_dictionary.h"
 
 #include <algorithm>

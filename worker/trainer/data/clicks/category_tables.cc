@@ -1,3 +1,4 @@
+// Maps categorical values to table rows, and saves that map.
 #include "worker/trainer/data/clicks/category_tables.h"
 
 #include <utility>

@@ -11,8 +11,8 @@
 
 namespace comera::trainer {
 
-// Which row of its table each value of the categorical columns has: what is
-// left of the dictionaries once a log is read, exported beside the model.
+// The row of its table that each value of the categorical columns has: the
+// remains of the dictionaries once a log is read, exported beside the model.
 //
 // The rows of a table are first those of values of their own, in order; all
 // other values share the rest, by hash. Where there is no rest, a value that

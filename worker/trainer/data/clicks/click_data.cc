@@ -1,3 +1,4 @@
+// Serves batches of clicks to the training loop.
 #include "worker/trainer/data/clicks/click_data.h"
 
 #include <algorithm>

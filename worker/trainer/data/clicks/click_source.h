@@ -27,8 +27,8 @@ class ClickSource {
   virtual int32_t Read(Part part, int64_t row, float* dense,
                        int32_t* categories, int64_t stride) const = 0;
 
-  // Which rows the values of its categories have; nothing where they are rows
-  // themselves. InvalidArgument: they contradict each other.
+  // The rows that the values of its categories have; nothing where the values
+  // are rows themselves. InvalidArgument: they contradict each other.
   virtual absl::StatusOr<std::optional<CategoryTables>> categories() const {
     return std::optional<CategoryTables>();
   }

@@ -1,3 +1,4 @@
+// Holds a click log in memory.
 #include "worker/trainer/data/clicks/click_table.h"
 
 #include <algorithm>
@@ -75,13 +76,13 @@ absl::StatusOr<std::optional<CategoryTables>> ClickTable::categories() const {
 absl::StatusOr<ClickTable> ClickTable::Parse(absl::string_view bytes) {
   ClickTable table;
   std::vector<int64_t> numbers;
-  RETURN_IF_ERROR(TakeVector(&bytes, &numbers));
-  RETURN_IF_ERROR(TakeVector(&bytes, &table.shape_.table_rows));
-  RETURN_IF_ERROR(TakeVector(&bytes, &table.dense_));
-  RETURN_IF_ERROR(TakeVector(&bytes, &table.categories_));
-  RETURN_IF_ERROR(TakeVector(&bytes, &table.labels_));
+  RETURN_IF_ERROR(ConsumeVector(&bytes, &numbers));
+  RETURN_IF_ERROR(ConsumeVector(&bytes, &table.shape_.table_rows));
+  RETURN_IF_ERROR(ConsumeVector(&bytes, &table.dense_));
+  RETURN_IF_ERROR(ConsumeVector(&bytes, &table.categories_));
+  RETURN_IF_ERROR(ConsumeVector(&bytes, &table.labels_));
   for (size_t t = 0; t < table.shape_.table_rows.size(); ++t) {
-    RETURN_IF_ERROR(TakeVector(&bytes, &table.own_values_.emplace_back()));
+    RETURN_IF_ERROR(ConsumeVector(&bytes, &table.own_values_.emplace_back()));
   }
   if (numbers.size() != 3 || !bytes.empty()) {
     return absl::DataLossError("too short or too long");

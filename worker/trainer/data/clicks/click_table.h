@@ -32,7 +32,7 @@ class ClickTable : public ClickSource {
   // row_of_number[number], or the number itself if that is empty.
   void SetTable(int64_t table, int64_t rows,
                 const std::vector<int32_t>& row_of_number);
-  // The values behind the first rows of that table, kept for who uses the
+  // Keeps the values behind the first rows of that table for users of the
   // model.
   void SetOwnValues(int64_t table, std::vector<uint64_t> values) {
     own_values_[table] = std::move(values);

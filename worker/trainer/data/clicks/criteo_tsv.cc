@@ -1,3 +1,4 @@
+// Reads click logs in Criteo's tab-separated format.
 #include "worker/trainer/data/clicks/criteo_tsv.h"
 
 #include <array>
@@ -20,7 +21,8 @@ constexpr int kColumns = 1 + kCriteoIntegers + kCriteoCategories;
 constexpr size_t kMaxLineBytes = 4096;
 constexpr int64_t kMaxRows = int64_t{1} << 28;
 constexpr int64_t kMaxTableRows = int64_t{1} << 24;
-constexpr int64_t kMaxValues = int64_t{1} << 28;  // of one column, any limit
+constexpr int64_t kMaxValues = int64_t{1}
+                               << 28;  // in one column, whatever the limit
 constexpr int64_t kReportRows = 500000;
 
 using Cells = std::array<absl::string_view, kColumns>;

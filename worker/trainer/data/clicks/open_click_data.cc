@@ -1,3 +1,4 @@
+// Opens the click data that a job names.
 #include "worker/trainer/data/clicks/open_click_data.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Draws clicks from a known model, for tests and benchmarks.
 #include "worker/trainer/data/clicks/synthetic_clicks.h"
 
 #include <algorithm>

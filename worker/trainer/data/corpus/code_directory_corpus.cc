@@ -1,3 +1,4 @@
+// Reads the source files below a directory as texts.
 #include "worker/trainer/data/corpus/code_directory_corpus.h"
 
 #include <algorithm>

@@ -17,8 +17,8 @@ namespace comera::trainer {
 // Source files below folders, each one document. Which files: every match, in
 // an order shuffled by the seed, until max_bytes are full. A file is held out
 // for validation by a hash of its path below the root, whatever the seed and
-// the other files. Files that are binary (a NUL byte), not UTF-8, or gone since
-// they were listed are skipped and counted.
+// the other files. Files that are binary (a NUL byte), not UTF-8, or removed
+// since they were listed are skipped and counted.
 class CodeDirectoryCorpus : public Corpus {
  public:
   // Lists the files. NotFound: a root, or no file matches. InvalidArgument: the

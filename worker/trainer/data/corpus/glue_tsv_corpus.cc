@@ -1,3 +1,4 @@
+// Reads the tab-separated files of GLUE tasks.
 #include "worker/trainer/data/corpus/glue_tsv_corpus.h"
 
 #include <set>

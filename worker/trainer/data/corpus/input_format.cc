@@ -1,3 +1,4 @@
+// Reads and writes the input format that an exported model carries.
 #include "worker/trainer/data/corpus/input_format.h"
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
 
@@ -55,9 +56,8 @@ absl::Status SaveInputFormat(const InputFormat& format,
   if (!format.label_field.empty()) json["label_field"] = format.label_field;
   if (!format.labels.empty()) json["labels"] = format.labels;
   if (!format.clicks.empty()) json["clicks"] = format.clicks;
-  return WriteFileAtomically(
-      absl::StrCat(directory, "/", kInputFormatFile),
-      json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return WriteFileAtomically(absl::StrCat(directory, "/", kInputFormatFile),
+                             JsonText(json, 2) + "\n");
 }
 
 absl::StatusOr<InputFormat> ParseInputFormat(const std::string& json,
@@ -65,15 +65,8 @@ absl::StatusOr<InputFormat> ParseInputFormat(const std::string& json,
   const auto bad = [&](const char* what) {
     return absl::DataLossError(absl::StrCat(PrintablePath(name), ": ", what));
   };
-  // Deep nesting would exhaust the parser's stack.
-  int depth = 0;
-  const auto shallow = [&](int level, Json::parse_event_t, Json&) {
-    depth = std::max(depth, level);
-    return level < 8;
-  };
-  const Json parsed = Json::parse(json, shallow, /*allow_exceptions=*/false);
-  if (!parsed.is_object() || depth >= 8 ||
-      parsed.value("format", Json()) != kFormat ||
+  const Json parsed = ParseJson(json, /*max_depth=*/7);
+  if (!parsed.is_object() || parsed.value("format", Json()) != kFormat ||
       parsed.value("version", Json()) != kVersion) {
     return bad("not a description of inputs of version 1");
   }

@@ -17,7 +17,7 @@ struct InputFormat {
   std::vector<std::string> fields;
   bool fields_joined = false;
   std::string label_field;
-  // Of class 0, 1, ...
+  // Names of class 0, 1, ...
   std::vector<std::string> labels;
   // "criteo": as Criteo's files; "rows": categories are rows of tables.
   std::string clicks;
@@ -28,7 +28,8 @@ inline constexpr char kInputFormatFile[] = "inputs.json";
 // Statuses of WriteFileAtomically.
 absl::Status SaveInputFormat(const InputFormat& format,
                              const std::string& directory);
-// Of a folder without the file, an empty one. DataLoss: malformed.
+// Reads the file of a folder; without the file, the format is empty. DataLoss:
+// malformed.
 absl::StatusOr<InputFormat> LoadInputFormat(const std::string& directory);
 // The file's contents. DataLoss; `name` is for messages.
 absl::StatusOr<InputFormat> ParseInputFormat(const std::string& json,

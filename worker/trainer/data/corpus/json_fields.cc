@@ -1,3 +1,4 @@
+// Extracts named fields from one line of JSON.
 #include "worker/trainer/data/corpus/json_fields.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads texts and labels from lines of JSON.
 #include "worker/trainer/data/corpus/jsonl_corpus.h"
 
 #include <set>

@@ -1,5 +1,5 @@
 // Random numbers as pure functions of what they are for: no state to carry,
-// checkpoint or share between ranks. Philox 4x32-10 (Salmon et al., "Parallel
+// checkpoint or share between members. Philox 4x32-10 (Salmon et al., "Parallel
 // random numbers: as easy as 1, 2, 3", SC 2011).
 #ifndef COMERA_WORKER_TRAINER_DATA_RANDOM_COUNTER_RANDOM_H_
 #define COMERA_WORKER_TRAINER_DATA_RANDOM_COUNTER_RANDOM_H_
@@ -9,8 +9,8 @@
 
 namespace comera::trainer {
 
-// What random numbers are drawn for. Numbers are part of saved runs: a value
-// is never reused for something else.
+// The purposes that random numbers are drawn for. Numbers are part of saved
+// runs: a value is never reused for something else.
 enum class RandomStream : uint32_t {
   kEpochOrder = 1,
   kTrainMask = 2,

@@ -1,3 +1,4 @@
+// Stores prepared data in a file that later openings reuse.
 #include "worker/trainer/data/source/cache_file.h"
 
 #include <fcntl.h>
@@ -85,8 +86,8 @@ absl::Status FileCache::GetOrBuild(
   while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;
     waited = true;
-    // The text changes: a rank that waits here for long does not hang, and the
-    // one that builds is watched itself.
+    // The text changes: a member that waits here for long does not hang, and
+    // the one that builds is watched itself.
     Report(absl::StrCat("waiting for another process to build the ", kind, ", ",
                         10 * (polls++ / 100), " s"));
     absl::SleepFor(kLockPoll);

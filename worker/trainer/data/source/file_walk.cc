@@ -1,3 +1,4 @@
+// Lists the files below a directory in a fixed order.
 #include "worker/trainer/data/source/file_walk.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Decompresses a gzip file as it is read.
 #include "worker/trainer/data/source/gzip_source.h"
 
 #include <algorithm>

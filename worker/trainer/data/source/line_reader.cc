@@ -1,3 +1,4 @@
+// Splits a stream of bytes into lines of bounded length.
 #include "worker/trainer/data/source/line_reader.h"
 
 #include <algorithm>

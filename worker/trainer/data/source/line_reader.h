@@ -37,7 +37,7 @@ class LineReader {
   // the limit, a NUL byte, not UTF-8, damaged gzip.
   absl::StatusOr<bool> Next(absl::string_view* line);
 
-  // Of the line that Next returned last, from 1.
+  // Number of the line that Next returned last, from 1.
   int64_t line_number() const { return line_number_; }
   // DataLoss at that line.
   absl::Status Error(absl::string_view what) const;

@@ -1,3 +1,4 @@
+// Opens a file, compressed or not, as a stream of bytes.
 #include "worker/trainer/data/source/open_byte_source.h"
 
 #include <unistd.h>

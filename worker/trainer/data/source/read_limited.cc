@@ -1,3 +1,4 @@
+// Opens regular files safely and reads small ones whole.
 #include "worker/trainer/data/source/read_limited.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Checks that text is UTF-8, and makes it printable for messages.
 #include "worker/trainer/data/source/text.h"
 
 #include <algorithm>

@@ -20,9 +20,10 @@ void AppendVector(const std::vector<T>& values, std::string* bytes) {
                 count * sizeof(T));
 }
 
-// Takes what AppendVector wrote off the front of `bytes`. DataLoss: too short.
+// Removes what AppendVector wrote from the front of `bytes`. DataLoss: too
+// short.
 template <typename T>
-absl::Status TakeVector(absl::string_view* bytes, std::vector<T>* values) {
+absl::Status ConsumeVector(absl::string_view* bytes, std::vector<T>* values) {
   uint64_t count = 0;
   if (bytes->size() < sizeof(count)) return absl::DataLossError("too short");
   std::memcpy(&count, bytes->data(), sizeof(count));

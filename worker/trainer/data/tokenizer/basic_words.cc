@@ -1,3 +1,4 @@
+// Splits a text into words as BERT's basic tokenizer does.
 #include "worker/trainer/data/tokenizer/basic_words.h"
 
 #include <cstdint>
@@ -30,7 +31,7 @@ void Append(UChar32 c, std::string* out) {
   out->append(bytes, size);
 }
 
-// As long as text is ASCII, each byte stands for itself.
+// Each byte stands for itself while text is ASCII.
 void AppendAscii(unsigned char c, bool lowercase, std::string* out) {
   if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
     out->push_back(' ');

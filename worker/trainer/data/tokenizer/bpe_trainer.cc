@@ -1,3 +1,4 @@
+// Learns the merges of a byte-level BPE from counted words.
 #include "worker/trainer/data/tokenizer/bpe_trainer.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ Pair Pack(int32_t left, int32_t right) {
 struct Candidate {
   int64_t count;
   Pair pair;
-  // For a heap with the largest count, then the smallest ids, on top.
+  // Orders a heap with the largest count, then the smallest ids, on top.
   bool operator<(const Candidate& other) const {
     return count != other.count ? count < other.count : pair > other.pair;
   }

@@ -1,3 +1,4 @@
+// Byte-level BPE: splits a text into words and merges their bytes.
 #include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// GPT-2's alphabet of bytes and its splitting into words.
 #include "worker/trainer/data/tokenizer/byte_level.h"
 
 #include "unicode/uchar.h"

@@ -1,3 +1,4 @@
+// Reads, checks and writes the vocabulary and merges of a BPE.
 #include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/json.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
 
@@ -227,7 +228,7 @@ std::string VocabularyJson(const BytePairVocabulary& vocabulary) {
   std::string text = "{";
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     absl::StrAppend(&text, id == 0 ? "" : ", ",
-                    json(vocabulary.tokens[id]).dump(), ": ", id);
+                    JsonText(json(vocabulary.tokens[id])), ": ", id);
   }
   return text + "}\n";
 }

@@ -1,3 +1,4 @@
+// Cuts two texts' tokens to length and joins them to one sample.
 #include "worker/trainer/data/tokenizer/pair_tokens.h"
 
 #include <algorithm>

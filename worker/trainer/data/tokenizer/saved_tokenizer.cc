@@ -1,3 +1,4 @@
+// Recognises and loads a tokenizer from a folder.
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 
 #include <cstdint>

@@ -10,13 +10,14 @@
 
 namespace comera::trainer {
 
-// Which tokenizer Tokenizer::Save left in a folder: vocab.json and merges.txt,
-// or vocab.txt, which is of lower-case words unless tokenizer_config.json
-// denies it. NotFound: none; DataLoss: tokenizer_config.json is malformed.
+// Finds the tokenizer that Tokenizer::Save left in a folder: vocab.json and
+// merges.txt, or vocab.txt, which is of lower-case words unless
+// tokenizer_config.json denies it. NotFound: none; DataLoss:
+// tokenizer_config.json is malformed.
 absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
     const std::string& directory);
 
-// That tokenizer. DataLoss also: its files.
+// Loads that tokenizer. DataLoss also: its files.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSavedTokenizer(
     const std::string& directory);
 

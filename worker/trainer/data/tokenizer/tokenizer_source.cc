@@ -1,3 +1,4 @@
+// Opens or trains the tokenizer that a job names.
 #include "worker/trainer/data/tokenizer/tokenizer_source.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// WordPiece: the longest pieces of a vocabulary, from left to right.
 #include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Balanced factors of a layer's inputs and outputs.
 #include <algorithm>
 #include <cmath>
 #include <functional>

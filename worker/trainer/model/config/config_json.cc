@@ -1,3 +1,4 @@
+// Writes a model configuration as JSON and reads it back.
 #include "worker/trainer/model/config/config_json.h"
 
 #include <cstdint>

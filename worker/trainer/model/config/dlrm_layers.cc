@@ -1,3 +1,4 @@
+// The layers of a DLRM and the checks of its configuration.
 #include "worker/trainer/model/config/dlrm_layers.h"
 
 #include <string>

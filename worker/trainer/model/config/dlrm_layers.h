@@ -12,9 +12,10 @@
 
 namespace comera::trainer {
 
-// Of a configuration that passes CheckDlrm: how many vectors interact (the
-// bottom MLP's output and one row per table), their width, and the width of
-// what comes out: that output and the products of all pairs.
+// The pairwise interaction of a configuration that passes CheckDlrm: how many
+// vectors interact (the bottom MLP's output and one row per table), their
+// width, and the width of what comes out: that output and the products of all
+// pairs.
 struct DlrmInteraction {
   int64_t vectors = 0;
   int64_t width = 0;

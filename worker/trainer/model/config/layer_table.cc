@@ -1,3 +1,4 @@
+// Lists the layers that can be factorised and checks a model configuration.
 #include "worker/trainer/model/config/layer_table.h"
 
 #include <algorithm>

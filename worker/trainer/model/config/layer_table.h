@@ -1,4 +1,4 @@
-// Which layers of a model can be factorised, in the order of the parameters.
+// The layers of a model that can be factorised, in the order of the parameters.
 #ifndef COMERA_WORKER_TRAINER_MODEL_CONFIG_LAYER_TABLE_H_
 #define COMERA_WORKER_TRAINER_MODEL_CONFIG_LAYER_TABLE_H_
 

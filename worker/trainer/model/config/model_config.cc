@@ -1,3 +1,4 @@
+// Resolves a job's specification to a complete model configuration.
 #include "worker/trainer/model/config/model_config.h"
 
 #include <algorithm>
@@ -160,7 +161,7 @@ class DlrmCompression {
     const auto count = std::min<int64_t>(spec.compressed_tables(), rows.size());
     if (count < 1) return;
     least_rows_ = rows[count - 1];
-    // Of several tables of that size the first ones.
+    // Where several tables have that size, the first ones are compressed.
     of_least_rows_ = count - (std::find(rows.begin(), rows.end(), least_rows_) -
                               rows.begin());
   }

@@ -37,8 +37,8 @@ struct LowRank {
 struct Factorisation {
   std::vector<int64_t> input_modes;   // TTM: row modes
   std::vector<int64_t> output_modes;  // TTM: column modes
-  // Inner ranks r_1..r_{order-1}; all 0: the layer is gone (only its bias
-  // remains; an embedding gives zeros).
+  // Inner ranks r_1..r_{order-1}; all 0: the layer is pruned (only its
+  // bias remains; an embedding gives zeros).
   std::vector<int64_t> ranks;
   LowRank low_rank = {};  // without modes only
   // No cores.
@@ -75,11 +75,11 @@ struct ModelConfig {
   // "bottom.I", "tables.I", "top.I".
   std::map<std::string, Factorisation> layers_by_name;
 
-  // Training batches are filled up to one of few shapes (model/room.h), so that
-  // captured steps serve many of them; what fills them has no loss and no
+  // Training batches are padded to one of few shapes (plan/batch_padding.h), so
+  // that captured steps serve many of them; the padding has no loss and no
   // gradient.
-  bool room = false;
-  // What the contraction planner counts with; equal on all ranks of a job.
+  bool pad_batches = false;
+  // What the contraction planner counts with; equal on all members of a job.
   kernels::MachineSpeed machine;
   // Every factorised layer on this path instead of the planner's choice, for
   // tests and comparisons; not kGrouped.

@@ -1,3 +1,4 @@
+// A DLRM behind the Model interface.
 #include "worker/trainer/model/dlrm/dlrm_model.h"
 
 #include <utility>
@@ -105,7 +106,7 @@ absl::Status DlrmModel::SetBatch(const Batch& batch, bool train,
   RETURN_IF_ERROR(CheckBatch(batch));
   step_ = Step{};
   step_.train = train;
-  step_.room = train && config_.room;
+  step_.padded = train && config_.pad_batches;
   step_.state = state;
   step_.tokens = step_.sequences = batch.size;
   step_.max_length = step_.length = 1;
@@ -119,7 +120,7 @@ absl::Status DlrmModel::SetBatch(const Batch& batch, bool train,
     RETURN_IF_ERROR(tables_[t]->SetBatch(
         absl::MakeConstSpan(batch.categories.data() + t * batch.size,
                             batch.size),
-        step_.room));
+        step_.padded));
   }
   state_ = State::kBatchSet;
   return absl::OkStatus();

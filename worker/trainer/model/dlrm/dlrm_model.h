@@ -79,7 +79,7 @@ class DlrmModel : public Model {
   Mlp bottom_;
   std::vector<std::unique_ptr<EmbeddingBag>> tables_;
   Mlp top_;
-  Step step_;  // of the last SetBatch
+  Step step_;  // filled in by the last SetBatch
   State state_ = State::kIdle;
 };
 

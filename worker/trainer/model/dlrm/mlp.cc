@@ -1,7 +1,9 @@
+// A stack of linear layers with ReLU between them.
 #include "worker/trainer/model/dlrm/mlp.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 

@@ -1,18 +1,20 @@
 #ifndef COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_
 #define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_DENSE_EMBEDDING_H_
 
+#include <string>
 #include <vector>
 
 #include "worker/trainer/model/embedding/word_embedding.h"
 
 namespace comera::trainer {
 
-// The table as it is: parameter NAME.weight (vocabulary, hidden).
+// A table that is stored as it is: parameter NAME.weight (vocabulary, hidden).
 class DenseEmbedding : public WordEmbedding {
  public:
   DenseEmbedding(const Plan& plan, const std::string& name, int64_t max_ids);
 
-  absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) override;
+  absl::Status SetIds(absl::Span<const int32_t> ids,
+                      int64_t padded_rows) override;
   void AppendShape(std::vector<int64_t>*) const override {}
   absl::Status Forward(const Step& step, kernels::Matrix rows) override;
   absl::Status Backward(const Step& step,
@@ -27,7 +29,7 @@ class DenseEmbedding : public WordEmbedding {
   const Parameter& weight_;
   const int64_t max_ids_;
   SavedMemory::Piece ids_;
-  std::vector<int32_t> filled_;  // ids and what fills them up
+  std::vector<int32_t> padded_ids_;
   int64_t count_ = 0;
 };
 

@@ -1,3 +1,4 @@
+// Sums table rows over bags of ids.
 #include "worker/trainer/model/embedding/embedding_bag.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/make_word_embedding.h"
 
 namespace comera::trainer {
 
@@ -78,21 +80,21 @@ EmbeddingBag::EmbeddingBag(const Plan& plan, const std::string& key,
                                   max_unique * width_ * int64_t{sizeof(float)});
 }
 
-absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids, bool room) {
+absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids, bool pad) {
   if (ids.size() >= each_.size())
     return unique_.Set(ids);  // says what is wrong
-  return SetBatch(ids, absl::MakeConstSpan(each_).first(ids.size() + 1), room);
+  return SetBatch(ids, absl::MakeConstSpan(each_).first(ids.size() + 1), pad);
 }
 
 absl::Status EmbeddingBag::SetBatch(absl::Span<const int32_t> ids,
                                     absl::Span<const int32_t> offsets,
-                                    bool room) {
+                                    bool pad) {
   const int64_t count = static_cast<int64_t>(ids.size());
   RETURN_IF_ERROR(CheckOffsets(key_, offsets, max_bags_, count));
   RETURN_IF_ERROR(unique_.Set(ids));
-  distinct_ = room ? std::min(count, max_unique_) : unique_.count();
-  unique_.FillUp(distinct_);
-  RETURN_IF_ERROR(table_->SetIds(unique_.unique(), room ? distinct_ : 0));
+  distinct_ = pad ? std::min(count, max_unique_) : unique_.count();
+  unique_.PadTo(distinct_);
+  RETURN_IF_ERROR(table_->SetIds(unique_.unique(), pad ? distinct_ : 0));
   ids_ = count;
   bags_ = static_cast<int64_t>(offsets.size()) - 1;
   bag_of_id_.resize(count);

@@ -25,8 +25,8 @@ namespace comera::trainer {
 //   RETURN_IF_ERROR(bag.Backward(step, grad_out));
 class EmbeddingBag {
  public:
-  // `key` is an embedding layer of plan.config; max_ids and max_bags: of one
-  // batch.
+  // `key` is an embedding layer of plan.config; a batch has at most max_ids ids
+  // and max_bags bags.
   EmbeddingBag(const Plan& plan, const std::string& key, int64_t max_ids,
                int64_t max_bags);
 
@@ -35,10 +35,11 @@ class EmbeddingBag {
   // InvalidArgument: an id outside the table, more than planned, or offsets
   // that do not rise from 0 to ids.size().
   absl::Status SetBatch(absl::Span<const int32_t> ids,
-                        absl::Span<const int32_t> offsets, bool room = false);
-  // One id in every bag. `room`: for as many distinct ids as there can be.
-  absl::Status SetBatch(absl::Span<const int32_t> ids, bool room = false);
-  // See Model; of the last SetBatch.
+                        absl::Span<const int32_t> offsets, bool pad = false);
+  // The same with one id in every bag. `pad`: pads to as many distinct ids as
+  // there can be.
+  absl::Status SetBatch(absl::Span<const int32_t> ids, bool pad = false);
+  // See Model::AppendShape; describes the last SetBatch.
   void AppendShape(std::vector<int64_t>* shape) const;
 
   int64_t width() const { return width_; }
@@ -46,8 +47,8 @@ class EmbeddingBag {
 
   // out (bags, width) = sums; an empty bag's is 0.
   absl::Status Forward(const Step& step, kernels::Matrix out);
-  // Of the last Forward: adds the gradients of the cores or of the table rows
-  // to step.gradients.
+  // Adds to step.gradients the gradients of the cores or table rows that the
+  // last Forward read.
   absl::Status Backward(const Step& step, kernels::ConstMatrix grad_out);
 
  private:
@@ -61,10 +62,10 @@ class EmbeddingBag {
   UniqueIds unique_;
   int64_t max_unique_ = 0;
   int64_t ids_ = 0, bags_ = 0;
-  int64_t distinct_ = 0;       // rows of table_, those that fill up included
+  int64_t distinct_ = 0;       // rows of table_, padding included
   std::vector<int32_t> each_;  // 0, 1, .. : offsets of bags of one id
   std::vector<int32_t> bag_of_id_, users_;
-  // Of each id its row among the distinct ones, cut into bags by offsets; the
+  // The row of each id among the distinct ones, cut into bags by offsets; the
   // bags by distinct row, cut by start.
   SavedMemory::Piece index_, offsets_, bag_users_, start_;
   Workspace::Piece rows_;

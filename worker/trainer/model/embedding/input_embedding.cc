@@ -1,3 +1,4 @@
+// Sums and normalises word, position and segment embeddings.
 #include "worker/trainer/model/embedding/input_embedding.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/dropout_sites.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/make_word_embedding.h"
 
 namespace comera::trainer {
 
@@ -53,7 +55,7 @@ InputEmbedding::InputEmbedding(const Plan& plan)
 }
 
 absl::Status InputEmbedding::SetBatch(const Batch& batch,
-                                      const PackedBatch& packed, bool room) {
+                                      const PackedBatch& packed, bool pad) {
   const int64_t rows = batch.size * batch.length;
   if (static_cast<int64_t>(batch.ids.size()) != rows ||
       static_cast<int64_t>(batch.segments.size()) != rows) {
@@ -79,9 +81,9 @@ absl::Status InputEmbedding::SetBatch(const Batch& batch,
   }
   RETURN_IF_ERROR(unique_.Set(ids_));
   words_count_ = unique_.count();
-  if (room) words_count_ = std::min(tokens, plan_.config->vocabulary);
-  unique_.FillUp(words_count_);
-  RETURN_IF_ERROR(words_->SetIds(unique_.unique(), room ? words_count_ : 0));
+  if (pad) words_count_ = std::min(tokens, plan_.config->vocabulary);
+  unique_.PadTo(words_count_);
+  RETURN_IF_ERROR(words_->SetIds(unique_.unique(), pad ? words_count_ : 0));
   const auto copy = [&](SavedMemory::Piece piece,
                         absl::Span<const int32_t> from) {
     return plan_.backend->CopyToDevice(plan_.saved->Address(piece), from.data(),

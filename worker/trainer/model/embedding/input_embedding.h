@@ -21,16 +21,16 @@ class InputEmbedding {
  public:
   explicit InputEmbedding(const Plan& plan);
 
-  // Ids and segments of the tokens to the device; `packed` is the batch's.
-  // `room`: for as many words as a batch of so many tokens can have.
+  // Copies ids and segments of the tokens to the device; `packed` is the packed
+  // form of `batch`. `pad`: pads to as many words as so many tokens can have.
   // InvalidArgument: an id or a segment out of range, wrong sizes.
   absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
-                        bool room);
-  // See Model; of the last SetBatch.
+                        bool pad);
+  // See Model::AppendShape; describes the last SetBatch.
   void AppendShape(std::vector<int64_t>* shape) const;
 
   absl::Status Forward(const Step& step, kernels::Matrix y);
-  // The y of the last Forward again.
+  // Computes the y of the last Forward again.
   absl::Status Output(const Step& step, kernels::Matrix y) const;
   // Overwrites grad.
   absl::Status Backward(const Step& step, kernels::Matrix grad);
@@ -45,10 +45,10 @@ class InputEmbedding {
   std::unique_ptr<WordEmbedding> words_;
   const Parameter &position_, &segment_, &gamma_, &beta_;
   UniqueIds unique_;
-  int64_t words_count_ = 0;   // rows of words_, those that fill up included
-  std::vector<int32_t> ids_;  // of the tokens
+  int64_t words_count_ = 0;          // rows of words_, padding included
+  std::vector<int32_t> ids_;         // one per token
   std::vector<int32_t> place_rows_;  // in the table of position + segment
-  // Of each token its word among the distinct ones; the tokens by word, and
+  // The word of each token among the distinct ones; the tokens by word, and
   // where each word's tokens begin.
   SavedMemory::Piece word_index_, word_tokens_, word_start_, place_index_;
   SavedMemory::Piece normalised_, deviation_;

@@ -1,3 +1,4 @@
+// Computes table rows from TTM cores.
 #include "worker/trainer/model/embedding/ttm_embedding.h"
 
 #include "common/status_macros.h"
@@ -37,10 +38,11 @@ int32_t* TtmEmbedding::Lists() const {
          set_ * static_cast<int64_t>(indexes_[set_].lists().size());
 }
 
-absl::Status TtmEmbedding::SetIds(absl::Span<const int32_t> ids, int64_t room) {
+absl::Status TtmEmbedding::SetIds(absl::Span<const int32_t> ids,
+                                  int64_t padded_rows) {
   if (!chain_) return CheckUniqueIds(ids, max_ids_, rows_);
   kernels::TtmIndex& index = indexes_[set_];
-  RETURN_IF_ERROR(index.Set(ids, room));
+  RETURN_IF_ERROR(index.Set(ids, padded_rows));
   return plan_.backend->CopyToDevice(Lists(), index.lists().data(),
                                      index.lists().size() * sizeof(int32_t));
 }

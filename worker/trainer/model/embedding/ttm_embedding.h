@@ -12,7 +12,7 @@
 
 namespace comera::trainer {
 
-// The table in TTM form (REFERENCE.md, "TTM lookup"): what rows have in common
+// A table in TTM form (REFERENCE.md, "TTM lookup"): what rows have in common
 // is contracted once per step (TtmPlan). With all ranks 0 every row is 0.
 //
 // There may be several sets of ids, each on the device until it is set again;
@@ -25,7 +25,8 @@ class TtmEmbedding : public WordEmbedding {
 
   void Choose(int64_t set) { set_ = set; }
   using WordEmbedding::SetIds;
-  absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) override;
+  absl::Status SetIds(absl::Span<const int32_t> ids,
+                      int64_t padded_rows) override;
   void AppendShape(std::vector<int64_t>* shape) const override;
   absl::Status Forward(const Step& step, kernels::Matrix rows) override;
   absl::Status Backward(const Step& step,
@@ -35,12 +36,12 @@ class TtmEmbedding : public WordEmbedding {
   const Plan plan_;
   FoldedCores cores_;
   const int64_t max_ids_;
-  int64_t rows_ = 1;  // of the table: the product of its modes
+  int64_t rows_ = 1;  // the product of the table's row modes
   // The lists of the set that was chosen, on the device.
   int32_t* Lists() const;
 
-  std::optional<kernels::TtmChain> chain_;  // unless gone
-  std::vector<kernels::TtmIndex> indexes_;  // of each set, unless gone
+  std::optional<kernels::TtmChain> chain_;  // none if pruned
+  std::vector<kernels::TtmIndex> indexes_;  // one per set, none if pruned
   int64_t set_ = 0;
   SavedMemory::Piece lists_, kept_;
   Workspace::Piece grad_blocks_;

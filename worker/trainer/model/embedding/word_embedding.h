@@ -2,8 +2,6 @@
 #define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_WORD_EMBEDDING_H_
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,27 +16,24 @@ class WordEmbedding {
  public:
   virtual ~WordEmbedding() = default;
 
-  // The rows of the next steps: host memory, ascending and distinct (see
-  // UniqueIds), so that each is computed once. `room`: rows that Forward and
-  // Backward have, at least ids.size() and at most as planned, where those
-  // behind the ids' may hold anything and have no gradient; 0: ids.size().
+  // Sets the rows of the next steps: host memory, ascending and distinct (see
+  // UniqueIds), so that each is computed once. `padded_rows`: rows that
+  // Forward and Backward have, at least ids.size() and at most as planned; the
+  // rows behind those of the ids may hold anything and have no gradient. 0:
+  // ids.size().
   // InvalidArgument: more than planned, not ascending, or beyond the table.
-  virtual absl::Status SetIds(absl::Span<const int32_t> ids, int64_t room) = 0;
+  virtual absl::Status SetIds(absl::Span<const int32_t> ids,
+                              int64_t padded_rows) = 0;
   absl::Status SetIds(absl::Span<const int32_t> ids) { return SetIds(ids, 0); }
-  // See Model; of the last SetIds, its number of rows apart.
+  // See Model::AppendShape; describes the last SetIds, its number of rows
+  // apart.
   virtual void AppendShape(std::vector<int64_t>* shape) const = 0;
-  // rows[i] = table[ids[i]]; rows is (ids.size() or room, width).
+  // rows[i] = table[ids[i]]; rows is (ids.size() or padded_rows, width).
   virtual absl::Status Forward(const Step& step, kernels::Matrix rows) = 0;
-  // Of the last Forward.
+  // Adds the gradients of what the last Forward read.
   virtual absl::Status Backward(const Step& step,
                                 kernels::ConstMatrix grad_rows) = 0;
 };
-
-// The embedding layer `key` of the configuration, in the form named there.
-// max_ids: of one SetIds.
-std::unique_ptr<WordEmbedding> MakeWordEmbedding(const Plan& plan,
-                                                 const std::string& key,
-                                                 int64_t max_ids);
 
 }  // namespace comera::trainer
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "worker/trainer/model/encoder/residual_block.h"
+#include "worker/trainer/model/linear/lte_head_runs.h"
 #include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
@@ -11,7 +12,8 @@ namespace comera::trainer {
 // y = LayerNorm(x + dropout(output(attention(query(x), key(x), value(x))))).
 class AttentionBlock : public ResidualBlock {
  public:
-  AttentionBlock(const Plan& plan, int64_t layer);
+  // `head_runs`: see MakeAttentionBranch.
+  AttentionBlock(const Plan& plan, int64_t layer, const LteHeadRuns* head_runs);
 };
 
 }  // namespace comera::trainer

@@ -1,9 +1,10 @@
+// Runs the input embedding and the blocks of an encoder, there and back.
 #include "worker/trainer/model/encoder/encoder.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
-#include "worker/trainer/model/plan/room.h"
+#include "worker/trainer/model/plan/batch_padding.h"
 
 namespace comera::trainer {
 
@@ -16,9 +17,10 @@ Encoder::Encoder(const Plan& plan)
       packed_(plan.max_sequences, plan.max_rows, plan.config->max_positions),
       head_runs_(LteHeads(*plan.config), plan.max_batch) {
   for (int i = 0; i < static_cast<int>(plan.config->layers); ++i) {
-    attention_.push_back(
-        std::make_unique<AttentionBlock>(plan.AtStage(1 + 2 * i), i));
-    ffn_.push_back(std::make_unique<FfnBlock>(plan.AtStage(2 + 2 * i), i));
+    attention_.push_back(std::make_unique<AttentionBlock>(
+        plan.AtStage(1 + 2 * i), i, &head_runs_));
+    ffn_.push_back(
+        std::make_unique<FfnBlock>(plan.AtStage(2 + 2 * i), i, &head_runs_));
   }
   const int64_t row_bytes = plan.max_rows * int64_t{sizeof(float)};
   offsets_ = plan.memory->whole()->Reserve(
@@ -32,14 +34,14 @@ Encoder::Encoder(const Plan& plan)
 absl::Status Encoder::SetBatch(const Batch& batch, Step* step) {
   RETURN_IF_ERROR(packed_.Set(batch));
   head_runs_.Set(batch, packed_);
-  if (step->room) {
-    const int64_t tokens = RoomFor(packed_.tokens(), plan_.max_rows);
-    packed_.FillUp(tokens,
-                   batch.size + RoomSequences(tokens, plan_.max_rows,
-                                              plan_.config->length),
-                   plan_.config->length);
+  if (step->padded) {
+    const int64_t tokens = PaddedCount(packed_.tokens(), plan_.max_rows);
+    packed_.PadTo(tokens,
+                  batch.size + PaddingSequences(tokens, plan_.max_rows,
+                                                plan_.config->length),
+                  plan_.config->length);
   }
-  RETURN_IF_ERROR(embedding_.SetBatch(batch, packed_, step->room));
+  RETURN_IF_ERROR(embedding_.SetBatch(batch, packed_, step->padded));
   const auto copy = [&](SavedMemory::Piece piece,
                         const std::vector<int32_t>& from) {
     return plan_.backend->CopyToDevice(plan_.memory->whole()->Address(piece),
@@ -56,7 +58,6 @@ absl::Status Encoder::SetBatch(const Batch& batch, Step* step) {
   step->row_ids = plan_.memory->whole()->Ints(row_ids_);
   step->first_row = batch.first_sample * plan_.config->max_positions;
   step->length = batch.length;
-  step->head_runs = head_runs_.runs();
   return absl::OkStatus();
 }
 
@@ -66,9 +67,7 @@ void Encoder::AppendShape(const Step& step, std::vector<int64_t>* shape) const {
       {step.train, reinterpret_cast<intptr_t>(step.state), step.tokens,
        step.sequences, step.max_length, step.first_row, step.length});
   embedding_.AppendShape(shape);
-  for (const HeadRun& run : step.head_runs) {
-    shape->insert(shape->end(), {run.end, run.head});
-  }
+  head_runs_.AppendShape(shape);
 }
 
 absl::Status Encoder::Forward(const Step& step) {

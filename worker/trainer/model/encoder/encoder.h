@@ -10,16 +10,16 @@
 #include "worker/trainer/model/embedding/input_embedding.h"
 #include "worker/trainer/model/encoder/attention_block.h"
 #include "worker/trainer/model/encoder/ffn_block.h"
-#include "worker/trainer/model/head/head_runs.h"
+#include "worker/trainer/model/linear/lte_head_runs.h"
 #include "worker/trainer/model/plan/packed_batch.h"
 #include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
 
-// Input embedding and post-norm transformer blocks: token ids to the residual
-// stream (rows, hidden): one matrix, which every half of a block changes in
-// place, as it does its gradient. Going back, the stream's memory takes what a
-// half computed from, where that is needed again.
+// Input embedding and post-norm transformer blocks, from token ids to the
+// residual stream (rows, hidden). The stream is one matrix that every half of a
+// block changes in place, and so is its gradient. In a backward pass the memory
+// of the stream holds the recomputed input of a half, where that is needed.
 class Encoder {
  public:
   // Stages of the step's memory that an encoder takes, from 0 on.
@@ -28,17 +28,17 @@ class Encoder {
   }
   explicit Encoder(const Plan& plan);
 
-  // The tokens of the batch to the device, and what of them a step must know;
-  // step->train, room and state are given. InvalidArgument: malformed batch.
+  // Copies the tokens of the batch to the device and fills in *step, whose
+  // train, padded and state are given. InvalidArgument: malformed batch.
   absl::Status SetBatch(const Batch& batch, Step* step);
-  // See Model; of the step that the last SetBatch filled in.
+  // See Model::AppendShape; `step` is the one that the last SetBatch filled in.
   void AppendShape(const Step& step, std::vector<int64_t>* shape) const;
-  // Of the last SetBatch.
+  // The batch of the last SetBatch, padding included.
   const PackedBatch& packed() const { return packed_; }
   absl::Status Forward(const Step& step);
-  // Until Backward.
+  // The stream after the last block, valid until Backward.
   kernels::ConstMatrix output(int64_t rows) const;
-  // Where the head writes the gradient of output, whole, before Backward.
+  // The gradient of output, which the head writes whole before Backward.
   kernels::Matrix grad_output(int64_t rows) const;
   absl::Status Backward(const Step& step);
 
@@ -50,7 +50,7 @@ class Encoder {
   std::vector<std::unique_ptr<AttentionBlock>> attention_;
   std::vector<std::unique_ptr<FfnBlock>> ffn_;
   PackedBatch packed_;
-  HeadRuns head_runs_;
+  LteHeadRuns head_runs_;
   SavedMemory::Piece offsets_, row_ids_;
   SavedMemory::Piece stream_, grad_;
 };

@@ -1,28 +1,21 @@
+// An encoder with its head behind the Model interface.
 #include "worker/trainer/model/encoder/encoder_model.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/head/classifier_head.h"
-#include "worker/trainer/model/head/masked_lm_head.h"
+#include "worker/trainer/model/head/make_head.h"
 #include "worker/trainer/model/linear/initialise.h"
-#include "worker/trainer/model/plan/room.h"
+#include "worker/trainer/model/plan/batch_padding.h"
 
 namespace comera::trainer {
 namespace {
 
-std::unique_ptr<Head> MakeHead(const Plan& plan) {
-  if (plan.config->family == v1::ModelSpec::ENCODER_CLASSIFIER) {
-    return std::make_unique<ClassifierHead>(plan);
-  }
-  return std::make_unique<MaskedLmHead>(plan);
-}
-
 int64_t MaxSequences(const ModelConfig& config, int64_t batch_size) {
-  if (!config.room) return batch_size;
+  if (!config.pad_batches) return batch_size;
   return batch_size +
-         MaxRoomSequences(batch_size * config.length, config.length);
+         MaxPaddingSequences(batch_size * config.length, config.length);
 }
 
 }  // namespace
@@ -65,10 +58,10 @@ absl::Status EncoderModel::SetBatch(const Batch& batch, bool train,
   }
   step_ = Step{};
   step_.train = train;
-  step_.room = train && config_.room;
+  step_.padded = train && config_.pad_batches;
   step_.state = state;
   RETURN_IF_ERROR(encoder_.SetBatch(batch, &step_));
-  RETURN_IF_ERROR(head_->SetBatch(batch, encoder_.packed(), step_.room));
+  RETURN_IF_ERROR(head_->SetBatch(batch, encoder_.packed(), step_.padded));
   state_ = State::kBatchSet;
   return absl::OkStatus();
 }

@@ -12,13 +12,13 @@
 
 namespace comera::trainer {
 
-// The one implementation of Model: an encoder and either head.
+// A Model made of an encoder and either head.
 class EncoderModel : public Model {
  public:
   // `config` must pass CheckModelConfig. Allocate before use.
   EncoderModel(const ModelConfig& config, int64_t batch_size,
                kernels::Backend* backend);
-  // ResourceExhausted.
+  // ResourceExhausted: the activations do not fit.
   absl::Status Allocate();
 
   const ParameterLayout& layout() const override { return layout_.parameters; }
@@ -51,11 +51,11 @@ class EncoderModel : public Model {
   const int64_t batch_size_;
   const ModelLayout layout_;
   StepMemory memory_;
-  const Plan plan_;  // of stage 0
+  const Plan plan_;  // for stage 0
   const SavedMemory::Piece totals_;
   Encoder encoder_;
   std::unique_ptr<Head> head_;
-  Step step_;  // of the last SetBatch
+  Step step_;  // filled in by the last SetBatch
   State state_ = State::kIdle;
 };
 

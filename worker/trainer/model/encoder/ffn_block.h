@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "worker/trainer/model/encoder/residual_block.h"
+#include "worker/trainer/model/linear/lte_head_runs.h"
 #include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
@@ -11,7 +12,8 @@ namespace comera::trainer {
 // y = LayerNorm(x + dropout(down(gelu(up(x))))).
 class FfnBlock : public ResidualBlock {
  public:
-  FfnBlock(const Plan& plan, int64_t layer);
+  // `head_runs`: see MakeFfnBranch.
+  FfnBlock(const Plan& plan, int64_t layer, const LteHeadRuns* head_runs);
 };
 
 }  // namespace comera::trainer

@@ -1,3 +1,4 @@
+// A feed-forward branch whose hidden layer is in memory.
 #include "worker/trainer/model/encoder/hidden_ffn_branch.h"
 
 #include <algorithm>

@@ -10,8 +10,9 @@
 
 namespace comera::trainer {
 
-// With the hidden layer (rows, ffn) in memory: whole and kept, or, where `up`
-// repeats cheaply, in row blocks that Backward computes again.
+// A feed-forward branch with its hidden layer (rows, ffn) in memory: whole and
+// kept, or, where `up` repeats cheaply, in row blocks that Backward computes
+// again.
 class HiddenFfnBranch : public Branch {
  public:
   HiddenFfnBranch(const Plan& plan, int64_t layer, std::unique_ptr<Linear> up,

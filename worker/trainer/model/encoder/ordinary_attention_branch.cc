@@ -1,3 +1,4 @@
+// Attention whose queries, keys and values are in memory.
 #include "worker/trainer/model/encoder/ordinary_attention_branch.h"
 
 #include <utility>
@@ -59,7 +60,7 @@ Matrix OrdinaryAttentionBranch::Projected(int part, int64_t rows) const {
 }
 
 Matrix OrdinaryAttentionBranch::Context(int64_t rows) const {
-  // Where Backward later puts the gradient of the keys.
+  // Backward later puts the gradient of the keys there.
   float* data = keep_ ? plan_.saved->Floats(kept_context_)
                       : plan_.workspace->Floats(inner_) + rows * hidden_;
   return Matrix(data, rows, hidden_);
@@ -104,7 +105,7 @@ absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
   const int64_t rows = step.rows();
   float* inner = plan_.workspace->Floats(inner_);
   const Matrix grad_context(inner, rows, hidden_);
-  // grad_y, where it lies there, is done with by then.
+  // A grad_y that lies there is no longer needed by then.
   const Matrix grads[] = {
       Matrix(plan_.workspace->Floats(branch_), rows, hidden_),
       Matrix(inner + rows * hidden_, rows, hidden_),

@@ -5,15 +5,16 @@
 #include <memory>
 
 #include "kernels/backend.h"
-#include "worker/trainer/model/encoder/attention_branch.h"
+#include "worker/trainer/model/encoder/attention_projections.h"
+#include "worker/trainer/model/encoder/branch.h"
 
 namespace comera::trainer {
 
-// By queries, keys and values, whatever form the projections have. These and
-// the heads' outputs are kept for Backward only where computing them again
-// would cost much: not from tensor-train layers, of which rank vectors are
-// kept.
-class OrdinaryAttentionBranch : public AttentionBranch {
+// Attention by queries, keys and values, whatever form the projections have.
+// These and the heads' outputs are kept for Backward only where computing them
+// again would cost much: not from tensor-train layers, which keep the rank
+// vectors.
+class OrdinaryAttentionBranch : public Branch {
  public:
   OrdinaryAttentionBranch(const Plan& plan, int64_t layer,
                           AttentionProjections projections);

@@ -1,3 +1,4 @@
+// Attention from the rank vectors of its inputs to those of its output.
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
 
 #include <utility>
@@ -117,12 +118,13 @@ absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
                                                           ConstMatrix x) {
   const int64_t rows = step.rows();
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    for (TtLinear* each : {&query_, &key_, &value_, &output_}) {
+    for (Linear* each : {projections_.query.get(), projections_.key.get(),
+                         projections_.value.get(), projections_.output.get()}) {
       RETURN_IF_ERROR(each->Prepare(step));
     }
     return FormFactors();
   }));
-  for (TtLinear* projection : {&query_, &key_, &value_}) {
+  for (RankSpaceLinear* projection : {&query_, &key_, &value_}) {
     RETURN_IF_ERROR(projection->Project(0, x));
   }
   const SavedMemory& saved = *plan_.saved;
@@ -178,7 +180,8 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
   RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x));
   RETURN_IF_ERROR(key_.BackwardProject(x, grad_k, grad_x));
   return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    for (TtLinear* each : {&output_, &value_, &query_, &key_}) {
+    for (Linear* each : {projections_.output.get(), projections_.value.get(),
+                         projections_.query.get(), projections_.key.get()}) {
       RETURN_IF_ERROR(each->FinishBackward(step));
     }
     return absl::OkStatus();
@@ -195,7 +198,7 @@ absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,
   RETURN_IF_ERROR(kernels::RunTogether(&backend, [&]() -> absl::Status {
     RETURN_IF_ERROR(backend.Fill({grad_a.data, hidden * ranks_}, 0));
     int64_t first = 0;
-    for (TtLinear* each : {&query_, &key_, &value_}) {
+    for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
       RETURN_IF_ERROR(
           backend.CopyRows(each->A(), Columns(a, first, each->rank())));
       first += each->rank();
@@ -212,13 +215,15 @@ absl::Status RankSpaceAttentionBranch::FinishTogether(const Step& step) {
                       plan_.config->hidden, ranks_);
   return kernels::RunTogether(&backend, [&]() -> absl::Status {
     int64_t first = 0;
-    for (TtLinear* each : {&query_, &key_, &value_}) {
+    for (Linear* layer : {projections_.query.get(), projections_.key.get(),
+                          projections_.value.get()}) {
+      RankSpaceLinear* const each = layer->rank_space();
       RETURN_IF_ERROR(backend.CopyRows(Columns(grad_a, first, each->rank()),
                                        each->grad_a()));
-      RETURN_IF_ERROR(each->FinishBackward(step));
+      RETURN_IF_ERROR(layer->FinishBackward(step));
       first += each->rank();
     }
-    return output_.FinishBackward(step);
+    return projections_.output->FinishBackward(step);
   });
 }
 

@@ -5,23 +5,26 @@
 #include <memory>
 
 #include "kernels/backend.h"
-#include "worker/trainer/model/encoder/attention_branch.h"
-#include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/encoder/attention_projections.h"
+#include "worker/trainer/model/encoder/branch.h"
+#include "worker/trainer/model/encoder/rank_space_branch.h"
+#include "worker/trainer/model/linear/rank_space_linear.h"
 
 namespace comera::trainer {
 
-// With all four projections in tensor-train form: neither queries, keys, values
-// nor heads are formed. Of a token only its four rank-space vectors are kept
-// (by the projections) and a float per head.
+// Attention in rank space, where all four projections have factors: neither
+// queries, keys, values nor heads are formed. For a token only its four rank
+// vectors (by the projections) and a float per head are kept.
 //
-// With T~ and B~ of each projection (TtLinear) and the columns h of a head,
+// With T~ and B~ of each projection (RankSpaceLinear) and the columns h of a
+// head,
 //   C_h = B~q_h B~k_h^T, E_h = B~v_h A_h (rows h of the output's A),
 // attention goes from T~q, T~k, T~v straight to the output's T
 // (Backend::RankSpaceAttention), and back; the gradients of B~ and A follow
-// from those of C and E without looking at tokens.
-class RankSpaceAttentionBranch : public AttentionBranch {
+// from those of C and E without reading tokens again.
+class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
  public:
-  // All four must have a rank-space face.
+  // All four projections have factors.
   RankSpaceAttentionBranch(const Plan& plan, int64_t layer,
                            AttentionProjections projections);
 
@@ -30,7 +33,9 @@ class RankSpaceAttentionBranch : public AttentionBranch {
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,
                         kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x) override;
-  TtLinear* rank_space_end() override { return &output_; }
+  RankSpaceBranch* rank_space() override { return this; }
+
+  RankSpaceLinear* last() override { return &output_; }
   absl::Status ForwardToRankSpace(const Step& step,
                                   kernels::ConstMatrix x) override;
   absl::Status BackwardFromRankSpace(const Step& step, const StreamInput& x,
@@ -64,9 +69,9 @@ class RankSpaceAttentionBranch : public AttentionBranch {
   const int64_t layer_;
   const int64_t heads_, head_width_;
   const AttentionProjections projections_;
-  // Of those.
-  TtLinear &query_, &key_, &value_, &output_;
-  const int64_t ranks_;  // of queries, keys and values
+  // The projections' factors.
+  RankSpaceLinear &query_, &key_, &value_, &output_;
+  const int64_t ranks_;  // sum over queries, keys and values
   // A device waits for memory and for launches, not for products.
   const bool together_;
   SavedMemory::Piece log_sum_, c_, e_;

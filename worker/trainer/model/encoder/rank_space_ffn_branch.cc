@@ -1,10 +1,10 @@
+// A feed-forward branch from rank vectors to rank vectors.
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 
 #include <utility>
 
 #include "common/status_macros.h"
 #include "kernels/together.h"
-#include "worker/trainer/model/linear/tt_linear.h"
 
 namespace comera::trainer {
 
@@ -36,8 +36,8 @@ absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
 absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
                                                     ConstMatrix x) {
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(up_->Prepare(step));
-    return down_->Prepare(step);
+    RETURN_IF_ERROR(up_layer_->Prepare(step));
+    return down_layer_->Prepare(step);
   }));
   RETURN_IF_ERROR(up_->Project(0, x));
   return plan_.backend->RankSpaceFfn(
@@ -66,8 +66,8 @@ absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
       up_->grad_b(), down_->grad_a(), plan_.workspace->Floats(workspace_)));
   RETURN_IF_ERROR(up_->BackwardProject(x, grad_t1, grad_x));
   return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(down_->FinishBackward(step));
-    return up_->FinishBackward(step);
+    RETURN_IF_ERROR(down_layer_->FinishBackward(step));
+    return up_layer_->FinishBackward(step);
   });
 }
 

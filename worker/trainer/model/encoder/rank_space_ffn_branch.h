@@ -4,15 +4,18 @@
 #include <memory>
 
 #include "worker/trainer/model/encoder/branch.h"
+#include "worker/trainer/model/encoder/rank_space_branch.h"
 #include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/linear/rank_space_linear.h"
 
 namespace comera::trainer {
 
-// From rank vectors to rank vectors (kernels/backend.h, RankSpaceFfn): of a
-// token only T of both layers is kept, and the hidden layer is never in memory.
-class RankSpaceFfnBranch : public Branch {
+// A feed-forward branch from rank vectors to rank vectors (kernels/backend.h,
+// RankSpaceFfn): for a token only T of both layers is kept, and the hidden
+// layer is never in memory.
+class RankSpaceFfnBranch : public Branch, public RankSpaceBranch {
  public:
-  // Both layers have a rank-space face.
+  // Both layers have factors.
   RankSpaceFfnBranch(const Plan& plan, std::unique_ptr<Linear> up,
                      std::unique_ptr<Linear> down);
 
@@ -21,7 +24,9 @@ class RankSpaceFfnBranch : public Branch {
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,
                         kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x) override;
-  TtLinear* rank_space_end() override { return down_; }
+  RankSpaceBranch* rank_space() override { return this; }
+
+  RankSpaceLinear* last() override { return down_; }
   absl::Status ForwardToRankSpace(const Step& step,
                                   kernels::ConstMatrix x) override;
   absl::Status BackwardFromRankSpace(const Step& step, const StreamInput& x,
@@ -31,8 +36,8 @@ class RankSpaceFfnBranch : public Branch {
  private:
   const Plan plan_;
   const std::unique_ptr<Linear> up_layer_, down_layer_;
-  TtLinear* const up_;
-  TtLinear* const down_;
+  RankSpaceLinear* const up_;
+  RankSpaceLinear* const down_;
   Workspace::Piece grad_t2_, workspace_;
 };
 

@@ -1,3 +1,4 @@
+// Adds a branch to the residual stream and normalises the sum.
 #include "worker/trainer/model/encoder/residual_block.h"
 
 #include <utility>
@@ -33,7 +34,8 @@ ResidualBlock::ResidualBlock(const Plan& plan, const std::string& name,
       gamma_(plan.At(name + ".norm.gamma")),
       beta_(plan.At(name + ".norm.beta")),
       branch_(std::move(branch)),
-      last_(branch_->rank_space_end()) {
+      rank_space_(branch_->rank_space()),
+      last_(rank_space_ == nullptr ? nullptr : rank_space_->last()) {
   const int64_t row_bytes = plan.max_rows * int64_t{sizeof(float)};
   normalised_ = plan.saved->Reserve(key + ".normalised", hidden_ * row_bytes);
   deviation_ = plan.saved->Reserve(key + ".deviation", row_bytes);
@@ -72,7 +74,7 @@ absl::Status ResidualBlock::Forward(const Step& step, Matrix stream) {
         step.Vector(beta_), plan_.config->layer_norm_epsilon, normalised,
         Deviation(stream.rows), stream);
   }
-  RETURN_IF_ERROR(branch_->ForwardToRankSpace(step, stream));
+  RETURN_IF_ERROR(rank_space_->ForwardToRankSpace(step, stream));
   return plan_.backend->ExpandLayerNorm(
       Dropout(step), last_->TWithOnes(0, stream.rows), last_->BWithBias(),
       stream, step.Vector(gamma_), step.Vector(beta_),
@@ -107,7 +109,7 @@ absl::Status ResidualBlock::BackwardFromRankSpace(const Step& step,
       Normalised(rows), Deviation(rows), step.Vector(gamma_), grad, grad_t,
       last_->grad_b(), step.Gradient(gamma_), step.Gradient(beta_),
       plan_.workspace->Floats(tiles_)));
-  return branch_->BackwardFromRankSpace(step, x, grad_t, grad);
+  return rank_space_->BackwardFromRankSpace(step, x, grad_t, grad);
 }
 
 }  // namespace comera::trainer

@@ -1,6 +1,8 @@
+// The classifier head on the first token, and its loss.
 #include "worker/trainer/model/head/classifier_head.h"
 
 #include "common/status_macros.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 
@@ -28,8 +30,8 @@ Matrix ClassifierHead::Saved(SavedMemory::Piece piece, int64_t cols) const {
 }
 
 absl::Status ClassifierHead::SetBatch(const Batch& batch,
-                                      const PackedBatch& packed, bool room) {
-  return labels_.Set(batch, packed, room ? plan_.max_batch : 0);
+                                      const PackedBatch& packed, bool pad) {
+  return labels_.Set(batch, packed, pad ? plan_.max_batch : 0);
 }
 
 absl::Status ClassifierHead::Forward(const Step& step, ConstMatrix hidden,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/head/label_buffer.h"
 #include "worker/trainer/model/linear/dense_linear.h"
 #include "worker/trainer/model/linear/linear.h"
 
@@ -16,7 +17,7 @@ class ClassifierHead : public Head {
   explicit ClassifierHead(const Plan& plan);
 
   absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
-                        bool room) override;
+                        bool pad) override;
   int64_t label_rows() const override { return labels_.size(); }
   absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                        float* totals) override;

@@ -11,16 +11,17 @@
 
 namespace comera::trainer {
 
-// From the encoder's output to a loss over label rows.
+// Computes a loss over label rows from the encoder's output.
 class Head {
  public:
   virtual ~Head() = default;
 
-  // Labels to the device; `packed` is the batch's. `room`: filled up (room.h)
-  // with rows that do not count. InvalidArgument: malformed or too many labels.
+  // Copies the labels to the device; `packed` is the packed form of `batch`.
+  // `pad`: padded to a bucket (batch_padding.h) with rows that do not count.
+  // InvalidArgument: malformed or too many labels.
   virtual absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
-                                bool room) = 0;
-  // Of the last SetBatch, what fills it up included.
+                                bool pad) = 0;
+  // Label rows of the last SetBatch, padding included.
   virtual int64_t label_rows() const = 0;
   // Adds to totals (3 floats, see SoftmaxCrossEntropy). hidden (rows, hidden)
   // must stay until Backward.
@@ -29,35 +30,10 @@ class Head {
   // Writes the whole of grad_hidden.
   virtual absl::Status Backward(const Step& step,
                                 kernels::Matrix grad_hidden) = 0;
-  // Logits of the last Forward (label rows that count, outputs) to the host;
-  // ends the chance of Backward.
+  // Copies the logits of the last Forward (label rows that count, outputs) to
+  // the host; no Backward may follow.
   virtual absl::Status ReadLogits(const Step& step,
                                   std::vector<float>* logits) = 0;
-};
-
-// The label rows and labels of a batch on the device.
-class LabelBuffer {
- public:
-  LabelBuffer(const Plan& plan, int64_t max_labels, int64_t outputs);
-
-  // InvalidArgument: rows out of range, not ascending or padding, labels out of
-  // range, too many. `room`: entries that there shall be, the last of which do
-  // not count; 0: those of the batch.
-  absl::Status Set(const Batch& batch, const PackedBatch& packed, int64_t room);
-  int64_t size() const { return static_cast<int64_t>(rows_.size()); }
-  // Entries that count.
-  int64_t count() const { return count_; }
-  // Entries [first, first + count), in the batch's order; rows are tokens.
-  kernels::ConstIndices Rows(int64_t first, int64_t count) const;
-  kernels::ConstIndices Labels(int64_t first, int64_t count) const;
-
- private:
-  const Plan plan_;
-  const int64_t max_labels_;
-  const int64_t outputs_;
-  int64_t count_ = 0;
-  std::vector<int32_t> rows_, labels_;
-  SavedMemory::Piece device_rows_, device_labels_;
 };
 
 }  // namespace comera::trainer

@@ -1,10 +1,12 @@
+// The masked-language-model head and its loss, in chunks of label rows.
 #include "worker/trainer/model/head/masked_lm_head.h"
 
 #include <algorithm>
 
 #include "common/status_macros.h"
 #include "worker/trainer/model/head/tied_projection.h"
-#include "worker/trainer/model/plan/room.h"
+#include "worker/trainer/model/linear/make_linear.h"
+#include "worker/trainer/model/plan/batch_padding.h"
 
 namespace comera::trainer {
 
@@ -67,13 +69,14 @@ Matrix MaskedLmHead::Saved(SavedMemory::Piece piece, int64_t rows,
 }
 
 absl::Status MaskedLmHead::SetBatch(const Batch& batch,
-                                    const PackedBatch& packed, bool room) {
+                                    const PackedBatch& packed, bool pad) {
   RETURN_IF_ERROR(projection_->SetUp());
   resident_chunk_ = -1;
   const int64_t labels = static_cast<int64_t>(batch.labels.size());
-  return labels_.Set(
-      batch, packed,
-      room && labels <= plan_.max_rows ? RoomFor(labels, plan_.max_rows) : 0);
+  return labels_.Set(batch, packed,
+                     pad && labels <= plan_.max_rows
+                         ? PaddedCount(labels, plan_.max_rows)
+                         : 0);
 }
 
 absl::Status MaskedLmHead::RunChunk(const Step& step, int64_t chunk) {

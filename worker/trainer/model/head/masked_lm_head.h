@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "worker/trainer/model/head/head.h"
+#include "worker/trainer/model/head/label_buffer.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
@@ -21,7 +22,7 @@ class MaskedLmHead : public Head {
   explicit MaskedLmHead(const Plan& plan);
 
   absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
-                        bool room) override;
+                        bool pad) override;
   int64_t label_rows() const override { return labels_.size(); }
   absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                        float* totals) override;
@@ -47,7 +48,7 @@ class MaskedLmHead : public Head {
   std::unique_ptr<Linear> transform_, projection_;
   const Parameter &gamma_, &beta_;
   kernels::ConstMatrix encoded_;
-  // Whose gradient of logits lies in logits_; -1: none.
+  // The chunk whose gradient of logits lies in logits_; -1: none.
   int64_t resident_chunk_ = -1;
   SavedMemory::Piece gathered_, transformed_, activated_;
   SavedMemory::Piece normalised_, deviation_, normed_, logits_;

@@ -1,3 +1,4 @@
+// The projection to the vocabulary by the word embedding's own table.
 #include "worker/trainer/model/head/tied_projection.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@ namespace comera::trainer {
 //
 // A dense table is used where it lies. Rows of a TTM table are computed block
 // by block of the vocabulary, and so are their gradients, so that the table is
-// never there as a whole. A table that is gone gives Y = bias.
+// never in memory as a whole. A pruned table gives Y = bias.
 class TiedProjection : public Linear {
  public:
   explicit TiedProjection(const Plan& plan);
@@ -43,7 +43,7 @@ class TiedProjection : public Linear {
   const int64_t vocabulary_, hidden_;
   const Parameter& bias_;
   const Parameter* weight_ = nullptr;  // dense only
-  // TTM only.
+  // Members of a TTM table only.
   int64_t block_ = 0;
   std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
   bool set_up_ = false;

@@ -12,8 +12,8 @@
 
 namespace comera::trainer {
 
-// Sums over the labels of a batch; dividing is the caller's business, because
-// the denominator is the global batch's.
+// Sums over the labels of a batch; the caller divides, because the denominator
+// is the global batch's.
 struct LossTotals {
   double loss_sum = 0;  // nats
   double labels = 0;
@@ -27,8 +27,8 @@ struct LossTotals {
 // workspace; parameters and gradients are the caller's flat device buffers of
 // layout().size() floats. After a change of ranks, create a new Model. A step:
 // SetBatch, Forward, in training Backward. Forward and Backward enqueue only,
-// and what they enqueue is decided by shape(), so that they can be captured
-// once and replayed for every batch of that shape. Not thread-safe.
+// and what they enqueue is decided by AppendShape's numbers, so that they can
+// be captured once and replayed for every batch of that shape. Not thread-safe.
 class Model {
  public:
   virtual ~Model() = default;
@@ -41,9 +41,9 @@ class Model {
   // parameter name; host memory of layout().size() floats.
   virtual void Initialise(uint64_t seed, float* parameters) const = 0;
 
-  // The batch (size at most batch_size) to the device. `train`: dropout on, and
-  // Backward may follow. `state` lives in device memory. InvalidArgument:
-  // malformed batch, naming the field.
+  // Copies the batch (size at most batch_size) to the device. `train`: dropout
+  // is on, and Backward may follow. `state` lives in device memory.
+  // InvalidArgument: malformed batch, naming the field.
   virtual absl::Status SetBatch(const Batch& batch, bool train,
                                 const kernels::StepState* state) = 0;
   // Appends numbers that, if equal for two batches, say that Forward and

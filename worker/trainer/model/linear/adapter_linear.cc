@@ -1,6 +1,5 @@
+// A frozen matrix with trained adapters beside it: LoRA and LTE.
 #include "worker/trainer/model/linear/adapter_linear.h"
-
-#include <algorithm>
 
 #include "common/status_macros.h"
 
@@ -22,9 +21,11 @@ View Rows(const View& m, int64_t begin, int64_t end) {
 }  // namespace
 
 AdapterLinear::AdapterLinear(const Plan& plan, const std::string& name,
-                             const LowRank& form, int64_t max_rows)
+                             const LowRank& form, int64_t max_rows,
+                             const LteHeadRuns* head_runs)
     : plan_(plan),
       form_(form),
+      head_runs_(head_runs),
       weight_(plan.At(name + ".weight")),
       bias_(plan.At(name + ".bias")),
       a_(plan.At(name + ".a")),
@@ -48,14 +49,12 @@ kernels::MatrixView<T> AdapterLinear::B(T* values, int64_t head) const {
           outputs_};
 }
 
-AdapterLinear::Shard AdapterLinear::ShardAt(const Step& step, int64_t first_row,
-                                            int64_t begin, int64_t rows) const {
-  if (form_.heads == 1) return {0, rows};
-  const auto run = std::upper_bound(
-      step.head_runs.begin(), step.head_runs.end(), first_row + begin,
-      [](int64_t row, const HeadRun& r) { return row < r.end; });
-  if (run == step.head_runs.end()) return {form_.heads - 1, rows};
-  return {run->head, std::min(run->end - first_row, rows)};
+LteHeadRun AdapterLinear::RunAt(int64_t first_row, int64_t begin,
+                                int64_t rows) const {
+  if (form_.heads == 1 || head_runs_ == nullptr) return {rows, form_.heads - 1};
+  LteHeadRun run = head_runs_->RunAt(first_row + begin, first_row + rows);
+  run.end -= first_row;
+  return run;
 }
 
 absl::Status AdapterLinear::Prepare(const Step&) { return absl::OkStatus(); }
@@ -84,11 +83,11 @@ absl::Status AdapterLinear::Forward(const Step& step, int64_t first_row,
     return absl::OkStatus();
   }
   for (int64_t row = 0; row < x.rows;) {
-    const Shard shard = ShardAt(step, first_row, row, x.rows);
-    RETURN_IF_ERROR(AddProduct(
-        step, first_row + row, shard.head, static_cast<float>(form_.scale),
-        Rows(x, row, shard.end), Rows(y, row, shard.end)));
-    row = shard.end;
+    const LteHeadRun run = RunAt(first_row, row, x.rows);
+    RETURN_IF_ERROR(AddProduct(step, first_row + row, run.head,
+                               static_cast<float>(form_.scale),
+                               Rows(x, row, run.end), Rows(y, row, run.end)));
+    row = run.end;
   }
   return absl::OkStatus();
 }
@@ -110,25 +109,25 @@ absl::Status AdapterLinear::Backward(const Step& step, int64_t first_row,
   }
   const float scale = static_cast<float>(form_.scale);
   for (int64_t row = 0; row < x.rows;) {
-    const Shard shard = ShardAt(step, first_row, row, x.rows);
-    const ConstMatrix rows = Rows(x, row, shard.end);
-    const ConstMatrix grad = Rows(grad_y, row, shard.end);
+    const LteHeadRun run = RunAt(first_row, row, x.rows);
+    const ConstMatrix rows = Rows(x, row, run.end);
+    const ConstMatrix grad = Rows(grad_y, row, run.end);
     const ConstMatrix t(
         plan_.saved->Floats(t_) + (first_row + row) * form_.rank, rows.rows,
         form_.rank);
     const Matrix u(plan_.workspace->Floats(u_), rows.rows, form_.rank);
     RETURN_IF_ERROR(backend.Gemm(true, false, scale, t, grad, 1,
-                                 B(step.gradients, shard.head)));
+                                 B(step.gradients, run.head)));
     RETURN_IF_ERROR(backend.Gemm(false, true, scale, grad,
-                                 B(step.parameters, shard.head), 0, u));
-    RETURN_IF_ERROR(backend.Gemm(true, false, 1, rows, u, 1,
-                                 A(step.gradients, shard.head)));
+                                 B(step.parameters, run.head), 0, u));
+    RETURN_IF_ERROR(
+        backend.Gemm(true, false, 1, rows, u, 1, A(step.gradients, run.head)));
     if (grad_x.data != nullptr) {
       RETURN_IF_ERROR(backend.Gemm(false, true, 1, u,
-                                   A(step.parameters, shard.head), 1,
-                                   Rows(grad_x, row, shard.end)));
+                                   A(step.parameters, run.head), 1,
+                                   Rows(grad_x, row, run.end)));
     }
-    row = shard.end;
+    row = run.end;
   }
   return absl::OkStatus();
 }

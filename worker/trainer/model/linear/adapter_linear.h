@@ -5,6 +5,7 @@
 
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/linear/lte_head_runs.h"
 
 namespace comera::trainer {
 
@@ -14,14 +15,16 @@ namespace comera::trainer {
 //
 // LoRA (arXiv 2106.09685), one head: Y = X W + scale X A B + bias.
 // LTE (arXiv 2402.16828): the samples of the global batch are shared out among
-// the heads (head_runs.h); in training the rows of head n see
+// the heads (lte_head_runs.h); in training the rows of head n see
 //   Y = X W + scale X A_n B_n + bias,
 // elsewhere all rows see the mean, X W + scale / heads sum_n X A_n B_n + bias.
 // Every so many steps the optimiser moves that mean into W (lte_optimizer.h).
 class AdapterLinear : public Linear {
  public:
+  // `head_runs`, of the last batch set, is read by training steps of a layer
+  // with several heads; null: all rows are the last head's.
   AdapterLinear(const Plan& plan, const std::string& name, const LowRank& form,
-                int64_t max_rows);
+                int64_t max_rows, const LteHeadRuns* head_runs);
 
   bool repeats_cheaply() const override { return false; }
   absl::Status Prepare(const Step& step) override;
@@ -35,13 +38,9 @@ class AdapterLinear : public Linear {
   absl::Status FinishBackward(const Step& step) override;
 
  private:
-  // Rows of a block up to `end`, all of one head.
-  struct Shard {
-    int64_t head, end;
-  };
-  // The one that begins at row `begin` of the block.
-  Shard ShardAt(const Step& step, int64_t first_row, int64_t begin,
-                int64_t rows) const;
+  // The head of row `begin` of a block, and the row of the block at which its
+  // run ends.
+  LteHeadRun RunAt(int64_t first_row, int64_t begin, int64_t rows) const;
   template <typename T>
   kernels::MatrixView<T> A(T* values, int64_t head) const;
   template <typename T>
@@ -53,6 +52,7 @@ class AdapterLinear : public Linear {
 
   const Plan plan_;
   const LowRank form_;
+  const LteHeadRuns* const head_runs_;
   const Parameter &weight_, &bias_, &a_, &b_;
   const int64_t inputs_, outputs_;
   SavedMemory::Piece t_;  // (max_rows, rank)

@@ -1,3 +1,4 @@
+// CoLA: two thin matrices with SiLU between them.
 #include "worker/trainer/model/linear/cola_linear.h"
 
 #include "common/status_macros.h"

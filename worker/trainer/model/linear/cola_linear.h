@@ -11,8 +11,8 @@ namespace comera::trainer {
 // CoLA (arXiv 2502.10940): Y = silu(X A) B + bias in place of a matrix;
 // parameters NAME.a (inputs, rank), NAME.b (rank, outputs), NAME.bias.
 //
-// Of the rows only T = X A is kept, as in the paper's CoLA-M: Repeat is one
-// product of the two.
+// Only T = X A is kept for the rows, as in the paper's CoLA-M, so that Repeat
+// costs one of the two products.
 class ColaLinear : public Linear {
  public:
   ColaLinear(const Plan& plan, const std::string& name, const LowRank& form,

@@ -1,3 +1,4 @@
+// A tensor-train layer contracted through groups of its cores.
 #include "worker/trainer/model/linear/contracted_linear.h"
 
 #include "common/status_macros.h"

@@ -17,7 +17,7 @@ namespace comera::trainer {
 // rank space is TtLinear.
 class ContractedLinear : public Linear {
  public:
-  // `ends`: of the groups, see TtContraction.
+  // `ends` cuts the cores into groups, see TtContraction.
   ContractedLinear(const Plan& plan, const FactorisableLayer& layer,
                    const Factorisation& factorisation,
                    const std::vector<int>& ends, int64_t max_rows,

@@ -1,3 +1,4 @@
+// A linear layer whose matrix is stored as it is.
 #include "worker/trainer/model/linear/dense_linear.h"
 
 #include "common/status_macros.h"

@@ -7,7 +7,8 @@
 
 namespace comera::trainer {
 
-// W as it is: parameters NAME.weight (inputs, outputs) and NAME.bias.
+// A W that is stored as it is: parameters NAME.weight (inputs, outputs) and
+// NAME.bias.
 class DenseLinear : public Linear {
  public:
   DenseLinear(const Plan& plan, const std::string& name);

@@ -1,3 +1,4 @@
+// Folds rank entries into cores, and takes gradients back to both.
 #include "worker/trainer/model/linear/folded_cores.h"
 
 #include "common/status_macros.h"

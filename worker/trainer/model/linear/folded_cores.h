@@ -15,12 +15,12 @@ namespace comera::trainer {
 // it lies among the parameters.
 class FoldedCores {
  public:
-  // What lies in the workspace is named after `scratch`.
+  // Pieces of the workspace are named after `scratch`.
   FoldedCores(const Plan& plan, const std::string& layer_name,
               const std::string& scratch);
 
   absl::Status Fold(const Step& step);
-  // Since the last Fold, which must have seen the same parameters.
+  // The H_i of the last Fold, which must have seen the same parameters.
   absl::Span<const float* const> cores() const { return cores_; }
 
   // Scratch for the gradients of all cores, in shared memory.
@@ -32,7 +32,7 @@ class FoldedCores {
   struct Core {
     const Parameter* g;
     const Parameter* d;  // null: the last
-    int64_t offset;      // of H and of its gradient
+    int64_t offset;      // place of H and of its gradient
     int64_t rows() const { return d == nullptr ? 1 : g->size / d->size; }
     int64_t cols() const { return d == nullptr ? g->size : d->size; }
   };

@@ -1,3 +1,4 @@
+// Draws the initial parameters of every layer form.
 #include "worker/trainer/model/linear/initialise.h"
 
 #include <algorithm>
@@ -113,7 +114,7 @@ void FillLowRank(uint64_t seed, const ModelLayout& layout,
 void InitialiseParameters(const ModelConfig& config, uint64_t seed,
                           float* parameters) {
   const ModelLayout layout = MakeModelLayout(config);
-  // What the rules below do not reach: gammas and rank entries 1, betas 0.
+  // Gammas and rank entries, which the rules below leave out, are 1, betas 0.
   for (const Parameter& p : layout.parameters.parameters()) {
     const bool one =
         p.kind == ParameterKind::kRank || absl::EndsWith(p.name, ".gamma");

@@ -1,3 +1,4 @@
+// A tensor-train layer contracted to two factors.
 #include "worker/trainer/model/linear/tt_linear.h"
 
 #include <string>

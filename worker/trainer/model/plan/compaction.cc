@@ -1,3 +1,4 @@
+// Copies parameters and moments without their pruned rank entries.
 #include "worker/trainer/model/plan/compaction.h"
 
 #include <algorithm>
@@ -43,14 +44,14 @@ CompactionPlan PlanCompaction(const ModelConfig& config,
     if (f.dense()) continue;
     const TensorisedLayer& layer = plan.old_layout.layers[next++];
     std::vector<Indices> alive;
-    bool gone = false;
+    bool pruned = false;
     for (int bond : layer.bonds) {
       alive.push_back(AliveEntries(parameters + layout[bond].offset,
                                    layout[bond].size, config.rank_threshold));
-      gone |= alive.back().empty();
+      pruned |= alive.back().empty();
     }
     for (size_t b = 0; b < alive.size(); ++b) {
-      if (gone) alive[b].clear();
+      if (pruned) alive[b].clear();
       const int64_t rank = static_cast<int64_t>(alive[b].size());
       plan.changed |= rank != f.ranks[b];
       f.ranks[b] = rank;

@@ -24,7 +24,7 @@ struct CompactionPlan {
 };
 
 // An entry stays if it is above config.rank_threshold. `parameters` is host
-// memory laid out by MakeModelLayout(config). Every rank that holds the same
+// memory laid out by MakeModelLayout(config). Every member that holds the same
 // parameters gets the same plan.
 CompactionPlan PlanCompaction(const ModelConfig& config,
                               const float* parameters);

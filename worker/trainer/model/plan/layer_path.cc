@@ -1,8 +1,9 @@
+// Chooses the contraction of a factorised linear layer.
 #include "worker/trainer/model/plan/layer_path.h"
 
 namespace comera::trainer {
 
-bool IsGone(const Factorisation& factorisation) {
+bool IsPruned(const Factorisation& factorisation) {
   return !factorisation.dense() && factorisation.ranks[0] == 0;
 }
 

@@ -1,4 +1,4 @@
-// Which contraction a factorised linear layer runs.
+// The choice of the contraction that a factorised linear layer runs.
 #ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_LAYER_PATH_H_
 #define COMERA_WORKER_TRAINER_MODEL_PLAN_LAYER_PATH_H_
 
@@ -10,15 +10,14 @@
 
 namespace comera::trainer {
 
-// Factorised, with all ranks 0.
-bool IsGone(const Factorisation& factorisation);
+// Whether the layer is factorised and all its ranks are 0.
+bool IsPruned(const Factorisation& factorisation);
 
 // The cores of a factorised layer that is no embedding.
 kernels::TtShape ShapeOf(const Factorisation& factorisation);
 
-// A function of the configuration and the rows of a step alone, its machine
-// numbers included: ranks of a job, which share the configuration, choose
-// alike.
+// Chooses by the configuration, its machine numbers included, and the rows of a
+// step alone: members of a job, which share the configuration, choose alike.
 kernels::TtChoice ChooseLayerPath(const ModelConfig& config,
                                   const FactorisableLayer& layer,
                                   const Factorisation& factorisation,

@@ -1,3 +1,4 @@
+// Lays out the parameters of every layer of a configuration.
 #include "worker/trainer/model/plan/model_layout.h"
 
 #include <string>

@@ -10,7 +10,7 @@
 
 namespace comera::trainer {
 
-// A function of the configuration alone: every rank, every device and every
+// A function of the configuration alone: every member, every device and every
 // reader of a checkpoint finds the same.
 struct ModelLayout {
   ParameterLayout parameters;

@@ -1,3 +1,4 @@
+// Counts the parameters of a model: as exported, and as a dense one.
 #include "worker/trainer/model/plan/model_size.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Packs the tokens of a batch without the padding of its samples.
 #include "worker/trainer/model/plan/packed_batch.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ absl::Status PackedBatch::Set(const Batch& batch) {
   return absl::OkStatus();
 }
 
-void PackedBatch::FillUp(int64_t tokens, int64_t sequences, int64_t length) {
+void PackedBatch::PadTo(int64_t tokens, int64_t sequences, int64_t length) {
   if (places_.empty()) return;
   max_length_ = length;
   while (this->tokens() < tokens) {

@@ -9,14 +9,15 @@
 
 namespace comera::trainer {
 
-// The tokens of a batch without its padding: samples one after another, the
-// longest first, of equal ones the earlier. Padding then costs nothing, and
+// The tokens of a batch without the padding of its samples: one sample after
+// another, the longest first, equal ones in their order. Padding then costs
+// nothing, and
 // results are those of the padded batch: a token keeps the numbers by which
 // dropout and the table of positions know it, whatever it is padded to.
 //
-// A batch may be filled up to a number of tokens and sequences (room.h): with
-// copies of its tokens in sequences of their own, which nobody looks at, and
-// with empty sequences.
+// A batch may then be padded to a number of tokens and sequences
+// (batch_padding.h): with copies of its tokens in sequences of their own, whose
+// results nobody reads, and with empty sequences.
 //
 // Allocates when made and not again for batches of no more samples and tokens.
 class PackedBatch {
@@ -28,13 +29,13 @@ class PackedBatch {
   // InvalidArgument, and the batch before stays: the mask has another size
   // than the batch, or something else than ones followed by zeros in a sample.
   absl::Status Set(const Batch& batch);
-  // Further sequences, of at most `length` tokens, until there are so many; of
-  // a batch without tokens nothing is done. Of the lists below, only TokenAt
-  // does not know them.
-  void FillUp(int64_t tokens, int64_t sequences, int64_t length);
+  // Appends sequences of at most `length` tokens until there are so many tokens
+  // and sequences; a batch without tokens stays as it is. TokenAt does not know
+  // the padding, the lists below do.
+  void PadTo(int64_t tokens, int64_t sequences, int64_t length);
 
   int64_t tokens() const { return static_cast<int64_t>(places_.size()); }
-  // Samples that have a token, unless filled up.
+  // Samples that have a token, and the padding sequences.
   int64_t sequences() const {
     return static_cast<int64_t>(offsets_.size()) - 1;
   }
@@ -52,7 +53,7 @@ class PackedBatch {
   const int64_t row_stride_;
   int64_t max_length_ = 0;
   std::vector<int32_t> offsets_, places_, row_ids_, token_at_;
-  std::vector<int32_t> lengths_, order_;  // of samples
+  std::vector<int32_t> lengths_, order_;  // one per sample
 };
 
 }  // namespace comera::trainer

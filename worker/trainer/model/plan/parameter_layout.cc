@@ -1,3 +1,4 @@
+// Places parameters, moments and projectors in flat buffers.
 #include "worker/trainer/model/plan/parameter_layout.h"
 
 #include <algorithm>

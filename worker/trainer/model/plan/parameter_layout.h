@@ -29,8 +29,8 @@ struct Parameter {
   // GaLore: the gradient (m, n) is projected to this rank r, 0: not. Then each
   // moment is (max(m, n), r) and there is a projector (min(m, n), r).
   int64_t projection_rank = 0;
-  // In either moment's buffer: as many floats as the parameter, unless it is
-  // projected or frozen.
+  // The place in either moment's buffer: as many floats as the parameter,
+  // unless it is projected or frozen.
   int64_t moment_offset = 0;
   int64_t moment_size = 0;
   int64_t projector_offset = 0;
@@ -41,18 +41,18 @@ struct Parameter {
 // gradients are a buffer of trained_size().
 class ParameterLayout {
  public:
-  // Returns the index. Only matrices can be projected.
+  // Adds a parameter and returns its index. Only matrices can be projected.
   int Add(std::string name, std::vector<int64_t> shape, ParameterKind kind,
           bool in_head, int64_t projection_rank = 0);
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const Parameter& operator[](int index) const { return parameters_[index]; }
   int64_t size() const { return size_; }  // floats
-  // Floats of those that are trained: the gradient's and the all-reduce's.
+  // Floats of the trained parameters: the gradient's and the all-reduce's.
   int64_t trained_size() const { return trained_size_; }
   // Floats of one moment, and of all projectors.
   int64_t moments_size() const { return moments_size_; }
   int64_t projectors_size() const { return projectors_size_; }
-  // -1 if there is none.
+  // The index of a parameter, -1 if there is none.
   int Find(const std::string& name) const;
 
  private:
@@ -71,8 +71,8 @@ struct TensorisedLayer {
   // modes[i] is the factor of core i in the size formula: n_i for TT, m_i n_i
   // for TTM (REFERENCE.md, "Size").
   std::vector<int64_t> modes;
-  // Stored ranks r_0..r_order; r_0 = r_order = 1 unless the layer is gone, in
-  // which case all inner ranks are 0.
+  // Stored ranks r_0..r_order; r_0 = r_order = 1 unless the layer is pruned,
+  // in which case all inner ranks are 0.
   std::vector<int64_t> ranks;
   std::vector<int> cores;  // parameter indices, order of them
   std::vector<int> bonds;  // parameter indices of d_1..d_{order-1}

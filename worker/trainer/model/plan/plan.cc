@@ -1,3 +1,4 @@
+// Reserves the activations and scratch memory of a model's stages.
 #include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {

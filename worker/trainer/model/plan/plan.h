@@ -1,4 +1,4 @@
-// What a layer needs while it is planned, and while it runs.
+// The memory and the step that every layer of a model is planned for.
 #ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_PLAN_H_
 #define COMERA_WORKER_TRAINER_MODEL_PLAN_PLAN_H_
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "kernels/arena.h"
 #include "kernels/backend.h"
 #include "kernels/memory_plan.h"
@@ -65,12 +64,13 @@ class StepMemory {
  public:
   StepMemory(kernels::Backend* backend, int stages);
 
-  // Lives from the stage's forward to its backward phase.
+  // Memory that lives from the stage's forward to its backward phase.
   SavedMemory* saved(int stage) { return &saved_[stage]; }
   Workspace* workspace(int stage) { return &workspaces_[stage]; }
-  // Live in all phases, and while a batch is set and results are read.
+  // Memory that lives in all phases, and while a batch is set and results are
+  // read.
   SavedMemory* whole() { return &whole_; }
-  // Live in all backward phases.
+  // Memory that lives in all backward phases.
   SavedMemory* gradients() { return &gradients_; }
 
   absl::Status Commit() { return memory_.Commit(); }
@@ -88,17 +88,17 @@ class StepMemory {
 struct Plan {
   kernels::Backend* backend = nullptr;
   StepMemory* memory = nullptr;
-  SavedMemory* saved = nullptr;  // of the stage, as is the workspace
+  SavedMemory* saved = nullptr;  // the stage's, as is the workspace
   Workspace* workspace = nullptr;
   const ModelConfig* config = nullptr;
   const ModelLayout* layout = nullptr;
   int64_t max_batch = 0;
   int64_t max_rows = 0;  // tokens: max_batch * config->length
 
-  // Of a batch that was filled up; at least max_batch.
+  // Sequences of a padded batch; at least max_batch.
   int64_t max_sequences = 0;
 
-  // For the layers of another stage.
+  // The same plan for the layers of another stage.
   Plan AtStage(int stage) const {
     Plan plan = *this;
     plan.saved = memory->saved(stage);
@@ -111,18 +111,12 @@ struct Plan {
   }
 };
 
-// Tokens from the end of the run before to `end`, which one head of LTE sees.
-struct HeadRun {
-  int64_t end = 0;
-  int64_t head = 0;
-};
-
 // One Forward, or the Backward that follows.
 struct Step {
   const float* parameters = nullptr;
   float* gradients = nullptr;  // Backward only
   bool train = false;
-  bool room = false;  // the batch is filled up
+  bool padded = false;  // the batch is padded to a bucket (batch_padding.h)
   const kernels::StepState* state = nullptr;
   // The batch as PackedBatch has it; lists are memory of the backend.
   int64_t tokens = 0;
@@ -130,10 +124,8 @@ struct Step {
   int64_t max_length = 0;
   kernels::ConstIndices offsets;
   const int32_t* row_ids = nullptr;
-  int64_t first_row = 0;  // of sample 0 within the global batch, see row_ids
-  int64_t length = 0;     // of a padded sample
-  // LTE, in training: which rows are whose.
-  absl::Span<const HeadRun> head_runs;
+  int64_t first_row = 0;  // sample 0's in the global batch, see row_ids
+  int64_t length = 0;     // a sample's in the unpacked batch
   int64_t rows() const { return tokens; }
 
   // Key of dropout `site` of token matrices; no dropout outside training.

@@ -5,8 +5,8 @@
 
 namespace comera::trainer {
 
-// Rows of the residual stream as backward has them: rows * gamma + beta, as the
-// layer norm before kept them, or with null gamma and beta the rows as they
+// Rows of the residual stream in a backward pass: rows * gamma + beta, from
+// what the layer norm before kept, or with null gamma and beta the rows as they
 // are.
 struct StreamInput {
   kernels::ConstMatrix rows;

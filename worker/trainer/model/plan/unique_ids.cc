@@ -1,3 +1,4 @@
+// Finds the distinct ids of a batch and where each is used.
 #include "worker/trainer/model/plan/unique_ids.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ absl::Status UniqueIds::Set(absl::Span<const int32_t> ids) {
   return absl::OkStatus();
 }
 
-void UniqueIds::FillUp(int64_t count) {
+void UniqueIds::PadTo(int64_t count) {
   start_.resize(std::max<size_t>(start_.size(), count + 1), start_.back());
 }
 

@@ -11,9 +11,10 @@
 
 namespace comera::trainer {
 
-// The distinct ids of a batch, ascending, and who uses each: what a table is
-// looked up with once and scattered back by. Linear in the ids whatever the
-// size of the table; allocates when made and never again. Not thread-safe.
+// The distinct ids of a batch, ascending, and the places that use each: a table
+// is looked up once per distinct id and scattered back by the places. Linear in
+// the ids whatever the size of the table; allocates when made and never again.
+// Not thread-safe.
 class UniqueIds {
  public:
   // `what` names an id in errors, e.g. "token id". Ids are below `limit`.
@@ -23,17 +24,17 @@ class UniqueIds {
   // outside [0, limit).
   absl::Status Set(absl::Span<const int32_t> ids);
 
-  // start() goes on to `count` ids, at most as many as there can be, of which
-  // nobody uses those from count() on.
-  void FillUp(int64_t count);
+  // Extends start() to `count` ids, at most as many as there can be; nothing
+  // uses the ids from count() on.
+  void PadTo(int64_t count);
 
   int64_t count() const { return static_cast<int64_t>(unique_.size()); }
-  // Ascending.
+  // The distinct ids, ascending.
   absl::Span<const int32_t> unique() const { return unique_; }
   // ids[i] is unique()[index()[i]].
   absl::Span<const int32_t> index() const { return index_; }
   // Unique id u is at positions order()[start()[u]] .. [start()[u + 1]) of
-  // ids, ascending; start() has count() + 1 elements, unless filled up.
+  // ids, ascending; start() has count() + 1 elements, unless padded.
   absl::Span<const int32_t> order() const { return order_; }
   absl::Span<const int32_t> start() const { return start_; }
 

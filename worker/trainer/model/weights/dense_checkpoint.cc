@@ -1,3 +1,4 @@
+// Finds a dense model's tensors in a checkpoint of safetensors.
 #include "worker/trainer/model/weights/dense_checkpoint.h"
 
 #include <algorithm>

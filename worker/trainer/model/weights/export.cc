@@ -1,3 +1,4 @@
+// Writes a trained model at its counted size, and reads it.
 #include "worker/trainer/model/weights/export.h"
 
 #include <algorithm>
@@ -6,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "worker/trainer/model/config/config_json.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/compaction.h"
@@ -70,14 +71,14 @@ absl::Status ExportModel(const ModelConfig& config, const float* parameters,
   RETURN_IF_ERROR(
       file.WriteAtomically(absl::StrCat(directory, "/", kModelFile)));
   return WriteFileAtomically(absl::StrCat(directory, "/", kModelConfigFile),
-                             json.dump(2) + "\n");
+                             JsonText(json, 2) + "\n");
 }
 
 absl::StatusOr<ImportedModel> ImportModel(const std::string& directory) {
   const std::string config_path =
       absl::StrCat(directory, "/", kModelConfigFile);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson(text);
   if (!json.is_object() || json.value("format", Json()) != kFormat ||
       json.value("version", Json()) != kVersion) {
     return absl::DataLossError(absl::StrCat(config_path, ": not a ", kFormat,
@@ -119,7 +120,7 @@ absl::StatusOr<ImportedModel> ImportModel(const std::string& directory) {
   }
   model.parameters.resize(layout.parameters.size());
   for (const Parameter& p : layout.parameters.parameters()) {
-    if (p.size == 0) continue;  // a core of a layer that is gone
+    if (p.size == 0) continue;  // a core of a pruned layer
     float* to = model.parameters.data() + p.offset;
     if (p.kind == ParameterKind::kRank) {
       std::fill_n(to, p.size, 1.0f);

@@ -1,3 +1,4 @@
+// Starts a model from the weights of an exported or dense checkpoint.
 #include "worker/trainer/model/weights/initial_weights.h"
 
 #include <algorithm>
@@ -128,7 +129,7 @@ class Loader {
     return absl::OkStatus();
   }
 
-  InitialWeightsReport TakeReport() { return std::move(report_); }
+  InitialWeightsReport& report() { return report_; }
 
  private:
   absl::Status FindMissing(const ParameterLayout& wanted) {
@@ -196,7 +197,7 @@ absl::StatusOr<InitialWeightsReport> LoadInitialWeights(
   ASSIGN_OR_RETURN(DenseCheckpoint file, DenseCheckpoint::Open(path));
   Loader loader(&file, config, parameters);
   RETURN_IF_ERROR(loader.Run(on_activity));
-  return loader.TakeReport();
+  return std::move(loader.report());
 }
 
 }  // namespace comera::trainer

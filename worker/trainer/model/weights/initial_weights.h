@@ -18,7 +18,7 @@ struct InitialWeightsReport {
     // ||W - W'|| / ||W||, Frobenius; 0 for W = 0.
     double relative_error = 0;
   };
-  // Of every tensor-train layer, in the order of the model.
+  // One entry per tensor-train layer, in the order of the model.
   std::vector<LayerError> errors;
   // One line each: what the file is, what it lacks, what of it is not used.
   std::vector<std::string> notes;

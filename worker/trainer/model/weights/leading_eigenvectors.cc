@@ -1,3 +1,4 @@
+// Leading eigenvectors of a symmetric matrix.
 #include "worker/trainer/model/weights/leading_eigenvectors.h"
 
 #include <algorithm>

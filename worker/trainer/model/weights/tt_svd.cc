@@ -1,3 +1,4 @@
+// Truncated TT-SVD of a dense matrix or table.
 #include "worker/trainer/model/weights/tt_svd.h"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ class Remainder {
     EachColumns(u.rows(), [&](int64_t first, const RowMatrix& part) {
       result.middleCols(first, part.cols()).noalias() = u.transpose() * part;
     });
-    Take(result);
+    Assign(result);
   }
   // C <- C V.
   void ProjectRight(const Eigen::MatrixXd& v) {
@@ -76,7 +77,7 @@ class Remainder {
     EachRows(v.rows(), [&](int64_t first, const RowMatrix& part) {
       result.middleRows(first, part.rows()).noalias() = part * v;
     });
-    Take(result);
+    Assign(result);
   }
   RowMatrix Matrix(int64_t rows) const {
     RowMatrix whole(rows, size() / rows);
@@ -113,7 +114,7 @@ class Remainder {
         .block(row, col, height, width)
         .cast<double>();
   }
-  void Take(const RowMatrix& m) {
+  void Assign(const RowMatrix& m) {
     std::vector<float>().swap(floats_);
     doubles_.assign(m.data(), m.data() + m.size());
   }

@@ -1,3 +1,4 @@
+// Tests which tokens masking hides.
 #include "worker/trainer/data/batch/masking.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests which phase's data a step gets.
 #include "worker/trainer/data/batch/phased_data.h"
 
 #include <memory>
@@ -78,7 +79,7 @@ TEST_F(PhasedDataTest, EachPhaseIsTheCorpusCutToItsLength) {
   ExpectSameBatch(*phased, 6, *large, 3, 2);
   ExpectSameBatch(*phased, 7, *small, 0, 4);
   ExpectSameBatch(*phased, 20, *small, 13, 4);  // the late stage
-  // What is told of the samples is the last phase's.
+  // Reports on the samples are those of the last phase.
   EXPECT_EQ(phased->train_samples(), small->train_samples());
   EXPECT_EQ(phased->validation_samples(), small->validation_samples());
   EXPECT_EQ(phased->baseline_loss(), small->baseline_loss());

@@ -1,3 +1,4 @@
+// Tests samples built from texts.
 #include "worker/trainer/data/batch/sample_builder.h"
 
 #include <string>

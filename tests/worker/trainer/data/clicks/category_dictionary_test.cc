@@ -1,3 +1,4 @@
+// Tests the saved dictionary of categorical values.
 #include "worker/trainer/data/clicks/category_dictionary.h"
 
 #include <set>

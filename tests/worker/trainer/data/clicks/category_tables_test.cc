@@ -1,3 +1,4 @@
+// Tests which rows the values of a column get.
 #include "worker/trainer/data/clicks/category_tables.h"
 
 #include <algorithm>

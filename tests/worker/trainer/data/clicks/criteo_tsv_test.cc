@@ -1,3 +1,4 @@
+// Tests reading Criteo's format, malformed lines included.
 #include "worker/trainer/data/clicks/criteo_tsv.h"
 
 #include <cmath>

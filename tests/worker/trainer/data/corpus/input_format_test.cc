@@ -1,3 +1,4 @@
+// Tests the input format that an exported model carries.
 #include "worker/trainer/data/corpus/input_format.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Tests the counter-based generator.
 #include "worker/trainer/data/random/counter_random.h"
 
 #include <set>

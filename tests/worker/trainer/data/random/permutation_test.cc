@@ -1,3 +1,4 @@
+// Tests permutations computed element by element.
 #include "worker/trainer/data/random/permutation.h"
 
 #include <vector>
@@ -34,7 +35,7 @@ TEST(PermutationTest, DependsOnSeedAndEpoch) {
 }
 
 TEST(PermutationTest, Shuffles) {
-  // Of a random permutation, one element on average stays in its place, and
+  // A random permutation leaves one element on average in its place, and
   // neighbours move n / 3 apart on average.
   constexpr uint64_t kN = 5000;
   int stayed = 0;

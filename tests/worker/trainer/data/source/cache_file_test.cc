@@ -1,3 +1,4 @@
+// Tests that prepared data are reused and never half written.
 #include "worker/trainer/data/source/cache_file.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Tests the order and the limits of a walk over a directory.
 #include "worker/trainer/data/source/file_walk.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Tests reading lines of any length and compression.
 #include "worker/trainer/data/source/line_reader.h"
 
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// Tests the checks of UTF-8 and of text.
 #include "worker/trainer/data/source/text.h"
 
 #include <string>

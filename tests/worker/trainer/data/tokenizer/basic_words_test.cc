@@ -1,3 +1,4 @@
+// Tests BERT's splitting of texts into words.
 #include "worker/trainer/data/tokenizer/basic_words.h"
 
 #include <string>

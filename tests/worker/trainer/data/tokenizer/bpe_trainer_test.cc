@@ -1,3 +1,4 @@
+// Tests the merges that a BPE learns.
 #include "worker/trainer/data/tokenizer/bpe_trainer.h"
 
 #include <map>

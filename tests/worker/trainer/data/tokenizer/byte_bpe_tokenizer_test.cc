@@ -1,3 +1,4 @@
+// Tests byte-level BPE tokens.
 #include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Tests GPT-2's alphabet of bytes and its words.
 #include "worker/trainer/data/tokenizer/byte_level.h"
 
 #include <set>

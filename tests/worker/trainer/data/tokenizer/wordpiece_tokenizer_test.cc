@@ -1,3 +1,4 @@
+// Tests WordPiece tokens.
 #include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Tests how a job's specification becomes a model configuration.
 #include "worker/trainer/model/config/model_config.h"
 
 #include <cmath>

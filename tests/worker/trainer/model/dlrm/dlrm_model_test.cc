@@ -1,5 +1,4 @@
-#include "worker/trainer/data/batch/click_shape.h"
-#include "worker/trainer/model/config/model_config.h"
+// Tests the DLRM against its definition.
 #include "worker/trainer/model/dlrm/dlrm_model.h"
 
 #include <algorithm>
@@ -13,7 +12,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/model/config/config_json.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/model/plan/model_size.h"
@@ -255,15 +256,15 @@ TEST(DlrmTest, MalformedBatchesAreRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// Pruned entries and a table that is gone: compaction and export change
+// Pruned entries and a pruned table: compaction and export change
 // nothing that the model computes.
 TEST(DlrmTest, CompactionAndExportKeepTheFunction) {
   TestModel m(SmallDlrm(), 4);
   Enlarge(&m);
   for (const Parameter& p : m.model->layout().parameters()) {
     if (p.kind != ParameterKind::kRank) continue;
-    const bool gone = p.name == "dlrm.tables.2.rank.0";
-    std::fill_n(m.parameters.begin() + p.offset, gone ? p.size : 1, 0.0f);
+    const bool pruned = p.name == "dlrm.tables.2.rank.0";
+    std::fill_n(m.parameters.begin() + p.offset, pruned ? p.size : 1, 0.0f);
   }
   const Batch batch = RandomClicks(m.config, 4, 8);
   const std::vector<float> want = m.Logits(batch);

@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// Tests sums over bags against the dense table.
 #include "worker/trainer/model/embedding/embedding_bag.h"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/reference/lookup.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
 namespace {
@@ -239,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Factorisation{{4, 3, 5}, {2, 3, 2}, {4, 3}},
                       Factorisation{{3, 2, 5, 2}, {2, 1, 3, 2}, {3, 4, 2}}));
 
-TEST(GoneEmbeddingBagTest, EverySumIsZero) {
+TEST(PrunedEmbeddingBagTest, EverySumIsZero) {
   Table table({{8, 7}, {3, 4}, {0}}, 1, 4, 4);
   ASSERT_OK(table.committed());
   Floats out;

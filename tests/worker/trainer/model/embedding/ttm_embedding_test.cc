@@ -1,3 +1,4 @@
+// Tests embeddings against the dense table.
 #include "worker/trainer/model/embedding/ttm_embedding.h"
 
 #include <cmath>
@@ -116,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Factorisation{{3, 2, 2}, {2, 1, 3}, {3, 4}},
                       Factorisation{{2, 2, 3, 2}, {2, 2, 1, 2}, {2, 5, 3}}));
 
-TEST(GoneTtmEmbeddingTest, EveryRowIsZero) {
+TEST(PrunedTtmEmbeddingTest, EveryRowIsZero) {
   const auto layer =
       LayerHarness::ForEmbedding(6, 4, {{2, 3}, {2, 2}, {0}}, kThreshold, 2);
   const std::vector<int32_t> ids = {0, 5};

@@ -1,6 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/attention_branch.h"
-
+// Tests the forms of the attention branch against each other.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -13,8 +11,11 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/encoder/make_attention_branch.h"
 #include "worker/trainer/model/encoder/ordinary_attention_branch.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 namespace {
@@ -113,7 +114,7 @@ class BranchUnderTest {
   Plan plan_;
 
  public:
-  std::unique_ptr<AttentionBranch> branch;
+  std::unique_ptr<Branch> branch;
   std::vector<float> parameters, gradients, y, grad_x;
 };
 
@@ -187,12 +188,12 @@ TEST(AttentionBranchTest, RankSpaceWhereItCostsLessAndAllFacesAreThere) {
   narrow.heads = 6;
   EXPECT_FALSE(rank_space(narrow));
   for (const char* part : {"query", "key", "value", "output"}) {
-    ModelConfig dense = Config(), gone = Config();
+    ModelConfig dense = Config(), pruned = Config();
     const std::string name = std::string("layers.0.") + part;
     dense.layers_by_name[name] = {};
     EXPECT_FALSE(rank_space(dense)) << part;
-    for (int64_t& rank : gone.layers_by_name[name].ranks) rank = 0;
-    EXPECT_FALSE(rank_space(gone)) << part;
+    for (int64_t& rank : pruned.layers_by_name[name].ranks) rank = 0;
+    EXPECT_FALSE(rank_space(pruned)) << part;
   }
 }
 

@@ -1,6 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/ffn_branch.h"
-
+// Tests the forms of the feed-forward branch against each other.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -15,9 +13,12 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/rank_space_ffn.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/hidden_ffn_branch.h"
+#include "worker/trainer/model/encoder/make_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
-#include "worker/trainer/model/linear/tt_linear.h"
+#include "worker/trainer/model/linear/make_linear.h"
+#include "worker/trainer/model/linear/rank_space_linear.h"
 
 namespace comera::trainer {
 namespace {
@@ -97,7 +98,7 @@ class BranchUnderTest {
 
  public:
   std::unique_ptr<Branch> branch;
-  TtLinear *up = nullptr, *down = nullptr;
+  RankSpaceLinear *up = nullptr, *down = nullptr;
   std::vector<float> parameters, gradients, y, grad_x;
 };
 
@@ -200,7 +201,7 @@ TEST(FfnBranchTest, GradientMayTakeItsSourcesPlace) {
   }
 }
 
-TEST(FfnBranchTest, OrdinaryWayWithoutARankSpaceFace) {
+TEST(FfnBranchTest, OrdinaryWayWithoutFactors) {
   const auto kind = [](const ModelConfig& config) {
     BranchUnderTest made(config, Kind::kPlanned, 8);
     return dynamic_cast<RankSpaceFfnBranch*>(made.branch.get()) != nullptr;
@@ -209,9 +210,9 @@ TEST(FfnBranchTest, OrdinaryWayWithoutARankSpaceFace) {
   ModelConfig dense = Config();
   dense.layers_by_name["layers.0.ffn_down"] = {};
   EXPECT_FALSE(kind(dense));
-  ModelConfig gone = Config();
-  for (int64_t& rank : gone.layers_by_name["layers.0.ffn_up"].ranks) rank = 0;
-  EXPECT_FALSE(kind(gone));
+  ModelConfig pruned = Config();
+  for (int64_t& rank : pruned.layers_by_name["layers.0.ffn_up"].ranks) rank = 0;
+  EXPECT_FALSE(kind(pruned));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// Tests a residual block around both kinds of branch.
 #include "worker/trainer/model/encoder/residual_block.h"
 
 #include <algorithm>
@@ -14,8 +14,10 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/hidden_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
+#include "worker/trainer/model/linear/make_linear.h"
 
 namespace comera::trainer {
 namespace {
@@ -189,7 +191,7 @@ TEST(ResidualBlockTest, GradientsAreTheDerivatives) {
   for (float g : gradients) largest = std::max<double>(largest, std::fabs(g));
   int checked = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] == 0) continue;  // of another layer
+    if (gradients[i] == 0) continue;  // another layer's
     ASSERT_NEAR(gradients[i], slope(&test.parameters[i]), 2e-3 * largest) << i;
     ++checked;
   }

@@ -158,7 +158,7 @@ TEST(TiedOutputTest, TtmComputesWhatTheDenseModelDoes) {
   }
 }
 
-TEST(TiedOutputTest, AGoneTableLeavesTheBias) {
+TEST(TiedOutputTest, APrunedTableLeavesTheBias) {
   ModelConfig config = TiedConfig(false);
   config.layers_by_name["embedding"].ranks = {0, 0};
   TestModel m(config, 2);

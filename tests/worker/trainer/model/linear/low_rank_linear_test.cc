@@ -35,12 +35,13 @@ class LowRankLinearTest : public ::testing::TestWithParam<Case> {
     grad_y_.resize(kRows * kOutputs);
     for (float& v : x_) v = normal(random);
     for (float& v : grad_y_) v = normal(random);
+    std::vector<LteHeadRun> runs;
     for (int64_t row = 0; row < kRows; ++row) {
       const int64_t head = HeadOf(row);
-      if (runs_.empty() || runs_.back().head != head)
-        runs_.push_back({0, head});
-      runs_.back().end = row + 1;
+      if (runs.empty() || runs.back().head != head) runs.push_back({0, head});
+      runs.back().end = row + 1;
     }
+    layer_->head_runs().Set(runs);
   }
 
   // LTE: two rows here, two there.
@@ -51,7 +52,6 @@ class LowRankLinearTest : public ::testing::TestWithParam<Case> {
   Step TrainStep(bool train = true) {
     Step step = layer_->step();
     step.train = train;
-    step.head_runs = runs_;
     return step;
   }
 
@@ -104,7 +104,6 @@ class LowRankLinearTest : public ::testing::TestWithParam<Case> {
 
   std::unique_ptr<LayerHarness> layer_;
   std::vector<float> x_, grad_y_;
-  std::vector<HeadRun> runs_;
 };
 
 // Blocks of rows that end within a run.

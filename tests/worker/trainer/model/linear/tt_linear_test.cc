@@ -1,3 +1,4 @@
+// Tests tensor-train layers against the dense matrix.
 #include "worker/trainer/model/linear/tt_linear.h"
 
 #include <cmath>
@@ -246,7 +247,7 @@ TEST_P(TtLinearTest, RankSpaceIsTheSameLayer) {
   const std::vector<float> whole = layer_->gradients();
 
   std::fill(layer_->gradients().begin(), layer_->gradients().end(), 0.0f);
-  TtLinear* tt = layer_->linear().rank_space();
+  RankSpaceLinear* tt = layer_->linear().rank_space();
   if (!GetParam().ends.empty()) {
     EXPECT_EQ(tt, nullptr);  // no other path has one
     return;
@@ -256,7 +257,7 @@ TEST_P(TtLinearTest, RankSpaceIsTheSameLayer) {
   const int64_t r = tt->rank();
   const kernels::ConstMatrix x(x_.data(), kRows, inputs_);
   const kernels::ConstMatrix grad_y(grad_y_.data(), kRows, outputs_);
-  ASSERT_OK(tt->Prepare(step));
+  ASSERT_OK(layer_->linear().Prepare(step));
   ASSERT_OK(backend.Gemm(false, false, 1, x, tt->A(), 0, tt->T(0, kRows)));
   std::vector<float> expanded(y.size());
   ASSERT_OK(backend.Gemm(false, false, 1, tt->TWithOnes(0, kRows),
@@ -264,16 +265,16 @@ TEST_P(TtLinearTest, RankSpaceIsTheSameLayer) {
                          {expanded.data(), kRows, outputs_}));
   EXPECT_EQ(expanded, y);
 
+  const kernels::ConstMatrix b(tt->BWithBias().data, r, outputs_);
   std::vector<float> u(kRows * r);
   ASSERT_OK(tt->BeginBackward());
   ASSERT_OK(backend.Gemm(true, false, 1, tt->TWithOnes(0, kRows), grad_y, 1,
                          tt->grad_b()));
-  ASSERT_OK(
-      backend.Gemm(false, true, 1, grad_y, tt->B(), 0, {u.data(), kRows, r}));
+  ASSERT_OK(backend.Gemm(false, true, 1, grad_y, b, 0, {u.data(), kRows, r}));
   ASSERT_OK(tt->BeginBackward());  // keeps what was added
   ASSERT_OK(tt->BackwardProject(x, {u.data(), kRows, r},
                                 {grad_x.data(), kRows, inputs_}, false));
-  ASSERT_OK(tt->FinishBackward(step));
+  ASSERT_OK(layer_->linear().FinishBackward(step));
   EXPECT_EQ(grad_x, whole_grad_x);
   EXPECT_EQ(layer_->gradients(), whole);
 }
@@ -298,8 +299,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GroupedFewerOutputs", {{3, 2}, {3, 3}, {3, 4, 3}}, 7, {1, 4}}),
     [](const auto& info) { return info.param.name; });
 
-TEST(GoneTtLinearTest, OnlyTheBiasIsLeft) {
-  const auto layer = LayerHarness::ForGone(6, 4, {{2, 3}, {2, 2}, {0, 0, 0}});
+TEST(PrunedLinearTest, OnlyTheBiasIsLeft) {
+  const auto layer = LayerHarness::ForPruned(6, 4, {{2, 3}, {2, 2}, {0, 0, 0}});
   ASSERT_EQ(layer->parameters().size(), 4u);
   EXPECT_EQ(layer->linear().rank_space(), nullptr);
   layer->parameters() = {1, 2, 3, 4};

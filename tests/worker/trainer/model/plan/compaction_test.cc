@@ -1,3 +1,4 @@
+// Tests that compaction changes the size and not the function.
 #include "worker/trainer/model/plan/compaction.h"
 
 #include <algorithm>
@@ -30,9 +31,9 @@ TEST_P(CompactionTest, FunctionAndGradientsStay) {
       old_model.parameters[p.offset + 1] = 0.01f;
     }
   }
-  const Parameter& gone =
+  const Parameter& pruned =
       Find(layout, "encoder.layers.1.attention.value.rank.1");
-  std::fill_n(old_model.parameters.begin() + gone.offset, gone.size, -0.5f);
+  std::fill_n(old_model.parameters.begin() + pruned.offset, pruned.size, -0.5f);
 
   const CompactionPlan plan =
       PlanCompaction(old_model.config, old_model.parameters.data());

@@ -1,3 +1,4 @@
+// Tests the packing of batches.
 #include "worker/trainer/model/plan/packed_batch.h"
 
 #include "common/status_matchers.h"

@@ -1,3 +1,4 @@
+// Tests the distinct ids of a batch.
 #include "worker/trainer/model/plan/unique_ids.h"
 
 #include <vector>

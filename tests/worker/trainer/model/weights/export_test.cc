@@ -1,3 +1,4 @@
+// Tests that an exported model computes what it did.
 #include "worker/trainer/model/weights/export.h"
 
 #include <cmath>
@@ -28,7 +29,7 @@ class ExportTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // A model with pruned entries and one layer gone, exported to folder_.
+  // A model with pruned entries and one pruned layer, exported to folder_.
   std::unique_ptr<TestModel> Export(v1::ModelSpec::Family family) {
     auto m = std::make_unique<TestModel>(SmallConfig(family), 2);
     m->SpreadRanks();

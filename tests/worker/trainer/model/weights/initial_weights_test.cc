@@ -1,4 +1,4 @@
-#include "worker/trainer/model/config/model_config.h"
+// Tests starting from exported and dense weights.
 #include "worker/trainer/model/weights/initial_weights.h"
 
 #include <cmath>
@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/layer_table.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
@@ -190,7 +191,7 @@ TEST_F(InitialWeightsTest, TensorTrainsOfEnoughRankComputeTheSame) {
   }
 }
 
-TEST_F(InitialWeightsTest, TruncationIsTold) {
+TEST_F(InitialWeightsTest, TruncationIsReported) {
   const TestModel dense(SmallConfig(kMaskedLm, true), 2, /*seed=*/5);
   ASSERT_OK(ExportModel(dense.config, dense.parameters.data(), {}, folder_));
   TestModel trains(SmallConfig(kMaskedLm), 2, /*seed=*/6);

@@ -1,3 +1,4 @@
+// Tests the TT-SVD's error bound and shapes.
 #include "worker/trainer/model/weights/tt_svd.h"
 
 #include <cmath>
@@ -89,7 +90,7 @@ TEST_P(TtSvdTest, WhatTheRanksHoldIsRecovered) {
             1e-6 * train.norm);
 }
 
-TEST_P(TtSvdTest, TheErrorIsWithinTheBoundAndAsTold) {
+TEST_P(TtSvdTest, TheErrorIsWithinTheBoundAndAsReported) {
   const auto& [modes, ranks] = GetParam();
   const std::vector<float> values = RandomValues(Product(modes), 3);
   const TtCores train = TtSvd(values, modes, ranks);

@@ -1,1 +1,0 @@
-"""The API's messages and stubs, written by generate_stubs.sh."""

@@ -1,0 +1,111 @@
+// One step's numbers: what a step leaves in the model, the progress and its
+// figures, and what stops it.
+#include "worker/trainer/loop/step_engine.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/trainer/loop/trainer_parts.h"
+#include "worker/trainer/process/failure.h"
+
+namespace comera::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TEST(StepEngineTest, AStepUpdatesTheModelAndCountsItself) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  const std::vector<float> before = parts.Parameters();
+  ASSERT_OK(parts.engine->Step(/*stop=*/false));
+  ASSERT_OK(parts.engine->ReadAll());
+  EXPECT_EQ(parts.progress.step, 1);
+  EXPECT_EQ(parts.engine->last().step, 1);
+  EXPECT_EQ(parts.engine->last().stage, v1::EARLY);
+  EXPECT_GT(parts.engine->last().gradient_norm, 0);
+  EXPECT_GT(parts.engine->last().objective.size, 0);
+  // The first loss is the whole average.
+  EXPECT_DOUBLE_EQ(parts.progress.loss.value(), parts.engine->last().loss);
+  EXPECT_NE(parts.Parameters(), before);
+}
+
+TEST(StepEngineTest, FiguresReadBehindAStepAreHandedOutInOrder) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  parts.Steps(3);
+  ASSERT_THAT(parts.figures, SizeIs(3));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(parts.figures[i].step, i + 1);
+}
+
+TEST(StepEngineTest, ReadAllHandsNothingOut) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  ASSERT_OK(parts.engine->Step(/*stop=*/false));
+  ASSERT_OK(parts.engine->ReadAll());
+  EXPECT_THAT(parts.figures, SizeIs(0));
+  EXPECT_EQ(parts.engine->last().step, 1);
+}
+
+TEST(StepEngineTest, RemembersTheFirstStepThatWasAskedToStop) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  parts.Steps(2);
+  EXPECT_EQ(parts.engine->stop_step(), -1);
+  ASSERT_OK(parts.engine->Step(/*stop=*/true));
+  ASSERT_OK(parts.engine->Step(/*stop=*/true));
+  ASSERT_OK(parts.engine->CatchUp());
+  EXPECT_EQ(parts.engine->stop_step(), 3);
+}
+
+TEST(StepEngineTest, RebindingInBetweenChangesNoNumber) {
+  std::vector<float> parameters[2];
+  for (const bool rebind : {false, true}) {
+    TrainerParts parts;
+    parts.Make();
+    parts.Load();
+    parts.Steps(2);
+    if (rebind) ASSERT_OK(parts.engine->Rebind());
+    parts.Steps(2);
+    parameters[rebind] = parts.Parameters();
+  }
+  EXPECT_EQ(parameters[0], parameters[1]);
+}
+
+TEST(StepEngineTest, ALossThatIsNotFiniteNamesItsStep) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  parts.Steps(1);
+  ModelState state;
+  ASSERT_OK(parts.model->Download(&state));
+  state.parameters.assign(state.parameters.size(), NAN);
+  ASSERT_OK(parts.model->Restore(state, parts.schedule->phases().At(0)));
+  ASSERT_OK(parts.engine->Rebind());
+  absl::Status status = parts.engine->Step(/*stop=*/false);
+  status.Update(parts.engine->CatchUp());
+  EXPECT_EQ(FailureClassOf(status), v1::NAN_LOSS);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 2"));
+}
+
+TEST(StepEngineTest, ErrorsOfTheDataComeThrough) {
+  TrainerParts parts;
+  parts.data.set_failing_step(1);
+  parts.Make();
+  parts.Load();
+  parts.Steps(1);
+  EXPECT_THAT(parts.engine->Step(/*stop=*/false),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_EQ(parts.progress.step, 1);
+}
+
+}  // namespace
+}  // namespace comera::trainer

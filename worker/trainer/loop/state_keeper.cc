@@ -1,0 +1,163 @@
+// Loads the state that training goes on from, and saves it on the way.
+#include "worker/trainer/loop/state_keeper.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "common/steady_time.h"
+#include "worker/trainer/process/failure.h"
+#include "worker/trainer/state/data_digest.h"
+
+namespace comera::trainer {
+
+StateKeeper::StateKeeper(const TrainerOptions* options,
+                         const TrainingSchedule* schedule,
+                         const TrainingProgress* progress, TrainedModel* model,
+                         const LateStage* late_stage, StepReporter* reporter,
+                         std::unique_ptr<CheckpointFiles> files)
+    : options_(*options),
+      schedule_(*schedule),
+      progress_(*progress),
+      model_(*model),
+      late_stage_(*late_stage),
+      reporter_(*reporter),
+      fingerprint_(SpecFingerprint(options->spec)) {
+  if (files == nullptr) return;
+  checkpoints_ = std::make_unique<CheckpointStore>(
+      std::move(files), options->spec.checkpoint().keep());
+}
+
+absl::StatusOr<std::optional<TrainingState>> StateKeeper::Load() {
+  ASSIGN_OR_RETURN(
+      data_digest_,
+      DataDigest(*options_.data, schedule_.phases().At(0).batch_size));
+  if (options_.resume && checkpoints_ != nullptr) {
+    ASSIGN_OR_RETURN(std::optional<TrainingState> newest, LoadNewest());
+    if (newest.has_value()) return newest;
+  }
+  if (options_.read_start) return LoadStart();
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<TrainingState>> StateKeeper::LoadNewest() {
+  absl::StatusOr<std::optional<CheckpointStore::Loaded>> loaded =
+      checkpoints_->LoadNewest(fingerprint_);
+  if (absl::IsDataLoss(loaded.status())) {
+    return WithFailureClass(loaded.status(), v1::CHECKPOINT_DAMAGED);
+  }
+  RETURN_IF_ERROR(loaded.status());
+  if (!loaded->has_value()) return std::nullopt;
+  TrainingState state = std::move((*loaded)->state);
+  for (const std::string& line : (*loaded)->damaged) {
+    const std::string what =
+        absl::StrCat("damaged checkpoint passed over: ", line);
+    options_.log(what);
+    reporter_.ReportIncident(
+        v1::CHECKPOINT_DAMAGED,
+        absl::StrCat(what, "; going on from step ", state.progress.step));
+  }
+  RETURN_IF_ERROR(CheckData(state));
+  return state;
+}
+
+absl::StatusOr<TrainingState> StateKeeper::LoadStart() const {
+  const std::string& name = options_.spec.start_from().checkpoint();
+  ASSIGN_OR_RETURN(std::string contents, options_.read_start());
+  absl::StatusOr<TrainingState> state = ParseCheckpoint(std::move(contents));
+  if (!state.ok()) {
+    return WithFailureClass(
+        absl::DataLossError(absl::StrCat(name, ": ", state.status().message())),
+        v1::CHECKPOINT_DAMAGED);
+  }
+  if (state->fingerprint != EarlyStageFingerprint(options_.spec) ||
+      state->progress.stage != v1::EARLY ||
+      state->progress.step != options_.spec.objective().early().steps()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "start_from.checkpoint: ", name,
+        " is of another early stage (model, data, compression, early stage, "
+        "optimizer or training differ)"));
+  }
+  RETURN_IF_ERROR(CheckData(*state));
+  state->fingerprint = fingerprint_;
+  state->data_digest = data_digest_;
+  return state;
+}
+
+absl::Status StateKeeper::CheckData(const TrainingState& state) const {
+  if (state.data_digest.empty() || state.data_digest == data_digest_) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      "data: the samples are not those that the checkpoint of step ",
+      state.progress.step,
+      " was trained on; bring the files back, or submit the job anew"));
+}
+
+absl::StatusOr<TrainingState> StateKeeper::Capture() const {
+  TrainingState state;
+  state.fingerprint = fingerprint_;
+  state.data_digest = data_digest_;
+  state.progress = progress_;
+  state.machine = model_.initial_config().machine;
+  RETURN_IF_ERROR(model_.Download(&state));
+  state.control = model_.size_control();
+  late_stage_.Capture(&state);
+  return state;
+}
+
+void StateKeeper::SaveCheckpoint() {
+  if (options_.member() != 0 || checkpoints_ == nullptr) return;
+  options_.Describe("saving a checkpoint");
+  absl::StatusOr<TrainingState> state = Capture();
+  absl::StatusOr<int64_t> bytes =
+      state.ok() ? checkpoints_->Save(*state) : state.status();
+  if (!bytes.ok()) {
+    const std::string what =
+        absl::StrCat("checkpoint at step ", progress_.step,
+                     " not written: ", bytes.status().ToString());
+    options_.log(what);
+    // One incident until it works again.
+    if (!std::exchange(checkpoint_failed_, true)) {
+      reporter_.ReportIncident(absl::IsResourceExhausted(bytes.status())
+                                   ? v1::DISK_FULL
+                                   : v1::INTERNAL,
+                               absl::StrCat(what, "; training goes on"));
+    }
+    return;
+  }
+  checkpoint_failed_ = false;
+  saved_step_ = progress_.step;
+  reporter_.ReportCheckpoint(*bytes, /*snapshot=*/false);
+}
+
+bool StateKeeper::SnapshotDue(absl::Time now) const {
+  const int64_t every = options_.snapshot_every_steps;
+  return options_.member() == 0 && checkpoints_ != nullptr && every > 0 &&
+         progress_.step - saved_step_ >= every &&
+         now - snapshot_time_ >= 20 * snapshot_cost_;
+}
+
+void StateKeeper::SaveSnapshot(absl::Time begin) {
+  options_.Describe("saving a snapshot");
+  absl::StatusOr<TrainingState> state = Capture();
+  absl::StatusOr<int64_t> bytes =
+      state.ok() ? checkpoints_->SaveSnapshot(*state) : state.status();
+  saved_step_ = progress_.step;
+  // A checkpoint that fails for the same reason will say so.
+  if (bytes.ok()) reporter_.ReportCheckpoint(*bytes, /*snapshot=*/true);
+  snapshot_time_ = SteadyNow();
+  snapshot_cost_ = snapshot_time_ - begin;
+}
+
+absl::Status StateKeeper::ExportEarlyStage() const {
+  if (options_.member() != 0 || !options_.export_early_stage) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(TrainingState state, Capture());
+  state.fingerprint = EarlyStageFingerprint(options_.spec);
+  ASSIGN_OR_RETURN(const std::string contents, CheckpointContents(state));
+  return options_.export_early_stage(contents);
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,255 @@
+// Computes the numbers of a step: gradients, their sum over the gang, the
+// update.
+#include "worker/trainer/loop/step_engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "worker/trainer/optimizer/learning_rate.h"
+#include "worker/trainer/process/failure.h"
+
+namespace comera::trainer {
+
+StepEngine::StepEngine(const TrainerOptions* options,
+                       const TrainingSchedule* schedule, TrainedModel* model,
+                       TrainingProgress* progress,
+                       std::function<void(const StepFigures&)> on_figures)
+    : options_(*options),
+      schedule_(*schedule),
+      model_(*model),
+      progress_(*progress),
+      on_figures_(std::move(on_figures)),
+      gradient_sum_(options->communicator, options->backend),
+      arena_(options->backend),
+      runner_(options->backend, options->graphs,
+              [this](const std::string& line) { options_.log(line); }) {}
+
+absl::Status StepEngine::Allocate() {
+  device_step_ = arena_.Reserve("step state", sizeof(DeviceStep));
+  return arena_.Commit();
+}
+
+absl::Status StepEngine::Rebind() {
+  warm_tokens_ = warm_labels_ = 0;
+  runner_.Forget();
+  RETURN_IF_ERROR(model_.Bind(progress_));
+  readback_.reset();
+  const Objective& objective = *model_.objective();
+  const Optimizer& optimizer = *model_.optimizer();
+  if (!objective.on_device(progress_.stage) || !optimizer.on_device()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(readback_,
+                   StepReadback::Create({{tail(), ModelPlan::kTailFloats},
+                                         {optimizer.squares(), 1},
+                                         objective.norms()},
+                                        options_.backend));
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::PlanFor(const TrainingPhase& phase) {
+  if (model_.PlannedFor(phase)) return absl::OkStatus();
+  RETURN_IF_ERROR(CatchUp());
+  RETURN_IF_ERROR(model_.Reshape(phase));
+  return Rebind();
+}
+
+absl::Status StepEngine::Step(bool stop) {
+  const int64_t own_step = progress_.own_step();
+  const TrainingPhase& phase = schedule_.phases().At(own_step);
+  if (&phase != stepped_phase_ || progress_.stage != stepped_stage_) {
+    // It may take many times as long as those before it.
+    options_.Describe("the first step of its kind");
+  }
+  stepped_phase_ = &phase;
+  stepped_stage_ = progress_.stage;
+  RETURN_IF_ERROR(PlanFor(phase));
+  const int world_size = options_.world_size();
+  RETURN_IF_ERROR(options_.data->TrainBatch(
+      own_step, phase.batch_size, options_.member(), world_size, &batch_));
+  batch_.global_size = batch_.size * world_size;
+  const int64_t tokens =
+      std::count(batch_.mask.begin(), batch_.mask.end(), 1.0f);
+  const int64_t labels = static_cast<int64_t>(batch_.labels.size());
+  const bool seal =
+      options_.seal_steps && tokens <= warm_tokens_ && labels <= warm_labels_;
+  warm_tokens_ = std::max(warm_tokens_, tokens);
+  warm_labels_ = std::max(warm_labels_, labels);
+  if (seal) options_.backend->Seal();
+  absl::Status status = RunStep(stop);
+  if (seal) status.Update(options_.backend->Unseal());
+  RETURN_IF_ERROR(status);
+  // The step before is done by now.
+  while (pending_.size() > 1) {
+    RETURN_IF_ERROR(ReadStep());
+    if (on_figures_) on_figures_(last_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::RunStep(bool stop) {
+  const v1::OptimizerSpec& optimizer = options_.spec.optimizer();
+  StepFigures figures;
+  figures.step = progress_.step + 1;
+  figures.stage = progress_.stage;
+  figures.learning_rate_scale =
+      LearningRateScale(optimizer.decay(), optimizer.warmup_steps(),
+                        schedule_.LastOwnStep(), progress_.own_step());
+  RETURN_IF_ERROR(SetDeviceStep(stop, figures));
+  Model& model = model_.plan()->model();
+  RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
+  shape_.clear();
+  model.AppendShape(&shape_);
+  // One graph holds all where there is nobody to sum with. A gang sums between
+  // two graphs: NCCL wants a captured sum captured and replayed by all members
+  // alike, and whether a member replays depends on the shape of its own batch.
+  const bool update = readback_ != nullptr && options_.world_size() == 1;
+  RETURN_IF_ERROR(runner_
+                      .Run(shape_,
+                           [&]() -> absl::Status {
+                             RETURN_IF_ERROR(EnqueueGradients());
+                             return update ? EnqueueUpdate() : absl::OkStatus();
+                           })
+                      .status());
+  RETURN_IF_ERROR(gradient_sum_.Sum(*model_.plan()));
+  if (readback_ == nullptr) {
+    RETURN_IF_ERROR(UpdateFromHost(&figures));
+    last_ = figures;
+  } else {
+    // The operations are the same for all batches.
+    if (!update) {
+      RETURN_IF_ERROR(
+          runner_.Run({}, [this] { return EnqueueUpdate(); }).status());
+    }
+    RETURN_IF_ERROR(readback_->Enqueue());
+    pending_.push_back(figures);
+  }
+  progress_.step = figures.step;
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::SetDeviceStep(bool stop, const StepFigures& figures) {
+  const int64_t own_step = progress_.own_step();
+  DeviceStep device;
+  device.state.seed = options_.spec.training().seed();
+  device.state.step = static_cast<uint64_t>(own_step);
+  device.stop = stop ? 1 : 0;
+  model_.optimizer()->FillState(own_step + 1, figures.learning_rate_scale,
+                                &device.state);
+  return options_.backend->CopyToDevice(device_step(), &device, sizeof(device));
+}
+
+absl::Status StepEngine::EnqueueGradients() {
+  kernels::Backend& backend = *options_.backend;
+  ModelPlan& plan = *model_.plan();
+  Model& model = plan.model();
+  RETURN_IF_ERROR(backend.Fill(plan.reduced(), 0));
+  RETURN_IF_ERROR(model.Forward(plan.parameters().data));
+  RETURN_IF_ERROR(
+      model.Backward(plan.parameters().data, plan.gradients().data));
+  static_assert(ModelPlan::kTailFloats == 4);
+  RETURN_IF_ERROR(backend.Copy(tail(), model.totals(), 3 * sizeof(float)));
+  return backend.Copy(tail() + 3, &device_step()->stop, sizeof(float));
+}
+
+absl::Status StepEngine::EnqueueUpdate() {
+  ModelPlan& plan = *model_.plan();
+  RETURN_IF_ERROR(model_.objective()->Enqueue(
+      tail() + 1, plan.trained_parameters(), plan.gradients()));
+  return model_.optimizer()->Enqueue(device_state(), plan.parameters(),
+                                     plan.gradients(), plan.optimizer_state());
+}
+
+absl::Status StepEngine::UpdateFromHost(StepFigures* figures) {
+  ModelPlan& plan = *model_.plan();
+  SizeController* const size_controller = model_.size_controller();
+  float tail[ModelPlan::kTailFloats];
+  RETURN_IF_ERROR(
+      options_.backend->CopyToHost(tail, this->tail(), sizeof(tail)));
+  RETURN_IF_ERROR(gradient_sum_.Check());
+  RETURN_IF_ERROR(ReadTail(tail, figures));
+  const double scale = 1 / std::max(1.0, static_cast<double>(tail[1]));
+  if (size_controller != nullptr) {
+    RETURN_IF_ERROR(size_controller->Observe(plan.trained_parameters(),
+                                             plan.gradients(), scale));
+  }
+  ASSIGN_OR_RETURN(
+      figures->objective,
+      model_.objective()->Apply(
+          {figures->loss, progress_.EstimatedValidationLoss()}, progress_.stage,
+          scale, plan.trained_parameters(), plan.gradients()));
+  ASSIGN_OR_RETURN(
+      figures->gradient_norm,
+      model_.optimizer()->Step(progress_.own_step() + 1,
+                               figures->learning_rate_scale, plan.parameters(),
+                               plan.gradients(), plan.optimizer_state()));
+  if (!std::isfinite(figures->gradient_norm)) {
+    return NotFinite(figures->step, "gradient norm", figures->gradient_norm);
+  }
+  if (size_controller == nullptr) return absl::OkStatus();
+  const Approach approach = MakeApproach(*figures);
+  bool& on_size = figures->objective.on_size;
+  on_size = on_size || size_controller->Due(approach);
+  return size_controller->Step(on_size, approach, plan.parameters());
+}
+
+Approach StepEngine::MakeApproach(const StepFigures& figures) const {
+  Approach approach;
+  approach.size = figures.objective.size;
+  approach.target_size = static_cast<double>(progress_.target_size);
+  approach.step = schedule_.ApproachSteps(progress_);
+  approach.max_steps = options_.spec.objective().late().max_steps();
+  approach.rate = options_.spec.optimizer().learning_rate_ranks() *
+                  figures.learning_rate_scale;
+  return approach;
+}
+
+absl::Status StepEngine::ReadTail(const float* tail, StepFigures* figures) {
+  figures->loss = static_cast<double>(tail[0]) /
+                  std::max(1.0, static_cast<double>(tail[1]));
+  figures->stop = tail[3] > 0;
+  if (figures->stop && stop_step_ < 0) stop_step_ = figures->step;
+  if (!std::isfinite(figures->loss)) {
+    return NotFinite(figures->step, "training loss", figures->loss);
+  }
+  progress_.loss.Add(figures->loss);
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::ReadStep() {
+  StepFigures figures = pending_.front();
+  pending_.pop_front();
+  ASSIGN_OR_RETURN(const float* const numbers, readback_->Await());
+  RETURN_IF_ERROR(gradient_sum_.Check());
+  RETURN_IF_ERROR(ReadTail(numbers, &figures));
+  const float* const squares = numbers + ModelPlan::kTailFloats;
+  figures.gradient_norm = std::sqrt(static_cast<double>(*squares));
+  if (!std::isfinite(figures.gradient_norm)) {
+    return NotFinite(figures.step, "gradient norm", figures.gradient_norm);
+  }
+  figures.objective = model_.objective()->StepOf(squares + 1);
+  last_ = figures;
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::ReadAll() {
+  while (!pending_.empty()) RETURN_IF_ERROR(ReadStep());
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::CatchUp() {
+  while (!pending_.empty()) {
+    RETURN_IF_ERROR(ReadStep());
+    if (on_figures_) on_figures_(last_);
+  }
+  return absl::OkStatus();
+}
+
+float* StepEngine::tail() const {
+  ModelPlan& plan = *model_.plan();
+  return plan.reduced().data + plan.trained_size();
+}
+
+}  // namespace comera::trainer

@@ -1,0 +1,134 @@
+#ifndef COMERA_WORKER_TRAINER_LOOP_STEP_ENGINE_H_
+#define COMERA_WORKER_TRAINER_LOOP_STEP_ENGINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "kernels/arena.h"
+#include "kernels/backend.h"
+#include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/late/size_controller.h"
+#include "worker/trainer/loop/gradient_sum.h"
+#include "worker/trainer/loop/step_figures.h"
+#include "worker/trainer/loop/step_readback.h"
+#include "worker/trainer/loop/step_runner.h"
+#include "worker/trainer/loop/trained_model.h"
+#include "worker/trainer/loop/trainer_options.h"
+#include "worker/trainer/loop/training_schedule.h"
+#include "worker/trainer/planning/phase_table.h"
+#include "worker/trainer/state/training_state.h"
+
+namespace comera::trainer {
+
+// Does training steps: the gradients of a batch, their sum over the gang, the
+// update, and the figures that they leave.
+//
+// Where the update asks nothing of the host the steps are only enqueued, and
+// the figures of a step are read while the next one runs: then last() is one
+// step behind the progress until ReadAll or CatchUp.
+//
+// Life cycle: Allocate, once; Rebind after every change that TrainedModel names
+// and before the first step. Not thread-safe.
+//
+// Errors: those of the data, the backend and the communicator; NAN_LOSS names
+// the step whose loss or gradient is not finite.
+class StepEngine {
+ public:
+  // `on_figures` is called by Step and CatchUp with the figures of every step
+  // that they read behind it; it may be empty. Counts steps and losses in
+  // `progress`. The objects behind the pointers must outlive this.
+  StepEngine(const TrainerOptions* options, const TrainingSchedule* schedule,
+             TrainedModel* model, TrainingProgress* progress,
+             std::function<void(const StepFigures&)> on_figures);
+
+  absl::Status Allocate();
+  // Binds the model (TrainedModel::Bind) and forgets the captured graphs.
+  absl::Status Rebind();
+  // Plans the model for steps of this phase, and catches up if that changes it.
+  absl::Status PlanFor(const TrainingPhase& phase);
+
+  // One step. `stop` asks the gang to stop after it.
+  absl::Status Step(bool stop);
+  // Reads the figures of all steps that were enqueued.
+  absl::Status ReadAll();
+  // The same, and gives them to `on_figures`.
+  absl::Status CatchUp();
+
+  // Whether figures are read one step later.
+  bool figures_are_deferred() const {
+    return readback_ != nullptr && options_.backend->has_graphs();
+  }
+  // The figures of the last step that was read.
+  const StepFigures& last() const { return last_; }
+  // Corrects their size to what was measured since.
+  void set_last_size(double size) { last_.objective.size = size; }
+  // The first step that was read in which a member was asked to stop; -1: none.
+  int64_t stop_step() const { return stop_step_; }
+  const kernels::StepState* device_state() const {
+    return &device_step()->state;
+  }
+  const StepRunner::Counters& graph_counters() const {
+    return runner_.counters();
+  }
+
+ private:
+  // The numbers that a step reads on the device.
+  struct DeviceStep {
+    kernels::StepState state;
+    float stop = 0;  // whether this member was asked
+    float unused = 0;
+  };
+
+  // Enqueues the step on batch_, and finishes it if the host has a part in it.
+  absl::Status RunStep(bool stop);
+  // Copies to the device what this step has of its own.
+  absl::Status SetDeviceStep(bool stop, const StepFigures& figures);
+  // The gradient of this member's losses, with its tail.
+  absl::Status EnqueueGradients();
+  // The update that asks nothing of the host.
+  absl::Status EnqueueUpdate();
+  // The update with the host in between.
+  absl::Status UpdateFromHost(StepFigures* figures);
+  // Reads the oldest step that was enqueued.
+  absl::Status ReadStep();
+  // The summed tail of the gradients: losses, labels, correct ones, stops.
+  absl::Status ReadTail(const float* tail, StepFigures* figures);
+  Approach MakeApproach(const StepFigures& figures) const;
+
+  // The tail of the plan's gradients.
+  float* tail() const;
+  DeviceStep* device_step() const {
+    return static_cast<DeviceStep*>(arena_.Address(device_step_));
+  }
+
+  const TrainerOptions& options_;
+  const TrainingSchedule& schedule_;
+  TrainedModel& model_;
+  TrainingProgress& progress_;
+  const std::function<void(const StepFigures&)> on_figures_;
+  GradientSum gradient_sum_;
+
+  kernels::Arena arena_;
+  kernels::Arena::Piece device_step_ = 0;
+  Batch batch_;
+  // The size of the largest batch that ran since the model was bound: what
+  // operations need beside the plan was allocated then.
+  int64_t warm_tokens_ = 0, warm_labels_ = 0;
+  StepRunner runner_;
+  StepRunner::Shape shape_;
+  // Null where the host has a part in the update.
+  std::unique_ptr<StepReadback> readback_;
+  std::deque<StepFigures> pending_;  // enqueued, and not read
+  StepFigures last_;
+  int64_t stop_step_ = -1;
+  // The kind of the last step.
+  const TrainingPhase* stepped_phase_ = nullptr;
+  v1::Stage stepped_stage_ = v1::STAGE_UNSPECIFIED;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_LOOP_STEP_ENGINE_H_

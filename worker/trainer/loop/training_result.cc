@@ -1,0 +1,95 @@
+// Makes the result that is reported when a job, or one of its targets, ends.
+#include "worker/trainer/loop/training_result.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "worker/trainer/loop/progress_events.h"
+
+namespace comera::trainer {
+namespace {
+
+v1::Outcome OutcomeOf(bool met) {
+  return met ? v1::TARGET_MET : v1::TARGET_MISSED;
+}
+
+// How many targets were met.
+int AddTargets(const TrainingSchedule& schedule,
+               const TrainingProgress& progress, v1::TrainingResult* result) {
+  int met = 0;
+  for (size_t i = 0; i < progress.outcomes.size(); ++i) {
+    const TargetOutcome& outcome = progress.outcomes[i];
+    met += outcome.met ? 1 : 0;
+    v1::TargetResult& target = *result->add_targets();
+    target.set_target_loss(schedule.targets()[i].target_loss());
+    target.set_target_size_parameters(outcome.target_size);
+    target.set_outcome(OutcomeOf(outcome.met));
+    target.set_steps(outcome.steps);
+    target.set_validation_loss(outcome.validation.loss);
+    target.set_size_parameters(outcome.size);
+    target.set_size_bytes(outcome.size * kBytesPerParameter);
+  }
+  return met;
+}
+
+std::string ReasonOfOne(const TargetOutcome& outcome,
+                        const v1::Target& target) {
+  return absl::StrFormat(
+      "%s: validation loss %.4f (target %.4f), %d parameters (target %d), "
+      "at step %d",
+      outcome.met ? "both targets met"
+                  : "step budget spent, nearest model kept",
+      outcome.validation.loss, target.target_loss(), outcome.size,
+      outcome.target_size, outcome.validation.step);
+}
+
+}  // namespace
+
+v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome) {
+  v1::TrainingResult result;
+  result.set_outcome(OutcomeOf(outcome.met));
+  result.set_step(outcome.validation.step);
+  result.set_validation_loss(outcome.validation.loss);
+  result.set_validation_accuracy(outcome.validation.accuracy);
+  if (const auto& clicks = outcome.validation.clicks) {
+    result.set_validation_auc(clicks->auc);
+    result.set_validation_normalized_entropy(clicks->normalized_entropy);
+  }
+  result.set_size_parameters(outcome.size);
+  result.set_size_bytes(outcome.size * kBytesPerParameter);
+  return result;
+}
+
+v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
+                                      const TrainingProgress& progress,
+                                      int64_t size) {
+  TargetOutcome last;
+  if (!progress.outcomes.empty()) {
+    last = progress.outcomes.back();
+  } else {
+    last.validation = progress.validation;
+    last.size = size;
+  }
+  v1::TrainingResult result = MakeTargetResult(last);
+  result.set_step(progress.step);
+  const int met = AddTargets(schedule, progress, &result);
+  const int targets = static_cast<int>(schedule.targets().size());
+  if (!schedule.has_late_stage()) {
+    result.set_outcome(v1::COMPLETED);
+    result.set_reason(absl::StrCat("all ", progress.step, " steps done"));
+  } else if (targets == 1) {
+    result.set_reason(ReasonOfOne(last, schedule.targets()[0]));
+  } else {
+    result.set_outcome(OutcomeOf(met == targets));
+    result.set_reason(absl::StrFormat(
+        "%d of %d targets met after %d steps%s", met, targets, progress.step,
+        met == targets ? "" : ", nearest models kept"));
+  }
+  for (const ParetoCandidate& point : progress.front.points()) {
+    *result.add_pareto_front() = ToProto(point);
+  }
+  return result;
+}
+
+}  // namespace comera::trainer

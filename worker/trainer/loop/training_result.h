@@ -1,0 +1,24 @@
+// The result of a job, out of its progress.
+#ifndef COMERA_WORKER_TRAINER_LOOP_TRAINING_RESULT_H_
+#define COMERA_WORKER_TRAINER_LOOP_TRAINING_RESULT_H_
+
+#include <cstdint>
+
+#include "comera/v1/progress.pb.h"
+#include "worker/trainer/loop/training_schedule.h"
+#include "worker/trainer/state/training_state.h"
+
+namespace comera::trainer {
+
+// The result of one target's approach; its step is that of the nearest model.
+v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome);
+
+// The result of the whole job once it is finished. `size` is the model's after
+// the last step, in parameters; it counts where there were no targets.
+v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
+                                      const TrainingProgress& progress,
+                                      int64_t size);
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_LOOP_TRAINING_RESULT_H_

@@ -1,0 +1,61 @@
+// Chooses how the attention of one encoder layer is computed.
+#include "worker/trainer/model/encoder/make_attention_branch.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/contraction/attention_cost.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/encoder/attention_projections.h"
+#include "worker/trainer/model/encoder/ordinary_attention_branch.h"
+#include "worker/trainer/model/encoder/pruned_branch.h"
+#include "worker/trainer/model/encoder/rank_space_attention_branch.h"
+#include "worker/trainer/model/linear/make_linear.h"
+#include "worker/trainer/model/plan/layer_path.h"
+
+namespace comera::trainer {
+namespace {
+
+bool RankSpacePays(const Plan& plan, const AttentionProjections& p) {
+  const RankSpaceLinear* const layers[] = {
+      p.query->rank_space(), p.key->rank_space(), p.value->rank_space(),
+      p.output->rank_space()};
+  for (const RankSpaceLinear* layer : layers) {
+    if (layer == nullptr) return false;
+  }
+  const ModelConfig& config = *plan.config;
+  return kernels::RankSpaceAttentionPays(
+      {{plan.max_batch, plan.max_rows, config.length, config.heads,
+        config.hidden / config.heads},
+       layers[0]->rank(),
+       layers[1]->rank(),
+       layers[2]->rank(),
+       layers[3]->rank()});
+}
+
+}  // namespace
+
+std::unique_ptr<Branch> MakeAttentionBranch(const Plan& plan, int64_t layer,
+                                            const LteHeadRuns* head_runs) {
+  // In rank space their backward passes run beside each other.
+  const auto linear = [&](const char* part) {
+    return MakeLinear(plan, absl::StrCat("layers.", layer, ".", part),
+                      plan.max_rows, absl::StrCat("attention.", part),
+                      head_runs);
+  };
+  const std::string output_key = absl::StrCat("layers.", layer, ".output");
+  if (IsPruned(plan.config->layers_by_name.at(output_key))) {
+    return std::make_unique<PrunedBranch>(linear("output"));
+  }
+  AttentionProjections projections = {linear("query"), linear("key"),
+                                      linear("value"), linear("output")};
+  if (RankSpacePays(plan, projections)) {
+    return std::make_unique<RankSpaceAttentionBranch>(plan, layer,
+                                                      std::move(projections));
+  }
+  return std::make_unique<OrdinaryAttentionBranch>(plan, layer,
+                                                   std::move(projections));
+}
+
+}  // namespace comera::trainer

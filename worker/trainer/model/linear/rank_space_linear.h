@@ -1,0 +1,87 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_LINEAR_RANK_SPACE_LINEAR_H_
+#define COMERA_WORKER_TRAINER_MODEL_LINEAR_RANK_SPACE_LINEAR_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/tensor.h"
+#include "worker/trainer/model/plan/stream_input.h"
+
+namespace comera::trainer {
+
+// A linear layer Y = X A B + bias seen through its two factors, A (inputs, r)
+// and B (r, outputs): callers that never form Y, or never form X, work on the
+// rows T = X A of the rank space instead.
+//
+// With T~ = [T, 1] and B~ = [B; bias], Y = T~ B~, so that the bias and its
+// gradient cost no pass over Y of their own. Backward: U = gY B^T,
+// gX = U A^T, gB~ = T~^T gY and gA = X^T U.
+//
+// A caller that never forms Y:
+//
+//   Linear& layer = ...;
+//   RankSpaceLinear& up = *layer.rank_space();
+//   layer.Prepare(step);
+//   up.Project(first, x);                    // T = X A, kept
+//   ... up.TWithOnes(first, rows), up.BWithBias() ...
+//   up.BeginBackward();                      // before the sums are touched
+//   ... up.grad_b() += T~^T gY; u = gY B^T ...
+//   up.BackwardProject(x, u, grad_x, true);  // gA += X^T U, gX += U A^T
+//   layer.FinishBackward(step);
+//
+// Likewise a caller that never forms X writes T(first, rows) itself, and adds
+// its own part of gA to grad_a().
+class RankSpaceLinear {
+ public:
+  virtual int64_t rank() const = 0;
+
+  // The factors A (inputs, r) and B~ (r + 1, outputs), valid after
+  // Linear::Prepare.
+  virtual kernels::ConstMatrix A() const = 0;
+  virtual kernels::ConstMatrix BWithBias() const = 0;
+
+  // T (rows, r), which may be written, and T~ (rows, r + 1), whose last column
+  // Linear::Prepare sets to 1; both have stride r + 1.
+  virtual kernels::Matrix T(int64_t first_row, int64_t rows) const = 0;
+  virtual kernels::ConstMatrix TWithOnes(int64_t first_row,
+                                         int64_t rows) const = 0;
+
+  // T = X A.
+  virtual absl::Status Project(int64_t first_row, kernels::ConstMatrix x) = 0;
+  // Y = T~ B~.
+  virtual absl::Status Expand(int64_t first_row, kernels::Matrix y) = 0;
+
+  // Zeroes the sums of a backward pass, gA (inputs, r) and gB~ (r + 1,
+  // outputs), which row blocks add to and Linear::FinishBackward uses up. A
+  // second call before FinishBackward does nothing. The backward operations
+  // below call it themselves.
+  virtual absl::Status BeginBackward() = 0;
+  virtual kernels::Matrix grad_a() const = 0;
+  virtual kernels::Matrix grad_b() const = 0;
+
+  // gB~ += T~^T gY; U (rows, r) = gY B^T.
+  virtual absl::Status BackwardExpand(int64_t first_row,
+                                      kernels::ConstMatrix grad_y,
+                                      kernels::Matrix u) = 0;
+  // gA += X^T U; gX = U A^T or, if `accumulate`, gX += U A^T. A null gX is not
+  // computed.
+  virtual absl::Status BackwardProject(kernels::ConstMatrix x,
+                                       kernels::ConstMatrix u,
+                                       kernels::Matrix grad_x,
+                                       bool accumulate) = 0;
+  // gA += X^T U; gX += U A^T.
+  virtual absl::Status BackwardProject(const StreamInput& x,
+                                       kernels::ConstMatrix u,
+                                       kernels::Matrix grad_x) = 0;
+
+  // Workspace for a U of `rows` rows, valid until another layer's Backward.
+  virtual kernels::Matrix U(int64_t rows) const = 0;
+
+ protected:
+  // The layer is owned as a Linear.
+  ~RankSpaceLinear() = default;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_RANK_SPACE_LINEAR_H_
