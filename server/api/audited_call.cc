@@ -114,7 +114,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
         counter_(counter) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
-    if (changes_) Look(methods);
+    if (changes_) NoteRequest(methods);
     if (!methods->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_STATUS)) {
       return methods->Proceed();
@@ -139,7 +139,7 @@ class CallAuditor : public grpc::experimental::Interceptor {
   }
 
  private:
-  void Look(InterceptorBatchMethods* methods) {
+  void NoteRequest(InterceptorBatchMethods* methods) {
     if (methods->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       // Now: the call may end its own token.

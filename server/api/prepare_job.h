@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/training_service.pb.h"
-#include "server/coordinator/prepared_job.h"
+#include "server/coordinator/job/prepared_job.h"
 
 namespace comera::server {
 

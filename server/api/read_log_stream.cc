@@ -3,9 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job_state.h"
 #include "proto/resource_names.h"
 #include "server/api/training_streams.h"
-#include "server/coordinator/job_index.h"
+#include "server/coordinator/job/job_index.h"
 #include "server/host/loop_stream.h"
 
 namespace comera::server {

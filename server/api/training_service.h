@@ -8,7 +8,7 @@
 #include "comera/v1/training_service.grpc.pb.h"
 #include "server/auth/access.h"
 #include "server/auth/unary_call.h"
-#include "server/coordinator/prepared_job.h"
+#include "server/coordinator/job/prepared_job.h"
 #include "server/host/coordinator_host.h"
 #include "server/runtime/event_loop.h"
 #include "server/view/series_reader.h"

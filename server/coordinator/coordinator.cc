@@ -11,10 +11,10 @@
 #include "proto/job_defaults.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
-#include "server/coordinator/job_artifacts.h"
-#include "server/coordinator/job_retention.h"
-#include "server/coordinator/start_from.h"
-#include "server/coordinator/worker_summary.h"
+#include "server/coordinator/job/job_artifacts.h"
+#include "server/coordinator/job/job_retention.h"
+#include "server/coordinator/job/start_from.h"
+#include "server/coordinator/worker/worker_summary.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {

@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
-#include "server/coordinator/synchronize_validation.h"
+#include "server/coordinator/synchronize/synchronize_validation.h"
 #include "server/host/received_logs.h"
 
 namespace comera::server {

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/prepared_job.h"
+#include "server/coordinator/job/prepared_job.h"
 #include "server/host/change_listeners.h"
 #include "server/host/commit.h"
 #include "server/host/dataset_pinner.h"

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "common/log.h"
+
 namespace comera::server {
 namespace {
 

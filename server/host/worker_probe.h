@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/coordinator/effects.h"
+#include "server/coordinator/operation/effects.h"
 #include "server/runtime/event_loop.h"
 
 namespace comera::server {

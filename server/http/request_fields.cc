@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
-#include "server/http/field_path.h"
 #include "server/http/json_text.h"
+#include "server/http/openapi/field_path.h"
 
 namespace comera::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/http_rules.h"
+#include "server/http/openapi/http_rules.h"
 
 namespace comera::server {
 

@@ -17,7 +17,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "server/coordinator/cluster_counts.h"
+#include "server/coordinator/worker/cluster_counts.h"
 #include "server/metrics/queue_waits.h"
 
 namespace comera::server {

@@ -158,7 +158,7 @@ struct Decision {
   bool more = false;
 };
 
-// Where one queued job stands.
+// An explanation of where one queued job stands.
 struct Explanation {
   // The number of processes that it would start with now; 0: it waits.
   int32_t processes_now = 0;

@@ -52,7 +52,7 @@ class SlotPool {
   void Use(int32_t worker, int32_t count, std::vector<MemberPlace>* places);
 
   int32_t free_ = 0;
-  // By worker.
+  // The free slots of each worker.
   std::vector<Room> rooms_;
   ByFree workers_;
   std::vector<Rack> racks_;

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/coordinator/job_index.h"
+#include "proto/job_state.h"
+#include "server/coordinator/job/job_index.h"
 #include "server/store/event_retention.h"
 
 namespace comera::server {

@@ -11,7 +11,7 @@
 #include "server/http/json_text.h"
 #include "server/http/parse_job.h"
 #include "server/http/request_message.h"
-#include "server/http/server_rules.h"
+#include "server/http/openapi/server_rules.h"
 #include "server/http/static_files.h"
 #include "server/http/who_calls.h"
 #include "tests/fuzz/fuzz_input.h"

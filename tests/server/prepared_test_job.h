@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/job_defaults.h"
-#include "server/coordinator/prepared_job.h"
+#include "server/coordinator/job/prepared_job.h"
 
 namespace comera::server {
 

@@ -130,7 +130,8 @@ TEST_F(ModelServiceTest, ListsTheModelsOfAllJobsInPages) {
   ASSERT_TRUE(List(request, &page).ok());
   request.set_page_token(page.next_page_token());
   (*request.mutable_labels())["team"] = "a";
-  EXPECT_EQ(List(request, &page).error_code(), bad);  // of another list
+  EXPECT_EQ(List(request, &page).error_code(),
+            bad);  // the token belongs to another list
 }
 
 TEST_F(ModelServiceTest, DescribesAModelByItsFiles) {

@@ -17,7 +17,7 @@ class CoordinatorTest : public ::testing::Test {
  protected:
   using Worker = CoordinatorHarness::Worker;
 
-  // A job with two ranks that run on w1.
+  // A job with two members that run on w1.
   std::string RunningJob() {
     const std::string name = h_.Submit(2);
     h_.Follow(w1_, kRunning);

@@ -13,8 +13,8 @@
 
 namespace comera::server {
 
-// A Coordinator with a clock of its own and the records that it asked to
-// store. Not thread-safe.
+// A coordinator with a clock of its own, and the records that it asked to have
+// stored. Not thread-safe.
 class CoordinatorHarness {
  public:
   explicit CoordinatorHarness(const Coordinator::Options& options = {})
@@ -33,7 +33,7 @@ class CoordinatorHarness {
     std::vector<v1::ProgressReport> reports = {};
     std::vector<v1::RendezvousEntry> rendezvous = {};
     absl::Duration hold = absl::ZeroDuration();
-    // By index of the slot; those that have one are GPU slots.
+    // GPU names by index of the slot; the other slots are CPU slots.
     std::map<int, std::string> gpus = {};
     std::map<int, std::string> unfit = {};
     std::string host = "";
@@ -44,15 +44,15 @@ class CoordinatorHarness {
   std::string Submit(int ranks = 2);
   std::string Submit(const v1::JobSpec& spec);
   absl::StatusOr<v1::Job> Cancel(const std::string& name);
-  // The answer, or why there is none; Unavailable: the call is held.
+  // The answer, or the reason why there is none. Unavailable: the call is held.
   absl::StatusOr<v1::SynchronizeResponse> Sync(Worker& worker);
-  // Lets the worker register, then report what is desired of it as `phase`.
+  // Lets the worker register, and then report its desired members in `phase`.
   v1::SynchronizeResponse Follow(Worker& worker, v1::MemberStatus::Phase phase);
   void Advance(absl::Duration duration);
-  // A fresh coordinator with the stored records.
+  // Starts a fresh coordinator with the stored records.
   void Restart();
 
-  // As stored.
+  // The job as it was stored last.
   const v1::Job& job(const std::string& name) { return stored.at(name).job(); }
   std::vector<std::string> States(const std::string& name) const;
 
@@ -78,7 +78,7 @@ v1::MemberStatus Status(const std::string& job, int64_t attempt, int32_t rank,
                         v1::MemberStatus::Phase phase, int32_t slot = 0);
 v1::MemberStatus Failed(const std::string& job, int64_t attempt, int32_t rank,
                         v1::FailureClass failure_class, absl::Time time);
-// Rank 0, ended with a result and without a model.
+// Member 0, which ended with a result and without a model.
 v1::MemberStatus Result(const std::string& job, int64_t attempt);
 v1::ProgressReport Metrics(const std::string& job, int64_t attempt,
                            int64_t number, int64_t step);

@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 class RecoveryTest : public CoordinatorTest {
  protected:
-  // Both ranks at this step, the second one stopped for so long.
+  // Both members are at this step, and the second was stopped for this long.
   void Stopped(absl::Duration silent) {
     for (v1::MemberStatus& rank : w1_.members) {
       rank.set_step(7);
@@ -68,7 +68,7 @@ TEST_F(RecoveryTest, Complaint02_AHungGangIsTriedAgainOnceItIsGone) {
   const std::string name = RunningJob();
   Stopped(absl::Seconds(30));
   ASSERT_OK(h_.Sync(w1_));
-  h_.Restart();  // the verdict outlives the coordinator
+  h_.Restart();  // The verdict outlives the coordinator.
   EXPECT_THAT(h_.Sync(w1_)->kill(), SizeIs(2));
   EXPECT_EQ(h_.job(name).attempt(), 1);
   for (v1::MemberStatus& rank : w1_.members) rank.set_phase(kExited);
@@ -85,7 +85,7 @@ TEST_F(RecoveryTest, Complaint03_ASilentNetworkDestroysNoJob) {
   const std::string name = RunningJob();
   Stopped(absl::Seconds(20));
   ASSERT_OK(h_.Sync(w1_));
-  // Nothing is heard for most of a minute: what was told does not get older.
+  // Nothing is heard for most of a minute; the last report does not get older.
   for (int i = 0; i < 55; ++i) h_.Advance(absl::Seconds(1));
   Stopped(absl::ZeroDuration());
   ASSERT_OK(h_.Sync(w1_));
@@ -171,7 +171,7 @@ TEST_F(RecoveryTest, Complaint13_APreemptionNoticeCostsNothing) {
   h_.Follow(w1_, kRunning);
   w1_.members[0] = Failed(name, 1, 0, v1::PREEMPTED, h_.now);
   w1_.members[1] = Failed(name, 1, 1, v1::PREEMPTED, h_.now);
-  w1_.slots = 0;  // it is ending
+  w1_.slots = 0;  // The worker is ending.
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   EXPECT_EQ(h_.stored[name].infrastructure_losses(), 0);
@@ -190,11 +190,11 @@ TEST_F(RecoveryTest, BackOffGrowsAndKeepsThePlaceInTheQueue) {
     ASSERT_OK(h_.Sync(w1_));
   };
   lose(1);
-  EXPECT_EQ(h_.job(name).attempt(), 2);  // at once
+  EXPECT_EQ(h_.job(name).attempt(), 2);  // There is no wait.
   lose(2);
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
-  // A job that ends in time may use the room meanwhile; the place in the queue
-  // stays.
+  // A job that ends in time may use the slots meanwhile; the first one keeps
+  // its place in the queue.
   const int64_t serial = h_.stored[name].serial();
   v1::JobSpec brief = TestSpec(2);
   brief.mutable_time_limit()->set_seconds(1);

@@ -22,7 +22,7 @@ class SchedulingTest : public CoordinatorTest {
     return h_.Submit(spec);
   }
 
-  // The worker does as it is told, until nothing changes.
+  // The worker follows its answers until nothing changes.
   void Obey(Worker& worker) {
     for (int i = 0; i < 4; ++i) {
       const v1::SynchronizeResponse answer = *h_.Sync(worker);
@@ -47,7 +47,7 @@ class SchedulingTest : public CoordinatorTest {
     }
   }
 
-  // Past the minimum run time, without a silent worker.
+  // Passes the minimum run time, without a silent worker.
   void Pass(absl::Duration duration) {
     for (; duration > absl::ZeroDuration(); duration -= absl::Seconds(5)) {
       h_.Advance(absl::Seconds(5));
@@ -102,12 +102,12 @@ TEST_F(SchedulingTest, PreemptedJobSavesEndsAndKeepsItsPlaceUncharged) {
   Pass(absl::Minutes(6));
   EXPECT_TRUE(h_.stored[low].attempt().stopping());
   EXPECT_THAT(h_.job(low).reason(), HasSubstr(high));
-  // It is given the grace period, and its slots are nobody's yet.
+  // It gets the grace period, and nobody gets its slots yet.
   const v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), IsEmpty());
   ASSERT_THAT(answer.stopping(), SizeIs(2));
   EXPECT_EQ(answer.stopping(0).grace().seconds(), 120);
-  // One rank ends before the other: no part of the room is given away.
+  // One member ends before the other: its slot is not given away alone.
   w1_.members[1].set_phase(kExited);
   ASSERT_OK(h_.Sync(w1_));
   const std::string tiny = SubmitWith(1, 0);
@@ -119,7 +119,7 @@ TEST_F(SchedulingTest, PreemptedJobSavesEndsAndKeepsItsPlaceUncharged) {
   EXPECT_EQ(h_.job(low).incidents(0).failure_class(), v1::PREEMPTED);
   EXPECT_EQ(h_.stored[low].infrastructure_losses(), 0);
   EXPECT_EQ(h_.stored[low].preemptions(), 1);
-  // Before the later one of its priority.
+  // It goes on before the later one of its priority.
   w1_.members.clear();
   ASSERT_OK(h_.Cancel(high));
   Obey(w1_);
@@ -185,7 +185,7 @@ TEST_F(SchedulingTest, PausedJobLeavesItsSlotsUntilItIsResumed) {
   ASSERT_OK(h_.Cancel(next));
   Obey(w1_);
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
-  // A queued one is paused at once, and a paused one can be cancelled.
+  // A queued job is paused at once, and a paused one can be cancelled.
   const std::string queued = SubmitWith(2, 0);
   EXPECT_EQ(Pause(queued).state(), v1::PAUSED);
   ASSERT_OK(h_.Cancel(queued));
@@ -295,7 +295,7 @@ TEST_F(SchedulingTest, Complaint10_WhoIsAheadAndWhenItStarts) {
               ElementsAre("w1"));
   EXPECT_THAT(h_.coordinator->Explain("jobs/none", h_.now),
               StatusIs(absl::StatusCode::kNotFound));
-  // Before it is submitted.
+  // A forecast needs no submission.
   spec.set_queue("default");
   const v1::Forecast forecast = h_.coordinator->Forecast(spec, "", h_.now);
   EXPECT_EQ(forecast.processes_now(), 0);

@@ -74,7 +74,7 @@ TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextAttempt) {
   EXPECT_THAT(answer.desired(), SizeIs(0));
   ASSERT_THAT(answer.forget(), SizeIs(1));
   EXPECT_EQ(answer.forget(0).rank(), 1);
-  // Rank 0 still runs: nothing of the next attempt may start.
+  // Member 0 still runs: nothing of the next attempt may start.
   EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
   EXPECT_EQ(h_.job(name).attempt(), 1);
   w1_.members = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now)};
@@ -94,7 +94,7 @@ TEST_F(CoordinatorTest, LostRankStopsTheOthersThenRetriesWithNextAttempt) {
 
 TEST_F(CoordinatorTest, CauseIsTheFirstFailureThatIsNoConsequence) {
   const std::string name = RunningJob();
-  // The peer saw the collective break before the worker saw rank 1 end.
+  // The peer saw the collective break before the worker saw member 1 end.
   w1_.members = {Failed(name, 1, 0, v1::COLLECTIVE_HANG, h_.now),
                  Failed(name, 1, 1, v1::DATA, h_.now + absl::Seconds(1))};
   ASSERT_OK(h_.Sync(w1_));
@@ -106,7 +106,8 @@ TEST_F(CoordinatorTest, CauseIsTheFirstFailureThatIsNoConsequence) {
 
 struct BudgetCase {
   v1::FailureClass failure_class;
-  int attempts;  // until the job fails
+  // The number of attempts until the job fails.
+  int attempts;
 };
 
 class BudgetTest : public ::testing::TestWithParam<BudgetCase> {};
@@ -178,7 +179,7 @@ TEST_F(CoordinatorTest, CancelBeforeTheWorkerSawTheJob) {
   const std::string name = h_.Submit(2);
   EXPECT_EQ(h_.job(name).state(), v1::STARTING);
   EXPECT_EQ(h_.Cancel(name)->state(), v1::CANCELLING);
-  // This report was written before the worker knew: it might start the ranks.
+  // This report was written before the worker knew: it might start the members.
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::CANCELLING);
   // Now it knows, and has none.
@@ -229,7 +230,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
   ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
   EXPECT_THAT(effects.records.at(name).job().models(), SizeIs(0));
-  // Twice the same file is one file.
+  // The same file stored twice is one file.
   ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
   *header.mutable_file() = result.model().files(1);

@@ -17,7 +17,7 @@ TEST_F(CoordinatorTest, RestartedWorkerLosesItsRanks) {
   ASSERT_OK(h_.Sync(again));
   EXPECT_EQ(h_.job(name).attempt(), 2);
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
-  // The old daemon must not take its ranks back.
+  // The old daemon must not get its members back.
   EXPECT_THAT(h_.Sync(w1_), StatusIs(absl::StatusCode::kAborted));
   EXPECT_EQ(h_.job(name).attempt(), 2);
 }
@@ -30,7 +30,7 @@ TEST_F(CoordinatorTest, SilentWorkerIsLostAfterPatienceOnly) {
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   EXPECT_THAT(h_.reasons[name], HasSubstr("waiting for 2"));
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
-  // It comes back with its old ranks: they hold their slots until they ended.
+  // It comes back with its old members: they hold their slots until they end.
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), SizeIs(0));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
@@ -64,7 +64,7 @@ TEST_F(CoordinatorTest, EachReportIsTakenOnce) {
   EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 2);
   const size_t events = h_.events.size();
   EXPECT_EQ(h_.job(name).progress().step(), 20);
-  // Repeated, and one behind a gap.
+  // The first is repeated, and the last is behind a gap.
   w1_.reports.push_back(Metrics(name, 1, 4, 40));
   EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 2);
   EXPECT_EQ(h_.events.size(), events);
@@ -147,7 +147,7 @@ TEST_F(CoordinatorTest, RendezvousReachesTheOtherWorkersOfTheGang) {
   ASSERT_THAT(answer.rendezvous(), SizeIs(1));
   EXPECT_EQ(answer.rendezvous(0).value(), "10.0.0.1:99");
   EXPECT_GT(answer.desired_version(), before);
-  // Of another attempt, or from outside the gang: not kept.
+  // Entries of another attempt or from outside the gang are not kept.
   w1_.rendezvous[0].set_attempt(2);
   Worker w3{"w3"};
   w3.rendezvous = {entry};
@@ -173,7 +173,7 @@ TEST_F(CoordinatorTest, CallIsHeldUntilThereIsNews) {
   const int64_t version = h_.replies.at(held)->desired_version();
   EXPECT_GT(version, w1_.seen_version);
 
-  // Without news it ends in time, and the worker is not taken for lost.
+  // Without news the call ends in time, and the worker does not count as lost.
   w1_.seen_version = version;
   w1_.members = {Status(name, 1, 0, kRunning)};
   w1_.hold = absl::Hours(1);
@@ -246,7 +246,7 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   bad.gpus = {{1, std::string(5000, 'x')}};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
                                      HasSubstr("slots.gpu")));
-  // Ranks that no job has are harmless.
+  // Members that no job has are harmless.
   const std::string name = RunningJob();
   w1_.members.push_back(Status(name, 1, 2, kRunning));
   w1_.members.push_back(Status(name, 1, -5, kExited));

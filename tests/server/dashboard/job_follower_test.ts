@@ -25,7 +25,7 @@ function followed() {
       {
         metric: 'validation_loss',
         steps: ['10', '20', '30'],
-        // As protobuf's JSON writes it; /openapi.json calls it a number.
+        // Protobuf's JSON writes NaN as text; /openapi.json calls it a number.
         values: [5, 'NaN' as unknown as number, 4],
       },
     ],

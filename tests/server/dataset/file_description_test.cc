@@ -104,7 +104,7 @@ TEST_F(FileDescriptionTest, HostileFiles) {
   EXPECT_FALSE(raw.SerializeAsString().empty());
   // Damaged gzip.
   std::string damaged = Gzip("some\nlines\n");
-  damaged[damaged.size() - 6] ^= 0x55;  // of the checksum
+  damaged[damaged.size() - 6] ^= 0x55;  // a byte in the checksum
   EXPECT_THAT(Describe(damaged).problem(), HasSubstr("damaged"));
   // Deep JSON.
   EXPECT_EQ(Describe("{\"a\":1}\n" + std::string(100000, '[')).odd_rows(), 1);

@@ -4,7 +4,7 @@
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
-#include "server/http/server_rules.h"
+#include "server/http/openapi/server_rules.h"
 #include "tests/server/http/gateway_fixture.h"
 
 namespace comera::server {

@@ -6,7 +6,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/http/server_rules.h"
+#include "server/http/openapi/server_rules.h"
 
 namespace comera::server {
 namespace {

@@ -83,7 +83,7 @@ inline std::vector<int> Stopped(const Decision& decision) {
   return jobs;
 }
 
-// Of the job, or empty if it does not wait.
+// The reason why the job waits; empty if it does not wait.
 inline std::string ReasonOf(const Decision& decision, int job) {
   for (const WaitingJob& waiting : decision.waiting) {
     if (waiting.job == job) return waiting.reason.Text();

@@ -1,4 +1,4 @@
-// Who makes room for whom.
+// Tests which running jobs make room for which waiting ones.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/scheduler/scheduler.h"

@@ -1,5 +1,5 @@
-// What must hold for every cluster and every trace: whole gangs on free slots,
-// quotas kept, nobody starved, no preemption without end, nothing left idle.
+// Tests what must hold for every cluster and every trace: whole gangs on free
+// slots, quotas kept, nobody starved, no preemption without end, nothing idle.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -1,4 +1,4 @@
-// Who is served, and where.
+// Tests which jobs start, in which order and on which slots.
 #include "server/scheduler/scheduler.h"
 
 #include "gmock/gmock.h"
@@ -132,9 +132,9 @@ TEST(Scheduler, BackfillEndsBeforeTheReservationOrLeavesItsSlotsAlone) {
   c.Worker(8, 5);
   c.Running(5).expected_end = c.snapshot.now + absl::Minutes(10);
   c.Job(6);                               // the head: at 10 min, 2 left
-  c.Job(1).duration = absl::Minutes(11);  // of the 2
+  c.Job(1).duration = absl::Minutes(11);  // takes one of the 2
   c.Job(1).duration = absl::Minutes(10);  // in time
-  c.Job(1);                               // of the 2
+  c.Job(1);                               // takes one of the 2
   c.Job(1);                               // none left
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(1, 2, 3));
   c.snapshot.jobs[1].processes = 3;

@@ -1,3 +1,4 @@
+// A CUDA backend that captures steps, for tests of graphs on a device.
 #include <cstdlib>
 #include <iostream>
 

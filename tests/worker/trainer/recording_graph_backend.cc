@@ -1,3 +1,4 @@
+// A backend on the processor that records steps instead of capturing graphs.
 #include <cstdlib>
 
 #include "kernels/cpu/cpu_backend.h"

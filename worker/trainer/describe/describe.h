@@ -24,9 +24,9 @@ struct LayerDescription {
   std::string layer_class;
   std::string path;    // e.g. "prefix/suffix", "dense", "gone"
   std::string groups;  // e.g. "123|456"; empty where there are none
-  int64_t rows = 0;    // of a step; embedding: distinct tokens at most
+  int64_t rows = 0;    // rows in a step; embedding: distinct tokens at most
   int64_t parameters = 0;
-  int64_t bytes = 0;  // of parameters, gradients and moments
+  int64_t bytes = 0;  // parameters, gradients and moments together
   int64_t dense_parameters = 0;
   // Multiply-adds and seconds of the layer's part of a step, forward and
   // backward; and those of the dense layer.
@@ -42,7 +42,7 @@ struct MemoryDescription {
   int64_t gradients = 0;
   int64_t moments = 0;
   int64_t activations = 0;  // and workspace: they share memory
-  int64_t scratch = 0;      // of operations and of the math library
+  int64_t scratch = 0;      // operations and the math library
   int64_t data = 0;
   int64_t process = 0;  // program and libraries
   // The copies on the host while a checkpoint is written.
@@ -56,11 +56,11 @@ struct MemoryDescription {
 struct TaskDescription {
   std::vector<LayerDescription> layers;
   StepPrediction step;       // on one member
-  double dense_seconds = 0;  // of a step of the dense model
-  MemoryDescription memory;  // of one member
+  double dense_seconds = 0;  // a step of the dense model
+  MemoryDescription memory;  // what one member needs
   int64_t parameters = 0;
   int64_t dense_parameters = 0;
-  int64_t batch_size = 0;  // of one member
+  int64_t batch_size = 0;  // samples of one member
   int64_t ranks = 1;
   kernels::MachineSpeed machine;
   std::string machine_name;

@@ -60,7 +60,7 @@ class ThinQr {
     for (size_t i = 0; i < v.size(); ++i) column[c + i] -= along * v[i];
   }
 
-  std::vector<std::vector<double>> vectors_;  // of squared length 2
+  std::vector<std::vector<double>> vectors_;  // each has the squared length 2
 };
 
 // Makes the columns of `u` orthogonal by rotations, which `j` takes part in.

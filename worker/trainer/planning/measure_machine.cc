@@ -14,7 +14,7 @@ namespace {
 using kernels::ConstMatrix;
 using kernels::Matrix;
 
-constexpr double kBudgetSeconds = 0.7;  // of one measurement
+constexpr double kBudgetSeconds = 0.7;  // for one measurement
 constexpr int kLeastRuns = 4;           // the first warms up
 
 double Now() {
@@ -26,8 +26,8 @@ double Now() {
 // The sizes that operations are timed on. A GPU is full only with far more
 // work, and gets many calls between two waits.
 struct Sizes {
-  int64_t side;  // of the square product
-  int64_t rows;  // of the thin ones
+  int64_t side;  // rows and columns of the square product
+  int64_t rows;  // rows of the thin products
   int64_t bytes;
   int64_t math;  // elements that stay in the caches
   int calls;     // between two waits

@@ -58,7 +58,7 @@ struct LossAverage {
 struct TargetOutcome {
   bool met = false;
   int64_t target_size = 0;  // parameters
-  int64_t steps = 0;        // of the late stage
+  int64_t steps = 0;        // steps of the late stage
   ValidationResult validation;
   int64_t size = 0;
 };

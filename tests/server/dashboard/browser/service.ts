@@ -188,7 +188,7 @@ function writeCorpus(folder: string): void {
 export interface JobOptions {
   name?: string;
   labels?: Record<string, string>;
-  /** Of the early stage. */
+  /** Steps of the early stage. */
   steps?: number;
   late?: boolean;
 }

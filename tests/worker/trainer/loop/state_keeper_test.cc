@@ -130,7 +130,7 @@ TEST(StateKeeperTest, SnapshotsWaitForStepsAndForTheirCost) {
   run.Begin();
   const absl::Time now = SteadyNow();
   EXPECT_TRUE(run.keeper->SnapshotDue(now));
-  // As if saving it had taken an hour.
+  // The clock says that saving took an hour.
   run.keeper->SaveSnapshot(now - absl::Hours(1));
   ASSERT_THAT(run.events, SizeIs(1));
   EXPECT_TRUE(run.events[0].checkpoint().snapshot());

@@ -33,7 +33,7 @@ struct TestRun {
   bool resume = false;
   // The checkpoint that spec.start_from names; empty: none.
   std::string start;
-  int threads = 1;  // of every member
+  int threads = 1;  // each member has so many
   ModelFactory model_factory = CreateModel;
   // Makes the backend of every member; empty: one of the processor.
   std::function<std::unique_ptr<kernels::Backend>()> make_backend;

@@ -107,7 +107,8 @@ struct TrainerParts {
 
   std::vector<v1::TrainerEvent> events;
   std::vector<std::string> log;
-  std::vector<StepFigures> figures;  // those that the engine read behind it
+  std::vector<StepFigures>
+      figures;  // figures that the engine read one step late
 };
 
 }  // namespace comera::trainer

@@ -183,8 +183,8 @@ TEST(TrainerTest, MissedTargetsKeepTheNearestModel) {
   const v1::TrainingResult& result = run.end->result;
   EXPECT_EQ(result.outcome(), v1::TARGET_MISSED);
   EXPECT_EQ(result.step(), 55);
-  // Of all validated late models that are small enough the one with the least
-  // worst excess.
+  // The result is the model with the least worst excess among all validated
+  // late models that are small enough.
   const v1::StepMetrics last = run.Select(&Event::has_metrics).back().metrics();
   const double initial = run.events.front().run_info().initial_parameters();
   double best = std::numeric_limits<double>::infinity(), loss = 0;

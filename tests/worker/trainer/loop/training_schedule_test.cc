@@ -1,4 +1,4 @@
-// Which steps a job has, and what is due after each of them.
+// Tests of the schedule: the steps that a job has, and what is due after each.
 #include "worker/trainer/loop/training_schedule.h"
 
 #include "gtest/gtest.h"

@@ -1,0 +1,61 @@
+// Decides which uploads and logs are accepted, and removes models.
+#include "server/coordinator/job/job_artifacts.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/job_state.h"
+#include "proto/resource_names.h"
+
+namespace comera::server {
+
+absl::StatusOr<const JobEntry*> FindUploader(
+    const v1::UploadArtifactHeader& header, const JobTable& jobs) {
+  const auto ids = ParseArtifactName(header.artifact());
+  if (!ids) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("artifact: malformed name \"", header.artifact(), "\""));
+  }
+  const JobEntry* entry = jobs.Find(JobName(ids->first));
+  if (entry == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no job ", JobName(ids->first)));
+  }
+  if (!entry->active() || header.attempt() != entry->attempt().number()) {
+    return absl::AbortedError(absl::StrCat(
+        entry->name(), " has no running attempt ", header.attempt()));
+  }
+  if (entry->attempt().record().uploads_size() >= Attempt::kMaxUploads) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "more than ", Attempt::kMaxUploads, " files were uploaded"));
+  }
+  return entry;
+}
+
+absl::StatusOr<JobEntry*> RemoveModel(const std::string& name, JobTable* jobs,
+                                      Operation* op) {
+  const auto ids = ParseArtifactName(name);
+  JobEntry* entry = ids ? jobs->Find(JobName(ids->first)) : nullptr;
+  if (entry == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no model ", name));
+  }
+  auto& models = *entry->mutable_job().mutable_models();
+  for (int i = 0; i < models.size(); ++i) {
+    if (models[i].name() != name) continue;
+    // What a job exports belongs to its attempt until it has ended.
+    if (!IsFinal(entry->state())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(entry->name(), " has not finished"));
+    }
+    models.DeleteSubrange(i, 1);
+    entry->MarkChanged(op);
+    return entry;
+  }
+  return absl::NotFoundError(absl::StrCat("no model ", name));
+}
+
+bool IsOwnLog(const v1::LogChunk& chunk, const JobTable& jobs) {
+  const JobEntry* entry = jobs.Find(chunk.job());
+  return entry != nullptr && chunk.offset() >= 0 && chunk.attempt() >= 1 &&
+         chunk.attempt() <= entry->attempt().number() && chunk.rank() >= 0 &&
+         chunk.rank() < entry->job().spec().resources().processes();
+}
+
+}  // namespace comera::server

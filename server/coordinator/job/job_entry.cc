@@ -1,0 +1,170 @@
+// Implements JobEntry: states, events, failures and checkpoints of one job.
+#include "server/coordinator/job/job_entry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/text.h"
+#include "proto/job_state.h"
+#include "server/coordinator/job/job_checkpoints.h"
+#include "server/coordinator/job/retry_policy.h"
+#include "server/coordinator/job/start_from.h"
+#include "server/rpc/proto_time.h"
+
+namespace comera::server {
+namespace {
+
+constexpr size_t kMaxMessageBytes = 4096;
+constexpr int kMaxIncidents = 64;
+
+}  // namespace
+
+JobEntry::JobEntry(JobRecord record, JobIndex* index)
+    : record_(std::move(record)),
+      attempt_(&record_),
+      demand_(DemandOf(record_.job().spec())),
+      index_(index) {
+  if (index_ != nullptr) index_->Update(job(), record_.serial(), this);
+}
+
+void JobEntry::Restore(int64_t first_version, absl::Time latest_retry,
+                       absl::Time now) {
+  if (record_.has_retry_time()) {
+    // The clock may be another one now.
+    retry_at_ = std::min(FromTimestamp(record_.retry_time()), latest_retry);
+  }
+  if (active()) attempt_.Restore(first_version, now);
+}
+
+const JobRecord& JobEntry::CommitRevision() {
+  record_.set_revision(record_.revision() + 1);
+  record_.mutable_job()->set_etag(absl::StrCat(record_.revision()));
+  return record_;
+}
+
+void JobEntry::SetState(v1::JobState state, const std::string& reason,
+                        Operation* op) {
+  v1::Job& job = mutable_job();
+  job.set_state(state);
+  job.set_reason(reason);
+  if (IsFinal(state)) job.mutable_progress()->clear_eta();
+  wait_ = WaitReason();
+  if (index_ != nullptr) index_->Update(job, record_.serial(), this);
+  v1::JobEvent event;
+  v1::StateChange& change = *event.mutable_state_change();
+  change.set_state(state);
+  change.set_outcome(job.outcome());
+  change.set_reason(reason);
+  if (job.has_failure()) *change.mutable_failure() = job.failure();
+  AddEvent(std::move(event), op);
+}
+
+void JobEntry::End(v1::JobState state, const std::string& reason,
+                   Operation* op) {
+  *mutable_job().mutable_end_time() = ToTimestamp(op->now());
+  SetState(state, reason, op);
+}
+
+void JobEntry::AddEvent(v1::JobEvent event, Operation* op) {
+  record_.set_last_sequence(record_.last_sequence() + 1);
+  event.set_job(name());
+  event.set_sequence(record_.last_sequence());
+  event.set_attempt(job().attempt());
+  if (!event.has_time()) *event.mutable_time() = ToTimestamp(op->now());
+  op->effects().events.push_back(std::move(event));
+  MarkChanged(op);
+}
+
+bool JobEntry::SetWaitReason(const WaitReason& reason) {
+  if (wait_ == reason) return false;
+  wait_ = reason;
+  mutable_job().set_reason(reason.Text());
+  return true;
+}
+
+void JobEntry::AddIncident(v1::Failure failure, Operation* op) {
+  if (failure.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED) {
+    failure.set_failure_class(v1::INTERNAL);
+  }
+  failure.set_attempt(job().attempt());
+  failure.set_message(TruncateUtf8(failure.message(), kMaxMessageBytes));
+  failure.set_log_tail(TruncateUtf8(failure.log_tail(), kMaxMessageBytes));
+  if (!failure.has_time()) *failure.mutable_time() = ToTimestamp(op->now());
+  const auto& known = job().incidents();
+  const bool repeated =
+      std::any_of(known.begin(), known.end(), [&](const v1::Failure& other) {
+        return other.attempt() == failure.attempt() &&
+               other.failure_class() == failure.failure_class() &&
+               other.message() == failure.message();
+      });
+  if (repeated) return;
+  KeepIncidents({failure});
+  v1::JobEvent event;
+  *event.mutable_incident() = std::move(failure);
+  AddEvent(std::move(event), op);
+}
+
+void JobEntry::KeepIncidents(const std::vector<v1::Failure>& failures) {
+  for (const v1::Failure& failure : failures) {
+    if (job().incidents_size() >= kMaxIncidents) return;
+    *mutable_job().add_incidents() = failure;
+  }
+}
+
+int32_t JobEntry::CountLossInRow() {
+  record_.set_losses_in_row(record_.losses_in_row() + 1);
+  return record_.losses_in_row();
+}
+
+void JobEntry::ScheduleRetry(absl::Duration delay, absl::Time now) {
+  retry_at_ = now + delay;
+  record_.clear_retry_time();
+  if (delay > absl::ZeroDuration()) {
+    *record_.mutable_retry_time() = ToTimestamp(retry_at_);
+  }
+}
+
+void JobEntry::StartOver() {
+  record_.set_start_over(true);
+  mutable_job().clear_checkpoints();
+}
+
+bool JobEntry::ChargeRetry(v1::FailureClass cause) {
+  return server::ChargeRetry(cause, &record_);
+}
+
+void JobEntry::CountPreemption() {
+  record_.set_preemptions(record_.preemptions() + 1);
+}
+
+void JobEntry::SetTargetProcesses(int32_t processes) {
+  record_.set_target_processes(processes);
+}
+
+void JobEntry::RecordCheckpoint(const v1::CheckpointSaved& saved,
+                                const std::string& worker, absl::Time now) {
+  RecordSaved(saved, worker, now, &mutable_job());
+  // The job does get somewhere.
+  record_.set_losses_in_row(0);
+  record_.set_start_over(false);
+}
+
+void JobEntry::PublishModels(absl::Time now) {
+  const MemberRecord& member = attempt_.members()[0].record();
+  const auto publish = [&](v1::Artifact model) {
+    *model.mutable_create_time() = ToTimestamp(now);
+    *mutable_job().add_models() = std::move(model);
+  };
+  for (const v1::Artifact& model : member.target_models()) {
+    if (IsEarlyStage(model)) {
+      AddEarlyStage(model, member.result().step(), now, &mutable_job());
+    } else {
+      publish(model);
+    }
+  }
+  // The job's model is the newest of all.
+  if (!member.model().name().empty()) publish(member.model());
+}
+
+}  // namespace comera::server

@@ -1,0 +1,48 @@
+// Implements JobTable: jobs are added, found and removed.
+#include "server/coordinator/job/job_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace comera::server {
+
+JobEntry* JobTable::Find(const std::string& name) {
+  auto it = jobs_.find(name);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+const JobEntry* JobTable::Find(const std::string& name) const {
+  auto it = jobs_.find(name);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+const JobEntry* JobTable::FindRequest(const std::string& request_id) const {
+  auto it = requests_.find(request_id);
+  return it == requests_.end() ? nullptr : Find(it->second);
+}
+
+JobEntry* JobTable::FindAttempt(const std::string& name, int64_t attempt) {
+  JobEntry* entry = Find(name);
+  return entry != nullptr && entry->active() &&
+                 entry->attempt().number() == attempt
+             ? entry
+             : nullptr;
+}
+
+JobEntry* JobTable::Add(JobRecord record) {
+  const std::string name = record.job().name();
+  if (!record.job().request_id().empty()) {
+    requests_[record.job().request_id()] = name;
+  }
+  last_serial_ = std::max(last_serial_, record.serial());
+  return &jobs_.try_emplace(name, std::move(record), &index_).first->second;
+}
+
+void JobTable::Remove(const std::string& name) {
+  auto it = jobs_.find(name);
+  if (it == jobs_.end()) return;
+  requests_.erase(it->second.job().request_id());
+  jobs_.erase(it);
+}
+
+}  // namespace comera::server

@@ -1,0 +1,43 @@
+#ifndef COMERA_SERVER_COORDINATOR_JOB_JOB_TABLE_H_
+#define COMERA_SERVER_COORDINATOR_JOB_JOB_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/job/job_entry.h"
+#include "server/coordinator/job/job_index.h"
+#include "server/store/job_record.pb.h"
+
+namespace comera::server {
+
+// All jobs by name and by request, and the unfinished ones by state. Pointers
+// stay valid. Not thread-safe.
+class JobTable {
+ public:
+  // Null if unknown.
+  JobEntry* Find(const std::string& name);
+  const JobEntry* Find(const std::string& name) const;
+  const JobEntry* FindRequest(const std::string& request_id) const;
+  // The active job of that name, if this is its current attempt; else null.
+  JobEntry* FindAttempt(const std::string& name, int64_t attempt);
+  JobEntry* Add(JobRecord record);
+  // The job must have ended.
+  void Remove(const std::string& name);
+
+  const std::map<std::string, JobEntry>& jobs() const { return jobs_; }
+  const JobIndex& index() const { return index_; }
+  int64_t last_serial() const { return last_serial_; }
+
+ private:
+  std::map<std::string, JobEntry> jobs_;
+  // Names of jobs.
+  std::map<std::string, std::string> requests_;
+  JobIndex index_;
+  int64_t last_serial_ = 0;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COORDINATOR_JOB_JOB_TABLE_H_

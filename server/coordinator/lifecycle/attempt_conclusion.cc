@@ -1,0 +1,137 @@
+// Implements AttemptConclusion: what a job becomes when its attempt is over.
+#include "server/coordinator/lifecycle/attempt_conclusion.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/text.h"
+#include "server/coordinator/job/retry_policy.h"
+
+namespace comera::server {
+namespace {
+
+constexpr size_t kMaxReasonBytes = 4096;
+
+std::string Describe(const v1::Failure& failure) {
+  return absl::StrCat(v1::FailureClass_Name(failure.failure_class()), ": ",
+                      failure.message());
+}
+
+}  // namespace
+
+void AttemptConclusion::Conclude(JobEntry& entry, Operation* op) {
+  const Attempt& attempt = entry.attempt();
+  if (entry.state() == v1::CANCELLING) {
+    EndAttempt(entry, op);
+    entry.End(v1::CANCELLED, std::string(entry.job().reason()), op);
+    return;
+  }
+  if (attempt.HasResult()) {
+    if (attempt.ModelsAreStored()) return Succeed(entry, op);
+    if (!attempt.members()[0].lost()) return;
+  }
+  if (attempt.stop_requested()) return EndStopped(entry, op);
+  if (!attempt.HasFailures()) {
+    failures_->Record(entry, v1::INTERNAL, 0, "member 0 ended without a result",
+                      op);
+  }
+  RetryOrFail(entry, op);
+}
+
+void AttemptConclusion::EndAttempt(JobEntry& entry, Operation* op) {
+  for (const GangMember& member : entry.attempt().members()) {
+    if (WorkerState* worker = workers_->Find(member.worker())) {
+      worker->RemoveJob(entry.name());
+      workers_->MarkChanged(member.worker(), op);
+    }
+  }
+  entry.attempt().End(op->now());
+  op->RequestSchedule();
+  entry.MarkChanged(op);
+}
+
+void AttemptConclusion::Succeed(JobEntry& entry, Operation* op) {
+  const v1::TrainingResult result =
+      entry.attempt().members()[0].record().result();
+  entry.PublishModels(op->now());
+  entry.KeepIncidents(FailuresCauseFirst(entry.attempt().record()));
+  EndAttempt(entry, op);
+  const v1::Outcome outcome = result.outcome() == v1::OUTCOME_UNSPECIFIED
+                                  ? v1::COMPLETED
+                                  : result.outcome();
+  entry.mutable_job().set_outcome(outcome);
+  entry.End(v1::SUCCEEDED,
+            result.reason().empty()
+                ? v1::Outcome_Name(outcome)
+                : TruncateUtf8(result.reason(), kMaxReasonBytes),
+            op);
+}
+
+void AttemptConclusion::EndStopped(JobEntry& entry, Operation* op) {
+  const AttemptRecord::StopCause cause = entry.attempt().record().stop_cause();
+  const std::string why = entry.attempt().record().stop_reason();
+  // None of these failures counts: the gang was ending anyway.
+  entry.KeepIncidents(FailuresCauseFirst(entry.attempt().record()));
+  if (cause == AttemptRecord::PREEMPTED) {
+    entry.CountPreemption();
+    failures_->Record(entry, v1::PREEMPTED, FailureRecorder::kWholeGang, why,
+                      op);
+    entry.KeepIncidents({*entry.attempt().record().failures().rbegin()});
+  }
+  EndAttempt(entry, op);
+  entry.SetResizing(cause == AttemptRecord::RESIZED);
+  if (entry.job().pausing()) {
+    entry.mutable_job().set_pausing(false);
+    entry.SetState(v1::PAUSED, cause == AttemptRecord::PAUSED ? why : "paused",
+                   op);
+    return;
+  }
+  entry.SetState(v1::QUEUED,
+                 cause == AttemptRecord::PAUSED
+                     ? "resumed"
+                     : absl::StrCat("stopped: ", why),
+                 op);
+}
+
+void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
+  std::vector<v1::Failure> failures =
+      FailuresCauseFirst(entry.attempt().record());
+  const v1::Failure cause = failures.front();
+  const bool retry = entry.ChargeRetry(cause.failure_class());
+  EndAttempt(entry, op);
+  // A job that ends keeps its cause in `failure`.
+  if (!retry) failures.erase(failures.begin());
+  entry.KeepIncidents(failures);
+  if (retry) return Requeue(entry, cause, op);
+  *entry.mutable_job().mutable_failure() = cause;
+  entry.End(v1::FAILED, Describe(cause), op);
+}
+
+void AttemptConclusion::Requeue(JobEntry& entry, const v1::Failure& cause,
+                                Operation* op) {
+  if (cause.failure_class() == v1::PREEMPTED) {
+    entry.SetState(
+        v1::QUEUED,
+        absl::StrCat("attempt ", entry.job().attempt(), " was stopped (",
+                     cause.message(), "), to go on elsewhere"),
+        op);
+    return;
+  }
+  if (cause.failure_class() == v1::CHECKPOINT_DAMAGED) entry.StartOver();
+  const absl::Duration delay = RetryDelay(
+      options_->retry_backoff, entry.CountLossInRow(), options_->jitter());
+  entry.ScheduleRetry(delay, op->now());
+  std::string when = "trying again";
+  if (delay > absl::ZeroDuration()) {
+    when =
+        absl::StrCat("trying again in ",
+                     absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1))));
+  }
+  entry.SetState(v1::QUEUED,
+                 absl::StrCat("attempt ", entry.job().attempt(), " was lost (",
+                              Describe(cause), "), ", when),
+                 op);
+}
+
+}  // namespace comera::server

@@ -1,0 +1,42 @@
+#ifndef COMERA_SERVER_COORDINATOR_LIFECYCLE_ATTEMPT_CONCLUSION_H_
+#define COMERA_SERVER_COORDINATOR_LIFECYCLE_ATTEMPT_CONCLUSION_H_
+
+#include "comera/v1/job.pb.h"
+#include "server/coordinator/job/coordinator_options.h"
+#include "server/coordinator/job/job_entry.h"
+#include "server/coordinator/lifecycle/failure_recorder.h"
+#include "server/coordinator/operation/operation.h"
+#include "server/coordinator/worker/worker_table.h"
+
+namespace comera::server {
+
+// Decides what becomes of a job when all members of its attempt have ended:
+// cancelled, succeeded, paused, queued again, or failed. Not thread-safe.
+class AttemptConclusion {
+ public:
+  // All must outlive it.
+  AttemptConclusion(const CoordinatorOptions* options, WorkerTable* workers,
+                    FailureRecorder* failures)
+      : options_(options), workers_(workers), failures_(failures) {}
+
+  // All members must have ended. Does nothing while a model is still to come.
+  void Conclude(JobEntry& entry, Operation* op);
+
+ private:
+  void Succeed(JobEntry& entry, Operation* op);
+  // The gang stopped because somebody had asked for it.
+  void EndStopped(JobEntry& entry, Operation* op);
+  void RetryOrFail(JobEntry& entry, Operation* op);
+  // Has the job tried again, now or after a wait; its place in the queue stays.
+  void Requeue(JobEntry& entry, const v1::Failure& cause, Operation* op);
+  // Frees the workers, and forgets the attempt.
+  void EndAttempt(JobEntry& entry, Operation* op);
+
+  const CoordinatorOptions* const options_;
+  WorkerTable* const workers_;
+  FailureRecorder* const failures_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COORDINATOR_LIFECYCLE_ATTEMPT_CONCLUSION_H_

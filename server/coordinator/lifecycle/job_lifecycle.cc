@@ -1,0 +1,225 @@
+// Implements JobLifecycle: how a job goes from one state to the next.
+#include "server/coordinator/lifecycle/job_lifecycle.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/job_state.h"
+#include "server/rpc/proto_time.h"
+
+namespace comera::server {
+namespace {
+
+absl::Status WrongState(const JobEntry& entry) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(entry.name(), " is ", v1::JobState_Name(entry.state())));
+}
+
+}  // namespace
+
+void JobLifecycle::Place(JobEntry& entry, const std::vector<MemberSlot>& gang,
+                         Operation* op) {
+  Attempt& attempt = entry.attempt();
+  attempt.Begin(op->now());
+  for (const MemberSlot& place : gang) {
+    WorkerState& worker = *workers_->Find(place.worker);
+    attempt.AddMember(worker.id(), worker.incarnation(), place.slot, op->now());
+    worker.AddJob(entry.name());
+    workers_->MarkChanged(worker.id(), op);
+  }
+  for (GangMember& member : attempt.members()) {
+    member.set_start_version(
+        workers_->Find(member.worker())->desired_version());
+  }
+  entry.SetState(
+      v1::STARTING,
+      absl::StrCat("starting on ",
+                   absl::StrJoin(entry.record().last_workers(), ", ")),
+      op);
+}
+
+void JobLifecycle::Advance(JobEntry& entry, Operation* op) {
+  if (!entry.active()) return;
+  Attempt& attempt = entry.attempt();
+  attempt.NoteResult(op->now());
+  if (attempt.HasFailures() && !attempt.HasResult()) StopMembers(entry, op);
+  if (entry.state() == v1::STARTING && !attempt.stopping() &&
+      attempt.AllStarted()) {
+    attempt.MarkRunning(op->now());
+    if (!entry.job().has_start_time()) {
+      *entry.mutable_job().mutable_start_time() = ToTimestamp(op->now());
+    }
+    entry.SetState(v1::RUNNING, "all members are running", op);
+  }
+  if (attempt.AllEnded()) conclusion_.Conclude(entry, op);
+}
+
+void JobLifecycle::StopMembers(JobEntry& entry, Operation* op) {
+  Attempt& attempt = entry.attempt();
+  if (!attempt.Stop()) return;
+  entry.MarkChanged(op);
+  for (const GangMember& member : attempt.members()) {
+    if (!member.HasEnded()) workers_->MarkChanged(member.worker(), op);
+  }
+  for (GangMember& member : attempt.members()) {
+    if (const WorkerState* worker = workers_->Find(member.worker())) {
+      member.set_stop_version(worker->desired_version());
+    }
+  }
+}
+
+void JobLifecycle::RequestStop(JobEntry& entry, AttemptRecord::StopCause cause,
+                               const std::string& reason, Operation* op) {
+  Attempt& attempt = entry.attempt();
+  if (attempt.stopping() || attempt.HasResult()) return;
+  attempt.SetStopRequest(cause, reason, op->now());
+  entry.mutable_job().set_reason(attempt.record().stop_reason());
+  StopMembers(entry, op);
+}
+
+void JobLifecycle::LoseMembers(WorkerState& worker, const std::string& why,
+                               Operation* op) {
+  const std::set<std::string> jobs = worker.jobs();
+  for (const std::string& name : jobs) {
+    JobEntry& entry = *jobs_->Find(name);
+    const Attempt& attempt = entry.attempt();
+    for (GangMember& member : entry.attempt().members()) {
+      if (member.worker() != worker.id() || member.lost()) continue;
+      // An exited member is lost with its worker only while its model is not
+      // here yet.
+      const bool owes_model = member.number() == 0 && attempt.HasResult() &&
+                              !attempt.ModelsAreStored();
+      if (member.HasEnded() && !owes_model) continue;
+      member.Lose();
+      entry.MarkChanged(op);
+      failures_->Record(entry, v1::NODE_LOST, member.number(),
+                        absl::StrCat("worker ", worker.id(), " ", why), op);
+    }
+    Advance(entry, op);
+  }
+  worker.SetOccupied({});
+  op->RequestSchedule();
+}
+
+void JobLifecycle::CheckHang(JobEntry& entry, Operation* op) {
+  if (const auto hang = entry.attempt().DetectHang(options_->hang)) {
+    failures_->Record(entry, v1::COLLECTIVE_HANG, hang->member, hang->message,
+                      op);
+  }
+}
+
+void JobLifecycle::CheckDeadlines(JobEntry& entry, Operation* op) {
+  if (entry.attempt().HasResult()) {
+    CheckModelDeadline(entry, op);
+  } else if (entry.attempt().stopping()) {
+    return;
+  } else if (entry.state() == v1::STARTING) {
+    CheckStartDeadline(entry, op);
+  } else if (entry.state() == v1::RUNNING) {
+    CheckTimeLimit(entry, op);
+  }
+}
+
+void JobLifecycle::CheckModelDeadline(JobEntry& entry, Operation* op) {
+  Attempt& attempt = entry.attempt();
+  const absl::Duration since = attempt.SinceResult(op->now());
+  if (since > options_->finish_grace) StopMembers(entry, op);
+  if (since <= options_->model_deadline || attempt.ModelsAreStored() ||
+      attempt.members()[0].lost()) {
+    return;
+  }
+  attempt.members()[0].Lose();
+  failures_->Record(entry, v1::RANK_LOST, 0,
+                    "training ended, but its model did not arrive", op);
+  Advance(entry, op);
+}
+
+void JobLifecycle::CheckStartDeadline(JobEntry& entry, Operation* op) {
+  const Attempt& attempt = entry.attempt();
+  if (op->now() - attempt.placed() <= options_->start_deadline) return;
+  for (const GangMember& member : attempt.members()) {
+    if (member.HasStarted()) continue;
+    failures_->Record(
+        entry, v1::RANK_LOST, member.number(),
+        absl::StrCat("member ", member.number(), " did not report within ",
+                     absl::FormatDuration(options_->start_deadline)),
+        op);
+    break;
+  }
+  Advance(entry, op);
+}
+
+void JobLifecycle::CheckTimeLimit(JobEntry& entry, Operation* op) {
+  if (!entry.job().spec().has_time_limit()) return;
+  const absl::Duration limit =
+      FromProtoDuration(entry.job().spec().time_limit());
+  const absl::Duration ran =
+      absl::Microseconds(entry.record().running_micros()) +
+      entry.attempt().RunningFor(op->now());
+  if (limit <= absl::ZeroDuration() || ran <= limit) return;
+  failures_->Record(
+      entry, v1::USER, FailureRecorder::kWholeGang,
+      absl::StrCat("time_limit of ", absl::FormatDuration(limit), " exceeded"),
+      op);
+  Advance(entry, op);
+}
+
+void JobLifecycle::Cancel(JobEntry& entry, const std::string& reason,
+                          Operation* op) {
+  switch (entry.state()) {
+    case v1::QUEUED:
+    case v1::PAUSED:
+      entry.End(v1::CANCELLED, reason, op);
+      break;
+    case v1::STARTING:
+    case v1::RUNNING:
+      entry.SetState(v1::CANCELLING, reason, op);
+      StopMembers(entry, op);
+      Advance(entry, op);
+      break;
+    default:
+      break;
+  }
+  // A cancelled job may have held back the jobs behind it.
+  op->RequestSchedule();
+}
+
+absl::Status JobLifecycle::Pause(JobEntry& entry, const std::string& reason,
+                                 Operation* op) {
+  switch (entry.state()) {
+    case v1::PAUSED:
+      break;
+    case v1::QUEUED:
+      entry.SetState(v1::PAUSED, reason, op);
+      break;
+    case v1::STARTING:
+    case v1::RUNNING:
+      entry.mutable_job().set_pausing(true);
+      RequestStop(entry, AttemptRecord::PAUSED, reason, op);
+      entry.MarkChanged(op);
+      Advance(entry, op);
+      break;
+    default:
+      return WrongState(entry);
+  }
+  op->RequestSchedule();
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::Resume(JobEntry& entry, Operation* op) {
+  if (IsFinal(entry.state()) || entry.state() == v1::CANCELLING) {
+    return WrongState(entry);
+  }
+  if (entry.state() == v1::PAUSED) {
+    entry.SetState(v1::QUEUED, "resumed", op);
+  } else if (entry.job().pausing()) {
+    // It stops all the same, and goes on at once.
+    entry.mutable_job().set_pausing(false);
+    entry.MarkChanged(op);
+  }
+  op->RequestSchedule();
+  return absl::OkStatus();
+}
+
+}  // namespace comera::server

@@ -1,0 +1,76 @@
+#ifndef COMERA_SERVER_COORDINATOR_LIFECYCLE_JOB_LIFECYCLE_H_
+#define COMERA_SERVER_COORDINATOR_LIFECYCLE_JOB_LIFECYCLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/coordinator/job/coordinator_options.h"
+#include "server/coordinator/job/job_entry.h"
+#include "server/coordinator/job/job_table.h"
+#include "server/coordinator/lifecycle/attempt_conclusion.h"
+#include "server/coordinator/lifecycle/failure_recorder.h"
+#include "server/coordinator/operation/operation.h"
+#include "server/coordinator/worker/worker_table.h"
+
+namespace comera::server {
+
+// The place of one member.
+struct MemberSlot {
+  std::string worker;
+  int32_t slot = 0;
+};
+
+// Moves jobs between their states: places and stops gangs, and goes on whenever
+// members have started, failed or ended. Whatever changes an attempt calls
+// Advance() afterwards. Not thread-safe.
+class JobLifecycle {
+ public:
+  // All must outlive it.
+  JobLifecycle(const CoordinatorOptions* options, JobTable* jobs,
+               WorkerTable* workers, FailureRecorder* failures)
+      : options_(options),
+        jobs_(jobs),
+        workers_(workers),
+        failures_(failures),
+        conclusion_(options, workers, failures) {}
+
+  // Begins an attempt of a queued job, with one slot for each member.
+  void Place(JobEntry& entry, const std::vector<MemberSlot>& gang,
+             Operation* op);
+  // Goes on as far as the members' states allow.
+  void Advance(JobEntry& entry, Operation* op);
+  // Has the gang save a checkpoint and end; nothing is charged to the job.
+  void RequestStop(JobEntry& entry, AttemptRecord::StopCause cause,
+                   const std::string& reason, Operation* op);
+  // Gives up the members on the worker; `why` continues "worker w ".
+  void LoseMembers(WorkerState& worker, const std::string& why, Operation* op);
+  // What time alone changes: members that do not start, models that do not
+  // arrive, the job's time limit.
+  void CheckDeadlines(JobEntry& entry, Operation* op);
+  // Fails the attempt if one of its members hangs.
+  void CheckHang(JobEntry& entry, Operation* op);
+
+  // What clients ask for. FailedPrecondition: not in the job's state.
+  void Cancel(JobEntry& entry, const std::string& reason, Operation* op);
+  absl::Status Pause(JobEntry& entry, const std::string& reason, Operation* op);
+  absl::Status Resume(JobEntry& entry, Operation* op);
+
+ private:
+  // Has the workers end the members.
+  void StopMembers(JobEntry& entry, Operation* op);
+  void CheckModelDeadline(JobEntry& entry, Operation* op);
+  void CheckStartDeadline(JobEntry& entry, Operation* op);
+  void CheckTimeLimit(JobEntry& entry, Operation* op);
+
+  const CoordinatorOptions* const options_;
+  JobTable* const jobs_;
+  WorkerTable* const workers_;
+  FailureRecorder* const failures_;
+  AttemptConclusion conclusion_;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COORDINATOR_LIFECYCLE_JOB_LIFECYCLE_H_

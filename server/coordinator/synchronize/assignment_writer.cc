@@ -1,0 +1,83 @@
+// Implements AssignmentWriter: the desired state of one worker.
+#include "server/coordinator/synchronize/assignment_writer.h"
+
+#include "server/rpc/proto_time.h"
+
+namespace comera::server {
+namespace {
+
+void SetKey(const JobEntry& entry, const GangMember& member,
+            v1::MemberKey* key) {
+  key->set_job(entry.name());
+  key->set_attempt(entry.attempt().number());
+  key->set_rank(member.number());
+}
+
+}  // namespace
+
+void AssignmentWriter::Write(const WorkerState& worker,
+                             v1::SynchronizeResponse* response) const {
+  for (const std::string& name : worker.jobs()) {
+    const JobEntry& entry = *jobs_->Find(name);
+    WriteMembers(entry, worker, response);
+    entry.attempt().rendezvous().AppendForeign(worker.id(), name,
+                                               entry.attempt().number(),
+                                               response->mutable_rendezvous());
+    WriteStops(entry, worker, response);
+  }
+  response->set_peer_key(options_->peer_key);
+  response->set_desired_version(worker.desired_version());
+  *response->mutable_next_sync() = ToProtoDuration(options_->sync_interval);
+}
+
+void AssignmentWriter::WriteMembers(const JobEntry& entry,
+                                    const WorkerState& worker,
+                                    v1::SynchronizeResponse* response) const {
+  const Attempt& attempt = entry.attempt();
+  int32_t local_rank = 0;
+  for (const GangMember& member : attempt.members()) {
+    if (member.worker() != worker.id()) continue;
+    const int32_t local = local_rank++;
+    if (attempt.record().hung() && !member.HasEnded()) {
+      SetKey(entry, member, response->add_kill());
+    }
+    if (attempt.IsWanted(member) &&
+        member.RunsOn(worker.id(), worker.incarnation())) {
+      WriteAssignment(entry, member, worker, local, response->add_desired());
+    }
+  }
+}
+
+void AssignmentWriter::WriteAssignment(const JobEntry& entry,
+                                       const GangMember& member,
+                                       const WorkerState& worker,
+                                       int32_t local_rank,
+                                       v1::MemberAssignment* assignment) const {
+  const Attempt& attempt = entry.attempt();
+  assignment->set_job(entry.name());
+  assignment->set_attempt(attempt.number());
+  assignment->set_rank(member.number());
+  assignment->set_world_size(static_cast<int32_t>(attempt.members().size()));
+  assignment->set_slot(member.slot());
+  assignment->set_local_rank(local_rank);
+  assignment->set_local_world_size(attempt.CountMembersOn(worker.id()));
+  *assignment->mutable_spec() = entry.job().spec();
+  *assignment->mutable_datasets() = entry.job().datasets();
+  assignment->set_resume(entry.resumes());
+  if (member.number() == 0) peers_->AssignPeers(entry, worker, assignment);
+}
+
+void AssignmentWriter::WriteStops(const JobEntry& entry,
+                                  const WorkerState& worker,
+                                  v1::SynchronizeResponse* response) const {
+  if (!entry.attempt().stop_requested()) return;
+  for (const GangMember& member : entry.attempt().members()) {
+    if (member.worker() != worker.id() || member.HasEnded()) continue;
+    v1::MemberStop* stop = response->add_stopping();
+    SetKey(entry, member, stop->mutable_member());
+    *stop->mutable_grace() =
+        ToProtoDuration(options_->scheduler.preemption_grace);
+  }
+}
+
+}  // namespace comera::server

@@ -1,0 +1,60 @@
+// Applies workers' progress reports: figures, checkpoints, incidents, events.
+#include "server/coordinator/synchronize/progress_reports.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "server/coordinator/synchronize/progress_update.h"
+
+namespace comera::server {
+namespace {
+
+void ApplyReport(const v1::ProgressReport& report, const std::string& worker,
+                 JobEntry& entry, Operation* op) {
+  const v1::TrainerEvent& given = report.event();
+  if (given.has_checkpoint() && !given.checkpoint().snapshot()) {
+    entry.RecordCheckpoint(given.checkpoint(), worker, op->now());
+  } else if (given.has_incident()) {
+    entry.AddIncident(given.incident(), op);
+  }
+  UpdateProgress(given, entry.mutable_job().mutable_progress());
+  if (auto event = ToJobEvent(given)) {
+    if (given.has_time()) *event->mutable_time() = given.time();
+    entry.AddEvent(*std::move(event), op);
+  }
+  entry.MarkChanged(op);
+}
+
+}  // namespace
+
+void ApplyProgressReports(const v1::SynchronizeRequest& request, JobTable* jobs,
+                          v1::SynchronizeResponse* response, Operation* op) {
+  // By job and attempt.
+  std::map<std::pair<std::string, int64_t>, int64_t> acks;
+  for (const v1::ProgressReport& report : request.reports()) {
+    const auto [own, first] =
+        acks.emplace(std::make_pair(report.job(), report.attempt()), 0);
+    int64_t& ack = own->second;
+    JobEntry* entry = jobs->FindAttempt(report.job(), report.attempt());
+    // Only member 0 reports.
+    if (entry == nullptr || !entry->attempt().members()[0].RunsOn(
+                                request.worker(), request.incarnation())) {
+      ack = std::max(ack, report.number());
+      continue;
+    }
+    if (entry->attempt().AcceptReport(report.number(), first)) {
+      ApplyReport(report, request.worker(), *entry, op);
+    }
+    ack = entry->attempt().record().last_report();
+  }
+  for (const auto& [key, number] : acks) {
+    v1::ReportAck* ack = response->add_report_acks();
+    ack->set_job(key.first);
+    ack->set_attempt(key.second);
+    ack->set_number(number);
+  }
+}
+
+}  // namespace comera::server

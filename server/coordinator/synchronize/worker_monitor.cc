@@ -1,0 +1,50 @@
+// Implements WorkerMonitor: silence, probes and the loss of workers.
+#include "server/coordinator/synchronize/worker_monitor.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace comera::server {
+
+void WorkerMonitor::Check(Operation* op) {
+  for (auto& [id, worker] : workers_->workers()) {
+    held_calls_->AnswerIfExpired(worker, op);
+    CheckSilence(worker, op);
+    if (worker.NeedsProbe(op->now(), options_->probe_after, options_->host)) {
+      worker.RecordProbe(op->now());
+      op->effects().probes.push_back(
+          {id, worker.incarnation(), worker.peer_address()});
+    }
+  }
+}
+
+void WorkerMonitor::CheckSilence(WorkerState& worker, Operation* op) {
+  if (worker.lost() || worker.held()) return;
+  const absl::Duration patience =
+      worker.attached() ? options_->node_lost_after : options_->reattach_grace;
+  const absl::Duration silent = op->now() - worker.last_seen();
+  if (silent <= patience) return;
+  worker.MarkLost();
+  if (!worker.peer_address().empty()) peers_->MarkPeersChanged();
+  lifecycle_->LoseMembers(
+      worker,
+      absl::StrCat("was not heard from for ",
+                   absl::FormatDuration(absl::Trunc(silent, absl::Seconds(1)))),
+      op);
+}
+
+void WorkerMonitor::ConfirmExit(const std::string& id,
+                                const std::string& incarnation, Operation* op) {
+  WorkerState* worker = workers_->Find(id);
+  if (worker == nullptr || worker->incarnation() != incarnation ||
+      worker->lost() || worker->held() ||
+      op->now() - worker->last_seen() < options_->probe_after) {
+    return;
+  }
+  worker->MarkLost();
+  lifecycle_->LoseMembers(
+      *worker, "is gone: its machine has no such process any more", op);
+  peers_->MarkPeersChanged();
+}
+
+}  // namespace comera::server

@@ -1,0 +1,85 @@
+// Tests which uploads, logs and removals a job accepts.
+#include "server/coordinator/job/job_artifacts.h"
+
+#include "common/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/job/job_retention.h"
+#include "tests/server/coordinator/coordinator_parts.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class JobArtifactsTest : public ::testing::Test {
+ protected:
+  JobArtifactsTest() { parts_.AddWorker("w1"); }
+
+  CoordinatorParts parts_;
+};
+
+TEST_F(JobArtifactsTest, OnlyTheCurrentAttemptUploads) {
+  const JobEntry& entry = parts_.StartJob("a", "w1");
+  v1::UploadArtifactHeader header;
+  header.set_artifact("jobs/a/models/m");
+  header.set_attempt(2);
+  EXPECT_THAT(FindUploader(header, parts_.jobs),
+              StatusIs(absl::StatusCode::kAborted));
+  header.set_attempt(1);
+  EXPECT_EQ(*FindUploader(header, parts_.jobs), &entry);
+  header.set_artifact("jobs/b/models/m");
+  EXPECT_THAT(FindUploader(header, parts_.jobs),
+              StatusIs(absl::StatusCode::kNotFound));
+  header.set_artifact("../m");
+  EXPECT_THAT(FindUploader(header, parts_.jobs),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(JobArtifactsTest, AModelIsRemovedWhenItsJobHasEnded) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().add_models()->set_name("jobs/a/models/m");
+  Operation op(parts_.now, &parts_.effects);
+  EXPECT_THAT(RemoveModel("jobs/a/models/m", &parts_.jobs, &op),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  entry.End(v1::SUCCEEDED, "", &op);
+  EXPECT_OK(RemoveModel("jobs/a/models/m", &parts_.jobs, &op));
+  EXPECT_THAT(entry.job().models(), SizeIs(0));
+  EXPECT_THAT(RemoveModel("jobs/a/models/m", &parts_.jobs, &op),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(JobArtifactsTest, LogsAreThoseOfMembersThatTheJobHasOrHad) {
+  parts_.StartJob("a", "w1", 2);
+  v1::LogChunk chunk;
+  chunk.set_job("jobs/a");
+  chunk.set_attempt(1);
+  chunk.set_rank(1);
+  EXPECT_TRUE(IsOwnLog(chunk, parts_.jobs));
+  chunk.set_rank(2);
+  EXPECT_FALSE(IsOwnLog(chunk, parts_.jobs));
+  chunk.set_rank(0);
+  chunk.set_attempt(2);
+  EXPECT_FALSE(IsOwnLog(chunk, parts_.jobs));
+}
+
+TEST_F(JobArtifactsTest, OldFinishedJobsExpireUnlessAnotherContinuesThem) {
+  JobEntry& entry = parts_.AddJob("a");
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::SUCCEEDED, "", &op);
+  const absl::Time later = parts_.now + absl::Seconds(1);
+  EXPECT_THAT(FindExpiredJobs(parts_.jobs, parts_.now, 10), IsEmpty());
+  EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 10), ElementsAre("jobs/a"));
+  EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 0), IsEmpty());
+  parts_.AddJob("b")
+      .mutable_job()
+      .mutable_spec()
+      ->mutable_start_from()
+      ->set_checkpoint("jobs/a/checkpoints/7");
+  EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 10), IsEmpty());
+}
+
+}  // namespace
+}  // namespace comera::server

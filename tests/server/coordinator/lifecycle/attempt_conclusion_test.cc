@@ -1,0 +1,108 @@
+// Tests what a job becomes when all members of its attempt have ended.
+#include "server/coordinator/lifecycle/attempt_conclusion.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/coordinator/coordinator_parts.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class AttemptConclusionTest : public ::testing::Test {
+ protected:
+  AttemptConclusionTest() {
+    parts_.AddWorker("w1");
+    entry_ = &parts_.StartJob("a", "w1");
+    for (GangMember& member : entry_->attempt().members()) {
+      member.AdvancePhase(v1::MemberStatus::EXITED);
+    }
+  }
+
+  void Fail(v1::FailureClass failure_class) {
+    parts_.failures.Record(*entry_, failure_class, 1, "died", &op_);
+  }
+  void SetResult(const v1::MemberStatus& status) {
+    entry_->attempt().members()[0].SetResult(status);
+  }
+  void Conclude() {
+    AttemptConclusion(&parts_.options, &parts_.workers, &parts_.failures)
+        .Conclude(*entry_, &op_);
+  }
+
+  CoordinatorParts parts_;
+  Operation op_{parts_.now, &parts_.effects};
+  JobEntry* entry_;
+};
+
+TEST_F(AttemptConclusionTest, AResultWithoutAModelIsSuccess) {
+  v1::MemberStatus status;
+  status.mutable_result()->set_reason("targets met");
+  SetResult(status);
+  Conclude();
+  EXPECT_EQ(entry_->state(), v1::SUCCEEDED);
+  EXPECT_EQ(entry_->job().outcome(), v1::COMPLETED);
+  EXPECT_EQ(entry_->job().reason(), "targets met");
+}
+
+TEST_F(AttemptConclusionTest, AModelIsWaitedFor) {
+  v1::MemberStatus status;
+  status.mutable_result();
+  status.mutable_model()->set_name("jobs/a/models/m");
+  status.mutable_model()->add_files()->set_path("a");
+  SetResult(status);
+  Conclude();
+  EXPECT_EQ(entry_->state(), v1::STARTING);
+  entry_->attempt().AddUpload(
+      "jobs/a/models/m",
+      entry_->attempt().record().members(0).model().files(0));
+  Conclude();
+  EXPECT_EQ(entry_->state(), v1::SUCCEEDED);
+  EXPECT_THAT(entry_->job().models(), SizeIs(1));
+}
+
+TEST_F(AttemptConclusionTest, AnInfrastructureFailureIsRetried) {
+  Fail(v1::RANK_LOST);
+  Conclude();
+  EXPECT_EQ(entry_->state(), v1::QUEUED);
+  EXPECT_THAT(entry_->job().reason(), HasSubstr("trying again"));
+  EXPECT_THAT(entry_->job().incidents(), SizeIs(1));
+  EXPECT_TRUE(op_.needs_schedule());
+}
+
+TEST_F(AttemptConclusionTest, AUsersFailureIsFinalAndKeptApart) {
+  Fail(v1::USER);
+  Conclude();
+  EXPECT_EQ(entry_->state(), v1::FAILED);
+  EXPECT_EQ(entry_->job().failure().message(), "died");
+  EXPECT_THAT(entry_->job().incidents(), SizeIs(0));
+}
+
+TEST_F(AttemptConclusionTest, MembersThatEndWithoutAWordAreAFailure) {
+  Conclude();
+  EXPECT_EQ(entry_->job().failure().failure_class(), v1::INTERNAL);
+}
+
+TEST_F(AttemptConclusionTest, APreemptedJobIsChargedNothing) {
+  entry_->attempt().SetStopRequest(AttemptRecord::PREEMPTED, "makes room",
+                                   parts_.now);
+  Fail(v1::USER);
+  Conclude();
+  EXPECT_EQ(entry_->state(), v1::QUEUED);
+  EXPECT_EQ(entry_->record().preemptions(), 1);
+  EXPECT_EQ(entry_->record().losses_in_row(), 0);
+  EXPECT_EQ(entry_->job().reason(), "stopped: makes room");
+}
+
+TEST_F(AttemptConclusionTest, ADamagedCheckpointIsNotUsedAgain) {
+  entry_->mutable_job().add_checkpoints();
+  Fail(v1::CHECKPOINT_DAMAGED);
+  Conclude();
+  EXPECT_TRUE(entry_->record().start_over());
+  EXPECT_THAT(entry_->job().checkpoints(), SizeIs(0));
+}
+
+}  // namespace
+}  // namespace comera::server

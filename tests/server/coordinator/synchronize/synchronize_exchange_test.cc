@@ -1,0 +1,82 @@
+// Tests who may synchronise, and whether the answer comes now or later.
+#include "server/coordinator/synchronize/synchronize_exchange.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/rpc/proto_time.h"
+#include "tests/server/coordinator/coordinator_parts.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::SizeIs;
+
+class SynchronizeExchangeTest : public ::testing::Test {
+ protected:
+  // The replies to this call and to those that it ended.
+  std::vector<SynchronizeReply> Run(const v1::SynchronizeRequest& request,
+                                    int64_t call) {
+    parts_.effects = Effects();
+    Operation op(parts_.now, &parts_.effects);
+    exchange_.Run(request, log_acks_, call, &op);
+    return parts_.effects.replies;
+  }
+  // A request that waits for news after the newest answer.
+  v1::SynchronizeRequest Waiting() {
+    v1::SynchronizeRequest request = parts_.Report("w1");
+    request.set_seen_version(parts_.workers.Find("w1")->desired_version());
+    *request.mutable_hold() = ToProtoDuration(absl::Seconds(10));
+    return request;
+  }
+
+  CoordinatorParts parts_;
+  std::vector<v1::LogAck> log_acks_;
+  SynchronizeExchange exchange_{{&parts_.options, &parts_.jobs, &parts_.workers,
+                                 &parts_.lifecycle, &parts_.members,
+                                 &parts_.peers, &parts_.assignments,
+                                 &parts_.held_calls}};
+};
+
+TEST_F(SynchronizeExchangeTest, ANewWorkerIsAnsweredAtOnceThenHeld) {
+  ASSERT_THAT(Run(parts_.Report("w1"), 1), SizeIs(1));
+  EXPECT_THAT(Run(Waiting(), 2), SizeIs(0));
+  // The next call replaces the one that waits.
+  const auto replies = Run(Waiting(), 3);
+  ASSERT_THAT(replies, SizeIs(1));
+  EXPECT_EQ(replies[0].call, 2);
+}
+
+TEST_F(SynchronizeExchangeTest, AcknowledgementsAreNotHeldBack) {
+  Run(parts_.Report("w1"), 1);
+  log_acks_.emplace_back();
+  const auto replies = Run(Waiting(), 2);
+  ASSERT_THAT(replies, SizeIs(1));
+  EXPECT_THAT(replies[0].response->log_acks(), SizeIs(1));
+}
+
+TEST_F(SynchronizeExchangeTest, ANewIncarnationTakesOver) {
+  Run(parts_.Report("w1"), 1);
+  const JobEntry& entry = parts_.StartJob("a", "w1");
+  Run(Waiting(), 2);
+  v1::SynchronizeRequest request = parts_.Report("w1");
+  request.set_incarnation("i2");
+  const auto replies = Run(request, 3);
+  ASSERT_THAT(replies, SizeIs(2));
+  EXPECT_TRUE(absl::IsAborted(replies[0].response.status()));
+  EXPECT_TRUE(replies[1].response.ok());
+  EXPECT_EQ(entry.state(), v1::QUEUED);
+  EXPECT_TRUE(
+      absl::IsAborted(Run(parts_.Report("w1"), 4)[0].response.status()));
+}
+
+TEST_F(SynchronizeExchangeTest, AMalformedRequestIsRefused) {
+  v1::SynchronizeRequest request = parts_.Report("w1");
+  request.set_worker("../w1");
+  const auto replies = Run(request, 1);
+  ASSERT_THAT(replies, SizeIs(1));
+  EXPECT_TRUE(absl::IsInvalidArgument(replies[0].response.status()));
+  EXPECT_EQ(parts_.workers.Find("../w1"), nullptr);
+}
+
+}  // namespace
+}  // namespace comera::server
