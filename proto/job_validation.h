@@ -18,8 +18,6 @@ struct FieldViolation {
   std::string description;
 };
 
-// Everything that is wrong with `spec`, empty if nothing is. Works on specs as
-// users write them and on those that went through WithDefaults. Looks at no
 // Returns everything that is wrong with `spec`. Works on specs as users write
 // them and on those that went through WithDefaults. Opens no file, because data
 // lie on the workers. Never fails, whatever the spec holds. If nothing is wrong
