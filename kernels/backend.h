@@ -73,7 +73,7 @@ struct RankSpaceFfnShape {
   int64_t down_rank = 0;
 };
 
-// The same in the rank space of tensor-train projections; head_width only
+// Attention in the rank space of tensor-train projections; head_width only
 // scales the scores.
 struct RankSpaceAttentionShape {
   AttentionShape attention;
@@ -118,10 +118,10 @@ struct AdamWStep {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   int64_t step = 1;          // from 1, for bias correction
   float gradient_scale = 1;  // multiplies every gradient (clipping, 1/count)
-  // Both or neither, in memory of the backend: corrections and scale come from
-  // *state instead of `step`; gradients are also multiplied by min(1, clip_norm
-  // / sqrt(*squares)), unless clip_norm is 0, and nothing changes where
-  // *squares is not finite.
+  // Both are null, or both are memory of the backend: then corrections and
+  // scale come from *state instead of `step`, and gradients are also multiplied
+  // by min(1, clip_norm / sqrt(*squares)), unless clip_norm is 0, and nothing
+  // changes where *squares is not finite.
   const StepState* state = nullptr;
   const float* squares = nullptr;
   float clip_norm = 0;

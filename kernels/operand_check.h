@@ -27,7 +27,7 @@ absl::Status CheckLayerNormOutput(const DropoutKey& key, ConstMatrix normalised,
                                   ConstVector gamma, ConstVector beta,
                                   ConstMatrix y);
 
-// But for the workspace, whose size is the backend's.
+// The three below check all but the workspace, whose size is the backend's.
 absl::Status CheckExpandLayerNorm(const DropoutKey& key, ConstMatrix t,
                                   ConstMatrix b, ConstMatrix residual,
                                   ConstVector gamma, ConstVector beta,

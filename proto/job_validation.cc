@@ -284,10 +284,10 @@ void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
 std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
                                             v1::JobSpec* filled) {
   std::vector<FieldViolation> violations;
-  // The checks below rely on finite numbers and valid text.
+  // What follows may rely on finite numbers and on text.
   CheckFields(spec, &violations);
   if (!violations.empty()) return violations;
-  // A default of four times the width is only filled in for a valid width.
+  // A width that is out of range has no default of four times it.
   const int64_t hidden = spec.model().hidden();
   v1::JobSpec full = spec;
   if (hidden < 0 || hidden > 65536) full.mutable_model()->set_ffn(1);

@@ -18,10 +18,10 @@ struct FieldViolation {
   std::string description;
 };
 
-// Everything that is wrong with `spec`, empty if nothing is. Works on specs as
-// users write them and on those that went through WithDefaults. Looks at no
-// file: data lie on the workers. Never fails, whatever the spec holds. If
-// nothing is wrong and `filled` is set, it becomes WithDefaults(spec).
+// Returns everything that is wrong with `spec`. Works on specs as users write
+// them and on those that went through WithDefaults. Opens no file, because data
+// lie on the workers. Never fails, whatever the spec holds. If nothing is wrong
+// and `filled` is set, it becomes WithDefaults(spec).
 std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
                                             v1::JobSpec* filled = nullptr);
 

@@ -33,7 +33,8 @@ _INNER = ('WorkerService', 'PeerService')
 def http_rules(root):
     """By rpc: "GET /v1/...", from the rules' one-line form."""
     rules = {}
-    with open(f'{root}/server/http/http_rules.yaml', encoding='utf-8') as file:
+    path = f'{root}/server/http/openapi/http_rules.yaml'
+    with open(path, encoding='utf-8') as file:
         for number, line in enumerate(file, 1):
             if not line.lstrip().startswith('- {'):
                 continue

@@ -30,8 +30,8 @@ AttentionCost RankSpaceAttentionCost(const RankSpaceAttentionShape& s) {
   AttentionCost cost;
   // t~q C and t~v E; scores and their sum of values.
   cost.forward = heads * (queries + values + length * (key + output));
-  // Both again; scores, gradients of probabilities and values, of queries and
-  // keys; from those the gradients of t~q, C, t~v and E.
+  // Both factors again; scores, gradients of probabilities and values, of
+  // queries and keys; from those the gradients of t~q, C, t~v and E.
   cost.backward =
       heads * (3 * (queries + values) + length * (3 * key + 2 * output));
   return cost;

@@ -51,7 +51,7 @@ TtCost CostOf(TtPath path, const TtShape& shape, int64_t tokens);
 TtCost CostOf(const std::vector<int>& ends, const TtShape& shape,
               int64_t tokens);
 
-// The same work in seconds, with the passes over X and Y that a grouping needs
+// Seconds of the same work, with the passes over X and Y that a grouping needs
 // beside its products.
 struct TtSeconds {
   double forward = 0;

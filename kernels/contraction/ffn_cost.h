@@ -13,11 +13,11 @@ struct FfnSeconds {
   double total() const { return forward + backward; }
 };
 
-// From T~ of the upper to T of the lower layer with the hidden layer in memory:
-// a product, GELU, a product; backward computes the hidden layer again.
+// The way from T~ of the upper to T of the lower layer with the hidden layer in
+// memory: a product, GELU, a product; backward computes the hidden layer again.
 FfnSeconds HiddenFfnSeconds(const RankSpaceFfnShape& shape,
                             const MachineSpeed& speed);
-// The same as RankSpaceFfn does it. The multiply-adds are equal but for ranks
+// The way that RankSpaceFfn takes. The multiply-adds are equal but for ranks
 // that are filled up; what differs is what they cost: no packing of thin
 // operands, no passes over the hidden layer, one exponential for GELU and its
 // slope. Against that, with large ranks a block's weights and their sums no
@@ -25,8 +25,8 @@ FfnSeconds HiddenFfnSeconds(const RankSpaceFfnShape& shape,
 FfnSeconds RankSpaceFfnSeconds(const RankSpaceFfnShape& shape,
                                const MachineSpeed& speed);
 
-// Whether the latter takes less. A function of its arguments alone: equal on
-// every rank.
+// Whether the latter takes less. It depends on the arguments alone, so that all
+// members of a gang choose alike.
 bool RankSpaceFfnPays(const RankSpaceFfnShape& shape,
                       const MachineSpeed& speed);
 

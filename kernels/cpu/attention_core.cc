@@ -49,7 +49,7 @@ float ForwardRow(const float* __restrict scales, float* __restrict row,
   return largest + std::log(sum);
 }
 
-// From scores and the gradient of W to W (in `row`) and the gradient of the
+// Turns scores and the gradient of W into W (in `row`) and the gradient of the
 // scores times factor (in `grad`): with P = exp(row - log_sum) and W = P *
 // scales, grad := factor (W * grad - P * sum(W * grad)).
 COMERA_CLONES

@@ -31,8 +31,8 @@ void ToBf16(const float* x, uint16_t* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint32_t bits;
     std::memcpy(&bits, x + i, sizeof(bits));
-    // To nearest, ties to even. A NaN whose fraction is all ones in the upper
-    // half would overflow to a zero; it is kept a NaN.
+    // Rounds to nearest, ties to even. A NaN whose fraction is all ones in the
+    // upper half would overflow to a zero; it is kept a NaN.
     const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
     const bool nan = (bits & 0x7fffffff) > 0x7f800000;
     y[i] = static_cast<uint16_t>((nan ? bits | 0x400000 : rounded) >> 16);

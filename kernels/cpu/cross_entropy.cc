@@ -32,7 +32,7 @@ float SumExp(const float* x, float shift, int64_t n) {
   return sum;
 }
 
-// Also keeps the exponentials, possibly in place.
+// The same sum, which also keeps the exponentials, possibly in place.
 COMERA_CLONES
 float SaveExp(const float* x, float shift, float* to, int64_t n) {
   float sum = 0;

@@ -48,10 +48,10 @@ void FillScales(DropoutRow row, uint32_t first_counter, int64_t counters,
 }
 
 #if defined(__x86_64__)
-// The same in 64-bit lanes, whose product needs no shuffles: eight counters at
-// a time, twice as fast as what the compiler makes of the loop above. The upper
-// halves of the lanes hold rests that no product reads. Writes whole groups of
-// 64 multipliers.
+// FillScales in 64-bit lanes, whose product needs no shuffles: eight counters
+// at a time, twice as fast as what the compiler makes of the loop above. The
+// upper halves of the lanes hold rests that no product reads. Writes whole
+// groups of 64 multipliers.
 __attribute__((target("avx512f,avx512bw"))) void FillScalesAvx512(
     DropoutRow row, uint32_t first_counter, int64_t counters,
     uint32_t threshold, float scale, float* scales) {

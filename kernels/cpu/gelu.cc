@@ -94,7 +94,7 @@ COMERA_INLINE void Gelus(const float* x, float* value, float* slope,
   if (kSlope) std::memcpy(slope + i, slopes, (n - i) * sizeof(float));
 }
 
-// Both functions under one target attribute.
+// Defines both functions under one target attribute.
 #define COMERA_GELUS(NAME, TARGET, LANES)                               \
   struct NAME {                                                         \
     TARGET static void Value(const float* x, float* y, int64_t n) {     \

@@ -10,7 +10,7 @@ namespace comera::kernels {
 
 // Columns of a panel (a block of the width).
 inline constexpr int64_t kPanelWidth = 128;
-// Between rows of a tile of tokens x panel: no power of two, for the cache.
+// The stride of a tile of tokens x panel: no power of two, for the cache.
 inline constexpr int64_t kPanelStride = kPanelWidth + 16;
 // Tokens of a tile are a multiple of this,
 inline constexpr int64_t kPanelRowStep = 12;

@@ -11,7 +11,8 @@
 namespace comera::kernels {
 
 // Both are enqueued on `stream`, with device memory that does not overlap;
-// `bf16` is a multiple of 16 bytes. To the nearest bfloat16, ties to even.
+// the address `bf16` is a multiple of 16 bytes. They round to the nearest
+// bfloat16, ties to even.
 absl::Status FloatsToBf16(int64_t count, const float* floats, void* bf16,
                           cudaStream_t stream);
 absl::Status Bf16ToFloats(int64_t count, const void* bf16, float* floats,

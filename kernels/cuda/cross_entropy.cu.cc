@@ -59,7 +59,7 @@ __device__ __forceinline__ RowSum WarpCombine(RowSum x) {
   return x;
 }
 
-// Over the threads of a row: a warp's, or the block's.
+// Combines over the threads of a row: a warp's, or the block's.
 template <int kRowThreads>
 __device__ __forceinline__ RowSum GroupCombine(RowSum x) {
   x = WarpCombine(x);

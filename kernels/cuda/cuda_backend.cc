@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kLeastMajor = 8;
 
-// None where there is no driver either: a machine without a GPU is no error.
+// The count is 0 where there is no driver either: a machine without a GPU is no
+// error.
 absl::StatusOr<int> DeviceCount() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
@@ -94,7 +95,7 @@ absl::Status CudaBackend::Start() {
   return absl::OkStatus();
 }
 
-// Also after a Start that failed half-way. Errors have nowhere to go.
+// A Start that failed half-way is undone too. Errors have nowhere to go.
 CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
   if (cublas_ != nullptr) cublasDestroy(cublas_);

@@ -22,7 +22,7 @@ enum class CudaPrecision {
 };
 
 struct CudaOptions {
-  // Among the devices that CUDA_VISIBLE_DEVICES leaves.
+  // The number of the device among those that CUDA_VISIBLE_DEVICES leaves.
   int device = 0;
   CudaPrecision precision = CudaPrecision::kFp32;
   // All allocations together; 0: the device's memory.

@@ -1,4 +1,4 @@
-// From the numbers of a call to the template arguments of its kernel.
+// Turns the numbers of a call into the template arguments of its kernel.
 #ifndef COMERA_KERNELS_CUDA_PRECISION_SWITCH_H_
 #define COMERA_KERNELS_CUDA_PRECISION_SWITCH_H_
 
@@ -10,7 +10,7 @@
 
 namespace comera::kernels {
 
-// f(std::integral_constant) of the precision; returns what it returns.
+// Calls f(std::integral_constant) of the precision; returns what it returns.
 template <typename F>
 auto SwitchPrecision(CudaPrecision precision, const F& f) {
   switch (precision) {
@@ -24,7 +24,7 @@ auto SwitchPrecision(CudaPrecision precision, const F& f) {
   return f(std::integral_constant<CudaPrecision, CudaPrecision::kFp32>());
 }
 
-// The same of 1, 2 or 4.
+// Calls f(std::integral_constant) of 1, 2 or 4.
 template <typename F>
 auto SwitchTiles(int tiles, const F& f) {
   if (tiles == 1) return f(std::integral_constant<int, 1>());

@@ -55,8 +55,8 @@ void Add(double factor, const DoubleMatrix& from, int64_t from_row,
   }
 }
 
-// The same with heads of any widths: of head h, columns h * width of q and k
-// and h * value_width of v. `shared_out`: all heads add to the same columns.
+// Attention with heads of any widths: head h has the columns h * width of q and
+// k and h * value_width of v. `shared_out`: all heads add to the same columns.
 struct Heads {
   int64_t width = 0, value_width = 0;
   bool shared_keys = false, shared_out = false;
@@ -138,8 +138,8 @@ DoubleMatrix Spread(const DoubleMatrix& x, const DoubleMatrix& f,
   return y;
 }
 
-// From the gradient of Spread's result to those of f and of x without its last
-// column.
+// Turns the gradient of Spread's result into those of f and of x without its
+// last column.
 void SpreadBackward(const DoubleMatrix& x, const DoubleMatrix& f, int64_t heads,
                     const DoubleMatrix& grad_y, DoubleMatrix* grad_x,
                     DoubleMatrix* grad_f) {

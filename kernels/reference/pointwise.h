@@ -26,7 +26,7 @@ struct DropoutNumbers {
 int64_t DropoutRowOf(const DropoutNumbers& numbers, int64_t row);
 // 0 or DropoutKeptScale(rate).
 double DropoutScale(const DropoutNumbers& numbers, int64_t row, int64_t column);
-// The same for a row as Philox counts it.
+// The multiplier in a row as Philox counts it.
 double DropoutScaleAt(const DropoutNumbers& numbers, int64_t row,
                       int64_t column);
 void Dropout(const DropoutNumbers& numbers, const DoubleMatrix& x,

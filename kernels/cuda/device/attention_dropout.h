@@ -88,7 +88,7 @@ class QueryKeep {
   uint32_t bits_[4];
 };
 
-// The same for 16 keys by up to 32 queries.
+// What dropout keeps of 16 keys by up to 32 queries.
 class KeyKeep {
  public:
   __device__ KeyKeep() {}  // keeps all

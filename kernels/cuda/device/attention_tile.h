@@ -14,7 +14,7 @@
 
 namespace comera::kernels {
 
-// Without bank conflicts for pairs along rows.
+// The distance of rows, without bank conflicts for pairs along rows.
 template <int kWidth>
 inline constexpr int kRowStride = kWidth + 8;
 
@@ -219,8 +219,8 @@ class SumsAsRows {
   const float (&sums_)[kWidth / 8][4];
 };
 
-// Among products in a row, before number `j`: where registers are full anyway,
-// the compiler may fetch operands for only a few of them ahead.
+// Stands before number `j` of products in a row: where registers are full
+// anyway, the compiler may fetch operands for only a few of them ahead.
 template <CudaPrecision kPrecision, int kWidth>
 __device__ __forceinline__ void FetchNoFurther(int j) {
   if constexpr (kWidth > 64 && kPrecision != CudaPrecision::kBf16) {
@@ -274,7 +274,7 @@ __device__ __forceinline__ void AddTimesRows(const float (&x)[kInner / 8][4],
   }
 }
 
-// Over the four lanes that share a row.
+// The sum over the four lanes that share a row.
 __device__ __forceinline__ float RowSum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);

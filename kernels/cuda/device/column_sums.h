@@ -1,4 +1,7 @@
-// Sums over the rows of something like a matrix, in a fixed order.
+// Formula: to[j] += sum over rows i of element(i, j), in a fixed order.
+// Shapes: elements (rows, cols), of a matrix or computed; to (cols).
+// Threads: a block takes 32 columns of a run of rows, eight threads to a
+// column; the sums of several runs are added up by a second launch.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_COLUMN_SUMS_H_
 #define COMERA_KERNELS_CUDA_DEVICE_COLUMN_SUMS_H_
 
@@ -9,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "common/status_macros.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
 
 namespace comera::kernels {
@@ -24,6 +28,7 @@ __global__ void __launch_bounds__(256)
   const int64_t first = blockIdx.y * rows_per_block;
   const int64_t last =
       first + rows_per_block < rows ? first + rows_per_block : rows;
+  // sum of every eighth row
   float sum = 0;
   if (column < cols) {
 #pragma unroll 4
@@ -34,6 +39,7 @@ __global__ void __launch_bounds__(256)
   tile[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= cols) return;
+  // sum of the eight
   for (int i = 1; i < 8; ++i) sum += tile[i][threadIdx.x];
   if (kAdd) {
     sums[column] += sum;
@@ -69,8 +75,9 @@ absl::Status AddColumnSums(const char* name, cudaStream_t stream, int64_t rows,
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const int64_t column_blocks = (cols + 31) / 32;
   const int64_t room = scratch_bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t row_blocks = std::max<int64_t>(
-      1, std::min({528 / column_blocks, (rows + 31) / 32, room / cols}));
+  const int64_t row_blocks =
+      std::max<int64_t>(1, std::min({4 * kSumMultiprocessors / column_blocks,
+                                     (rows + 31) / 32, room / cols}));
   const int64_t rows_per_block = (rows + row_blocks - 1) / row_blocks;
   const dim3 grid(static_cast<unsigned>(column_blocks),
                   static_cast<unsigned>(row_blocks));

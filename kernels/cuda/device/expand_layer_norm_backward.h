@@ -1,5 +1,10 @@
-// The gradient of ExpandLayerNorm but for that of b: LayerNorm backward, the
-// mask, and grad_t = (mask * grad) b^T, from one reading of the stream.
+// Formula: with g = grad_y * gamma, grad_residual = (g - mean(g) - normalised *
+// mean(g * normalised)) * rstd, grad_t = (mask * grad_residual) b^T, and the
+// sums over rows for gamma and beta, from one reading of the stream.
+// Shapes: grad_y, normalised, grad_residual (rows, cols); b (rank, cols);
+// grad_t (rows, rank).
+// Threads: a block takes every gridDim.x-th tile of 16 rows; a warp takes two
+// rows for LayerNorm, and a share of the columns for grad_t.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_EXPAND_LAYER_NORM_BACKWARD_H_
 #define COMERA_KERNELS_CUDA_DEVICE_EXPAND_LAYER_NORM_BACKWARD_H_
 

@@ -1,4 +1,9 @@
-// y = LayerNorm(dropout(t b) + residual) with t b in registers.
+// Formula: s = dropout(t b) + residual, normalised = (s - mean) * rstd,
+// y = normalised * gamma + beta.
+// Shapes: t (rows, rank + 1), b (rank + 1, cols), the others (rows, cols) or
+// vectors (cols); inverse_deviation, which is rstd, (rows).
+// Threads: a block takes 16 whole rows; a warp makes 32 columns of t b at a
+// time in registers, and normalises two rows.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_EXPAND_LAYER_NORM_FORWARD_H_
 #define COMERA_KERNELS_CUDA_DEVICE_EXPAND_LAYER_NORM_FORWARD_H_
 

@@ -1,4 +1,7 @@
-// Elementwise kernels: out[i, j] = op(inputs at (i, j), j).
+// Formula: out[i, j] = op(inputs at (i, j), j), element by element.
+// Shapes: inputs and out (rows, cols), with row strides of their own.
+// Threads: one takes four neighbouring columns at a time, in strides of the
+// grid; matrices without gaps are taken as one row.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_MAP_H_
 #define COMERA_KERNELS_CUDA_DEVICE_MAP_H_
 

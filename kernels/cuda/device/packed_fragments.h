@@ -184,7 +184,7 @@ class PanelB {
       }
     }
   }
-  // Both at once, a few fragments at a time.
+  // Fetches and stores at once, a few fragments at a time.
   template <typename Get>
   static __device__ __forceinline__ void Fill(const Get& get,
                                               PackedB<kPrecision>* to) {

@@ -53,7 +53,8 @@ __device__ __forceinline__ void MmaBf16(float (&d)[4], const uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// To 10 bits of mantissa, to nearest, ties away from zero: the bits of a float.
+// Rounds to 10 bits of mantissa, to nearest, ties away from zero; returns the
+// bits of a float.
 __device__ __forceinline__ uint32_t ToTf32(float x) {
   uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));

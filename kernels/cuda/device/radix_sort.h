@@ -1,5 +1,8 @@
-// Stable sort of small whole numbers with their places: eight bits at a time,
-// from the lowest. No step depends on the order in which blocks run.
+// Formula: a stable sort of small whole numbers with their places, eight bits
+// at a time, from the lowest. No step depends on the order in which blocks run.
+// Shapes: keys, places (n); counts (256 digits, blocks).
+// Threads: a block takes 1024 numbers, a warp 128 of them one after the other,
+// by 32.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_RADIX_SORT_H_
 #define COMERA_KERNELS_CUDA_DEVICE_RADIX_SORT_H_
 
@@ -80,12 +83,14 @@ static __global__ void __launch_bounds__(kSortThreads)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int first = static_cast<int>(blockIdx.x) * kSortTile + warp * kWarpTile;
+  // count the digits of each warp
   for (int w = 0; w < kSortWarps; ++w) next[w][threadIdx.x] = 0;
   __syncthreads();
   for (int i = lane; i < kWarpTile && first + i < n; i += 32) {
     atomicAdd(&next[warp][DigitOf(from.keys[first + i], shift)], 1);
   }
   __syncthreads();
+  // where each warp puts each digit
   int at = before[threadIdx.x * gridDim.x + blockIdx.x];
   for (int w = 0; w < kSortWarps; ++w) {
     const int count = next[w][threadIdx.x];
@@ -93,6 +98,7 @@ static __global__ void __launch_bounds__(kSortThreads)
     at += count;
   }
   __syncthreads();
+  // move
   for (int i = 0; i < kWarpTile; i += 32) {
     const int index = first + i + lane;
     const bool there = index < n;

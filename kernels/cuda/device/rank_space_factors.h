@@ -1,6 +1,9 @@
-// The factors C_h and E_h of rank-space attention as right operands of
-// tensor-core products: fragment by fragment in device memory, filled up with
-// zeros, so that a warp reads one with one access per lane.
+// Formula: the factors C_h and E_h of rank-space attention, or their
+// transposes, times a scale.
+// Shapes: from (heads * rows, cols); packed, fragment by fragment, (heads,
+// width, width), filled up with zeros, as right operands of the tensor cores.
+// Threads: one packs a lane's part of a fragment, so that later a warp reads a
+// fragment with one access per lane.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FACTORS_H_
 #define COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FACTORS_H_
 

@@ -1,7 +1,11 @@
-// The feed-forward layer in rank space, kernels that own tokens: a warp keeps
-// its tokens' rank vectors as fragments and walks the hidden width in blocks,
-// whose weights all warps share. What a block's product with B1 leaves in
-// registers is, after GELU, the left operand of the next product.
+// Formula: t2 = gelu(t1 b1) a2, or grad_t1 = (gelu'(t1 b1) * (u2 a2^T)) b1^T
+// for u2 = grad_t2.
+// Shapes: t1 (rows, up_rank + 1), b1 (up_rank + 1, width), a2 (width,
+// down_rank), u2 (rows, down_rank).
+// Threads: a warp owns tokens. It keeps their rank vectors as fragments and
+// walks the hidden width in blocks, whose weights all warps share. What a
+// block's product with B1 leaves in registers is, after GELU, the left operand
+// of the next product.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FFN_TOKENS_H_
 #define COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FFN_TOKENS_H_
 
@@ -85,6 +89,7 @@ __global__ __launch_bounds__(
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int first_row =
       (static_cast<int>(blockIdx.x) * Shape::kWarps + warp) * 16 * kRowTiles;
+  // rank vectors of the tokens
   typename Shape::Tokens t1[kRowTiles], u2[kRowTiles];
   char* held = DynamicShared<char>() + Shape::kPanelBytes;
 #pragma unroll
@@ -119,6 +124,7 @@ __global__ __launch_bounds__(
     next_down.Fetch(get_down);
   };
 
+  // walk over blocks of the hidden width
   const int first = static_cast<int>(blockIdx.y) * p.blocks_of_part;
   const int last = min(first + p.blocks_of_part, p.blocks);
   if (Shape::kAhead && first < last) fetch(first);
@@ -138,12 +144,14 @@ __global__ __launch_bounds__(
     if (Shape::kAhead && block + 1 < last) fetch(block + 1);
 #pragma unroll 1
     for (int pair = 0; pair < Shape::kUnits / 16; ++pair) {
+      // hidden layer, and its gradient
       float hidden[kRowTiles][2][4];
       TimesWide<Wide, kPrecision>(t1, b1, pair, hidden);
       float grad[kRowTiles][2][4];
       if constexpr (kBackward) {
         TimesWide<Wide, kPrecision>(u2, a2t, pair, grad);
       }
+      // GELU, or its slope
       AFragment<kPrecision> a[kRowTiles];
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
@@ -154,6 +162,7 @@ __global__ __launch_bounds__(
         }
         a[m] = MakeA<kPrecision>(hidden[m][0], hidden[m][1]);
       }
+      // product with the weights below
 #pragma unroll
       for (int n = 0; n < 2 * kTiles; ++n) {
         const BFragment<kPrecision> b = Narrow::Load(down, pair, n);
@@ -165,6 +174,7 @@ __global__ __launch_bounds__(
     }
   }
 
+  // write
   float* out = p.out + blockIdx.y * p.part_floats;
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {

@@ -1,7 +1,10 @@
-// The feed-forward layer in rank space, the kernel that owns hidden units: the
-// gradients of B1 and A2 are sums over tokens, which a warp keeps in registers
-// for 16 units while tokens go by. Units are the rows of its products, so that
-// the hidden layer, transposed, is again the left operand of the next.
+// Formula: with H = t1 b1 and g = gelu'(H) * (u2 a2^T) for u2 = grad_t2, the
+// sums over tokens grad_b1 = t1^T g and grad_a2 = gelu(H)^T u2.
+// Shapes: t1 (rows, up_rank + 1), b1 (up_rank + 1, width), a2 (width,
+// down_rank), u2 (rows, down_rank).
+// Threads: a warp owns 16 hidden units and keeps their sums in registers while
+// tokens go by. Units are the rows of its products, so that the hidden layer,
+// transposed, is again the left operand of the next.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FFN_WEIGHTS_H_
 #define COMERA_KERNELS_CUDA_DEVICE_RANK_SPACE_FFN_WEIGHTS_H_
 
@@ -116,6 +119,7 @@ __global__ __launch_bounds__(
     }
 #pragma unroll 1
     for (int pair = 0; pair < Shape::kTokens / 16; ++pair) {
+      // hidden layer and its gradient, transposed
       float hidden[2][4] = {}, grad[2][4] = {};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -133,6 +137,7 @@ __global__ __launch_bounds__(
         hidden[i / 4][i % 4] = gelu.value;
         grad[i / 4][i % 4] *= gelu.slope;
       }
+      // sums over the tokens
       const auto h = MakeA<kPrecision>(hidden[0], hidden[1]);
       const auto g = MakeA<kPrecision>(grad[0], grad[1]);
 #pragma unroll
@@ -143,6 +148,7 @@ __global__ __launch_bounds__(
     }
   }
 
+  // write
   const int64_t width = p.b1.cols;
   float* to_b1 = p.sums + blockIdx.y * p.range_floats;
   float* to_a2 = to_b1 + p.b1.rows * width;

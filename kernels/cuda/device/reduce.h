@@ -25,7 +25,7 @@ __device__ __forceinline__ float WarpMax(float x) {
   return x;
 }
 
-// Over a block of one dimension, of whole warps; all threads call it.
+// The sum over a block of one dimension, of whole warps; all threads call it.
 template <typename T>
 __device__ __forceinline__ T BlockSum(T x) {
   __shared__ T sums[32];

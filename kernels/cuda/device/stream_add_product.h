@@ -1,5 +1,6 @@
-// y += t w^T for y (rows, cols) in the residual stream, t (rows, rank) and w
-// (cols, rank): y is read and written once.
+// Formula: y += t w^T in the residual stream; y is read and written once.
+// Shapes: y (rows, cols), t (rows, rank), w (cols, rank).
+// Threads: a block takes 32 rows, a warp every eighth 32 columns of them.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_STREAM_ADD_PRODUCT_H_
 #define COMERA_KERNELS_CUDA_DEVICE_STREAM_ADD_PRODUCT_H_
 
@@ -48,13 +49,14 @@ __global__ __launch_bounds__(kStreamThreads) void StreamAddProductKernel(
   auto* vectors = DynamicShared<float4>();
   const int first = static_cast<int>(blockIdx.x) * kAddRows;
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  // rank vectors of the rows
   const DeviceMatrix t = p.t.Block(first, 0);
   PackRankVectors<kAddRowTiles>(
       rank_tiles, [&](int i, int k) { return t.At(i, k); }, vectors);
   __syncthreads();
   for (int group = warp; group < StreamGroups(cols); group += kStreamWarps) {
     const int col = group * kGroupColumns + LanePair();
-    // Under way while the product is made.
+    // y is on its way while the product is made.
     float2 y[kAddRowTiles][2][4];
     const auto at = [&](int i, int n) {
       const int64_t row = first + LaneGroup() + 8 * i;
@@ -70,6 +72,7 @@ __global__ __launch_bounds__(kStreamThreads) void StreamAddProductKernel(
         y[i / 2][i % 2][n] = LoadPair<kPairs>(at(i, n), count(i, n));
       }
     }
+    // product
     const DeviceMatrix w = p.w.Block(group * kGroupColumns, 0);
     float sums[kAddRowTiles][4][4];
     RankProduct<kPrecision, kAddRowTiles>(

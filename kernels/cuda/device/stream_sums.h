@@ -1,8 +1,9 @@
-// Sums over rows of the stream: t^T x for t (rows, rank) and x (rows, cols), x
-// as it is, times gamma plus beta, or times the mask of dropout. A block of
-// threads owns 32 columns and a range of rows, of which its warps take every
-// eighth 16; x goes from device memory to the tensor cores, since no other warp
-// needs it.
+// Formula: t^T x, a sum over rows of the stream; x as it is, times gamma plus
+// beta, or times the mask of dropout.
+// Shapes: t (rows, rank), x (rows, cols), sums (ranges, rank, cols).
+// Threads: a block owns 32 columns and a range of rows, of which its warps take
+// every eighth 16; x goes from device memory to the tensor cores, since no
+// other warp needs it.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_
 #define COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_
 

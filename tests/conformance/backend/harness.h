@@ -31,9 +31,9 @@ void RegisterBackendConformance(const std::string& name,
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
                              double tolerance);
 
-// Part of the first: refused operands and memory (refusals.cc).
+// Registers refused operands and memory, a part of the first (refusals.cc).
 void RegisterRefusals(const std::string& name, BackendFactory factory);
-// Likewise: operations between BeginTogether and EndTogether (together.cc).
+// Registers operations between BeginTogether and EndTogether (together.cc).
 void RegisterTogether(const std::string& name, BackendFactory factory);
 
 }  // namespace comera::kernels

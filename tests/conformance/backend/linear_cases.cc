@@ -44,7 +44,7 @@ OpCase GemmBiasCase(bool transpose, int64_t m, int64_t n, int64_t k) {
       5e-6};
 }
 
-// From the left columns of a wider matrix, or into the right ones.
+// Copies the left columns of a wide matrix into the right ones of another.
 OpCase CopyRowsCase(int64_t rows, int64_t cols) {
   const int64_t wide = cols + 3;
   return {absl::StrCat("CopyRows_", rows, "x", cols),

@@ -113,7 +113,8 @@ OpCase AdamWCase(int64_t size, std::vector<AdamWSegment> segments,
           5e-6};
 }
 
-// With everything that changes from step to step in memory of the backend.
+// AdamW with everything that changes from step to step in memory of the
+// backend.
 OpCase AdamWFromStateCase(const std::string& name, double squares) {
   constexpr int64_t kSize = 70;
   const std::vector<AdamWSegment> segments = {{2, 33, 0.1f, 0.01f},

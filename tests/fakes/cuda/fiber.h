@@ -31,12 +31,12 @@ class Fiber {
   void* tsan_fiber_ = nullptr;
 };
 
-// Between a host thread's own stack and its fibers.
+// Switches between a host thread's own stack and its fibers.
 class FiberSwitch {
  public:
-  // From the thread's own stack; returns at the fiber's Leave.
+  // Called on the thread's own stack; returns at the fiber's Leave.
   void Enter(Fiber* fiber);
-  // From within a fiber; returns at its next Enter.
+  // Called within a fiber; returns at its next Enter.
   void Leave();
 
  private:

@@ -21,7 +21,7 @@ std::vector<float> RandomValues(int64_t count, uint32_t seed) {
   return values;
 }
 
-// To nearest, ties to even, one number at a time.
+// Rounds to nearest, ties to even, one number at a time.
 double Rounded(float x) {
   int exponent;
   const double fraction = std::frexp(x, &exponent);  // 8 bits are kept

@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 namespace comera::fake_cuda {
-// To nearest even; a NaN becomes 0x7fff, as on a device.
+// Rounds to nearest even; a NaN becomes 0x7fff, as on a device.
 inline uint16_t Bf16Bits(float x) {
   if (x != x) return 0x7fff;
   const uint32_t bits = __float_as_uint(x);

@@ -73,7 +73,9 @@ TEST(StepEngineTest, RebindingInBetweenChangesNoNumber) {
     parts.Make();
     parts.Load();
     parts.Steps(2);
-    if (rebind) ASSERT_OK(parts.engine->Rebind());
+    if (rebind) {
+      ASSERT_OK(parts.engine->Rebind());
+    }
     parts.Steps(2);
     parameters[rebind] = parts.Parameters();
   }
