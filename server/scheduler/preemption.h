@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/scheduler/scheduler.h"
+#include "server/scheduler/cluster_snapshot.h"
+#include "server/scheduler/decision.h"
 #include "server/scheduler/serving_order.h"
 
 namespace comera::server {

@@ -24,7 +24,7 @@ SchedulePass::SchedulePass(const ClusterSnapshot& snapshot, int32_t probe)
       queues_(snapshot.queues.size()),
       leaving_(snapshot.running.size()) {
   for (size_t i = 0; i < snapshot.workers.size(); ++i) {
-    const WorkerRoom& room = snapshot.workers[i];
+    const WorkerSlots& room = snapshot.workers[i];
     const auto worker = static_cast<int32_t>(i);
     pools_[0].slots.Add(worker, room.rack, &room.free_cpu);
     pools_[0].total += room.total_cpu;

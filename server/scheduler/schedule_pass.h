@@ -6,9 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "server/scheduler/cluster_snapshot.h"
+#include "server/scheduler/decision.h"
 #include "server/scheduler/preemption.h"
 #include "server/scheduler/reservation.h"
-#include "server/scheduler/scheduler.h"
 #include "server/scheduler/serving_order.h"
 #include "server/scheduler/slot_pool.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/scheduler/scheduler.h"
+#include "server/scheduler/cluster_snapshot.h"
 
 namespace comera::server {
 

@@ -34,7 +34,7 @@ class Simulation {
       : trace_(trace), options_(options), jobs_(trace.size()) {
     const int slots = options.workers * options.gpus_per_worker;
     for (int w = 0; w < options.workers; ++w) {
-      server::WorkerRoom room;
+      server::WorkerSlots room;
       room.rack = w / options.workers_per_rack;
       room.total_gpu = options.gpus_per_worker;
       for (int i = 0; i < options.gpus_per_worker; ++i) {

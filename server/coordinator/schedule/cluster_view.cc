@@ -82,7 +82,7 @@ void ClusterView::AddWorkers(const WorkerTable& workers) {
     if (!worker.IsUsable(now_, options_.suspect_after)) continue;
     worker_numbers_[id] = static_cast<int32_t>(workers_.size());
     workers_.push_back(&worker);
-    WorkerRoom room;
+    WorkerSlots room;
     if (!worker.rack().empty()) {
       room.rack =
           racks.emplace(worker.rack(), static_cast<int32_t>(racks.size()))
@@ -108,7 +108,7 @@ void ClusterView::AddSlots(const JobTable& jobs) {
   }
   for (size_t i = 0; i < busy.size(); ++i) {
     const WorkerState& worker = *workers_[i];
-    WorkerRoom& room = snapshot_.workers[i];
+    WorkerSlots& room = snapshot_.workers[i];
     for (const v1::Slot& slot : worker.slots()) {
       const bool gpu = slot.device() == v1::ResourceSpec::GPU;
       ++(gpu ? room.total_gpu : room.total_cpu);

@@ -19,7 +19,7 @@ class ClusterBuilder {
 
   // Returns the worker's position. The first `busy` slots are taken.
   int Worker(int slots, int busy = 0, int rack = -1) {
-    WorkerRoom room;
+    WorkerSlots room;
     room.rack = rack;
     room.total_cpu = slots;
     for (int i = busy; i < slots; ++i) room.free_cpu.push_back(i);

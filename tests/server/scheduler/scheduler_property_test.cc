@@ -44,7 +44,7 @@ class Trace {
     }
     cluster_.Queue(total_ / 4, 2);
     cluster_.Queue(total_ / 4, 1, std::max(1, total_ / 2));
-    for (const WorkerRoom& room : cluster_.snapshot.workers) {
+    for (const WorkerSlots& room : cluster_.snapshot.workers) {
       slots_.push_back(room.free_cpu);
     }
   }

@@ -109,7 +109,7 @@ TEST(Scheduler, AnyDeviceMeansGpuWhereTheClusterHasOne) {
 
 TEST(Scheduler, UnfitSlotsCountAsTheClusterUntilTheGraceIsOver) {
   ClusterBuilder c;
-  WorkerRoom& room = c.snapshot.workers[c.Worker(2)];
+  WorkerSlots& room = c.snapshot.workers[c.Worker(2)];
   room.free_gpu = {3};
   room.total_gpu = 2;
   room.unfit_gpu = 1;
