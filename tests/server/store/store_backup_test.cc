@@ -149,7 +149,7 @@ TEST_F(StoreBackupTest, MovesFromSqliteToPostgresAndBack) {
       RestoreStore(postgres, backup_),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
   PostgresJobStore::Options options;
-  options.attempt = leadership->attempt();
+  options.term = leadership->term();
   ASSERT_OK_AND_ASSIGN(const auto store,
                        PostgresJobStore::Open(postgres.store_url, options));
   ExpectWhole(store.get(), 20);

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "comera/v1/job.pb.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/open_training_data.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ int Report(int argc, char** argv) {
     std::printf("%7.2f s  %s\n", absl::ToDoubleSeconds(absl::Now() - start),
                 what.c_str());
   };
-  const auto data = comera::trainer::TrainingData::Open(spec, options);
+  const auto data = comera::trainer::OpenTrainingData(spec, options);
   if (!data.ok()) {
     std::fprintf(stderr, "%s\n", data.status().ToString().c_str());
     return 1;
