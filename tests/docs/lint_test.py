@@ -61,7 +61,7 @@ class LintTest(unittest.TestCase):
                 '```console\n$ comera ls\n```\n',
                 '`//tests/e2e:kill_test` `//docs:other_page_test` `//...`\n',
                 "```sh\nsed -n 's/a: //p' file\n```\n",
-                '`worker/member_table` `tests/run.sh` `docs/{other.md,BUILD}`\n',
+                '`worker/gang/member_table` `tests/run.sh` `docs/{other.md,BUILD}`\n',
                 '`comera ls --limit 3` `comera --server a:1 ls`\n',
                 '`comera token create --role user`, `comera run_it`\n',
                 '```sh\ncomera-server --listen=a &\ncomera ls --limit 1\n```\n',

@@ -87,7 +87,7 @@ Opener PostgresOpener() {
     EXPECT_OK(leads);
     PostgresJobStore::Options options;
     options.max_samples = kMaxSamples;
-    options.epoch = leadership.epoch();
+    options.term = leadership.term();
     auto store = PostgresJobStore::Open(url, options);
     EXPECT_OK(store);
     return store.ok() ? *std::move(store) : nullptr;

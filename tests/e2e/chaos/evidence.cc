@@ -173,8 +173,11 @@ std::vector<std::string> ProcessesNaming(const std::string& folder) {
     const int pid = std::atoi(entry.path().filename().c_str());
     if (pid <= 0 || pid == getpid()) continue;
     std::ifstream file(entry.path() / "cmdline");
-    std::string command((std::istreambuf_iterator<char>(file)),
-                        std::istreambuf_iterator<char>());
+    // A process may end while its file is read: the stream then fails, where an
+    // iterator over it would throw.
+    std::ostringstream read;
+    read << file.rdbuf();
+    std::string command = read.str();
     std::replace(command.begin(), command.end(), '\0', ' ');
     if (absl::StrContains(command, folder)) {
       found.push_back(absl::StrCat(pid, ": ", command));
