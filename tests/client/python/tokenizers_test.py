@@ -54,7 +54,7 @@ def texts():
 
 
 def engine_ids(arguments, cases):
-    encode = program("tests/worker/trainer/data/encode_texts")
+    encode = program("tests/worker/trainer/data/tokenizer/encode_texts")
     lines = "".join(case.hex() + "\n" for case in cases)
     run = subprocess.run(
         [encode, *map(str, arguments)], input=lines, stdout=subprocess.PIPE,
