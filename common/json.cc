@@ -1,4 +1,4 @@
-// The one place where the parser and the writer of JSON are compiled.
+// The parser and the writer of JSON, compiled here for the sources that call them.
 #include "common/json.h"
 
 #include <string>

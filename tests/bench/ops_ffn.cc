@@ -49,7 +49,7 @@ BENCHMARK(BM_RankSpaceFfn)
     ->ArgsProduct({{15, 30, 128, 256, 512}, {0, 1}})
     ->UseRealTime();
 
-// As above, but with the hidden layer in memory, in blocks of 640 rows.
+// The same, but with the hidden layer in memory, in blocks of 640 rows.
 void BM_HiddenFfn(benchmark::State& state) {
   FfnBench b(state.range(0));
   const bool backward = state.range(1) != 0;

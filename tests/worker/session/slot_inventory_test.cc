@@ -62,7 +62,7 @@ TEST(SlotInventoryTest, ChoosesGpus) {
   EXPECT_EQ(uuids("auto", "2,0"), "bb3 aa1 ");
   EXPECT_EQ(uuids("auto", " GPU-bb , GPU-aa1"), "bb2 aa1 ");
   EXPECT_EQ(uuids("1", "1"), "bb2 ");
-  // As in CUDA, entries after one that names no GPU are ignored.
+  // CUDA ignores entries after one that names no GPU, and so does this.
   EXPECT_EQ(uuids("auto", "0,7,1"), "aa1 ");
   EXPECT_EQ(uuids("auto", "-1"), "");
   for (const char* wanted : {"4", "-1", "some", "", "1.5"}) {
