@@ -1,4 +1,4 @@
-// The parser and the writer of JSON, compiled here for the sources that call them.
+// Compiles the parser and the writer of JSON for the sources that call them.
 #include "common/json.h"
 
 #include <string>
