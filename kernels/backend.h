@@ -127,6 +127,26 @@ struct AdamWStep {
   float clip_norm = 0;
 };
 
+// A matrix (rows, cols) within a flat parameter buffer, under one rule of the
+// optimiser.
+struct OrthogonalSegment {
+  int64_t offset = 0;
+  int64_t rows = 0, cols = 0;
+  float learning_rate = 0;
+  float weight_decay = 0;
+  // The update is in units of the root mean square of the matrix's singular
+  // values, |W|_F / sqrt(min(rows, cols)), before the step.
+  bool relative = false;
+};
+struct OrthogonalRule {
+  float momentum = 0.95f;
+  // Both are null, or both are memory of the backend: then learning rates are
+  // multiplied by state->learning_rate_scale, and nothing changes where
+  // *squares is not finite.
+  const StepState* state = nullptr;
+  const float* squares = nullptr;
+};
+
 // A bond's rank entries d within a flat parameter buffer.
 struct BondSpan {
   int64_t offset = 0;
@@ -437,6 +457,21 @@ class Backend {
                              absl::Span<const AdamWSegment> segments,
                              Vector parameters, ConstVector gradients,
                              Vector first_moment, Vector second_moment) = 0;
+  // The update of Muon (github.com/KellerJordan/Muon), per matrix W:
+  //   m = momentum m + (1 - momentum) g
+  //   u = momentum m + (1 - momentum) g, its singular values moved close to 1
+  //       by five Newton-Schulz iterations X <- a X + (b A + c A^2) X with
+  //       A = X X^T of the wide orientation, from u / (|u|_F + 1e-7)
+  //   W -= rate * (scale u + decay * W), scale 1 or that of `relative`
+  // Segments do not overlap, and have at most 2^24 elements each; parameters
+  // outside all segments stay. `workspace` has OrthogonalStepWorkspaceBytes of
+  // the same segments.
+  virtual absl::Status OrthogonalStep(
+      const OrthogonalRule& rule, absl::Span<const OrthogonalSegment> segments,
+      Vector parameters, ConstVector gradients, Vector momentum,
+      void* workspace) = 0;
+  virtual int64_t OrthogonalStepWorkspaceBytes(
+      absl::Span<const OrthogonalSegment> segments) = 0;
   // l1[i] = sum of entries above threshold of bond i; count[i] = how many.
   virtual absl::Status BondNorms(ConstVector parameters,
                                  absl::Span<const BondSpan> bonds,

@@ -284,6 +284,22 @@ class CostBackend final : public Backend {
                      Vector parameters, ConstVector, Vector, Vector) override {
     return Move("AdamW", 7.0 * parameters.size);
   }
+  absl::Status OrthogonalStep(const OrthogonalRule&,
+                              absl::Span<const OrthogonalSegment> segments,
+                              Vector, ConstVector, Vector, void*) override {
+    OperationCosts::Entry work;
+    for (const OrthogonalSegment& s : segments) {
+      const double k = static_cast<double>(std::min(s.rows, s.cols));
+      const double n = static_cast<double>(std::max(s.rows, s.cols));
+      // Five iterations of T^T T, its square, and the product with T.
+      work.multiply_adds += 5 * (2 * k * k * n + k * k * k);
+      work.bytes += 4 * 6 * k * n;
+    }
+    return Add("OrthogonalStep", work,
+               speed_.call_seconds +
+                   std::max(work.multiply_adds / speed_.skinny_rate,
+                            MoveSeconds(speed_, work.bytes)));
+  }
   absl::Status BondNorms(ConstVector, absl::Span<const BondSpan> bonds, float,
                          float*, float*) override {
     return Move("BondNorms", Entries(bonds));

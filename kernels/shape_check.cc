@@ -101,6 +101,26 @@ absl::Status CheckTtm(const char* op, const TtmTables& t) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOrthogonalStep(const OrthogonalRule& rule,
+                                 absl::Span<const OrthogonalSegment> segments,
+                                 int64_t size) {
+  constexpr char kOp[] = "OrthogonalStep";
+  constexpr int64_t kMostElements = int64_t{1} << 24;
+  if ((rule.state == nullptr) != (rule.squares == nullptr)) {
+    return absl::InvalidArgumentError("OrthogonalStep: state without squares");
+  }
+  for (const OrthogonalSegment& s : segments) {
+    if (s.rows < 1 || s.cols < 1 || s.rows > kMostElements / s.cols) {
+      return Bad(kOp, "segment", " of ", s.rows, " x ", s.cols);
+    }
+    if (s.offset < 0 || s.offset > size - s.rows * s.cols) {
+      return Bad(kOp, "segment", " [", s.offset, ", +",
+                 s.rows * s.cols, ") lies outside ", size, " parameters");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckBonds(const char* op, ConstVector parameters,
                         absl::Span<const BondSpan> bonds) {
   RETURN_IF_ERROR(

@@ -30,6 +30,10 @@ absl::Status CheckRankSpaceFfn(const char* op, ConstMatrix t1, ConstMatrix b1,
 absl::Status CheckAttention(const char* op, const AttentionShape& shape,
                             ConstIndices offsets);
 absl::Status CheckTtm(const char* op, const TtmTables& tables);
+// Matrices inside a buffer of `size` floats, small enough to orthogonalise.
+absl::Status CheckOrthogonalStep(const OrthogonalRule& rule,
+                                 absl::Span<const OrthogonalSegment> segments,
+                                 int64_t size);
 absl::Status CheckBonds(const char* op, ConstVector parameters,
                         absl::Span<const BondSpan> bonds);
 

@@ -129,9 +129,26 @@ void FillObjective(v1::ObjectiveSpec& objective) {
   if (!late.has_rho()) late.set_rho(0.01);
 }
 
-void FillOptimizer(bool galore, v1::OptimizerSpec& optimizer) {
+// Of methods that leave the step to the optimiser, tensor-train encoders
+// learn best by Muon; docs/optimizer.md has the measurements.
+v1::OptimizerSpec::Kind DefaultOptimizer(const v1::JobSpec& spec) {
+  const bool muon =
+      spec.compression().method() == v1::CompressionSpec::COMERA &&
+      spec.objective().kind() == v1::ObjectiveSpec::PARETO &&
+      spec.model().family() != v1::ModelSpec::DLRM;
+  return muon ? v1::OptimizerSpec::MUON : v1::OptimizerSpec::ADAMW;
+}
+
+void FillOptimizer(v1::JobSpec& spec) {
+  v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
+  const bool galore =
+      spec.compression().method() == v1::CompressionSpec::GALORE;
+  if (optimizer.kind() == v1::OptimizerSpec::KIND_UNSPECIFIED) {
+    optimizer.set_kind(DefaultOptimizer(spec));
+  }
   if (!optimizer.has_learning_rate_cores()) {
-    optimizer.set_learning_rate_cores(1e-3);
+    optimizer.set_learning_rate_cores(
+        optimizer.kind() == v1::OptimizerSpec::MUON ? 1e-2 : 1e-3);
   }
   if (!optimizer.has_learning_rate_ranks()) {
     optimizer.set_learning_rate_ranks(1e-2);
@@ -170,8 +187,7 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   FillData(spec);
   FillCompression(spec);
   FillObjective(*spec.mutable_objective());
-  FillOptimizer(spec.compression().method() == v1::CompressionSpec::GALORE,
-                *spec.mutable_optimizer());
+  FillOptimizer(spec);
   FillTraining(spec);
   if (spec.resources().processes() == 0)
     spec.mutable_resources()->set_processes(1);

@@ -160,6 +160,21 @@ void CheckStartFrom(const v1::JobSpec& spec, SpecChecker& check) {
                              spec.objective().early().steps()));
 }
 
+// Muon steps on matrices as they are; GaLore, LoRA and LTE change what a step
+// on a matrix is, and the published code knows AdamW alone.
+void CheckOptimizerKind(const v1::JobSpec& spec, SpecChecker& check) {
+  if (spec.optimizer().kind() != v1::OptimizerSpec::MUON) return;
+  const v1::CompressionSpec::Method method = spec.compression().method();
+  check.Require(method == v1::CompressionSpec::COMERA ||
+                    method == v1::CompressionSpec::DENSE ||
+                    method == v1::CompressionSpec::COLA,
+                "optimizer.kind",
+                "muon goes with the methods comera, dense and cola");
+  check.Require(spec.objective().kind() != v1::ObjectiveSpec::REFERENCE,
+                "optimizer.kind",
+                "the reference objective is trained by adamw, as published");
+}
+
 void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
   check.Weight("optimizer.learning_rate_cores", optimizer.learning_rate_cores(),
                100);
@@ -297,6 +312,7 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
   CheckData(full, check);
   CheckCompression(full, check);
   CheckObjective(full.objective(), check);
+  CheckOptimizerKind(full, check);
   CheckOptimizer(full.optimizer(), check);
   CheckTraining(full, check);
   CheckAdministration(full, check);

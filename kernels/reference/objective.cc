@@ -1,7 +1,8 @@
-// Defines losses, AdamW and the penalty of bonds, in double.
+// Defines losses, AdamW, the step of Muon and the penalty of bonds, in double.
 #include "kernels/reference/objective.h"
 
 #include <cmath>
+#include <vector>
 
 namespace comera::kernels::reference {
 
@@ -55,6 +56,76 @@ double SumOfSquares(const DoubleMatrix& x) {
   double sum = 0;
   for (double value : x.values) sum += value * value;
   return sum;
+}
+
+void OrthogonalStep(const OrthogonalRule& rule,
+                    const std::vector<OrthogonalSegment>& segments,
+                    DoubleMatrix* parameters, const DoubleMatrix& gradients,
+                    DoubleMatrix* momentum, const StepState* state,
+                    double squares) {
+  if (state != nullptr && !std::isfinite(squares)) return;
+  const double mu = rule.momentum;
+  const double scale = state == nullptr ? 1 : state->learning_rate_scale;
+  for (const OrthogonalSegment& s : segments) {
+    const bool wide = s.rows <= s.cols;
+    const int64_t k = wide ? s.rows : s.cols, n = wide ? s.cols : s.rows;
+    // x (k, n) is the wide orientation.
+    const auto index = [&](int64_t i, int64_t j) {
+      return s.offset + (wide ? i * s.cols + j : j * s.cols + i);
+    };
+    std::vector<double> x(k * n), next(k * n);
+    double sum = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double& m = (*momentum)[index(i, j)];
+        const double g = gradients[index(i, j)];
+        m = mu * m + (1 - mu) * g;
+        x[i * n + j] = mu * m + (1 - mu) * g;
+        sum += x[i * n + j] * x[i * n + j];
+      }
+    }
+    for (double& value : x) value /= std::sqrt(sum) + 1e-7;
+    for (int iteration = 0; iteration < 5; ++iteration) {
+      std::vector<double> a(k * k), p(k * k);
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < k; ++j) {
+          for (int64_t q = 0; q < n; ++q) {
+            a[i * k + j] += x[i * n + q] * x[j * n + q];
+          }
+        }
+      }
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < k; ++j) {
+          double square = 0;
+          for (int64_t q = 0; q < k; ++q) square += a[i * k + q] * a[q * k + j];
+          p[i * k + j] = -4.7750 * a[i * k + j] + 2.0315 * square;
+        }
+      }
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double value = 3.4445 * x[i * n + j];
+          for (int64_t q = 0; q < k; ++q) value += p[i * k + q] * x[q * n + j];
+          next[i * n + j] = value;
+        }
+      }
+      x.swap(next);
+    }
+    double unit = 1;
+    if (s.relative) {
+      double squares_of_w = 0;
+      for (int64_t e = s.offset; e < s.offset + k * n; ++e) {
+        squares_of_w += (*parameters)[e] * (*parameters)[e];
+      }
+      unit = std::sqrt(squares_of_w / static_cast<double>(k));
+    }
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double& w = (*parameters)[index(i, j)];
+        w -= s.learning_rate * scale *
+             (unit * x[i * n + j] + s.weight_decay * w);
+      }
+    }
+  }
 }
 
 void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,

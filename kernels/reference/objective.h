@@ -15,6 +15,12 @@ void SoftmaxCrossEntropy(const DoubleMatrix& logits, const DoubleMatrix& labels,
 // grad_logits may be null.
 void SigmoidCrossEntropy(const DoubleMatrix& logits, const DoubleMatrix& labels,
                          DoubleMatrix* grad_logits, DoubleMatrix* totals);
+// `state` and `squares`: what the pointers of `rule` point to, if they do.
+void OrthogonalStep(const OrthogonalRule& rule,
+                    const std::vector<OrthogonalSegment>& segments,
+                    DoubleMatrix* parameters, const DoubleMatrix& gradients,
+                    DoubleMatrix* momentum, const StepState* state = nullptr,
+                    double squares = 0);
 double SumOfSquares(const DoubleMatrix& x);
 // `state` and `squares`: what the pointers of `step` point to, if they do.
 void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "kernels/reference/objective.h"
 #include "tests/conformance/backend/op_case.h"
 
@@ -113,6 +114,65 @@ OpCase AdamWCase(int64_t size, std::vector<AdamWSegment> segments,
           5e-6};
 }
 
+
+// The workspace is allocated by the case.
+OpCase OrthogonalCase(const std::string& name, int64_t size,
+                      std::vector<OrthogonalSegment> segments) {
+  OrthogonalRule rule;
+  rule.momentum = 0.9f;
+  return {absl::StrCat("OrthogonalStep_", name),
+          {Packed(Updated("parameters", 1, size)),
+           Packed(In("gradients", 1, size)),
+           Packed(Updated("momentum", 1, size))},
+          [=](Backend* backend, const DeviceOperands& d) -> absl::Status {
+            ASSIGN_OR_RETURN(
+                void* const workspace,
+                backend->Allocate(
+                    backend->OrthogonalStepWorkspaceBytes(segments)));
+            const absl::Status status = backend->OrthogonalStep(
+                rule, segments, d[0].vector(), d[1].vector(), d[2].vector(),
+                workspace);
+            RETURN_IF_ERROR(backend->Synchronize());
+            backend->Free(workspace);
+            return status;
+          },
+          [=](Values* v) {
+            reference::OrthogonalStep(rule, segments, &(*v)[0], (*v)[1],
+                                      &(*v)[2]);
+          },
+          2e-5};
+}
+// The same with what changes from step to step in memory of the backend.
+OpCase OrthogonalFromStateCase(const std::string& name, double squares) {
+  constexpr int64_t kSize = 260;
+  const std::vector<OrthogonalSegment> segments = {{3, 12, 20, 0.1f, 0.01f}};
+  Operand sum = Packed(In("squares", 1, 1));
+  sum.values = {squares};
+  return {"OrthogonalStepFromState_" + name,
+          {Packed(Updated("parameters", 1, kSize)),
+           Packed(In("gradients", 1, kSize)),
+           Packed(Updated("momentum", 1, kSize)), sum},
+          [=](Backend* backend, const DeviceOperands& d) -> absl::Status {
+            OrthogonalRule rule;
+            rule.state = d.state;
+            rule.squares = d[3].matrix.data;
+            ASSIGN_OR_RETURN(
+                void* const workspace,
+                backend->Allocate(
+                    backend->OrthogonalStepWorkspaceBytes(segments)));
+            const absl::Status status = backend->OrthogonalStep(
+                rule, segments, d[0].vector(), d[1].vector(), d[2].vector(),
+                workspace);
+            RETURN_IF_ERROR(backend->Synchronize());
+            backend->Free(workspace);
+            return status;
+          },
+          [=](Values* v) {
+            reference::OrthogonalStep({}, segments, &(*v)[0], (*v)[1],
+                                      &(*v)[2], &kState, squares);
+          },
+          2e-5};
+}
 // AdamW with everything that changes from step to step in memory of the
 // backend.
 OpCase AdamWFromStateCase(const std::string& name, double squares) {
@@ -178,6 +238,21 @@ std::vector<OpCase> ObjectiveCases() {
   cases.push_back(AdamWFromStateCase("whole", 3));
   cases.push_back(AdamWFromStateCase("not_finite",
                                      std::numeric_limits<double>::infinity()));
+
+  cases.push_back(OrthogonalCase("none", 0, {}));
+  cases.push_back(OrthogonalCase("one_element", 1, {{0, 1, 1, 0.1f, 0.01f}}));
+  // Tall, wide, square, a row and a column; gaps stay.
+  cases.push_back(OrthogonalCase("shapes", 6000,
+                                 {{0, 64, 30, 0.1f, 0, true},
+                                  {2000, 30, 65, 0.01f, 0.1f, true},
+                                  {3951, 33, 33, 0.1f, 0},
+                                  {5100, 1, 40, 0.1f, 0},
+                                  {5200, 57, 1, 0.1f, 0}}));
+  cases.push_back(OrthogonalCase("large", 512 * 192,
+                                 {{0, 512, 192, 0.1f, 0.01f, true}}));
+  cases.push_back(OrthogonalFromStateCase("finite", 3));
+  cases.push_back(OrthogonalFromStateCase(
+      "not_finite", std::numeric_limits<double>::infinity()));
 
   for (int64_t n : {0, 1, 37, 60001}) {
     cases.push_back(

@@ -169,6 +169,13 @@ void RefusesOptimiser(Backend* b, float* p) {
   AdamWStep half;
   half.squares = p;
   ExpectRefused(step(half, {good}), "AdamW", "state");
+  const auto orthogonal = [&](const std::vector<OrthogonalSegment>& segments) {
+    return b->OrthogonalStep({}, segments, v, v, v, p);
+  };
+  ExpectRefused(orthogonal({{4, 1, 5, 0.1f, 0}}), "OrthogonalStep", "outside");
+  ExpectRefused(orthogonal({{0, 0, 5, 0.1f, 0}}), "OrthogonalStep", "segment");
+  ExpectRefused(orthogonal({{0, far, far, 0.1f, 0}}), "OrthogonalStep",
+                "segment");
 }
 
 void RefusesMemory(Backend* b, float* p) {

@@ -42,15 +42,25 @@ kernels::AdamWStep StepOf(const AdamWOptions& options, int64_t step,
 absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(
     const AdamWOptions& options, const ParameterLayout& layout,
     kernels::Backend* backend) {
+  std::vector<const Parameter*> all;
+  for (const Parameter& parameter : layout.parameters()) {
+    all.push_back(&parameter);
+  }
+  return Create(options, layout, all, backend);
+}
+
+absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(
+    const AdamWOptions& options, const ParameterLayout& layout,
+    absl::Span<const Parameter* const> parameters, kernels::Backend* backend) {
   if (layout.moments_size() != layout.trained_size()) {
     return absl::InvalidArgumentError("AdamW: the layout has projections");
   }
   std::unique_ptr<AdamW> optimizer(new AdamW(options, layout, backend));
-  for (const Parameter& parameter : layout.parameters()) {
-    if (parameter.size == 0 || parameter.kind == ParameterKind::kFrozen) {
+  for (const Parameter* parameter : parameters) {
+    if (parameter->size == 0 || parameter->kind == ParameterKind::kFrozen) {
       continue;
     }
-    const kernels::AdamWSegment next = SegmentOf(options, parameter);
+    const kernels::AdamWSegment next = SegmentOf(options, *parameter);
     std::vector<kernels::AdamWSegment>& all = optimizer->segments_;
     if (!all.empty() && all.back().offset + all.back().size == next.offset &&
         all.back().learning_rate == next.learning_rate &&

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "worker/trainer/model/plan/parameter_layout.h"
 #include "worker/trainer/optimizer/gradient_norm.h"
@@ -43,6 +44,11 @@ class AdamW : public Optimizer {
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(
       const AdamWOptions& options, const ParameterLayout& layout,
       kernels::Backend* backend);
+  // The same on some of the layout's parameters; all others stay. The norm of
+  // the gradient is that of all.
+  static absl::StatusOr<std::unique_ptr<AdamW>> Create(
+      const AdamWOptions& options, const ParameterLayout& layout,
+      absl::Span<const Parameter* const> parameters, kernels::Backend* backend);
 
   absl::StatusOr<double> Step(int64_t step, double learning_rate_scale,
                               kernels::Vector parameters,

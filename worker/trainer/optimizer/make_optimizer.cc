@@ -5,6 +5,8 @@
 #include "worker/trainer/optimizer/adamw.h"
 #include "worker/trainer/optimizer/galore.h"
 #include "worker/trainer/optimizer/lte_optimizer.h"
+#include "worker/trainer/optimizer/muon.h"
+#include "worker/trainer/optimizer/orthogonal_matrices.h"
 
 namespace comera::trainer {
 namespace {
@@ -42,6 +44,12 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(
   if (compression.method() == v1::CompressionSpec::LTE) {
     return LteOptimizer::Create(options, compression.lte().merge_every_steps(),
                                 LteLayersOf(config), layout, backend);
+  }
+  if (spec.optimizer().kind() == v1::OptimizerSpec::MUON) {
+    MuonOptions muon;
+    muon.adamw = options;
+    return Muon::Create(muon, OrthogonalMatrices(config, layout), layout,
+                        backend);
   }
   return AdamW::Create(options, layout, backend);
 }

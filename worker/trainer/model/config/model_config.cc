@@ -222,6 +222,8 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
                                             int64_t vocabulary) {
   const v1::ModelSpec& model = spec.model();
   ModelConfig config;
+  config.published_initialisation =
+      spec.objective().kind() == v1::ObjectiveSpec::REFERENCE;
   config.family = model.family();
   config.vocabulary = vocabulary;
   config.layers = model.layers();
@@ -248,6 +250,8 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
                                             const ClickShape& clicks) {
   const v1::DlrmSpec& dlrm = spec.model().dlrm();
   ModelConfig config;
+  config.published_initialisation =
+      spec.objective().kind() == v1::ObjectiveSpec::REFERENCE;
   config.family = spec.model().family();
   config.length = 1;
   config.dropout = 0;

@@ -64,6 +64,9 @@ struct ModelConfig {
   float dropout = 0.1f;
   float layer_norm_epsilon = 1e-9f;
   float rank_threshold = 1e-2f;
+  // Cores begin with the random values of the published code instead of
+  // orthonormal unfoldings, and a tensorised table with deviation 1.
+  bool published_initialisation = false;
   // DLRM: what its samples hold, and the widths of its MLPs' layers; of the
   // fields above it has only rank_threshold, and a length of 1.
   ClickShape clicks;

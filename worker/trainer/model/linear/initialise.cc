@@ -6,6 +6,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "eigen3/Eigen/Core"
+#include "eigen3/Eigen/QR"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
@@ -62,16 +64,84 @@ void FillUniform(uint64_t seed, const Parameter& p, double bound,
 }
 
 // Standard deviation of a layer's weights, dense or as the product of its
-// cores. DLRM's tables start small beside what their rows learn, in whatever
-// form they are; so does a word table that is the projection too, which makes
-// logits of a sum over the width.
+// cores. Tables start small beside what their rows learn, in whatever form they
+// are: positions and segments start at the scale of the words, and at scale 1
+// an optimiser whose steps are absolute would hardly move them.
 double InitialDeviation(const ModelConfig& config,
                         const FactorisableLayer& layer, bool dense) {
   if (layer.layer_class == "table") return 0.05;
-  if (layer.embedding) return dense || config.tie_output ? kTableSigma : 1;
+  if (layer.embedding) {
+    const bool published =
+        config.published_initialisation && !dense && !config.tie_output;
+    return published ? 1 : kTableSigma;
+  }
   const double fan = static_cast<double>(layer.inputs + layer.outputs);
   // Half of an MLP's units are silent behind the ReLU.
   return std::sqrt((layer.layer_class == "mlp" ? 2 : 1) / fan);
+}
+
+// The published code: Gaussian cores whose product has deviation sigma.
+void FillPublished(uint64_t seed, const ModelLayout& layout,
+                   const TensorisedLayer& layer, double sigma,
+                   float* parameters) {
+  const double order = static_cast<double>(layer.cores.size());
+  for (size_t i = 0; i < layer.cores.size(); ++i) {
+    if (layer.ranks[i + 1] == 0) continue;
+    FillGaussian(seed, layout.parameters[layer.cores[i]],
+                 std::pow(sigma, 1 / order) /
+                     std::sqrt(static_cast<double>(layer.ranks[i + 1])),
+                 parameters);
+  }
+}
+
+// Random cores with orthonormal unfoldings times one factor: columns of the
+// left unfolding before core `middle`, rows of the right one from there. Both
+// factors of W = A B then have one singular value only, W has the Frobenius
+// norm of a dense W of deviation sigma, and no direction starts ahead of the
+// others, as it does in a product of Gaussian cores, whose spectrum is wide.
+void FillOrthonormal(uint64_t seed, const ModelLayout& layout,
+                     const TensorisedLayer& layer, size_t middle, double sigma,
+                     float* parameters) {
+  const size_t order = layer.cores.size();
+  double entries = 1;
+  for (int64_t mode : layer.modes) entries *= static_cast<double>(mode);
+  // The bond behind the last core has rank 1.
+  const int64_t rank = layer.ranks[middle];
+  if (rank == 0) return;
+  const double scale =
+      std::pow(sigma * std::sqrt(entries / static_cast<double>(rank)),
+               1 / static_cast<double>(order));
+  for (size_t i = 0; i < order; ++i) {
+    const Parameter& core = layout.parameters[layer.cores[i]];
+    const int64_t kept = i < middle ? layer.ranks[i + 1] : layer.ranks[i];
+    const int64_t other = core.size / kept;
+    FillGaussian(seed, core, 1, parameters);
+    // Columns of Q that stand for the rank `kept`; where it is larger than what
+    // it faces, the rows are orthonormal instead.
+    Eigen::MatrixXd values(std::max(kept, other), std::min(kept, other));
+    const auto place = [&](int64_t k, int64_t o) -> float& {
+      return parameters[core.offset +
+                        (i < middle ? o * kept + k : k * other + o)];
+    };
+    for (int64_t k = 0; k < kept; ++k) {
+      for (int64_t o = 0; o < other; ++o) {
+        values(kept <= other ? o : k, kept <= other ? k : o) = place(k, o);
+      }
+    }
+    const Eigen::HouseholderQR<Eigen::MatrixXd> qr(values);
+    const Eigen::MatrixXd q =
+        qr.householderQ() *
+        Eigen::MatrixXd::Identity(values.rows(), values.cols());
+    for (int64_t k = 0; k < kept; ++k) {
+      for (int64_t o = 0; o < other; ++o) {
+        const int64_t column = kept <= other ? k : o;
+        // The sign makes Q uniform over the orthonormal matrices.
+        const double sign = qr.matrixQR()(column, column) < 0 ? -1 : 1;
+        place(k, o) = static_cast<float>(
+            scale * sign * q(kept <= other ? o : k, column));
+      }
+    }
+  }
 }
 
 // W or what stands in for it. The frozen weights begin as dense ones; B at 0,
@@ -136,13 +206,12 @@ void InitialiseParameters(const ModelConfig& config, uint64_t seed,
       FillLowRank(seed, layout, layer, f.low_rank, parameters);
     } else {
       const TensorisedLayer& tt = layout.layers[next++];
-      const double order = static_cast<double>(tt.cores.size());
-      for (size_t i = 0; i < tt.cores.size(); ++i) {
-        if (tt.ranks[i + 1] == 0) continue;
-        FillGaussian(seed, layout.parameters[tt.cores[i]],
-                     std::pow(sigma, 1 / order) /
-                         std::sqrt(static_cast<double>(tt.ranks[i + 1])),
-                     parameters);
+      if (config.published_initialisation) {
+        FillPublished(seed, layout, tt, sigma, parameters);
+      } else {
+        const size_t middle =
+            layer.embedding ? tt.cores.size() : f.input_modes.size();
+        FillOrthonormal(seed, layout, tt, middle, sigma, parameters);
       }
     }
     if (!layer.embedding) {

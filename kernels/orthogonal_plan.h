@@ -1,0 +1,51 @@
+// How Backend::OrthogonalStep lays out its work; shared by the backends.
+#ifndef COMERA_KERNELS_ORTHOGONAL_PLAN_H_
+#define COMERA_KERNELS_ORTHOGONAL_PLAN_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+
+namespace comera::kernels {
+
+// The iteration by which Muon orthogonalises a matrix
+// (github.com/KellerJordan/Muon, zeropower_via_newtonschulz5): singular values
+// in (0, 1] end between 0.68 and 1.13.
+struct NewtonSchulz {
+  static constexpr int kIterations = 5;
+  // X <- a X + (b A + c A^2) X with A = X X^T.
+  static constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
+  // Added to the Frobenius norm by which the matrix is divided at first.
+  static constexpr float kEpsilon = 1e-7f;
+};
+
+// One matrix, worked on in its tall orientation T (tall, wide), so that both
+// products of an iteration, T^T T and T P, read rows that are contiguous.
+struct OrthogonalTask {
+  OrthogonalSegment segment;
+  int64_t tall = 0, wide = 0;
+  // Place in the workspace, in floats: T, the next T, T^T T and the polynomial
+  // of it.
+  int64_t offset = 0;
+
+  bool transposed() const { return segment.rows < segment.cols; }
+  int64_t size() const { return tall * wide; }
+  int64_t floats() const { return 2 * wide * (tall + wide); }
+};
+
+struct OrthogonalPlan {
+  // Matrices that get the whole device one after the other and share a place.
+  std::vector<OrthogonalTask> large;
+  // Matrices that are worked on side by side, those with most work first.
+  std::vector<OrthogonalTask> small;
+  int64_t floats = 0;  // of the workspace
+};
+
+OrthogonalPlan PlanOrthogonalStep(absl::Span<const OrthogonalSegment> segments);
+
+}  // namespace comera::kernels
+
+#endif  // COMERA_KERNELS_ORTHOGONAL_PLAN_H_
