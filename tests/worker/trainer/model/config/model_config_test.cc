@@ -178,10 +178,57 @@ TEST(InitialiseTest, FollowsSeedAndName) {
   }
 }
 
-// The product of the cores has the variance that the dense layer would have.
-TEST(InitialiseTest, CoresHaveTheirDeviation) {
+// The unfolding of every core has one singular value, and the product of the
+// cores the Frobenius norm that the dense layer would have.
+TEST(InitialiseTest, CoresAreOrthonormal) {
   ASSERT_OK_AND_ASSIGN(const ModelConfig config,
                        MakeModelConfig(SixEncoder(), 30522));
+  const ModelLayout layout = MakeModelLayout(config);
+  std::vector<float> values(layout.parameters.size());
+  InitialiseParameters(config, 7, values.data());
+  for (const TensorisedLayer& layer : layout.layers) {
+    const bool table = layer.layer_class == "embedding";
+    const size_t order = layer.cores.size();
+    const size_t middle = table ? order : order / 2;
+    double entries = 1, norm = 1;
+    for (int64_t mode : layer.modes) entries *= static_cast<double>(mode);
+    for (size_t i = 0; i < order; ++i) {
+      const Parameter& p = layout.parameters[layer.cores[i]];
+      const float* core = values.data() + p.offset;
+      const int64_t kept = i < middle ? layer.ranks[i + 1] : layer.ranks[i];
+      const int64_t other = p.size / kept;
+      const auto dot = [&](int64_t a, int64_t b) {
+        double sum = 0;
+        for (int64_t o = 0; o < other; ++o) {
+          sum += static_cast<double>(core[i < middle ? o * kept + a
+                                                     : a * other + o]) *
+                 core[i < middle ? o * kept + b : b * other + o];
+        }
+        return sum;
+      };
+      const double scale = dot(0, 0);
+      norm *= std::sqrt(scale);
+      for (int64_t a = 0; a < kept; ++a) {
+        EXPECT_NEAR(dot(a, a), scale, 1e-5 * scale) << p.name;
+        EXPECT_NEAR(dot(a, (a + 1) % kept), kept == 1 ? scale : 0,
+                    1e-5 * scale)
+            << p.name;
+      }
+    }
+    norm *= std::sqrt(static_cast<double>(layer.ranks[middle]));
+    // Query: 768 x 768; the table's rows have deviation 0.02.
+    if (table) EXPECT_NEAR(norm, 0.02 * std::sqrt(entries), 1e-3 * norm);
+    if (layer.name == "encoder.layers.3.attention.query") {
+      EXPECT_NEAR(norm, 768 / std::sqrt(1536.0), 1e-3);
+    }
+  }
+}
+
+// The product of the cores has the variance that the dense layer would have.
+TEST(InitialiseTest, PublishedCoresHaveTheirDeviation) {
+  v1::JobSpec spec = SixEncoder();
+  spec.mutable_objective()->set_kind(v1::ObjectiveSpec::REFERENCE);
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config, MakeModelConfig(spec, 30522));
   const ModelLayout layout = MakeModelLayout(config);
   std::vector<float> values(layout.parameters.size());
   InitialiseParameters(config, 7, values.data());
