@@ -10,7 +10,8 @@ namespace {
 // The entries of one layer that are left while others are chosen.
 class Remaining {
  public:
-  explicit Remaining(const PrunableLayer& layer) : modes_(layer.modes) {
+  explicit Remaining(const PrunableLayer& layer)
+      : floor_(static_cast<double>(layer.floor)), modes_(layer.modes) {
     for (const std::vector<double>& saliency : layer.saliency) {
       std::vector<size_t> order;
       for (size_t k = 0; k < saliency.size(); ++k) {
@@ -27,6 +28,7 @@ class Remaining {
 
   size_t bonds() const { return counts_.size(); }
   double count(size_t bond) const { return counts_[bond]; }
+  double floor() const { return floor_; }
   // The least salient entry left in the bond, which has one.
   size_t Least(size_t bond) const { return orders_[bond][next_[bond]]; }
 
@@ -52,6 +54,7 @@ class Remaining {
   void PutBack(size_t bond) { --next_[bond], ++counts_[bond]; }
 
  private:
+  const double floor_;
   const std::vector<int64_t> modes_;
   std::vector<double> counts_;
   std::vector<std::vector<size_t>> orders_;  // by ascending saliency
@@ -70,8 +73,11 @@ class Chooser {
 
   double size() const { return size_; }
 
-  // Prunes the entry that costs least. False: none may be pruned.
-  bool PruneOne(double goal, double slack, bool last_entries) {
+  enum class Keep { kFloor, kOne, kNothing };
+
+  // Prunes the entry that costs least of bonds with more entries than are to
+  // be kept. False: there is none.
+  bool PruneOne(double goal, double slack, Keep keep) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     // Entries that stay within the slack go first, by their cost per parameter;
     // without any, the one that passes it by least.
@@ -80,9 +86,10 @@ class Chooser {
     for (size_t l = 0; l < remaining_.size(); ++l) {
       Remaining& layer = remaining_[l];
       for (size_t b = 0; b < layer.bonds(); ++b) {
-        if (layer.count(b) < 1 || (layer.count(b) < 2) != last_entries) {
-          continue;
-        }
+        const double kept = keep == Keep::kFloor ? layer.floor()
+                            : keep == Keep::kOne ? 1
+                                                 : 0;
+        if (layer.count(b) <= kept) continue;
         const double freed = layer.Freed(b, -1);
         if (freed <= 0) continue;
         const size_t k = layer.Least(b);
@@ -151,12 +158,12 @@ double SizeOf(const std::vector<PrunableLayer>& layers, double fixed_size) {
 PruningChoice ChooseEntries(const std::vector<PrunableLayer>& layers,
                             double fixed_size, double goal, double slack) {
   Chooser chooser(layers, fixed_size);
-  while (chooser.size() > goal &&
-         chooser.PruneOne(goal, slack, /*last_entries=*/false)) {
-  }
-  // A goal that is out of reach is no reason to lose whole layers.
-  while (goal >= fixed_size && chooser.size() > goal &&
-         chooser.PruneOne(goal, slack, /*last_entries=*/true)) {
+  for (const Chooser::Keep keep :
+       {Chooser::Keep::kFloor, Chooser::Keep::kOne, Chooser::Keep::kNothing}) {
+    // A goal that is out of reach is no reason to lose whole layers.
+    if (keep == Chooser::Keep::kNothing && goal < fixed_size) break;
+    while (chooser.size() > goal && chooser.PruneOne(goal, slack, keep)) {
+    }
   }
   return chooser.Finish(goal);
 }

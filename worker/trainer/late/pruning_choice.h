@@ -13,7 +13,9 @@ struct PrunableLayer {
   std::vector<int64_t> modes;
   // saliency[b][k]: what losing entry k of inner bond b would cost, >= 0;
   // negative: it is not alive. One bond fewer than modes.
-  std::vector<std::vector<double>> saliency;
+  std::vector<std::vector<double>> saliency = {};
+  // Entries that a bond keeps while there are others to prune; at least 1.
+  int64_t floor = 1;
 };
 
 struct RankEntry {
@@ -36,9 +38,10 @@ double SizeOf(const std::vector<PrunableLayer>& layers, double fixed_size);
 // and below it by at most `slack` if any choice allows that. The choice is
 // greedy: again and again the entry that costs least per parameter that leaves
 // with it, since what an entry frees depends on the ranks beside it. Entries
-// that turn out to fit after all stay. The last entry of a bond, and with it
-// its layer, goes only where nothing else is left. A goal below fixed_size
-// takes all but those.
+// that turn out to fit after all stay. Bonds go below their layer's floor only
+// where all others are at theirs, and the last entry of a bond, and with it its
+// layer, goes only where nothing else is left. A goal below fixed_size takes
+// all but those.
 PruningChoice ChooseEntries(const std::vector<PrunableLayer>& layers,
                             double fixed_size, double goal, double slack);
 

@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<SizeController>> SizeController::Create(
   size_t next = 0;
   for (const TensorisedLayer& layer : layers) {
     Layer entry;
+    entry.attention = layer.layer_class == "attention";
     entry.modes = layer.modes;
     for (int bond : layer.bonds) {
       entry.bonds.push_back({layout[bond].offset, layout[bond].size, next});
@@ -128,6 +129,7 @@ std::vector<PrunableLayer> SizeController::Candidates() const {
   for (const Layer& layer : layers_) {
     PrunableLayer candidate;
     candidate.modes = layer.modes;
+    if (layer.attention) candidate.floor = options_.attention_floor;
     for (const Bond& bond : layer.bonds) {
       std::vector<double> saliency;
       for (size_t i = bond.first; i < bond.first + bond.size; ++i) {

@@ -48,6 +48,10 @@ class SizeController {
   struct Options {
     float rank_threshold = 1e-2f;
     double fixed_size = 0;  // parameters that no rank changes
+    // Rank that attention keeps while other layers have ranks to lose: the
+    // number of heads. The loss hardly feels it when a query or key that is
+    // still to learn goes, and no later step can bring it back.
+    int64_t attention_floor = 1;
   };
 
   // Copies what it needs. `control` may be that of a new approach, which is
@@ -83,6 +87,7 @@ class SizeController {
     size_t first;  // into the entries of SizeControl
   };
   struct Layer {
+    bool attention = false;
     std::vector<int64_t> modes;
     std::vector<Bond> bonds;
   };

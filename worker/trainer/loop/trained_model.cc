@@ -1,6 +1,7 @@
 // Plans the model in training, and binds its objective and optimiser.
 #include "worker/trainer/loop/trained_model.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -113,6 +114,7 @@ absl::Status TrainedModel::Bind(const TrainingProgress& progress) {
   options.rank_threshold =
       static_cast<float>(options_.spec.compression().rank_threshold());
   options.fixed_size = static_cast<double>(FixedSize(model.layout()));
+  options.attention_floor = std::max<int64_t>(1, plan_->config().heads);
   ASSIGN_OR_RETURN(
       size_controller_,
       SizeController::Create(options, model.tensorised_layers(), model.layout(),

@@ -127,5 +127,24 @@ TEST(PruningChoiceTest, AnImpossibleGoalLeavesEveryLayer) {
   EXPECT_THAT(choice.entries, SizeIs(2));
 }
 
+// A layer with a floor loses nothing below it while another layer has entries.
+TEST(PruningChoiceTest, FloorsHoldWhileOthersCanGo) {
+  std::vector<PrunableLayer> layers = {OneBond({1e-9, 1e-9, 1e-9, 1e-9}),
+                                       OneBond({3, 4, 5, 6})};
+  layers[0].floor = 3;
+  // 80 parameters; 10 go with every entry.
+  const PruningChoice some = ChooseEntries(layers, 0, 40, 0);
+  EXPECT_EQ(some.size, 40);
+  int of_first = 0;
+  for (const RankEntry& entry : some.entries) of_first += entry.layer == 0;
+  EXPECT_EQ(of_first, 1);
+  // Both at their least, the floor gives way before a layer is lost.
+  const PruningChoice most = ChooseEntries(layers, 0, 20, 0);
+  EXPECT_EQ(most.size, 20);
+  of_first = 0;
+  for (const RankEntry& entry : most.entries) of_first += entry.layer == 0;
+  EXPECT_EQ(of_first, 3);
+}
+
 }  // namespace
 }  // namespace comera::trainer
