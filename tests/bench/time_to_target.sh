@@ -1,0 +1,23 @@
+#!/bin/sh
+# Which method reaches a loss soonest, and at which size? Trains every task by
+# every method, each tuned by the same search over one learning rate, and
+# prints a table of losses, sizes and seconds to the target.
+#   tests/bench/time_to_target.sh [--data=../shared] [--tasks=sst2,c_source]
+#     [--methods=dense,comera] [--seeds=3] [--scale=1] [--threads=N]
+#     [--out=DIR]
+# Tasks: sst2 mnli ruby c_source clicks. C source is /usr/src/linux-source-6.1
+# (Debian's package linux-source-6.1), the others lie in DATA/data. --scale
+# multiplies all step counts. --out keeps results.jsonl, table.md and, where
+# Debian's python3-matplotlib is installed, a plot of every task. A run that is
+# in results.jsonl already is not repeated: after an interruption the same
+# command goes on.
+set -eu
+cd "$(dirname "$0")/../.."
+for argument; do
+  case "$argument" in
+    --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  esac
+done
+bazel build -c opt //worker/trainer:comera-trainer >&2
+exec /usr/bin/python3 tests/bench/time_to_target.py \
+  --trainer="$PWD/bazel-bin/worker/trainer/comera-trainer" "$@"
