@@ -129,10 +129,12 @@ void FillObjective(v1::ObjectiveSpec& objective) {
   if (!late.has_rho()) late.set_rho(0.01);
 }
 
-// Of methods that leave the step to the optimiser, tensor-train encoders
-// learn best by Muon; docs/optimizer.md has the measurements.
+// Tensor-train encoders learn best by Muon (docs/optimizer.md has the
+// measurements). A rate for cores that stands alone was meant for AdamW, which
+// was the only optimiser when job files had no kind.
 v1::OptimizerSpec::Kind DefaultOptimizer(const v1::JobSpec& spec) {
   const bool muon =
+      !spec.optimizer().has_learning_rate_cores() &&
       spec.compression().method() == v1::CompressionSpec::COMERA &&
       spec.objective().kind() == v1::ObjectiveSpec::PARETO &&
       spec.model().family() != v1::ModelSpec::DLRM;
@@ -148,7 +150,7 @@ void FillOptimizer(v1::JobSpec& spec) {
   }
   if (!optimizer.has_learning_rate_cores()) {
     optimizer.set_learning_rate_cores(
-        optimizer.kind() == v1::OptimizerSpec::MUON ? 1e-2 : 1e-3);
+        optimizer.kind() == v1::OptimizerSpec::MUON ? 5e-3 : 1e-3);
   }
   if (!optimizer.has_learning_rate_ranks()) {
     optimizer.set_learning_rate_ranks(1e-2);

@@ -189,14 +189,16 @@ def dense(spec, share=1, tied=False, optimizer="ADAMW"):
 
 def comera(spec, optimizer=None):
     spec["compression"]["method"] = "COMERA"
-    if optimizer:
-        spec["optimizer"] = {"kind": optimizer}
+    if optimizer is None:
+        optimizer = ("ADAMW" if spec["model"]["family"] == "DLRM"
+                     else "MUON")
+    spec["optimizer"] = {"kind": optimizer}
     return spec
 
 
 def reference(spec):
     spec["objective"]["kind"] = "REFERENCE"
-    return comera(spec)
+    return comera(spec, "ADAMW")
 
 
 def other(spec, method, settings):
@@ -237,7 +239,7 @@ def make_spec(task, method, factor, seed, scale):
         return None
     if rate is None:  # the defaults of job files
         click = spec["model"]["family"] == "DLRM"
-        rate = 1e-3 if click else 1e-2
+        rate = 1e-3 if click else 5e-3
     optimizer = spec.setdefault("optimizer", {})
     optimizer.update({"decay": "LINEAR", "warmupSteps": steps // 10})
     optimizer[field] = rate * factor
