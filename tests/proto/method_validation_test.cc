@@ -52,6 +52,47 @@ TEST(MethodValidationTest, DefaultsAreThoseOfTheMethodAlone) {
   EXPECT_FALSE(cola.compression().has_galore());
 }
 
+TEST(MethodValidationTest, MuonIsTheOptimiserOfTensorTrainEncoders) {
+  const Spec comera = WithDefaults(Under(Compression::COMERA));
+  EXPECT_EQ(comera.optimizer().kind(), v1::OptimizerSpec::MUON);
+  EXPECT_EQ(comera.optimizer().learning_rate_cores(), 5e-3);
+  EXPECT_EQ(WithDefaults(comera).SerializeAsString(),
+            comera.SerializeAsString());
+  const Spec dense = WithDefaults(Under(Compression::DENSE));
+  EXPECT_EQ(dense.optimizer().kind(), v1::OptimizerSpec::ADAMW);
+  EXPECT_EQ(dense.optimizer().learning_rate_cores(), 1e-3);
+  // A rate without a kind is one for AdamW.
+  Spec rate = Under(Compression::COMERA);
+  rate.mutable_optimizer()->set_learning_rate_cores(2e-3);
+  EXPECT_EQ(WithDefaults(rate).optimizer().kind(), v1::OptimizerSpec::ADAMW);
+  Spec published = Under(Compression::COMERA);
+  published.mutable_objective()->set_kind(v1::ObjectiveSpec::REFERENCE);
+  EXPECT_EQ(WithDefaults(published).optimizer().kind(),
+            v1::OptimizerSpec::ADAMW);
+}
+
+TEST(MethodValidationTest, MuonGoesWithMatricesAsTheyAre) {
+  const auto muon = [](Spec& s) {
+    s.mutable_optimizer()->set_kind(v1::OptimizerSpec::MUON);
+  };
+  for (auto method :
+       {Compression::COMERA, Compression::DENSE, Compression::COLA}) {
+    Spec spec = Under(method);
+    muon(spec);
+    EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  }
+  for (auto method :
+       {Compression::GALORE, Compression::LORA, Compression::LTE}) {
+    ExpectRefused(Under(method), {{"optimizer.kind", muon}});
+  }
+  ExpectRefused(Under(Compression::COMERA),
+                {{"optimizer.kind", [&](Spec& s) {
+                    muon(s);
+                    s.mutable_objective()->set_kind(
+                        v1::ObjectiveSpec::REFERENCE);
+                  }}});
+}
+
 TEST(MethodValidationTest, RefusesBadSettings) {
   ExpectRefused(
       Under(Compression::GALORE),
