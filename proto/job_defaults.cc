@@ -163,6 +163,10 @@ void FillOptimizer(v1::JobSpec& spec) {
   if (!optimizer.has_beta2()) optimizer.set_beta2(0.999);
   if (!optimizer.has_epsilon()) optimizer.set_epsilon(galore ? 1e-6 : 1e-8);
   if (!optimizer.has_clip_norm()) optimizer.set_clip_norm(1);
+  if (optimizer.decay() == v1::OptimizerSpec::WSD &&
+      !optimizer.has_decay_fraction()) {
+    optimizer.set_decay_fraction(0.2);
+  }
 }
 
 void FillTraining(v1::JobSpec& spec) {

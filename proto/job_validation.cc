@@ -175,6 +175,20 @@ void CheckOptimizerKind(const v1::JobSpec& spec, SpecChecker& check) {
                 "the reference objective is trained by adamw, as published");
 }
 
+void CheckDecay(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
+  const v1::OptimizerSpec::Decay decay = optimizer.decay();
+  check.NonNegative("optimizer.min_scale", optimizer.min_scale(), 1);
+  check.Require(
+      optimizer.min_scale() == 0 || decay != v1::OptimizerSpec::NONE,
+      "optimizer.min_scale", "is the end of a decay: optimizer.decay is none");
+  if (decay == v1::OptimizerSpec::WSD) {
+    check.Weight("optimizer.decay_fraction", optimizer.decay_fraction(), 1);
+  } else {
+    check.Require(!optimizer.has_decay_fraction(), "optimizer.decay_fraction",
+                  "is for WSD only (optimizer.decay)");
+  }
+}
+
 void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
   check.Weight("optimizer.learning_rate_cores", optimizer.learning_rate_cores(),
                100);
@@ -190,6 +204,7 @@ void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
   check.Weight("optimizer.epsilon", optimizer.epsilon(), 1);
   check.Range("optimizer.warmup_steps", optimizer.warmup_steps(), 0, kMaxSteps);
   check.NonNegative("optimizer.clip_norm", optimizer.clip_norm(), kMaxWeight);
+  CheckDecay(optimizer, check);
 }
 
 bool IsLabelKey(std::string_view key) {

@@ -88,6 +88,16 @@ TEST(JobDefaultsTest, FillsADlrm) {
   EXPECT_EQ(WithDefaults(given).model().dlrm().compressed_tables(), 0);
 }
 
+TEST(JobDefaultsTest, OnlyWsdHasADecayFraction) {
+  v1::JobSpec spec = ClassifierSpec();
+  spec.mutable_optimizer()->set_decay(v1::OptimizerSpec::COSINE);
+  EXPECT_FALSE(WithDefaults(spec).optimizer().has_decay_fraction());
+  spec.mutable_optimizer()->set_decay(v1::OptimizerSpec::WSD);
+  EXPECT_EQ(WithDefaults(spec).optimizer().decay_fraction(), 0.2);
+  spec.mutable_optimizer()->set_decay_fraction(0.5);
+  EXPECT_EQ(WithDefaults(spec).optimizer().decay_fraction(), 0.5);
+}
+
 TEST(JobDefaultsTest, KeepsWhatIsGiven) {
   v1::JobSpec spec = ClassifierSpec();
   spec.mutable_model()->set_dropout_off(true);

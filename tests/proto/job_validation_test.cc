@@ -144,8 +144,22 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
       {"optimizer.decay",
        [](Spec& s) {
          s.mutable_optimizer()->set_decay(
-             static_cast<v1::OptimizerSpec::Decay>(3));
+             static_cast<v1::OptimizerSpec::Decay>(4));
        }},
+      {"optimizer.min_scale",
+       [](Spec& s) {
+         s.mutable_optimizer()->set_decay(v1::OptimizerSpec::COSINE);
+         s.mutable_optimizer()->set_min_scale(1.5);
+       }},
+      {"optimizer.min_scale",
+       [](Spec& s) { s.mutable_optimizer()->set_min_scale(0.1); }},
+      {"optimizer.decay_fraction",
+       [](Spec& s) {
+         s.mutable_optimizer()->set_decay(v1::OptimizerSpec::WSD);
+         s.mutable_optimizer()->set_decay_fraction(0);
+       }},
+      {"optimizer.decay_fraction",
+       [](Spec& s) { s.mutable_optimizer()->set_decay_fraction(0.2); }},
       {"optimizer.clip_norm",
        [](Spec& s) { s.mutable_optimizer()->set_clip_norm(-1); }},
       // Errors in training and resources.

@@ -90,13 +90,11 @@ absl::Status StepEngine::Step(bool stop) {
 }
 
 absl::Status StepEngine::RunStep(bool stop) {
-  const v1::OptimizerSpec& optimizer = options_.spec.optimizer();
   StepFigures figures;
   figures.step = progress_.step + 1;
   figures.stage = progress_.stage;
-  figures.learning_rate_scale =
-      LearningRateScale(optimizer.decay(), optimizer.warmup_steps(),
-                        schedule_.LastOwnStep(), progress_.own_step());
+  figures.learning_rate_scale = LearningRateScale(
+      options_.spec.optimizer(), schedule_.LastOwnStep(), progress_.own_step());
   RETURN_IF_ERROR(SetDeviceStep(stop, figures));
   Model& model = model_.plan()->model();
   RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
