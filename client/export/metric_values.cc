@@ -44,6 +44,7 @@ std::vector<MetricValue> ValuesOf(const v1::StepMetrics& m) {
   add_positive("memory/peak_bytes", static_cast<double>(m.peak_memory_bytes()));
   add_positive("memory/device_bytes",
                static_cast<double>(m.device_memory_bytes()));
+  add_positive("energy/joules", m.energy_joules());
   add(m.has_stepped_on_size(), "late/stepped_on_size",
       m.stepped_on_size() ? 1 : 0);
   add(m.stage() == v1::LATE, "late/target_index", m.target_index());

@@ -226,6 +226,19 @@ peak memory per process  300 MiB
 model                    /m/abc)");
 }
 
+TEST(ProgressViewTest, EnergyIsShownWhereItIsKnown) {
+  RunFigures figures = Figures();
+  EXPECT_EQ(absl::StrJoin(Summary(figures, ""), "\n").find("energy"),
+            std::string::npos);
+  figures.Apply(Event("metrics { step: 50 energy_joules: 1234.5 }"));
+  EXPECT_NE(absl::StrJoin(Summary(figures, ""), "\n")
+                .find("1.23 kJ, 24.69 J per step"),
+            std::string::npos);
+  figures.Apply(Event("result { energy_joules: 2000000 }"));
+  EXPECT_NE(absl::StrJoin(Summary(figures, ""), "\n").find("2.00 MJ, 40.00 kJ"),
+            std::string::npos);
+}
+
 TEST(ProgressViewTest, AListOfTargets) {
   RunFigures figures = Figures();
   v1::Job job = FromText<v1::Job>(kJob);
@@ -325,6 +338,8 @@ TEST(RunFiguresTest, KeepsTheHighestMemoryAndCountsLostEvents) {
 }
 
 TEST(TextFormatTest, FiguresAsPeopleWriteThem) {
+  EXPECT_EQ(FormatJoules(0.5), "0.50 J");
+  EXPECT_EQ(FormatJoules(123456), "123 kJ");
   EXPECT_EQ(DurationText(absl::Seconds(7)), "7s");
   EXPECT_EQ(DurationText(absl::Seconds(192)), "3m12s");
   EXPECT_EQ(DurationText(absl::Minutes(125)), "2h05m");

@@ -51,6 +51,21 @@ TEST(WorkerMetrics, JobsAreLabelsWhileTheyRunHere) {
   EXPECT_THAT(text, HasSubstr("comera_worker_synchronized_bytes_total 5000\n"));
 }
 
+TEST(WorkerMetrics, EnergyIsThereOnceAJobTellsIt) {
+  WorkerMetrics metrics;
+  metrics.OnMemberStarted("jobs/a", 1);
+  metrics.OnStep("jobs/a", Step(10));
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("joules{")));
+  v1::StepMetrics step = Step(20);
+  step.set_energy_joules(1500);
+  metrics.OnStep("jobs/a", step);
+  EXPECT_THAT(Text(metrics),
+              HasSubstr("comera_worker_job_energy_joules{job_name=\"jobs/a\"} "
+                        "1500\n"));
+  metrics.OnMemberEnded("jobs/a", false);
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("joules{")));
+}
+
 TEST(WorkerMetrics, CopiesAndContactAreCounted) {
   WorkerMetrics metrics;
   metrics.OnCheckpointCopy(WorkerMetrics::CopyTarget::kStore, 70, true);

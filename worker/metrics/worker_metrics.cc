@@ -56,6 +56,9 @@ WorkerMetrics::WorkerMetrics()
       job_speed_(Gauges(registry_, "comera_worker_job_samples_per_second",
                         "Samples per second of a job whose member 0 runs "
                         "here.")),
+      job_energy_(Gauges(registry_, "comera_worker_job_energy_joules",
+                         "Energy that the machines of a job whose member 0 "
+                         "runs here have used since it began.")),
       synchronized_bytes_(
           Counters(registry_, "comera_worker_synchronized_bytes_total",
                    "Bytes of gradient that members 0 here gave to all-reduces.")
@@ -123,6 +126,7 @@ void WorkerMetrics::OnMemberEnded(const std::string& job, bool failed) {
   if (it == jobs_.end() || --it->second.ranks > 0) return;
   if (it->second.steps != nullptr) job_step_.Remove(it->second.steps);
   if (it->second.speed != nullptr) job_speed_.Remove(it->second.speed);
+  if (it->second.energy != nullptr) job_energy_.Remove(it->second.energy);
   jobs_.erase(it);
 }
 
@@ -139,6 +143,12 @@ void WorkerMetrics::OnStep(const std::string& job,
   }
   one.steps->Set(static_cast<double>(step.step()));
   one.speed->Set(step.samples_per_second());
+  if (step.energy_joules() > 0) {
+    if (one.energy == nullptr) {
+      one.energy = &job_energy_.Add({{"job_name", job}});
+    }
+    one.energy->Set(step.energy_joules());
+  }
   // Each report stands for the steps since the one before.
   if (one.step >= 0 && step.step() > one.step) {
     synchronized_bytes_.Increment(

@@ -54,6 +54,8 @@ class WorkerMetrics : public prometheus::Collectable {
     int64_t step = -1;
     prometheus::Gauge* steps = nullptr;
     prometheus::Gauge* speed = nullptr;
+    // Null until a report tells the energy.
+    prometheus::Gauge* energy = nullptr;
   };
 
   prometheus::Registry registry_;
@@ -63,6 +65,7 @@ class WorkerMetrics : public prometheus::Collectable {
   prometheus::Counter& failed_;
   prometheus::Family<prometheus::Gauge>& job_step_;
   prometheus::Family<prometheus::Gauge>& job_speed_;
+  prometheus::Family<prometheus::Gauge>& job_energy_;
   prometheus::Counter& synchronized_bytes_;
   prometheus::Family<prometheus::Counter>& copies_;
   prometheus::Family<prometheus::Counter>& copied_bytes_;

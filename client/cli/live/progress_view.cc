@@ -123,6 +123,20 @@ std::string SpeedText(const v1::StepMetrics& m) {
   if (m.peak_memory_bytes() > 0) {
     absl::StrAppend(&text, "  memory ", FormatBytes(m.peak_memory_bytes()));
   }
+  if (m.energy_joules() > 0) {
+    absl::StrAppend(&text, "  energy ", FormatJoules(m.energy_joules()));
+  }
+  return text;
+}
+
+// The energy of a job after so many steps.
+std::string EnergyText(double joules, int64_t steps) {
+  std::string text = FormatJoules(joules);
+  if (steps > 0) {
+    absl::StrAppend(&text, ", ",
+                    FormatJoules(joules / static_cast<double>(steps)),
+                    " per step");
+  }
   return text;
 }
 
@@ -270,6 +284,10 @@ std::vector<std::string> Summary(const RunFigures& figures,
   if (job.has_start_time() && job.has_end_time()) {
     add("time",
         DurationText(ToTime(job.end_time()) - ToTime(job.start_time())));
+  }
+  if (figures.energy_joules() > 0) {
+    add("energy",
+        EnergyText(figures.energy_joules(), figures.metrics().step()));
   }
   // Loss and size are those of the last target's model.
   if (const auto loss = figures.validation_loss()) {

@@ -42,6 +42,11 @@ class RunFigures {
   // The ranks by class of layers.
   const std::map<std::string, ClassRanks>& ranks() const { return ranks_; }
   int64_t peak_memory_bytes() const { return peak_memory_bytes_; }
+  // 0: not known.
+  double energy_joules() const {
+    return result_ && result_->energy_joules() > 0 ? result_->energy_joules()
+                                                   : metrics_.energy_joules();
+  }
   int64_t dropped_events() const { return dropped_events_; }
 
  private:

@@ -59,6 +59,17 @@ std::string FormatBytes(double bytes) {
                          kUnits[unit]);
 }
 
+std::string FormatJoules(double joules) {
+  static constexpr const char* kUnits[] = {"J", "kJ", "MJ", "GJ"};
+  int unit = 0;
+  while (std::abs(joules) >= 1000 && unit < 3) {
+    joules /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat(joules < 100 ? "%.2f %s" : "%.0f %s", joules,
+                         kUnits[unit]);
+}
+
 std::string FormatCount(int64_t count) {
   std::string digits = absl::StrCat(count);
   const int first = count < 0 ? 1 : 0;

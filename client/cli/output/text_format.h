@@ -18,6 +18,8 @@ namespace comera::client {
 std::string DurationText(absl::Duration duration);
 // E.g. 4.2 MiB, 812 B.
 std::string FormatBytes(double bytes);
+// E.g. 4.20 kJ, 0.81 J.
+std::string FormatJoules(double joules);
 // E.g. 1,026,528.
 std::string FormatCount(int64_t count);
 // E.g. 1.03M, 812k, 64; for narrow columns.

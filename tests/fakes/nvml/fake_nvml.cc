@@ -129,6 +129,22 @@ EXPORT int nvmlDeviceGetPowerUsage(Device device, unsigned* milliwatts) {
   *milliwatts = Of(device).milliwatts;
   return kSuccess;
 }
+EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+  RETURN_IF_FAILS();
+  for (size_t i = 0; i < state.gpus.size(); ++i) {
+    if (state.gpus[i].uuid != uuid) continue;
+    *device = HandleOf(static_cast<int>(i));
+    return kSuccess;
+  }
+  return kNotFound;
+}
+EXPORT int nvmlDeviceGetTotalEnergyConsumption(
+    Device device, unsigned long long* millijoules) {
+  RETURN_IF_FAILS();
+  if (IndexOf(device) >= static_cast<int>(state.gpus.size())) return kNotFound;
+  *millijoules = Of(device).millijoules;
+  return kSuccess;
+}
 EXPORT int nvmlDeviceGetTemperatureThreshold(Device, int kind,
                                              unsigned* degrees) {
   RETURN_IF_FAILS();

@@ -20,6 +20,7 @@ struct FakeNvmlState {
     std::string uuid, name, pci_bus_id;
     unsigned long long total = 0, used = 0, reserved = 0, ecc = 0;
     unsigned temperature = 40, use = 0, milliwatts = 70000;
+    unsigned long long millijoules = 0;
     int board = 0;
     std::vector<int> links;
     std::vector<nvml::ProcessInfo> processes;

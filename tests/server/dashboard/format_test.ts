@@ -35,6 +35,12 @@ describe('for people', () => {
     expect(format.short(0.00001)).toBe('1.0e-5');
   });
 
+  it('tells energy in powers of a thousand', () => {
+    expect(format.joules(0.5)).toBe('0.50 J');
+    expect(format.joules(1234.5)).toBe('1.23 kJ');
+    expect(format.joules(123456)).toBe('123 kJ');
+  });
+
   it('tells bytes in powers of two', () => {
     expect(format.bytes(0)).toBe('0 B');
     expect(format.bytes(1023)).toBe('1023 B');

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -22,6 +23,8 @@
 #include "proto/resource_names.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/counted_communicator.h"
+#include "worker/energy/energy_meter.h"
+#include "worker/energy/open_energy_meter.h"
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/loop/trainer.h"
@@ -81,6 +84,20 @@ BackendOptions BackendOptionsOf(const TrainerTask& task) {
   return options;
 }
 
+// The hardware that this member counts, so that the members together count
+// everything once.
+energy::EnergySources EnergySourcesOf(const TrainerTask& task) {
+  energy::EnergySources sources;
+  sources.processors = task.local_rank() == 0;
+  if (task.device() == v1::ResourceSpec::GPU) {
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    const std::string first =
+        visible == nullptr ? "" : std::string(visible, strcspn(visible, ","));
+    sources.gpu = first.empty() ? "0" : first;
+  }
+  return sources;
+}
+
 // An error of a file: a full disk is no lack of memory, and an unavailable file
 // no member of the gang.
 absl::Status FileError(absl::Status status) {
@@ -98,6 +115,8 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   }
   RETURN_IF_ERROR(FileError(MakeDirectories(task.work_dir())));
 
+  const std::unique_ptr<energy::EnergyMeter> energy =
+      energy::OpenEnergyMeter(EnergySourcesOf(task));
   // The device is tried before the data are opened, which may take minutes.
   const BackendOptions backend_options = BackendOptionsOf(task);
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend,
@@ -144,6 +163,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                          backend_options.memory_limit_bytes > 0;
   options.data = data.get();
   options.communicator = counted.get();
+  options.energy = energy.get();
   options.snapshot_every_steps = task.snapshot_every_steps();
   if (task.rank() == 0) {
     options.checkpoint_files =

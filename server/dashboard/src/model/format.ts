@@ -48,6 +48,18 @@ export function bytes(value: number): string {
   return `${size.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+const JOULES = ['J', 'kJ', 'MJ', 'GJ'];
+
+export function joules(value: number): string {
+  let energy = value;
+  let unit = 0;
+  while (Math.abs(energy) >= 1000 && unit < JOULES.length - 1) {
+    energy /= 1000;
+    ++unit;
+  }
+  return `${energy.toFixed(Math.abs(energy) >= 100 ? 0 : 2)} ${JOULES[unit]}`;
+}
+
 export function loss(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value))
     return NONE;

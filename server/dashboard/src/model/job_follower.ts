@@ -29,6 +29,7 @@ export const METRICS = [
   'deviceMemoryBytes',
   'learningRateScale',
   'gradientNorm',
+  'energyJoules',
 ] as const;
 
 /** Snapshots kept; of more every other one goes. */

@@ -6,6 +6,7 @@ import {
   count,
   float,
   int,
+  joules,
   loss,
   percent,
   short,
@@ -223,6 +224,8 @@ function KeyFigures({
   const sent = last('synchronizedBytes');
   const denseSent = last('denseSynchronizedBytes');
   const memory = last('peakMemoryBytes');
+  const energy = last('energyJoules') ?? 0;
+  const lastStep = store.range()[1];
   const baseline = float(follower.runInfo?.baselineLoss);
   return (
     <dl class="stats">
@@ -268,6 +271,13 @@ function KeyFigures({
         value={memory === null ? '–' : bytes(memory)}
         note={follower.runInfo?.device ?? ''}
       />
+      {energy > 0 && (
+        <Stat
+          label="Energy"
+          value={joules(energy)}
+          note={`${joules(energy / Math.max(1, lastStep))} per step`}
+        />
+      )}
     </dl>
   );
 }
