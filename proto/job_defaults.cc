@@ -127,6 +127,9 @@ void FillObjective(v1::ObjectiveSpec& objective) {
   if (!late.has_w_loss()) late.set_w_loss(1);
   if (!late.has_w_size()) late.set_w_size(1);
   if (!late.has_rho()) late.set_rho(0.01);
+  if (late.mode() == v1::LateStage::MODE_UNSPECIFIED) {
+    late.set_mode(v1::LateStage::CONSTRAINT);
+  }
 }
 
 // Tensor-train encoders learn best by Muon (docs/optimizer.md has the
@@ -176,6 +179,9 @@ void FillTraining(v1::JobSpec& spec) {
     training.set_validate_every_steps(100);
   }
   if (training.validation_samples() == 0) training.set_validation_samples(512);
+  if (training.on_divergence() == v1::TrainingSpec::DIVERGENCE_UNSPECIFIED) {
+    training.set_on_divergence(v1::TrainingSpec::FAIL);
+  }
   int64_t steps = 0;
   for (v1::Phase& phase : *training.mutable_phases()) {
     if (phase.batch_size() == 0) phase.set_batch_size(training.batch_size());

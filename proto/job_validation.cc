@@ -124,6 +124,11 @@ void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
   check.Weight("objective.late.w_loss", late.w_loss(), kMaxWeight);
   check.Weight("objective.late.w_size", late.w_size(), kMaxWeight);
   check.NonNegative("objective.late.rho", late.rho(), kMaxWeight);
+  check.Require(late.mode() != v1::LateStage::ACHIEVEMENT ||
+                    objective.kind() == v1::ObjectiveSpec::PARETO,
+                "objective.late.mode",
+                "achievement is for the objective PARETO: REFERENCE has the "
+                "published rule");
   check.Range("objective.late.max_steps", late.max_steps(), 1, kMaxSteps);
 }
 

@@ -159,6 +159,12 @@ const std::vector<BadSpec>& BadSpecs() {
        [](Spec& s) {
          s.mutable_objective()->mutable_late()->set_target_loss(kNan);
        }},
+      {"objective.late.mode",
+       [](Spec& s) {
+         s.mutable_objective()->set_kind(v1::ObjectiveSpec::REFERENCE);
+         s.mutable_objective()->mutable_late()->set_mode(
+             v1::LateStage::ACHIEVEMENT);
+       }},
       {"objective.late.target_ratio",
        [](Spec& s) {
          s.mutable_objective()->mutable_late()->set_target_ratio(1.01);

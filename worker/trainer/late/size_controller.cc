@@ -112,7 +112,7 @@ absl::Status SizeController::Observe(kernels::ConstVector parameters,
 }
 
 bool SizeController::Due(const Approach& approach) const {
-  if (approach.size <= approach.target_size) return false;
+  if (!options_.scheduled || approach.size <= approach.target_size) return false;
   if (control_.observations < ObservationsNeeded(approach)) return false;
   // The size that a geometric descent to the deadline would have by now.
   const double done =
@@ -146,11 +146,15 @@ std::vector<PrunableLayer> SizeController::Candidates() const {
 
 void SizeController::BeginWave(const Approach& approach,
                                const std::vector<float>& entries) {
-  const int64_t left = Deadline(approach) - approach.step;
-  const double rate =
-      std::max({approach.rate, 1e-9,
-                std::log(approach.size / std::max(1.0, approach.target_size)) /
-                    static_cast<double>(std::max<int64_t>(1, left))});
+  // Without a schedule nothing but the rate limits a wave.
+  const int64_t left =
+      options_.scheduled ? Deadline(approach) - approach.step : kLongestWave;
+  double rate = std::max(approach.rate, 1e-9);
+  if (options_.scheduled) {
+    rate = std::max(
+        rate, std::log(approach.size / std::max(1.0, approach.target_size)) /
+                  static_cast<double>(std::max<int64_t>(1, left)));
+  }
   const int64_t steps =
       left <= 1 ? 1
                 : std::clamp<int64_t>(std::llround(kWaveShare / rate), 1,
@@ -170,6 +174,37 @@ void SizeController::BeginWave(const Approach& approach,
   control_.wave_steps_left = choice.entries.empty() ? 0 : steps;
 }
 
+void SizeController::LowerAll(double rate, std::vector<float>* entries) {
+  const auto alive = [&](size_t i) {
+    return (*entries)[i] > options_.rank_threshold;
+  };
+  for (const Layer& layer : layers_) {
+    // The norms |d|_1 of the bonds between the outer ones, which are 1.
+    std::vector<double> norms(layer.bonds.size() + 2, 1.0);
+    for (size_t b = 0; b < layer.bonds.size(); ++b) {
+      double sum = 0;
+      for (int64_t k = 0; k < layer.bonds[b].size; ++k) {
+        const size_t i = layer.bonds[b].first + static_cast<size_t>(k);
+        if (alive(i)) sum += (*entries)[i];
+      }
+      norms[b + 1] = sum;
+    }
+    for (size_t b = 0; b < layer.bonds.size(); ++b) {
+      const double slope =
+          static_cast<double>(layer.modes[b]) * norms[b] +
+          static_cast<double>(layer.modes[b + 1]) * norms[b + 2];
+      const auto step =
+          static_cast<float>(rate * options_.relaxed_weight * slope);
+      for (int64_t k = 0; k < layer.bonds[b].size; ++k) {
+        const size_t i = layer.bonds[b].first + static_cast<size_t>(k);
+        if (!alive(i)) continue;
+        (*entries)[i] -= step;
+        if (!alive(i)) control_.fade[i] = SizeControl::kPruned;
+      }
+    }
+  }
+}
+
 absl::Status SizeController::Step(bool on_size, const Approach& approach,
                                   kernels::Vector parameters) {
   RETURN_IF_ERROR(Read(parameters, &entries_));
@@ -178,6 +213,7 @@ absl::Status SizeController::Step(bool on_size, const Approach& approach,
       control_.observations >= ObservationsNeeded(approach)) {
     BeginWave(approach, entries_);
   }
+  if (options_.relaxed_weight > 0) LowerAll(approach.rate, &entries_);
   const bool lower = on_size && control_.wave_steps_left > 0;
   if (lower) --control_.wave_steps_left;
   const float floor = kFloorFactor * options_.rank_threshold;

@@ -36,7 +36,8 @@ struct Approach {
 // the term is 0 once the target is met. Entries go in waves: the least salient
 // for the next few per cent of the size are chosen, fade to 0 over some size
 // steps, and are out for good; the last wave ends at the target, not beyond it.
-// Outside a wave no entry dies. docs/late_stage.md has the reasons.
+// Outside a wave no entry dies, unless relaxed_weight has worn it down to the
+// threshold. docs/late_stage.md has the reasons.
 //
 // Life cycle: bound to one layout; after a change of ranks, create a new one
 // with the state of the old. Not thread-safe.
@@ -52,6 +53,12 @@ class SizeController {
     // number of heads. The loss hardly feels it when a query or key that is
     // still to learn goes, and no later step can bring it back.
     int64_t attention_floor = 1;
+    // Whether the size has to be met by half of max_steps. Without, size steps
+    // are those alone that the caller asks for.
+    bool scheduled = true;
+    // The weight of the relaxed size of all entries, in every step: rho / S(0)
+    // of the achievement scalarisation.
+    double relaxed_weight = 0;
   };
 
   // Copies what it needs. `control` may be that of a new approach, which is
@@ -100,6 +107,8 @@ class SizeController {
   absl::Status Write(const std::vector<float>& entries,
                      kernels::Vector parameters);
   void BeginWave(const Approach& approach, const std::vector<float>& entries);
+  // Proximal step on relaxed_weight times the relaxed size of all entries.
+  void LowerAll(double rate, std::vector<float>* entries);
   std::vector<PrunableLayer> Candidates() const;
 
   const Options options_;

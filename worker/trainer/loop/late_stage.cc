@@ -32,14 +32,6 @@ int64_t ResolveTargetSize(const v1::Target& target, int64_t late_size) {
   }
 }
 
-absl::Status CheckSize(const std::string& what,
-                       const std::vector<float>& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) == size) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("checkpoint: a buffer of ", what,
-                                          " holds ", buffer.size(),
-                                          " numbers, for its ranks ", size));
-}
-
 }  // namespace
 
 LateStage::LateStage(const TrainerOptions* options,
@@ -58,7 +50,8 @@ absl::Status LateStage::Check(const TrainingState& state) const {
     RETURN_IF_ERROR(CheckFits(*state.nearest));
   }
   if (state.branch.has_value()) {
-    RETURN_IF_ERROR(CheckFits(*state.branch));
+    RETURN_IF_ERROR(
+        model_.CheckFits("the end of the early stage", *state.branch));
   }
   const bool late = state.progress.stage == v1::LATE;
   const size_t ended = state.progress.outcomes.size();
@@ -76,19 +69,12 @@ absl::Status LateStage::Check(const TrainingState& state) const {
 absl::Status LateStage::CheckFits(const NearestModel& nearest) const {
   ASSIGN_OR_RETURN(const ModelConfig config,
                    WithRanks(model_.initial_config(), nearest.ranks));
-  return CheckSize("the nearest model", nearest.parameters,
-                   MakeModelLayout(config).parameters.size());
-}
-
-absl::Status LateStage::CheckFits(const BranchPoint& branch) const {
-  ASSIGN_OR_RETURN(const ModelConfig config,
-                   WithRanks(model_.initial_config(), branch.ranks));
-  const ParameterLayout layout = MakeModelLayout(config).parameters;
-  const std::string what = "the end of the early stage";
-  RETURN_IF_ERROR(CheckSize(what, branch.parameters, layout.size()));
-  RETURN_IF_ERROR(CheckSize(what, branch.first_moment, layout.moments_size()));
-  RETURN_IF_ERROR(CheckSize(what, branch.second_moment, layout.moments_size()));
-  return CheckSize(what, branch.projectors, layout.projectors_size());
+  const int64_t size = MakeModelLayout(config).parameters.size();
+  const auto given = static_cast<int64_t>(nearest.parameters.size());
+  if (given == size) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("checkpoint: a buffer of the nearest model holds ", given,
+                   " numbers, for its ranks ", size));
 }
 
 void LateStage::Load(std::optional<NearestModel> nearest,
@@ -163,26 +149,39 @@ double LateStage::Distance(double validation_loss, int64_t size) const {
          late.rho() * (validation_loss + static_cast<double>(size) / initial);
 }
 
+bool LateStage::Meets(const NearestModel& model) const {
+  return model.small_enough &&
+         model.validation.loss <= schedule_.target(progress_).target_loss();
+}
+
+bool LateStage::IsNearer(const NearestModel& model,
+                         const NearestModel& than) const {
+  const bool meets = Meets(model);
+  if (meets != Meets(than)) return meets;
+  if (meets) return model.validation.loss < than.validation.loss;
+  // A model that is small enough is nearer than any that is not: steps on the
+  // loss can still follow, but a size that was asked for is a promise. The
+  // achievement scalarisation weighs it against the loss instead.
+  if (options_.spec.objective().late().mode() != v1::LateStage::ACHIEVEMENT &&
+      model.small_enough != than.small_enough) {
+    return model.small_enough;
+  }
+  return model.distance < than.distance;
+}
+
 absl::Status LateStage::Judge(int64_t size) {
   const double loss = progress_.validation.loss;
-  const bool small_enough = size <= progress_.target_size;
-  progress_.targets_met =
-      small_enough && loss <= schedule_.target(progress_).target_loss();
-  if (options_.member() != 0) return absl::OkStatus();
-  const double distance = Distance(loss, size);
-  // A model that is small enough is nearer than any that is not: steps on the
-  // loss can still follow, but a size that was asked for is a promise.
-  if (!progress_.targets_met && nearest_.has_value() &&
-      (nearest_->small_enough > small_enough ||
-       (nearest_->small_enough == small_enough &&
-        nearest_->distance <= distance))) {
-    return absl::OkStatus();
-  }
   NearestModel nearest;
   nearest.validation = progress_.validation;
   nearest.size = size;
-  nearest.small_enough = small_enough;
-  nearest.distance = distance;
+  nearest.small_enough = size <= progress_.target_size;
+  nearest.distance = Distance(loss, size);
+  // With continue_after_met, later models may miss the loss again.
+  progress_.targets_met |= Meets(nearest);
+  if (options_.member() != 0) return absl::OkStatus();
+  if (nearest_.has_value() && !IsNearer(nearest, *nearest_)) {
+    return absl::OkStatus();
+  }
   nearest.ranks = RanksOf(model_.plan()->config());
   ASSIGN_OR_RETURN(nearest.parameters, model_.Parameters());
   nearest_ = std::move(nearest);
@@ -191,10 +190,10 @@ absl::Status LateStage::Judge(int64_t size) {
 
 absl::StatusOr<bool> LateStage::EndTargetsIfDue() {
   bool ended = false;
-  const int64_t max_steps = options_.spec.objective().late().max_steps();
+  const v1::LateStage& late = options_.spec.objective().late();
   while (progress_.stage == v1::LATE && !schedule_.Finished(progress_) &&
-         (progress_.targets_met ||
-          schedule_.ApproachSteps(progress_) >= max_steps)) {
+         ((progress_.targets_met && !late.continue_after_met()) ||
+          schedule_.ApproachSteps(progress_) >= late.max_steps())) {
     ended = true;
     RETURN_IF_ERROR(EndApproach());
   }

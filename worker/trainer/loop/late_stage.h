@@ -54,11 +54,13 @@ class LateStage {
 
  private:
   absl::Status CheckFits(const NearestModel& nearest) const;
-  absl::Status CheckFits(const BranchPoint& branch) const;
   void BeginApproach();
   absl::Status EndApproach();
   absl::Status ReturnToBranchPoint();
   absl::Status ExportTarget(size_t index);
+  // Whether the model meets the target in both its size and its loss.
+  bool Meets(const NearestModel& model) const;
+  bool IsNearer(const NearestModel& model, const NearestModel& than) const;
   // How far a model is from the target, by what the late stage minimises.
   double Distance(double validation_loss, int64_t size) const;
 

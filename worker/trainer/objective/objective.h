@@ -19,6 +19,10 @@ struct ObjectiveOptions {
   double beta = 1e-5;
   double w_loss = 1;
   double w_size = 1;
+  // Late stage: the loss counts for less in steps on the size, by rho against
+  // w_loss + rho.
+  bool achievement = false;
+  double rho = 0;
   // Late stage: L0, and S0 on the same scale as the size: with fixed_size.
   double target_loss = 0;
   double target_size = 0;

@@ -34,6 +34,9 @@ absl::StatusOr<ObjectiveStep> ParetoObjective::Apply(
                                (step.size - options_.target_size) /
                                options_.initial_size;
     step.on_size = loss_excess < size_excess;
+    if (options_.achievement && step.on_size) {
+      step.loss_factor = options_.rho / (options_.w_loss + options_.rho);
+    }
   }
   RETURN_IF_ERROR(backend_->Scale(
       static_cast<float>(step.loss_factor * gradient_scale), gradients));

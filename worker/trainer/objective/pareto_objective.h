@@ -13,7 +13,9 @@ namespace comera::trainer {
 // s = S / S(0) and s^ = S^ / S(0) in place of the sizes:
 //   early  L + gamma s^ + beta |G|^2
 //   late   max{ w_loss (L - L0), w_size (s - s0) }, of which on_size tells
-//          which is larger; the gradient is that of L + beta |G|^2
+//          which is larger; the gradient is that of L + beta |G|^2, or in
+//          the achievement mode, as far as on_size, of
+//          rho / (w_loss + rho) L + beta |G|^2
 // The test uses the counted size and the smoothed loss: one mini-batch says
 // little about which target is further away. In the late stage the optimiser
 // works on the loss in every step; what the size asks for is a proximal step of

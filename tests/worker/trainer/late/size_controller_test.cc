@@ -65,6 +65,8 @@ class SizeControllerTest : public ::testing::Test {
     SizeController::Options options;
     options.rank_threshold = kThreshold;
     options.fixed_size = kFixed;
+    options.scheduled = scheduled_;
+    options.relaxed_weight = relaxed_weight_;
     auto controller = SizeController::Create(
         options, layers_, layout_, std::move(control), backend_.get());
     ASSERT_OK(controller);
@@ -118,6 +120,8 @@ class SizeControllerTest : public ::testing::Test {
   std::vector<TensorisedLayer> layers_;
   std::vector<float> parameters_, gradients_;
   Approach approach_;
+  bool scheduled_ = true;
+  double relaxed_weight_ = 0;
   std::unique_ptr<SizeController> controller_;
 };
 
@@ -136,6 +140,48 @@ TEST_F(SizeControllerTest, ReachesItByTheDeadlineWhateverTheLossAsksFor) {
   const double size = Size();
   while (approach_.step < 150) EXPECT_FALSE(Step(false));
   EXPECT_EQ(Size(), size);
+}
+
+TEST_F(SizeControllerTest, WithoutAScheduleTheCallerAloneDecides) {
+  scheduled_ = false;
+  SizeControl control;
+  control.start_size = Size();
+  Bind(control);
+  const double full = Size();
+  while (approach_.step < 150) EXPECT_FALSE(Step(false));
+  EXPECT_EQ(Size(), full);
+  // Nor does a deadline that has passed make a wave of everything.
+  while (approach_.step < 199) {
+    const double before = Size();
+    Step(true);
+    EXPECT_GE(Size(), 0.85 * before);
+  }
+  EXPECT_LT(Size(), 0.7 * full);
+}
+
+// Every alive entry falls by rate x weight x n_b |d_(b-1)| + n_(b+1) |d_(b+1)|.
+TEST_F(SizeControllerTest, TheRelaxedSizeLowersAllEntriesByItsSlope) {
+  relaxed_weight_ = 1e-4;
+  Bind({});
+  const int64_t dead = layout_[layers_[0].bonds[0]].offset;
+  parameters_[dead] = 0;
+  EXPECT_OK(controller_->Observe(Parameters(), Gradients(), 0.1));
+  ASSERT_OK(controller_->Step(false, approach_, Parameters()));
+  const double step = approach_.rate * relaxed_weight_;
+  EXPECT_EQ(parameters_[dead], 0);
+  EXPECT_NEAR(parameters_[dead + 1], 1 - step * (4 + 5 * 24), 1e-6);
+  EXPECT_NEAR(parameters_[layout_[layers_[0].bonds[1]].offset],
+              1 - step * (5 * 19 + 6), 1e-6);
+  EXPECT_NEAR(parameters_[layout_[layers_[1].bonds[0]].offset],
+              1 - step * (7 + 7), 1e-6);
+}
+
+TEST_F(SizeControllerTest, TheRelaxedSizeMayWearAnEntryOut) {
+  relaxed_weight_ = 1;
+  Bind({});
+  const double full = Size();
+  for (int i = 0; i < 2; ++i) Step(false);
+  EXPECT_LT(Size(), full);
 }
 
 TEST_F(SizeControllerTest, EveryRatioWithinThreePerCent) {

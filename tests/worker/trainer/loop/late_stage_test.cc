@@ -34,8 +34,10 @@ v1::JobSpec LateSpec(int targets) {
 class LateStageTest : public ::testing::Test {
  protected:
   // Enters the late stage after the two early steps.
-  void Enter(int targets) {
-    parts_ = std::make_unique<TrainerParts>(LateSpec(targets));
+  void Enter(int targets) { Enter(LateSpec(targets)); }
+
+  void Enter(const v1::JobSpec& spec) {
+    parts_ = std::make_unique<TrainerParts>(spec);
     parts_->options.export_target = [this](int target, const ModelConfig&,
                                            const std::vector<float>&,
                                            const v1::TrainingResult& result) {
@@ -116,6 +118,43 @@ TEST_F(LateStageTest, AMetTargetEndsItsApproach) {
   EXPECT_TRUE(parts_->schedule->Finished(progress()));
   // A single target's model is the job's.
   EXPECT_THAT(exported_, SizeIs(0));
+}
+
+TEST_F(LateStageTest, AchievementWeighsTheSizeAgainstTheLoss) {
+  v1::JobSpec spec = LateSpec(1);
+  spec.mutable_objective()->mutable_late()->set_mode(
+      v1::LateStage::ACHIEVEMENT);
+  Enter(spec);
+  const int64_t target = progress().target_size;
+  Judge(/*loss=*/1.1, target + 1);
+  EXPECT_EQ(stage().nearest()->size, target + 1);
+  Judge(/*loss=*/1.2, target);
+  EXPECT_EQ(stage().nearest()->size, target + 1);
+  // A model that meets both is nearest all the same.
+  Judge(/*loss=*/1.0, target);
+  EXPECT_EQ(stage().nearest()->size, target);
+}
+
+TEST_F(LateStageTest, AMetTargetMayBeContinuedToTheEnd) {
+  v1::JobSpec spec = LateSpec(1);
+  spec.mutable_objective()->mutable_late()->set_continue_after_met(true);
+  Enter(spec);
+  parts_->Steps(1);
+  Judge(/*loss=*/1.0, progress().target_size);
+  EXPECT_TRUE(progress().targets_met);
+  EXPECT_FALSE(EndTargets());
+  Judge(/*loss=*/0.7, progress().target_size);
+  // Neither a worse model nor one that is too large takes its place.
+  Judge(/*loss=*/1.4, progress().target_size);
+  Judge(/*loss=*/0.1, progress().target_size + 1);
+  EXPECT_TRUE(progress().targets_met);
+  EXPECT_EQ(stage().nearest()->validation.loss, 0.7);
+  parts_->Steps(kMaxSteps - 1);
+  EXPECT_TRUE(EndTargets());
+  ASSERT_THAT(progress().outcomes, SizeIs(1));
+  EXPECT_TRUE(progress().outcomes[0].met);
+  EXPECT_EQ(progress().outcomes[0].steps, kMaxSteps);
+  EXPECT_EQ(progress().outcomes[0].validation.loss, 0.7);
 }
 
 TEST_F(LateStageTest, EveryApproachBeginsAtTheBranchPoint) {

@@ -320,5 +320,50 @@ TEST(TrainerTargetsTest, CheckpointsThatDoNotFitTheTargetsAreRefused) {
   expect_refused([](TrainingState& s) { s.progress.stage = v1::EARLY; });
 }
 
+// The larger of the two terms decides alone, so that the size is met only if it
+// is that one.
+TEST(TrainerTargetsTest, AchievementMeetsTheSizeAsFarAsTheLossAllows) {
+  for (const double w_size : {1000.0, 1e-3}) {
+    TestRun run;
+    run.spec = SingleSpec(0.5, 120);
+    v1::LateStage& late = *run.spec.mutable_objective()->mutable_late();
+    late.set_mode(v1::LateStage::ACHIEVEMENT);
+    late.set_w_size(w_size);
+    run.Run();
+    ASSERT_OK(run.end);
+    const v1::TrainingResult& result = run.end->result;
+    ASSERT_THAT(result.targets(), SizeIs(1));
+    const int64_t target = result.targets(0).target_size_parameters();
+    if (w_size > 1) {
+      EXPECT_LE(result.size_parameters(), target);
+      EXPECT_GE(result.size_parameters(), 0.97 * target);
+    } else {
+      EXPECT_GT(result.size_parameters(), 1.5 * target);
+    }
+  }
+}
+
+TEST(TrainerTargetsTest, ContinuingLowersTheLossAtTheTargetSize) {
+  v1::JobSpec spec = SingleSpec(0.6, 120);
+  spec.mutable_objective()->mutable_late()->set_target_loss(1.8);
+  TestRun met;
+  met.spec = spec;
+  met.Run();
+  ASSERT_OK(met.end);
+  ASSERT_EQ(met.end->result.outcome(), v1::TARGET_MET);
+  ASSERT_LT(met.end->result.step(), 140);
+  spec.mutable_objective()->mutable_late()->set_continue_after_met(true);
+  TestRun run;
+  run.spec = spec;
+  run.Run();
+  ASSERT_OK(run.end);
+  const v1::TrainingResult& result = run.end->result;
+  EXPECT_EQ(result.outcome(), v1::TARGET_MET);
+  EXPECT_EQ(result.step(), 140);
+  EXPECT_LT(result.validation_loss(), met.end->result.validation_loss());
+  EXPECT_LE(result.size_parameters(),
+            result.targets(0).target_size_parameters());
+}
+
 }  // namespace
 }  // namespace comera::trainer

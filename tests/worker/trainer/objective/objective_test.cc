@@ -229,6 +229,19 @@ TEST_F(ObjectiveTest, ParetoLateOnSize) {
   });
 }
 
+TEST_F(ObjectiveTest, ParetoAchievementWeighsTheLossByRhoInStepsOnSize) {
+  ObjectiveOptions o = Options();
+  o.achievement = true;
+  o.rho = 0.25 * o.w_loss;
+  EXPECT_EQ(Apply(v1::ObjectiveSpec::PARETO, o, {0.1, 2.5}, v1::LATE)
+                .loss_factor,
+            1);
+  const ObjectiveStep step =
+      Apply(v1::ObjectiveSpec::PARETO, o, {9, 1.01}, v1::LATE);
+  EXPECT_TRUE(step.on_size);
+  EXPECT_DOUBLE_EQ(step.loss_factor, 0.2);
+}
+
 TEST_F(ObjectiveTest, ParetoEqualExcessStepsOnLoss) {
   ObjectiveOptions o = Options();
   o.target_size = 12 + Size(fixture_, Doubles(), false);
