@@ -50,6 +50,7 @@ bool ChargeRetry(v1::FailureClass cause, JobRecord* record) {
     }
     case v1::OUT_OF_MEMORY:
     case v1::NAN_LOSS:
+    case v1::DIVERGED:
     case v1::INTERNAL: {
       const int32_t allowed =
           budget.has_training() ? budget.training() : kDefaultTrainingRetries;

@@ -14,13 +14,15 @@ namespace comera::trainer {
 StateKeeper::StateKeeper(const TrainerOptions* options,
                          const TrainingSchedule* schedule,
                          const TrainingProgress* progress, TrainedModel* model,
-                         const LateStage* late_stage, StepReporter* reporter,
+                         const LateStage* late_stage,
+                         const DivergenceGuard* guard, StepReporter* reporter,
                          std::unique_ptr<CheckpointFiles> files)
     : options_(*options),
       schedule_(*schedule),
       progress_(*progress),
       model_(*model),
       late_stage_(*late_stage),
+      guard_(*guard),
       reporter_(*reporter),
       fingerprint_(SpecFingerprint(options->spec)) {
   if (files == nullptr) return;
@@ -28,10 +30,14 @@ StateKeeper::StateKeeper(const TrainerOptions* options,
       std::move(files), options->spec.checkpoint().keep());
 }
 
-absl::StatusOr<std::optional<TrainingState>> StateKeeper::Load() {
+absl::Status StateKeeper::DigestData() {
   ASSIGN_OR_RETURN(
       data_digest_,
       DataDigest(*options_.data, schedule_.phases().At(0).batch_size));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<TrainingState>> StateKeeper::Load() {
   if (options_.resume && checkpoints_ != nullptr) {
     ASSIGN_OR_RETURN(std::optional<TrainingState> newest, LoadNewest());
     if (newest.has_value()) return newest;
@@ -103,6 +109,7 @@ absl::StatusOr<TrainingState> StateKeeper::Capture() const {
   RETURN_IF_ERROR(model_.Download(&state));
   state.control = model_.size_control();
   late_stage_.Capture(&state);
+  guard_.Capture(&state);
   return state;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/trainer/loop/divergence_guard.h"
 #include "worker/trainer/loop/late_stage.h"
 #include "worker/trainer/loop/step_reporter.h"
 #include "worker/trainer/loop/trained_model.h"
@@ -32,13 +33,18 @@ class StateKeeper {
   // must outlive this.
   StateKeeper(const TrainerOptions* options, const TrainingSchedule* schedule,
               const TrainingProgress* progress, TrainedModel* model,
-              const LateStage* late_stage, StepReporter* reporter,
+              const LateStage* late_stage, const DivergenceGuard* guard,
+              StepReporter* reporter,
               std::unique_ptr<CheckpointFiles> files);
 
   // Names the parts of the specification that the numbers depend on.
   const std::string& fingerprint() const { return fingerprint_; }
 
-  // The state to go on from, on member 0: the newest good checkpoint if the
+  // Names the samples that the job reads here. Errors are those of the data.
+  absl::Status DigestData();
+  const std::string& data_digest() const { return data_digest_; }
+
+  // After DigestData, the state to go on from, on member 0: the newest good checkpoint if the
   // options say resume, else the checkpoint that the job starts from, else
   // nothing. Damaged checkpoints that are passed over are incidents.
   // CHECKPOINT_DAMAGED: there are checkpoints, and none is good. DataLoss: the
@@ -70,10 +76,11 @@ class StateKeeper {
   const TrainingProgress& progress_;
   TrainedModel& model_;
   const LateStage& late_stage_;
+  const DivergenceGuard& guard_;
   StepReporter& reporter_;
   const std::string fingerprint_;
   std::unique_ptr<CheckpointStore> checkpoints_;
-  std::string data_digest_;         // on member 0 only, from Load on
+  std::string data_digest_;         // from DigestData on
   bool checkpoint_failed_ = false;  // the last one
   int64_t saved_step_ = 0;          // also by a snapshot
   absl::Time snapshot_time_ = absl::InfinitePast();

@@ -93,8 +93,10 @@ absl::Status StepEngine::RunStep(bool stop) {
   StepFigures figures;
   figures.step = progress_.step + 1;
   figures.stage = progress_.stage;
-  figures.learning_rate_scale = LearningRateScale(
-      options_.spec.optimizer(), schedule_.LastOwnStep(), progress_.own_step());
+  figures.learning_rate_scale =
+      progress_.stability.rate_factor *
+      LearningRateScale(options_.spec.optimizer(), schedule_.LastOwnStep(),
+                        progress_.own_step());
   RETURN_IF_ERROR(SetDeviceStep(stop, figures));
   Model& model = model_.plan()->model();
   RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
@@ -241,6 +243,13 @@ absl::Status StepEngine::CatchUp() {
   while (!pending_.empty()) {
     RETURN_IF_ERROR(ReadStep());
     if (on_figures_) on_figures_(last_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepEngine::Discard() {
+  for (; !pending_.empty(); pending_.pop_front()) {
+    RETURN_IF_ERROR(readback_->Await().status());
   }
   return absl::OkStatus();
 }

@@ -56,6 +56,8 @@ class StepEngine {
   absl::Status ReadAll();
   // The same, and gives them to `on_figures`.
   absl::Status CatchUp();
+  // Waits for all steps that were enqueued, and forgets their figures.
+  absl::Status Discard();
 
   // Whether figures are read one step later.
   bool figures_are_deferred() const {

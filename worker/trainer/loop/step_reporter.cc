@@ -142,6 +142,7 @@ void StepReporter::ReportMetrics(const StepFigures& figures, bool validated) {
   FillMemory(&m);
   m.set_learning_rate_scale(figures.learning_rate_scale);
   m.set_gradient_norm(figures.gradient_norm);
+  m.set_energy_joules(progress_.energy_joules);
   if (schedule_.has_late_stage()) {
     m.set_target_loss(schedule_.target(progress_).target_loss());
     m.set_target_size_parameters(progress_.target_size);

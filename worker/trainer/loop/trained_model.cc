@@ -5,9 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/late/canonical_form.h"
+#include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
@@ -15,6 +17,10 @@
 
 namespace comera::trainer {
 namespace {
+
+bool IsAchievement(const v1::JobSpec& spec) {
+  return spec.objective().late().mode() == v1::LateStage::ACHIEVEMENT;
+}
 
 ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
                                       const v1::Target& target,
@@ -25,6 +31,8 @@ ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
   options.beta = spec.objective().early().beta();
   options.w_loss = spec.objective().late().w_loss();
   options.w_size = spec.objective().late().w_size();
+  options.achievement = IsAchievement(spec);
+  options.rho = spec.objective().late().rho();
   options.target_loss = target.target_loss();
   options.target_size = static_cast<double>(progress.target_size);
   options.fixed_size = static_cast<double>(FixedSize(layout));
@@ -32,6 +40,14 @@ ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
   options.rank_threshold =
       static_cast<float>(spec.compression().rank_threshold());
   return options;
+}
+
+absl::Status CheckSize(const std::string& what,
+                       const std::vector<float>& buffer, int64_t size) {
+  if (static_cast<int64_t>(buffer.size()) == size) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("checkpoint: a buffer of ", what,
+                                          " holds ", buffer.size(),
+                                          " numbers, for its ranks ", size));
 }
 
 }  // namespace
@@ -115,6 +131,11 @@ absl::Status TrainedModel::Bind(const TrainingProgress& progress) {
       static_cast<float>(options_.spec.compression().rank_threshold());
   options.fixed_size = static_cast<double>(FixedSize(model.layout()));
   options.attention_floor = std::max<int64_t>(1, plan_->config().heads);
+  if (IsAchievement(options_.spec)) {
+    options.scheduled = false;
+    options.relaxed_weight = options_.spec.objective().late().rho() /
+                             static_cast<double>(progress.initial_size);
+  }
   ASSIGN_OR_RETURN(
       size_controller_,
       SizeController::Create(options, model.tensorised_layers(), model.layout(),
@@ -162,6 +183,17 @@ void TrainedModel::BeginSizeControl(double start_size) {
 std::optional<SizeControl> TrainedModel::size_control() const {
   if (size_controller_ == nullptr) return std::nullopt;
   return size_controller_->control();
+}
+
+absl::Status TrainedModel::CheckFits(const std::string& what,
+                                     const ModelState& state) const {
+  ASSIGN_OR_RETURN(const ModelConfig config,
+                   WithRanks(initial_config_, state.ranks));
+  const ParameterLayout layout = MakeModelLayout(config).parameters;
+  RETURN_IF_ERROR(CheckSize(what, state.parameters, layout.size()));
+  RETURN_IF_ERROR(CheckSize(what, state.first_moment, layout.moments_size()));
+  RETURN_IF_ERROR(CheckSize(what, state.second_moment, layout.moments_size()));
+  return CheckSize(what, state.projectors, layout.projectors_size());
 }
 
 absl::Status TrainedModel::Download(ModelState* state) {

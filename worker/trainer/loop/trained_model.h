@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -75,7 +78,15 @@ class TrainedModel {
   void BeginSizeControl(double start_size);
   // The state of the size controller, if there is one.
   std::optional<SizeControl> size_control() const;
+  // Goes on from this state, for the next Bind.
+  void set_size_control(std::optional<SizeControl> control) {
+    control_ = std::move(control);
+  }
 
+  // DataLoss: the state, which the message calls `what`, has not as many
+  // numbers as its ranks say.
+  absl::Status CheckFits(const std::string& what,
+                         const ModelState& state) const;
   absl::Status Download(ModelState* state);
   absl::StatusOr<std::vector<float>> Parameters();
 

@@ -11,6 +11,7 @@
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "worker/trainer/loop/compacted_model.h"
+#include "worker/trainer/loop/data_agreement.h"
 #include "worker/trainer/loop/initial_state.h"
 #include "worker/trainer/loop/state_sharing.h"
 #include "worker/trainer/loop/training_result.h"
@@ -61,16 +62,21 @@ Trainer::Trainer(TrainerOptions options, const ModelConfig& initial_config)
       engine_(&options_, &schedule_, &model_, &progress_,
               [this](const StepFigures& figures) {
                 if (!reporter_.MetricsDue(figures)) return;
-                reporter_.ReportMetrics(figures, /*validated=*/false);
+                ReportMetrics(figures, /*validated=*/false);
               }),
       late_stage_(&options_, &schedule_, &progress_, &model_, &engine_,
                   &reporter_),
-      keeper_(&options_, &schedule_, &progress_, &model_, &late_stage_,
+      guard_(&options_, &schedule_, &progress_, &model_, &engine_, &reporter_),
+      energy_(options_.energy, options_.communicator),
+      keeper_(&options_, &schedule_, &progress_, &model_, &late_stage_, &guard_,
               &reporter_, std::move(options_.checkpoint_files)) {}
 
 absl::Status Trainer::Start() {
   RETURN_IF_ERROR(reporter_.MeasureFreeMemory());
   RETURN_IF_ERROR(engine_.Allocate());
+  RETURN_IF_ERROR(keeper_.DigestData());
+  RETURN_IF_ERROR(
+      CheckSameData(options_.communicator, keeper_.data_digest()));
   TrainingState state;
   if (options_.member() == 0) {
     ASSIGN_OR_RETURN(state, LoadOrInitialise());
@@ -93,10 +99,13 @@ absl::StatusOr<TrainingState> Trainer::LoadOrInitialise() {
 absl::Status Trainer::Load(TrainingState state) {
   model_.set_machine(state.machine);
   RETURN_IF_ERROR(late_stage_.Check(state));
+  RETURN_IF_ERROR(guard_.Check(state));
   RETURN_IF_ERROR(
       model_.Load(state, schedule_.phases().At(state.progress.own_step())));
   progress_ = std::move(state.progress);
   late_stage_.Load(std::move(state.nearest), std::move(state.branch));
+  guard_.Load(std::move(state.good));
+  energy_.Begin(progress_.energy_joules);
   reporter_.Begin(progress_.step);
   keeper_.Begin(progress_.step);
   return engine_.Rebind();
@@ -118,12 +127,14 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
   reporter_.StartClock();
   RETURN_IF_ERROR(EnterLateStageIfDue().status());
   RETURN_IF_ERROR(late_stage_.EndTargetsIfDue().status());
+  RETURN_IF_ERROR(guard_.Begin());
   while (!schedule_.Finished(progress_)) {
     if (options_.activity != nullptr) {
       options_.activity->Set(progress_.stage, progress_.step);
     }
-    RETURN_IF_ERROR(engine_.Step(stop.load()));
-    RETURN_IF_ERROR(FollowStep());
+    absl::Status done = engine_.Step(stop.load());
+    if (done.ok()) done = FollowStep();
+    if (!done.ok()) RETURN_IF_ERROR(Recover(done));
     if (StopDue()) {
       RETURN_IF_ERROR(engine_.CatchUp());
       keeper_.SaveCheckpoint();
@@ -148,9 +159,11 @@ absl::Status Trainer::FollowStep() {
     validated = true;
   }
   if (validated || reporter_.MetricsDue(engine_.last())) {
-    reporter_.ReportMetrics(engine_.last(), validated);
+    ReportMetrics(engine_.last(), validated);
   }
+  if (validated) RETURN_IF_ERROR(guard_.Judge());
   ASSIGN_OR_RETURN(const bool target_ended, late_stage_.EndTargetsIfDue());
+  if (target_ended) RETURN_IF_ERROR(guard_.KeepIfBest());
   // A target's outcome is kept at once.
   if (!schedule_.Finished(progress_) &&
       (target_ended || schedule_.CheckpointDue(progress_))) {
@@ -158,6 +171,18 @@ absl::Status Trainer::FollowStep() {
     return absl::OkStatus();
   }
   return SaveSnapshotIfDue();
+}
+
+absl::Status Trainer::Recover(const absl::Status& failure) {
+  RETURN_IF_ERROR(guard_.GoBack(failure));
+  figures_known_ = true;
+  // It may have gone back from the beginning of the late stage, or at its end.
+  RETURN_IF_ERROR(EnterLateStageIfDue().status());
+  RETURN_IF_ERROR(late_stage_.EndTargetsIfDue().status());
+  RETURN_IF_ERROR(guard_.KeepIfBest());
+  // Otherwise a resumed run would diverge once more before it got here.
+  if (!schedule_.Finished(progress_)) keeper_.SaveCheckpoint();
+  return absl::OkStatus();
 }
 
 bool Trainer::FiguresNeeded() const {
@@ -194,7 +219,7 @@ absl::Status Trainer::Compact() {
 
 bool Trainer::ValidationDue() const {
   if (schedule_.ValidationDue(progress_)) return true;
-  return progress_.stage == v1::LATE &&
+  return progress_.stage == v1::LATE && !progress_.targets_met &&
          progress_.step - progress_.validation.step >=
              kHopefulValidationSteps &&
          engine_.last().objective.size <=
@@ -212,9 +237,11 @@ absl::Status Trainer::RunValidation() {
                             engine_.device_state(), plan, options_.communicator,
                             options_.activity));
   progress_.validation.step = progress_.step;
+  RETURN_IF_ERROR(energy_.Share());
   const double loss = progress_.validation.loss;
   if (!std::isfinite(loss)) {
-    return NotFinite(progress_.step, "validation loss", loss);
+    return WithFailureClass(
+        NotFiniteError(progress_.step, "validation loss", loss), v1::DIVERGED);
   }
   progress_.validation_gap = loss - progress_.loss.value();
   ASSIGN_OR_RETURN(const ObjectiveStep now,
@@ -242,7 +269,7 @@ absl::Status Trainer::EndEarlyStage() {
   RETURN_IF_ERROR(engine_.CatchUp());
   RETURN_IF_ERROR(keeper_.ExportEarlyStage());
   RETURN_IF_ERROR(RunValidation());
-  reporter_.ReportMetrics(engine_.last(), /*validated=*/true);
+  ReportMetrics(engine_.last(), /*validated=*/true);
   return absl::OkStatus();
 }
 
@@ -259,6 +286,7 @@ absl::StatusOr<RunEnd> Trainer::Finish() {
     ASSIGN_OR_RETURN(parameters, model_.Parameters());
   }
   options_.Describe("exporting");
+  progress_.energy_joules = energy_.Joules();
   end.result = MakeTrainingResult(schedule_, progress_,
                                   std::llround(engine_.last().objective.size));
   if (options_.export_model) {
@@ -269,6 +297,11 @@ absl::StatusOr<RunEnd> Trainer::Finish() {
   reporter_.ReportRanks(config, parameters);
   reporter_.ReportResult(end.result);
   return end;
+}
+
+void Trainer::ReportMetrics(const StepFigures& figures, bool validated) {
+  progress_.energy_joules = energy_.Joules();
+  reporter_.ReportMetrics(figures, validated);
 }
 
 void Trainer::LogGraphs() const {

@@ -7,6 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/progress.pb.h"
+#include "worker/trainer/loop/divergence_guard.h"
+#include "worker/trainer/loop/energy_account.h"
 #include "worker/trainer/loop/late_stage.h"
 #include "worker/trainer/loop/state_keeper.h"
 #include "worker/trainer/loop/step_engine.h"
@@ -38,11 +40,12 @@ struct RunEnd {
 // resumed run repeats the uninterrupted one bit by bit. All members take the
 // same decisions from the same all-reduced numbers, without further talk.
 //
-// Errors carry their class (failure.h): NAN_LOSS names the step; others come
-// from the data, the backend, the communicator and the exporter. A checkpoint
+// Errors carry their class (failure.h): NAN_LOSS and DIVERGED
+// (divergence_guard.h) name the step; others come from the data, the backend, the communicator and the exporter. A checkpoint
 // that cannot be written is an incident, and training goes on; so is a damaged
 // one that is passed over. CHECKPOINT_DAMAGED: there are some, and none is
-// good. DATA: the samples are not those that the checkpoint was trained on.
+// good. DATA: the samples are not those that the checkpoint was trained on, or
+// those of the other members.
 class Trainer {
  public:
   // InvalidArgument: spec, or initial weights that do not fit it. DataLoss:
@@ -70,6 +73,8 @@ class Trainer {
   absl::StatusOr<RunEnd> Train(const std::atomic<bool>& stop);
   // Does what follows a step, as far as it is due.
   absl::Status FollowStep();
+  // Goes on after training has diverged, or returns `failure`.
+  absl::Status Recover(const absl::Status& failure);
   // Whether something that follows the step depends on what it gave.
   bool FiguresNeeded() const;
   // Whether a member was asked to stop, and all members know it by now.
@@ -84,6 +89,8 @@ class Trainer {
   // it, then validates.
   absl::Status EndEarlyStage();
   absl::StatusOr<RunEnd> Finish();
+  // Reports the figures of a step, and the energy that was used until now.
+  void ReportMetrics(const StepFigures& figures, bool validated);
   void LogGraphs() const;
 
   TrainerOptions options_;
@@ -93,6 +100,8 @@ class Trainer {
   StepReporter reporter_;
   StepEngine engine_;
   LateStage late_stage_;
+  DivergenceGuard guard_;
+  EnergyAccount energy_;
   StateKeeper keeper_;
   // Whether the figures of the last step are known, to all members.
   bool figures_known_ = true;

@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "kernels/machine_speed.h"
 #include "worker/collective/communicator.h"
+#include "worker/energy/energy_meter.h"
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
@@ -72,6 +73,8 @@ struct TrainerOptions {
   const TrainingData* data = nullptr;
   // Null: this member is the whole gang.
   collective::Communicator* communicator = nullptr;
+  // Counts the energy of this member's share of the machines. Null: unknown.
+  energy::EnergyMeter* energy = nullptr;
   // Where checkpoints lie, on member 0 only. Null: none are written.
   std::unique_ptr<CheckpointFiles> checkpoint_files;
   // Steps between two snapshots, which are saved as far as they cost less than

@@ -73,6 +73,7 @@ v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
   }
   v1::TrainingResult result = MakeTargetResult(last);
   result.set_step(progress.step);
+  result.set_energy_joules(progress.energy_joules);
   const int met = AddTargets(schedule, progress, &result);
   const int targets = static_cast<int>(schedule.targets().size());
   if (!schedule.has_late_stage()) {

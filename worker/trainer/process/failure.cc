@@ -61,11 +61,15 @@ v1::Failure ToFailure(const absl::Status& status, int64_t attempt, int rank) {
   return failure;
 }
 
+absl::Status NotFiniteError(int64_t step, absl::string_view what,
+                            double value) {
+  return absl::InternalError(absl::StrCat("step ", step, ": ", what, " is ",
+                                          value,
+                                          "; a lower learning rate may help"));
+}
+
 absl::Status NotFinite(int64_t step, absl::string_view what, double value) {
-  return WithFailureClass(
-      absl::InternalError(absl::StrCat("step ", step, ": ", what, " is ", value,
-                                       "; a lower learning rate may help")),
-      v1::NAN_LOSS);
+  return WithFailureClass(NotFiniteError(step, what, value), v1::NAN_LOSS);
 }
 
 }  // namespace comera::trainer

@@ -22,6 +22,9 @@ v1::FailureClass FailureClassOf(const absl::Status& status);
 
 v1::Failure ToFailure(const absl::Status& status, int64_t attempt, int rank);
 
+// An error without a class: `what` of a step, e.g. "training loss", has this
+// value.
+absl::Status NotFiniteError(int64_t step, absl::string_view what, double value);
 // A NAN_LOSS: `what` of a step, e.g. "training loss", has this value.
 absl::Status NotFinite(int64_t step, absl::string_view what, double value);
 

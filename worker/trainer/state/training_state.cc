@@ -57,6 +57,12 @@ v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
   }
   // How often progress is shown changes no number.
   kept.mutable_training()->clear_report_every_steps();
+  // What was the only mode once is the same by its name.
+  if (spec.objective().late().mode() == v1::LateStage::CONSTRAINT) {
+    kept.mutable_objective()->mutable_late()->clear_mode();
+  }
+  // What to do about divergence changes none before there is any.
+  kept.mutable_training()->clear_on_divergence();
   return kept;
 }
 

@@ -54,6 +54,24 @@ struct LossAverage {
   double value() const { return weight > 0 ? sum / weight : 0; }
 };
 
+// How steadily training has gone so far (loop/divergence_guard.h).
+struct Stability {
+  // The factor on all learning rates, halved whenever training diverged, and
+  // how often that was.
+  double rate_factor = 1;
+  int64_t lowered = 0;
+  // The lowest validation loss below the baseline of a model that was not on
+  // its way to a smaller size, and its step; -1: there was none.
+  double lowest_loss = 0;
+  int64_t lowest_step = -1;
+  // Validations after the warm-up.
+  int64_t validations = 0;
+  // Whether some validation loss was below the baseline, and whether it was
+  // said that none is.
+  bool learned = false;
+  bool warned = false;
+};
+
 // How the approach to one target ended.
 struct TargetOutcome {
   bool met = false;
@@ -79,9 +97,14 @@ struct TrainingProgress {
   ValidationResult validation;
   // Validation loss minus smoothed training loss at the last validation.
   double validation_gap = 0;
-  // Whether loss and size of the target that is being approached are both met.
+  // Whether loss and size of the target that is being approached were both met
+  // by some model.
   bool targets_met = false;
   ParetoFront front;
+  Stability stability;
+  // What the job has used as far as it is known; 0: nothing is. Of the members,
+  // the first alone knows it.
+  double energy_joules = 0;
 
   // Steps spent on earlier targets.
   int64_t earlier_target_steps() const {
@@ -116,6 +139,19 @@ struct BranchPoint : ModelState {
   double validation_gap = 0;
 };
 
+// The best state so far of one stage and target, to which training returns when
+// it has diverged.
+struct GoodState : BranchPoint {
+  v1::Stage stage = v1::EARLY;
+  int64_t step = 0;           // after which it was kept
+  int64_t ended_targets = 0;  // before its own
+  bool small_enough = false;  // its size is that of its target, or below
+  int64_t size = 0;
+  // Its validation loss; infinite if it was not validated.
+  double kept_loss = 0;
+  std::optional<SizeControl> control;
+};
+
 // The model that came nearest to the target that is being approached.
 struct NearestModel {
   ValidationResult validation;
@@ -143,6 +179,8 @@ struct TrainingState : ModelState {
   std::optional<SizeControl> control;
   // Kept while other targets are to come.
   std::optional<BranchPoint> branch;
+  // With training.on_divergence: lower_rate only.
+  std::optional<GoodState> good;
 
   // A safetensors file; numbers come back bit-equal.
   absl::StatusOr<std::string> Serialize() const;

@@ -231,55 +231,118 @@ absl::StatusOr<NearestModel> GetNearest(const Safetensors& file) {
   return nearest;
 }
 
-absl::Status AddControl(Safetensors& file, const SizeControl& control) {
-  RETURN_IF_ERROR(AddInts(file, "control",
+absl::Status AddControl(Safetensors& file, const std::string& name,
+                        const SizeControl& control) {
+  RETURN_IF_ERROR(AddInts(file, name,
                           {BitsOf(control.start_size), control.observations,
                            BitsOf(control.weight), control.wave_steps_left}));
-  RETURN_IF_ERROR(AddFloats(file, "control_saliency", control.saliency));
-  return AddFloats(file, "control_fade", control.fade);
+  RETURN_IF_ERROR(AddFloats(file, name + "_saliency", control.saliency));
+  return AddFloats(file, name + "_fade", control.fade);
 }
 
-absl::StatusOr<SizeControl> GetControl(const Safetensors& file) {
+absl::StatusOr<SizeControl> GetControl(const Safetensors& file,
+                                       const std::string& name) {
   SizeControl control;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> v, GetInts(file, "control", 4));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v, GetInts(file, name, 4));
   control.start_size = DoubleOf(v[0]);
   control.observations = v[1];
   control.weight = DoubleOf(v[2]);
   control.wave_steps_left = v[3];
-  ASSIGN_OR_RETURN(control.saliency, file.GetFloat("control_saliency"));
-  ASSIGN_OR_RETURN(control.fade, file.GetFloat("control_fade"));
+  ASSIGN_OR_RETURN(control.saliency, file.GetFloat(name + "_saliency"));
+  ASSIGN_OR_RETURN(control.fade, file.GetFloat(name + "_fade"));
   return control;
 }
 
-absl::Status AddBranch(Safetensors& file, const BranchPoint& branch) {
+absl::Status AddBranch(Safetensors& file, const std::string& name,
+                       const BranchPoint& branch) {
   std::vector<int64_t> numbers = {BitsOf(branch.loss.sum),
                                   BitsOf(branch.loss.weight),
                                   BitsOf(branch.validation_gap)};
   const auto validation = PackValidation(branch.validation);
   numbers.insert(numbers.end(), validation.begin(), validation.end());
-  RETURN_IF_ERROR(AddInts(file, "branch", numbers));
-  RETURN_IF_ERROR(AddRanks(file, "branch_ranks.", branch.ranks));
-  RETURN_IF_ERROR(AddFloats(file, "branch_parameters", branch.parameters));
-  RETURN_IF_ERROR(AddFloats(file, "branch_first_moment", branch.first_moment));
+  RETURN_IF_ERROR(AddInts(file, name, numbers));
+  RETURN_IF_ERROR(AddRanks(file, name + "_ranks.", branch.ranks));
+  RETURN_IF_ERROR(AddFloats(file, name + "_parameters", branch.parameters));
+  RETURN_IF_ERROR(AddFloats(file, name + "_first_moment", branch.first_moment));
   RETURN_IF_ERROR(
-      AddFloats(file, "branch_second_moment", branch.second_moment));
-  return AddProjectors(file, "branch_projectors", branch.projectors);
+      AddFloats(file, name + "_second_moment", branch.second_moment));
+  return AddProjectors(file, name + "_projectors", branch.projectors);
 }
 
-absl::StatusOr<BranchPoint> GetBranch(const Safetensors& file) {
+absl::StatusOr<BranchPoint> GetBranch(const Safetensors& file,
+                                      const std::string& name) {
   BranchPoint branch;
   ASSIGN_OR_RETURN(const std::vector<int64_t> v,
-                   GetInts(file, "branch", 3 + kValidationNumbers));
+                   GetInts(file, name, 3 + kValidationNumbers));
   branch.loss.sum = DoubleOf(v[0]);
   branch.loss.weight = DoubleOf(v[1]);
   branch.validation_gap = DoubleOf(v[2]);
   branch.validation = UnpackValidation(&v[3]);
-  ASSIGN_OR_RETURN(branch.ranks, GetRanks(file, "branch_ranks."));
-  ASSIGN_OR_RETURN(branch.parameters, file.GetFloat("branch_parameters"));
-  ASSIGN_OR_RETURN(branch.first_moment, file.GetFloat("branch_first_moment"));
-  ASSIGN_OR_RETURN(branch.second_moment, file.GetFloat("branch_second_moment"));
-  ASSIGN_OR_RETURN(branch.projectors, GetProjectors(file, "branch_projectors"));
+  ASSIGN_OR_RETURN(branch.ranks, GetRanks(file, name + "_ranks."));
+  ASSIGN_OR_RETURN(branch.parameters, file.GetFloat(name + "_parameters"));
+  ASSIGN_OR_RETURN(branch.first_moment, file.GetFloat(name + "_first_moment"));
+  ASSIGN_OR_RETURN(branch.second_moment,
+                   file.GetFloat(name + "_second_moment"));
+  ASSIGN_OR_RETURN(branch.projectors,
+                   GetProjectors(file, name + "_projectors"));
   return branch;
+}
+
+absl::Status AddGood(Safetensors& file, const GoodState& good) {
+  RETURN_IF_ERROR(AddInts(
+      file, "good_state",
+      {good.stage, good.step, good.ended_targets, good.small_enough ? 1 : 0,
+       good.size, BitsOf(good.kept_loss)}));
+  RETURN_IF_ERROR(AddBranch(file, "good", good));
+  if (!good.control.has_value()) return absl::OkStatus();
+  return AddControl(file, "good_control", *good.control);
+}
+
+absl::StatusOr<GoodState> GetGood(const Safetensors& file) {
+  GoodState good;
+  ASSIGN_OR_RETURN(static_cast<BranchPoint&>(good), GetBranch(file, "good"));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v,
+                   GetInts(file, "good_state", 6));
+  if (v[0] != v1::EARLY && v[0] != v1::LATE) {
+    return absl::DataLossError(absl::StrCat("good_state: stage ", v[0]));
+  }
+  good.stage = static_cast<v1::Stage>(v[0]);
+  good.step = v[1];
+  good.ended_targets = v[2];
+  good.small_enough = v[3] != 0;
+  good.size = v[4];
+  good.kept_loss = DoubleOf(v[5]);
+  if (file.tensors().count("good_control") > 0) {
+    ASSIGN_OR_RETURN(good.control, GetControl(file, "good_control"));
+  }
+  return good;
+}
+
+absl::Status AddStability(Safetensors& file, const Stability& s) {
+  return AddInts(file, "stability",
+                 {BitsOf(s.rate_factor), s.lowered, BitsOf(s.lowest_loss),
+                  s.lowest_step, s.validations, s.learned ? 1 : 0,
+                  s.warned ? 1 : 0});
+}
+
+// States of earlier versions have none.
+absl::StatusOr<Stability> GetStability(const Safetensors& file) {
+  Stability s;
+  if (file.tensors().count("stability") == 0) return s;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v,
+                   GetInts(file, "stability", 7));
+  s.rate_factor = DoubleOf(v[0]);
+  if (!(s.rate_factor > 0 && s.rate_factor <= 1)) {
+    return absl::DataLossError(
+        absl::StrCat("stability: rate factor ", s.rate_factor));
+  }
+  s.lowered = v[1];
+  s.lowest_loss = DoubleOf(v[2]);
+  s.lowest_step = v[3];
+  s.validations = v[4];
+  s.learned = v[5] != 0;
+  s.warned = v[6] != 0;
+  return s;
 }
 
 }  // namespace
@@ -293,14 +356,21 @@ absl::StatusOr<std::string> TrainingState::Serialize() const {
   RETURN_IF_ERROR(AddInts(file, "progress", PackProgress(progress)));
   RETURN_IF_ERROR(AddOutcomes(file, progress.outcomes));
   RETURN_IF_ERROR(AddFront(file, progress.front));
+  RETURN_IF_ERROR(AddStability(file, progress.stability));
+  if (progress.energy_joules > 0) {
+    RETURN_IF_ERROR(AddInts(file, "energy", {BitsOf(progress.energy_joules)}));
+  }
   RETURN_IF_ERROR(AddRanks(file, "ranks.", ranks));
   RETURN_IF_ERROR(AddFloats(file, "parameters", parameters));
   RETURN_IF_ERROR(AddFloats(file, "first_moment", first_moment));
   RETURN_IF_ERROR(AddFloats(file, "second_moment", second_moment));
   RETURN_IF_ERROR(AddProjectors(file, "projectors", projectors));
   if (nearest.has_value()) RETURN_IF_ERROR(AddNearest(file, *nearest));
-  if (control.has_value()) RETURN_IF_ERROR(AddControl(file, *control));
-  if (branch.has_value()) RETURN_IF_ERROR(AddBranch(file, *branch));
+  if (control.has_value()) {
+    RETURN_IF_ERROR(AddControl(file, "control", *control));
+  }
+  if (branch.has_value()) RETURN_IF_ERROR(AddBranch(file, "branch", *branch));
+  if (good.has_value()) RETURN_IF_ERROR(AddGood(file, *good));
   return file.Serialize();
 }
 
@@ -332,6 +402,12 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
   ASSIGN_OR_RETURN(state.progress.outcomes,
                    GetOutcomes(file, state.progress.step));
   ASSIGN_OR_RETURN(state.progress.front, GetFront(file));
+  ASSIGN_OR_RETURN(state.progress.stability, GetStability(file));
+  if (file.tensors().count("energy") > 0) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> energy,
+                     GetInts(file, "energy", 1));
+    state.progress.energy_joules = DoubleOf(energy[0]);
+  }
   ASSIGN_OR_RETURN(state.ranks, GetRanks(file, "ranks."));
   ASSIGN_OR_RETURN(state.parameters, file.GetFloat("parameters"));
   ASSIGN_OR_RETURN(state.first_moment, file.GetFloat("first_moment"));
@@ -344,10 +420,13 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
     ASSIGN_OR_RETURN(state.nearest, GetNearest(file));
   }
   if (file.tensors().count("control") > 0) {
-    ASSIGN_OR_RETURN(state.control, GetControl(file));
+    ASSIGN_OR_RETURN(state.control, GetControl(file, "control"));
   }
   if (file.tensors().count("branch") > 0) {
-    ASSIGN_OR_RETURN(state.branch, GetBranch(file));
+    ASSIGN_OR_RETURN(state.branch, GetBranch(file, "branch"));
+  }
+  if (file.tensors().count("good_state") > 0) {
+    ASSIGN_OR_RETURN(state.good, GetGood(file));
   }
   return state;
 }

@@ -16,6 +16,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/collective/in_process_communicator.h"
+#include "worker/energy/energy_meter.h"
 #include "worker/trainer/loop/trainer.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
@@ -29,6 +30,10 @@ struct TestRun {
   FakeTrainingData data;
   // Instead of `data`, if not null.
   const TrainingData* other_data = nullptr;
+  // Gives every member data of its own. Empty: all have the same.
+  std::function<const TrainingData*(int member)> data_of;
+  // What counts each member's energy. Empty: nothing does.
+  std::function<energy::EnergyMeter*(int member)> energy_of;
   FakeDisk* disk = nullptr;
   bool resume = false;
   // The checkpoint that spec.start_from names; empty: none.
@@ -115,8 +120,11 @@ struct TestRun {
     options.resume = resume;
     options.backend = backend.get();
     options.graphs = graphs;
-    options.data = other_data != nullptr ? other_data : &data;
+    options.data = data_of                 ? data_of(member)
+                   : other_data != nullptr ? other_data
+                                           : &data;
     options.communicator = communicator;
+    if (energy_of) options.energy = energy_of(member);
     std::unique_ptr<collective::Communicator> other;
     if (communicator != nullptr && make_communicator) {
       other = make_communicator(communicator, backend.get());

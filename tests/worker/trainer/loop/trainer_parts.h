@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/trainer/loop/divergence_guard.h"
 #include "worker/trainer/loop/initial_state.h"
 #include "worker/trainer/loop/late_stage.h"
 #include "worker/trainer/loop/state_keeper.h"
@@ -62,9 +63,14 @@ struct TrainerParts {
     late_stage =
         std::make_unique<LateStage>(&options, schedule.get(), &progress,
                                     model.get(), engine.get(), reporter.get());
+    guard = std::make_unique<DivergenceGuard>(
+        &options, schedule.get(), &progress, model.get(), engine.get(),
+        reporter.get());
     keeper = std::make_unique<StateKeeper>(
         &options, schedule.get(), &progress, model.get(), late_stage.get(),
-        reporter.get(), std::make_unique<FakeCheckpointFiles>(&disk));
+        guard.get(), reporter.get(),
+        std::make_unique<FakeCheckpointFiles>(&disk));
+    ASSERT_OK(keeper->DigestData());
     ASSERT_OK(engine->Allocate());
   }
 
@@ -103,6 +109,7 @@ struct TrainerParts {
   std::unique_ptr<StepReporter> reporter;
   std::unique_ptr<StepEngine> engine;
   std::unique_ptr<LateStage> late_stage;
+  std::unique_ptr<DivergenceGuard> guard;
   std::unique_ptr<StateKeeper> keeper;
 
   std::vector<v1::TrainerEvent> events;

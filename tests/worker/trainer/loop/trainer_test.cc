@@ -314,6 +314,16 @@ TEST(TrainerTest, LossThatIsNoNumberNamesTheStep) {
   EXPECT_TRUE(run.exported.empty());
 }
 
+TEST(TrainerTest, LossThatIsNoNumberLeadsBackWhereAsked) {
+  TestRun run;
+  run.spec.mutable_training()->set_on_divergence(v1::TrainingSpec::LOWER_RATE);
+  // Every model that is planned breaks again.
+  run.model_factory = Breaking(BreakingModel::kLoss, 4);
+  run.Run();
+  EXPECT_EQ(FailureClassOf(run.end.status()), v1::NAN_LOSS);
+  EXPECT_EQ(run.Select(&v1::TrainerEvent::has_incident).size(), 3u);
+}
+
 TEST(TrainerTest, InfiniteGradientNamesTheStep) {
   TestRun run;
   run.model_factory = Breaking(BreakingModel::kGradient, 3);

@@ -42,6 +42,19 @@ TrainingState MakeState(int64_t step) {
   state.nearest->distance = 0.3;
   state.nearest->ranks = {{"embedding", {5}}, {"layers.0.query", {1, 1, 1}}};
   state.nearest->parameters = {9, 8};
+  state.progress.stability = {0.25, 2, 1.0 / 9, 8, 5, true, true};
+  state.progress.energy_joules = 12.5;
+  state.good.emplace();
+  state.good->stage = v1::LATE;
+  state.good->step = 11;
+  state.good->ended_targets = 1;
+  state.good->size = 700;
+  state.good->kept_loss = std::numeric_limits<double>::infinity();
+  state.good->ranks = state.ranks;
+  state.good->parameters = {7};
+  state.good->control.emplace();
+  state.good->control->saliency = {0.5f};
+  state.good->control->fade = {SizeControl::kPruned};
   return state;
 }
 
@@ -68,6 +81,14 @@ TEST(TrainingStateTest, ComesBackBitEqual) {
   EXPECT_EQ(back.second_moment, state.second_moment);
   ASSERT_TRUE(back.nearest.has_value());
   EXPECT_EQ(back.nearest->parameters, state.nearest->parameters);
+  EXPECT_EQ(back.progress.stability.rate_factor, 0.25);
+  EXPECT_EQ(back.progress.stability.lowest_step, 8);
+  EXPECT_EQ(back.progress.energy_joules, 12.5);
+  ASSERT_TRUE(back.good.has_value());
+  EXPECT_EQ(back.good->ended_targets, 1);
+  EXPECT_EQ(back.good->parameters, state.good->parameters);
+  ASSERT_TRUE(back.good->control.has_value());
+  EXPECT_EQ(back.good->control->fade, state.good->control->fade);
 }
 
 TEST(TrainingStateTest, PartsMustFitEachOther) {
@@ -86,6 +107,7 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   other.set_priority(3);
   other.mutable_checkpoint()->set_every_steps(3);
   other.mutable_training()->set_report_every_steps(3);
+  other.mutable_training()->set_on_divergence(v1::TrainingSpec::IGNORE);
   EXPECT_EQ(SpecFingerprint(other), fingerprint);
   other = spec;
   other.mutable_training()->set_seed(8);

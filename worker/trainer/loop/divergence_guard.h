@@ -1,0 +1,90 @@
+#ifndef COMERA_WORKER_TRAINER_LOOP_DIVERGENCE_GUARD_H_
+#define COMERA_WORKER_TRAINER_LOOP_DIVERGENCE_GUARD_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "worker/trainer/loop/step_engine.h"
+#include "worker/trainer/loop/step_reporter.h"
+#include "worker/trainer/loop/trained_model.h"
+#include "worker/trainer/loop/trainer_options.h"
+#include "worker/trainer/loop/training_schedule.h"
+#include "worker/trainer/state/training_state.h"
+
+namespace comera::trainer {
+
+// Notices that training has diverged, and does about it what
+// training.on_divergence says (docs/learning_rate.md).
+//
+// A validation loss has diverged if it is not finite, or if, after the warm-up,
+// it lies clearly above the baseline's (that of the best constant prediction)
+// although an earlier one lay below it. Two things that look alike are none: a
+// model that is overfitted, whose training loss stays below the baseline; and
+// one that the late stage is pruning, until it has its target size.
+//
+// Life cycle: Check and Load, of a resumed run; Begin; Judge after every
+// validation; KeepIfBest after each return to the end of the early stage;
+// GoBack when Judge, or a step, has failed. Not thread-safe.
+//
+// Guarantees: the decisions and the state are the same on all members.
+class DivergenceGuard {
+ public:
+  // How often a job goes back with lower rates.
+  static constexpr int64_t kMostReturns = 3;
+
+  // The objects behind the pointers must outlive this.
+  DivergenceGuard(const TrainerOptions* options,
+                  const TrainingSchedule* schedule, TrainingProgress* progress,
+                  TrainedModel* model, StepEngine* engine,
+                  StepReporter* reporter);
+
+  // DataLoss: the good state has not as many numbers as its ranks say, or is of
+  // a stage that the job has not.
+  absl::Status Check(const TrainingState& state) const;
+  void Load(std::optional<GoodState> good) { good_ = std::move(good); }
+  void Capture(TrainingState* state) const { state->good = good_; }
+
+  // Before the first step: keeps the model as it is if none was loaded.
+  absl::Status Begin() {
+    return good_.has_value() ? absl::OkStatus() : KeepIfBest();
+  }
+  // With LOWER_RATE: keeps the model as it is for a return, if none better is
+  // kept of this stage and target.
+  absl::Status KeepIfBest();
+
+  // After a validation, whose figures the progress holds. DIVERGED: it has. A
+  // job that has learned nothing by now gets an incident, once.
+  absl::Status Judge();
+
+  // After a DIVERGED or NAN_LOSS: returns to the state that was kept, with half
+  // the learning rates, which is an incident. The steps count on. Returns
+  // `failure` itself if it is of another class, or the job does not go back:
+  // it is not to, nothing is kept, or it went back kMostReturns times.
+  absl::Status GoBack(const absl::Status& failure);
+
+ private:
+  bool lowers_rate() const {
+    return options_.spec.training().on_divergence() ==
+           v1::TrainingSpec::LOWER_RATE;
+  }
+  // Whether the late stage has yet to bring the model to its size.
+  bool Shrinking() const;
+  // Whether the lowest loss was that of a model like the one of now.
+  bool LowestCounts() const;
+  absl::Status Diverged() const;
+  void WarnIfNothingLearned();
+
+  const TrainerOptions& options_;
+  const TrainingSchedule& schedule_;
+  TrainingProgress& progress_;
+  TrainedModel& model_;
+  StepEngine& engine_;
+  StepReporter& reporter_;
+  std::optional<GoodState> good_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_LOOP_DIVERGENCE_GUARD_H_
