@@ -163,7 +163,9 @@ absl::Status Trainer::FollowStep() {
   }
   if (validated) RETURN_IF_ERROR(guard_.Judge());
   ASSIGN_OR_RETURN(const bool target_ended, late_stage_.EndTargetsIfDue());
-  if (target_ended) RETURN_IF_ERROR(guard_.KeepIfBest());
+  if (target_ended && !schedule_.Finished(progress_)) {
+    RETURN_IF_ERROR(guard_.KeepIfBest());
+  }
   // A target's outcome is kept at once.
   if (!schedule_.Finished(progress_) &&
       (target_ended || schedule_.CheckpointDue(progress_))) {
@@ -179,9 +181,10 @@ absl::Status Trainer::Recover(const absl::Status& failure) {
   // It may have gone back from the beginning of the late stage, or at its end.
   RETURN_IF_ERROR(EnterLateStageIfDue().status());
   RETURN_IF_ERROR(late_stage_.EndTargetsIfDue().status());
+  if (schedule_.Finished(progress_)) return absl::OkStatus();
   RETURN_IF_ERROR(guard_.KeepIfBest());
   // Otherwise a resumed run would diverge once more before it got here.
-  if (!schedule_.Finished(progress_)) keeper_.SaveCheckpoint();
+  keeper_.SaveCheckpoint();
   return absl::OkStatus();
 }
 

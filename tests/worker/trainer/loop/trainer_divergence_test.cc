@@ -40,8 +40,10 @@ class SpoiltData : public FakeTrainingData {
 
 v1::JobSpec Spec(v1::TrainingSpec::Divergence what) {
   v1::JobSpec spec = TinySpec();
-  spec.mutable_objective()->mutable_early()->set_steps(80);
+  spec.mutable_objective()->mutable_early()->set_steps(100);
   spec.mutable_objective()->mutable_early()->set_gamma(0);
+  spec.mutable_optimizer()->set_kind(v1::OptimizerSpec::ADAMW);
+  spec.mutable_training()->set_validate_every_steps(20);
   spec.mutable_training()->set_on_divergence(what);
   return spec;
 }
@@ -51,13 +53,13 @@ std::vector<v1::TrainerEvent> Incidents(const TestRun& run) {
 }
 
 TEST(TrainerDivergenceTest, FailsWithStepLossAndBaseline) {
-  const SpoiltData data(40, 80);
+  const SpoiltData data(40, 100);
   TestRun run;
   run.spec = Spec(v1::TrainingSpec::FAIL);
   run.other_data = &data;
   run.Run();
   EXPECT_EQ(FailureClassOf(run.end.status()), v1::DIVERGED);
-  EXPECT_THAT(run.end.status().message(), HasSubstr("step 50: "));
+  EXPECT_THAT(run.end.status().message(), HasSubstr("step 60: "));
   EXPECT_THAT(run.end.status().message(), HasSubstr("1.9459"));
   EXPECT_TRUE(run.exported.empty());
   // The loss that it failed with was reported.
@@ -65,7 +67,7 @@ TEST(TrainerDivergenceTest, FailsWithStepLossAndBaseline) {
 }
 
 TEST(TrainerDivergenceTest, GoesOnWithLowerRates) {
-  const SpoiltData data(40, 50);
+  const SpoiltData data(40, 60);
   for (int members : {1, 2}) {
     TestRun run;
     run.spec = Spec(v1::TrainingSpec::LOWER_RATE);
@@ -75,12 +77,12 @@ TEST(TrainerDivergenceTest, GoesOnWithLowerRates) {
     ASSERT_THAT(Incidents(run), SizeIs(1));
     EXPECT_THAT(Incidents(run)[0].incident().message(),
                 HasSubstr("going on with the state of step 40"));
-    EXPECT_EQ(run.end->result.step(), 80);
+    EXPECT_EQ(run.end->result.step(), 100);
     EXPECT_LT(run.end->result.validation_loss(), 1.9459);
     for (const v1::TrainerEvent& event :
          run.Select(&v1::TrainerEvent::has_metrics)) {
       const v1::StepMetrics& m = event.metrics();
-      EXPECT_EQ(m.learning_rate_scale(), m.step() <= 50 ? 1 : 0.5) << m.step();
+      EXPECT_EQ(m.learning_rate_scale(), m.step() <= 60 ? 1 : 0.5) << m.step();
     }
   }
 }
@@ -90,6 +92,7 @@ TEST(TrainerDivergenceTest, GivesUpAfterThreeReturns) {
   TestRun run;
   run.spec = Spec(v1::TrainingSpec::LOWER_RATE);
   run.spec.mutable_objective()->mutable_early()->set_steps(200);
+  run.spec.mutable_training()->set_validate_every_steps(10);
   // Rates that halving them thrice leaves high enough to diverge.
   run.spec.mutable_optimizer()->set_learning_rate_other(0.08);
   run.other_data = &data;
@@ -99,14 +102,14 @@ TEST(TrainerDivergenceTest, GivesUpAfterThreeReturns) {
 }
 
 TEST(TrainerDivergenceTest, AResumedRunKeepsTheRateAndTheState) {
-  const SpoiltData data(40, 50);
+  const SpoiltData data(40, 60);
   TestRun whole;
   whole.spec = Spec(v1::TrainingSpec::LOWER_RATE);
   whole.other_data = &data;
   whole.Run();
   ASSERT_OK(whole.end);
   // Before the divergence, and after it.
-  for (int64_t stop : {43, 63}) {
+  for (int64_t stop : {43, 73}) {
     FakeDisk disk;
     TestRun first;
     first.spec = whole.spec;
@@ -123,7 +126,7 @@ TEST(TrainerDivergenceTest, AResumedRunKeepsTheRateAndTheState) {
     second.resume = true;
     second.Run();
     ASSERT_OK(second.end);
-    EXPECT_THAT(Incidents(second), SizeIs(stop < 50 ? 1 : 0));
+    EXPECT_THAT(Incidents(second), SizeIs(stop < 60 ? 1 : 0));
     EXPECT_EQ(second.exported, whole.exported) << stop;
     for (const auto& [step, loss] : second.Losses()) {
       EXPECT_EQ(loss, whole.Losses().at(step)) << step;
