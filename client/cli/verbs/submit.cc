@@ -6,7 +6,9 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
+#include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
+#include "proto/search_portfolio.h"
 
 namespace comera::client {
 namespace {
@@ -19,8 +21,12 @@ struct Arguments {
 
 int Submit(const Arguments& arguments, const Session& session) {
   const std::optional<v1::JobSpec> spec =
-      ReadSoundSpec(arguments.spec, session);
+      ReadCheckedSpec(arguments.spec, session);
   if (!spec) return kExitClientError;
+  if (IsSearch(*spec)) {
+    return SubmitSweep(SearchOf(*spec),
+                       {arguments.request_id, arguments.watch, false}, session);
+  }
   TrainingClient::SubmitOptions options;
   options.request_id = arguments.request_id;
   const absl::StatusOr<v1::Job> job = session.Connect()->Submit(*spec, options);

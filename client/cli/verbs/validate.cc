@@ -5,8 +5,10 @@
 #include "client/cli/output/message_text.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
+#include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
 #include "proto/job_defaults.h"
+#include "proto/search_portfolio.h"
 
 namespace comera::client {
 namespace {
@@ -19,9 +21,12 @@ struct Arguments {
 
 int Validate(const Arguments& arguments, const Session& session) {
   const std::optional<v1::JobSpec> spec =
-      ReadSoundSpec(arguments.spec, session);
+      ReadCheckedSpec(arguments.spec, session);
   if (!spec) return kExitClientError;
-  if (arguments.remote) {
+  if (arguments.remote && IsSearch(*spec)) {
+    const int code = SubmitSweep(SearchOf(*spec), {"", false, true}, session);
+    if (code != kExitOk) return code;
+  } else if (arguments.remote) {
     TrainingClient::SubmitOptions options;
     options.validate_only = true;
     const absl::StatusOr<v1::Job> job =
