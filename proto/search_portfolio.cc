@@ -65,16 +65,15 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
   const bool encoder = model.family() != v1::ModelSpec::DLRM;
   const int64_t width = candidate.width > 0 ? candidate.width : model.hidden();
   std::string label = absl::StrCat(
-      "method=",
-      absl::AsciiStrToLower(Method::Method_Name(candidate.method)));
+      "method=", absl::AsciiStrToLower(Method::Method_Name(candidate.method)));
   if (encoder) absl::StrAppend(&label, " width=", width);
   if (encoder && width != model.hidden()) {
     AddField("model.hidden", absl::StrCat(width), &point);
     AddField("model.heads", absl::StrCat(HeadsFor(width, model.heads())),
              &point);
     if (model.ffn() > 0) {
-      const int64_t ffn = model.ffn() * width / std::max<int64_t>(
-                                                    1, model.hidden());
+      const int64_t ffn =
+          model.ffn() * width / std::max<int64_t>(1, model.hidden());
       AddField("model.ffn", absl::StrCat(std::max<int64_t>(1, ffn)), &point);
     }
   }
@@ -343,17 +342,16 @@ std::vector<Candidate> Learned(const v1::JobSpec& job,
   }
   const bool by_loss =
       target.has_quality && target.metric == v1::LateStage::kTargetLoss;
-  std::stable_sort(front.begin(), front.end(),
-                   [&](const FinishedRun* a, const FinishedRun* b) {
-                     const double a_gap =
-                         by_loss ? target.Shortfall(a->validation_loss)
-                                 : a->validation_loss;
-                     const double b_gap =
-                         by_loss ? target.Shortfall(b->validation_loss)
-                                 : b->validation_loss;
-                     if (a_gap != b_gap) return a_gap < b_gap;
-                     return a->size_parameters < b->size_parameters;
-                   });
+  std::stable_sort(
+      front.begin(), front.end(),
+      [&](const FinishedRun* a, const FinishedRun* b) {
+        const double a_gap =
+            by_loss ? target.Shortfall(a->validation_loss) : a->validation_loss;
+        const double b_gap =
+            by_loss ? target.Shortfall(b->validation_loss) : b->validation_loss;
+        if (a_gap != b_gap) return a_gap < b_gap;
+        return a->size_parameters < b->size_parameters;
+      });
   std::vector<Candidate> learned;
   for (const FinishedRun* run : front) {
     if (learned.size() == kMaxFromHistory) break;
@@ -452,10 +450,9 @@ std::vector<v1::SweepPoint> SearchPortfolio(
   const Portfolio portfolio(filled, methods,
                             optimizer.has_learning_rate_cores() ||
                                 optimizer.has_learning_rate_other());
-  const size_t limit =
-      static_cast<size_t>(spec.search().candidates() > 0
-                              ? spec.search().candidates()
-                              : kDefaultCandidates);
+  const size_t limit = static_cast<size_t>(spec.search().candidates() > 0
+                                               ? spec.search().candidates()
+                                               : kDefaultCandidates);
   std::vector<v1::SweepPoint> points;
   std::set<std::string> seen;
   const auto add = [&](const std::vector<Candidate>& candidates) {
@@ -513,8 +510,8 @@ int64_t FirstSearchSteps(const v1::JobSpec& job, int candidates) {
                                     job.objective().late().max_steps());
   }
   if (job.budget().has_steps()) {
-    const SearchRounds plan = PlanSearchRounds(
-        candidates, static_cast<double>(job.budget().steps()));
+    const SearchRounds plan =
+        PlanSearchRounds(candidates, static_cast<double>(job.budget().steps()));
     return std::max<int64_t>(2, static_cast<int64_t>(plan.last));
   }
   return kUnlimitedSteps;
@@ -525,8 +522,7 @@ v1::JobSpec SearchBaseJob(const v1::SweepSpec& spec) {
   job.clear_budget();
   job.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
   v1::LateStage& late = *job.mutable_objective()->mutable_late();
-  if (late.target_quality_case() ==
-      v1::LateStage::TARGET_QUALITY_NOT_SET) {
+  if (late.target_quality_case() == v1::LateStage::TARGET_QUALITY_NOT_SET) {
     late.set_target_loss(kUnreachableLoss);
   }
   if (late.target_size_case() == v1::LateStage::TARGET_SIZE_NOT_SET) {
@@ -551,8 +547,7 @@ void PlanSearchSteps(const v1::ObjectiveSpec& given, int64_t steps,
   const int64_t early =
       shrinks ? static_cast<int64_t>(static_cast<double>(steps) * share) : 0;
   objective.mutable_early()->set_steps(early);
-  objective.mutable_late()->set_max_steps(
-      std::max<int64_t>(1, steps - early));
+  objective.mutable_late()->set_max_steps(std::max<int64_t>(1, steps - early));
 }
 
 }  // namespace comera

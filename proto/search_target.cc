@@ -19,8 +19,7 @@ bool SearchTarget::MeetsQuality(double value) const {
 double SearchTarget::Shortfall(double value) const {
   if (!has_quality) return 0;
   if (!std::isfinite(value)) return 1e9;
-  const double missing =
-      higher_is_better() ? quality - value : value - quality;
+  const double missing = higher_is_better() ? quality - value : value - quality;
   return std::max(0.0, missing / std::max(1e-12, std::abs(quality)));
 }
 

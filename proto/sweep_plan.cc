@@ -237,8 +237,7 @@ SweepPlan PlanSearch(const v1::SweepSpec& spec,
   // share an early stage; what each may do follows from that.
   SweepPlan plan = PlanRuns(planned, 2, violations);
   if (!violations->empty()) return SweepPlan();
-  return PlanRuns(planned,
-                  FirstSearchSteps(spec.job(), CountEntrants(plan)),
+  return PlanRuns(planned, FirstSearchSteps(spec.job(), CountEntrants(plan)),
                   violations);
 }
 

@@ -23,9 +23,9 @@ namespace {
 
 constexpr char kDefaultBudget[] = "10m";
 // Kinds of files that a folder is searched for.
-constexpr const char* kKinds[] = {".c",  ".h",  ".cc", ".cpp", ".hpp", ".py",
-                                  ".js", ".ts", ".go", ".rs",  ".rb",  ".java",
-                                  ".md", ".txt"};
+constexpr const char* kKinds[] = {".c",  ".h",    ".cc", ".cpp", ".hpp",
+                                  ".py", ".js",   ".ts", ".go",  ".rs",
+                                  ".rb", ".java", ".md", ".txt"};
 // Files of a folder that are looked at.
 constexpr int kMaxFiles = 20000;
 
@@ -128,10 +128,9 @@ absl::StatusOr<std::vector<std::string>> FindGlobs(const std::string& folder) {
   std::map<std::string, int> found;
   std::error_code error;
   int files = 0;
-  for (std::filesystem::recursive_directory_iterator
-           at(folder,
-              std::filesystem::directory_options::skip_permission_denied,
-              error),
+  for (std::filesystem::recursive_directory_iterator at(
+           folder, std::filesystem::directory_options::skip_permission_denied,
+           error),
        end;
        !error && at != end && files < kMaxFiles; at.increment(error)) {
     if (!at->is_regular_file(error)) continue;
@@ -212,11 +211,9 @@ absl::Status SetData(const AutoRequest& request, v1::JobSpec* spec) {
 
 absl::StatusOr<v1::JobSpec> MakeAutoJob(const AutoRequest& request) {
   v1::JobSpec spec;
-  spec.set_display_name(
-      absl::StrCat("auto ", std::filesystem::path(request.data)
-                                .filename()
-                                .string()
-                                .substr(0, 100)));
+  spec.set_display_name(absl::StrCat(
+      "auto ",
+      std::filesystem::path(request.data).filename().string().substr(0, 100)));
   spec.mutable_compression()->set_method(v1::CompressionSpec::AUTO);
   RETURN_IF_ERROR(SetTargets(request, &spec));
   RETURN_IF_ERROR(SetData(request, &spec));

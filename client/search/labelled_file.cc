@@ -22,12 +22,11 @@ namespace {
 // More different labels than this are no classes.
 constexpr size_t kMaxLabels = 1000;
 
-constexpr const char* kTexts[] = {"text",      "sentence", "sentence1",
-                                  "premise",   "question1", "content",
-                                  "review",    "body"};
-constexpr const char* kSecondTexts[] = {"second_text", "text_pair",
-                                        "sentence2", "hypothesis",
-                                        "question2"};
+constexpr const char* kTexts[] = {"text",    "sentence",  "sentence1",
+                                  "premise", "question1", "content",
+                                  "review",  "body"};
+constexpr const char* kSecondTexts[] = {"second_text", "text_pair", "sentence2",
+                                        "hypothesis", "question2"};
 constexpr const char* kLabels[] = {"label",  "labels",    "class",
                                    "target", "sentiment", "category"};
 
@@ -105,7 +104,7 @@ absl::Status FindColumns(const std::string& path,
   if (file->second_text.empty() && columns.text.empty()) {
     file->second_text = Guess(kSecondTexts, header);
   }
-  // Of two columns the one that is not the label is the text.
+  // The text is that of two columns which is not the label.
   if (file->text.empty() && header.size() == 2 && has(file->label)) {
     file->text = header[0] == file->label ? header[1] : header[0];
   }
@@ -116,8 +115,7 @@ absl::Status FindColumns(const std::string& path,
         path, ": which column holds the text? Name it with --text (", there,
         ")"));
   }
-  for (const std::string& name :
-       {file->text, file->second_text, file->label}) {
+  for (const std::string& name : {file->text, file->second_text, file->label}) {
     if (name.empty() || has(name)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": there is no column ", name, " (", there, ")"));
@@ -175,8 +173,7 @@ absl::StatusOr<LabelledFile> SurveyTable(const std::string& path, bool csv,
     if (cells.size() == 1 && cells[0].empty()) continue;
     if (cells.size() != header.size()) {
       return source->Error(absl::StrCat("the row has ", cells.size(),
-                                        " cells, the header ",
-                                        header.size()));
+                                        " cells, the header ", header.size()));
     }
     RETURN_IF_ERROR(labels.Add(cells[column], *source));
   }

@@ -13,8 +13,8 @@ namespace {
 
 bool Beats(const SearchTarget& target, const SearchEntrant& a,
            const SearchEntrant& b) {
-  if (a.size > b.size || target.IsBetter(b.quality, a.quality)) return false;
-  return a.size < b.size || target.IsBetter(a.quality, b.quality);
+  if (a.present > b.size || target.IsBetter(b.quality, a.quality)) return false;
+  return a.present < b.size || target.IsBetter(a.quality, b.quality);
 }
 
 // A candidate with all that decides its place.
@@ -29,10 +29,9 @@ struct Ranked {
   auto Key(const SearchTarget& target) const {
     const double gap = target.Shortfall(entrant->hope);
     // Without a target quality the metric takes the place of the gap.
-    const double distance =
-        target.has_quality ? gap
-        : target.higher_is_better() ? -entrant->quality
-                                    : entrant->quality;
+    const double distance = target.has_quality          ? gap
+                            : target.higher_is_better() ? -entrant->quality
+                                                        : entrant->quality;
     return std::make_tuple(!entrant->measured, beaten, distance, entrant->size,
                            order);
   }
@@ -45,11 +44,11 @@ std::string WhyStopped(const SearchTarget& target, const Ranked& worse,
     return "stopped: it had no validation within its share of the budget";
   }
   if (worse.better != nullptr) {
-    return absl::StrCat(
-        "stopped: ", worse.better->name, " has ", target.Name(), " ",
-        FigureWords(worse.better->quality), " with ",
-        SizeWords(worse.better->size), " parameters, this one ",
-        FigureWords(entrant.quality), " with ", SizeWords(entrant.size));
+    return absl::StrCat("stopped: ", worse.better->name, " has ", target.Name(),
+                        " ", FigureWords(worse.better->quality), " with ",
+                        SizeWords(worse.better->present),
+                        " parameters, this one ", FigureWords(entrant.quality),
+                        " with ", SizeWords(entrant.size));
   }
   return absl::StrCat(
       "stopped: ", target.Name(), " ", FigureWords(entrant.quality), " with ",
@@ -66,14 +65,6 @@ std::vector<SearchStop> StopWorse(const SearchTarget& target,
   std::vector<SearchStop> stops;
   std::vector<Ranked> ranked;
   for (const SearchEntrant& entrant : entrants) {
-    if (entrant.measured && !target.MeetsSize(entrant.size)) {
-      stops.push_back(
-          {entrant.id,
-           absl::StrCat("stopped: it has ", SizeWords(entrant.size),
-                        " parameters, more than the target of ",
-                        SizeWords(target.parameters))});
-      continue;
-    }
     Ranked one;
     one.entrant = &entrant;
     one.order = ranked.size();
@@ -108,8 +99,7 @@ std::optional<SearchChoice> ChooseModel(
     const SearchTarget& target, const std::vector<SearchResult>& results) {
   const SearchResult* best = nullptr;
   const auto is_met = [&](const SearchResult& result) {
-    return target.MeetsSize(result.size) &&
-           target.MeetsQuality(result.quality);
+    return target.MeetsSize(result.size) && target.MeetsQuality(result.quality);
   };
   const auto is_better = [&](const SearchResult& a, const SearchResult& b) {
     const bool a_fits = target.MeetsSize(a.size);

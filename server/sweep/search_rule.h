@@ -1,5 +1,5 @@
-// Which candidates of a search go on after a round, and which model it ends
-// with.
+// The rules of a search: the candidates that go on after a round, and the model
+// that it ends with.
 #ifndef COMERA_SERVER_SWEEP_SEARCH_RULE_H_
 #define COMERA_SERVER_SWEEP_SEARCH_RULE_H_
 
@@ -19,8 +19,11 @@ struct SearchEntrant {
   std::string name;
   // Whether a validation has been seen. The figures below need one.
   bool measured = false;
-  // Parameters that its model will have in the end.
+  // Parameters that its model will have in the end, and has now. Where they
+  // differ, the metric is that of the larger model, so that neither counts
+  // against another candidate but the size that is worse for this one.
   int64_t size = 0;
+  int64_t present = 0;
   // Best value of the target's metric so far, and what it would be after as
   // much again if the last half's gain were repeated.
   double quality = 0;
@@ -33,8 +36,7 @@ struct SearchStop {
   std::string reason;
 };
 
-// Stops all but `keep` of the candidates, and those that are above the target
-// size in any case. In this order they go:
+// Stops all but `keep` of the candidates. In this order they go:
 //  - those without any validation;
 //  - those that others beat in both the metric and the size, the most beaten
 //    first;

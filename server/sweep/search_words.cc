@@ -53,9 +53,7 @@ std::string SizeWords(int64_t parameters) {
   return digits;
 }
 
-std::string FigureWords(double value) {
-  return absl::StrFormat("%.4g", value);
-}
+std::string FigureWords(double value) { return absl::StrFormat("%.4g", value); }
 
 std::string CandidateWords(const std::string& label) {
   if (label.empty()) return "the job as it is";
@@ -75,10 +73,9 @@ std::string CandidateWords(const std::string& label) {
       settings.push_back(absl::StrCat(parts.first, " ", parts.second));
     }
   }
-  return settings.empty()
-             ? MethodOf(label)
-             : absl::StrCat(MethodOf(label), " with ",
-                            absl::StrJoin(settings, ", "));
+  return settings.empty() ? MethodOf(label)
+                          : absl::StrCat(MethodOf(label), " with ",
+                                         absl::StrJoin(settings, ", "));
 }
 
 std::string ExplainChoice(const SearchTarget& target,
@@ -135,8 +132,8 @@ std::string ExplainChoice(const SearchTarget& target,
     }
   }
   if (tried > 0) {
-    absl::StrAppend(&text, "; ", tried, tried == 1 ? " other was" : " others were",
-                    " tried");
+    absl::StrAppend(&text, "; ", tried,
+                    tried == 1 ? " other was" : " others were", " tried");
     std::vector<std::string> sentences;
     for (const SearchAccount* other : named) {
       sentences.push_back(Beside(target, *other, best.size));
@@ -146,7 +143,8 @@ std::string ExplainChoice(const SearchTarget& target,
     }
   }
   if (learned > 0) {
-    absl::StrAppend(&text, "; ", learned, learned == 1 ? " candidate" : " candidates",
+    absl::StrAppend(&text, "; ", learned,
+                    learned == 1 ? " candidate" : " candidates",
                     " came from finished jobs on the same data");
   }
   return text;

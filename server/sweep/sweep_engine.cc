@@ -248,8 +248,8 @@ void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
     }
   }
   if (entry.search != nullptr) {
-    spec = entry.search->PlannedSpec({child.stage, child.index},
-                                     std::move(spec));
+    spec =
+        entry.search->PlannedSpec({child.stage, child.index}, std::move(spec));
   }
   effects->create.push_back(std::move(create));
 }

@@ -247,8 +247,7 @@ SearchContext SweepHost::LookAround(const v1::SweepSpec& spec,
   for (const auto& [kind, count] : host_->engine().CountCluster(now).slots) {
     slots += count.total - count.unfit;
   }
-  const int64_t processes =
-      std::max(1, spec.job().resources().processes());
+  const int64_t processes = std::max(1, spec.job().resources().processes());
   context.parallel = static_cast<int>(
       std::clamp<int64_t>(slots / processes, 1, kMaxCandidates));
   if (spec.max_parallel() > 0) {

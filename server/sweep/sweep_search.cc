@@ -46,8 +46,8 @@ double BudgetOf(const v1::Budget& budget) {
 SweepSearch::SweepSearch(SweepRecord* record, const SweepPlan* plan)
     : record_(record),
       plan_(plan),
-      target_(
-          SearchTargetOf(record->sweep().spec().job().objective().late())) {}
+      target_(SearchTargetOf(record->sweep().spec().job().objective().late())) {
+}
 
 void SweepSearch::Begin(int parallel) {
   search().set_parallel(std::max(1, parallel));
@@ -155,10 +155,9 @@ void SweepSearch::OnMetrics(const SearchChild& child,
     const int64_t micros = absl::ToUnixMicros(time);
     if (record.counted_attempt() == attempt && record.counted_micros() > 0) {
       const v1::JobSpec& job = sweep().spec().job();
-      const double processes =
-          job.budget().has_processor_time()
-              ? std::max(1, job.resources().processes())
-              : 1;
+      const double processes = job.budget().has_processor_time()
+                                   ? std::max(1, job.resources().processes())
+                                   : 1;
       record.set_spent(record.spent() +
                        processes * 1e-6 *
                            static_cast<double>(std::max<int64_t>(
@@ -172,15 +171,16 @@ void SweepSearch::OnMetrics(const SearchChild& child,
         child.stage || sweep().runs(child.index).stage() < 0
             ? 0
             : plan_->runs[child.index].spec.objective().early().steps();
-    record.set_spent(std::max(
-        record.spent(), static_cast<double>(metrics.step() - before)));
+    record.set_spent(
+        std::max(record.spent(), static_cast<double>(metrics.step() - before)));
   }
   const auto& budget = sweep().spec().job().budget();
   state().set_spent(TotalSpent() /
                     (budget.has_time() ? std::max(1, search().parallel()) : 1));
   if (!child.stage) {
-    record_->mutable_sweep()->mutable_runs(child.index)->set_spent(
-        SpentFor(child) + record.spent_before());
+    record_->mutable_sweep()
+        ->mutable_runs(child.index)
+        ->set_spent(SpentFor(child) + record.spent_before());
   }
   bool known = false;
   const double quality = QualityOf(metrics, &known);
@@ -206,8 +206,9 @@ void SweepSearch::OnResult(const SearchChild& child,
   sample->set_quality(QualityOf(result));
   sample->set_size_parameters(result.size_parameters());
   if (child.stage) return;
-  record_->mutable_sweep()->mutable_runs(child.index)->set_quality(
-      sample->quality());
+  record_->mutable_sweep()
+      ->mutable_runs(child.index)
+      ->set_quality(sample->quality());
 }
 
 int64_t SweepSearch::ExpectedSize(int run) const {
@@ -288,8 +289,7 @@ SearchEntrant SweepSearch::Describe(const SearchChild& child, int id) const {
       largest = run;
       size = expected;
     }
-    entrant.name =
-        CandidateWords(plan_->runs[std::max(largest, 0)].label);
+    entrant.name = CandidateWords(plan_->runs[std::max(largest, 0)].label);
   } else {
     size = ExpectedSize(child.index);
     entrant.name = CandidateWords(plan_->runs[child.index].label);
@@ -298,8 +298,8 @@ SearchEntrant SweepSearch::Describe(const SearchChild& child, int id) const {
   if (samples.empty()) return entrant;
   entrant.measured = true;
   entrant.size = size;
+  entrant.present = samples.rbegin()->size_parameters();
   // At its present size: what was reached with more parameters is gone.
-  const int64_t present = samples.rbegin()->size_parameters();
   const double half = samples.rbegin()->spent() / 2;
   std::optional<double> now, then;
   for (const QualitySample& sample : samples) {
@@ -307,7 +307,7 @@ SearchEntrant SweepSearch::Describe(const SearchChild& child, int id) const {
     if (sample.spent() <= half && (!then || target_.IsBetter(quality, *then))) {
       then = quality;
     }
-    if (sample.size_parameters() > present) continue;
+    if (sample.size_parameters() > entrant.present) continue;
     if (!now || target_.IsBetter(quality, *now)) now = quality;
   }
   entrant.quality = *now;
@@ -318,6 +318,23 @@ SearchEntrant SweepSearch::Describe(const SearchChild& child, int id) const {
 
 void SweepSearch::Stop(const SearchChild& child, const std::string& reason) {
   Of(child).set_dominated(reason);
+}
+
+bool SweepSearch::StopTooLarge() {
+  bool stopped = false;
+  for (const v1::SweepRun& run : sweep().runs()) {
+    SweepChild& record = *record_->mutable_runs(run.index());
+    const int64_t expected = ExpectedSize(run.index());
+    if (IsOver(run.state()) || !record.dominated().empty() || expected == 0 ||
+        target_.MeetsSize(expected)) {
+      continue;
+    }
+    record.set_dominated(absl::StrCat("stopped: it has ", SizeWords(expected),
+                                      " parameters, more than the target of ",
+                                      SizeWords(target_.parameters)));
+    stopped = true;
+  }
+  return stopped;
 }
 
 bool SweepSearch::StopLarger() {
@@ -347,13 +364,16 @@ bool SweepSearch::StopLarger() {
     const int64_t expected = ExpectedSize(run.index());
     if (expected == 0 || expected < size) continue;
     Stop({false, run.index()},
-         absl::StrCat("stopped: ",
-                      CandidateWords(plan_->runs[smallest->index()].label),
-                      " met the target with ", SizeWords(size),
-                      " parameters, this one would have ",
-                      SizeWords(expected)));
+         absl::StrCat(
+             "stopped: ", CandidateWords(plan_->runs[smallest->index()].label),
+             " met the target with ", SizeWords(size),
+             " parameters, this one would have ", SizeWords(expected)));
     stopped = true;
   }
+  return stopped;
+}
+
+void SweepSearch::StopIdleStages() {
   for (const v1::SweepStage& stage : sweep().stages()) {
     SweepChild& record = *record_->mutable_stages(stage.index());
     if (IsOver(stage.state()) || !record.dominated().empty()) continue;
@@ -362,11 +382,8 @@ bool SweepSearch::StopLarger() {
       return IsOver(sweep().runs(run).state()) ||
              !record_->runs(run).dominated().empty();
     });
-    if (!idle) continue;
-    Stop({true, stage.index()}, record_->runs(runs.front()).dominated());
-    stopped = true;
+    if (idle) record.set_dominated(record_->runs(runs.front()).dominated());
   }
-  return stopped;
 }
 
 bool SweepSearch::IsMeasuring() const {
@@ -377,7 +394,10 @@ bool SweepSearch::IsMeasuring() const {
 SweepSearch::Decision SweepSearch::Decide() {
   Decision decision;
   if (sweep().state() != v1::Sweep::ACTIVE) return decision;
-  decision.changed = StopLarger();
+  const bool too_large = StopTooLarge();
+  const bool larger = StopLarger();
+  decision.changed = too_large || larger;
+  StopIdleStages();
   const std::vector<SearchChild> live = Live();
   // A round whose others have ended needs no pause.
   if (search().allowance() > 0 && !live.empty() && AllHaveRested(live)) {
@@ -385,9 +405,9 @@ SweepSearch::Decision SweepSearch::Decide() {
     return decision;
   }
   for (const SearchChild& child : live) {
-    const v1::JobState job_state =
-        child.stage ? sweep().stages(child.index).job_state()
-                    : sweep().runs(child.index).job_state();
+    const v1::JobState job_state = child.stage
+                                       ? sweep().stages(child.index).job_state()
+                                       : sweep().runs(child.index).job_state();
     const std::string& job = child.stage ? sweep().stages(child.index).job()
                                          : sweep().runs(child.index).job();
     if (job.empty()) continue;
@@ -456,9 +476,9 @@ void SweepSearch::StartOver(const SearchChild& child, double share,
   // A run that continues an early stage has that stage's plan.
   if (!child.stage && sweep().runs(child.index).stage() >= 0) return;
   SweepChild& record = Of(child);
-  const v1::JobProgress& progress =
-      child.stage ? sweep().stages(child.index).progress()
-                  : sweep().runs(child.index).progress();
+  const v1::JobProgress& progress = child.stage
+                                        ? sweep().stages(child.index).progress()
+                                        : sweep().runs(child.index).progress();
   if (record.spent() <= 0 || progress.step() <= 0) return;
   const double speed = static_cast<double>(progress.step()) / record.spent();
   const double steps = std::max(kLeastSteps, speed * share);
@@ -536,9 +556,8 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
   }
   const std::optional<SearchChoice> choice = ChooseModel(target_, results);
   if (choice) state().set_chosen_run(choice->id);
-  state().set_explanation(ExplainChoice(target_, accounts,
-                                        choice ? choice->id : -1,
-                                        choice && choice->met));
+  state().set_explanation(ExplainChoice(
+      target_, accounts, choice ? choice->id : -1, choice && choice->met));
   return choice;
 }
 

@@ -75,7 +75,9 @@ class SweepSearch {
  private:
   SweepChild& Of(const SearchChild& child);
   const SweepChild& Of(const SearchChild& child) const;
-  v1::SearchState& state() { return *record_->mutable_sweep()->mutable_search(); }
+  v1::SearchState& state() {
+    return *record_->mutable_sweep()->mutable_search();
+  }
   SearchRecord& search() { return *record_->mutable_search(); }
   const SearchRecord& search() const { return record_->search(); }
   const v1::Sweep& sweep() const { return record_->sweep(); }
@@ -102,6 +104,10 @@ class SweepSearch {
   bool HasRested(const SearchChild& child) const;
   SearchEntrant Describe(const SearchChild& child, int id) const;
   void Stop(const SearchChild& child, const std::string& reason);
+  // Stops what turns out to be above the target size.
+  bool StopTooLarge();
+  // Stops early stages none of whose runs goes on.
+  void StopIdleStages();
   // Stops what can no longer be the smallest model that meets the quality.
   bool StopLarger();
   bool AllHaveRested(const std::vector<SearchChild>& live) const;

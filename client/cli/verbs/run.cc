@@ -175,13 +175,12 @@ int Follow(const v1::JobSpec& spec, const Arguments& arguments,
 int FollowSearch(const v1::JobSpec& spec, const Arguments& arguments,
                  const Session& session, SweepClient& sweeps,
                  TrainingClient& client, std::string* name) {
-  const absl::StatusOr<v1::Sweep> submitted =
-      sweeps.Submit(SearchOf(spec), {});
+  const absl::StatusOr<v1::Sweep> submitted = sweeps.Submit(SearchOf(spec), {});
   if (absl::IsCancelled(submitted.status())) return kExitInterrupted;
   if (!submitted.ok()) return session.FailRpc(submitted.status());
   *name = submitted->name();
-  session.Note(absl::StrCat("submitted ", *name, ", ",
-                            submitted->runs_size(), " candidates"));
+  session.Note(absl::StrCat("submitted ", *name, ", ", submitted->runs_size(),
+                            " candidates"));
   SweepPrinter printer(session);
   const absl::StatusOr<v1::Sweep> sweep = sweeps.Watch(
       *name, [&](const v1::Sweep& s) { printer.OnSweep(s); },
@@ -229,9 +228,9 @@ int RunOn(const std::string& address, const v1::JobSpec& spec,
   std::string name;
   int code = kExitOk;
   if (!interrupts.happened()) {
-    code = is_search ? FollowSearch(spec, arguments, session, *sweeps, *client,
-                                    &name)
-                     : Follow(spec, arguments, session, *client, &name);
+    code = is_search
+               ? FollowSearch(spec, arguments, session, *sweeps, *client, &name)
+               : Follow(spec, arguments, session, *client, &name);
   }
   stopper->Use(nullptr);
   if (!stopper->failure().ok()) {

@@ -44,9 +44,9 @@ int Submit(const Arguments& arguments, const Session& session) {
                         kExitClientError);
   }
   if (!CheckSweep(*spec, arguments.what, session)) return kExitClientError;
-  return SubmitSweep(
-      *spec, {arguments.request_id, arguments.watch, arguments.dry_run},
-      session);
+  return SubmitSweep(*spec,
+                     {arguments.request_id, arguments.watch, arguments.dry_run},
+                     session);
 }
 
 int List(const Arguments& arguments, const Session& session) {

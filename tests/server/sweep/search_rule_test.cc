@@ -2,8 +2,6 @@
 // that is said.
 #include "server/sweep/search_rule.h"
 
-#include <algorithm>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/sweep/search_words.h"
@@ -13,7 +11,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 
 SearchTarget Loss(double loss, int64_t parameters = 0) {
   SearchTarget target;
@@ -37,6 +34,7 @@ SearchEntrant Entrant(int id, int64_t size, double quality) {
   entrant.name = "candidate";
   entrant.measured = true;
   entrant.size = size;
+  entrant.present = size;
   entrant.quality = quality;
   entrant.hope = quality;
   return entrant;
@@ -60,11 +58,10 @@ TEST(SearchRuleTest, TheBeatenGoBeforeTheFar) {
 }
 
 TEST(SearchRuleTest, OfTheUnbeatenTheFarthestFromTheQualityGo) {
-  const auto stops =
-      StopWorse(Accuracy(0.8),
-                {Entrant(0, 100, 0.60), Entrant(1, 200, 0.70),
-                 Entrant(2, 300, 0.75), Entrant(3, 400, 0.79)},
-                2);
+  const auto stops = StopWorse(Accuracy(0.8),
+                               {Entrant(0, 100, 0.60), Entrant(1, 200, 0.70),
+                                Entrant(2, 300, 0.75), Entrant(3, 400, 0.79)},
+                               2);
   EXPECT_THAT(Ids(stops), ElementsAre(1, 0));
   EXPECT_THAT(stops[0].reason, HasSubstr("farther from the target 0.8"));
 }
@@ -77,16 +74,25 @@ TEST(SearchRuleTest, OfThoseThatWillMeetItTheSmallestGoOn) {
   EXPECT_THAT(Ids(StopWorse(Accuracy(0.8), entrants, 2)), ElementsAre(3, 0));
 }
 
-TEST(SearchRuleTest, WhatIsTooLargeOrUnmeasuredGoesFirst) {
-  std::vector<SearchEntrant> entrants = {Entrant(0, 5000, 1.0),
-                                         Entrant(1, 900, 2.0),
-                                         Entrant(2, 800, 3.0)};
+TEST(SearchRuleTest, WhatIsUnmeasuredGoesFirst) {
+  std::vector<SearchEntrant> entrants = {Entrant(1, 900, 2.0),
+                                         Entrant(2, 950, 3.0)};
   entrants.push_back({});
   entrants.back().id = 3;
   const auto stops = StopWorse(Loss(0, 1000), entrants, 2);
-  EXPECT_THAT(Ids(stops), UnorderedElementsAre(0, 3));
-  EXPECT_THAT(stops[0].reason,
-              HasSubstr("5,000 parameters, more than the target of 1,000"));
+  EXPECT_THAT(Ids(stops), ElementsAre(3));
+  EXPECT_THAT(stops[0].reason, HasSubstr("no validation"));
+}
+
+TEST(SearchRuleTest, WhatHasYetToShrinkBeatsOnlyWhatIsLargerThanItIsNow) {
+  SearchEntrant shrinking = Entrant(0, 50, 2.0);
+  shrinking.present = 100;
+  // Neither beats the other: who would be stopped has the worse metric.
+  EXPECT_THAT(StopWorse(Loss(1), {shrinking, Entrant(1, 80, 2.1)}, 1)[0].reason,
+              HasSubstr("farther from the target"));
+  EXPECT_THAT(
+      StopWorse(Loss(1), {shrinking, Entrant(1, 120, 2.1)}, 1)[0].reason,
+      HasSubstr("has loss 2 with 100 parameters"));
 }
 
 TEST(SearchRuleTest, WithASizeAloneTheLowestLossGoesOn) {
@@ -124,15 +130,16 @@ TEST(SearchRuleTest, WithASizeAloneTheBestWithinItIsChosen) {
 
 TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
   std::vector<SearchAccount> accounts(3);
-  accounts[0] = {"method=comera width=128 rank=16", true, true, 61203, 0.8125,
-                 true};
+  accounts[0] = {
+      "method=comera width=128 rank=16", true, true, 61203, 0.8125, true};
   accounts[1] = {"method=dense width=64", true, true, 170234, 0.803, false};
-  accounts[2] = {"method=cola width=128 rank=32", true, false, 439000, 0.74,
-                 false};
+  accounts[2] = {
+      "method=cola width=128 rank=32", true, false, 439000, 0.74, false};
   EXPECT_EQ(
       ExplainChoice(Accuracy(0.8), accounts, 0, true),
       "comera with width 128, rank 16 reached accuracy 0.8125 with 61,203 "
-      "parameters (target: accuracy 0.8); 2 others were tried: dense with width "
+      "parameters (target: accuracy 0.8); 2 others were tried: dense with "
+      "width "
       "64 needed 170,234 parameters for it; cola with width 128, rank 32 was "
       "stopped at accuracy 0.74 with 439,000 parameters; 1 candidate came from "
       "finished jobs on the same data");

@@ -68,7 +68,8 @@ class SweepEngineFixture : public ::testing::Test {
     v1::CreateSweepRequest request;
     *request.mutable_spec() = spec;
     SweepEffects effects;
-    const auto sweep = engine_->Create(request, "ada", now_, &effects, context_);
+    const auto sweep =
+        engine_->Create(request, "ada", now_, &effects, context_);
     EXPECT_OK(sweep);
     name_ = sweep->name();
     Take(std::move(effects));

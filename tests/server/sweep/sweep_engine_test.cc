@@ -1,11 +1,10 @@
 // Tests the sweeps' state machine with answers given by hand.
-#include "tests/server/sweep/sweep_engine_fixture.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/sweep/sweep_engine_fixture.h"
 #include "tests/server/test_spec.h"
 
 namespace comera::server {
