@@ -22,7 +22,6 @@
 #include "client/search/auto_job.h"
 #include "client/sweep_client.h"
 #include "common/rpc_channel.h"
-#include "proto/search_portfolio.h"
 
 namespace comera::client {
 namespace {
@@ -172,10 +171,10 @@ int Follow(const v1::JobSpec& spec, const Arguments& arguments,
 }
 
 // The same of a search and the model that it chooses.
-int FollowSearch(const v1::JobSpec& spec, const Arguments& arguments,
+int FollowSearch(const v1::SweepSpec& spec, const Arguments& arguments,
                  const Session& session, SweepClient& sweeps,
                  TrainingClient& client, std::string* name) {
-  const absl::StatusOr<v1::Sweep> submitted = sweeps.Submit(SearchOf(spec), {});
+  const absl::StatusOr<v1::Sweep> submitted = sweeps.Submit(spec, {});
   if (absl::IsCancelled(submitted.status())) return kExitInterrupted;
   if (!submitted.ok()) return session.FailRpc(submitted.status());
   *name = submitted->name();
@@ -210,7 +209,7 @@ void CancelSearch(SweepClient& sweeps, const std::string& name,
 }
 
 // Runs the job or search on the cluster; returns an exit code.
-int RunOn(const std::string& address, const v1::JobSpec& spec,
+int RunOn(const std::string& address, const JobOrSearch& spec,
           const Arguments& arguments, const Session& session,
           const Interrupts& interrupts, Stopper* stopper) {
   auto client = TrainingClient::Connect(address, ClientOptions());
@@ -220,7 +219,6 @@ int RunOn(const std::string& address, const v1::JobSpec& spec,
   auto channel = connect();
   if (!channel.ok()) return session.FailRpc(channel.status());
   auto sweeps = std::make_unique<SweepClient>(*channel, ClientOptions());
-  const bool is_search = IsSearch(spec);
   stopper->Use([&] {
     client->Stop();
     sweeps->Stop();
@@ -228,9 +226,10 @@ int RunOn(const std::string& address, const v1::JobSpec& spec,
   std::string name;
   int code = kExitOk;
   if (!interrupts.happened()) {
-    code = is_search
-               ? FollowSearch(spec, arguments, session, *sweeps, *client, &name)
-               : Follow(spec, arguments, session, *client, &name);
+    code = spec.is_search
+               ? FollowSearch(spec.search, arguments, session, *sweeps, *client,
+                              &name)
+               : Follow(spec.job, arguments, session, *client, &name);
   }
   stopper->Use(nullptr);
   if (!stopper->failure().ok()) {
@@ -238,7 +237,7 @@ int RunOn(const std::string& address, const v1::JobSpec& spec,
                         kExitClientError);
   }
   if (!interrupts.happened()) return code;
-  if (!name.empty() && is_search) {
+  if (!name.empty() && spec.is_search) {
     SweepClient canceller(*channel, ClientOptions());
     CancelSearch(canceller, name, session);
   } else if (!name.empty()) {
@@ -248,44 +247,45 @@ int RunOn(const std::string& address, const v1::JobSpec& spec,
 }
 
 // The job of the file, or of the data that --auto names.
-std::optional<v1::JobSpec> ReadJob(const Arguments& arguments,
+std::optional<JobOrSearch> ReadJob(const Arguments& arguments,
                                    const Session& session) {
-  if (!arguments.automatic) return ReadCheckedSpec(arguments.spec, session);
+  if (!arguments.automatic) return ReadJobOrSearch(arguments.spec, session);
   AutoRequest request = arguments.request;
   request.data = Absolute(arguments.spec.file, session);
   request.validation = Absolute(request.validation, session);
   request.test = Absolute(request.test, session);
-  absl::StatusOr<v1::JobSpec> spec = MakeAutoJob(request);
-  absl::Status status = spec.status();
+  absl::StatusOr<v1::JobSpec> job = MakeAutoJob(request);
+  absl::Status status = job.status();
   for (const std::string& assignment : arguments.spec.assignments) {
     if (!status.ok()) break;
-    status = SetJobField(assignment, session.env.working_folder, &*spec);
+    status = SetJobField(assignment, session.env.working_folder, &*job);
   }
   if (!status.ok()) {
     session.Fail(Printable(std::string(status.message())), kExitClientError);
     return std::nullopt;
   }
-  if (arguments.dry_run) return *std::move(spec);
-  if (!CheckSweep(SearchOf(*spec), arguments.spec.file, session)) {
+  JobOrSearch spec = MakeJobOrSearch(*std::move(job));
+  if (!arguments.dry_run &&
+      !CheckJobOrSearch(spec, arguments.spec.file, session)) {
     return std::nullopt;
   }
-  return *std::move(spec);
+  return spec;
 }
 
 int Run(const Arguments& arguments, const Session& session) {
-  const std::optional<v1::JobSpec> spec = ReadJob(arguments, session);
+  const std::optional<JobOrSearch> spec = ReadJob(arguments, session);
   if (!spec) return kExitClientError;
   if (arguments.dry_run) {
     *session.env.out << (session.output == OutputFormat::kJson
-                             ? ToJson(*spec, /*one_line=*/false)
-                             : ToYaml(*spec))
+                             ? ToJson(spec->job, /*one_line=*/false)
+                             : ToYaml(spec->job))
                      << std::flush;
     return kExitOk;
   }
   Stopper stopper;
   Interrupts interrupts([&] { stopper.Stop(); });
   auto cluster = EmbeddedCluster::Start(
-      ClusterOptions(arguments, *spec, session, &stopper));
+      ClusterOptions(arguments, spec->job, session, &stopper));
   if (!cluster.ok()) {
     return session.Fail(std::string(cluster.status().message()),
                         kExitClientError);

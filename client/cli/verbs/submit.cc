@@ -8,7 +8,6 @@
 #include "client/cli/session/spec_input.h"
 #include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
-#include "proto/search_portfolio.h"
 
 namespace comera::client {
 namespace {
@@ -20,16 +19,17 @@ struct Arguments {
 };
 
 int Submit(const Arguments& arguments, const Session& session) {
-  const std::optional<v1::JobSpec> spec =
-      ReadCheckedSpec(arguments.spec, session);
+  const std::optional<JobOrSearch> spec =
+      ReadJobOrSearch(arguments.spec, session);
   if (!spec) return kExitClientError;
-  if (IsSearch(*spec)) {
-    return SubmitSweep(SearchOf(*spec),
+  if (spec->is_search) {
+    return SubmitSweep(spec->search,
                        {arguments.request_id, arguments.watch, false}, session);
   }
   TrainingClient::SubmitOptions options;
   options.request_id = arguments.request_id;
-  const absl::StatusOr<v1::Job> job = session.Connect()->Submit(*spec, options);
+  const absl::StatusOr<v1::Job> job =
+      session.Connect()->Submit(spec->job, options);
   if (!job.ok()) return session.FailRpc(job.status());
   if (arguments.watch) {
     session.Note(absl::StrCat("submitted ", job->name()));

@@ -1,6 +1,7 @@
 // Submits sweeps and follows them to their end.
 #include "client/cli/verbs/sweep_submit.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,16 +10,12 @@
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
 #include "client/cli/session/sweep_connection.h"
+#include "client/job_file.h"
+#include "client/sweep_file.h"
 #include "proto/search_portfolio.h"
 #include "proto/sweep_plan.h"
 
 namespace comera::client {
-
-v1::SweepSpec SearchOf(const v1::JobSpec& job) {
-  v1::SweepSpec spec;
-  *spec.mutable_job() = job;
-  return spec;
-}
 
 bool CheckSweep(const v1::SweepSpec& spec, const std::string& file,
                 const Session& session) {
@@ -32,19 +29,48 @@ bool CheckSweep(const v1::SweepSpec& spec, const std::string& file,
   return violations.empty();
 }
 
-std::optional<v1::JobSpec> ReadCheckedSpec(const SpecInput& input,
+bool CheckJobOrSearch(const JobOrSearch& spec, const std::string& file,
+                      const Session& session) {
+  return spec.is_search ? CheckSweep(spec.search, file, session)
+                        : CheckSpec(spec.job, file, session);
+}
+
+JobOrSearch MakeJobOrSearch(v1::JobSpec job) {
+  JobOrSearch spec;
+  spec.is_search = IsSearch(job);
+  if (spec.is_search) *spec.search.mutable_job() = job;
+  spec.job = std::move(job);
+  return spec;
+}
+
+std::optional<JobOrSearch> ReadJobOrSearch(const SpecInput& input,
                                            const Session& session) {
-  absl::StatusOr<v1::JobSpec> spec = ReadSpec(input, session);
-  if (!spec.ok()) {
-    session.Fail(Printable(std::string(spec.status().message())),
-                 kExitClientError);
+  JobOrSearch spec;
+  absl::StatusOr<v1::JobSpec> job = ReadSpec(input, session);
+  absl::Status status = job.status();
+  if (job.ok()) {
+    spec = MakeJobOrSearch(*std::move(job));
+  } else {
+    // A job file has no `sweep` section, a search may have one.
+    absl::StatusOr<v1::SweepSpec> search = ReadSweepFile(input.file);
+    if (search.ok() && IsSearch(search->job())) {
+      status = absl::OkStatus();
+      for (const std::string& assignment : input.assignments) {
+        if (!status.ok()) break;
+        status = SetJobField(assignment, session.env.working_folder,
+                             search->mutable_job());
+      }
+      spec.is_search = true;
+      spec.job = search->job();
+      spec.search = *std::move(search);
+    }
+  }
+  if (!status.ok()) {
+    session.Fail(Printable(std::string(status.message())), kExitClientError);
     return std::nullopt;
   }
-  const bool sound = IsSearch(*spec)
-                         ? CheckSweep(SearchOf(*spec), input.file, session)
-                         : CheckSpec(*spec, input.file, session);
-  if (!sound) return std::nullopt;
-  return *std::move(spec);
+  if (!CheckJobOrSearch(spec, input.file, session)) return std::nullopt;
+  return spec;
 }
 
 int SubmitSweep(const v1::SweepSpec& spec, const SweepSubmission& submission,

@@ -11,18 +11,29 @@
 
 namespace comera::client {
 
-// The sweep of a job whose compression.method is AUTO.
-v1::SweepSpec SearchOf(const v1::JobSpec& job);
+// A job file, as `comera submit` and `comera run` take it.
+struct JobOrSearch {
+  v1::JobSpec job;
+  // Whether compression.method is AUTO; `search` is then the sweep to submit,
+  // whose job is `job`.
+  bool is_search = false;
+  v1::SweepSpec search;
+};
 
-// Prints what is wrong with the sweep on stderr, one line each. Returns whether
-// nothing is. `file` stands for its file.
+JobOrSearch MakeJobOrSearch(v1::JobSpec job);
+
+// Reads a file of a job or a search, whose `sweep` section may be left out, and
+// checks it. Prints errors on stderr, one line each, and then returns nothing.
+std::optional<JobOrSearch> ReadJobOrSearch(const SpecInput& input,
+                                           const Session& session);
+
+// Prints what is wrong with the job or search on stderr, one line each. Returns
+// whether nothing is. `file` stands for its file.
+bool CheckJobOrSearch(const JobOrSearch& spec, const std::string& file,
+                      const Session& session);
+// The same of a sweep.
 bool CheckSweep(const v1::SweepSpec& spec, const std::string& file,
                 const Session& session);
-
-// Reads a job file, of a job or of a search, and checks it. Prints errors on
-// stderr, one line each, and then returns nothing.
-std::optional<v1::JobSpec> ReadCheckedSpec(const SpecInput& input,
-                                           const Session& session);
 
 struct SweepSubmission {
   std::string request_id;

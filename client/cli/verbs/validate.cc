@@ -8,7 +8,6 @@
 #include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
 #include "proto/job_defaults.h"
-#include "proto/search_portfolio.h"
 
 namespace comera::client {
 namespace {
@@ -20,22 +19,22 @@ struct Arguments {
 };
 
 int Validate(const Arguments& arguments, const Session& session) {
-  const std::optional<v1::JobSpec> spec =
-      ReadCheckedSpec(arguments.spec, session);
+  const std::optional<JobOrSearch> spec =
+      ReadJobOrSearch(arguments.spec, session);
   if (!spec) return kExitClientError;
-  if (arguments.remote && IsSearch(*spec)) {
-    const int code = SubmitSweep(SearchOf(*spec), {"", false, true}, session);
+  if (arguments.remote && spec->is_search) {
+    const int code = SubmitSweep(spec->search, {"", false, true}, session);
     if (code != kExitOk) return code;
   } else if (arguments.remote) {
     TrainingClient::SubmitOptions options;
     options.validate_only = true;
     const absl::StatusOr<v1::Job> job =
-        session.Connect()->Submit(*spec, options);
+        session.Connect()->Submit(spec->job, options);
     if (!job.ok()) return session.FailRpc(job.status());
   }
   // Programs that ask for JSON or YAML get the job, too.
   if (arguments.print || session.output != OutputFormat::kTable) {
-    const v1::JobSpec filled = WithDefaults(*spec);
+    const v1::JobSpec filled = WithDefaults(spec->job);
     *session.env.out << (session.output == OutputFormat::kJson
                              ? ToJson(filled, /*one_line=*/false)
                              : ToYaml(filled));
