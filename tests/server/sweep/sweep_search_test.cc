@@ -302,11 +302,11 @@ TEST_F(SweepSearchTest, SharedEarlyStagesCompeteAsOne) {
 
 TEST_F(SweepSearchTest, CancellingEndsPausedJobsToo) {
   Create(DenseSearch({16, 24, 32, 40}, 1.0));
-  Play([&] {
-    return std::any_of(
-        sweep().runs().begin(), sweep().runs().end(),
-        [](const auto& run) { return run.job_state() == v1::PAUSED; });
-  });
+  while (jobs_["jobs/1"].state() != v1::PAUSED) {
+    Train("jobs/1");
+    Obey();
+  }
+  EXPECT_EQ(sweep().runs(0).job_state(), v1::PAUSED);
   SweepEffects effects;
   ASSERT_OK(engine_->Cancel(name_, "enough", now_, &effects));
   Take(std::move(effects));
