@@ -146,6 +146,12 @@ TEST(AutoCliTest, SaysWhatItCannotUse) {
   }
 }
 
+TEST(AutoCliTest, TargetsWithoutAutoAreAUsageError) {
+  const Outcome outcome = RunComera("run job.yaml --target-loss 3");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("need --auto"));
+}
+
 TEST(AutoCliTest, SearchFilesAreValidWithAndWithoutASection) {
   const std::string job = R"(
 model: {family: masked_lm, layers: 1, hidden: 32, heads: 2}

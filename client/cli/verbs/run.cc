@@ -213,10 +213,7 @@ int RunOn(const std::string& address, const JobOrSearch& spec,
           const Arguments& arguments, const Session& session,
           const Interrupts& interrupts, Stopper* stopper) {
   auto client = TrainingClient::Connect(address, ClientOptions());
-  const auto connect = [&] {
-    return OpenChannel(address, {}, grpc::ChannelArguments());
-  };
-  auto channel = connect();
+  const auto channel = OpenChannel(address, {}, grpc::ChannelArguments());
   if (!channel.ok()) return session.FailRpc(channel.status());
   auto sweeps = std::make_unique<SweepClient>(*channel, ClientOptions());
   stopper->Use([&] {
@@ -272,7 +269,23 @@ std::optional<JobOrSearch> ReadJob(const Arguments& arguments,
   return spec;
 }
 
+// Whether the command line names something that only --auto takes.
+bool NeedsAuto(const AutoRequest& request) {
+  return !(request.target_loss.empty() && request.target_accuracy.empty() &&
+           request.target_size.empty() && request.budget.empty() &&
+           request.validation.empty() && request.test.empty() &&
+           request.columns.text.empty() &&
+           request.columns.second_text.empty() &&
+           request.columns.label.empty());
+}
+
 int Run(const Arguments& arguments, const Session& session) {
+  if (!arguments.automatic && NeedsAuto(arguments.request)) {
+    return session.Fail(
+        "targets, budget and columns on the command line need --auto; a job "
+        "file has its own",
+        kExitUsage);
+  }
   const std::optional<JobOrSearch> spec = ReadJob(arguments, session);
   if (!spec) return kExitClientError;
   if (arguments.dry_run) {
