@@ -150,6 +150,9 @@ void ApplySweepEvent(const v1::SweepEvent& event, v1::Sweep* sweep) {
     case v1::SweepEvent::kFront:
       *sweep->mutable_front() = event.front();
       break;
+    case v1::SweepEvent::kSearch:
+      *sweep->mutable_search() = event.search();
+      break;
     case v1::SweepEvent::EVENT_NOT_SET:
       break;
   }

@@ -14,6 +14,7 @@
 #include "common/status_macros.h"
 #include "proto/field_reader.h"
 #include "proto/former_names.h"
+#include "proto/search_portfolio.h"
 #include "proto/yaml_tree.h"
 
 namespace comera::client {
@@ -158,13 +159,14 @@ absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
     job.entries.erase(job.entries.begin() + static_cast<std::ptrdiff_t>(i));
     break;
   }
-  if (!found) {
+  RETURN_IF_ERROR(ReadMessage(job, name, spec.mutable_job(), notes));
+  // A search needs no section: the service chooses its runs.
+  if (!found && !IsSearch(spec.job())) {
     return absl::InvalidArgumentError(absl::StrCat(
         name,
         ":1: sweep: missing; a sweep file is a job file with a `sweep` "
         "section (a single job: comera submit)"));
   }
-  RETURN_IF_ERROR(ReadMessage(job, name, spec.mutable_job(), notes));
   return spec;
 }
 

@@ -22,7 +22,8 @@ namespace comera::client {
 //     stop_dominated: true
 //
 // The section has the fields of SweepSpec, except that `fields` may also be a
-// map of paths to values. Relative data paths become absolute, starting at the
+// map of paths to values; a job whose compression.method is AUTO needs no
+// section. Relative data paths become absolute, starting at the
 // file's folder. NotFound, PermissionDenied: the file cannot be read.
 // InvalidArgument: `file:line: field: problem`. Notes on former names of fields
 // are added to `notes` unless it is null.

@@ -322,6 +322,14 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
   // What follows may rely on finite numbers and on text.
   CheckFields(spec, &violations);
   if (!violations.empty()) return violations;
+  if (spec.compression().method() == v1::CompressionSpec::AUTO) {
+    violations.push_back(
+        {"compression.method",
+         "AUTO is a search, which makes several jobs: give this file to comera "
+         "submit, comera run or comera sweep, or call SweepService.CreateSweep "
+         "with it"});
+    return violations;
+  }
   // A width that is out of range has no default of four times it.
   const int64_t hidden = spec.model().hidden();
   v1::JobSpec full = spec;
@@ -337,6 +345,8 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
   CheckTraining(full, check);
   CheckAdministration(full, check);
   CheckStartFrom(full, check);
+  check.Require(!full.has_budget(), "budget",
+                "is for jobs with compression.method AUTO");
   if (violations.empty()) CheckReachable(full, check);
   if (violations.empty() && filled != nullptr) *filled = std::move(full);
   return violations;

@@ -157,16 +157,12 @@ std::string CutName(std::string name) {
   return name;
 }
 
-}  // namespace
-
-SweepPlan PlanSweep(const v1::SweepSpec& spec,
-                    std::vector<FieldViolation>* violations) {
+// Plans the runs of a checked specification. `steps`, unless it is 0, is what
+// each run of a search is planned with.
+SweepPlan PlanRuns(const v1::SweepSpec& spec, int64_t steps,
+                   std::vector<FieldViolation>* violations) {
   SweepPlan plan;
-  CheckFields(spec, violations);
-  if (!violations->empty()) return plan;
   SpecChecker check(violations);
-  CheckAdministration(spec, check);
-  if (!violations->empty()) return plan;
   const std::vector<SweepChange> changes = SweepChanges(spec, check);
   if (!violations->empty()) return plan;
 
@@ -178,6 +174,9 @@ SweepPlan PlanSweep(const v1::SweepSpec& spec,
     run.spec = spec.job();
     const size_t before = violations->size();
     ApplyChange(change, &run.spec, check);
+    if (steps > 0) {
+      PlanSearchSteps(spec.job().objective(), steps, &run.spec);
+    }
     // A bad value of an axis appears in every run that has it, so it is
     // reported once.
     while (violations->size() > before &&
@@ -207,6 +206,86 @@ SweepPlan PlanSweep(const v1::SweepSpec& spec,
   if (!violations->empty()) return SweepPlan();
   ShareStages(spec, &plan);
   return plan;
+}
+
+// Whether the job of a search is valid with the candidate's changes.
+bool IsSound(const v1::JobSpec& base, const v1::SweepPoint& point) {
+  std::vector<FieldViolation> violations;
+  SpecChecker check(&violations);
+  SweepChange change;
+  change.point = point;
+  change.field_sources.assign(point.fields_size(), "");
+  v1::JobSpec job = base;
+  ApplyChange(change, &job, check);
+  PlanSearchSteps(base.objective(), 2, &job);
+  return violations.empty() && ValidateJobSpec(job, nullptr).empty();
+}
+
+SweepPlan PlanSearch(const v1::SweepSpec& spec,
+                     std::vector<FieldViolation>* violations) {
+  SpecChecker check(violations);
+  CheckSearch(spec, check);
+  if (!violations->empty()) return SweepPlan();
+  v1::SweepSpec planned = WithCandidates(spec, {}, nullptr);
+  if (planned.list().empty()) {
+    check.Add("job.objective.late",
+              "asks for a size that no model of this family can have");
+    return SweepPlan();
+  }
+  *planned.mutable_job() = SearchBaseJob(spec);
+  // How many of the runs are candidates of their own follows from which of them
+  // share an early stage; what each may do follows from that.
+  SweepPlan plan = PlanRuns(planned, 2, violations);
+  if (!violations->empty()) return SweepPlan();
+  return PlanRuns(planned, FirstSearchSteps(spec.job(), CountEntrants(plan)),
+                  violations);
+}
+
+}  // namespace
+
+int CountEntrants(const SweepPlan& plan) {
+  int entrants = static_cast<int>(plan.stages.size());
+  for (const SweepPlan::Run& run : plan.runs) entrants += run.stage < 0 ? 1 : 0;
+  return entrants;
+}
+
+SweepPlan PlanSweep(const v1::SweepSpec& spec,
+                    std::vector<FieldViolation>* violations) {
+  CheckFields(spec, violations);
+  if (!violations->empty()) return SweepPlan();
+  SpecChecker check(violations);
+  CheckAdministration(spec, check);
+  if (!violations->empty()) return SweepPlan();
+  if (IsSearch(spec.job())) return PlanSearch(spec, violations);
+  check.Require(!spec.has_search(), "search",
+                "is for jobs with compression.method AUTO");
+  check.Require(!spec.job().has_budget(), "job.budget",
+                "is for jobs with compression.method AUTO");
+  if (!violations->empty()) return SweepPlan();
+  return PlanRuns(spec, 0, violations);
+}
+
+v1::SweepSpec WithCandidates(v1::SweepSpec spec,
+                             const std::vector<FinishedRun>& history,
+                             int* from_history) {
+  int learned = 0;
+  if (from_history != nullptr) *from_history = 0;
+  if (!IsSearch(spec.job()) || !spec.list().empty()) return spec;
+  const v1::JobSpec base = SearchBaseJob(spec);
+  const std::vector<v1::SweepPoint> all =
+      SearchPortfolio(spec, history, &learned);
+  int kept = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!IsSound(base, all[i])) continue;
+    *spec.add_list() = all[i];
+    kept += static_cast<int>(i) < learned ? 1 : 0;
+  }
+  if (from_history != nullptr) *from_history = kept;
+  // The plan then says what is wrong with them.
+  if (spec.list().empty()) {
+    for (const v1::SweepPoint& point : all) *spec.add_list() = point;
+  }
+  return spec;
 }
 
 v1::SweepSpec WithSweepDefaults(v1::SweepSpec spec) {

@@ -9,6 +9,7 @@
 #include "comera/v1/job.pb.h"
 #include "comera/v1/sweep_service.pb.h"
 #include "proto/job_validation.h"
+#include "proto/search_portfolio.h"
 
 namespace comera {
 
@@ -37,12 +38,24 @@ struct SweepPlan {
 };
 
 // A pure function of the specification: it gives the same runs in the same
-// order every time. Violations name fields as in the file:
+// order every time. Those of a search without a list are the candidates that it
+// would have without any finished jobs. Violations name fields as in the file:
 // `grid.fields[0].values[1]`, `job.model.layers` if all runs are affected,
 // `runs[3].objective.late` if some are; the plan is then empty. Never fails,
 // whatever the specification holds.
 SweepPlan PlanSweep(const v1::SweepSpec& spec,
                     std::vector<FieldViolation>* violations);
+
+// How many jobs of a plan compete: its stages, and the runs that have none.
+int CountEntrants(const SweepPlan& plan);
+
+// Returns `spec` with the candidates of its search as its list, learned from
+// `history`; other sweeps, and searches that come with a list, stay as they
+// are. `from_history`, unless null, gets how many of the candidates were
+// learned.
+v1::SweepSpec WithCandidates(v1::SweepSpec spec,
+                             const std::vector<FinishedRun>& history,
+                             int* from_history);
 
 // Returns `spec` with its defaults filled in.
 v1::SweepSpec WithSweepDefaults(v1::SweepSpec spec);

@@ -233,6 +233,7 @@ std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
 }
 
 std::string SweepLabel(const v1::SweepPoint& point) {
+  if (!point.label().empty()) return point.label();
   std::vector<std::string> parts;
   if (point.method() != v1::CompressionSpec::METHOD_UNSPECIFIED) {
     parts.push_back(absl::StrCat(

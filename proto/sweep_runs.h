@@ -23,8 +23,8 @@ struct SweepChange {
 std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
                                       SpecChecker& check);
 
-// Returns, e.g., "method=comera seed=2 loss=2.9 ratio=0.5"; empty for an empty
-// point.
+// Returns the point's own label or, e.g., "method=comera seed=2 loss=2.9
+// ratio=0.5"; empty for an empty point.
 std::string SweepLabel(const v1::SweepPoint& point);
 
 // Applies the point to the base; fields that do not fit go to `check`.

@@ -34,7 +34,7 @@ class ParetoFront {
  private:
   void Thin();
 
-  const size_t max_points_;
+  size_t max_points_;
   std::vector<v1::FrontPoint> points_;
 };
 

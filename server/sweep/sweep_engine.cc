@@ -17,9 +17,10 @@ namespace {
 // Events that were told and not stored have their numbers below it.
 constexpr int64_t kSequenceJump = 1000000;
 
-std::string RequestId(const SweepChildId& child) {
+std::string RequestId(const SweepChildId& child, int restarts) {
   return absl::StrCat(child.sweep, child.stage ? "/stages/" : "/runs/",
-                      child.index);
+                      child.index,
+                      restarts > 0 ? absl::StrCat("/", restarts) : "");
 }
 
 }  // namespace
@@ -69,7 +70,10 @@ void SweepEngine::Load(std::vector<SweepRecord> records, absl::Time now) {
     entry.record.set_last_sequence(entry.record.last_sequence() +
                                    kSequenceJump);
     std::vector<FieldViolation> violations;
-    entry.plan = PlanSweep(entry.sweep().spec(), &violations);
+    entry.plan = PlanSweep(PlannedSpec(entry.record), &violations);
+    if (entry.record.has_search()) {
+      entry.search = std::make_unique<SweepSearch>(&entry.record, &entry.plan);
+    }
     for (const v1::SweepRun& run : entry.sweep().runs()) {
       if (!run.job().empty()) jobs_[run.job()] = {name, false, run.index()};
     }
@@ -82,7 +86,7 @@ void SweepEngine::Load(std::vector<SweepRecord> records, absl::Time now) {
 
 absl::StatusOr<v1::Sweep> SweepEngine::Create(
     const v1::CreateSweepRequest& request, const std::string& user,
-    absl::Time now, SweepEffects* effects) {
+    absl::Time now, SweepEffects* effects, const SearchContext& context) {
   const v1::SweepSpec spec = WithSweepDefaults(request.spec());
   if (!request.request_id().empty()) {
     const auto same = requests_.find(request.request_id());
@@ -108,13 +112,22 @@ absl::StatusOr<v1::Sweep> SweepEngine::Create(
   }
   Entry made;
   std::vector<FieldViolation> violations;
-  made.plan = PlanSweep(spec, &violations);
   v1::Sweep& sweep = made.sweep();
   *sweep.mutable_spec() = spec;
+  if (IsSearch(spec.job())) {
+    int learned = 0;
+    *made.record.mutable_search()->mutable_candidates() =
+        WithCandidates(spec, context.history, &learned).list();
+    made.record.mutable_search()->set_from_history(learned);
+  }
+  made.plan = PlanSweep(PlannedSpec(made.record), &violations);
   sweep.set_state(v1::Sweep::ACTIVE);
   sweep.set_user(user);
   sweep.set_request_id(request.request_id());
   MakeChildren(made);
+  if (made.record.has_search()) {
+    SweepSearch(&made.record, &made.plan).Begin(context.parallel);
+  }
   UpdateFront(made);
   UpdateCounts(made);
   if (request.validate_only()) return sweep;
@@ -131,6 +144,9 @@ absl::StatusOr<v1::Sweep> SweepEngine::Create(
   by_serial_[made.record.serial()] = name;
   if (!request.request_id().empty()) requests_[request.request_id()] = name;
   Entry& entry = sweeps_.emplace(name, std::move(made)).first->second;
+  if (entry.record.has_search()) {
+    entry.search = std::make_unique<SweepSearch>(&entry.record, &entry.plan);
+  }
   Advance(entry, now, effects);
   Store(entry, now, effects);
   return entry.sweep();
@@ -218,7 +234,8 @@ void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
   SweepEffects::Create create;
   create.child = child;
   create.user = sweep.user();
-  create.request.set_request_id(RequestId(child));
+  create.request.set_request_id(
+      RequestId(child, RecordOf(entry, child)->restarts()));
   v1::JobSpec& spec = *create.request.mutable_spec();
   if (child.stage) {
     spec = entry.plan.stages[child.index].spec;
@@ -229,6 +246,10 @@ void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
       spec.mutable_start_from()->set_checkpoint(
           sweep.stages(stage).checkpoint());
     }
+  }
+  if (entry.search != nullptr) {
+    spec =
+        entry.search->PlannedSpec({child.stage, child.index}, std::move(spec));
   }
   effects->create.push_back(std::move(create));
 }
@@ -245,6 +266,7 @@ void SweepEngine::StartRun(Entry& entry, int index, int* room, absl::Time now,
       --*room;
     }
     if (stage.state() == v1::SWEEP_RUN_FAILED ||
+        stage.state() == v1::SWEEP_RUN_STOPPED ||
         stage.state() == v1::SWEEP_RUN_CANCELLED) {
       const bool failed = stage.state() == v1::SWEEP_RUN_FAILED;
       return SettleRun(
@@ -255,9 +277,28 @@ void SweepEngine::StartRun(Entry& entry, int index, int* room, absl::Time now,
     if (stage.state() != v1::SWEEP_RUN_SUCCEEDED) return;
   }
   if (*room <= 0) return;
+  if (entry.search != nullptr && !entry.search->MayStart(index)) return;
   run.set_state(v1::SWEEP_RUN_ACTIVE);
   entry.changed_runs.insert(index);
   --*room;
+}
+
+int SweepEngine::Room(const Entry& entry) {
+  const v1::Sweep& sweep = entry.sweep();
+  int room = sweep.spec().max_parallel() > 0 ? sweep.spec().max_parallel()
+                                             : std::numeric_limits<int>::max();
+  // A search's paused jobs leave their place to others.
+  const auto is_out = [&](v1::SweepRunState state, v1::JobState job) {
+    return state == v1::SWEEP_RUN_ACTIVE &&
+           !(entry.search != nullptr && job == v1::PAUSED);
+  };
+  for (const v1::SweepRun& run : sweep.runs()) {
+    room -= is_out(run.state(), run.job_state()) ? 1 : 0;
+  }
+  for (const v1::SweepStage& stage : sweep.stages()) {
+    room -= is_out(stage.state(), stage.job_state()) ? 1 : 0;
+  }
+  return room;
 }
 
 void SweepEngine::Advance(Entry& entry, absl::Time now, SweepEffects* effects) {
@@ -274,15 +315,8 @@ void SweepEngine::Advance(Entry& entry, absl::Time now, SweepEffects* effects) {
       entry.changed_stages.insert(stage.index());
     }
   } else {
-    int room = sweep.spec().max_parallel() > 0
-                   ? sweep.spec().max_parallel()
-                   : std::numeric_limits<int>::max();
-    for (const v1::SweepRun& run : sweep.runs()) {
-      room -= run.state() == v1::SWEEP_RUN_ACTIVE ? 1 : 0;
-    }
-    for (const v1::SweepStage& stage : sweep.stages()) {
-      room -= stage.state() == v1::SWEEP_RUN_ACTIVE ? 1 : 0;
-    }
+    int room = Room(entry);
+    if (entry.search != nullptr) SteerSearch(entry, &room, effects);
     for (int i = 0; i < sweep.runs_size(); ++i) {
       if (sweep.runs(i).state() == v1::SWEEP_RUN_WAITING) {
         StartRun(entry, i, &room, now, effects);
@@ -321,7 +355,11 @@ void SweepEngine::CancelJobs(Entry& entry, SweepEffects* effects) {
   }
   for (const v1::SweepStage& stage : sweep.stages()) {
     cancel(stage.state(), stage.job(),
-           all ? absl::StrCat("its sweep was ", sweep.reason()) : "");
+           all ? absl::StrCat("its sweep was ", sweep.reason())
+               : entry.record.stages(stage.index()).dominated());
+  }
+  for (const std::string& job : entry.record.search().abandoned()) {
+    cancel(v1::SWEEP_RUN_ACTIVE, job, "started over with other steps");
   }
 }
 
@@ -371,6 +409,9 @@ void SweepEngine::EndIfDone(Entry& entry, absl::Time now,
         stopped > 0 ? absl::StrCat(", ", stopped, " were stopped as dominated")
                     : ""));
   }
+  if (entry.search != nullptr && sweep.state() != v1::Sweep::CANCELLED) {
+    ConcludeSearch(entry);
+  }
   *sweep.mutable_end_time() = ToTimestamp(now);
   for (const v1::SweepRun& run : sweep.runs()) jobs_.erase(run.job());
   for (const v1::SweepStage& stage : sweep.stages()) jobs_.erase(stage.job());
@@ -406,8 +447,10 @@ void SweepEngine::Tick(absl::Time now, SweepEffects* effects) {
     if (IsFinal(entry.sweep().state())) continue;
     // Asks again for what was refused, or not answered before a restart.
     const size_t asked = effects->create.size() + effects->cancel.size();
+    const int round = entry.sweep().search().round();
     Advance(entry, now, effects);
     if (effects->create.size() + effects->cancel.size() > asked ||
+        entry.sweep().search().round() != round ||
         IsFinal(entry.sweep().state())) {
       Store(entry, now, effects);
       continue;

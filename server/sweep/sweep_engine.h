@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +22,7 @@
 #include "server/sweep/dominance_rule.h"
 #include "server/sweep/pareto_front.h"
 #include "server/sweep/sweep_record.pb.h"
+#include "server/sweep/sweep_search.h"
 
 namespace comera::server {
 
@@ -37,8 +39,8 @@ struct SweepChildId {
 };
 
 // What an operation of the engine wants done: make `records` durable (an unset
-// record: the sweep is forgotten), then create and cancel jobs and wake
-// readers.
+// record: the sweep is forgotten), then create, cancel, pause and resume jobs
+// and wake readers.
 struct SweepEffects {
   struct Create {
     SweepChildId child;
@@ -54,8 +56,18 @@ struct SweepEffects {
   std::map<std::string, std::optional<SweepRecord>> records;
   std::vector<Create> create;
   std::vector<Cancel> cancel;
+  // Jobs of searches.
+  std::vector<std::string> pause, resume;
   // Sweeps with new events.
   std::set<std::string> wake;
+};
+
+// What a search that is created is told of the cluster.
+struct SearchContext {
+  // Finished jobs with the same data and family.
+  std::vector<FinishedRun> history;
+  // Jobs of it that can run side by side.
+  int parallel = 1;
 };
 
 // Decides what happens to sweeps: a state machine over requests, events of jobs
@@ -97,7 +109,8 @@ class SweepEngine {
   // spec or user. ResourceExhausted: max_active.
   absl::StatusOr<v1::Sweep> Create(const v1::CreateSweepRequest& request,
                                    const std::string& user, absl::Time now,
-                                   SweepEffects* effects);
+                                   SweepEffects* effects,
+                                   const SearchContext& context = {});
   // NotFound.
   absl::StatusOr<v1::Sweep> Cancel(const std::string& name,
                                    const std::string& reason, absl::Time now,
@@ -147,6 +160,11 @@ class SweepEngine {
     // Creations that were asked for and not answered; when to ask again.
     std::map<SweepChildId, absl::Time> creating;
     std::set<std::string> cancelled;  // jobs
+    // Null: no search. It refers to `record` and `plan`.
+    std::unique_ptr<SweepSearch> search;
+    // Jobs that were asked to pause, or to go on, and have not done it yet.
+    std::set<std::string> pausing, resuming;
+    bool search_changed = false;
     std::set<int> changed_runs, changed_stages;
     bool front_changed = false;
     absl::Time stored = absl::InfinitePast();
@@ -161,9 +179,17 @@ class SweepEngine {
   void Advance(Entry& entry, absl::Time now, SweepEffects* effects);
   void StartRun(Entry& entry, int index, int* room, absl::Time now,
                 SweepEffects* effects);
+  // How many jobs may be started.
+  static int Room(const Entry& entry);
   void RequestJob(Entry& entry, const SweepChildId& child, absl::Time now,
                   SweepEffects* effects);
   void CancelJobs(Entry& entry, SweepEffects* effects);
+  // Searches (sweep_engine_search.cc).
+  static v1::SweepSpec PlannedSpec(const SweepRecord& record);
+  void SteerSearch(Entry& entry, int* room, SweepEffects* effects);
+  void SettleStopped(Entry& entry);
+  void StartOver(Entry& entry, const SearchChild& child);
+  void ConcludeSearch(Entry& entry);
   void EndIfDone(Entry& entry, absl::Time now, SweepEffects* effects);
   void SettleRun(Entry& entry, int index, v1::SweepRunState state,
                  const std::string& reason);

@@ -96,6 +96,11 @@ void SweepEngine::ApplyEvent(const v1::JobEvent& event, const v1::Job& job,
       if (event.metrics().has_validation_loss()) {
         ApplyValidation(entry, child, event.metrics());
       }
+      if (entry.search != nullptr) {
+        entry.search->OnMetrics({child.stage, child.index}, event.metrics(),
+                                FromTimestamp(event.time()), event.attempt());
+        entry.search_changed = true;
+      }
       break;
     case v1::JobEvent::kParetoPoint:
       ApplyPoint(entry, child, event.pareto_point());
@@ -104,13 +109,19 @@ void SweepEngine::ApplyEvent(const v1::JobEvent& event, const v1::Job& job,
       for (const v1::ParetoPoint& point : event.result().pareto_front()) {
         ApplyPoint(entry, child, point);
       }
+      if (entry.search != nullptr) {
+        entry.search->OnResult({child.stage, child.index}, event.result());
+      }
       break;
     default:
       break;
   }
   const bool dominated =
       !record.dominated().empty() && entry.cancelled.count(job.name()) == 0;
-  if (!event.has_state_change() && !dominated) return;
+  const bool is_due = entry.search != nullptr && event.has_metrics() &&
+                      entry.pausing.count(job.name()) == 0 &&
+                      entry.search->IsDue({child.stage, child.index});
+  if (!event.has_state_change() && !dominated && !is_due) return;
   if (event.has_state_change()) ApplyJob(entry, child, job);
   Advance(entry, now, effects);
   Store(entry, now, effects);
@@ -140,6 +151,11 @@ void SweepEngine::CaughtUp(const std::string& name, const v1::Job* job,
 void SweepEngine::ApplyJob(Entry& entry, const SweepChildId& child,
                            const v1::Job& job) {
   entry.unsaved = true;
+  if (job.state() == v1::PAUSED) {
+    entry.pausing.erase(job.name());
+  } else {
+    entry.resuming.erase(job.name());
+  }
   if (child.stage) {
     v1::SweepStage& stage = *entry.sweep().mutable_stages(child.index);
     stage.set_job_state(job.state());
@@ -149,6 +165,12 @@ void SweepEngine::ApplyJob(Entry& entry, const SweepChildId& child,
     v1::SweepRun& run = *entry.sweep().mutable_runs(child.index);
     run.set_job_state(job.state());
     run.set_outcome(job.outcome());
+    if (entry.search != nullptr && job.outcome() == v1::TARGET_MISSED &&
+        !SearchTargetOf(entry.sweep().spec().job().objective().late())
+             .has_quality) {
+      // The loss that it was given is one that nothing reaches.
+      run.set_outcome(v1::COMPLETED);
+    }
     *run.mutable_progress() = job.progress();
     entry.changed_runs.insert(child.index);
   }
@@ -161,6 +183,10 @@ void SweepEngine::ApplyFinalState(Entry& entry, const SweepChildId& child,
   const v1::SweepRunState state = SettledState(job, !dominated.empty());
   if (!child.stage) {
     if (IsSettled(entry.sweep().runs(child.index).state())) return;
+    if (state == v1::SWEEP_RUN_SUCCEEDED && entry.search != nullptr) {
+      return SettleRun(entry, child.index, state,
+                       entry.search->WordsOf(child.index));
+    }
     return SettleRun(entry, child.index, state,
                      state == v1::SWEEP_RUN_STOPPED ? dominated : job.reason());
   }
@@ -323,9 +349,15 @@ void SweepEngine::PublishChanges(Entry& entry, absl::Time now,
     *event.mutable_front() = entry.sweep().front();
     AddEvent(entry, std::move(event), now, effects);
   }
+  if (entry.search_changed) {
+    v1::SweepEvent event;
+    *event.mutable_search() = entry.sweep().search();
+    AddEvent(entry, std::move(event), now, effects);
+  }
   entry.changed_runs.clear();
   entry.changed_stages.clear();
   entry.front_changed = false;
+  entry.search_changed = false;
 }
 
 void SweepEngine::Store(Entry& entry, absl::Time now, SweepEffects* effects) {

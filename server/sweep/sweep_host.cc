@@ -2,6 +2,7 @@
 // and carries out what it asks for.
 #include "server/sweep/sweep_host.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "proto/job_defaults.h"
+#include "proto/search_portfolio.h"
 
 namespace comera::server {
 namespace {
@@ -32,6 +35,31 @@ absl::StatusOr<std::vector<SweepRecord>> ReadRecords(JobStore* store) {
     records.push_back(std::move(record));
   }
   return records;
+}
+
+// What two jobs must have in common for one to teach the other.
+std::string DataKey(const v1::JobSpec& spec) {
+  v1::DataSpec data = spec.data();
+  data.clear_max_length();
+  data.clear_mask_probability();
+  return absl::StrCat(spec.queue(), "/", spec.model().family(), "/",
+                      data.SerializeAsString());
+}
+
+std::vector<FinishedRun> FinishedRuns(v1::JobSpec search,
+                                      const JobDirectory& jobs) {
+  search.mutable_compression()->set_method(v1::CompressionSpec::DENSE);
+  const std::string key = DataKey(WithDefaults(std::move(search)));
+  std::vector<FinishedRun> runs;
+  jobs.ForEach([&](const v1::Job& job) {
+    if (job.state() != v1::SUCCEEDED || !job.progress().has_validation_loss() ||
+        job.spec().objective().early().only() || DataKey(job.spec()) != key) {
+      return;
+    }
+    runs.push_back({job.spec(), job.progress().validation_loss(),
+                    job.progress().size_parameters()});
+  });
+  return runs;
 }
 
 }  // namespace
@@ -90,6 +118,26 @@ void SweepHost::OnCommitted(SweepEffects effects) {
     host_->CancelJob(cancel.job, cancel.reason,
                      [](const absl::StatusOr<v1::Job>&) {});
   }
+  for (const std::string& job : effects.pause) {
+    v1::PauseJobRequest request;
+    request.set_name(job);
+    request.set_reason("its share of the search's round is spent");
+    // A job that cannot be paused any more is about to end.
+    host_->CommitThenReply<v1::Job>(
+        [request](Coordinator* coordinator, absl::Time now, Effects* changes) {
+          return coordinator->Pause(request, now, changes);
+        },
+        [](const absl::StatusOr<v1::Job>&) {});
+  }
+  for (const std::string& job : effects.resume) {
+    v1::ResumeJobRequest request;
+    request.set_name(job);
+    host_->CommitThenReply<v1::Job>(
+        [request](Coordinator* coordinator, absl::Time now, Effects* changes) {
+          return coordinator->Resume(request, now, changes);
+        },
+        [](const absl::StatusOr<v1::Job>&) {});
+  }
   for (const std::string& name : effects.wake) listeners_.Notify(name);
 }
 
@@ -126,7 +174,8 @@ void SweepHost::OnTick(absl::Time now) {
   SweepEffects effects;
   mutable_engine()->Tick(now, &effects);
   if (effects.records.empty() && effects.wake.empty() &&
-      effects.create.empty() && effects.cancel.empty()) {
+      effects.create.empty() && effects.cancel.empty() &&
+      effects.pause.empty() && effects.resume.empty()) {
     return;
   }
   Commit(std::move(effects));
@@ -180,11 +229,32 @@ void SweepHost::CatchUpPage(const std::string& job) {
 void SweepHost::Create(v1::CreateSweepRequest request, std::string user,
                        Callback<v1::Sweep> done) {
   CommitThenReply<v1::Sweep>(
-      [request = std::move(request), user = std::move(user)](
+      [this, request = std::move(request), user = std::move(user)](
           SweepEngine* engine, absl::Time now, SweepEffects* effects) {
-        return engine->Create(request, user, now, effects);
+        return engine->Create(request, user, now, effects,
+                              LookAround(request.spec(), now));
       },
       std::move(done));
+}
+
+SearchContext SweepHost::LookAround(const v1::SweepSpec& spec,
+                                    absl::Time now) const {
+  SearchContext context;
+  if (!IsSearch(spec.job())) return context;
+  // Slots of a device that the jobs would not get count as well: the guess only
+  // shapes the rounds.
+  int64_t slots = 0;
+  for (const auto& [kind, count] : host_->engine().CountCluster(now).slots) {
+    slots += count.total - count.unfit;
+  }
+  const int64_t processes = std::max(1, spec.job().resources().processes());
+  context.parallel = static_cast<int>(
+      std::clamp<int64_t>(slots / processes, 1, kMaxCandidates));
+  if (spec.max_parallel() > 0) {
+    context.parallel = std::min(context.parallel, spec.max_parallel());
+  }
+  context.history = FinishedRuns(spec.job(), host_->directory());
+  return context;
 }
 
 void SweepHost::Get(std::string name, Callback<v1::Sweep> done) {

@@ -82,6 +82,8 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
   // EngineHost.
   StoreBatch ToBatch(const SweepEffects& effects) const override;
   void OnCommitted(SweepEffects effects) override;
+  // What a search of these jobs is told of the cluster.
+  SearchContext LookAround(const v1::SweepSpec& spec, absl::Time now) const;
   void CreateChild(SweepEffects::Create create);
   // Reads the events that the engine has not seen.
   void CatchUp(const std::string& job);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -12,6 +13,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/sweep_connection.h"
+#include "proto/search_target.h"
 
 namespace comera::client {
 namespace {
@@ -73,9 +75,28 @@ std::string SweepStateText(const v1::Sweep& sweep) {
              : absl::StrCat(state, " ", v1::Outcome_Name(sweep.outcome()));
 }
 
+std::string SearchLine(const v1::Sweep& sweep) {
+  if (!sweep.has_search()) return "";
+  const v1::SearchState& search = sweep.search();
+  const bool steps = sweep.spec().job().budget().has_steps();
+  return absl::StrFormat("round %d of %d, %.0f of %.0f %s spent",
+                         search.round(), search.rounds(), search.spent(),
+                         search.budget(), steps ? "steps" : "s");
+}
+
 std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout) {
   std::vector<std::vector<std::string>> rows = {
       {"RUN", "WHAT", "STATE", "STEP/%", "LOSS", "SIZE", "JOB", "REASON"}};
+  // A search by another metric shows that beside the loss.
+  const SearchTarget target =
+      SearchTargetOf(sweep.spec().job().objective().late());
+  const bool has_metric =
+      sweep.has_search() && target.metric != v1::LateStage::kTargetLoss;
+  constexpr size_t kMetricColumn = 5;
+  if (has_metric) {
+    rows[0].insert(rows[0].begin() + kMetricColumn,
+                   absl::AsciiStrToUpper(target.Name()));
+  }
   for (const v1::SweepStage& stage : sweep.stages()) {
     const auto runs = std::count_if(
         sweep.runs().begin(), sweep.runs().end(),
@@ -84,19 +105,29 @@ std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout) {
                        absl::StrCat("early stage of ", runs, " runs"),
                        StateName(stage.state(), stage.job_state()), stage.job(),
                        stage.progress(), stage.reason()));
+    if (has_metric)
+      rows.back().insert(rows.back().begin() + kMetricColumn, "-");
   }
   for (const v1::SweepRun& run : sweep.runs()) {
-    rows.push_back(Row(absl::StrCat(run.index()), run.label(),
+    const bool chosen = sweep.search().has_chosen_run() &&
+                        sweep.search().chosen_run() == run.index();
+    rows.push_back(Row(absl::StrCat(run.index(), chosen ? "*" : ""),
+                       run.label(),
                        StateName(run.state(), run.job_state()) + Outcome(run),
                        run.job(), run.progress(), run.reason()));
+    if (has_metric) {
+      rows.back().insert(rows.back().begin() + kMetricColumn,
+                         run.has_quality() ? FormatFigure(run.quality()) : "-");
+    }
   }
   return FormatTable(rows, layout, {"JOB", "REASON", "STEP/%"}).value_or("");
 }
 
 std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout) {
-  std::string text =
-      absl::StrCat(sweep.name(), "  ", SweepStateText(sweep), "  ",
-                   Printable(sweep.reason()), "\n\n", RunTable(sweep, layout));
+  std::string text = absl::StrCat(sweep.name(), "  ", SweepStateText(sweep),
+                                  "  ", Printable(sweep.reason()), "\n");
+  if (sweep.has_search()) absl::StrAppend(&text, SearchLine(sweep), "\n");
+  absl::StrAppend(&text, "\n", RunTable(sweep, layout));
   if (sweep.front().points_size() > 0) {
     absl::StrAppend(&text, "\n", FrontTable(sweep.front(), &sweep, layout));
   }
@@ -165,6 +196,10 @@ void SweepPrinter::Line(const v1::SweepEvent& event) {
     const std::string line = HypervolumeLine(event.front());
     if (!line.empty()) out << ", " << line;
     out << std::endl;
+  } else if (event.has_search()) {
+    if (event.search().round() == shown_round_) return;
+    shown_round_ = event.search().round();
+    out << SearchLine(sweep_) << std::endl;
   } else if (event.has_state_change()) {
     out << SweepStateText(sweep_) << "  " << Printable(sweep_.reason())
         << std::endl;
@@ -175,10 +210,12 @@ void SweepPrinter::Draw() {
   TableLayout layout = session_.Layout();
   // One column is left free, because a full line would wrap.
   layout.width = session_.env.width - 1;
-  std::vector<std::string> lines = {
-      absl::StrCat(sweep_.name(), "  ", SweepStateText(sweep_), "  ",
-                   sweep_.front().points_size(), " points on the front  ",
-                   HypervolumeLine(sweep_.front()))};
+  std::vector<std::string> lines = {absl::StrCat(
+      sweep_.name(), "  ", SweepStateText(sweep_), "  ",
+      sweep_.has_search()
+          ? SearchLine(sweep_)
+          : absl::StrCat(sweep_.front().points_size(), " points on the front  ",
+                         HypervolumeLine(sweep_.front())))};
   for (absl::string_view line :
        absl::StrSplit(RunTable(sweep_, layout), '\n', absl::SkipEmpty())) {
     lines.push_back(std::string(line));
@@ -208,6 +245,9 @@ void SweepPrinter::Finish(const v1::Sweep& sweep) {
                       << FrontTable(sweep.front(), &sweep, session_.Layout());
     const std::string line = HypervolumeLine(sweep.front());
     if (!line.empty()) *session_.env.out << line << "\n";
+    *session_.env.out << "\n"
+                      << SweepStateText(sweep) << "  "
+                      << Printable(sweep.reason()) << "\n";
   } else {
     *session_.env.out << "\n" << SweepText(sweep, session_.Layout());
   }

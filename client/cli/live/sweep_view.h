@@ -13,7 +13,9 @@ namespace comera::client {
 
 // E.g. "SUCCEEDED TARGET_MET" or "ACTIVE".
 std::string SweepStateText(const v1::Sweep& sweep);
-// A table with one line per early stage and run.
+// E.g. "round 2 of 3, 41 of 600 s spent"; "" if the sweep is no search.
+std::string SearchLine(const v1::Sweep& sweep);
+// A table with one line per early stage and run; a search's result has a star.
 std::string RunTable(const v1::Sweep& sweep, const TableLayout& layout);
 // The sweep's state, runs and front.
 std::string SweepText(const v1::Sweep& sweep, const TableLayout& layout);
@@ -38,6 +40,8 @@ class SweepPrinter {
   const Session& session_;
   v1::Sweep sweep_;
   int block_lines_ = 0;
+  // Newest round of a search that a line was printed for.
+  int shown_round_ = 0;
   // The state and time last shown of each run or, under negative keys, stage.
   std::map<int, v1::SweepRunState> shown_;
   std::map<int, absl::Time> shown_time_;

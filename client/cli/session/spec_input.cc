@@ -41,14 +41,19 @@ std::optional<v1::JobSpec> ReadSoundSpec(const SpecInput& input,
                  kExitClientError);
     return std::nullopt;
   }
-  const std::vector<FieldViolation> violations = ValidateJobSpec(*spec);
+  if (!CheckSpec(*spec, input.file, session)) return std::nullopt;
+  return *std::move(spec);
+}
+
+bool CheckSpec(const v1::JobSpec& spec, const std::string& file,
+               const Session& session) {
+  const std::vector<FieldViolation> violations = ValidateJobSpec(spec);
   for (const FieldViolation& violation : violations) {
-    session.Fail(Printable(absl::StrCat(input.file, ": ", violation.field, ": ",
+    session.Fail(Printable(absl::StrCat(file, ": ", violation.field, ": ",
                                         violation.description)),
                  kExitClientError);
   }
-  if (!violations.empty()) return std::nullopt;
-  return *std::move(spec);
+  return violations.empty();
 }
 
 }  // namespace comera::client

@@ -33,6 +33,11 @@ absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
 std::optional<v1::JobSpec> ReadSoundSpec(const SpecInput& input,
                                          const Session& session);
 
+// Validates a job. Prints errors on stderr, one line each; returns whether
+// there are none. `file` stands for the job's file.
+bool CheckSpec(const v1::JobSpec& spec, const std::string& file,
+               const Session& session);
+
 }  // namespace comera::client
 
 #endif  // COMERA_CLIENT_CLI_SESSION_SPEC_INPUT_H_

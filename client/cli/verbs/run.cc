@@ -1,18 +1,27 @@
 // comera run: trains a job on this machine alone, from start to end.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/live/sweep_view.h"
 #include "client/cli/live/watch_job.h"
+#include "client/cli/output/message_text.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
 #include "client/cli/session/spec_input.h"
 #include "client/cli/verbs/model_download.h"
+#include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
 #include "client/embedded_cluster.h"
+#include "client/job_file.h"
+#include "client/search/auto_job.h"
+#include "client/sweep_client.h"
+#include "common/rpc_channel.h"
 
 namespace comera::client {
 namespace {
@@ -22,6 +31,10 @@ constexpr absl::Duration kCancelTimeout = absl::Seconds(20);
 
 struct Arguments {
   SpecInput spec;
+  // With --auto, spec.file names data.
+  bool automatic = false;
+  AutoRequest request;
+  bool dry_run = false;
   std::string data_dir;
   std::string model_dir;
   std::string status_file;
@@ -32,15 +45,16 @@ struct Arguments {
 // time.
 class Stopper {
  public:
-  void Use(TrainingClient* client) {
+  // `stop` ends the client's calls; null: none is in use.
+  void Use(std::function<void()> stop) {
     std::lock_guard<std::mutex> lock(mutex_);
-    client_ = client;
-    if (stopped_ && client_ != nullptr) client_->Stop();
+    stop_ = std::move(stop);
+    if (stopped_ && stop_ != nullptr) stop_();
   }
   void Stop() {
     std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;
-    if (client_ != nullptr) client_->Stop();
+    if (stop_ != nullptr) stop_();
   }
   // Called when the cluster is beyond repair.
   void Fail(const absl::Status& status) {
@@ -58,7 +72,7 @@ class Stopper {
  private:
   // Guards all members below.
   std::mutex mutex_;
-  TrainingClient* client_ = nullptr;
+  std::function<void()> stop_;
   bool stopped_ = false;
   absl::Status failure_;
 };
@@ -117,10 +131,29 @@ void CancelJob(const std::string& address, const std::string& name,
   client->Watch(name, watch, {}, {}).IgnoreError();
 }
 
+// Downloads the job's newest model. Returns the folder, or "" and an error's
+// exit code in `code`; "" if the job has none.
+std::string FetchModel(const v1::Job& job, const Arguments& arguments,
+                       const Session& session, TrainingClient& client,
+                       int* code) {
+  if (job.models().empty()) return "";
+  const std::string directory =
+      OrElse(Absolute(arguments.model_dir, session),
+             absl::StrCat(session.env.working_folder, "/comera-models/",
+                          LastSegment(job.name())));
+  const absl::Status status =
+      DownloadModel(client, *job.models().rbegin(), directory);
+  if (status.ok()) return directory;
+  *code = session.Fail(absl::StrCat("cannot download the model: ",
+                                    std::string(status.message())),
+                       kExitClientError);
+  return "";
+}
+
 // Follows the job from submission to its end; returns an exit code.
 int Follow(const v1::JobSpec& spec, const Arguments& arguments,
-           const Session& session, TrainingClient& client,
-           WatchPrinter& printer, std::string* name) {
+           const Session& session, TrainingClient& client, std::string* name) {
+  WatchPrinter printer(session);
   const absl::StatusOr<v1::Job> submitted = client.Submit(spec);
   if (absl::IsCancelled(submitted.status())) return kExitInterrupted;
   if (!submitted.ok()) return session.FailRpc(submitted.status());
@@ -132,33 +165,140 @@ int Follow(const v1::JobSpec& spec, const Arguments& arguments,
   // The reason is printed by whatever stopped the client.
   if (absl::IsCancelled(job.status())) return kExitInterrupted;
   if (!job.ok()) return session.FailRpc(job.status());
-  std::string directory;
   int code = ExitCodeOfJob(*job);
-  if (!job->models().empty()) {
-    directory = OrElse(Absolute(arguments.model_dir, session),
-                       absl::StrCat(session.env.working_folder,
-                                    "/comera-models/", LastSegment(*name)));
-    const absl::Status status =
-        DownloadModel(client, *job->models().rbegin(), directory);
-    if (!status.ok()) {
-      directory.clear();
-      code = session.Fail(absl::StrCat("cannot download the model: ",
-                                       std::string(status.message())),
-                          kExitClientError);
-    }
-  }
-  printer.Finish(*job, directory);
+  printer.Finish(*job, FetchModel(*job, arguments, session, client, &code));
   return code;
 }
 
+// The same of a search and the model that it chooses.
+int FollowSearch(const v1::SweepSpec& spec, const Arguments& arguments,
+                 const Session& session, SweepClient& sweeps,
+                 TrainingClient& client, std::string* name) {
+  const absl::StatusOr<v1::Sweep> submitted = sweeps.Submit(spec, {});
+  if (absl::IsCancelled(submitted.status())) return kExitInterrupted;
+  if (!submitted.ok()) return session.FailRpc(submitted.status());
+  *name = submitted->name();
+  session.Note(absl::StrCat("submitted ", *name, ", ", submitted->runs_size(),
+                            " candidates"));
+  SweepPrinter printer(session);
+  const absl::StatusOr<v1::Sweep> sweep = sweeps.Watch(
+      *name, [&](const v1::Sweep& s) { printer.OnSweep(s); },
+      [&](const v1::SweepEvent& e) { printer.OnEvent(e); });
+  if (absl::IsCancelled(sweep.status())) return kExitInterrupted;
+  if (!sweep.ok()) return session.FailRpc(sweep.status());
+  printer.Finish(*sweep);
+  int code = ExitCodeOfSweep(*sweep);
+  if (!sweep->search().has_chosen_run()) return code;
+  const absl::StatusOr<v1::Job> job =
+      client.Get(sweep->runs(sweep->search().chosen_run()).job());
+  if (!job.ok()) return session.FailRpc(job.status());
+  const std::string directory =
+      FetchModel(*job, arguments, session, client, &code);
+  if (!directory.empty() && session.output == OutputFormat::kTable) {
+    *session.env.out << "model  " << directory << std::endl;
+  }
+  return code;
+}
+
+// Asks the search's jobs to stop.
+void CancelSearch(SweepClient& sweeps, const std::string& name,
+                  const Session& session) {
+  session.Note(absl::StrCat("cancelling ", name));
+  // Everything is stopped next, whatever the result.
+  sweeps.Cancel(name, "interrupted").IgnoreError();
+}
+
+// Runs the job or search on the cluster; returns an exit code.
+int RunOn(const std::string& address, const JobOrSearch& spec,
+          const Arguments& arguments, const Session& session,
+          const Interrupts& interrupts, Stopper* stopper) {
+  auto client = TrainingClient::Connect(address, ClientOptions());
+  const auto channel = OpenChannel(address, {}, grpc::ChannelArguments());
+  if (!channel.ok()) return session.FailRpc(channel.status());
+  auto sweeps = std::make_unique<SweepClient>(*channel, ClientOptions());
+  stopper->Use([&] {
+    client->Stop();
+    sweeps->Stop();
+  });
+  std::string name;
+  int code = kExitOk;
+  if (!interrupts.happened()) {
+    code = spec.is_search
+               ? FollowSearch(spec.search, arguments, session, *sweeps, *client,
+                              &name)
+               : Follow(spec.job, arguments, session, *client, &name);
+  }
+  stopper->Use(nullptr);
+  if (!stopper->failure().ok()) {
+    return session.Fail(std::string(stopper->failure().message()),
+                        kExitClientError);
+  }
+  if (!interrupts.happened()) return code;
+  if (!name.empty() && spec.is_search) {
+    SweepClient canceller(*channel, ClientOptions());
+    CancelSearch(canceller, name, session);
+  } else if (!name.empty()) {
+    CancelJob(address, name, session);
+  }
+  return kExitInterrupted;
+}
+
+// The job of the file, or of the data that --auto names.
+std::optional<JobOrSearch> ReadJob(const Arguments& arguments,
+                                   const Session& session) {
+  if (!arguments.automatic) return ReadJobOrSearch(arguments.spec, session);
+  AutoRequest request = arguments.request;
+  request.data = Absolute(arguments.spec.file, session);
+  request.validation = Absolute(request.validation, session);
+  request.test = Absolute(request.test, session);
+  absl::StatusOr<v1::JobSpec> job = MakeAutoJob(request);
+  absl::Status status = job.status();
+  for (const std::string& assignment : arguments.spec.assignments) {
+    if (!status.ok()) break;
+    status = SetJobField(assignment, session.env.working_folder, &*job);
+  }
+  if (!status.ok()) {
+    session.Fail(Printable(std::string(status.message())), kExitClientError);
+    return std::nullopt;
+  }
+  JobOrSearch spec = MakeJobOrSearch(*std::move(job));
+  if (!arguments.dry_run &&
+      !CheckJobOrSearch(spec, arguments.spec.file, session)) {
+    return std::nullopt;
+  }
+  return spec;
+}
+
+// Whether the command line names something that only --auto takes.
+bool NeedsAuto(const AutoRequest& request) {
+  return !(request.target_loss.empty() && request.target_accuracy.empty() &&
+           request.target_size.empty() && request.budget.empty() &&
+           request.validation.empty() && request.test.empty() &&
+           request.columns.text.empty() &&
+           request.columns.second_text.empty() &&
+           request.columns.label.empty());
+}
+
 int Run(const Arguments& arguments, const Session& session) {
-  const std::optional<v1::JobSpec> spec =
-      ReadSoundSpec(arguments.spec, session);
+  if (!arguments.automatic && NeedsAuto(arguments.request)) {
+    return session.Fail(
+        "targets, budget and columns on the command line need --auto; a job "
+        "file has its own",
+        kExitUsage);
+  }
+  const std::optional<JobOrSearch> spec = ReadJob(arguments, session);
   if (!spec) return kExitClientError;
+  if (arguments.dry_run) {
+    *session.env.out << (session.output == OutputFormat::kJson
+                             ? ToJson(spec->job, /*one_line=*/false)
+                             : ToYaml(spec->job))
+                     << std::flush;
+    return kExitOk;
+  }
   Stopper stopper;
   Interrupts interrupts([&] { stopper.Stop(); });
   auto cluster = EmbeddedCluster::Start(
-      ClusterOptions(arguments, *spec, session, &stopper));
+      ClusterOptions(arguments, spec->job, session, &stopper));
   if (!cluster.ok()) {
     return session.Fail(std::string(cluster.status().message()),
                         kExitClientError);
@@ -170,22 +310,8 @@ int Run(const Arguments& arguments, const Session& session) {
     session.Note(
         absl::StrCat("dashboard: http://", (*cluster)->http_address(), "/"));
   }
-  auto client = TrainingClient::Connect((*cluster)->address(), ClientOptions());
-  stopper.Use(client.get());
-  WatchPrinter printer(session);
-  std::string name;
-  int code = kExitOk;
-  if (!interrupts.happened()) {
-    code = Follow(*spec, arguments, session, *client, printer, &name);
-  }
-  stopper.Use(nullptr);
-  if (!stopper.failure().ok()) {
-    code = session.Fail(std::string(stopper.failure().message()),
-                        kExitClientError);
-  } else if (interrupts.happened()) {
-    if (!name.empty()) CancelJob((*cluster)->address(), name, session);
-    code = kExitInterrupted;
-  }
+  const int code = RunOn((*cluster)->address(), *spec, arguments, session,
+                         interrupts, &stopper);
   (*cluster)->Stop();
   return code;
 }
@@ -197,7 +323,74 @@ Verb RunVerb(Session* session) {
   Verb verb = {"run",
                "Run a job on this machine: coordinator and worker included",
                SpecArguments(&arguments->spec), nullptr};
+  verb.arguments[0].help =
+      "Job file: .yaml, .json or .textproto; with --auto: data";
   const Argument more[] = {
+      {"--auto",
+       "Searches for the smallest model of these data (.csv, .tsv, .jsonl with "
+       "labels, or a folder of code) that meets the targets",
+       &arguments->automatic,
+       false,
+       {}},
+      {"--target-accuracy",
+       "With --auto: accuracy to reach, e.g. 0.8",
+       &arguments->request.target_accuracy,
+       false,
+       {},
+       Names::kNothing},
+      {"--target-loss",
+       "With --auto: validation loss to reach, in nats",
+       &arguments->request.target_loss,
+       false,
+       {},
+       Names::kNothing},
+      {"--target-size",
+       "With --auto: parameters (60k) or bytes (256KiB) at most",
+       &arguments->request.target_size,
+       false,
+       {},
+       Names::kNothing},
+      {"--budget",
+       "With --auto: time or steps of the whole search (10m)",
+       &arguments->request.budget,
+       false,
+       {},
+       Names::kNothing},
+      {"--validation",
+       "With --auto: file to validate on (a tenth of the data)",
+       &arguments->request.validation,
+       false,
+       {},
+       Names::kFile},
+      {"--test",
+       "With --auto: file to test the result on",
+       &arguments->request.test,
+       false,
+       {},
+       Names::kFile},
+      {"--text",
+       "With --auto: column or field of the text",
+       &arguments->request.columns.text,
+       false,
+       {},
+       Names::kNothing},
+      {"--second-text",
+       "With --auto: column or field of a second text",
+       &arguments->request.columns.second_text,
+       false,
+       {},
+       Names::kNothing},
+      {"--label",
+       "With --auto: column or field of the label",
+       &arguments->request.columns.label,
+       false,
+       {},
+       Names::kNothing},
+      {"--dry-run",
+       "Print the job, run nothing",
+       &arguments->dry_run,
+       false,
+       {}},
       {"--data-dir",
        "State and logs (~/.local/state/comera)",
        &arguments->data_dir,
@@ -233,7 +426,9 @@ Verb RunVerb(Session* session) {
   verb.examples =
       R"(  comera run docs/examples/quickstart_code_mlm.yaml
   comera run job.yaml --set resources.processes=1 --model-dir ./model
-  comera run job.yaml -o json          # events as JSON lines)";
+  comera run job.yaml -o json          # events as JSON lines
+  comera run --auto reviews.csv --target-accuracy 0.8 --budget 10m
+  comera run --auto src/ --target-loss 3 --target-size 200k --dry-run)";
   verb.run = [=] { return Run(*arguments, *session); };
   return verb;
 }

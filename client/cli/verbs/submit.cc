@@ -6,6 +6,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
+#include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
@@ -18,12 +19,17 @@ struct Arguments {
 };
 
 int Submit(const Arguments& arguments, const Session& session) {
-  const std::optional<v1::JobSpec> spec =
-      ReadSoundSpec(arguments.spec, session);
+  const std::optional<JobOrSearch> spec =
+      ReadJobOrSearch(arguments.spec, session);
   if (!spec) return kExitClientError;
+  if (spec->is_search) {
+    return SubmitSweep(spec->search,
+                       {arguments.request_id, arguments.watch, false}, session);
+  }
   TrainingClient::SubmitOptions options;
   options.request_id = arguments.request_id;
-  const absl::StatusOr<v1::Job> job = session.Connect()->Submit(*spec, options);
+  const absl::StatusOr<v1::Job> job =
+      session.Connect()->Submit(spec->job, options);
   if (!job.ok()) return session.FailRpc(job.status());
   if (arguments.watch) {
     session.Note(absl::StrCat("submitted ", job->name()));

@@ -9,12 +9,11 @@
 #include "client/cli/live/sweep_view.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
-#include "client/cli/session/interrupts.h"
 #include "client/cli/session/sweep_connection.h"
+#include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
 #include "client/job_file.h"
 #include "client/sweep_file.h"
-#include "proto/sweep_plan.h"
 
 namespace comera::client {
 namespace {
@@ -30,25 +29,6 @@ struct Arguments {
   bool dry_run = false;
 };
 
-int Watch(const Session& session, const std::string& name) {
-  const auto client = ConnectSweeps(session);
-  if (!client.ok()) return session.FailRpc(client.status());
-  Interrupts interrupts([&] { (*client)->Stop(); });
-  SweepPrinter printer(session);
-  const absl::StatusOr<v1::Sweep> sweep = (*client)->Watch(
-      name, [&](const v1::Sweep& s) { printer.OnSweep(s); },
-      [&](const v1::SweepEvent& e) { printer.OnEvent(e); });
-  if (interrupts.happened()) {
-    session.Note(absl::StrCat("detached; ", name,
-                              " goes on. Attach again: comera sweep watch ",
-                              LastSegment(name)));
-    return kExitInterrupted;
-  }
-  if (!sweep.ok()) return session.FailRpc(sweep.status());
-  printer.Finish(*sweep);
-  return ExitCodeOfSweep(*sweep);
-}
-
 int Submit(const Arguments& arguments, const Session& session) {
   std::vector<std::string> notes;
   absl::StatusOr<v1::SweepSpec> spec = ReadSweepFile(arguments.what, &notes);
@@ -63,39 +43,10 @@ int Submit(const Arguments& arguments, const Session& session) {
     return session.Fail(Printable(std::string(status.message())),
                         kExitClientError);
   }
-  std::vector<FieldViolation> violations;
-  PlanSweep(*spec, &violations);
-  for (const FieldViolation& violation : violations) {
-    session.Fail(Printable(absl::StrCat(arguments.what, ": ", violation.field,
-                                        ": ", violation.description)),
-                 kExitClientError);
-  }
-  if (!violations.empty()) return kExitClientError;
-  const auto client = ConnectSweeps(session);
-  if (!client.ok()) return session.FailRpc(client.status());
-  SweepClient::SubmitOptions options;
-  options.request_id = arguments.request_id;
-  options.validate_only = arguments.dry_run;
-  const absl::StatusOr<v1::Sweep> sweep = (*client)->Submit(*spec, options);
-  if (!sweep.ok()) return session.FailRpc(sweep.status());
-  if (arguments.watch && !arguments.dry_run) {
-    session.Note(absl::StrCat("submitted ", sweep->name(), ", ",
-                              sweep->runs_size(), " runs"));
-    return Watch(session, sweep->name());
-  }
-  if (session.output != OutputFormat::kTable) {
-    session.Print(*sweep, /*one_line=*/false);
-  } else if (arguments.dry_run) {
-    *session.env.out << RunTable(*sweep, session.Layout()) << std::flush;
-    session.Note(absl::StrCat(sweep->runs_size(), " runs, ",
-                              sweep->stages_size(),
-                              " shared early stages; nothing was submitted"));
-  } else {
-    *session.env.out << sweep->name() << std::endl;
-    session.Note(absl::StrCat("follow it: comera sweep watch ",
-                              LastSegment(sweep->name())));
-  }
-  return kExitOk;
+  if (!CheckSweep(*spec, arguments.what, session)) return kExitClientError;
+  return SubmitSweep(*spec,
+                     {arguments.request_id, arguments.watch, arguments.dry_run},
+                     session);
 }
 
 int List(const Arguments& arguments, const Session& session) {
@@ -188,7 +139,7 @@ int Sweep(const Arguments& arguments, const Session& session) {
     return session.Fail(std::string(name.status().message()), kExitUsage);
   }
   if (what == "get") return Get(session, *name);
-  if (what == "watch") return Watch(session, *name);
+  if (what == "watch") return WatchSweepVerb(session, *name);
   return CancelOrDelete(arguments, session, *name);
 }
 
@@ -202,8 +153,8 @@ Verb SweepVerb(Session* session) {
                nullptr};
   verb.arguments = {
       {"what",
-       "Sweep file (a job file with a `sweep` section), or: ls, get, watch, "
-       "cancel, delete",
+       "Sweep file (a job file with a `sweep` section or `method: auto`), or: "
+       "ls, get, watch, cancel, delete",
        &arguments->what,
        true,
        {},

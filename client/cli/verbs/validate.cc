@@ -5,6 +5,7 @@
 #include "client/cli/output/message_text.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
+#include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
 #include "proto/job_defaults.h"
 
@@ -18,19 +19,22 @@ struct Arguments {
 };
 
 int Validate(const Arguments& arguments, const Session& session) {
-  const std::optional<v1::JobSpec> spec =
-      ReadSoundSpec(arguments.spec, session);
+  const std::optional<JobOrSearch> spec =
+      ReadJobOrSearch(arguments.spec, session);
   if (!spec) return kExitClientError;
-  if (arguments.remote) {
+  if (arguments.remote && spec->is_search) {
+    const int code = SubmitSweep(spec->search, {"", false, true}, session);
+    if (code != kExitOk) return code;
+  } else if (arguments.remote) {
     TrainingClient::SubmitOptions options;
     options.validate_only = true;
     const absl::StatusOr<v1::Job> job =
-        session.Connect()->Submit(*spec, options);
+        session.Connect()->Submit(spec->job, options);
     if (!job.ok()) return session.FailRpc(job.status());
   }
   // Programs that ask for JSON or YAML get the job, too.
   if (arguments.print || session.output != OutputFormat::kTable) {
-    const v1::JobSpec filled = WithDefaults(*spec);
+    const v1::JobSpec filled = WithDefaults(spec->job);
     *session.env.out << (session.output == OutputFormat::kJson
                              ? ToJson(filled, /*one_line=*/false)
                              : ToYaml(filled));

@@ -207,8 +207,16 @@ def _fields_as_list(fields: Any, axis: bool) -> Any:
     return result
 
 
+def _is_search(data: Mapping[str, Any]) -> bool:
+    """Whether the service is to choose the runs, so that no section is needed."""
+    compression = data.get("compression")
+    method = compression.get("method") if isinstance(compression, Mapping) else ""
+    return str(method).lower() == "auto"
+
+
 def sweep_spec(source: SweepSpecLike) -> SweepSpec:
-    """The message for a sweep file: a job's fields and a `sweep` section."""
+    """The message for a sweep file: a job's fields and a `sweep` section, which
+    may be left out where compression.method is auto."""
     spec = SweepSpec()
     if isinstance(source, SweepSpec):
         spec.CopyFrom(source)
@@ -218,12 +226,13 @@ def sweep_spec(source: SweepSpecLike) -> SweepSpec:
         data: Any = dict(source)
     else:
         data, folder = _parse(source)
-    if not isinstance(data, dict) or not isinstance(data.get("sweep"), Mapping):
+    section = data.get("sweep", {}) if isinstance(data, dict) else None
+    if not isinstance(section, Mapping) or not (section or _is_search(data)):
         raise SpecError(
             "sweep", "missing; a sweep is a job with a `sweep` section beside it"
         )
     data = copy.deepcopy(data)
-    section = dict(data.pop("sweep"))
+    section = dict(data.pop("sweep", {}))
     if "job" in section:
         raise SpecError("sweep.job", "the job stands beside `sweep`")
     grid = section.get("grid")

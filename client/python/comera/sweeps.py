@@ -65,6 +65,14 @@ class Sweep:
         return list(self.proto.runs)
 
     @property
+    def chosen(self) -> Optional[Job]:
+        """The job whose model a search (compression.method auto) chose; `reason`
+        says why. None before its end, and for other sweeps."""
+        if not self.proto.search.HasField("chosen_run"):
+            return None
+        return self._client.get(self.proto.runs[self.proto.search.chosen_run].job)
+
+    @property
     def jobs(self) -> List[Job]:
         """The jobs of the runs that have one; asks the coordinator."""
         return [self._client.get(run.job) for run in self.proto.runs if run.job]
@@ -114,6 +122,8 @@ class Sweep:
             self.proto.reason = event.state_change.reason
         elif kind == "front":
             self.proto.front.CopyFrom(event.front)
+        elif kind == "search":
+            self.proto.search.CopyFrom(event.search)
         elif kind in ("run", "stage"):
             changed = getattr(event, kind)
             for known in self.proto.runs if kind == "run" else self.proto.stages:

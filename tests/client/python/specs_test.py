@@ -216,6 +216,8 @@ class SweepSpecTest(unittest.TestCase):
         self.assertEqual(fields["training.batch_size"], ["32"])
         # The caller's dict stays as it was.
         self.assertIsInstance(source["sweep"]["grid"]["fields"], dict)
+        search = sweep_spec({"compression": {"method": "auto"}, "budget": {"steps": 9}})
+        self.assertEqual(search.job.budget.steps, 9)
         listed = sweep_spec({"sweep": {"list": [{"fields": {"priority": 1}}]}})
         self.assertEqual(listed.list[0].fields[0].value, "1")
 

@@ -80,6 +80,7 @@ export function withEvent(
 ): Sweep {
   if (event.stateChange) return { ...sweep, ...event.stateChange };
   if (event.front) return { ...sweep, front: event.front };
+  if (event.search) return { ...sweep, search: event.search };
   if (event.run) return { ...sweep, runs: put(sweep.runs ?? [], event.run) };
   if (event.stage)
     return { ...sweep, stages: put(sweep.stages ?? [], event.stage) };

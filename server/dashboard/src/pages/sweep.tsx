@@ -152,6 +152,7 @@ export function SweepPage({ id }: { id: string }) {
           <span>created {clock(sweep.createTime)}</span>
         </p>
       </header>
+      {sweep.search && <Search sweep={sweep} />}
       <dl class="stats">
         <Stat
           label="Runs"
@@ -248,12 +249,59 @@ export function SweepPage({ id }: { id: string }) {
       {(sweep.stages ?? []).length > 0 && (
         <Runs title="Shared early stages" runs={sweep.stages ?? []} />
       )}
-      <Runs title="Runs" runs={sweep.runs ?? []} />
+      <Runs
+        title={sweep.search ? 'Candidates' : 'Runs'}
+        runs={sweep.runs ?? []}
+        {...(sweep.search ? { chosen: sweep.search.chosenRun ?? -1 } : {})}
+      />
     </>
   );
 }
 
-function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
+/** Where a search stands, and which model it chose and why. */
+function Search({ sweep }: { sweep: Sweep }) {
+  const search = sweep.search ?? {};
+  const budget = search.budget ?? 0;
+  const unit = sweep.spec?.job?.budget?.steps ? 'steps' : 's';
+  const spent = Math.round(search.spent ?? 0);
+  const chosen =
+    search.chosenRun !== undefined
+      ? (sweep.runs ?? []).find((run) => (run.index ?? 0) === search.chosenRun)
+      : undefined;
+  return (
+    <section class="card">
+      <h2>{chosen ? 'The best model' : 'Search'}</h2>
+      {search.explanation && <p>{search.explanation}</p>}
+      {chosen?.job && (
+        <p>
+          Its job and model:{' '}
+          <Link to={`/${pathOf(chosen.job)}`}>{lastSegment(chosen.job)}</Link>
+        </p>
+      )}
+      <p>
+        Round {search.round ?? 0} of {search.rounds ?? 0}; {spent} of{' '}
+        {Math.round(budget)} {unit} spent{' '}
+        {budget > 0 && (
+          <Progress
+            share={Math.min(1, spent / budget)}
+            label="Share of the budget that is spent"
+          />
+        )}
+      </p>
+    </section>
+  );
+}
+
+function Runs({
+  title,
+  runs,
+  chosen,
+}: {
+  title: string;
+  runs: SweepRun[];
+  /** Set for a search: the index of its result, or -1. */
+  chosen?: number;
+}) {
   return (
     <section class="card">
       <h2>{title}</h2>
@@ -267,8 +315,10 @@ function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
               <th scope="col">State</th>
               <th scope="col">Progress</th>
               <th scope="col">Loss</th>
+              {chosen !== undefined && <th scope="col">Quality</th>}
               <th scope="col">Parameters</th>
               <th scope="col">Job</th>
+              <th scope="col">Why</th>
             </tr>
           </thead>
           <tbody>
@@ -281,7 +331,10 @@ function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
               return (
                 <tr key={run.index ?? 0}>
                   <td class="number">{run.index ?? 0}</td>
-                  <th scope="row">{label}</th>
+                  <th scope="row">
+                    {label}
+                    {chosen === (run.index ?? 0) && ' (chosen)'}
+                  </th>
                   <td>
                     <StateBadge
                       state={run.state}
@@ -306,6 +359,9 @@ function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
                         : progress.loss,
                     )}
                   </td>
+                  {chosen !== undefined && (
+                    <td class="number">{loss(run.quality)}</td>
+                  )}
                   <td class="number">
                     {progress.sizeParameters
                       ? short(int(progress.sizeParameters))
@@ -318,6 +374,7 @@ function Runs({ title, runs }: { title: string; runs: SweepRun[] }) {
                       </Link>
                     )}
                   </td>
+                  <td class="reason">{run.reason}</td>
                 </tr>
               );
             })}

@@ -1,0 +1,124 @@
+// Ranks the candidates of a search, and chooses among its results.
+#include "server/sweep/search_rule.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/sweep/search_words.h"
+
+namespace comera::server {
+namespace {
+
+bool Beats(const SearchTarget& target, const SearchEntrant& a,
+           const SearchEntrant& b) {
+  if (a.present > b.size || target.IsBetter(b.quality, a.quality)) return false;
+  return a.present < b.size || target.IsBetter(a.quality, b.quality);
+}
+
+// A candidate with all that decides its place.
+struct Ranked {
+  const SearchEntrant* entrant = nullptr;
+  size_t order = 0;
+  // How many others beat it, and one of them.
+  int beaten = 0;
+  const SearchEntrant* better = nullptr;
+
+  // Smaller is better.
+  auto Key(const SearchTarget& target) const {
+    const double gap = target.Shortfall(entrant->hope);
+    // Without a target quality the metric takes the place of the gap.
+    const double distance = target.has_quality          ? gap
+                            : target.higher_is_better() ? -entrant->quality
+                                                        : entrant->quality;
+    return std::make_tuple(!entrant->measured, beaten, distance, entrant->size,
+                           order);
+  }
+};
+
+std::string WhyStopped(const SearchTarget& target, const Ranked& worse,
+                       size_t keep) {
+  const SearchEntrant& entrant = *worse.entrant;
+  if (!entrant.measured) {
+    return "stopped: it had no validation within its share of the budget";
+  }
+  if (worse.better != nullptr) {
+    return absl::StrCat("stopped: ", worse.better->name, " has ", target.Name(),
+                        " ", FigureWords(worse.better->quality), " with ",
+                        SizeWords(worse.better->present),
+                        " parameters, this one ", FigureWords(entrant.quality),
+                        " with ", SizeWords(entrant.size));
+  }
+  return absl::StrCat(
+      "stopped: ", target.Name(), " ", FigureWords(entrant.quality), " with ",
+      SizeWords(entrant.size), " parameters, farther from the target",
+      target.has_quality ? absl::StrCat(" ", FigureWords(target.quality)) : "",
+      " than the ", keep, " that go on");
+}
+
+}  // namespace
+
+std::vector<SearchStop> StopWorse(const SearchTarget& target,
+                                  const std::vector<SearchEntrant>& entrants,
+                                  size_t keep) {
+  std::vector<SearchStop> stops;
+  std::vector<Ranked> ranked;
+  for (const SearchEntrant& entrant : entrants) {
+    Ranked one;
+    one.entrant = &entrant;
+    one.order = ranked.size();
+    ranked.push_back(one);
+  }
+  for (Ranked& one : ranked) {
+    if (!one.entrant->measured) continue;
+    for (const Ranked& other : ranked) {
+      if (!other.entrant->measured ||
+          !Beats(target, *other.entrant, *one.entrant)) {
+        continue;
+      }
+      ++one.beaten;
+      if (one.better == nullptr ||
+          target.IsBetter(other.entrant->quality, one.better->quality)) {
+        one.better = other.entrant;
+      }
+    }
+  }
+  std::sort(ranked.begin(), ranked.end(),
+            [&](const Ranked& a, const Ranked& b) {
+              return a.Key(target) < b.Key(target);
+            });
+  for (size_t i = keep; i < ranked.size(); ++i) {
+    stops.push_back(
+        {ranked[i].entrant->id, WhyStopped(target, ranked[i], keep)});
+  }
+  return stops;
+}
+
+std::optional<SearchChoice> ChooseModel(
+    const SearchTarget& target, const std::vector<SearchResult>& results) {
+  const SearchResult* best = nullptr;
+  const auto is_met = [&](const SearchResult& result) {
+    return target.MeetsSize(result.size) && target.MeetsQuality(result.quality);
+  };
+  const auto is_better = [&](const SearchResult& a, const SearchResult& b) {
+    const bool a_fits = target.MeetsSize(a.size);
+    const bool b_fits = target.MeetsSize(b.size);
+    if (a_fits != b_fits) return a_fits;
+    if (!a_fits) return a.size < b.size;
+    if (target.has_quality) {
+      const double a_gap = target.Shortfall(a.quality);
+      const double b_gap = target.Shortfall(b.quality);
+      if (a_gap != b_gap) return a_gap < b_gap;
+      if (a.size != b.size) return a.size < b.size;
+    }
+    return target.IsBetter(a.quality, b.quality);
+  };
+  for (const SearchResult& result : results) {
+    if (best == nullptr || is_better(result, *best)) best = &result;
+  }
+  if (best == nullptr) return std::nullopt;
+  return SearchChoice{best->id, is_met(*best)};
+}
+
+}  // namespace comera::server

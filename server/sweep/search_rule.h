@@ -1,0 +1,74 @@
+// The rules of a search: the candidates that go on after a round, and the model
+// that it ends with.
+#ifndef COMERA_SERVER_SWEEP_SEARCH_RULE_H_
+#define COMERA_SERVER_SWEEP_SEARCH_RULE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/search_target.h"
+
+namespace comera::server {
+
+// A candidate that has not ended, as the rule sees it.
+struct SearchEntrant {
+  // The caller's number for it, and its name in words.
+  int id = 0;
+  std::string name;
+  // Whether a validation has been seen. The figures below need one.
+  bool measured = false;
+  // Parameters that its model will have in the end, and has now. Where they
+  // differ, the metric is that of the larger model, so that neither counts
+  // against another candidate but the size that is worse for this one.
+  int64_t size = 0;
+  int64_t present = 0;
+  // Best value of the target's metric so far, and what it would be after as
+  // much again if the last half's gain were repeated.
+  double quality = 0;
+  double hope = 0;
+};
+
+// A candidate that is to stop, and why, in one sentence.
+struct SearchStop {
+  int id = 0;
+  std::string reason;
+};
+
+// Stops all but `keep` of the candidates. In this order they go:
+//  - those without any validation;
+//  - those that others beat in both the metric and the size, the most beaten
+//    first;
+//  - those that, by `hope`, will not meet the quality, the farthest from it
+//    first; then, of those that will, the largest.
+// Without a target quality the metric alone decides, in place of the last two.
+// A pure function; ties go by the order given.
+std::vector<SearchStop> StopWorse(const SearchTarget& target,
+                                  const std::vector<SearchEntrant>& entrants,
+                                  size_t keep);
+
+// A candidate that has ended with a model.
+struct SearchResult {
+  int id = 0;
+  int64_t size = 0;
+  double quality = 0;
+};
+
+// The result of a search.
+struct SearchChoice {
+  int id = 0;
+  // Whether it meets all that was asked for.
+  bool met = false;
+};
+
+// The smallest model that meets both targets; where only a size was asked for,
+// the best one within it. Where none meets them: the one that misses the
+// quality by least within the size, or else the smallest. Nothing if there are
+// no results.
+std::optional<SearchChoice> ChooseModel(
+    const SearchTarget& target, const std::vector<SearchResult>& results);
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_SWEEP_SEARCH_RULE_H_

@@ -1,0 +1,190 @@
+// Tests which candidates a search has, and how its rounds share a budget.
+#include "proto/search_portfolio.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_validation.h"
+#include "proto/model_size.h"
+#include "proto/sweep_plan.h"
+#include "tests/server/test_spec.h"
+
+namespace comera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::SweepSpec Search(double loss, int64_t parameters) {
+  v1::SweepSpec spec;
+  v1::JobSpec& job = *spec.mutable_job();
+  job = server::TestSpec(1);
+  job.mutable_compression()->set_method(v1::CompressionSpec::AUTO);
+  job.mutable_objective()->Clear();
+  v1::LateStage& late = *job.mutable_objective()->mutable_late();
+  if (loss > 0) late.set_target_loss(loss);
+  if (parameters > 0) late.set_target_parameters(parameters);
+  job.mutable_budget()->set_steps(16000);
+  return spec;
+}
+
+std::string Labels(const SweepPlan& plan) {
+  std::string labels;
+  for (const SweepPlan::Run& run : plan.runs) {
+    absl::StrAppend(&labels, run.label, "\n");
+  }
+  return labels;
+}
+
+SweepPlan Plan(const v1::SweepSpec& spec) {
+  std::vector<FieldViolation> violations;
+  SweepPlan plan = PlanSweep(spec, &violations);
+  for (const FieldViolation& v : violations) {
+    ADD_FAILURE() << v.field << ": " << v.description;
+  }
+  return plan;
+}
+
+std::string Violations(const v1::SweepSpec& spec) {
+  std::vector<FieldViolation> violations;
+  PlanSweep(spec, &violations);
+  return absl::StrJoin(violations, "\n",
+                       [](std::string* out, const FieldViolation& v) {
+                         absl::StrAppend(out, v.field, ": ", v.description);
+                       });
+}
+
+TEST(SearchPortfolioTest, TriesMethodsWidthsRanksAndTiedOutputs) {
+  const SweepPlan plan = Plan(Search(3, 0));
+  const std::string labels = Labels(plan);
+  EXPECT_GE(plan.runs.size(), 8u);
+  EXPECT_LE(plan.runs.size(), 12u);
+  EXPECT_THAT(labels,
+              HasSubstr("method=comera width=64 rank=16 shrunk_to=0.5"));
+  EXPECT_THAT(labels, HasSubstr("method=dense width=16\n"));
+  EXPECT_THAT(labels, HasSubstr("output=tied"));
+  EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4"));
+  EXPECT_THAT(labels, HasSubstr("rate=0.003"));
+  // Runs that differ in the size that they shrink to share an early stage.
+  EXPECT_FALSE(plan.stages.empty());
+  EXPECT_LT(CountEntrants(plan), static_cast<int>(plan.runs.size()));
+}
+
+TEST(SearchPortfolioTest, EveryCandidateCanMeetTheSize) {
+  for (int64_t size : {20000, 60000, 200000}) {
+    const SweepPlan plan = Plan(Search(0, size));
+    EXPECT_GE(plan.runs.size(), 3u) << size;
+    for (const SweepPlan::Run& run : plan.runs) {
+      EXPECT_LE(SmallestModelParameters(run.spec), static_cast<double>(size))
+          << run.label;
+    }
+  }
+  EXPECT_THAT(Violations(Search(0, 10)), HasSubstr("asks for a size that no"));
+}
+
+TEST(SearchPortfolioTest, DenseModelsAreAsWideAsTheSizeAllows) {
+  const SweepPlan plan = Plan(Search(0, 60000));
+  for (const SweepPlan::Run& run : plan.runs) {
+    if (run.spec.compression().method() != v1::CompressionSpec::DENSE ||
+        run.spec.model().tie_output()) {
+      continue;
+    }
+    v1::JobSpec wider = run.spec;
+    wider.mutable_model()->set_hidden(run.spec.model().hidden() + 8);
+    wider.mutable_model()->set_ffn(4 * wider.model().hidden());
+    EXPECT_GT(SmallestModelParameters(wider), 60000) << run.label;
+  }
+}
+
+TEST(SearchPortfolioTest, FixedSizesHaveNoEarlyStageAndStepsFitTheBudget) {
+  const v1::SweepSpec spec = Search(3, 0);
+  const SweepPlan plan = Plan(spec);
+  const SearchRounds rounds = PlanSearchRounds(CountEntrants(plan), 16000);
+  for (const SweepPlan::Run& run : plan.runs) {
+    const v1::ObjectiveSpec& objective = run.spec.objective();
+    EXPECT_NEAR(static_cast<double>(objective.early().steps() +
+                                    objective.late().max_steps()),
+                rounds.last, 1.5);
+    const bool shrinks =
+        run.spec.compression().method() == v1::CompressionSpec::COMERA;
+    EXPECT_EQ(objective.early().steps() > 0, shrinks) << run.label;
+    if (!shrinks) {
+      EXPECT_EQ(objective.late().target_ratio(), 1);
+    }
+    EXPECT_FALSE(run.spec.has_budget());
+  }
+}
+
+TEST(SearchPortfolioTest, RoundsSpendTheBudget) {
+  // 8 a while, 4 as long again, 2 twice as long.
+  const SearchRounds rounds = PlanSearchRounds(8, 1600);
+  EXPECT_EQ(rounds.rounds, 3);
+  EXPECT_DOUBLE_EQ(rounds.first, 100);
+  EXPECT_DOUBLE_EQ(rounds.last, 400);
+  EXPECT_DOUBLE_EQ(NextSearchShare(4, 800), 100);
+  EXPECT_DOUBLE_EQ(NextSearchShare(2, 400), 200);
+  EXPECT_EQ(PlanSearchRounds(2, 100).rounds, 1);
+}
+
+TEST(SearchPortfolioTest, WhatFinishedJobsFoundBestComesFirst) {
+  v1::SweepSpec spec = Search(3, 0);
+  FinishedRun good;
+  good.spec = server::TestSpec(1);
+  good.spec.mutable_model()->set_hidden(40);
+  good.validation_loss = 2.9;
+  good.size_parameters = 50000;
+  FinishedRun beaten = good;
+  beaten.spec.mutable_model()->set_hidden(56);
+  beaten.size_parameters = 90000;
+  int learned = 0;
+  v1::SweepSpec chosen = WithCandidates(spec, {beaten, good}, &learned);
+  ASSERT_EQ(learned, 1);
+  EXPECT_EQ(chosen.list(0).label(), "method=dense width=40");
+  spec.mutable_search()->set_use_history(false);
+  chosen = WithCandidates(spec, {good}, &learned);
+  EXPECT_EQ(learned, 0);
+}
+
+TEST(SearchPortfolioTest, SettingsLimitMethodsAndNumber) {
+  v1::SweepSpec spec = Search(3, 0);
+  spec.mutable_search()->add_methods(v1::CompressionSpec::DENSE);
+  spec.mutable_search()->set_candidates(3);
+  const SweepPlan plan = Plan(spec);
+  EXPECT_EQ(plan.runs.size(), 3u);
+  EXPECT_THAT(Labels(plan), Not(HasSubstr("comera")));
+}
+
+TEST(SearchPortfolioTest, SaysWhatASearchNeeds) {
+  v1::SweepSpec spec = Search(0, 0);
+  EXPECT_THAT(Violations(spec), HasSubstr("job.objective.late: names no"));
+  spec = Search(3, 0);
+  spec.mutable_job()->clear_budget();
+  EXPECT_THAT(Violations(spec), HasSubstr("job.budget: is missing"));
+  spec = Search(3, 0);
+  spec.mutable_grid()->add_seeds(1);
+  EXPECT_THAT(Violations(spec), HasSubstr("grid: excludes"));
+  spec = Search(3, 0);
+  spec.mutable_job()->mutable_objective()->mutable_late()->set_target_ratio(
+      0.5);
+  EXPECT_THAT(Violations(spec), HasSubstr("target_ratio: is a share"));
+  spec = Search(3, 0);
+  spec.mutable_job()->mutable_model()->set_layers(0);
+  EXPECT_THAT(Violations(spec), HasSubstr("job.model.layers"));
+}
+
+TEST(SearchPortfolioTest, AutoIsNoSingleJob) {
+  const std::vector<FieldViolation> violations =
+      ValidateJobSpec(Search(3, 0).job());
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].field, "compression.method");
+  EXPECT_THAT(violations[0].description, HasSubstr("CreateSweep"));
+  v1::JobSpec job = server::TestSpec(1);
+  job.mutable_budget()->set_steps(5);
+  EXPECT_EQ(ValidateJobSpec(job).size(), 1u);
+}
+
+}  // namespace
+}  // namespace comera

@@ -1,0 +1,155 @@
+// Tests which candidates of a search go on, which model it ends with, and how
+// that is said.
+#include "server/sweep/search_rule.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/sweep/search_words.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+SearchTarget Loss(double loss, int64_t parameters = 0) {
+  SearchTarget target;
+  target.has_quality = loss > 0;
+  target.quality = loss;
+  target.parameters = parameters;
+  return target;
+}
+
+SearchTarget Accuracy(double accuracy) {
+  SearchTarget target;
+  target.metric = v1::LateStage::kTargetAccuracy;
+  target.has_quality = true;
+  target.quality = accuracy;
+  return target;
+}
+
+SearchEntrant Entrant(int id, int64_t size, double quality) {
+  SearchEntrant entrant;
+  entrant.id = id;
+  entrant.name = "candidate";
+  entrant.measured = true;
+  entrant.size = size;
+  entrant.present = size;
+  entrant.quality = quality;
+  entrant.hope = quality;
+  return entrant;
+}
+
+std::vector<int> Ids(const std::vector<SearchStop>& stops) {
+  std::vector<int> ids;
+  for (const SearchStop& stop : stops) ids.push_back(stop.id);
+  return ids;
+}
+
+TEST(SearchRuleTest, TheBeatenGoBeforeTheFar) {
+  // The first is farther from the target than the beaten one.
+  const auto stops = StopWorse(
+      Loss(2),
+      {Entrant(0, 100, 3.5), Entrant(1, 300, 3.0), Entrant(2, 200, 2.5)}, 2);
+  EXPECT_THAT(Ids(stops), ElementsAre(1));
+  EXPECT_THAT(stops[0].reason,
+              HasSubstr("has loss 2.5 with 200 parameters, this one 3 with "
+                        "300"));
+}
+
+TEST(SearchRuleTest, OfTheUnbeatenTheFarthestFromTheQualityGo) {
+  const auto stops = StopWorse(Accuracy(0.8),
+                               {Entrant(0, 100, 0.60), Entrant(1, 200, 0.70),
+                                Entrant(2, 300, 0.75), Entrant(3, 400, 0.79)},
+                               2);
+  EXPECT_THAT(Ids(stops), ElementsAre(1, 0));
+  EXPECT_THAT(stops[0].reason, HasSubstr("farther from the target 0.8"));
+}
+
+TEST(SearchRuleTest, OfThoseThatWillMeetItTheSmallestGoOn) {
+  std::vector<SearchEntrant> entrants = {
+      Entrant(0, 100, 0.70), Entrant(1, 200, 0.75), Entrant(2, 300, 0.82),
+      Entrant(3, 400, 0.85)};
+  entrants[1].hope = 0.81;
+  EXPECT_THAT(Ids(StopWorse(Accuracy(0.8), entrants, 2)), ElementsAre(3, 0));
+}
+
+TEST(SearchRuleTest, WhatIsUnmeasuredGoesFirst) {
+  std::vector<SearchEntrant> entrants = {Entrant(1, 900, 2.0),
+                                         Entrant(2, 950, 3.0)};
+  entrants.push_back({});
+  entrants.back().id = 3;
+  const auto stops = StopWorse(Loss(0, 1000), entrants, 2);
+  EXPECT_THAT(Ids(stops), ElementsAre(3));
+  EXPECT_THAT(stops[0].reason, HasSubstr("no validation"));
+}
+
+TEST(SearchRuleTest, WhatHasYetToShrinkBeatsOnlyWhatIsLargerThanItIsNow) {
+  SearchEntrant shrinking = Entrant(0, 50, 2.0);
+  shrinking.present = 100;
+  // Neither beats the other: who would be stopped has the worse metric.
+  EXPECT_THAT(StopWorse(Loss(1), {shrinking, Entrant(1, 80, 2.1)}, 1)[0].reason,
+              HasSubstr("farther from the target"));
+  EXPECT_THAT(
+      StopWorse(Loss(1), {shrinking, Entrant(1, 120, 2.1)}, 1)[0].reason,
+      HasSubstr("has loss 2 with 100 parameters"));
+}
+
+TEST(SearchRuleTest, WithASizeAloneTheLowestLossGoesOn) {
+  EXPECT_THAT(Ids(StopWorse(Loss(0, 1000),
+                            {Entrant(0, 500, 3.0), Entrant(1, 1000, 2.0),
+                             Entrant(2, 900, 2.5)},
+                            1)),
+              ElementsAre(2, 0));
+}
+
+TEST(SearchRuleTest, TheSmallestThatMeetsTheQualityIsChosen) {
+  const auto choice = ChooseModel(
+      Accuracy(0.8), {{0, 400, 0.85}, {1, 200, 0.81}, {2, 100, 0.79}});
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->id, 1);
+  EXPECT_TRUE(choice->met);
+}
+
+TEST(SearchRuleTest, IfNoneMeetsItTheNearestWithinTheSizeIsChosen) {
+  const auto choice =
+      ChooseModel(Loss(2, 300), {{0, 400, 1.5}, {1, 300, 2.4}, {2, 100, 2.6}});
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->id, 1);
+  EXPECT_FALSE(choice->met);
+  EXPECT_FALSE(ChooseModel(Loss(2), {}).has_value());
+}
+
+TEST(SearchRuleTest, WithASizeAloneTheBestWithinItIsChosen) {
+  const auto choice =
+      ChooseModel(Loss(0, 300), {{0, 400, 1.5}, {1, 300, 2.4}, {2, 100, 2.6}});
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->id, 1);
+  EXPECT_TRUE(choice->met);
+}
+
+TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
+  std::vector<SearchAccount> accounts(3);
+  accounts[0] = {
+      "method=comera width=128 rank=16", true, true, 61203, 0.8125, true};
+  accounts[1] = {"method=dense width=64", true, true, 170234, 0.803, false};
+  accounts[2] = {
+      "method=cola width=128 rank=32", true, false, 439000, 0.74, false};
+  EXPECT_EQ(
+      ExplainChoice(Accuracy(0.8), accounts, 0, true),
+      "comera with width 128, rank 16 reached accuracy 0.8125 with 61,203 "
+      "parameters (target: accuracy 0.8); 2 others were tried: dense with "
+      "width "
+      "64 needed 170,234 parameters for it; cola with width 128, rank 32 was "
+      "stopped at accuracy 0.74 with 439,000 parameters; 1 candidate came from "
+      "finished jobs on the same data");
+  EXPECT_THAT(ExplainChoice(Accuracy(0.9), accounts, 0, false),
+              HasSubstr("and misses the target (accuracy 0.9)"));
+  EXPECT_EQ(ExplainChoice(Accuracy(0.8), accounts, -1, false),
+            "none of 3 candidates ended with a model");
+  EXPECT_EQ(CandidateWords("method=dense width=64 output=tied rate=0.003"),
+            "dense with width 64, tied output, learning rate 0.003");
+}
+
+}  // namespace
+}  // namespace comera::server

@@ -1,0 +1,329 @@
+// Tests searches: rounds, pauses, stops, the choice, and restarts in between.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/rpc/proto_time.h"
+#include "tests/server/sweep/sweep_engine_fixture.h"
+#include "tests/server/test_spec.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+v1::SweepSpec Search(double loss, int64_t parameters) {
+  v1::SweepSpec spec;
+  v1::JobSpec& job = *spec.mutable_job();
+  job = TestSpec(1);
+  job.mutable_compression()->set_method(v1::CompressionSpec::AUTO);
+  job.mutable_objective()->Clear();
+  v1::LateStage& late = *job.mutable_objective()->mutable_late();
+  if (loss > 0) late.set_target_loss(loss);
+  if (parameters > 0) late.set_target_parameters(parameters);
+  job.mutable_budget()->set_steps(16000);
+  return spec;
+}
+
+// A search over dense models of these widths.
+v1::SweepSpec DenseSearch(const std::vector<int>& widths, double loss,
+                          int64_t parameters = 0) {
+  v1::SweepSpec spec = Search(loss, parameters);
+  for (int width : widths) {
+    v1::SweepPoint& point = *spec.add_list();
+    point.set_method(v1::CompressionSpec::DENSE);
+    point.set_label(absl::StrCat("method=dense width=", width));
+    v1::FieldValue& field = *point.add_fields();
+    field.set_path("model.hidden");
+    field.set_value(absl::StrCat(width));
+  }
+  return spec;
+}
+
+// Plays the cluster: jobs train as they are told, one event each `kStride`
+// steps, with losses that fall towards a floor that wider models have lower.
+class SweepSearchTest : public SweepEngineFixture {
+ protected:
+  static constexpr int64_t kStride = 50;
+  static constexpr double kStepsPerSecond = 20;
+
+  static int64_t SizeOf(const v1::JobSpec& spec) {
+    return 1000 * spec.model().hidden();
+  }
+  static double LossAt(const v1::JobSpec& spec, int64_t step) {
+    const double floor = 4 - static_cast<double>(spec.model().hidden()) / 40;
+    return floor + 2 * std::exp(-static_cast<double>(step) / 400);
+  }
+
+  void SetState(const std::string& name, v1::JobState state) {
+    jobs_[name].set_state(state);
+    v1::JobEvent event;
+    event.mutable_state_change()->set_state(state);
+    Event(name, event);
+  }
+
+  // Carries out the pauses, resumptions and cancellations that were asked for.
+  void Obey() {
+    while (!paused_.empty() || !resumed_.empty() || !cancelled_.empty()) {
+      const auto pause = std::exchange(paused_, {});
+      const auto resume = std::exchange(resumed_, {});
+      const auto cancel = std::exchange(cancelled_, {});
+      for (const std::string& job : cancel) {
+        ended_.insert(job);
+        jobs_[job].set_state(v1::CANCELLED);
+        if (engine_->JobSequence(job)) SetState(job, v1::CANCELLED);
+      }
+      for (const std::string& job : pause) {
+        if (ended_.count(job) == 0) SetState(job, v1::PAUSED);
+      }
+      for (const std::string& job : resume) {
+        if (ended_.count(job) > 0) continue;
+        ++attempts_[job];
+        SetState(job, v1::QUEUED);
+      }
+    }
+  }
+
+  void Finish(const std::string& name, double loss, v1::Outcome outcome) {
+    v1::Job& job = jobs_[name];
+    v1::JobEvent event;
+    event.mutable_result()->set_outcome(outcome);
+    event.mutable_result()->set_validation_loss(loss);
+    event.mutable_result()->set_size_parameters(SizeOf(job.spec()));
+    Event(name, event);
+    ended_.insert(name);
+    End(name, v1::SUCCEEDED, outcome);
+  }
+
+  // One stride of a job.
+  void Train(const std::string& name) {
+    v1::Job& job = jobs_[name];
+    job.set_state(v1::RUNNING);
+    const v1::ObjectiveSpec& objective = job.spec().objective();
+    const int64_t total =
+        objective.early().steps() +
+        (objective.early().only() ? 0 : objective.late().max_steps());
+    const int64_t before =
+        std::max(job.progress().step(),
+                 job.spec().has_start_from() ? objective.early().steps() : 0);
+    const int64_t step = std::min(total, before + kStride);
+    const double loss = LossAt(job.spec(), step);
+    absl::Time& clock = clocks_.try_emplace(name, now_).first->second;
+    clock +=
+        absl::Seconds(static_cast<double>(step - before) / kStepsPerSecond);
+    v1::JobProgress& progress = *job.mutable_progress();
+    progress.set_step(step);
+    progress.set_total_steps(total);
+    progress.set_size_parameters(SizeOf(job.spec()));
+    v1::JobEvent event;
+    event.set_attempt(attempts_[name]);
+    *event.mutable_time() = ToTimestamp(clock);
+    event.mutable_metrics()->set_step(step);
+    event.mutable_metrics()->set_total_steps(total);
+    event.mutable_metrics()->set_validation_loss(loss);
+    event.mutable_metrics()->set_size_parameters(SizeOf(job.spec()));
+    Event(name, event);
+    trained_ += kStride;
+    const bool met =
+        !objective.early().only() && loss <= objective.late().target_loss();
+    if (met || step >= total) {
+      Finish(name, loss, met ? v1::TARGET_MET : v1::TARGET_MISSED);
+    }
+  }
+
+  // Trains what may train until the search ends, or `stop` says so.
+  void Play(const std::function<bool()>& stop = [] { return false; }) {
+    for (int turn = 0; turn < 5000 && !stop(); ++turn) {
+      if (IsFinal(sweep().state())) return;
+      std::vector<std::string> names;
+      for (const auto& [name, job] : jobs_) names.push_back(name);
+      for (const std::string& name : names) {
+        const v1::JobState state = jobs_[name].state();
+        if (ended_.count(name) > 0 || state == v1::PAUSED ||
+            !engine_->JobSequence(name)) {
+          continue;
+        }
+        Train(name);
+        Obey();
+      }
+      Tick();
+      Obey();
+    }
+    if (!stop()) ADD_FAILURE() << sweep().DebugString();
+  }
+
+  std::set<std::string> ended_;
+  std::map<std::string, int64_t> attempts_;
+  // Each job's own time: they train side by side.
+  std::map<std::string, absl::Time> clocks_;
+  int64_t trained_ = 0;
+};
+
+TEST_F(SweepSearchTest, TheSmallestThatMeetsTheLossIsChosenWithinTheBudget) {
+  // Floors: 3.6, 3.2, 2.8, 2.4 and so on; 48 is the first below 2.9.
+  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 2.9));
+  ASSERT_EQ(sweep().runs_size(), 8);
+  EXPECT_EQ(sweep().search().round(), 1);
+  EXPECT_EQ(sweep().search().rounds(), 3);
+  Play();
+  ASSERT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
+  ASSERT_TRUE(sweep().search().has_chosen_run());
+  EXPECT_EQ(sweep().runs(sweep().search().chosen_run()).label(),
+            "method=dense width=48");
+  EXPECT_EQ(sweep().reason(), sweep().search().explanation());
+  EXPECT_THAT(sweep().reason(),
+              HasSubstr("dense with width 48 reached loss 2.9"));
+  // A pause comes after the event in which the share is spent.
+  EXPECT_LE(trained_, 16000 + 14 * kStride);
+  EXPECT_GE(sweep().counts().stopped(), 2);
+}
+
+TEST_F(SweepSearchTest, EachRoundPausesAllStopsHalfAndDoublesTheRest) {
+  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 1.0));
+  Play([&] { return sweep().search().round() == 2; });
+  // A share is 16000 / 16 steps.
+  int stopped = 0;
+  for (const v1::SweepRun& run : sweep().runs()) {
+    EXPECT_EQ(run.progress().step(), 1000) << run.label();
+    if (run.state() != v1::SWEEP_RUN_STOPPED) continue;
+    ++stopped;
+    EXPECT_THAT(run.reason(), HasSubstr("farther from the target 1"));
+  }
+  EXPECT_EQ(stopped, 4);
+  Play([&] { return sweep().search().round() == 3; });
+  EXPECT_EQ(sweep().counts().stopped(), 6);
+  Play();
+  // None reaches loss 1: the nearest is kept, and said to miss.
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MISSED);
+  EXPECT_THAT(sweep().reason(), HasSubstr("misses the target"));
+  EXPECT_EQ(sweep().search().chosen_run(), 7);
+}
+
+TEST_F(SweepSearchTest, OfASizeAloneTheLowestLossWithinItIsChosen) {
+  Create(DenseSearch({16, 24, 32, 40, 48, 56}, 0, 44000));
+  Play();
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
+  EXPECT_EQ(sweep().runs(sweep().search().chosen_run()).label(),
+            "method=dense width=40");
+  // What is larger than its target went at its first validation.
+  EXPECT_EQ(sweep().runs(5).progress().step(), kStride);
+  EXPECT_THAT(sweep().runs(5).reason(),
+              HasSubstr("56,000 parameters, more than the target of 44,000"));
+}
+
+TEST_F(SweepSearchTest, ARestartInEveryRoundChangesNothing) {
+  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 2.9));
+  for (int round = 1; round <= 3; ++round) {
+    Play([&] {
+      return sweep().search().round() >= round || IsFinal(sweep().state());
+    });
+    Tick(absl::Seconds(60));
+    Restart();
+    Tick();
+    Obey();
+    EXPECT_GE(sweep().search().round(), round);
+  }
+  Play();
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().runs(sweep().search().chosen_run()).label(),
+            "method=dense width=48");
+}
+
+TEST_F(SweepSearchTest, ABudgetInTimeMeasuresFirstAndPlansWhatFits) {
+  v1::SweepSpec spec = DenseSearch({16, 32, 48, 64}, 1.0);
+  spec.mutable_job()->mutable_budget()->mutable_time()->set_seconds(600);
+  Create(spec);
+  ASSERT_THAT(asked_, SizeIs(4));
+  Play([&] { return sweep().search().round() == 2; });
+  // The two that go on have been created anew, with steps that take as long as
+  // their share of the time that is left.
+  ASSERT_THAT(asked_, SizeIs(6));
+  for (int i = 4; i < 6; ++i) {
+    const int64_t steps =
+        asked_[i].request.spec().objective().late().max_steps();
+    EXPECT_NEAR(static_cast<double>(steps), 100 * kStepsPerSecond,
+                0.1 * 100 * kStepsPerSecond);
+    EXPECT_NE(asked_[i].request.request_id(), asked_[0].request.request_id());
+  }
+  Play();
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_NEAR(sweep().search().spent(), 600, 60);
+}
+
+TEST_F(SweepSearchTest, StepsOfTheJobFileAreKept) {
+  v1::SweepSpec spec = DenseSearch({16, 32, 48, 64}, 1.0);
+  spec.mutable_job()->mutable_budget()->mutable_time()->set_seconds(600);
+  spec.mutable_job()->mutable_objective()->mutable_early()->set_steps(3000);
+  Create(spec);
+  Play();
+  EXPECT_THAT(asked_, SizeIs(4));
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+}
+
+TEST_F(SweepSearchTest, SharedEarlyStagesCompeteAsOne) {
+  v1::SweepSpec spec = Search(2.0, 0);
+  spec.mutable_job()->mutable_objective()->mutable_early()->set_steps(6000);
+  spec.mutable_job()->mutable_objective()->mutable_late()->set_max_steps(2000);
+  for (int hidden : {32, 64}) {
+    for (double ratio : {0.9, 0.8}) {
+      v1::SweepPoint& point = *spec.add_list();
+      point.set_method(v1::CompressionSpec::COMERA);
+      point.set_label(
+          absl::StrCat("method=comera width=", hidden, " shrunk_to=", ratio));
+      v1::FieldValue& field = *point.add_fields();
+      field.set_path("model.hidden");
+      field.set_value(absl::StrCat(hidden));
+      point.mutable_target()->set_target_ratio(ratio);
+    }
+  }
+  v1::SweepPoint& dense = *spec.add_list();
+  dense.set_method(v1::CompressionSpec::DENSE);
+  dense.set_label("method=dense width=64");
+  Create(spec);
+  ASSERT_EQ(sweep().stages_size(), 2);
+  EXPECT_THAT(asked_, SizeIs(3));
+  Play();
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  // The narrower stage was stopped, and its runs with it.
+  EXPECT_EQ(sweep().stages(0).state(), v1::SWEEP_RUN_STOPPED);
+  EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_STOPPED);
+  EXPECT_EQ(sweep().runs(0).job(), "");
+}
+
+TEST_F(SweepSearchTest, CancellingEndsPausedJobsToo) {
+  Create(DenseSearch({16, 24, 32, 40}, 1.0));
+  while (jobs_["jobs/1"].state() != v1::PAUSED) {
+    Train("jobs/1");
+    Obey();
+  }
+  EXPECT_EQ(sweep().runs(0).job_state(), v1::PAUSED);
+  SweepEffects effects;
+  ASSERT_OK(engine_->Cancel(name_, "enough", now_, &effects));
+  Take(std::move(effects));
+  EXPECT_THAT(cancelled_, SizeIs(4));
+  Obey();
+  EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLED);
+  EXPECT_THAT(resumed_, IsEmpty());
+}
+
+TEST_F(SweepSearchTest, AFailedCandidateDoesNotEndTheSearch) {
+  Create(DenseSearch({16, 24, 32, 40}, 1.0));
+  End("jobs/1", v1::FAILED);
+  ended_.insert("jobs/1");
+  Play();
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().counts().failed(), 1);
+}
+
+}  // namespace
+}  // namespace comera::server
