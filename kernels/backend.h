@@ -113,6 +113,9 @@ struct AdamWSegment {
   int64_t size = 0;
   float learning_rate = 0;
   float weight_decay = 0;
+  // Above 0: the segment is rows of so many parameters, and a row whose
+  // gradients are all 0 stays as it is, with its moments (lazy AdamW).
+  int64_t row_size = 0;
 };
 struct AdamWStep {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;

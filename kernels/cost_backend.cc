@@ -280,9 +280,15 @@ class CostBackend final : public Backend {
     *result = 0;
     return Move("SumOfSquares", x.size);
   }
-  absl::Status AdamW(const AdamWStep&, absl::Span<const AdamWSegment>,
-                     Vector parameters, ConstVector, Vector, Vector) override {
-    return Move("AdamW", 7.0 * parameters.size);
+  absl::Status AdamW(const AdamWStep&, absl::Span<const AdamWSegment> segments,
+                     Vector, ConstVector, Vector, Vector) override {
+    double moved = 0;
+    for (const AdamWSegment& segment : segments) {
+      // Nearly all rows of a table stay: only their gradients are read.
+      moved += (segment.row_size > 0 ? 1.0 : 7.0) *
+               static_cast<double>(segment.size);
+    }
+    return Move("AdamW", moved);
   }
   absl::Status OrthogonalStep(const OrthogonalRule&,
                               absl::Span<const OrthogonalSegment> segments,

@@ -79,8 +79,8 @@ void FillMethod(int64_t hidden, v1::CompressionSpec& compression) {
   } else if (compression.method() == v1::CompressionSpec::LTE) {
     v1::LteSpec& lte = *compression.mutable_lte();
     if (!lte.has_rank()) lte.set_rank(32);
-    if (!lte.has_heads()) lte.set_heads(4);
-    if (!lte.has_scale()) lte.set_scale(1);
+    if (!lte.has_heads()) lte.set_heads(32);
+    if (!lte.has_scale()) lte.set_scale(128);
     if (!lte.has_merge_every_steps()) lte.set_merge_every_steps(10);
   } else if (compression.method() == v1::CompressionSpec::COLA) {
     v1::ColaSpec& cola = *compression.mutable_cola();

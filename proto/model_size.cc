@@ -62,9 +62,6 @@ double WholeParameters(const v1::JobSpec& spec, const Weights& weights) {
   switch (c.method()) {
     case v1::CompressionSpec::LORA:
       return weights.dense + static_cast<double>(c.lora().rank()) * sides;
-    case v1::CompressionSpec::LTE:
-      return weights.dense +
-             static_cast<double>(c.lte().rank()) * c.lte().heads() * sides;
     case v1::CompressionSpec::COLA:
       return static_cast<double>(c.cola().rank()) * sides;
     default:

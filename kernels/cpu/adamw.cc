@@ -48,6 +48,27 @@ void Update(const Rule& rule, float* __restrict p, const float* __restrict g,
   }
 }
 
+// Whether any of the gradients of a row is not 0, NaN included.
+inline bool Touched(const float* __restrict g, int64_t n) {
+  int other = 0;
+#pragma omp simd reduction(| : other)
+  for (int64_t i = 0; i < n; ++i) other |= g[i] != 0 ? 1 : 0;
+  return other != 0;
+}
+
+// The elements [begin, end) of rows of `row` elements, but for those rows whose
+// gradients are all 0.
+COMERA_CLONES
+void UpdateRows(const Rule& rule, int64_t row, int64_t begin, int64_t end,
+                float* p, const float* g, float* m, float* v) {
+  for (int64_t first = begin - begin % row; first < end; first += row) {
+    if (!Touched(g + first, row)) continue;
+    const int64_t from = std::max(first, begin);
+    Update(rule, p + from, g + from, m + from, v + from,
+           std::min(first + row, end) - from);
+  }
+}
+
 // What is the same for all segments of a step.
 struct Common {
   double first_correction, second_correction;
@@ -124,6 +145,12 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
           absl::StrCat("AdamW: segment [", segment.offset, ", +", segment.size,
                        ") lies outside ", size, " parameters"));
     }
+    if (segment.row_size < 0 ||
+        (segment.row_size > 0 && segment.size % segment.row_size != 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("AdamW: ", segment.size, " parameters are no rows of ",
+                       segment.row_size));
+    }
     total += segment.size;
   }
   if (step.state != nullptr && !std::isfinite(*step.squares)) {
@@ -137,10 +164,17 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
       const int64_t first = std::max(begin, start);
       const int64_t last = std::min(end, start + segment.size);
       if (first < last) {
-        const int64_t at = segment.offset + first - start;
-        Update(MakeRule(step, common, segment), parameters.data + at,
-               gradients.data + at, first_moment.data + at,
-               second_moment.data + at, last - first);
+        const Rule rule = MakeRule(step, common, segment);
+        if (segment.row_size > 0) {
+          const int64_t at = segment.offset;
+          UpdateRows(rule, segment.row_size, first - start, last - start,
+                     parameters.data + at, gradients.data + at,
+                     first_moment.data + at, second_moment.data + at);
+        } else {
+          const int64_t at = segment.offset + first - start;
+          Update(rule, parameters.data + at, gradients.data + at,
+                 first_moment.data + at, second_moment.data + at, last - first);
+        }
       }
       start += segment.size;
     }

@@ -3,7 +3,9 @@
 // corrections c1, c2 = 1 - beta^t; and SumOfSquares: the sum of x^2.
 // Shapes: parameters, gradients and both moments (n), cut into segments.
 // Threads: one takes runs of four parameters, a block 1024 such runs of one
-// segment; for the sum, one takes runs of four in strides of the grid.
+// segment; of a segment of rows a warp takes a row, in strides of the grid, and
+// leaves it if its gradients are all 0; for the sum, one takes runs of four in
+// strides of the grid.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -21,9 +23,12 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kWarp = 32;
 // Runs of four parameters that a block updates.
 constexpr int64_t kBlockRuns = 4 * kThreads;
 constexpr int64_t kMostSquareBlocks = 8 * kSumMultiprocessors;
+// The most blocks that take rows in strides of the grid.
+constexpr int64_t kBlocksPerMultiprocessor = 8;
 
 // partial[block] = sum of squares of the block's share.
 template <bool kAligned>
@@ -98,16 +103,17 @@ __device__ __forceinline__ void UpdateOne(const Rule& r, float gradient,
   *p -= r.rate * first / (sqrtf(second) * r.root + r.epsilon) + r.decay * *p;
 }
 
-template <bool kAligned>
-__global__ void __launch_bounds__(kThreads)
-    AdamWKernel(Segments segments, Common common, Buffers b) {
-  // clipping and schedule
+// The rule of a segment with these rates, clipping and schedule included.
+// False: the gradient is not finite, and nothing is to change.
+__device__ __forceinline__ bool MakeRule(const Common& common,
+                                         float learning_rate,
+                                         float weight_decay, Rule* rule) {
   float scale = common.gradient_scale, rate_scale = 1;
   float first_correction = common.first_correction;
   float second_correction = common.second_correction;
   if (common.state != nullptr) {
     const float squares = *common.squares;
-    if (!(squares < INFINITY)) return;
+    if (!(squares < INFINITY)) return false;
     const float norm = sqrtf(squares);
     if (common.clip_norm > 0 && norm > common.clip_norm) {
       scale *= common.clip_norm / norm;
@@ -116,6 +122,49 @@ __global__ void __launch_bounds__(kThreads)
     first_correction = common.state->first_correction;
     second_correction = common.state->second_correction;
   }
+  const float rate = learning_rate * rate_scale;
+  *rule = {common.beta1,
+           common.beta2,
+           common.epsilon,
+           scale,
+           rate / first_correction,
+           rate * weight_decay,
+           1.0f / sqrtf(second_correction)};
+  return true;
+}
+
+// The rows of one segment; the buffers begin at its first parameter.
+__global__ void __launch_bounds__(kThreads)
+    AdamWRowsKernel(AdamWSegment segment, Common common, Buffers b) {
+  Rule rule;
+  if (!MakeRule(common, segment.learning_rate, segment.weight_decay, &rule)) {
+    return;
+  }
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t width = segment.row_size, rows = segment.size / width;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * (kThreads / kWarp);
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) +
+                     threadIdx.x / kWarp;
+       row < rows; row += step) {
+    const int64_t first = row * width;
+    // touched or not
+    bool touched = false;
+    for (int64_t c = lane; c < width; c += kWarp) {
+      touched |= b.gradients[first + c] != 0;
+    }
+    if (__ballot_sync(kFullWarp, touched) == 0) continue;
+    // update
+    for (int64_t c = lane; c < width; c += kWarp) {
+      const int64_t e = first + c;
+      UpdateOne(rule, b.gradients[e], b.parameters + e, b.first_moment + e,
+                b.second_moment + e);
+    }
+  }
+}
+
+template <bool kAligned>
+__global__ void __launch_bounds__(kThreads)
+    AdamWKernel(Segments segments, Common common, Buffers b) {
   // The last segment that begins at or before this block.
   const int block = static_cast<int>(blockIdx.x);
   int s = 0, end = segments.count;
@@ -128,14 +177,11 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   // rule of the segment
-  const float rate = segments.learning_rate[s] * rate_scale;
-  const Rule rule = {common.beta1,
-                     common.beta2,
-                     common.epsilon,
-                     scale,
-                     rate / first_correction,
-                     rate * segments.weight_decay[s],
-                     1.0f / sqrtf(second_correction)};
+  Rule rule;
+  if (!MakeRule(common, segments.learning_rate[s], segments.weight_decay[s],
+                &rule)) {
+    return;
+  }
   // update
   const int64_t first = segments.offset[s], last = first + segments.size[s];
   // Runs of four begin at multiples of four of the buffers.
@@ -188,6 +234,12 @@ absl::Status CheckSegments(absl::Span<const AdamWSegment> segments,
           absl::StrCat("AdamW: segment [", segment.offset, ", +", segment.size,
                        ") lies outside ", size, " parameters"));
     }
+    if (segment.row_size < 0 ||
+        (segment.row_size > 0 && segment.size % segment.row_size != 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("AdamW: ", segment.size, " parameters are no rows of ",
+                       segment.row_size));
+    }
   }
   return absl::OkStatus();
 }
@@ -195,7 +247,7 @@ absl::Status CheckSegments(absl::Span<const AdamWSegment> segments,
 // Neighbours under one rule are one segment.
 bool Continues(const AdamWSegment& a, const AdamWSegment& b) {
   return a.offset + a.size == b.offset && a.learning_rate == b.learning_rate &&
-         a.weight_decay == b.weight_decay;
+         a.weight_decay == b.weight_decay && a.row_size == b.row_size;
 }
 
 }  // namespace
@@ -254,6 +306,18 @@ absl::Status CudaBackend::AdamW(const AdamWStep& step,
       segment.size += segments[i].size;
     }
     if (segment.size == 0) continue;
+    if (segment.row_size > 0) {
+      const int64_t at = segment.offset;
+      RETURN_IF_ERROR(Launch(
+          kOp,
+          Shape(Blocks(segment.size / segment.row_size, kThreads / kWarp,
+                       kBlocksPerMultiprocessor * Multiprocessors()),
+                kThreads),
+          AdamWRowsKernel, segment, common,
+          Buffers{parameters.data + at, gradients.data + at,
+                  first_moment.data + at, second_moment.data + at}));
+      continue;
+    }
     const int64_t runs =
         (segment.offset + segment.size + 3) / 4 - segment.offset / 4;
     const int at = batch.count++;

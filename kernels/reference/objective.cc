@@ -150,6 +150,14 @@ void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,
   for (const AdamWSegment& segment : segments) {
     for (int64_t e = 0; e < segment.size; ++e) {
       const int64_t i = segment.offset + e;
+      if (segment.row_size > 0) {
+        const int64_t row = i - e % segment.row_size;
+        bool touched = false;
+        for (int64_t c = 0; c < segment.row_size; ++c) {
+          touched |= gradients[row + c] != 0;
+        }
+        if (!touched) continue;
+      }
       const double g = gradients[i] * gradient_scale;
       double& m = (*first_moment)[i];
       double& v = (*second_moment)[i];

@@ -30,7 +30,7 @@ for batch in $batches; do
   : >"$results"
   for method in $methods; do
     # Heads of LTE share the batch, so that it needs one sample for each.
-    if [ "$method" = lte ] && [ "$batch" -lt 4 ]; then
+    if [ "$method" = lte ] && [ "$batch" -lt 32 ]; then
       set -- "--set=compression.lte.heads=$batch"
     else
       set --

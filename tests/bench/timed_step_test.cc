@@ -3,6 +3,8 @@
 #include "tests/bench/timed_step.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -18,9 +20,14 @@ using ::testing::HasSubstr;
 
 // The quickstart's job, small enough for a test.
 absl::StatusOr<BenchJob> SmallJob(const std::string& method) {
+  std::vector<std::string> settings = {"model.layers=1", "data.max_length=16"};
+  if (method == "lte") {
+    // A head for each sample.
+    settings.push_back("compression.lte.heads=4");
+    settings.push_back("compression.lte.scale=1");
+  }
   return MakeBenchJob("docs/examples/quickstart_code_mlm.yaml", method,
-                      /*batch_size=*/4,
-                      {"model.layers=1", "data.max_length=16"});
+                      /*batch_size=*/4, settings);
 }
 
 TEST(BenchJobTest, TakesMethodAndOverrides) {

@@ -10,7 +10,8 @@
 namespace comera::golden {
 
 // Checks every *.safetensors file in the folder as its metadata say, each on a
-// backend of its own. A file that cannot be checked counts as a failure.
+// backend of its own. A file that cannot be checked counts as a failure, one of
+// a method that the job file does not offer as skipped.
 // NotFound: the folder has no such file.
 absl::Status CheckFolder(const std::string& folder,
                          const BackendFactory& make_backend, Report* report);

@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace comera::golden {
 
@@ -43,6 +42,37 @@ absl::StatusOr<std::vector<int64_t>> MetadataIntegers(const Safetensors& file,
     values.push_back(value.get<int64_t>());
   }
   return values;
+}
+
+absl::StatusOr<nlohmann::json> MetadataObject(const Safetensors& file,
+                                              const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) {
+    return absl::DataLossError(absl::StrCat("metadata ", key, ": missing"));
+  }
+  nlohmann::json json = nlohmann::json::parse(found->second, nullptr, false);
+  if (!json.is_object()) {
+    return absl::DataLossError(
+        absl::StrCat("metadata ", key, ": expected an object"));
+  }
+  return json;
+}
+
+std::vector<float> Transposed(const std::vector<float>& values, int64_t rows,
+                              int64_t columns) {
+  std::vector<float> result(values.size());
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      result[j * rows + i] = values[i * columns + j];
+    }
+  }
+  return result;
+}
+
+std::vector<float> Part(const std::vector<float>& values, int64_t index,
+                        int64_t size) {
+  const auto begin = values.begin() + index * size;
+  return std::vector<float>(begin, begin + size);
 }
 
 absl::StatusOr<std::vector<int32_t>> GetInt32(const Safetensors& file,

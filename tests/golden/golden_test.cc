@@ -18,19 +18,38 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(GoldenTest, PublishedCodeAgrees) {
+// The folder below golden/, or "" where it is not.
+std::string GoldenFolder(const std::string& name) {
   const char* shared = std::getenv("COMERA_SHARED_DIR");
-  const std::string folder =
-      shared == nullptr ? "" : std::string(shared) + "/golden";
-  if (folder.empty() || !std::filesystem::is_directory(folder)) {
-    GTEST_SKIP() << "golden files are not here: set COMERA_SHARED_DIR to the "
-                    "folder that holds golden/";
-  }
+  if (shared == nullptr) return "";
+  const std::string folder = std::string(shared) + "/golden" + name;
+  return std::filesystem::is_directory(folder) ? folder : "";
+}
+
+constexpr char kNotHere[] =
+    "golden files are not here: set COMERA_SHARED_DIR to the folder that holds "
+    "golden/";
+
+TEST(GoldenTest, PublishedCodeAgrees) {
+  const std::string folder = GoldenFolder("");
+  if (folder.empty()) GTEST_SKIP() << kNotHere;
   std::ostringstream out;
   Report report(&out);
   ASSERT_OK(CheckFolder(folder, CpuFactory, &report));
   EXPECT_EQ(report.failed(), 0) << out.str();
+  EXPECT_EQ(report.skipped(), 0) << out.str();
   EXPECT_GT(report.passed(), 0);
+}
+
+TEST(GoldenTest, PublishedMethodsAgree) {
+  const std::string folder = GoldenFolder("/methods");
+  if (folder.empty()) GTEST_SKIP() << kNotHere;
+  std::ostringstream out;
+  Report report(&out);
+  ASSERT_OK(CheckFolder(folder, CpuFactory, &report));
+  EXPECT_EQ(report.failed(), 0) << out.str();
+  // Three topics of about fifty comparisons each.
+  EXPECT_GT(report.passed(), 150) << out.str();
 }
 
 TEST(GoldenTest, NamesAreTranslated) {

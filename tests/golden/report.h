@@ -21,11 +21,22 @@ class Report {
   void CompareTensor(const std::string& name, const std::vector<float>& actual,
                      const std::vector<float>& reference, double tolerance,
                      double floor = 0);
+  // Compares the changes from `initial` in the same way. What float32 rounds
+  // off the values themselves, twice the distance to the next number at the
+  // largest of them, is no error.
+  void CompareChange(const std::string& name, const std::vector<float>& initial,
+                     const std::vector<float>& actual,
+                     const std::vector<float>& reference, double tolerance);
+  // Prints what is no comparison.
+  void Note(const std::string& text);
+  // Prints why the file is not compared, which is no failure.
+  void Skip(const std::string& why);
   // Reports a condition that does not concern a single tensor.
   void Check(const std::string& name, bool passed, const std::string& detail);
 
   int passed() const { return passed_; }
   int failed() const { return failed_; }
+  int skipped() const { return skipped_; }
   void PrintTotals();
 
  private:
@@ -33,6 +44,7 @@ class Report {
   std::string file_;
   int passed_ = 0;
   int failed_ = 0;
+  int skipped_ = 0;
 };
 
 }  // namespace comera::golden

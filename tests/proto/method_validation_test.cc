@@ -44,8 +44,8 @@ TEST(MethodValidationTest, DefaultsAreThoseOfTheMethodAlone) {
   EXPECT_EQ(lora.optimizer().epsilon(), 1e-8);
   const Spec lte = WithDefaults(Under(Compression::LTE));
   EXPECT_EQ(lte.compression().lte().rank(), 32);
-  EXPECT_EQ(lte.compression().lte().heads(), 4);
-  EXPECT_EQ(lte.compression().lte().scale(), 1);
+  EXPECT_EQ(lte.compression().lte().heads(), 32);
+  EXPECT_EQ(lte.compression().lte().scale(), 128);
   EXPECT_EQ(lte.compression().lte().merge_every_steps(), 10);
   const Spec cola = WithDefaults(Under(Compression::COLA));
   EXPECT_EQ(cola.compression().cola().rank(), 12);
@@ -169,8 +169,9 @@ TEST(MethodValidationTest, SizesAreThoseOfWhatTheMethodHolds) {
   const double sides = 2 * (4 * 96 + 2 * 240);
   EXPECT_EQ(SmallestModelParameters(WithDefaults(Under(Compression::LORA))),
             dense + 32 * sides);
+  // The heads end in the weights.
   EXPECT_EQ(SmallestModelParameters(WithDefaults(Under(Compression::LTE))),
-            dense + 4 * 32 * sides);
+            dense);
   const double weights = 2 * (4 * 48 * 48 + 2 * 48 * 192);
   EXPECT_EQ(SmallestModelParameters(WithDefaults(Under(Compression::COLA))),
             dense - weights + 12 * sides);

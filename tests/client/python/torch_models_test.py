@@ -154,7 +154,7 @@ class ModelsTest(unittest.TestCase):
                 self.assertLess(losses[-1], losses[0] - 0.01)
 
     def test_frozen_weights_stay(self):
-        for model, _, folder in self.each("lora", "lte"):
+        for model, _, folder in self.each("lora"):
             with self.subTest(folder.name):
                 weight = model.get_parameter("encoder.layers.0.ffn.up.weight")
                 self.assertFalse(weight.requires_grad)

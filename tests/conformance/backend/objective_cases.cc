@@ -1,4 +1,5 @@
 // Rows for losses, the optimiser and the penalty of bonds.
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -173,6 +174,38 @@ OpCase OrthogonalFromStateCase(const std::string& name, double squares) {
           },
           2e-5};
 }
+
+// Rows of tables, of which some have no gradient.
+OpCase AdamWRowsCase(int64_t rows, int64_t width) {
+  const int64_t size = 5 + rows * width;
+  const std::vector<AdamWSegment> segments = {
+      {0, 5, 0.1f, 0.01f}, {5, rows * width, 0.1f, 0.01f, width}};
+  AdamWStep step;
+  step.step = 3;
+  Operand gradients = Packed(In("gradients", 1, size));
+  for (int64_t i = 0; i < size; ++i) {
+    // Every third row has a gradient, and one of these only in its last place.
+    const int64_t row = (i - 5) / width, column = (i - 5) % width;
+    const bool some =
+        i < 5 || (row % 3 == 1 && (row != 4 || column + 1 == width));
+    gradients.values.push_back(some ? std::sin(1.0f + static_cast<float>(i))
+                                    : 0.0f);
+  }
+  return {absl::StrCat("AdamWRows_", rows, "x", width),
+          {Packed(Updated("parameters", 1, size)), gradients,
+           Packed(Updated("first", 1, size)),
+           Packed(Within(0.01, 1, Updated("second", 1, size)))},
+          [=](Backend* backend, const DeviceOperands& d) {
+            return backend->AdamW(step, segments, d[0].vector(), d[1].vector(),
+                                  d[2].vector(), d[3].vector());
+          },
+          [=](Values* v) {
+            reference::AdamW(step, segments, &(*v)[0], (*v)[1], &(*v)[2],
+                             &(*v)[3]);
+          },
+          5e-6};
+}
+
 // AdamW with everything that changes from step to step in memory of the
 // backend.
 OpCase AdamWFromStateCase(const std::string& name, double squares) {
@@ -234,6 +267,11 @@ std::vector<OpCase> ObjectiveCases() {
   cases.push_back(AdamWCase(
       50000, {{0, 20011, 1e-3f, 0.01f}, {20011, 29000, 1e-2f, 0}}, 1000));
 
+  for (const int64_t width : {1, 3, 16, 50}) {
+    cases.push_back(AdamWRowsCase(1, width));
+    cases.push_back(AdamWRowsCase(11, width));
+    cases.push_back(AdamWRowsCase(3000, width));
+  }
   cases.push_back(AdamWFromStateCase("clipped", 25));
   cases.push_back(AdamWFromStateCase("whole", 3));
   cases.push_back(AdamWFromStateCase("not_finite",

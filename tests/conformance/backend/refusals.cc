@@ -158,6 +158,8 @@ void RefusesOptimiser(Backend* b, float* p) {
   ExpectRefused(step({}, {{-1, 2, 0.1f, 0}}), "AdamW", "outside");
   const int64_t far = std::numeric_limits<int64_t>::max();
   ExpectRefused(step({}, {{far, 2, 0.1f, 0}}), "AdamW", "outside");
+  ExpectRefused(step({}, {{0, 8, 0.1f, 0, 3}}), "AdamW", "rows");
+  ExpectRefused(step({}, {{0, 8, 0.1f, 0, -8}}), "AdamW", "rows");
   const std::vector<BondSpan> bond = {{7, 2}};
   ExpectRefused(b->BondNorms(v, bond, 0, p, p), "BondNorms", "outside");
   const std::vector<BondSpan> inside = {{1, 2}};

@@ -25,6 +25,7 @@ kernels::AdamWSegment SegmentOf(const AdamWOptions& options,
   if (parameter.kind == ParameterKind::kDense && parameter.shape.size() >= 2) {
     segment.weight_decay = static_cast<float>(options.weight_decay);
   }
+  if (parameter.table) segment.row_size = parameter.shape.back();
   return segment;
 }
 
@@ -64,7 +65,8 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(
     std::vector<kernels::AdamWSegment>& all = optimizer->segments_;
     if (!all.empty() && all.back().offset + all.back().size == next.offset &&
         all.back().learning_rate == next.learning_rate &&
-        all.back().weight_decay == next.weight_decay) {
+        all.back().weight_decay == next.weight_decay &&
+        all.back().row_size == next.row_size) {
       all.back().size += next.size;
     } else {
       all.push_back(next);

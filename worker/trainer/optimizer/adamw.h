@@ -21,7 +21,8 @@ struct AdamWOptions {
   // Whether cores and rank entries of the head are in those groups too (the
   // pareto objective) or among the others (the published code).
   bool group_head = true;
-  // On dense matrices only: not on biases, LayerNorm, rank entries or cores.
+  // On dense matrices only: not on biases, LayerNorm, rank entries or cores. On
+  // the rows of a table only in steps that touch them.
   double weight_decay = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -39,6 +40,11 @@ kernels::AdamWStep StepOf(const AdamWOptions& options, int64_t step,
                           double gradient_norm);
 
 // AdamW over flat buffers, with clipping; for layouts without projections.
+//
+// It is lazy on lookup tables (Parameter::table): a row that nobody looked up
+// in this step keeps its values and its moments, and does not decay. A row's
+// moments thus fade by its own updates, while the corrections of both moments
+// count the steps of training.
 class AdamW : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(

@@ -30,6 +30,7 @@ void Galore::AddWhole(const Parameter& parameter) {
     const int64_t end = last.segment.offset + last.segment.size;
     if (end == parameter.offset &&
         last.segment.weight_decay == next.weight_decay &&
+        last.segment.row_size == next.row_size &&
         last.segment.learning_rate == next.learning_rate) {
       last.segment.size += next.size;
       return;
@@ -76,7 +77,12 @@ absl::StatusOr<double> Galore::Step(int64_t step, double learning_rate_scale,
   }
   ASSIGN_OR_RETURN(const double norm, norm_->Measure(gradients));
   if (!std::isfinite(norm)) return norm;
-  const kernels::AdamWStep rule = StepOf(options_.adamw, step, norm);
+  kernels::AdamWStep rule = StepOf(options_.adamw, step, norm);
+  // sqrt(v) + epsilon is what divides, not sqrt(v / correction) + epsilon.
+  rule.epsilon = static_cast<float>(
+      options_.adamw.epsilon /
+      std::sqrt(1 - std::pow(static_cast<double>(rule.beta2),
+                             static_cast<double>(step))));
   for (const WholeRun& run : whole_) {
     RETURN_IF_ERROR(StepWhole(run, rule, learning_rate_scale, parameters.data,
                               gradients.data, state));
@@ -96,9 +102,13 @@ absl::Status Galore::StepWhole(const WholeRun& run,
                                const OptimizerState& state) {
   kernels::AdamWSegment segment = run.segment;
   const int64_t at = segment.offset, size = segment.size;
+  const double rate = segment.learning_rate * learning_rate_scale;
+  const double decay = segment.weight_decay;
+  // (1 - rate decay) (p - rate N), as the backend has it: p - a (N + b p).
+  const double kept = 1 - rate * decay;
   segment.offset = 0;
-  segment.learning_rate =
-      static_cast<float>(segment.learning_rate * learning_rate_scale);
+  segment.learning_rate = static_cast<float>(rate * kept);
+  segment.weight_decay = static_cast<float>(decay / kept);
   return backend_->AdamW(rule, absl::MakeConstSpan(&segment, 1),
                          {parameters + at, size}, {gradients + at, size},
                          {state.first_moment.data + run.moment_offset, size},
@@ -123,10 +133,6 @@ absl::Status Galore::StepProjected(const Parameter& parameter,
   }
   const kernels::AdamWSegment rates = SegmentOf(options_.adamw, parameter);
   const double rate = rates.learning_rate * learning_rate_scale;
-  if (rates.weight_decay > 0) {
-    RETURN_IF_ERROR(backend_->Scale(
-        static_cast<float>(1 - rate * rates.weight_decay), {w, m * n}));
-  }
   const float factor = static_cast<float>(rate * options_.scale);
   const int64_t length = std::max(m, n);
   for (int64_t first = 0; first < length; first += kBlockRows) {
@@ -159,7 +165,9 @@ absl::Status Galore::StepProjected(const Parameter& parameter,
                                      Matrix(w + first * n, count, n)));
     }
   }
-  return absl::OkStatus();
+  if (rates.weight_decay == 0) return absl::OkStatus();
+  return backend_->Scale(static_cast<float>(1 - rate * rates.weight_decay),
+                         {w, m * n});
 }
 
 }  // namespace comera::trainer

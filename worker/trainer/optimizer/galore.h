@@ -20,14 +20,20 @@ struct GaloreOptions {
   double scale = 0.25;
 };
 
-// GaLore (arXiv 2403.03507) on the parameters that the layout projects, AdamW
-// on the others.
+// GaLore (arXiv 2403.03507) on the parameters that the layout projects, Adam on
+// the others, both as in the published code (its AdamW):
+//   Adam(R) = sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
+// with the moments m and v of R, so that epsilon is not corrected; and weight
+// decay comes last, W = (1 - rate * decay) * (W - rate * ...).
 //
 // With G (m, n) the gradient after clipping, m <= n, and P (m, r) its leading
 // left singular vectors, taken anew at steps 1, 1 + T, 1 + 2 T, ...:
-//   R = P^T G;  N = Adam(R);  W -= rate * (scale * P N + decay * W).
+//   R = P^T G;  N = Adam(R);  W -= rate * scale * P N, and the decay.
 // Where m > n, R = G P with the right singular vectors P (n, r), and N P^T
-// steps. The moments are those of R and stay when P changes.
+// steps. The moments are those of R and stay when P changes; so the signs of
+// singular vectors matter, and are fixed (singular_vectors.h). A weight is
+// (inputs, outputs) here and (outputs, inputs) in the published code, so that
+// for a square matrix left here is right there.
 class Galore : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<Galore>> Create(

@@ -1,6 +1,7 @@
 // AdamW that moves the LTE heads' mean into the frozen weights.
 #include "worker/trainer/optimizer/lte_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -36,12 +37,15 @@ absl::StatusOr<std::unique_ptr<LteOptimizer>> LteOptimizer::Create(
     const int weight = layout.Find(layer.name + ".weight");
     const int a = layout.Find(layer.name + ".a");
     const int b = layout.Find(layer.name + ".b");
-    if (weight < 0 || a < 0 || b < 0) {
+    const int previous_a = layout.Find(layer.name + ".previous_a");
+    const int previous_b = layout.Find(layer.name + ".previous_b");
+    if (std::min({weight, a, b, previous_a, previous_b}) < 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "LTE: ", layer.name, " is not in the layout in this form"));
     }
     optimizer->layers_.push_back(
-        {layout[weight], layout[a], layout[b],
+        {layout[weight], layout[a], layout[b], layout[previous_a],
+         layout[previous_b],
          static_cast<float>(layer.scale / static_cast<double>(layer.heads))});
   }
   return optimizer;
@@ -57,27 +61,31 @@ absl::StatusOr<double> LteOptimizer::Step(int64_t step,
       adamw_->Step(step, learning_rate_scale, parameters, gradients, state));
   if (!std::isfinite(norm) || step % merge_every_steps_ != 0) return norm;
   for (const Layer& layer : layers_) {
-    RETURN_IF_ERROR(Merge(layer, parameters.data, state));
+    RETURN_IF_ERROR(Merge(layer, parameters.data));
   }
   return norm;
 }
 
-absl::Status LteOptimizer::Merge(const Layer& layer, float* parameters,
-                                 const OptimizerState& state) {
+absl::Status LteOptimizer::Merge(const Layer& layer, float* parameters) {
   const int64_t inputs = layer.weight.shape[0];
   const int64_t outputs = layer.weight.shape[1];
   const int64_t width = layer.a.shape[1];
-  float* b = parameters + layer.b.offset;
+  const kernels::Matrix w(parameters + layer.weight.offset, inputs, outputs);
   // A and B hold the heads side by side, so one product is their sum.
-  RETURN_IF_ERROR(backend_->Gemm(
-      false, false, layer.factor,
-      kernels::ConstMatrix(parameters + layer.a.offset, inputs, width),
-      kernels::ConstMatrix(b, width, outputs), 1,
-      kernels::Matrix(parameters + layer.weight.offset, inputs, outputs)));
-  const int64_t size = layer.b.size, at = layer.b.moment_offset;
-  RETURN_IF_ERROR(backend_->Fill({b, size}, 0));
-  RETURN_IF_ERROR(backend_->Fill({state.first_moment.data + at, size}, 0));
-  return backend_->Fill({state.second_moment.data + at, size}, 0);
+  const auto add = [&](float factor, const Parameter& a, const Parameter& b) {
+    return backend_->Gemm(
+        false, false, factor,
+        kernels::ConstMatrix(parameters + a.offset, inputs, width),
+        kernels::ConstMatrix(parameters + b.offset, width, outputs), 1, w);
+  };
+  const auto copy = [&](const Parameter& from, const Parameter& to) {
+    return backend_->Copy(parameters + to.offset, parameters + from.offset,
+                          from.size * int64_t{sizeof(float)});
+  };
+  RETURN_IF_ERROR(add(layer.factor, layer.a, layer.b));
+  RETURN_IF_ERROR(add(-layer.factor, layer.previous_a, layer.previous_b));
+  RETURN_IF_ERROR(copy(layer.a, layer.previous_a));
+  return copy(layer.b, layer.previous_b);
 }
 
 }  // namespace comera::trainer

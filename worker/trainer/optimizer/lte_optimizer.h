@@ -14,7 +14,8 @@
 
 namespace comera::trainer {
 
-// A layer whose heads are merged: NAME.weight, NAME.a and NAME.b.
+// A layer whose heads are merged: NAME.weight, NAME.a and NAME.b, and the
+// factors at the last merge, NAME.previous_a and NAME.previous_b.
 struct LteLayer {
   std::string name;
   int64_t heads = 1;
@@ -24,10 +25,12 @@ struct LteLayer {
 std::vector<LteLayer> LteLayersOf(const ModelConfig& config);
 
 // LTE (arXiv 2402.16828): AdamW on everything that is trained, and every T
-// steps the heads' mean goes into the frozen weight,
-//   W += scale / heads sum_n A_n B_n,
-// after which the heads begin anew: B and its moments at 0. A and its moments
-// stay, so that the function of the model does not change.
+// steps what the heads have learnt since the last merge goes into the frozen
+// weight in the mean,
+//   W += scale / heads sum_n (A_n B_n - A'_n B'_n),  A' = A, B' = B.
+// The factors and their moments stay. What a head adds to W is from then on the
+// difference to A' B' (adapter_linear.h), so the function of the model, which
+// is the mean of the heads, does not change.
 class LteOptimizer : public Optimizer {
  public:
   // InvalidArgument: a layer is not in the layout.
@@ -43,14 +46,13 @@ class LteOptimizer : public Optimizer {
 
  private:
   struct Layer {
-    Parameter weight, a, b;
+    Parameter weight, a, b, previous_a, previous_b;
     float factor = 0;  // scale / heads
   };
 
   LteOptimizer(int64_t merge_every_steps, kernels::Backend* backend)
       : merge_every_steps_(merge_every_steps), backend_(backend) {}
-  absl::Status Merge(const Layer& layer, float* parameters,
-                     const OptimizerState& state);
+  absl::Status Merge(const Layer& layer, float* parameters);
 
   const int64_t merge_every_steps_;
   kernels::Backend* const backend_;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
-#include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "worker/trainer/data/batch/click_shape.h"
@@ -33,6 +33,16 @@ Batch SyntheticClickBatch(const ClickShape& clicks, int64_t size) {
     batch.labels.push_back(static_cast<int32_t>(i % 2));
   }
   return batch;
+}
+
+// A segment for each parameter with moments, where these lie.
+std::vector<kernels::AdamWSegment> Segments(const ParameterLayout& layout) {
+  std::vector<kernels::AdamWSegment> segments;
+  for (const Parameter& p : layout.parameters()) {
+    segments.push_back({p.moment_offset, p.moment_size, 1e-3f, 0,
+                        p.table ? p.shape.back() : 0});
+  }
+  return segments;
 }
 
 }  // namespace
@@ -106,8 +116,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   float norm = 0;
   RETURN_IF_ERROR(backend->SumOfSquares(plan->gradients(), &norm));
   // AdamW where the moments are; what GaLore projects is not counted.
-  const kernels::AdamWSegment all = {0, moments, 1e-3f, 0};
-  RETURN_IF_ERROR(backend->AdamW({}, absl::MakeConstSpan(&all, 1),
+  RETURN_IF_ERROR(backend->AdamW({}, Segments(model.layout()),
                                  {plan->parameters().data, moments},
                                  {plan->gradients().data, moments},
                                  plan->first_moment(), plan->second_moment()));

@@ -114,8 +114,8 @@ class DenseLinear(nn.Module):
 
 
 class AdapterLinear(nn.Module):
-    """LoRA and LTE: a frozen W and the mean of the heads' products of thin
-    matrices, Y = X W + scale / heads (X a) b + bias."""
+    """LoRA: a frozen W and a product of thin matrices, Y = X W + scale / heads
+    (X a) b + bias. More than one head: LTE as earlier versions exported it."""
 
     def __init__(self, inputs: int, outputs: int, form: LowRank) -> None:
         super().__init__()

@@ -140,6 +140,8 @@ std::vector<Job> Jobs() {
     compression.mutable_galore()->set_rank(4);
     compression.mutable_galore()->set_refresh_every_steps(7);
     compression.mutable_lte()->set_rank(1);
+    compression.mutable_lte()->set_heads(4);
+    compression.mutable_lte()->set_scale(1);
     compression.mutable_lte()->set_merge_every_steps(5);
     jobs.push_back({v1::CompressionSpec::Method_Name(method),
                     WithDefaults(spec), std::make_shared<VaryingData>(3)});

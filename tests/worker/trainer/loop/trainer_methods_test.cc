@@ -9,13 +9,14 @@
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/plan/model_size.h"
 
 namespace comera::trainer {
 namespace {
 
 using Method = v1::CompressionSpec::Method;
 
-constexpr int kSteps = 24;
+constexpr int kSteps = 24, kLearningSteps = 120;
 
 v1::JobSpec SpecOf(Method method) {
   v1::JobSpec spec = TinySpec();
@@ -34,6 +35,8 @@ v1::JobSpec SpecOf(Method method) {
       // Shards of two samples: each of two ranks holds two heads, each of four
       // ranks one.
       compression.mutable_lte()->set_rank(1);
+      compression.mutable_lte()->set_heads(4);
+      compression.mutable_lte()->set_scale(2);
       compression.mutable_lte()->set_merge_every_steps(5);
       break;
     default:
@@ -47,10 +50,12 @@ class TrainerMethodsTest : public ::testing::TestWithParam<Method> {};
 TEST_P(TrainerMethodsTest, TheLossFalls) {
   TestRun run;
   run.spec = SpecOf(GetParam());
+  run.spec.mutable_objective()->mutable_early()->set_steps(kLearningSteps);
   run.Run();
   ASSERT_OK(run.end);
   EXPECT_LT(run.Losses()[kSteps], 0.8 * run.Losses()[1]);
-  EXPECT_LT(run.end->result.validation_loss(), run.data.baseline_loss() + 0.7);
+  // Only a model that looks at the words around can be this good.
+  EXPECT_LT(run.end->result.validation_loss(), 0.5 * run.data.baseline_loss());
 }
 
 TEST_P(TrainerMethodsTest, ResumesBitByBit) {
@@ -106,7 +111,7 @@ TEST_P(TrainerMethodsTest, CountsWhatItSends) {
   const ParameterLayout layout =
       MakeModelLayout(run.exported_config).parameters;
   EXPECT_EQ(metrics.synchronized_bytes(), 4 * layout.trained_size());
-  EXPECT_EQ(metrics.size_parameters(), layout.size());
+  EXPECT_EQ(metrics.size_parameters(), FixedSize(layout));
   EXPECT_EQ(static_cast<int64_t>(run.exported.size()), layout.size());
   const int64_t sent = metrics.synchronized_bytes();
   const int64_t dense = metrics.dense_synchronized_bytes();

@@ -120,6 +120,58 @@ TEST_F(AdamWTest, FollowsTheFormulaOverSteps) {
   }
 }
 
+TEST_F(AdamWTest, RowsThatNobodyLookedUpStay) {
+  ParameterLayout layout;
+  layout.Add("weight", {2, 2}, ParameterKind::kDense, false);
+  layout.SetTable(layout.Add("table", {4, 3}, ParameterKind::kDense, false));
+  layout.SetTable(layout.Add("other", {2, 3}, ParameterKind::kDense, false));
+  layout.Add("bias", {2}, ParameterKind::kDense, false);
+  const AdamWOptions o = Options();
+  ASSERT_OK_AND_ASSIGN(auto optimizer,
+                       AdamW::Create(o, layout, backend_.get()));
+  // Tables of one width are one run.
+  ASSERT_EQ(optimizer->segments().size(), 3);
+  EXPECT_EQ(optimizer->segments()[1].size, 18);
+  EXPECT_EQ(optimizer->segments()[1].row_size, 3);
+  EXPECT_EQ(optimizer->segments()[2].row_size, 0);
+
+  const int64_t n = layout.size();
+  std::vector<float> p(n, 1.0f), first(n), second(n);
+  std::vector<double> want(n, 1.0), m(n), v(n);
+  for (int t = 1; t <= 6; ++t) {
+    // Rows 0 and 1 every second and third step; a row with one 0 is touched.
+    std::vector<float> g(n);
+    const auto touch = [&](int64_t row) {
+      g[4 + 3 * row] = 0.5f * t;
+      g[4 + 3 * row + 2] = -1;
+    };
+    if (t % 2 == 0) touch(0);
+    if (t % 3 == 0) touch(1);
+    if (t == 4) touch(5);
+    ASSERT_OK(optimizer->Step(t, 1, {p.data(), n}, {g.data(), n},
+                              {{first.data(), n}, {second.data(), n}, {}}));
+    for (int64_t i = 0; i < n; ++i) {
+      const bool in_table = i >= 4 && i < 22;
+      const int64_t row = (i - 4) / 3;
+      const bool touched = (row == 0 && t % 2 == 0) ||
+                           (row == 1 && t % 3 == 0) || (row == 5 && t == 4);
+      if (!in_table || touched) {
+        m[i] = o.beta1 * m[i] + (1 - o.beta1) * g[i];
+        v[i] = o.beta2 * v[i] + (1 - o.beta2) * g[i] * g[i];
+        const double decay = i < 22 ? o.weight_decay : 0;
+        want[i] -= o.learning_rate_other *
+                   (m[i] / (1 - std::pow(o.beta1, t)) /
+                        (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) +
+                         o.epsilon) +
+                    decay * want[i]);
+      }
+      ASSERT_NEAR(p[i], want[i], 1e-5) << "step " << t << ", " << i;
+      ASSERT_NEAR(first[i], m[i], 1e-5) << "step " << t << ", " << i;
+    }
+  }
+  EXPECT_EQ(p[4 + 3 * 2], 1.0f);  // never touched
+}
+
 TEST_F(AdamWTest, ClipsByTheGlobalNorm) {
   double squares = 0;
   for (float g : gradients_) squares += double{g} * g;

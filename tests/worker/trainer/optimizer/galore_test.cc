@@ -19,7 +19,8 @@
 namespace comera::trainer {
 namespace {
 
-constexpr double kRate = 0.05, kDecay = 0.1, kScale = 0.25, kEpsilon = 1e-6;
+// An epsilon large enough for its place to matter.
+constexpr double kRate = 0.05, kDecay = 0.1, kScale = 0.25, kEpsilon = 1e-2;
 constexpr int kRefresh = 3;
 
 // Projected ones (wide, tall, and longer than a block) among whole ones.
@@ -32,6 +33,7 @@ ParameterLayout Layout() {
   layout.Add("other_bias", {3}, dense, false);
   layout.Add("tall", {6, 5}, dense, false, /*projection_rank=*/3);
   layout.Add("long", {2, 1500}, dense, false, /*projection_rank=*/1);
+  layout.Add("square", {4, 4}, dense, false, /*projection_rank=*/2);
   layout.Add("last", {2, 2}, dense, true);
   return layout;
 }
@@ -51,7 +53,7 @@ using Values = std::vector<double>;
 
 // One step of one projected W (m, n), from the definition.
 struct ProjectedReference {
-  DoubleAdam adam{0.9, 0.999, kEpsilon, {}, {}};
+  DoubleAdam adam{0.9, 0.999, kEpsilon, {}, {}, /*epsilon_is_raw=*/true};
   std::vector<Values> p;  // vectors
 
   void Step(int t, double rate, int64_t m, int64_t n, int64_t r,
@@ -79,7 +81,8 @@ struct ProjectedReference {
         for (int64_t k = 0; k < r; ++k) {
           update += p[k][wide ? i : j] * direction[k * length + (wide ? j : i)];
         }
-        w[i * n + j] -= rate * (kScale * update + kDecay * w[i * n + j]);
+        w[i * n + j] -= rate * kScale * update;
+        w[i * n + j] -= rate * kDecay * w[i * n + j];
       }
     }
   }
@@ -128,8 +131,8 @@ class GaloreTest : public ::testing::Test {
 TEST_F(GaloreTest, StateIsAsSmallAsThePaperSays) {
   // Two moments of (long side, r) and a projector (short side, r) each.
   const int64_t whole = 3 * 2 + 7 + 3 + 2 * 2;
-  EXPECT_EQ(layout_.moments_size(), whole + 7 * 2 + 6 * 3 + 1500);
-  EXPECT_EQ(layout_.projectors_size(), 4 * 2 + 5 * 3 + 2);
+  EXPECT_EQ(layout_.moments_size(), whole + 7 * 2 + 6 * 3 + 1500 + 4 * 2);
+  EXPECT_EQ(layout_.projectors_size(), 4 * 2 + 5 * 3 + 2 + 4 * 2);
   EXPECT_EQ(OptimizerStateBytes(layout_),
             4 * (2 * layout_.moments_size() + layout_.projectors_size()));
 }
@@ -153,10 +156,12 @@ TEST_F(GaloreTest, FollowsTheFormulasOverRefreshes) {
                                p.projection_rank, g, w);
       } else {
         whole[p.name].epsilon = kEpsilon;
+        whole[p.name].epsilon_is_raw = true;
         const Values direction = whole[p.name].Direction(g, t);
         const double decay = p.shape.size() == 2 ? kDecay : 0;
         for (int64_t i = 0; i < p.size; ++i) {
-          w[i] -= scale * kRate * (direction[i] + decay * w[i]);
+          w[i] -= scale * kRate * direction[i];
+          w[i] -= scale * kRate * decay * w[i];
         }
       }
       for (int64_t i = 0; i < p.size; ++i) {

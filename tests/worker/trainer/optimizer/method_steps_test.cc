@@ -40,6 +40,7 @@ class Reference {
   double Step(int t, const std::vector<float>& x,
               const std::vector<float>& target) {
     const int64_t width = form_.heads * form_.rank;
+    const bool lte = form_.kind == Kind::kLte;
     std::map<std::string, std::vector<double>> grad;
     for (const auto& [name, v] : values) grad[name].resize(v.size());
     double loss = 0;
@@ -47,10 +48,11 @@ class Reference {
       const int64_t head = s / (kSamples / form_.heads);
       const int64_t begin = head * form_.rank, end = begin + form_.rank;
       const float* in = x.data() + s * kInputs;
-      std::vector<double> h(width), u(width);
+      std::vector<double> h(width), previous(width), u(width);
       for (int64_t k = begin; k < end; ++k) {
         for (int64_t i = 0; i < kInputs; ++i) {
           h[k] += in[i] * values["a"][i * width + k];
+          if (lte) previous[k] += in[i] * values["previous_a"][i * width + k];
         }
       }
       for (int64_t o = 0; o < kOutputs; ++o) {
@@ -62,6 +64,9 @@ class Reference {
         }
         for (int64_t k = begin; k < end; ++k) {
           y += form_.scale * Activation(h[k]) * values["b"][k * kOutputs + o];
+          if (!lte) continue;
+          y -= form_.scale * previous[k] *
+               values["previous_b"][k * kOutputs + o];
         }
         const double gy = (y - target[s * kOutputs + o]) / kSamples;
         loss += gy * gy * kSamples / 2;
@@ -84,7 +89,7 @@ class Reference {
         values[name][i] -= kRate * direction[i];
       }
     }
-    if (form_.kind == Kind::kLte && t % kMergeEvery == 0) Merge();
+    if (lte && t % kMergeEvery == 0) Merge();
     return loss;
   }
 
@@ -98,7 +103,7 @@ class Reference {
     return (Silu(t + kStep) - Silu(t - kStep)) / (2 * kStep);
   }
 
-  // W += scale / heads sum_n A_n B_n; B and its moments begin anew.
+  // W += scale / heads sum_n (A_n B_n - A'_n B'_n); A' = A, B' = B.
   void Merge() {
     const int64_t width = form_.heads * form_.rank;
     for (int64_t i = 0; i < kInputs; ++i) {
@@ -107,16 +112,17 @@ class Reference {
           double product = 0;
           for (int64_t k = n * form_.rank; k < (n + 1) * form_.rank; ++k) {
             product +=
-                values["a"][i * width + k] * values["b"][k * kOutputs + o];
+                values["a"][i * width + k] * values["b"][k * kOutputs + o] -
+                values["previous_a"][i * width + k] *
+                    values["previous_b"][k * kOutputs + o];
           }
           values["weight"][i * kOutputs + o] +=
               form_.scale / form_.heads * product;
         }
       }
     }
-    values["b"].assign(values["b"].size(), 0);
-    adam_["b"].m.assign(values["b"].size(), 0);
-    adam_["b"].v.assign(values["b"].size(), 0);
+    values["previous_a"] = values["a"];
+    values["previous_b"] = values["b"];
   }
 
   const LowRank form_;

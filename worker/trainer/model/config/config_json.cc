@@ -68,9 +68,13 @@ absl::StatusOr<std::vector<int64_t>> Integers(const Json& json,
   return values;
 }
 
-// By LowRank::Kind. GaLore's weights are like any others once trained.
-constexpr const char* kLowRankNames[] = {nullptr, nullptr, "lora", "lte",
+// By LowRank::Kind. The weights of GaLore and LTE are like any others once
+// trained.
+constexpr const char* kLowRankNames[] = {nullptr, nullptr, "lora", nullptr,
                                          "cola"};
+// In models of versions that exported LTE's heads, without factors at a last
+// merge: one product as wide as all heads together, which is LoRA's.
+constexpr char kOldLte[] = "lte";
 
 Json FactorisationToJson(const Factorisation& f) {
   Json json = {{"input_modes", f.input_modes},
@@ -99,6 +103,7 @@ absl::StatusOr<LowRank> LowRankFromJson(const Json& json,
       low.kind = static_cast<LowRank::Kind>(i);
     }
   }
+  if (kind == kOldLte) low.kind = LowRank::Kind::kLora;
   if (low.kind == LowRank::Kind::kNone) return Bad(key, "unknown kind");
   for (auto [field, value] :
        {std::pair{"rank", &low.rank}, std::pair{"heads", &low.heads}}) {

@@ -85,7 +85,8 @@ absl::Status CheckLayer(const FactorisableLayer& layer, const Factorisation& f,
     *floats += static_cast<double>(layer.inputs) * layer.outputs;
     const LowRank& low = f.low_rank;
     if (low.kind == LowRank::Kind::kNone) return absl::OkStatus();
-    *floats += static_cast<double>(low.heads) * low.rank *
+    *floats += (low.kind == LowRank::Kind::kLte ? 2.0 : 1.0) *
+               static_cast<double>(low.heads) * low.rank *
                (layer.inputs + layer.outputs);
     return CheckLowRank(layer, low);
   }

@@ -23,8 +23,9 @@ struct LowRank {
     kNone,    // W as it is
     kGalore,  // W whole, the optimiser's state projected to the rank
     kLora,    // W frozen, Y += scale X A B
-    kLte,     // likewise with heads, Y += scale / heads sum of X A_n B_n; in
-              // training a head's samples see scale X A_n B_n
+    kLte,     // likewise with heads, and with A', B' the factors at the last
+              // merge: Y += scale / heads sum of X (A_n B_n - A'_n B'_n); in
+              // training a head's samples see its own difference only
     kCola,    // no W: Y = silu(X A) B
   };
   Kind kind = Kind::kNone;

@@ -30,6 +30,12 @@ AdapterLinear::AdapterLinear(const Plan& plan, const std::string& name,
       bias_(plan.At(name + ".bias")),
       a_(plan.At(name + ".a")),
       b_(plan.At(name + ".b")),
+      previous_a_(form.kind == LowRank::Kind::kLte
+                      ? &plan.At(name + ".previous_a")
+                      : nullptr),
+      previous_b_(form.kind == LowRank::Kind::kLte
+                      ? &plan.At(name + ".previous_b")
+                      : nullptr),
       inputs_(weight_.shape[0]),
       outputs_(weight_.shape[1]) {
   const int64_t bytes = max_rows * form.rank * kFloat;
@@ -38,14 +44,16 @@ AdapterLinear::AdapterLinear(const Plan& plan, const std::string& name,
 }
 
 template <typename T>
-kernels::MatrixView<T> AdapterLinear::A(T* values, int64_t head) const {
-  return {values + a_.offset + head * form_.rank, inputs_, form_.rank,
+kernels::MatrixView<T> AdapterLinear::Columns(T* values, const Parameter& a,
+                                              int64_t head) const {
+  return {values + a.offset + head * form_.rank, inputs_, form_.rank,
           form_.heads * form_.rank};
 }
 
 template <typename T>
-kernels::MatrixView<T> AdapterLinear::B(T* values, int64_t head) const {
-  return {values + b_.offset + head * form_.rank * outputs_, form_.rank,
+kernels::MatrixView<T> AdapterLinear::HeadRows(T* values, const Parameter& b,
+                                               int64_t head) const {
+  return {values + b.offset + head * form_.rank * outputs_, form_.rank,
           outputs_};
 }
 
@@ -62,12 +70,20 @@ absl::Status AdapterLinear::Prepare(const Step&) { return absl::OkStatus(); }
 absl::Status AdapterLinear::AddProduct(const Step& step, int64_t first_row,
                                        int64_t head, float factor,
                                        ConstMatrix x, Matrix y) {
+  kernels::Backend& backend = *plan_.backend;
   const Matrix t(plan_.saved->Floats(t_) + first_row * form_.rank, x.rows,
                  form_.rank);
+  RETURN_IF_ERROR(backend.Gemm(false, false, 1, x,
+                               Columns(step.parameters, a_, head), 0, t));
+  RETURN_IF_ERROR(backend.Gemm(false, false, factor, t,
+                               HeadRows(step.parameters, b_, head), 1, y));
+  if (previous_a_ == nullptr) return absl::OkStatus();
+  const Matrix u(plan_.workspace->Floats(u_), x.rows, form_.rank);
   RETURN_IF_ERROR(
-      plan_.backend->Gemm(false, false, 1, x, A(step.parameters, head), 0, t));
-  return plan_.backend->Gemm(false, false, factor, t, B(step.parameters, head),
-                             1, y);
+      backend.Gemm(false, false, 1, x,
+                   Columns(step.parameters, *previous_a_, head), 0, u));
+  return backend.Gemm(false, false, -factor, u,
+                      HeadRows(step.parameters, *previous_b_, head), 1, y);
 }
 
 absl::Status AdapterLinear::Forward(const Step& step, int64_t first_row,
@@ -116,16 +132,27 @@ absl::Status AdapterLinear::Backward(const Step& step, int64_t first_row,
         plan_.saved->Floats(t_) + (first_row + row) * form_.rank, rows.rows,
         form_.rank);
     const Matrix u(plan_.workspace->Floats(u_), rows.rows, form_.rank);
+    const auto columns = [&](const Parameter& a) {
+      return Columns(step.parameters, a, run.head);
+    };
+    const auto head_rows = [&](const Parameter& b) {
+      return HeadRows(step.parameters, b, run.head);
+    };
     RETURN_IF_ERROR(backend.Gemm(true, false, scale, t, grad, 1,
-                                 B(step.gradients, run.head)));
-    RETURN_IF_ERROR(backend.Gemm(false, true, scale, grad,
-                                 B(step.parameters, run.head), 0, u));
+                                 HeadRows(step.gradients, b_, run.head)));
     RETURN_IF_ERROR(
-        backend.Gemm(true, false, 1, rows, u, 1, A(step.gradients, run.head)));
+        backend.Gemm(false, true, scale, grad, head_rows(b_), 0, u));
+    RETURN_IF_ERROR(backend.Gemm(true, false, 1, rows, u, 1,
+                                 Columns(step.gradients, a_, run.head)));
     if (grad_x.data != nullptr) {
-      RETURN_IF_ERROR(backend.Gemm(false, true, 1, u,
-                                   A(step.parameters, run.head), 1,
-                                   Rows(grad_x, row, run.end)));
+      const Matrix out = Rows(grad_x, row, run.end);
+      RETURN_IF_ERROR(backend.Gemm(false, true, 1, u, columns(a_), 1, out));
+      if (previous_a_ != nullptr) {
+        RETURN_IF_ERROR(backend.Gemm(false, true, -scale, grad,
+                                     head_rows(*previous_b_), 0, u));
+        RETURN_IF_ERROR(
+            backend.Gemm(false, true, 1, u, columns(*previous_a_), 1, out));
+      }
     }
     row = run.end;
   }

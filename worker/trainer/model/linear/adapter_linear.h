@@ -15,10 +15,12 @@ namespace comera::trainer {
 //
 // LoRA (arXiv 2106.09685), one head: Y = X W + scale X A B + bias.
 // LTE (arXiv 2402.16828): the samples of the global batch are shared out among
-// the heads (lte_head_runs.h); in training the rows of head n see
-//   Y = X W + scale X A_n B_n + bias,
-// elsewhere all rows see the mean, X W + scale / heads sum_n X A_n B_n + bias.
-// Every so many steps the optimiser moves that mean into W (lte_optimizer.h).
+// the heads (lte_head_runs.h). NAME.previous_a and NAME.previous_b, without a
+// gradient, are A' and B', the factors at the last merge, 0 before the first.
+// In training the rows of head n see
+//   Y = X W + scale X (A_n B_n - A'_n B'_n) + bias,
+// elsewhere all rows see the mean of these over the heads. Every so many steps
+// the optimiser moves the mean into W (lte_optimizer.h).
 class AdapterLinear : public Linear {
  public:
   // `head_runs`, of the last batch set, is read by training steps of a layer
@@ -41,11 +43,14 @@ class AdapterLinear : public Linear {
   // The head of row `begin` of a block, and the row of the block at which its
   // run ends.
   LteHeadRun RunAt(int64_t first_row, int64_t begin, int64_t rows) const;
+  // The columns of a head in `a`, which is A or A'; its rows in `b`.
   template <typename T>
-  kernels::MatrixView<T> A(T* values, int64_t head) const;
+  kernels::MatrixView<T> Columns(T* values, const Parameter& a,
+                                 int64_t head) const;
   template <typename T>
-  kernels::MatrixView<T> B(T* values, int64_t head) const;
-  // Y += factor X A_n B_n; T = X A_n stays for Backward.
+  kernels::MatrixView<T> HeadRows(T* values, const Parameter& b,
+                                  int64_t head) const;
+  // Y += factor X (A_n B_n - A'_n B'_n); T = X A_n stays for Backward.
   absl::Status AddProduct(const Step& step, int64_t first_row, int64_t head,
                           float factor, kernels::ConstMatrix x,
                           kernels::Matrix y);
@@ -54,6 +59,9 @@ class AdapterLinear : public Linear {
   const LowRank form_;
   const LteHeadRuns* const head_runs_;
   const Parameter &weight_, &bias_, &a_, &b_;
+  // Null unless the layer is LTE's.
+  const Parameter* const previous_a_;
+  const Parameter* const previous_b_;
   const int64_t inputs_, outputs_;
   SavedMemory::Piece t_;  // (max_rows, rank)
   Workspace::Piece u_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "eigen3/Eigen/Core"
@@ -144,10 +146,40 @@ void FillOrthonormal(uint64_t seed, const ModelLayout& layout,
   }
 }
 
+// Columns [first, first + count) of a matrix become orthogonal and of this
+// length: Gram-Schmidt, twice, on columns drawn at random.
+void MakeOrthogonal(const Parameter& p, int64_t first, int64_t count,
+                    double length, float* parameters) {
+  const int64_t rows = p.shape[0], width = p.shape[1];
+  std::vector<std::vector<double>> done;
+  for (int64_t k = first; k < first + count; ++k) {
+    float* const at = parameters + p.offset + k;
+    std::vector<double> column(rows);
+    for (int64_t i = 0; i < rows; ++i) column[i] = at[i * width];
+    const auto times = [&](const std::vector<double>& other) {
+      double sum = 0;
+      for (int64_t i = 0; i < rows; ++i) sum += column[i] * other[i];
+      return sum;
+    };
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const std::vector<double>& other : done) {
+        const double share = times(other);
+        for (int64_t i = 0; i < rows; ++i) column[i] -= share * other[i];
+      }
+    }
+    const double norm = std::sqrt(times(column));
+    for (double& value : column) value /= norm;
+    for (int64_t i = 0; i < rows; ++i) {
+      at[i * width] = static_cast<float>(length * column[i]);
+    }
+    done.push_back(std::move(column));
+  }
+}
+
 // W or what stands in for it. The frozen weights begin as dense ones; B at 0,
-// so that the products begin at 0. A has the scale of the published codes:
-// U(+-1 / sqrt(inputs)) for LoRA, columns of length sqrt(inputs / rank) for
-// LTE, and for CoLA what gives A B the variance of W.
+// so that the products begin at 0. A is that of the published codes:
+// U(+-1 / sqrt(inputs)) for LoRA; for LTE orthogonal columns in each head, of
+// length sqrt(inputs / rank); for CoLA what gives A B the variance of W.
 void FillLowRank(uint64_t seed, const ModelLayout& layout,
                  const FactorisableLayer& layer, const LowRank& low,
                  float* parameters) {
@@ -169,7 +201,12 @@ void FillLowRank(uint64_t seed, const ModelLayout& layout,
       break;
     case LowRank::Kind::kLte:
       FillGaussian(seed, at(".weight"), sigma, parameters);
-      FillGaussian(seed, at(".a"), 1 / std::sqrt(rank), parameters);
+      FillGaussian(seed, at(".a"), 1, parameters);
+      for (int64_t head = 0; head < low.heads; ++head) {
+        MakeOrthogonal(at(".a"), head * low.rank, low.rank,
+                       std::sqrt(static_cast<double>(layer.inputs) / rank),
+                       parameters);
+      }
       break;
     case LowRank::Kind::kCola:
       for (const char* name : {".a", ".b"}) {

@@ -61,17 +61,33 @@ bool FreezesWeight(const LowRank& low) {
   return low.kind == LowRank::Kind::kLora || low.kind == LowRank::Kind::kLte;
 }
 
+// A and B, under names that begin so. LTE's go into the weight in the end.
+void AddFactors(const FactorisableLayer& layer, const LowRank& low,
+                const std::string& prefix, ParameterKind kind,
+                ModelLayout* layout) {
+  const int64_t width = low.heads * low.rank;
+  const int a = layout->parameters.Add(
+      absl::StrCat(layer.name, ".", prefix, "a"), {layer.inputs, width}, kind,
+      layer.in_head);
+  const int b = layout->parameters.Add(
+      absl::StrCat(layer.name, ".", prefix, "b"), {width, layer.outputs}, kind,
+      layer.in_head);
+  if (low.kind != LowRank::Kind::kLte) return;
+  layout->parameters.SetTrainingOnly(a);
+  layout->parameters.SetTrainingOnly(b);
+}
+
 void AddWeight(const FactorisableLayer& layer, const LowRank& low,
                ModelLayout* layout) {
   if (low.kind == LowRank::Kind::kCola || FreezesWeight(low)) {
-    const int64_t width = low.heads * low.rank;
-    AddDense(layer.name + ".a", {layer.inputs, width}, layer.in_head, layout);
-    AddDense(layer.name + ".b", {width, layer.outputs}, layer.in_head, layout);
+    AddFactors(layer, low, "", ParameterKind::kDense, layout);
     return;
   }
-  layout->parameters.Add(layer.name + ".weight", {layer.inputs, layer.outputs},
-                         ParameterKind::kDense, layer.in_head,
-                         low.kind == LowRank::Kind::kGalore ? low.rank : 0);
+  const int weight = layout->parameters.Add(
+      layer.name + ".weight", {layer.inputs, layer.outputs},
+      ParameterKind::kDense, layer.in_head,
+      low.kind == LowRank::Kind::kGalore ? low.rank : 0);
+  if (layer.embedding) layout->parameters.SetTable(weight);
 }
 
 }  // namespace
@@ -81,6 +97,9 @@ void AddFrozen(const FactorisableLayer& layer,
   if (!FreezesWeight(factorisation.low_rank)) return;
   layout->parameters.Add(layer.name + ".weight", {layer.inputs, layer.outputs},
                          ParameterKind::kFrozen, layer.in_head);
+  if (factorisation.low_rank.kind != LowRank::Kind::kLte) return;
+  AddFactors(layer, factorisation.low_rank, "previous_", ParameterKind::kFrozen,
+             layout);
 }
 
 void AddLayer(const FactorisableLayer& layer,

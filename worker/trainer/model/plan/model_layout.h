@@ -23,7 +23,8 @@ struct ModelLayout {
 void AddLayer(const FactorisableLayer& layer,
               const Factorisation& factorisation, ModelLayout* layout);
 
-// The weight that the layer does not train, if any; after all that is trained.
+// What the layer holds and does not train, if anything: a weight, and LTE's
+// factors at the last merge. After all that is trained.
 void AddFrozen(const FactorisableLayer& layer,
                const Factorisation& factorisation, ModelLayout* layout);
 

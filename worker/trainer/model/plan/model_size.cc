@@ -37,7 +37,7 @@ int64_t FixedSize(const ParameterLayout& layout) {
   int64_t size = 0;
   for (const Parameter& parameter : layout.parameters()) {
     if (parameter.kind == ParameterKind::kCore ||
-        parameter.kind == ParameterKind::kRank) {
+        parameter.kind == ParameterKind::kRank || parameter.training_only) {
       continue;
     }
     size += parameter.size;

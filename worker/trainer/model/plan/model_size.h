@@ -21,6 +21,7 @@ int64_t TensorisedSize(const TensorisedLayer& layer,
                        const std::vector<int64_t>& inner_ranks);
 
 // Parameters that no rank changes: biases, LayerNorm, tables, dense layers.
+// What the exported model does not hold is not counted.
 int64_t FixedSize(const ParameterLayout& layout);
 
 // Floats of the exported model: FixedSize plus S(D) of every tensorised layer,

@@ -25,6 +25,11 @@ struct Parameter {
   bool in_head = false;
   int64_t offset = 0;  // in floats
   int64_t size = 0;    // product of shape
+  // The rows of a (rows, width) table are looked up by number, so that a step's
+  // gradient is 0 in all rows but a few.
+  bool table = false;
+  // The exported model does not hold it.
+  bool training_only = false;
 
   // GaLore: the gradient (m, n) is projected to this rank r, 0: not. Then each
   // moment is (max(m, n), r) and there is a projector (min(m, n), r).
@@ -44,6 +49,8 @@ class ParameterLayout {
   // Adds a parameter and returns its index. Only matrices can be projected.
   int Add(std::string name, std::vector<int64_t> shape, ParameterKind kind,
           bool in_head, int64_t projection_rank = 0);
+  void SetTable(int index) { parameters_[index].table = true; }
+  void SetTrainingOnly(int index) { parameters_[index].training_only = true; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const Parameter& operator[](int index) const { return parameters_[index]; }
   int64_t size() const { return size_; }  // floats

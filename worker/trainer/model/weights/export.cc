@@ -14,6 +14,7 @@
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/compaction.h"
 #include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/model/weights/merged_heads.h"
 
 namespace comera::trainer {
 namespace {
@@ -40,6 +41,11 @@ void FoldRanks(const ParameterLayout& layout, const TensorisedLayer& layer,
 absl::Status ExportModel(const ModelConfig& config, const float* parameters,
                          const std::map<std::string, double>& figures,
                          const std::string& directory) {
+  if (HasHeads(config)) {
+    const MergedModel merged = MergeHeads(config, parameters);
+    return ExportModel(merged.config, merged.parameters.data(), figures,
+                       directory);
+  }
   const CompactionPlan plan = PlanCompaction(config, parameters);
   const ParameterLayout& layout = plan.new_layout.parameters;
   std::vector<float> compact(layout.size());

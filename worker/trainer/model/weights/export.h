@@ -21,6 +21,7 @@ inline constexpr char kModelConfigFile[] = "config.json";
 // folded into the core on their left, all others and their slices are dropped.
 // Each tensor has its parameter's name; TT cores are (left, mode, right), TTM
 // cores (left, row mode, column mode, right), dense weights (inputs, outputs).
+// LTE's heads go into the weights that they belong to (merged_heads.h).
 //
 // `parameters`: host memory in the layout of MakeModelLayout(config).
 // `figures`: e.g. validation_loss, step; kept in config.json under "training".

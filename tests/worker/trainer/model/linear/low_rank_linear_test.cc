@@ -83,6 +83,12 @@ class LowRankLinearTest : public ::testing::TestWithParam<Case> {
                             : k / form.rank == own ? form.scale
                                                    : 0;
       y += factor * t * b[k * kOutputs + output];
+      if (form.kind != Kind::kLte) continue;
+      double previous = 0;
+      for (int64_t i = 0; i < kInputs; ++i) {
+        previous += in[i] * At(p, "previous_a")[i * width + k];
+      }
+      y -= factor * previous * At(p, "previous_b")[k * kOutputs + output];
     }
     return y;
   }
