@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/progress.pb.h"
 #include "worker/trainer/loop/late_stage.h"
+#include "worker/trainer/loop/model_validation.h"
 #include "worker/trainer/loop/state_keeper.h"
 #include "worker/trainer/loop/step_engine.h"
 #include "worker/trainer/loop/step_reporter.h"
@@ -83,6 +85,9 @@ class Trainer {
   // Ends a job with early.only: hands the state out as a late stage would find
   // it, then validates.
   absl::Status EndEarlyStage();
+  // Evaluates the final model on the whole validation set, where the late stage
+  // has not done so, and on the test set.
+  absl::Status EvaluateFinalModel(std::optional<ValidationResult>* test);
   absl::StatusOr<RunEnd> Finish();
   void LogGraphs() const;
 
@@ -93,6 +98,7 @@ class Trainer {
   StepReporter reporter_;
   StepEngine engine_;
   LateStage late_stage_;
+  ModelValidation validation_;
   StateKeeper keeper_;
   // Whether the figures of the last step are known, to all members.
   bool figures_known_ = true;
