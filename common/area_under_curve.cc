@@ -44,6 +44,19 @@ std::optional<double> AreaUnderCurve(const std::vector<float>& scores,
   return (rank_sum - c * (c + 1) / 2) / (c * static_cast<double>(others));
 }
 
+std::optional<Estimate> AreaUnderCurveEstimate(
+    const std::vector<float>& scores, const std::vector<float>& labels) {
+  const std::optional<double> area = AreaUnderCurve(scores, labels);
+  if (!area.has_value()) return std::nullopt;
+  const double a = *area;
+  const auto clicks = static_cast<double>(Clicks(labels));
+  const double others = static_cast<double>(labels.size()) - clicks;
+  const double variance = (a * (1 - a) + (clicks - 1) * (a / (2 - a) - a * a) +
+                           (others - 1) * (2 * a * a / (1 + a) - a * a)) /
+                          (clicks * others);
+  return Estimate{a, std::sqrt(std::max(0.0, variance))};
+}
+
 std::optional<double> NormalizedEntropy(double loss,
                                         const std::vector<float>& labels) {
   if (labels.empty()) return std::nullopt;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/estimate.h"
+
 namespace comera {
 
 // The area under the ROC curve: the share of pairs of a click and a non-click
@@ -13,6 +15,12 @@ namespace comera {
 // are finite.
 std::optional<double> AreaUnderCurve(const std::vector<float>& scores,
                                      const std::vector<float>& labels);
+
+// The same with its standard error after Hanley and McNeil ("The meaning and
+// use of the area under a receiver operating characteristic (ROC) curve",
+// 1982).
+std::optional<Estimate> AreaUnderCurveEstimate(
+    const std::vector<float>& scores, const std::vector<float>& labels);
 
 // `loss` (nats a sample) divided by the entropy of the labels' mean, so that
 // the best constant prediction gives 1 (He et al., "Practical lessons from

@@ -32,11 +32,20 @@ void AddData(v1::DataSpec* data, Collector* collector) {
     v1::GlueTsv* glue = data->mutable_glue_tsv();
     collector->Add("data.glue_tsv.train", glue->mutable_train());
     collector->Add("data.glue_tsv.validation", glue->mutable_validation());
+    collector->Add("data.glue_tsv.test", glue->mutable_test());
   }
   if (data->has_jsonl()) {
     v1::Jsonl* jsonl = data->mutable_jsonl();
     collector->Add("data.jsonl.train", jsonl->mutable_train());
     collector->Add("data.jsonl.validation", jsonl->mutable_validation());
+    collector->Add("data.jsonl.test", jsonl->mutable_test());
+  }
+  if (data->has_labelled_text()) {
+    v1::LabelledText* labelled = data->mutable_labelled_text();
+    collector->Add("data.labelled_text.train", labelled->mutable_train());
+    collector->Add("data.labelled_text.validation",
+                   labelled->mutable_validation());
+    collector->Add("data.labelled_text.test", labelled->mutable_test());
   }
   if (data->has_code_directory()) {
     collector->AddAll("data.code_directory.roots",

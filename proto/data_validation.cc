@@ -6,7 +6,10 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "proto/data_path_check.h"
 #include "proto/dlrm_validation.h"
 
@@ -21,26 +24,82 @@ void CheckPath(const std::string& field, const std::string& path,
   CheckDataPath(field, path, /*folder=*/false, check);
 }
 
+// A path that may be missing.
+void CheckOptionalPath(const std::string& field, const std::string& path,
+                       SpecChecker& check) {
+  if (!path.empty()) CheckPath(field, path, check);
+}
+
+void CheckLabels(const std::string& field,
+                 const google::protobuf::RepeatedPtrField<std::string>& labels,
+                 int classes, SpecChecker& check) {
+  check.Require(labels.size() == classes, field,
+                absl::StrCat("names ", labels.size(), " labels for ", classes,
+                             " classes"));
+  const std::set<std::string> distinct(labels.begin(), labels.end());
+  check.Require(static_cast<int>(distinct.size()) == labels.size(), field,
+                "names a label twice");
+  check.Require(distinct.count("") == 0, field, "holds an empty label");
+}
+
 void CheckGlueTsv(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::GlueTsv& glue = spec.data().glue_tsv();
   CheckPath("data.glue_tsv.train", glue.train(), check);
   CheckPath("data.glue_tsv.validation", glue.validation(), check);
+  CheckOptionalPath("data.glue_tsv.test", glue.test(), check);
   check.Range("data.glue_tsv.sentence1_column", glue.sentence1_column(), 0,
               1023);
-  check.Range("data.glue_tsv.sentence2_column", glue.sentence2_column(), 0,
+  // Negative: there is no second sentence.
+  check.Range("data.glue_tsv.sentence2_column", glue.sentence2_column(), -1,
               1023);
   check.Range("data.glue_tsv.label_column", glue.label_column(), -1024, 1023);
   if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) return;
-  check.Require(glue.labels_size() == spec.model().classes(),
-                "data.glue_tsv.labels",
-                absl::StrCat("names ", glue.labels_size(), " labels for ",
-                             spec.model().classes(), " classes"));
-  const std::set<std::string> distinct(glue.labels().begin(),
-                                       glue.labels().end());
-  check.Require(static_cast<int>(distinct.size()) == glue.labels_size(),
-                "data.glue_tsv.labels", "names a label twice");
-  check.Require(distinct.count("") == 0, "data.glue_tsv.labels",
-                "holds an empty label");
+  CheckLabels("data.glue_tsv.labels", glue.labels(), spec.model().classes(),
+              check);
+}
+
+// The format of a file of labelled texts is that which its name ends with.
+void CheckLabelledFile(const std::string& field, const std::string& path,
+                       SpecChecker& check) {
+  CheckPath(field, path, check);
+  if (path.empty()) return;
+  absl::string_view name = path;
+  absl::ConsumeSuffix(&name, ".gz");
+  check.Require(absl::EndsWith(name, ".csv") || absl::EndsWith(name, ".tsv") ||
+                    absl::EndsWith(name, ".jsonl"),
+                field, "must end with .csv, .tsv or .jsonl, or one with .gz");
+}
+
+void CheckLabelledText(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::LabelledText& labelled = spec.data().labelled_text();
+  const std::string prefix = "data.labelled_text.";
+  CheckLabelledFile(prefix + "train", labelled.train(), check);
+  const double fraction = labelled.validation_fraction();
+  if (labelled.validation().empty()) {
+    check.Require(fraction > 0 && fraction < 1, prefix + "validation_fraction",
+                  "must lie between 0 and 1");
+  } else {
+    CheckLabelledFile(prefix + "validation", labelled.validation(), check);
+    check.Require(fraction == 0, prefix + "validation_fraction",
+                  "excludes data.labelled_text.validation");
+  }
+  if (!labelled.test().empty()) {
+    CheckLabelledFile(prefix + "test", labelled.test(), check);
+  }
+  check.Require(labelled.second_text() != labelled.text(),
+                prefix + "second_text", "is the same as text");
+  check.Require(labelled.label() != labelled.text() &&
+                    labelled.label() != labelled.second_text(),
+                prefix + "label", "is also a text");
+  if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) {
+    return check.Add("data.labelled_text",
+                     "is for ENCODER_CLASSIFIER only; jsonl holds texts "
+                     "without labels");
+  }
+  if (!labelled.labels().empty()) {
+    CheckLabels(prefix + "labels", labelled.labels(), spec.model().classes(),
+                check);
+  }
 }
 
 void CheckList(const std::string& field,
@@ -122,17 +181,23 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
     case v1::DataSpec::kJsonl:
       CheckPath("data.jsonl.train", data.jsonl().train(), check);
       CheckPath("data.jsonl.validation", data.jsonl().validation(), check);
+      CheckOptionalPath("data.jsonl.test", data.jsonl().test(), check);
       CheckList("data.jsonl.fields", data.jsonl().fields(), check);
       break;
+    case v1::DataSpec::kLabelledText:
+      CheckLabelledText(spec, check);
+      break;
     case v1::DataSpec::FORMAT_NOT_SET:
-      check.Add("data", "is missing: glue_tsv, code_directory or jsonl");
+      check.Add("data",
+                "is missing: labelled_text, glue_tsv, code_directory or jsonl");
       break;
     default:  // click logs are refused with the model
       break;
   }
   if (classifier && data.format_case() != v1::DataSpec::FORMAT_NOT_SET) {
-    check.Require(data.has_glue_tsv(), "data",
-                  "holds no labels for ENCODER_CLASSIFIER; glue_tsv does");
+    check.Require(data.has_glue_tsv() || data.has_labelled_text(), "data",
+                  "holds no labels for ENCODER_CLASSIFIER; labelled_text and "
+                  "glue_tsv do");
   }
   CheckTokenizer(data.tokenizer(), check);
   check.Range("data.max_length", data.max_length(), 4, 65536);

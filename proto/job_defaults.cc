@@ -24,7 +24,22 @@ void FillModel(v1::JobSpec& spec) {
     model.set_max_positions(spec.data().max_length());
   }
   if (model.segments() == 0) model.set_segments(2);
+  // Without labels either, the trainer counts those of the file.
+  if (model.family() == v1::ModelSpec::ENCODER_CLASSIFIER &&
+      model.classes() == 0) {
+    model.set_classes(spec.data().labelled_text().labels_size());
+  }
   if (model.dropout() == 0 && !model.dropout_off()) model.set_dropout(0.1);
+}
+
+void FillLabelledText(v1::DataSpec& data) {
+  if (!data.has_labelled_text()) return;
+  v1::LabelledText& labelled = *data.mutable_labelled_text();
+  if (labelled.text().empty()) labelled.set_text("text");
+  if (labelled.label().empty()) labelled.set_label("label");
+  if (labelled.validation().empty() && labelled.validation_fraction() == 0) {
+    labelled.set_validation_fraction(0.1);
+  }
 }
 
 void FillData(v1::JobSpec& spec) {
@@ -45,6 +60,7 @@ void FillData(v1::JobSpec& spec) {
     if (code.max_bytes() == 0) code.set_max_bytes(64 * kMiB);
     if (code.max_file_bytes() == 0) code.set_max_file_bytes(kMiB);
   }
+  FillLabelledText(data);
   FillClickLog(data);
   if (data.has_jsonl() && data.jsonl().fields().empty()) {
     data.mutable_jsonl()->add_fields("docstring");

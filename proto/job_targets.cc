@@ -2,6 +2,8 @@
 
 #include "proto/job_targets.h"
 
+#include "proto/target_quality.h"
+
 namespace comera {
 
 std::vector<v1::Target> TargetsOf(const v1::LateStage& late) {
@@ -9,7 +11,7 @@ std::vector<v1::Target> TargetsOf(const v1::LateStage& late) {
     return {late.targets().begin(), late.targets().end()};
   }
   v1::Target target;
-  target.set_target_loss(late.target_loss());
+  SetQuality(QualityOf(late), &target);
   switch (late.target_size_case()) {
     case v1::LateStage::kTargetBytes:
       target.set_target_bytes(late.target_bytes());

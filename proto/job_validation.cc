@@ -18,6 +18,8 @@
 #include "proto/resource_names.h"
 #include "proto/secret_words.h"
 #include "proto/spec_checker.h"
+#include "proto/target_quality.h"
+#include "proto/target_validation.h"
 #include "proto/training_validation.h"
 
 namespace comera {
@@ -51,7 +53,11 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
                                model.hidden()));
   }
   if (classifier) {
-    check.Range("model.classes", model.classes(), 2, 65536);
+    // Labels that are found in the data are counted there.
+    const bool found = spec.data().has_labelled_text() &&
+                       spec.data().labelled_text().labels().empty() &&
+                       model.classes() == 0;
+    if (!found) check.Range("model.classes", model.classes(), 2, 65536);
   } else {
     check.Require(model.classes() == 0, "model.classes",
                   "is for ENCODER_CLASSIFIER only");
@@ -70,11 +76,9 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
       absl::StrCat("is below data.max_length ", spec.data().max_length()));
 }
 
-void CheckTarget(const v1::Target& target, const std::string& prefix,
-                 v1::ObjectiveSpec::Kind kind, SpecChecker& check) {
-  check.Require(target.target_loss() > 0 && target.target_loss() <= 1e6,
-                prefix + ".target_loss",
-                "must be above 0 (nats of validation loss)");
+void CheckTarget(const v1::JobSpec& spec, const v1::Target& target,
+                 const std::string& prefix, SpecChecker& check) {
+  CheckTargetQuality(spec, target, prefix, check);
   switch (target.target_size_case()) {
     case v1::Target::kTargetBytes:
       check.Range(prefix + ".target_bytes", target.target_bytes(), 1,
@@ -93,10 +97,10 @@ void CheckTarget(const v1::Target& target, const std::string& prefix,
                 "needs target_bytes, target_parameters or target_ratio");
       return;
   }
-  check.Require(
-      kind != v1::ObjectiveSpec::REFERENCE || target.has_target_ratio(),
-      prefix + ".target_ratio",
-      "is what the REFERENCE objective needs as target size");
+  check.Require(spec.objective().kind() != v1::ObjectiveSpec::REFERENCE ||
+                    target.has_target_ratio(),
+                prefix + ".target_ratio",
+                "is what the REFERENCE objective needs as target size");
 }
 
 // The field of each target, as error messages name it.
@@ -105,13 +109,15 @@ std::string TargetField(const v1::LateStage& late, int index) {
   return absl::StrCat("objective.late.targets[", index, "]");
 }
 
-void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
-  const v1::LateStage& late = objective.late();
+void CheckLate(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::LateStage& late = spec.objective().late();
   check.Range("objective.late.targets", late.targets_size(), 0, kMaxTargets,
               "targets");
   if (late.targets_size() > kMaxTargets) return;
   if (late.targets_size() > 0) {
-    check.Require(late.target_loss() == 0, "objective.late.target_loss",
+    const QualityKind own = QualityOf(late).kind;
+    check.Require(own == v1::Target::TARGET_QUALITY_NOT_SET,
+                  absl::StrCat("objective.late.", QualityField(own)),
                   "excludes objective.late.targets");
     check.Require(late.target_size_case() == v1::LateStage::TARGET_SIZE_NOT_SET,
                   "objective.late.targets",
@@ -119,8 +125,12 @@ void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
   }
   int index = 0;
   for (const v1::Target& target : TargetsOf(late)) {
-    CheckTarget(target, TargetField(late, index++), objective.kind(), check);
+    CheckTarget(spec, target, TargetField(late, index++), check);
   }
+  check.Require(late.confidence() == 0 ||
+                    (late.confidence() >= 0.5 && late.confidence() < 1),
+                "objective.late.confidence",
+                "must be 0, or at least 0.5 and below 1");
   check.Weight("objective.late.w_loss", late.w_loss(), kMaxWeight);
   check.Weight("objective.late.w_size", late.w_size(), kMaxWeight);
   check.NonNegative("objective.late.rho", late.rho(), kMaxWeight);
@@ -132,7 +142,8 @@ void CheckLate(const v1::ObjectiveSpec& objective, SpecChecker& check) {
   check.Range("objective.late.max_steps", late.max_steps(), 1, kMaxSteps);
 }
 
-void CheckObjective(const v1::ObjectiveSpec& objective, SpecChecker& check) {
+void CheckObjective(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::ObjectiveSpec& objective = spec.objective();
   const bool only = objective.early().only();
   const int64_t least = objective.has_late() && !only ? 0 : 1;
   check.Range("objective.early.steps", objective.early().steps(), least,
@@ -145,7 +156,7 @@ void CheckObjective(const v1::ObjectiveSpec& objective, SpecChecker& check) {
     check.Range("objective.late.max_steps", objective.late().max_steps(), 0,
                 kMaxSteps);
   } else if (objective.has_late()) {
-    CheckLate(objective, check);
+    CheckLate(spec, check);
   }
 }
 
@@ -339,7 +350,7 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
   CheckModel(full, check);
   CheckData(full, check);
   CheckCompression(full, check);
-  CheckObjective(full.objective(), check);
+  CheckObjective(full, check);
   CheckOptimizerKind(full, check);
   CheckOptimizer(full.optimizer(), check);
   CheckTraining(full, check);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/spec_field.h"
 #include "proto/sweep_plan.h"
+#include "proto/target_quality.h"
 
 namespace comera {
 namespace {
@@ -142,7 +143,10 @@ void SetRanks(int64_t rank, v1::JobSpec* spec) {
 
 void SetTarget(const v1::Target& target, v1::LateStage* late) {
   late->clear_targets();
-  if (target.target_loss() != 0) late->set_target_loss(target.target_loss());
+  const TargetQuality quality = QualityOf(target);
+  if (quality.kind != v1::Target::TARGET_QUALITY_NOT_SET) {
+    SetQuality(quality, late);
+  }
   switch (target.target_size_case()) {
     case v1::Target::kTargetBytes:
       late->set_target_bytes(target.target_bytes());
@@ -250,8 +254,11 @@ std::string SweepLabel(const v1::SweepPoint& point) {
   if (point.has_seed()) parts.push_back(absl::StrCat("seed=", point.seed()));
   if (point.has_target()) {
     const v1::Target& target = point.target();
-    if (target.target_loss() != 0) {
-      parts.push_back(absl::StrCat("loss=", target.target_loss()));
+    const TargetQuality quality = QualityOf(target);
+    if (quality.kind != v1::Target::TARGET_QUALITY_NOT_SET) {
+      parts.push_back(
+          absl::StrCat(absl::AsciiStrToLower(QualityName(quality.kind)), "=",
+                       quality.value));
     }
     if (target.has_target_bytes()) {
       parts.push_back(absl::StrCat("bytes=", target.target_bytes()));

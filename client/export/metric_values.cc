@@ -33,6 +33,8 @@ std::vector<MetricValue> ValuesOf(const v1::StepMetrics& m) {
   add(m.has_validation_accuracy(), "validation/accuracy",
       m.validation_accuracy());
   add(m.has_validation_auc(), "validation/auc", m.validation_auc());
+  add(m.has_validation_f1(), "validation/f1", m.validation_f1());
+  add(m.has_validation_mcc(), "validation/mcc", m.validation_mcc());
   add(m.has_validation_normalized_entropy(), "validation/normalized_entropy",
       m.validation_normalized_entropy());
   add_positive("size/target_parameters",

@@ -218,6 +218,7 @@ TEST(ProgressViewTest, SummaryOfAJobThatMetItsTarget) {
 outcome                  SUCCEEDED TARGET_MET
 time                     3m12s
 validation loss          5.450, target 5.500, unigram baseline 6.500
+validation perplexity    232.8
 size                     547 KiB (140,000 parameters), target 586 KiB, 28.6x smaller than dense (15.26 MiB)
 ranks attention          13.3 → 13.3
 ranks ffn_up             24.0 → 6.0
@@ -324,6 +325,80 @@ TEST(ProgressViewTest, AccuracyOfClassifiers) {
   EXPECT_NE(ProgressLine(figures).find("accuracy 45.7%"), std::string::npos);
   const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
   EXPECT_NE(summary.find("45.67%"), std::string::npos) << summary;
+}
+
+// A target other than a loss stands beside its figure, and so does the test
+// set.
+TEST(ProgressViewTest, AccuracyTargetsAndTestSets) {
+  RunFigures figures;
+  figures.Apply(FromText<v1::Job>(R"pb(
+    name: "jobs/abc"
+    spec {
+      model { family: ENCODER_CLASSIFIER }
+      objective { late { target_accuracy: 0.8 target_ratio: 0.5 } }
+    }
+    state: RUNNING
+  )pb"));
+  figures.Apply(Event(R"pb(metrics {
+                             step: 1
+                             total_steps: 2
+                             loss: 1
+                             validation_loss: 1
+                             validation_accuracy: 0.4567
+                             validation_f1: 0.25
+                           })pb"));
+  EXPECT_NE(ProgressLine(figures).find("accuracy 45.7% → 80.00%"),
+            std::string::npos)
+      << ProgressLine(figures);
+  figures.Apply(
+      Event(R"pb(result {
+                   outcome: TARGET_MET
+                   validation_loss: 0.5
+                   validation_accuracy: 0.8125
+                   validation_f1: 0.75
+                   validation_mcc: 0.625
+                   test { samples: 872 loss: 0.5 accuracy: 0.7 f1: 0.65 }
+                 })pb"));
+  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  for (const char* line :
+       {"validation loss      0.5000\n",
+        "validation accuracy  81.25%, target 80.00%\n",
+        "validation F1        0.7500\n", "validation MCC       0.6250\n",
+        "test set             loss 0.5000, accuracy 70.00%, F1 0.6500 (872 "
+        "samples)"}) {
+    EXPECT_NE(summary.find(line), std::string::npos) << summary;
+  }
+}
+
+TEST(ProgressViewTest, AListOfOtherTargets) {
+  RunFigures figures;
+  figures.Apply(FromText<v1::Job>(R"pb(
+    name: "jobs/abc"
+    spec {
+      objective {
+        late {
+          targets { target_auc: 0.8 target_ratio: 0.5 }
+          targets { target_perplexity: 20 target_ratio: 0.5 }
+        }
+      }
+    }
+  )pb"));
+  figures.Apply(
+      Event(R"pb(result {
+                   targets {
+                     outcome: TARGET_MET
+                     validation_loss: 0.5
+                     validation_quality: 0.8125
+                   }
+                   targets { validation_loss: 3 validation_quality: 20.0855 }
+                 })pb"));
+  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  EXPECT_NE(summary.find("met: validation AUC 0.8125, target 0.8000;"),
+            std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("missed: validation perplexity 20.09, target 20.00;"),
+            std::string::npos)
+      << summary;
 }
 
 TEST(RunFiguresTest, KeepsTheHighestMemoryAndCountsLostEvents) {

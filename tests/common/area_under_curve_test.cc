@@ -32,6 +32,18 @@ TEST(AreaUnderCurveTest, KnownValues) {
   EXPECT_EQ(AreaUnderCurve({1, 2, 2, 3}, {0, 1, 0, 1}), 0.875);
 }
 
+// Hanley and McNeil's formula by hand: A = 0.875 with two of each kind.
+TEST(AreaUnderCurveTest, ErrorOfTheEstimate) {
+  const auto estimate = AreaUnderCurveEstimate({1, 2, 2, 3}, {0, 1, 0, 1});
+  ASSERT_TRUE(estimate.has_value());
+  EXPECT_EQ(estimate->value, 0.875);
+  const double a = 0.875, q1 = a / (2 - a), q2 = 2 * a * a / (1 + a);
+  EXPECT_NEAR(estimate->error,
+              std::sqrt((a * (1 - a) + q1 - a * a + q2 - a * a) / 4), 1e-12);
+  EXPECT_EQ(AreaUnderCurveEstimate({1, 2}, {0, 1})->error, 0);
+  EXPECT_FALSE(AreaUnderCurveEstimate({1, 2}, {1, 1}).has_value());
+}
+
 TEST(AreaUnderCurveTest, EqualsThePairwiseDefinition) {
   std::mt19937 random(4);
   for (int spread : {1, 3, 10, 1000000}) {

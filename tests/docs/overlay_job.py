@@ -10,7 +10,7 @@ import yaml
 
 # The data formats, of which a job has one.
 _FORMATS = ('glue_tsv', 'code_directory', 'jsonl', 'criteo_tsv',
-            'synthetic_clicks')
+            'synthetic_clicks', 'labelled_text')
 
 
 def overlay(base, part):

@@ -103,6 +103,16 @@ TEST(DataPathsTest, FindsEveryPath) {
   EXPECT_EQ(DataPaths(&spec)[0].field, "data.jsonl.train");
   data.mutable_glue_tsv()->set_validation("t");
   EXPECT_EQ(DataPaths(&spec)[0].field, "data.glue_tsv.validation");
+  data.mutable_glue_tsv()->set_test("e");
+  EXPECT_EQ(DataPaths(&spec)[1].field, "data.glue_tsv.test");
+  data.mutable_jsonl()->set_test("e");
+  EXPECT_EQ(DataPaths(&spec)[0].field, "data.jsonl.test");
+  data.mutable_labelled_text()->set_train("t");
+  data.mutable_labelled_text()->set_validation("v");
+  data.mutable_labelled_text()->set_test("e");
+  EXPECT_EQ(DataPaths(&spec)[0].field, "data.labelled_text.train");
+  EXPECT_EQ(DataPaths(&spec)[1].field, "data.labelled_text.validation");
+  EXPECT_EQ(DataPaths(&spec)[2].field, "data.labelled_text.test");
 }
 
 // The fields that validation reports for a code corpus with this root.

@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/output/plot.h"
+#include "client/cli/output/quality_text.h"
 #include "client/cli/output/text_format.h"
 #include "client/training_client.h"
 #include "proto/job_targets.h"
+#include "proto/target_quality.h"
 
 namespace comera::client {
 namespace {
@@ -55,14 +61,37 @@ std::string InitialErrorsText(const v1::RunInfo& info) {
 }
 
 // Says how the approach to one target of a list ended.
-std::string TargetText(const v1::TargetResult& target) {
+std::string TargetText(const v1::TargetResult& target,
+                       const TargetQuality& asked) {
+  const bool is_loss = asked.kind == v1::Target::kTargetLoss ||
+                       asked.kind == v1::Target::TARGET_QUALITY_NOT_SET;
+  const double reached =
+      is_loss ? target.validation_loss() : target.validation_quality();
   return absl::StrFormat(
-      "%s: validation loss %s, target %s; size %s, target %s; %s steps",
+      "%s: validation %s %s, target %s; size %s, target %s; %s steps",
       target.outcome() == v1::TARGET_MET ? "met" : "missed",
-      FormatFigure(target.validation_loss()),
-      FormatFigure(target.target_loss()), FormatBytes(target.size_bytes()),
+      QualityName(asked.kind), QualityText(asked.kind, reached),
+      QualityText(asked.kind, is_loss ? target.target_loss() : asked.value),
+      FormatBytes(target.size_bytes()),
       FormatBytes(4.0 * target.target_size_parameters()),
       FormatCount(target.steps()));
+}
+
+// Words the figures of the test set.
+std::string TestText(const v1::TestResult& test) {
+  std::string text =
+      absl::StrCat("loss ", FormatFigure(test.loss()), ", accuracy ",
+                   QualityText(v1::Target::kTargetAccuracy, test.accuracy()));
+  const std::tuple<QualityKind, bool, double> others[] = {
+      {v1::Target::kTargetF1, test.has_f1(), test.f1()},
+      {v1::Target::kTargetMcc, test.has_mcc(), test.mcc()},
+      {v1::Target::kTargetAuc, test.has_auc(), test.auc()}};
+  for (const auto& [kind, has, value] : others) {
+    if (!has) continue;
+    absl::StrAppend(&text, ", ", QualityName(kind), " ",
+                    QualityText(kind, value));
+  }
+  return absl::StrCat(text, " (", FormatCount(test.samples()), " samples)");
 }
 
 double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -74,6 +103,18 @@ std::string AucText(const RunFigures& figures, double auc) {
     absl::StrAppendFormat(&text, " of %.4f", figures.run_info()->ideal_auc());
   }
   return text;
+}
+
+// The figure that is shown beside the loss: the target's, or else an AUC, or
+// an accuracy.
+QualityKind ShownQuality(const RunFigures& figures) {
+  const QualityKind asked = figures.target().kind;
+  if (asked != v1::Target::TARGET_QUALITY_NOT_SET &&
+      asked != v1::Target::kTargetLoss) {
+    return asked;
+  }
+  const bool clicks = figures.normalized_entropy().has_value();
+  return clicks ? v1::Target::kTargetAuc : v1::Target::kTargetAccuracy;
 }
 
 std::string LossText(const RunFigures& figures) {
@@ -89,10 +130,19 @@ std::string LossText(const RunFigures& figures) {
   } else if (m.target_loss() > 0) {
     absl::StrAppend(&text, "  target ", FormatFigure(m.target_loss()));
   }
-  if (const auto clicks = figures.validation_clicks()) {
-    absl::StrAppend(&text, "  AUC ", AucText(figures, clicks->auc));
-  } else if (const auto accuracy = figures.validation_accuracy()) {
-    absl::StrAppendFormat(&text, "  accuracy %.1f%%", 100 * *accuracy);
+  const QualityKind kind = ShownQuality(figures);
+  const std::optional<double> value = figures.Quality(kind);
+  if (!value.has_value()) return text;
+  absl::StrAppend(&text, "  ", QualityName(kind), " ");
+  if (kind == v1::Target::kTargetAuc) {
+    absl::StrAppend(&text, AucText(figures, *value));
+  } else if (kind == v1::Target::kTargetAccuracy) {
+    absl::StrAppendFormat(&text, "%.1f%%", 100 * *value);
+  } else {
+    absl::StrAppend(&text, QualityText(kind, *value));
+  }
+  if (figures.target().kind == kind) {
+    absl::StrAppend(&text, " → ", QualityText(kind, figures.target().value));
   }
   return text;
 }
@@ -243,6 +293,10 @@ std::string EventLine(const v1::JobEvent& event) {
       std::string line = absl::StrCat(
           FormatCount(info.train_samples()), " training and ",
           FormatCount(info.validation_samples()), " validation samples, ",
+          info.test_samples() > 0
+              ? absl::StrCat(FormatCount(info.test_samples()),
+                             " test samples, ")
+              : "",
           info.vocabulary_size() > 0
               ? absl::StrCat("vocabulary ", FormatCount(info.vocabulary_size()),
                              ", ")
@@ -289,15 +343,17 @@ std::vector<std::string> Summary(const RunFigures& figures,
     add("energy",
         EnergyText(figures.energy_joules(), figures.metrics().step()));
   }
+  // ", target 4.95" where the last target asks for this figure.
+  const auto target_text = [&](QualityKind kind) -> std::string {
+    const bool has_late = job.spec().objective().has_late();
+    const TargetQuality asked = figures.target();
+    if (!has_late || asked.kind != kind) return "";
+    return absl::StrCat(", target ", QualityText(kind, asked.value));
+  };
   // Loss and size are those of the last target's model.
   if (const auto loss = figures.validation_loss()) {
     std::string text = FormatFigure(*loss);
-    if (job.spec().objective().has_late()) {
-      absl::StrAppend(
-          &text, ", target ",
-          FormatFigure(
-              TargetsOf(job.spec().objective().late()).back().target_loss()));
-    }
+    absl::StrAppend(&text, target_text(v1::Target::kTargetLoss));
     if (figures.run_info()) {
       absl::StrAppend(
           &text, ", ",
@@ -307,13 +363,27 @@ std::vector<std::string> Summary(const RunFigures& figures,
     }
     add("validation loss", text);
   }
-  if (const auto clicks = figures.validation_clicks()) {
-    add("validation AUC", AucText(figures, clicks->auc));
-    add("normalised entropy",
-        absl::StrFormat("%.4f", clicks->normalized_entropy));
+  if (const auto auc = figures.Quality(v1::Target::kTargetAuc)) {
+    add("validation AUC", absl::StrCat(AucText(figures, *auc),
+                                       target_text(v1::Target::kTargetAuc)));
   }
-  if (const auto accuracy = figures.validation_accuracy()) {
-    add("validation accuracy", absl::StrFormat("%.2f%%", 100 * *accuracy));
+  if (const auto entropy = figures.normalized_entropy()) {
+    add("normalised entropy", absl::StrFormat("%.4f", *entropy));
+  }
+  for (const QualityKind kind :
+       {v1::Target::kTargetPerplexity, v1::Target::kTargetAccuracy,
+        v1::Target::kTargetF1, v1::Target::kTargetMcc}) {
+    const std::optional<double> value = figures.Quality(kind);
+    // The perplexity of classes says no more than the loss.
+    if (!value || (kind == v1::Target::kTargetPerplexity &&
+                   job.spec().model().family() != v1::ModelSpec::MASKED_LM)) {
+      continue;
+    }
+    add(absl::StrCat("validation ", QualityName(kind)),
+        absl::StrCat(QualityText(kind, *value), target_text(kind)));
+  }
+  if (figures.result() && figures.result()->has_test()) {
+    add("test set", TestText(figures.result()->test()));
   }
   const int64_t parameters = figures.result()
                                  ? figures.result()->size_parameters()
@@ -332,9 +402,13 @@ std::vector<std::string> Summary(const RunFigures& figures,
     add("size", text);
   }
   if (figures.result() && figures.result()->targets_size() > 1) {
-    int number = 0;
+    const std::vector<v1::Target> asked =
+        TargetsOf(job.spec().objective().late());
+    size_t number = 0;
     for (const v1::TargetResult& target : figures.result()->targets()) {
-      add(absl::StrCat("target ", ++number), TargetText(target));
+      const TargetQuality quality =
+          number < asked.size() ? QualityOf(asked[number]) : TargetQuality();
+      add(absl::StrCat("target ", ++number), TargetText(target, quality));
     }
   }
   for (const auto& [name, ranks] : OrderedRanks(figures)) {

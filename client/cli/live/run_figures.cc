@@ -3,6 +3,10 @@
 #include "client/cli/live/run_figures.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "proto/job_targets.h"
 
 namespace comera::client {
 
@@ -30,10 +34,7 @@ void RunFigures::Apply(const v1::JobEvent& event) {
       if (metrics_.has_validation_accuracy()) {
         validation_accuracy_ = metrics_.validation_accuracy();
       }
-      if (metrics_.has_validation_auc()) {
-        validation_clicks_ = {metrics_.validation_auc(),
-                              metrics_.validation_normalized_entropy()};
-      }
+      ApplyFigures(metrics_);
       break;
     case v1::JobEvent::kRankSnapshot:
       ApplyRanks(event.rank_snapshot());
@@ -46,6 +47,7 @@ void RunFigures::Apply(const v1::JobEvent& event) {
       break;
     case v1::JobEvent::kResult:
       result_ = event.result();
+      ApplyFigures(*result_);
       break;
     default:
       break;
@@ -69,12 +71,43 @@ std::optional<double> RunFigures::validation_accuracy() const {
   return validation_accuracy_;
 }
 
-std::optional<ClickFigures> RunFigures::validation_clicks() const {
-  if (result_ && result_->has_validation_auc()) {
-    return ClickFigures{result_->validation_auc(),
-                        result_->validation_normalized_entropy()};
+std::optional<double> RunFigures::Quality(QualityKind kind) const {
+  switch (kind) {
+    case v1::Target::kTargetAccuracy:
+      return validation_accuracy();
+    case v1::Target::kTargetF1:
+      return f1_;
+    case v1::Target::kTargetMcc:
+      return mcc_;
+    case v1::Target::kTargetAuc:
+      return auc_;
+    case v1::Target::kTargetPerplexity: {
+      const std::optional<double> loss = validation_loss();
+      if (!loss) return std::nullopt;
+      return std::exp(*loss);
+    }
+    default:
+      return validation_loss();
   }
-  return validation_clicks_;
+}
+
+TargetQuality RunFigures::target() const {
+  const std::vector<v1::Target> targets =
+      TargetsOf(job_.spec().objective().late());
+  const auto last = static_cast<int>(targets.size()) - 1;
+  const bool ended = result_.has_value() || !has_metrics_;
+  return QualityOf(
+      targets[ended ? last : std::clamp(metrics_.target_index(), 0, last)]);
+}
+
+template <typename Message>
+void RunFigures::ApplyFigures(const Message& message) {
+  if (message.has_validation_auc()) auc_ = message.validation_auc();
+  if (message.has_validation_f1()) f1_ = message.validation_f1();
+  if (message.has_validation_mcc()) mcc_ = message.validation_mcc();
+  if (message.has_validation_normalized_entropy()) {
+    normalized_entropy_ = message.validation_normalized_entropy();
+  }
 }
 
 void RunFigures::ApplyRanks(const v1::RankSnapshot& snapshot) {

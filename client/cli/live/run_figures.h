@@ -9,6 +9,7 @@
 
 #include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
+#include "proto/target_quality.h"
 
 namespace comera::client {
 
@@ -16,12 +17,6 @@ namespace comera::client {
 struct ClassRanks {
   double initial = 0;
   double current = 0;
-};
-
-// How well the model tells clicks from non-clicks on the validation set.
-struct ClickFigures {
-  double auc = 0;
-  double normalized_entropy = 0;
 };
 
 // The newest figures of a job. A value type.
@@ -38,7 +33,14 @@ class RunFigures {
   const std::optional<v1::TrainingResult>& result() const { return result_; }
   std::optional<double> validation_loss() const;
   std::optional<double> validation_accuracy() const;
-  std::optional<ClickFigures> validation_clicks() const;
+  // Only clicks have one.
+  std::optional<double> normalized_entropy() const {
+    return normalized_entropy_;
+  }
+  // The validation figure of this kind, as far as the job has it.
+  std::optional<double> Quality(QualityKind kind) const;
+  // What the target that is being approached, or else the last, asks for.
+  TargetQuality target() const;
   // The ranks by class of layers.
   const std::map<std::string, ClassRanks>& ranks() const { return ranks_; }
   int64_t peak_memory_bytes() const { return peak_memory_bytes_; }
@@ -51,6 +53,9 @@ class RunFigures {
 
  private:
   void ApplyRanks(const v1::RankSnapshot& snapshot);
+  // Takes the figures beside loss and accuracy from metrics or a result.
+  template <typename Message>
+  void ApplyFigures(const Message& message);
 
   v1::Job job_;
   v1::StepMetrics metrics_;
@@ -59,7 +64,7 @@ class RunFigures {
   std::optional<v1::TrainingResult> result_;
   std::optional<double> validation_loss_;
   std::optional<double> validation_accuracy_;
-  std::optional<ClickFigures> validation_clicks_;
+  std::optional<double> auc_, f1_, mcc_, normalized_entropy_;
   std::map<std::string, ClassRanks> ranks_;
   int64_t peak_memory_bytes_ = 0;
   int64_t dropped_events_ = 0;

@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/output/plot.h"
+#include "client/cli/output/quality_text.h"
 #include "client/cli/output/text_format.h"
+#include "proto/target_quality.h"
 
 namespace comera::client {
 namespace {
@@ -37,10 +39,15 @@ std::string LossAndTarget(const v1::Job& job) {
     loss = FormatFigure(progress.loss());
   }
   // Before the first report all targets of a list are still to come.
-  const double target = progress.target_loss() > 0
-                            ? progress.target_loss()
-                            : job.spec().objective().late().target_loss();
-  return Arrow(loss, target > 0 ? FormatFigure(target) : "");
+  const TargetQuality own = QualityOf(job.spec().objective().late());
+  if (progress.target_loss() > 0) {
+    return Arrow(loss, FormatFigure(progress.target_loss()));
+  }
+  if (own.kind == v1::Target::TARGET_QUALITY_NOT_SET) return loss;
+  const std::string target = QualityText(own.kind, own.value);
+  return Arrow(loss, own.kind == v1::Target::kTargetLoss
+                         ? target
+                         : absl::StrCat(QualityName(own.kind), " ", target));
 }
 
 std::string SizeAndTarget(const v1::Job& job) {

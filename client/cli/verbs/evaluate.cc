@@ -138,6 +138,12 @@ void Print(const v1::Evaluation& evaluation, const Session& session) {
     rows.push_back(
         {"accuracy", absl::StrFormat("%.2f%%", 100 * evaluation.accuracy())});
   }
+  if (evaluation.has_f1()) {
+    rows.push_back({"F1", absl::StrFormat("%.4f", evaluation.f1())});
+  }
+  if (evaluation.has_mcc()) {
+    rows.push_back({"MCC", absl::StrFormat("%.4f", evaluation.mcc())});
+  }
   if (evaluation.has_auc()) {
     rows.push_back({"AUC", absl::StrFormat("%.4f", evaluation.auc())});
   }

@@ -113,12 +113,12 @@ def resolve_data_paths(spec: JobSpec, folder: str) -> None:
         return os.path.normpath(os.path.join(folder, path))
 
     data = spec.data
-    if data.HasField("glue_tsv"):
-        data.glue_tsv.train = absolute(data.glue_tsv.train)
-        data.glue_tsv.validation = absolute(data.glue_tsv.validation)
-    if data.HasField("jsonl"):
-        data.jsonl.train = absolute(data.jsonl.train)
-        data.jsonl.validation = absolute(data.jsonl.validation)
+    for name in ("glue_tsv", "jsonl", "labelled_text"):
+        if data.HasField(name):
+            texts = getattr(data, name)
+            texts.train = absolute(texts.train)
+            texts.validation = absolute(texts.validation)
+            texts.test = absolute(texts.test)
     if data.HasField("code_directory"):
         roots = [absolute(root) for root in data.code_directory.roots]
         data.code_directory.roots[:] = roots

@@ -19,6 +19,7 @@
 #include "worker/trainer/data/corpus/corpus.h"
 #include "worker/trainer/data/corpus/glue_tsv_corpus.h"
 #include "worker/trainer/data/corpus/jsonl_corpus.h"
+#include "worker/trainer/data/corpus/labelled_text_corpus.h"
 #include "worker/trainer/data/source/cache_file.h"
 #include "worker/trainer/data/tokenizer/tokenizer_source.h"
 
@@ -42,9 +43,13 @@ absl::StatusOr<std::unique_ptr<Corpus>> OpenCorpus(const v1::JobSpec& spec,
                                        spec.training().seed(), activity);
     case v1::DataSpec::kJsonl:
       return JsonlCorpus::Open(spec.data().jsonl());
+    case v1::DataSpec::kLabelledText:
+      return LabelledTextCorpus::Open(spec.data().labelled_text(),
+                                      spec.model().classes());
     default:
       return absl::InvalidArgumentError(
-          "data: one of glue_tsv, code_directory, jsonl is needed");
+          "data: one of labelled_text, glue_tsv, code_directory, jsonl is "
+          "needed");
   }
 }
 
@@ -74,7 +79,7 @@ absl::StatusOr<InMemoryData::Options> BatchOptions(const v1::JobSpec& spec,
   }
   if (corpus_classes == 0) {
     return absl::InvalidArgumentError(
-        "data: ENCODER_CLASSIFIER needs labels, so glue_tsv");
+        "data: ENCODER_CLASSIFIER needs labels, so labelled_text or glue_tsv");
   }
   options.classes = std::max(corpus_classes, spec.model().classes());
   return options;
@@ -100,7 +105,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
   SampleSets samples;
   RETURN_IF_ERROR(cache.GetOrBuild(
       "samples",
-      absl::StrCat("samples 1\n", max_length, " ", masked_lm, "\n",
+      absl::StrCat("samples 2\n", max_length, " ", masked_lm, "\n",
                    opened.fingerprint, "\n", corpus->fingerprint()),
       [&]() -> absl::StatusOr<std::string> {
         ASSIGN_OR_RETURN(const SampleSets built,
@@ -109,14 +114,19 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
         std::string bytes;
         built.train.Serialize(&bytes);
         built.validation.Serialize(&bytes);
+        built.test.Serialize(&bytes);
         return bytes;
       },
       [&](absl::string_view bytes) -> absl::Status {
-        for (SampleSet* const set : {&samples.train, &samples.validation}) {
+        for (SampleSet* const set :
+             {&samples.train, &samples.validation, &samples.test}) {
           ASSIGN_OR_RETURN(
               *set, SampleSet::Parse(&bytes, tokenizer->vocabulary_size(),
                                      max_length));
-          if (set->size() == 0) return absl::DataLossError("no samples");
+          const bool needed = set != &samples.test || corpus->has_test();
+          if (needed && set->size() == 0) {
+            return absl::DataLossError("no samples");
+          }
           for (int64_t i = 0; !masked_lm && i < set->size(); ++i) {
             if (set->label(i) >= batch_options.classes) {
               return absl::DataLossError("a label is outside the classes");

@@ -141,7 +141,14 @@ absl::StatusOr<ModelConfig> DescribedConfig(
   }
   ASSIGN_OR_RETURN(vocabulary,
                    DescribedVocabulary(spec, vocabulary, assumptions));
-  return MakeModelConfig(spec, vocabulary);
+  if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER ||
+      spec.model().classes() > 0) {
+    return MakeModelConfig(spec, vocabulary);
+  }
+  assumptions->push_back("classes: 2, since the labels were not read");
+  v1::JobSpec with_classes = spec;
+  with_classes.mutable_model()->set_classes(2);
+  return MakeModelConfig(with_classes, vocabulary);
 }
 
 BackendOptions BackendOptionsOf(const TrainerTask& task) {

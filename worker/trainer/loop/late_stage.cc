@@ -11,6 +11,8 @@
 #include "common/status_macros.h"
 #include "worker/trainer/loop/compacted_model.h"
 #include "worker/trainer/loop/progress_events.h"
+#include "worker/trainer/loop/quality_target.h"
+#include "worker/trainer/loop/state_sharing.h"
 #include "worker/trainer/loop/training_result.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
@@ -43,7 +45,8 @@ LateStage::LateStage(const TrainerOptions* options,
       progress_(*progress),
       model_(*model),
       engine_(*engine),
-      reporter_(*reporter) {}
+      reporter_(*reporter),
+      validation_(options, schedule, model, engine) {}
 
 absl::Status LateStage::Check(const TrainingState& state) const {
   if (state.nearest.has_value()) {
@@ -138,20 +141,32 @@ absl::Status LateStage::ReturnToBranchPoint() {
   return reporter_.ReportRanks();
 }
 
-double LateStage::Distance(double validation_loss, int64_t size) const {
+double LateStage::Distance(const ValidationResult& validation,
+                           int64_t size) const {
   const v1::LateStage& late = options_.spec.objective().late();
+  const QualityTarget quality = schedule_.quality(progress_);
   const auto initial = static_cast<double>(progress_.initial_size);
   return std::max(
-             late.w_loss() *
-                 (validation_loss - schedule_.target(progress_).target_loss()),
+             late.w_loss() * (quality.LevelOf(validation) - quality.goal()),
              late.w_size() * static_cast<double>(size - progress_.target_size) /
                  initial) +
-         late.rho() * (validation_loss + static_cast<double>(size) / initial);
+         late.rho() * (validation.loss + static_cast<double>(size) / initial);
+}
+
+absl::StatusOr<bool> LateStage::ConfirmQuality(
+    const ValidationResult& validation, ValidationResult* decisive) {
+  const QualityTarget quality = schedule_.quality(progress_);
+  *decisive = validation;
+  if (!quality.SeemsMetBy(validation)) return false;
+  if (!validation_.SampleIsWhole()) {
+    ASSIGN_OR_RETURN(*decisive, validation_.OnWholeSet(validation.step));
+  }
+  return quality.MetBy(*decisive);
 }
 
 bool LateStage::Meets(const NearestModel& model) const {
-  return model.small_enough &&
-         model.validation.loss <= schedule_.target(progress_).target_loss();
+  return model.small_enough && !model.validation.refuted &&
+         schedule_.quality(progress_).MetBy(model.validation);
 }
 
 bool LateStage::IsNearer(const NearestModel& model,
@@ -170,15 +185,24 @@ bool LateStage::IsNearer(const NearestModel& model,
 }
 
 absl::Status LateStage::Judge(int64_t size) {
-  const double loss = progress_.validation.loss;
+  ValidationResult& validation = progress_.validation;
+  ValidationResult decisive = validation;
   NearestModel nearest;
-  nearest.validation = progress_.validation;
   nearest.size = size;
   nearest.small_enough = size <= progress_.target_size;
-  nearest.distance = Distance(loss, size);
-  // With continue_after_met, later models may miss the loss again.
-  progress_.targets_met |= Meets(nearest);
+  bool met = false;
+  validation.refuted = false;
+  if (nearest.small_enough) {
+    ASSIGN_OR_RETURN(met, ConfirmQuality(validation, &decisive));
+    validation.refuted =
+        !met && schedule_.quality(progress_).SeemsMetBy(validation);
+  }
+  // With continue_after_met, later models may miss the quality again.
+  progress_.targets_met |= met;
   if (options_.member() != 0) return absl::OkStatus();
+  nearest.validation = met ? decisive : validation;
+  // Models are compared by figures of the same sample.
+  nearest.distance = Distance(validation, size);
   if (nearest_.has_value() && !IsNearer(nearest, *nearest_)) {
     return absl::OkStatus();
   }
@@ -200,7 +224,37 @@ absl::StatusOr<bool> LateStage::EndTargetsIfDue() {
   return ended;
 }
 
+absl::StatusOr<NearestModel> LateStage::RestoreNearest() {
+  ASSIGN_OR_RETURN(NearestModel nearest,
+                   ShareNearest(options_.communicator, nearest_));
+  ASSIGN_OR_RETURN(const ModelConfig config,
+                   WithRanks(model_.initial_config(), nearest.ranks));
+  const ParameterLayout layout = MakeModelLayout(config).parameters;
+  ModelState state;
+  state.ranks = nearest.ranks;
+  state.parameters = nearest.parameters;
+  state.first_moment.resize(layout.moments_size());
+  state.second_moment.resize(layout.moments_size());
+  state.projectors.resize(layout.projectors_size());
+  RETURN_IF_ERROR(model_.Restore(state, schedule_.phases().last()));
+  return nearest;
+}
+
+absl::Status LateStage::MeasureNearest() {
+  if (validation_.SampleIsWhole() || progress_.targets_met) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const NearestModel nearest, RestoreNearest());
+  ASSIGN_OR_RETURN(const ValidationResult whole,
+                   validation_.OnWholeSet(nearest.validation.step));
+  if (nearest_.has_value()) nearest_->validation = whole;
+  progress_.targets_met =
+      nearest.small_enough && schedule_.quality(progress_).MetBy(whole);
+  return absl::OkStatus();
+}
+
 absl::Status LateStage::EndApproach() {
+  RETURN_IF_ERROR(MeasureNearest());
   TargetOutcome outcome;
   outcome.met = progress_.targets_met;
   outcome.target_size = progress_.target_size;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/trainer/loop/model_validation.h"
 #include "worker/trainer/loop/step_engine.h"
 #include "worker/trainer/loop/step_reporter.h"
 #include "worker/trainer/loop/trained_model.h"
@@ -43,7 +44,8 @@ class LateStage {
   // Keeps the model, just validated, for the approaches after the first.
   absl::Status KeepBranchPoint();
   // After a validation of the model, which has this size: decides whether the
-  // target is met, and keeps the model if no other came nearer.
+  // target is met, and keeps the model if no other came nearer. Where the
+  // validation was of a sample and meets the target, the whole set decides.
   absl::Status Judge(int64_t size);
   // Ends every approach that has met its target or spent its steps: exports the
   // nearest model and returns to the branch point. False: none has.
@@ -51,18 +53,29 @@ class LateStage {
 
   // The model that came nearest to the last target, on member 0.
   const std::optional<NearestModel>& nearest() const { return nearest_; }
+  // Puts that model in the place of the one in training, on all members and
+  // without the optimiser's state, so that it can be evaluated. No step follows
+  // but from another state.
+  absl::StatusOr<NearestModel> RestoreNearest();
 
  private:
   absl::Status CheckFits(const NearestModel& nearest) const;
   void BeginApproach();
   absl::Status EndApproach();
+  // Whether the model in training, which has these figures of a sample, meets
+  // the quality that is asked for. `decisive` becomes the figures that decided.
+  absl::StatusOr<bool> ConfirmQuality(const ValidationResult& validation,
+                                      ValidationResult* decisive);
+  // Gives the nearest model the figures of the whole validation set, and with
+  // them the last word on whether the target is met.
+  absl::Status MeasureNearest();
   absl::Status ReturnToBranchPoint();
   absl::Status ExportTarget(size_t index);
-  // Whether the model meets the target in both its size and its loss.
+  // Whether the model meets the target in both its size and its quality.
   bool Meets(const NearestModel& model) const;
   bool IsNearer(const NearestModel& model, const NearestModel& than) const;
   // How far a model is from the target, by what the late stage minimises.
-  double Distance(double validation_loss, int64_t size) const;
+  double Distance(const ValidationResult& validation, int64_t size) const;
 
   const TrainerOptions& options_;
   const TrainingSchedule& schedule_;
@@ -70,6 +83,7 @@ class LateStage {
   TrainedModel& model_;
   StepEngine& engine_;
   StepReporter& reporter_;
+  ModelValidation validation_;
   std::optional<NearestModel> nearest_;  // on member 0 only
   std::optional<BranchPoint> branch_;    // while other targets are to come
 };

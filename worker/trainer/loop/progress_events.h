@@ -8,6 +8,7 @@
 #include "comera/v1/progress.pb.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/state/pareto_front.h"
+#include "worker/trainer/state/training_state.h"
 
 namespace comera::trainer {
 
@@ -20,6 +21,18 @@ v1::ParetoPoint ToProto(const ParetoCandidate& candidate);
 v1::RankSnapshot MakeRankSnapshot(int64_t step, const ModelConfig& initial,
                                   const ModelConfig& current,
                                   const std::vector<float>& parameters);
+
+// Sets the figures beside loss and accuracy that a validation gave, in a
+// StepMetrics or a TrainingResult.
+template <typename Message>
+void SetFigures(const ValidationResult& validation, Message* message) {
+  if (validation.f1) message->set_validation_f1(validation.f1->value);
+  if (validation.mcc) message->set_validation_mcc(validation.mcc->value);
+  if (validation.auc) message->set_validation_auc(validation.auc->value);
+  if (validation.normalized_entropy) {
+    message->set_validation_normalized_entropy(*validation.normalized_entropy);
+  }
+}
 
 // The largest resident memory of this process so far.
 int64_t PeakMemoryBytes();

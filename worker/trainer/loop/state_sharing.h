@@ -1,9 +1,11 @@
 #ifndef COMERA_WORKER_TRAINER_LOOP_STATE_SHARING_H_
 #define COMERA_WORKER_TRAINER_LOOP_STATE_SHARING_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "worker/collective/communicator.h"
 #include "worker/trainer/state/training_state.h"
 
@@ -16,6 +18,13 @@ namespace comera::trainer {
 // the state is not one of the specification with this fingerprint.
 absl::Status ShareState(collective::Communicator* communicator,
                         const std::string& fingerprint, TrainingState* state);
+
+// Returns member 0's nearest model on all members. A collective; on the others
+// `nearest` does not matter. FailedPrecondition: there is none; other errors as
+// above.
+absl::StatusOr<NearestModel> ShareNearest(
+    collective::Communicator* communicator,
+    const std::optional<NearestModel>& nearest);
 
 }  // namespace comera::trainer
 

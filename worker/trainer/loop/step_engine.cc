@@ -178,8 +178,9 @@ absl::Status StepEngine::UpdateFromHost(StepFigures* figures) {
   ASSIGN_OR_RETURN(
       figures->objective,
       model_.objective()->Apply(
-          {figures->loss, progress_.EstimatedValidationLoss()}, progress_.stage,
-          scale, plan.trained_parameters(), plan.gradients()));
+          {figures->loss,
+           schedule_.quality(progress_).EstimatedLevel(progress_)},
+          progress_.stage, scale, plan.trained_parameters(), plan.gradients()));
   ASSIGN_OR_RETURN(
       figures->gradient_norm,
       model_.optimizer()->Step(progress_.own_step() + 1,

@@ -43,6 +43,7 @@ void StepReporter::ReportRunInfo() {
   v1::RunInfo& info = *event.mutable_run_info();
   info.set_train_samples(options_.data->train_samples());
   info.set_validation_samples(options_.data->validation_samples());
+  info.set_test_samples(options_.data->test_samples());
   info.set_vocabulary_size(options_.data->vocabulary_size());
   info.set_baseline_loss(options_.data->baseline_loss());
   info.set_initial_parameters(progress_.initial_size);
@@ -130,10 +131,7 @@ void StepReporter::ReportMetrics(const StepFigures& figures, bool validated) {
   if (validated) {
     m.set_validation_loss(progress_.validation.loss);
     m.set_validation_accuracy(progress_.validation.accuracy);
-    if (const auto& clicks = progress_.validation.clicks) {
-      m.set_validation_auc(clicks->auc);
-      m.set_validation_normalized_entropy(clicks->normalized_entropy);
-    }
+    SetFigures(progress_.validation, &m);
   }
   const auto size = static_cast<int64_t>(std::llround(figures.objective.size));
   m.set_size_parameters(size);

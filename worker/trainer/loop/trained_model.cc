@@ -23,7 +23,7 @@ bool IsAchievement(const v1::JobSpec& spec) {
 }
 
 ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
-                                      const v1::Target& target,
+                                      const QualityTarget& quality,
                                       const TrainingProgress& progress,
                                       const ParameterLayout& layout) {
   ObjectiveOptions options;
@@ -33,7 +33,7 @@ ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
   options.w_size = spec.objective().late().w_size();
   options.achievement = IsAchievement(spec);
   options.rho = spec.objective().late().rho();
-  options.target_loss = target.target_loss();
+  options.target_loss = quality.goal();
   options.target_size = static_cast<double>(progress.target_size);
   options.fixed_size = static_cast<double>(FixedSize(layout));
   options.initial_size = static_cast<double>(progress.initial_size);
@@ -119,7 +119,7 @@ absl::Status TrainedModel::Bind(const TrainingProgress& progress) {
       objective_,
       CreateObjective(
           options_.spec.objective().kind(),
-          MakeObjectiveOptions(options_.spec, schedule_.target(progress),
+          MakeObjectiveOptions(options_.spec, schedule_.quality(progress),
                                progress, model.layout()),
           model.tensorised_layers(), model.layout(), options_.backend));
   ASSIGN_OR_RETURN(optimizer_, MakeOptimizer(options_.spec, plan_->config(),

@@ -13,9 +13,9 @@
 #include "worker/trainer/loop/compacted_model.h"
 #include "worker/trainer/loop/data_agreement.h"
 #include "worker/trainer/loop/initial_state.h"
+#include "worker/trainer/loop/quality_target.h"
 #include "worker/trainer/loop/state_sharing.h"
 #include "worker/trainer/loop/training_result.h"
-#include "worker/trainer/loop/validation.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
@@ -36,6 +36,12 @@ absl::Status CheckOptions(const TrainerOptions& options,
   }
   if (options.data->validation_samples() == 0) {
     return absl::DataLossError("there are no validation samples");
+  }
+  for (const v1::Target& target : schedule.targets()) {
+    if (!target.has_target_auc() || options.data->classes() <= 2) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("target_auc: is for two classes, the data have ",
+                     options.data->classes()));
   }
   return absl::OkStatus();
 }
@@ -68,6 +74,7 @@ Trainer::Trainer(TrainerOptions options, const ModelConfig& initial_config)
                   &reporter_),
       guard_(&options_, &schedule_, &progress_, &model_, &engine_, &reporter_),
       energy_(options_.energy, options_.communicator),
+      validation_(&options_, &schedule_, &model_, &engine_),
       keeper_(&options_, &schedule_, &progress_, &model_, &late_stage_, &guard_,
               &reporter_, std::move(options_.checkpoint_files)) {}
 
@@ -222,33 +229,23 @@ absl::Status Trainer::Compact() {
 
 bool Trainer::ValidationDue() const {
   if (schedule_.ValidationDue(progress_)) return true;
+  const QualityTarget quality = schedule_.quality(progress_);
   return progress_.stage == v1::LATE && !progress_.targets_met &&
          progress_.step - progress_.validation.step >=
              kHopefulValidationSteps &&
          engine_.last().objective.size <=
              static_cast<double>(progress_.target_size) &&
-         progress_.EstimatedValidationLoss() <=
-             schedule_.target(progress_).target_loss();
+         !progress_.validation.refuted &&
+         quality.EstimatedLevel(progress_) <= quality.goal();
 }
 
 absl::Status Trainer::RunValidation() {
-  options_.Describe("validating");
-  RETURN_IF_ERROR(engine_.PlanFor(schedule_.phases().last()));
-  ModelPlan& plan = *model_.plan();
-  ASSIGN_OR_RETURN(progress_.validation,
-                   Validate(*options_.data, options_.ValidationSamples(),
-                            engine_.device_state(), plan, options_.communicator,
-                            options_.activity));
-  progress_.validation.step = progress_.step;
+  ASSIGN_OR_RETURN(progress_.validation, validation_.OnSample(progress_.step));
   RETURN_IF_ERROR(energy_.Share());
   const double loss = progress_.validation.loss;
-  if (!std::isfinite(loss)) {
-    return WithFailureClass(
-        NotFiniteError(progress_.step, "validation loss", loss), v1::DIVERGED);
-  }
   progress_.validation_gap = loss - progress_.loss.value();
   ASSIGN_OR_RETURN(const ObjectiveStep now,
-                   model_.objective()->Measure(plan.parameters()));
+                   model_.objective()->Measure(model_.plan()->parameters()));
   engine_.set_last_size(now.size);
   const auto size = static_cast<int64_t>(std::llround(now.size));
   const ParetoCandidate candidate{progress_.step, loss, size};
@@ -276,8 +273,26 @@ absl::Status Trainer::EndEarlyStage() {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::EvaluateFinalModel(
+    std::optional<ValidationResult>* test) {
+  // An early stage is no final model: others go on from it.
+  if (schedule_.early_only()) return absl::OkStatus();
+  const bool has_test = options_.data->test_samples() > 0;
+  if (schedule_.has_late_stage()) {
+    if (has_test) RETURN_IF_ERROR(late_stage_.RestoreNearest().status());
+  } else if (!validation_.SampleIsWhole()) {
+    ASSIGN_OR_RETURN(progress_.validation,
+                     validation_.OnWholeSet(progress_.step));
+  }
+  if (!has_test) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*test, validation_.OnTestSet(progress_.step));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunEnd> Trainer::Finish() {
   RunEnd end;
+  std::optional<ValidationResult> test;
+  RETURN_IF_ERROR(EvaluateFinalModel(&test));
   if (options_.member() != 0) return end;
   ModelConfig config = model_.plan()->config();
   std::vector<float> parameters;
@@ -292,6 +307,7 @@ absl::StatusOr<RunEnd> Trainer::Finish() {
   progress_.energy_joules = energy_.Joules();
   end.result = MakeTrainingResult(schedule_, progress_,
                                   std::llround(engine_.last().objective.size));
+  if (test.has_value()) SetTestResult(*options_.data, *test, &end.result);
   if (options_.export_model) {
     const CompactedModel model = CompactModel(config, parameters);
     RETURN_IF_ERROR(

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -10,6 +11,7 @@
 #include "worker/trainer/loop/divergence_guard.h"
 #include "worker/trainer/loop/energy_account.h"
 #include "worker/trainer/loop/late_stage.h"
+#include "worker/trainer/loop/model_validation.h"
 #include "worker/trainer/loop/state_keeper.h"
 #include "worker/trainer/loop/step_engine.h"
 #include "worker/trainer/loop/step_reporter.h"
@@ -88,6 +90,9 @@ class Trainer {
   // Ends a job with early.only: hands the state out as a late stage would find
   // it, then validates.
   absl::Status EndEarlyStage();
+  // Evaluates the final model on the whole validation set, where the late stage
+  // has not done so, and on the test set.
+  absl::Status EvaluateFinalModel(std::optional<ValidationResult>* test);
   absl::StatusOr<RunEnd> Finish();
   // Reports the figures of a step, and the energy that was used until now.
   void ReportMetrics(const StepFigures& figures, bool validated);
@@ -102,6 +107,7 @@ class Trainer {
   LateStage late_stage_;
   DivergenceGuard guard_;
   EnergyAccount energy_;
+  ModelValidation validation_;
   StateKeeper keeper_;
   // Whether the figures of the last step are known, to all members.
   bool figures_known_ = true;

@@ -1,11 +1,13 @@
 // Makes the result that is reported when a job, or one of its targets, ends.
 #include "worker/trainer/loop/training_result.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "worker/trainer/loop/progress_events.h"
+#include "worker/trainer/loop/quality_target.h"
 
 namespace comera::trainer {
 namespace {
@@ -22,7 +24,13 @@ int AddTargets(const TrainingSchedule& schedule,
     const TargetOutcome& outcome = progress.outcomes[i];
     met += outcome.met ? 1 : 0;
     v1::TargetResult& target = *result->add_targets();
-    target.set_target_loss(schedule.targets()[i].target_loss());
+    const QualityTarget quality = schedule.QualityOfTarget(i);
+    if (quality.is_loss()) {
+      target.set_target_loss(quality.value());
+    } else if (const double value = quality.ValueOf(outcome.validation);
+               std::isfinite(value)) {
+      target.set_validation_quality(value);
+    }
     target.set_target_size_parameters(outcome.target_size);
     target.set_outcome(OutcomeOf(outcome.met));
     target.set_steps(outcome.steps);
@@ -33,15 +41,26 @@ int AddTargets(const TrainingSchedule& schedule,
   return met;
 }
 
+// "95%", "99.5%".
+std::string PercentText(double share) {
+  return absl::StrCat(std::round(share * 1e6) / 1e4, "%");
+}
+
 std::string ReasonOfOne(const TargetOutcome& outcome,
-                        const v1::Target& target) {
+                        const QualityTarget& quality) {
+  std::string bound;
+  if (quality.confidence() > 0) {
+    bound =
+        absl::StrFormat(", %s bound %.4f", PercentText(quality.confidence()),
+                        quality.BoundOf(outcome.validation));
+  }
   return absl::StrFormat(
-      "%s: validation loss %.4f (target %.4f), %d parameters (target %d), "
+      "%s: validation %s %.4f (target %.4f%s), %d parameters (target %d), "
       "at step %d",
       outcome.met ? "both targets met"
                   : "step budget spent, nearest model kept",
-      outcome.validation.loss, target.target_loss(), outcome.size,
-      outcome.target_size, outcome.validation.step);
+      quality.name(), quality.ValueOf(outcome.validation), quality.value(),
+      bound, outcome.size, outcome.target_size, outcome.validation.step);
 }
 
 }  // namespace
@@ -52,13 +71,21 @@ v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome) {
   result.set_step(outcome.validation.step);
   result.set_validation_loss(outcome.validation.loss);
   result.set_validation_accuracy(outcome.validation.accuracy);
-  if (const auto& clicks = outcome.validation.clicks) {
-    result.set_validation_auc(clicks->auc);
-    result.set_validation_normalized_entropy(clicks->normalized_entropy);
-  }
+  SetFigures(outcome.validation, &result);
   result.set_size_parameters(outcome.size);
   result.set_size_bytes(outcome.size * kBytesPerParameter);
   return result;
+}
+
+void SetTestResult(const TrainingData& data, const ValidationResult& test,
+                   v1::TrainingResult* result) {
+  v1::TestResult& figures = *result->mutable_test();
+  figures.set_samples(data.test_samples());
+  figures.set_loss(test.loss);
+  figures.set_accuracy(test.accuracy);
+  if (test.f1) figures.set_f1(test.f1->value);
+  if (test.mcc) figures.set_mcc(test.mcc->value);
+  if (test.auc) figures.set_auc(test.auc->value);
 }
 
 v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
@@ -80,7 +107,7 @@ v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
     result.set_outcome(v1::COMPLETED);
     result.set_reason(absl::StrCat("all ", progress.step, " steps done"));
   } else if (targets == 1) {
-    result.set_reason(ReasonOfOne(last, schedule.targets()[0]));
+    result.set_reason(ReasonOfOne(last, schedule.QualityOfTarget(0)));
   } else {
     result.set_outcome(OutcomeOf(met == targets));
     result.set_reason(absl::StrFormat(

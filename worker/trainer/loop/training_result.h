@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "comera/v1/progress.pb.h"
+#include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/loop/training_schedule.h"
 #include "worker/trainer/state/training_state.h"
 
@@ -12,6 +13,10 @@ namespace comera::trainer {
 
 // The result of one target's approach; its step is that of the nearest model.
 v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome);
+
+// Adds the figures of the final model on the test set.
+void SetTestResult(const TrainingData& data, const ValidationResult& test,
+                   v1::TrainingResult* result);
 
 // The result of the whole job once it is finished. `size` is the model's after
 // the last step, in parameters; it counts where there were no targets.

@@ -17,6 +17,16 @@ const v1::Target& TrainingSchedule::target(
   return targets_[std::min(progress.outcomes.size(), targets_.size() - 1)];
 }
 
+QualityTarget TrainingSchedule::quality(
+    const TrainingProgress& progress) const {
+  return QualityTarget(target(progress),
+                       spec_->objective().late().confidence());
+}
+
+QualityTarget TrainingSchedule::QualityOfTarget(size_t index) const {
+  return QualityTarget(targets_[index], spec_->objective().late().confidence());
+}
+
 int64_t TrainingSchedule::ApproachSteps(
     const TrainingProgress& progress) const {
   return progress.own_step() - spec_->objective().early().steps();

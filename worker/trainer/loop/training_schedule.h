@@ -1,10 +1,12 @@
 #ifndef COMERA_WORKER_TRAINER_LOOP_TRAINING_SCHEDULE_H_
 #define COMERA_WORKER_TRAINER_LOOP_TRAINING_SCHEDULE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "comera/v1/job.pb.h"
+#include "worker/trainer/loop/quality_target.h"
 #include "worker/trainer/planning/phase_table.h"
 #include "worker/trainer/state/training_state.h"
 
@@ -38,6 +40,9 @@ class TrainingSchedule {
 
   // The target that is being approached, or else the last.
   const v1::Target& target(const TrainingProgress& progress) const;
+  // What it asks of the validation set.
+  QualityTarget quality(const TrainingProgress& progress) const;
+  QualityTarget QualityOfTarget(size_t index) const;
   // Steps of the current approach that were done.
   int64_t ApproachSteps(const TrainingProgress& progress) const;
   // The last own step of an approach, or of the early stage without any.

@@ -13,10 +13,10 @@
 
 namespace comera::trainer {
 
-// Mean loss and share of correct predictions over the first `samples`
-// validation samples, each member taking its share. A collective: all members
-// call it with the same arguments, and get the same result. With click logs all
-// scores travel to all members, for the AUC.
+// The figures of the first `samples` validation samples, each member taking its
+// share. A collective: all members call it with the same arguments, and get the
+// same result. Predictions of classes and clicks travel to all members, for the
+// figures that are no means.
 //
 // The members compare their parameters too. Internal: they differ, so what the
 // gang computes is no longer training. DataLoss: no labels at all.
@@ -27,6 +27,12 @@ absl::StatusOr<ValidationResult> Validate(
     const TrainingData& data, int64_t samples,
     const kernels::StepState* device_state, ModelPlan& plan,
     collective::Communicator* communicator, Activity* activity = nullptr);
+
+// The same of the whole test set.
+absl::StatusOr<ValidationResult> EvaluateTestSet(
+    const TrainingData& data, const kernels::StepState* device_state,
+    ModelPlan& plan, collective::Communicator* communicator,
+    Activity* activity = nullptr);
 
 }  // namespace comera::trainer
 

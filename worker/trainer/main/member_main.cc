@@ -12,6 +12,7 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,10 +66,18 @@ absl::Status Export(const TrainingData& data, const std::string& directory,
       {"size_parameters", static_cast<double>(result.size_parameters())},
       {"baseline_loss", data.baseline_loss()},
   };
-  if (result.has_validation_auc()) {
-    figures["validation_auc"] = result.validation_auc();
-    figures["validation_normalized_entropy"] =
-        result.validation_normalized_entropy();
+  const std::tuple<const char*, bool, double> others[] = {
+      {"validation_f1", result.has_validation_f1(), result.validation_f1()},
+      {"validation_mcc", result.has_validation_mcc(), result.validation_mcc()},
+      {"validation_auc", result.has_validation_auc(), result.validation_auc()},
+      {"validation_normalized_entropy",
+       result.has_validation_normalized_entropy(),
+       result.validation_normalized_entropy()},
+      {"test_loss", result.has_test(), result.test().loss()},
+      {"test_accuracy", result.has_test(), result.test().accuracy()},
+  };
+  for (const auto& [name, has, value] : others) {
+    if (has) figures[name] = value;
   }
   RETURN_IF_ERROR(MakeDirectories(directory));
   RETURN_IF_ERROR(ExportModel(config, parameters.data(), figures, directory));
@@ -154,6 +163,10 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
       LoadCalibration(task.cache_dir(), MachineOf(backend_options), &why);
   if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
   options.spec = task.spec();
+  // Classes that the job leaves open are those of the data.
+  if (data->classes() > 0) {
+    options.spec.mutable_model()->set_classes(data->classes());
+  }
   options.resume = task.resume();
   options.graphs = member_options.graphs;
   options.backend = backend.get();

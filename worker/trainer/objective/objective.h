@@ -23,7 +23,9 @@ struct ObjectiveOptions {
   // w_loss + rho.
   bool achievement = false;
   double rho = 0;
-  // Late stage: L0, and S0 on the same scale as the size: with fixed_size.
+  // Late stage: L0, or what stands for it where the target is no loss
+  // (loop/quality_target.h), and S0 on the same scale as the size: with
+  // fixed_size.
   double target_loss = 0;
   double target_size = 0;
   // Parameters that no rank changes; added to the size of the tensorised
@@ -35,8 +37,8 @@ struct ObjectiveOptions {
   float rank_threshold = 1e-2f;
 };
 
-// The loss of one step: the mean over the labels of the global batch, and that
-// smoothed over steps.
+// The loss of one step: the mean over the labels of the global batch, and what
+// is compared with the target, smoothed over steps.
 struct StepLoss {
   double mean = 0;
   double smoothed = 0;

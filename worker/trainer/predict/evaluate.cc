@@ -10,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/area_under_curve.h"
+#include "common/classification_figures.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/model/config/model_config.h"
@@ -41,6 +43,18 @@ absl::Status CheckData(const TrainingData& data, const ModelConfig& config) {
                    " tokens, the model's has ", config.vocabulary));
 }
 
+// Labels that the job leaves open are the model's, not those of other data.
+absl::Status FitLabels(const std::string& directory, v1::DataSpec* data) {
+  if (!data->has_labelled_text() || !data->labelled_text().labels().empty()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(directory));
+  for (const std::string& label : format.labels) {
+    data->mutable_labelled_text()->add_labels(label);
+  }
+  return absl::OkStatus();
+}
+
 // The job's data as the model reads them.
 absl::Status FitSpec(const std::string& directory, const ModelConfig& config,
                      v1::JobSpec* spec) {
@@ -55,6 +69,7 @@ absl::Status FitSpec(const std::string& directory, const ModelConfig& config,
   spec->mutable_model()->set_segments(static_cast<int32_t>(config.segments));
   if (config.family == v1::ModelSpec::ENCODER_CLASSIFIER) {
     spec->mutable_model()->set_classes(static_cast<int32_t>(config.classes));
+    RETURN_IF_ERROR(FitLabels(directory, spec->mutable_data()));
   }
   ASSIGN_OR_RETURN(*spec->mutable_data()->mutable_tokenizer(),
                    FindSavedTokenizer(directory));
@@ -67,6 +82,8 @@ struct Totals {
   int64_t correct = 0;
   // Log-odds and labels of clicks.
   std::vector<float> scores, truths;
+  // True and predicted classes, as in common/classification_figures.h.
+  std::vector<int32_t> classes, predicted;
 
   void AddClick(float logit, int32_t label) {
     const double wrong = label == 1 ? -logit : logit;
@@ -78,10 +95,12 @@ struct Totals {
   }
   void AddClass(absl::Span<const float> logits, int32_t label) {
     loss += LogSumExp(logits) - logits[label];
-    correct +=
-        std::max_element(logits.begin(), logits.end()) - logits.begin() ==
-        label;
+    const auto best = static_cast<int32_t>(
+        std::max_element(logits.begin(), logits.end()) - logits.begin());
+    correct += best == label;
     ++labels;
+    classes.push_back(label);
+    predicted.push_back(best);
     if (logits.size() == 2) {
       scores.push_back(logits[1] - logits[0]);
       truths.push_back(static_cast<float>(label));
@@ -140,6 +159,16 @@ absl::StatusOr<v1::Evaluation> Evaluate(const std::string& directory,
   evaluation.set_accuracy(static_cast<double>(totals.correct) / labels);
   evaluation.set_samples(samples);
   evaluation.set_labels(totals.labels);
+  if (config.family == v1::ModelSpec::ENCODER_CLASSIFIER) {
+    const auto count = static_cast<int32_t>(config.classes);
+    if (const auto f1 = F1Score(totals.classes, totals.predicted, count)) {
+      evaluation.set_f1(f1->value);
+    }
+    if (const auto mcc =
+            MatthewsCorrelation(totals.classes, totals.predicted, count)) {
+      evaluation.set_mcc(mcc->value);
+    }
+  }
   if (!totals.scores.empty()) {
     if (const auto auc = AreaUnderCurve(totals.scores, totals.truths)) {
       evaluation.set_auc(*auc);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
+#include "common/estimate.h"
 #include "kernels/machine_speed.h"
 #include "worker/trainer/late/size_control.h"
 #include "worker/trainer/model/config/model_config.h"
@@ -26,19 +27,27 @@ RankTable RanksOf(const ModelConfig& config);
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
                                       const RankTable& ranks);
 
-// How well clicks are told from non-clicks (common/area_under_curve.h).
-struct ClickMetrics {
-  double auc = 0;
-  double normalized_entropy = 0;
-};
-
-// Figures of one pass over the validation samples.
+// Figures of one pass over samples that are held out.
 struct ValidationResult {
   int64_t step = -1;  // after how many steps; -1: never
-  double loss = 0;
+  double loss = 0;    // the mean
   double accuracy = 0;
+  // Standard error of the loss: between samples, or between batches where a
+  // sample has several labels.
+  double loss_error = 0;
+  // How many labels there were.
+  double labels = 0;
+  // Classifiers (common/classification_figures.h).
+  std::optional<Estimate> f1;
+  std::optional<Estimate> mcc;
+  // Click logs and classifiers with two classes that both occur
+  // (common/area_under_curve.h).
+  std::optional<Estimate> auc;
   // Click logs that hold both clicks and non-clicks.
-  std::optional<ClickMetrics> clicks;
+  std::optional<double> normalized_entropy;
+  // These figures of a sample met the target, those of the whole validation set
+  // did not.
+  bool refuted = false;
 };
 
 // Exponential average of a series with its start-up bias removed.

@@ -17,7 +17,9 @@
 namespace comera::trainer {
 namespace {
 
-constexpr char kFormat[] = "comera-training-state-2";
+constexpr char kFormat[] = "comera-training-state-3";
+// Its validation figures are the first few of today's.
+constexpr char kFormerFormat[] = "comera-training-state-2";
 // The name of the machine does not matter here, only its speed.
 constexpr char kMachine[] = "of the job";
 
@@ -90,24 +92,58 @@ absl::StatusOr<std::vector<int64_t>> GetInts(const Safetensors& file,
   return values;
 }
 
-constexpr size_t kValidationNumbers = 5;
+constexpr size_t kValidationNumbers = 13;
+constexpr size_t kFormerValidationNumbers = 5;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double ValueOf(const std::optional<Estimate>& estimate) {
+  return estimate ? estimate->value : kNone;
+}
+
+double ErrorOf(const std::optional<Estimate>& estimate) {
+  return estimate ? estimate->error : kNone;
+}
+
+std::optional<Estimate> UnpackEstimate(int64_t value, int64_t error) {
+  const double number = DoubleOf(value);
+  if (!std::isfinite(number)) return std::nullopt;
+  return Estimate{number, DoubleOf(error)};
+}
 
 std::array<int64_t, kValidationNumbers> PackValidation(
     const ValidationResult& v) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  return {v.step, BitsOf(v.loss), BitsOf(v.accuracy),
-          BitsOf(v.clicks ? v.clicks->auc : kNone),
-          BitsOf(v.clicks ? v.clicks->normalized_entropy : kNone)};
+  return {v.step,
+          BitsOf(v.loss),
+          BitsOf(v.accuracy),
+          BitsOf(ValueOf(v.auc)),
+          BitsOf(v.normalized_entropy.value_or(kNone)),
+          BitsOf(v.loss_error),
+          BitsOf(v.labels),
+          BitsOf(ValueOf(v.f1)),
+          BitsOf(ErrorOf(v.f1)),
+          BitsOf(ValueOf(v.mcc)),
+          BitsOf(ErrorOf(v.mcc)),
+          BitsOf(ErrorOf(v.auc)),
+          v.refuted ? 1 : 0};
 }
 
-// Reads a result back from its kValidationNumbers numbers.
-ValidationResult UnpackValidation(const int64_t* numbers) {
+// Reads a result back from its numbers, of which there are so many.
+ValidationResult UnpackValidation(const int64_t* numbers, size_t count) {
   ValidationResult v;
   v.step = numbers[0];
   v.loss = DoubleOf(numbers[1]);
   v.accuracy = DoubleOf(numbers[2]);
-  const ClickMetrics clicks = {DoubleOf(numbers[3]), DoubleOf(numbers[4])};
-  if (std::isfinite(clicks.auc)) v.clicks = clicks;
+  const bool former = count < kValidationNumbers;
+  v.auc = UnpackEstimate(numbers[3], former ? BitsOf(0) : numbers[11]);
+  const double entropy = DoubleOf(numbers[4]);
+  if (std::isfinite(entropy)) v.normalized_entropy = entropy;
+  if (former) return v;
+  v.loss_error = DoubleOf(numbers[5]);
+  v.labels = DoubleOf(numbers[6]);
+  v.f1 = UnpackEstimate(numbers[7], numbers[8]);
+  v.mcc = UnpackEstimate(numbers[9], numbers[10]);
+  v.refuted = numbers[12] != 0;
   return v;
 }
 
@@ -125,7 +161,7 @@ std::vector<int64_t> PackProgress(const TrainingProgress& p) {
   numbers.insert(numbers.end(), validation.begin(), validation.end());
   return numbers;
 }
-constexpr size_t kProgressNumbers = 9 + kValidationNumbers;
+constexpr size_t kProgressNumbers = 9;
 
 absl::StatusOr<TrainingProgress> UnpackProgress(const std::vector<int64_t>& v) {
   TrainingProgress p;
@@ -142,11 +178,12 @@ absl::StatusOr<TrainingProgress> UnpackProgress(const std::vector<int64_t>& v) {
   p.target_size = v[6];
   p.validation_gap = DoubleOf(v[7]);
   p.targets_met = v[8] != 0;
-  p.validation = UnpackValidation(&v[9]);
+  p.validation =
+      UnpackValidation(&v[kProgressNumbers], v.size() - kProgressNumbers);
   return p;
 }
 
-constexpr size_t kOutcomeNumbers = 4 + kValidationNumbers;
+constexpr size_t kOutcomeNumbers = 4;
 
 absl::Status AddOutcomes(Safetensors& file,
                          const std::vector<TargetOutcome>& outcomes) {
@@ -161,22 +198,23 @@ absl::Status AddOutcomes(Safetensors& file,
   return AddInts(file, "outcomes", values);
 }
 
-absl::StatusOr<std::vector<TargetOutcome>> GetOutcomes(const Safetensors& file,
-                                                       int64_t steps_done) {
+absl::StatusOr<std::vector<TargetOutcome>> GetOutcomes(
+    const Safetensors& file, size_t validation_numbers, int64_t steps_done) {
   std::vector<TargetOutcome> outcomes;
   if (file.tensors().count("outcomes") == 0) return outcomes;
   ASSIGN_OR_RETURN(const std::vector<int64_t> values,
                    file.GetInt64("outcomes"));
   int64_t left = steps_done;
-  for (size_t i = 0; i + kOutcomeNumbers <= values.size();
-       i += kOutcomeNumbers) {
+  const size_t width = kOutcomeNumbers + validation_numbers;
+  for (size_t i = 0; i + width <= values.size(); i += width) {
     const int64_t* v = values.data() + i;
     TargetOutcome outcome;
     outcome.met = v[0] != 0;
     outcome.target_size = v[1];
     outcome.steps = v[2];
     outcome.size = v[3];
-    outcome.validation = UnpackValidation(v + 4);
+    outcome.validation =
+        UnpackValidation(v + kOutcomeNumbers, validation_numbers);
     if (outcome.steps < 0 || outcome.steps > left) {
       return absl::DataLossError(
           absl::StrCat("outcomes: ", outcome.steps, " steps of ", left));
@@ -218,14 +256,15 @@ absl::Status AddNearest(Safetensors& file, const NearestModel& nearest) {
   return AddFloats(file, "nearest_parameters", nearest.parameters);
 }
 
-absl::StatusOr<NearestModel> GetNearest(const Safetensors& file) {
+absl::StatusOr<NearestModel> GetNearest(const Safetensors& file,
+                                        size_t validation_numbers) {
   NearestModel nearest;
   ASSIGN_OR_RETURN(const std::vector<int64_t> v,
-                   GetInts(file, "nearest", 3 + kValidationNumbers));
+                   GetInts(file, "nearest", 3 + validation_numbers));
   nearest.size = v[0];
   nearest.small_enough = v[1] != 0;
   nearest.distance = DoubleOf(v[2]);
-  nearest.validation = UnpackValidation(&v[3]);
+  nearest.validation = UnpackValidation(&v[3], validation_numbers);
   ASSIGN_OR_RETURN(nearest.ranks, GetRanks(file, "nearest_ranks."));
   ASSIGN_OR_RETURN(nearest.parameters, file.GetFloat("nearest_parameters"));
   return nearest;
@@ -270,14 +309,15 @@ absl::Status AddBranch(Safetensors& file, const std::string& name,
 }
 
 absl::StatusOr<BranchPoint> GetBranch(const Safetensors& file,
-                                      const std::string& name) {
+                                      const std::string& name,
+                                      size_t validation_numbers) {
   BranchPoint branch;
   ASSIGN_OR_RETURN(const std::vector<int64_t> v,
-                   GetInts(file, name, 3 + kValidationNumbers));
+                   GetInts(file, name, 3 + validation_numbers));
   branch.loss.sum = DoubleOf(v[0]);
   branch.loss.weight = DoubleOf(v[1]);
   branch.validation_gap = DoubleOf(v[2]);
-  branch.validation = UnpackValidation(&v[3]);
+  branch.validation = UnpackValidation(&v[3], validation_numbers);
   ASSIGN_OR_RETURN(branch.ranks, GetRanks(file, name + "_ranks."));
   ASSIGN_OR_RETURN(branch.parameters, file.GetFloat(name + "_parameters"));
   ASSIGN_OR_RETURN(branch.first_moment, file.GetFloat(name + "_first_moment"));
@@ -298,9 +338,11 @@ absl::Status AddGood(Safetensors& file, const GoodState& good) {
   return AddControl(file, "good_control", *good.control);
 }
 
-absl::StatusOr<GoodState> GetGood(const Safetensors& file) {
+absl::StatusOr<GoodState> GetGood(const Safetensors& file,
+                                  size_t validation_numbers) {
   GoodState good;
-  ASSIGN_OR_RETURN(static_cast<BranchPoint&>(good), GetBranch(file, "good"));
+  ASSIGN_OR_RETURN(static_cast<BranchPoint&>(good),
+                   GetBranch(file, "good", validation_numbers));
   ASSIGN_OR_RETURN(const std::vector<int64_t> v,
                    GetInts(file, "good_state", 6));
   if (v[0] != v1::EARLY && v[0] != v1::LATE) {
@@ -378,9 +420,12 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
     const std::string& contents) {
   ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Parse(contents));
   const auto format = file.metadata().find("format");
-  if (format == file.metadata().end() || format->second != kFormat) {
+  if (format == file.metadata().end() ||
+      (format->second != kFormat && format->second != kFormerFormat)) {
     return absl::DataLossError("not a training state");
   }
+  const size_t validation_numbers =
+      format->second == kFormat ? kValidationNumbers : kFormerValidationNumbers;
   TrainingState state;
   const auto fingerprint = file.metadata().find("fingerprint");
   if (fingerprint != file.metadata().end()) {
@@ -396,11 +441,12 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
       ParseCalibration(machine->second, kMachine);
   if (!speed.ok()) return absl::DataLossError(speed.status().message());
   state.machine = *speed;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
-                   GetInts(file, "progress", kProgressNumbers));
+  ASSIGN_OR_RETURN(
+      const std::vector<int64_t> numbers,
+      GetInts(file, "progress", kProgressNumbers + validation_numbers));
   ASSIGN_OR_RETURN(state.progress, UnpackProgress(numbers));
   ASSIGN_OR_RETURN(state.progress.outcomes,
-                   GetOutcomes(file, state.progress.step));
+                   GetOutcomes(file, validation_numbers, state.progress.step));
   ASSIGN_OR_RETURN(state.progress.front, GetFront(file));
   ASSIGN_OR_RETURN(state.progress.stability, GetStability(file));
   if (file.tensors().count("energy") > 0) {
@@ -417,16 +463,16 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
     return absl::DataLossError("first and second moments differ in number");
   }
   if (file.tensors().count("nearest") > 0) {
-    ASSIGN_OR_RETURN(state.nearest, GetNearest(file));
+    ASSIGN_OR_RETURN(state.nearest, GetNearest(file, validation_numbers));
   }
   if (file.tensors().count("control") > 0) {
     ASSIGN_OR_RETURN(state.control, GetControl(file, "control"));
   }
   if (file.tensors().count("branch") > 0) {
-    ASSIGN_OR_RETURN(state.branch, GetBranch(file, "branch"));
+    ASSIGN_OR_RETURN(state.branch, GetBranch(file, "branch", validation_numbers));
   }
   if (file.tensors().count("good_state") > 0) {
-    ASSIGN_OR_RETURN(state.good, GetGood(file));
+    ASSIGN_OR_RETURN(state.good, GetGood(file, validation_numbers));
   }
   return state;
 }

@@ -19,6 +19,8 @@ export const METRICS = [
   'smoothedLoss',
   'validationLoss',
   'validationAccuracy',
+  'validationF1',
+  'validationMcc',
   'validationAuc',
   'sizeParameters',
   'sizeBytes',

@@ -15,6 +15,7 @@ import {
   words,
 } from '../model/format';
 import { isFinal } from '../model/job_state';
+import { qualityOf, testText } from '../model/quality';
 import { Stat } from '../ui/basics';
 import { FrontPlot, type FrontPoint } from '../ui/front_plot';
 import { RankHeatMap } from '../ui/heat_map';
@@ -217,7 +218,12 @@ function KeyFigures({
   const { store } = follower;
   const last = (metric: string) => store.get(metric).last()?.value ?? null;
   const validation = last('validationLoss');
-  const accuracy = last('validationAccuracy');
+  // Progress has the figures of a sample, the result those of the whole set.
+  const result = follower.result as Record<string, unknown> | null;
+  const quality = qualityOf(
+    job,
+    (metric) => float(result?.[metric]) ?? last(metric),
+  );
   const size = last('sizeParameters') ?? int(job.progress?.sizeParameters);
   const dense = int(follower.runInfo?.denseParameters);
   const speed = last('samplesPerSecond');
@@ -235,13 +241,24 @@ function KeyFigures({
         note={
           target
             ? `target ${loss(target.loss)}`
-            : accuracy !== null
-              ? `accuracy ${percent(accuracy)}`
-              : baseline !== null
-                ? `baseline ${loss(baseline)}`
-                : ''
+            : baseline !== null
+              ? `baseline ${loss(baseline)}`
+              : ''
         }
       />
+      {quality && (
+        <Stat
+          label={`Validation ${quality.name}`}
+          value={quality.value}
+          note={[
+            quality.asked ? `target ${quality.asked}` : '',
+            testText(follower.result?.test),
+            quality.others,
+          ]
+            .filter(Boolean)
+            .join(', ')}
+        />
+      )}
       <Stat
         label="Size"
         value={`${short(size)}`}

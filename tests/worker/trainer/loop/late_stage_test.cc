@@ -31,11 +31,19 @@ v1::JobSpec LateSpec(int targets) {
   return WithDefaults(spec);
 }
 
+// One such target; validation looks at 8 of the 24 samples.
+v1::JobSpec SampledSpec(double loss = 1.0) {
+  v1::JobSpec spec = LateSpec(1);
+  spec.mutable_objective()->mutable_late()->mutable_targets(0)->set_target_loss(
+      loss);
+  spec.mutable_training()->set_validation_samples(8);
+  return spec;
+}
+
 class LateStageTest : public ::testing::Test {
  protected:
   // Enters the late stage after the two early steps.
   void Enter(int targets) { Enter(LateSpec(targets)); }
-
   void Enter(const v1::JobSpec& spec) {
     parts_ = std::make_unique<TrainerParts>(spec);
     parts_->options.export_target = [this](int target, const ModelConfig&,
@@ -155,6 +163,53 @@ TEST_F(LateStageTest, AMetTargetMayBeContinuedToTheEnd) {
   EXPECT_TRUE(progress().outcomes[0].met);
   EXPECT_EQ(progress().outcomes[0].steps, kMaxSteps);
   EXPECT_EQ(progress().outcomes[0].validation.loss, 0.7);
+}
+
+TEST_F(LateStageTest, TheWholeSetDecidesWhatASampleSuggests) {
+  Enter(SampledSpec());
+  const int64_t target = progress().target_size;
+  // The sample is said to have a loss of 0.5, the model has nothing like it.
+  Judge(/*loss=*/0.5, target);
+  EXPECT_FALSE(progress().targets_met);
+  EXPECT_TRUE(progress().validation.refuted);
+  EXPECT_EQ(progress().validation.loss, 0.5);
+  EXPECT_EQ(stage().nearest()->validation.loss, 0.5);
+  Judge(/*loss=*/1.5, target);
+  EXPECT_FALSE(progress().validation.refuted);
+  EXPECT_FALSE(EndTargets());
+}
+
+TEST_F(LateStageTest, AMetTargetHasTheFiguresOfTheWholeSet) {
+  Enter(SampledSpec(/*loss=*/100));
+  Judge(/*loss=*/0.5, progress().target_size);
+  EXPECT_TRUE(progress().targets_met);
+  EXPECT_GT(stage().nearest()->validation.loss, 1);
+  // Two labels a sample.
+  EXPECT_EQ(stage().nearest()->validation.labels, 48);
+  EXPECT_TRUE(EndTargets());
+  EXPECT_GT(progress().outcomes[0].validation.loss, 1);
+}
+
+TEST_F(LateStageTest, AMissIsMeasuredOnTheWholeSet) {
+  Enter(SampledSpec());
+  Judge(/*loss=*/0.5, progress().target_size);
+  parts_->Steps(kMaxSteps);
+  EXPECT_TRUE(EndTargets());
+  const TargetOutcome& outcome = progress().outcomes[0];
+  EXPECT_FALSE(outcome.met);
+  EXPECT_EQ(outcome.validation.labels, 48);
+  EXPECT_GT(outcome.validation.loss, 1);
+  EXPECT_EQ(outcome.validation.step, 2);
+}
+
+// The sample was too bad: the last look at the nearest model meets the target.
+TEST_F(LateStageTest, TheLastLookMayMeetTheTarget) {
+  Enter(SampledSpec(/*loss=*/100));
+  Judge(/*loss=*/200, progress().target_size);
+  EXPECT_FALSE(progress().targets_met);
+  parts_->Steps(kMaxSteps);
+  EXPECT_TRUE(EndTargets());
+  EXPECT_TRUE(progress().outcomes[0].met);
 }
 
 TEST_F(LateStageTest, EveryApproachBeginsAtTheBranchPoint) {

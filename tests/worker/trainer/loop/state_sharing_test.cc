@@ -2,6 +2,7 @@
 #include "worker/trainer/loop/state_sharing.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,6 +57,34 @@ TEST(StateSharingTest, AllMembersGetAllButTheNearestModel) {
   EXPECT_EQ(states[1].second_moment, states[0].second_moment);
   EXPECT_FALSE(states[1].nearest.has_value());
   EXPECT_TRUE(states[0].nearest.has_value());
+}
+
+TEST(StateSharingTest, AllMembersGetTheNearestModel) {
+  auto gang = collective::CreateInProcessGroup(2);
+  std::optional<NearestModel> nearest = SomeState().nearest;
+  nearest->size = 77;
+  nearest->small_enough = true;
+  nearest->validation.step = 9;
+  std::vector<absl::StatusOr<NearestModel>> shared(2,
+                                                   absl::UnknownError("none"));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      shared[i] = ShareNearest(gang[i].get(), i == 0 ? nearest : std::nullopt);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::StatusOr<NearestModel>& got : shared) {
+    ASSERT_OK(got);
+    EXPECT_EQ(got->ranks, nearest->ranks);
+    EXPECT_EQ(got->parameters, nearest->parameters);
+    EXPECT_EQ(got->size, 77);
+    EXPECT_TRUE(got->small_enough);
+    EXPECT_EQ(got->validation.step, 9);
+  }
+  EXPECT_THAT(ShareNearest(nullptr, std::nullopt),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(ShareNearest(nullptr, nearest));
 }
 
 TEST(StateSharingTest, AMemberOfAnotherJobRefuses) {

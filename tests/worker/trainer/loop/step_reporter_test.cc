@@ -76,7 +76,7 @@ TEST(StepReporterTest, MetricsHoldTheFiguresOfAValidationOnlyAfterOne) {
   parts.Make();
   parts.Load();
   parts.progress.validation.loss = 1.25;
-  parts.progress.validation.clicks = ClickMetrics{0.75, 0.9};
+  parts.progress.validation.auc = Estimate{0.75, 0.01};
   parts.reporter->ReportMetrics(FiguresOf(1), /*validated=*/false);
   parts.reporter->ReportMetrics(FiguresOf(1), /*validated=*/true);
   ASSERT_THAT(parts.events, SizeIs(2));

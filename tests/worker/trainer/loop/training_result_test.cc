@@ -38,7 +38,8 @@ TargetOutcome Outcome(bool met) {
 
 TEST(TrainingResultTest, ATargetsResultIsThatOfItsNearestModel) {
   TargetOutcome outcome = Outcome(true);
-  outcome.validation.clicks = ClickMetrics{0.75, 0.9};
+  outcome.validation.auc = Estimate{0.75, 0.01};
+  outcome.validation.normalized_entropy = 0.9;
   const v1::TrainingResult result = MakeTargetResult(outcome);
   EXPECT_EQ(result.outcome(), v1::TARGET_MET);
   EXPECT_EQ(result.step(), 42);
@@ -84,6 +85,41 @@ TEST(TrainingResultTest, ASingleTargetGivesItsFigures) {
   progress.outcomes.front().met = false;
   EXPECT_THAT(MakeTrainingResult(schedule, progress, 0).reason(),
               HasSubstr("step budget spent, nearest model kept"));
+}
+
+TEST(TrainingResultTest, OtherFiguresThanTheLossAreNamed) {
+  v1::JobSpec spec = SpecWithTargets(1);
+  v1::LateStage& late = *spec.mutable_objective()->mutable_late();
+  late.mutable_targets(0)->set_target_accuracy(0.45);
+  late.set_confidence(0.95);
+  const TrainingSchedule schedule(&spec);
+  TrainingProgress progress;
+  progress.outcomes.push_back(Outcome(true));
+  progress.outcomes[0].validation.labels = 10000;
+  progress.outcomes[0].validation.f1 = Estimate{0.6, 0.01};
+  const v1::TrainingResult result = MakeTrainingResult(schedule, progress, 0);
+  EXPECT_EQ(result.reason(),
+            "both targets met: validation accuracy 0.5000 (target 0.4500, 95% "
+            "bound 0.4918), 900 parameters (target 1000), at step 42");
+  ASSERT_THAT(result.targets(), SizeIs(1));
+  EXPECT_EQ(result.targets(0).target_loss(), 0);
+  EXPECT_EQ(result.targets(0).validation_quality(), 0.5);
+  EXPECT_EQ(result.validation_f1(), 0.6);
+  EXPECT_FALSE(result.has_validation_mcc());
+  EXPECT_FALSE(result.has_test());
+}
+
+TEST(TrainingResultTest, TheTestSetStandsBesideTheRest) {
+  v1::TrainingResult result;
+  ValidationResult test;
+  test.loss = 0.75;
+  test.accuracy = 0.5;
+  test.auc = Estimate{0.625, 0.1};
+  SetTestResult(FakeTrainingData(), test, &result);
+  EXPECT_EQ(result.test().loss(), 0.75);
+  EXPECT_EQ(result.test().accuracy(), 0.5);
+  EXPECT_EQ(result.test().auc(), 0.625);
+  EXPECT_FALSE(result.test().has_f1());
 }
 
 TEST(TrainingResultTest, AListIsMetIfAllOfItAre) {

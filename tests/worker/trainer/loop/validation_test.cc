@@ -78,6 +78,19 @@ TEST_F(ValidationTest, EqualParametersAreEqualOnManyRanks) {
   }
 }
 
+// Batches differ as their samples do: the error of the mean falls with the root
+// of the number of samples.
+TEST_F(ValidationTest, ErrorsOfTheMeanFallWithMoreSamples) {
+  ASSERT_OK_AND_ASSIGN(const ValidationResult few, Run(1, nullptr, 128));
+  ASSERT_OK_AND_ASSIGN(const ValidationResult many, Run(1, nullptr, 2048));
+  EXPECT_EQ(many.labels, 2 * 2048);
+  EXPECT_GT(many.loss_error, 0);
+  EXPECT_NEAR(few.loss_error / many.loss_error, 4, 1.5);
+  EXPECT_NEAR(few.loss, many.loss, 4 * few.loss_error);
+  EXPECT_FALSE(many.f1.has_value());
+  EXPECT_FALSE(many.auc.has_value());
+}
+
 TEST_F(ValidationTest, ParametersThatDifferEndTheGang) {
   EqualRanks gang(2, 1);
   EXPECT_THAT(Run(1, &gang), StatusIs(absl::StatusCode::kInternal,

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "common/files.h"
+#include "common/safetensors.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -89,6 +91,56 @@ TEST(TrainingStateTest, ComesBackBitEqual) {
   EXPECT_EQ(back.good->parameters, state.good->parameters);
   ASSERT_TRUE(back.good->control.has_value());
   EXPECT_EQ(back.good->control->fade, state.good->control->fade);
+}
+
+TEST(TrainingStateTest, FiguresOfAValidationComeBack) {
+  TrainingState state = MakeState(12);
+  ValidationResult& validation = state.progress.validation;
+  validation.loss_error = 0.01;
+  validation.labels = 872;
+  validation.f1 = Estimate{0.75, 0.02};
+  validation.auc = Estimate{0.8, 0.03};
+  validation.refuted = true;
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
+  ASSERT_OK_AND_ASSIGN(const TrainingState back, TrainingState::Parse(bytes));
+  const ValidationResult& got = back.progress.validation;
+  EXPECT_EQ(got.loss_error, 0.01);
+  EXPECT_EQ(got.labels, 872);
+  EXPECT_EQ(got.f1->value, 0.75);
+  EXPECT_EQ(got.f1->error, 0.02);
+  EXPECT_EQ(got.auc->error, 0.03);
+  EXPECT_FALSE(got.mcc.has_value());
+  EXPECT_FALSE(got.normalized_entropy.has_value());
+  EXPECT_TRUE(got.refuted);
+}
+
+// The first five numbers of a validation are all that earlier versions wrote.
+TEST(TrainingStateTest, ReadsTheFormerFormat) {
+  TrainingState state = MakeState(12);
+  state.progress.validation.auc = Estimate{0.8, 0};
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
+  ASSERT_OK_AND_ASSIGN(const Safetensors now, Safetensors::Parse(bytes));
+  Safetensors former;
+  former.metadata() = now.metadata();
+  former.metadata()["format"] = "comera-training-state-2";
+  for (const auto& [name, tensor] : now.tensors()) {
+    if (const auto floats = now.GetFloat(name); floats.ok()) {
+      const auto size = static_cast<int64_t>(floats->size());
+      ASSERT_OK(former.AddFloat(name, {size}, floats->data(), size));
+      continue;
+    }
+    ASSERT_OK_AND_ASSIGN(std::vector<int64_t> ints, now.GetInt64(name));
+    if (name == "progress" || name == "nearest") ints.resize(ints.size() - 8);
+    const auto size = static_cast<int64_t>(ints.size());
+    ASSERT_OK(former.AddInt64(name, {size}, ints.data(), size));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string old_bytes, former.Serialize());
+  ASSERT_OK_AND_ASSIGN(const TrainingState back,
+                       TrainingState::Parse(old_bytes));
+  EXPECT_EQ(back.progress.validation.loss, state.progress.validation.loss);
+  EXPECT_EQ(back.progress.validation.auc->value, 0.8);
+  EXPECT_EQ(back.progress.validation.labels, 0);
+  EXPECT_EQ(back.nearest->validation.loss, 1.25);
 }
 
 TEST(TrainingStateTest, PartsMustFitEachOther) {

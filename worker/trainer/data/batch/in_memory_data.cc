@@ -59,18 +59,34 @@ absl::Status InMemoryData::TrainBatch(int64_t step, int64_t batch_size,
 
 absl::Status InMemoryData::ValidationBatch(int64_t first, int64_t count,
                                            Batch* batch) const {
-  if (first < 0 || first > validation_samples() || count < 0) {
+  return HeldOutBatch(samples_.validation, RandomStream::kValidationOrder,
+                      RandomStream::kValidationMask, first, count, batch);
+}
+
+absl::Status InMemoryData::TestBatch(int64_t first, int64_t count,
+                                     Batch* batch) const {
+  return HeldOutBatch(samples_.test, RandomStream::kTestOrder,
+                      RandomStream::kTestMask, first, count, batch);
+}
+
+absl::Status InMemoryData::HeldOutBatch(const SampleSet& set,
+                                        RandomStream order, RandomStream masks,
+                                        int64_t first, int64_t count,
+                                        Batch* batch) const {
+  if (first < 0 || first > set.size() || count < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("validation batch: samples from ", first, ", ", count,
-                     ", of ", validation_samples()));
+        absl::StrCat("validation or test batch: samples from ", first, ", ",
+                     count, ", of ", set.size()));
   }
-  count = std::min({count, validation_samples() - first,
-                    kMaxBatchTokens / options_.max_length});
+  count = std::min(
+      {count, set.size() - first, kMaxBatchTokens / options_.max_length});
   Clear(count, first, batch);
   for (int64_t row = 0; row < count; ++row) {
-    const MaskKey key{options_.seed, RandomStream::kValidationMask, 0,
-                      static_cast<uint64_t>(first + row)};
-    Fill(samples_.validation, ValidationSample(first + row), key, row, batch);
+    const auto number = static_cast<uint64_t>(first + row);
+    const uint64_t sample = PermutedIndex(
+        options_.seed, order, 0, static_cast<uint64_t>(set.size()), number);
+    Fill(set, static_cast<int64_t>(sample),
+         MaskKey{options_.seed, masks, 0, number}, row, batch);
   }
   return absl::OkStatus();
 }
@@ -79,14 +95,6 @@ absl::Status InMemoryData::SaveTokenizer(const std::string& directory) const {
   RETURN_IF_ERROR(MakeDirectories(directory));
   RETURN_IF_ERROR(SaveInputFormat(options_.format, directory));
   return tokenizer_->Save(directory);
-}
-
-int64_t InMemoryData::ValidationSample(int64_t index) const {
-  if (!masked_lm()) return index;
-  return static_cast<int64_t>(
-      PermutedIndex(options_.seed, RandomStream::kValidationOrder, 0,
-                    static_cast<uint64_t>(validation_samples()),
-                    static_cast<uint64_t>(index)));
 }
 
 void InMemoryData::Clear(int64_t size, int64_t first_sample,

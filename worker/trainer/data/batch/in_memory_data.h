@@ -11,6 +11,7 @@
 #include "worker/trainer/data/batch/sample_set.h"
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/data/corpus/input_format.h"
+#include "worker/trainer/data/random/counter_random.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
 
 namespace comera::trainer {
@@ -34,7 +35,7 @@ class InMemoryData : public TrainingData {
     InputFormat format;
   };
 
-  // Both parts of `samples` hold at least one.
+  // The training and validation parts of `samples` hold at least one.
   InMemoryData(const Options& options, SampleSets samples,
                std::unique_ptr<Tokenizer> tokenizer);
 
@@ -42,6 +43,8 @@ class InMemoryData : public TrainingData {
   int64_t validation_samples() const override {
     return samples_.validation.size();
   }
+  int64_t test_samples() const override { return samples_.test.size(); }
+  int32_t classes() const override { return options_.classes; }
   int32_t vocabulary_size() const override {
     return tokenizer_->vocabulary_size();
   }
@@ -50,13 +53,17 @@ class InMemoryData : public TrainingData {
                           int world_size, Batch* batch) const override;
   absl::Status ValidationBatch(int64_t first, int64_t count,
                                Batch* batch) const override;
+  absl::Status TestBatch(int64_t first, int64_t count,
+                         Batch* batch) const override;
   absl::Status SaveTokenizer(const std::string& directory) const override;
 
  private:
   bool masked_lm() const { return options_.mask_probability > 0; }
-  // The validation sample shown as number `index`. Documents are shuffled, so
-  // that the first few hundred windows are a fair part of all files.
-  int64_t ValidationSample(int64_t index) const;
+  // Samples [first, first + count) of a held-out set, shuffled in the order of
+  // a stream, with masks of another.
+  absl::Status HeldOutBatch(const SampleSet& set, RandomStream order,
+                            RandomStream masks, int64_t first, int64_t count,
+                            Batch* batch) const;
   // Makes `batch` hold `size` samples of padding.
   void Clear(int64_t size, int64_t first_sample, Batch* batch) const;
   // Writes a sample of `set` into row `row` of `batch`, with its labels.

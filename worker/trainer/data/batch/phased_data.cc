@@ -21,6 +21,11 @@ absl::Status PhasedData::ValidationBatch(int64_t first, int64_t count,
   return last().ValidationBatch(first, count, batch);
 }
 
+absl::Status PhasedData::TestBatch(int64_t first, int64_t count,
+                                   Batch* batch) const {
+  return last().TestBatch(first, count, batch);
+}
+
 absl::Status PhasedData::SaveTokenizer(const std::string& directory) const {
   return last().SaveTokenizer(directory);
 }

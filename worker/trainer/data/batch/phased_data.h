@@ -31,6 +31,8 @@ class PhasedData : public TrainingData {
   int64_t validation_samples() const override {
     return last().validation_samples();
   }
+  int64_t test_samples() const override { return last().test_samples(); }
+  int32_t classes() const override { return last().classes(); }
   int32_t vocabulary_size() const override { return last().vocabulary_size(); }
   double baseline_loss() const override { return last().baseline_loss(); }
 
@@ -39,6 +41,8 @@ class PhasedData : public TrainingData {
                           int world_size, Batch* batch) const override;
   absl::Status ValidationBatch(int64_t first, int64_t count,
                                Batch* batch) const override;
+  absl::Status TestBatch(int64_t first, int64_t count,
+                         Batch* batch) const override;
   absl::Status SaveTokenizer(const std::string& directory) const override;
 
  private:

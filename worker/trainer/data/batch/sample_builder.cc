@@ -2,6 +2,7 @@
 #include "worker/trainer/data/batch/sample_builder.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,8 @@ class SampleBuilder {
   absl::Status Add(const CorpusText& text, SampleSet* set) {
     first_.clear();
     tokenizer_.Encode(text.first, &first_);
-    return text.is_pair ? AddPair(text, set) : AddWindows(set);
+    if (text.is_pair) return AddPair(text, set);
+    return text.is_single ? AddSingle(text.label, set) : AddWindows(set);
   }
 
  private:
@@ -48,6 +50,18 @@ class SampleBuilder {
           set->Add(sample_, static_cast<int32_t>(sample_.size()), 0));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status AddSingle(int32_t label, SampleSet* set) {
+    if (needs_ordinary_ && !HasOrdinary(first_.begin(), first_.end())) {
+      return absl::OkStatus();
+    }
+    first_.resize(
+        std::min(first_.size(), static_cast<size_t>(max_length_ - 2)));
+    sample_.assign(1, special_.cls);
+    sample_.insert(sample_.end(), first_.begin(), first_.end());
+    sample_.push_back(special_.sep);
+    return set->Add(sample_, static_cast<int32_t>(sample_.size()), label);
   }
 
   absl::Status AddPair(const CorpusText& text, SampleSet* set) {
@@ -80,27 +94,30 @@ absl::StatusOr<SampleSets> BuildSamples(
     Tokenizer* tokenizer,
     const std::function<void(const std::string&)>& on_activity) {
   SampleSets sets;
-  sets.train = SampleSet(tokenizer->vocabulary_size());
-  sets.validation = SampleSet(tokenizer->vocabulary_size());
+  sets.test = SampleSet(tokenizer->vocabulary_size());
   SampleBuilder builder(max_length, needs_ordinary, tokenizer);
-  for (const Corpus::Part part :
-       {Corpus::Part::kTrain, Corpus::Part::kValidation}) {
-    const bool train = part == Corpus::Part::kTrain;
-    SampleSet* const set = train ? &sets.train : &sets.validation;
+  const std::tuple<Corpus::Part, const char*, SampleSet*> parts[] = {
+      {Corpus::Part::kTrain, "training", &sets.train},
+      {Corpus::Part::kValidation, "validation", &sets.validation},
+      {Corpus::Part::kTest, "test", &sets.test}};
+  for (const auto& entry : parts) {
+    const Corpus::Part part = std::get<0>(entry);
+    const char* const name = std::get<1>(entry);
+    SampleSet* const set = std::get<2>(entry);
+    if (part == Corpus::Part::kTest && !corpus.has_test()) continue;
+    *set = SampleSet(tokenizer->vocabulary_size());
     int64_t texts = 0;
     RETURN_IF_ERROR(corpus.Read(part, [&](const CorpusText& text) {
       if (on_activity && texts % kActivityEvery == 0) {
-        on_activity(absl::StrCat("tokenising ",
-                                 train ? "training" : "validation", " data, ",
-                                 texts, " texts"));
+        on_activity(
+            absl::StrCat("tokenising ", name, " data, ", texts, " texts"));
       }
       ++texts;
       return builder.Add(text, set);
     }));
     if (set->size() == 0) {
-      return absl::DataLossError(absl::StrCat("data: no ",
-                                              train ? "training" : "validation",
-                                              " sample in ", texts, " texts"));
+      return absl::DataLossError(
+          absl::StrCat("data: no ", name, " sample in ", texts, " texts"));
     }
   }
   return sets;

@@ -12,12 +12,13 @@
 
 namespace comera::trainer {
 
-// Tokenises both parts of a corpus. A pair is one sample: [CLS] a [SEP] b [SEP]
+// Tokenises all parts of a corpus. A pair is one sample: [CLS] a [SEP] b [SEP]
 // (RoBERTa: <s> a </s></s> b </s>), cut from the end of the longer side to
-// max_length. A document is cut into consecutive windows of max_length tokens,
-// each <s> ... </s>. `needs_ordinary` (masked LM): samples of special tokens
-// alone are left out, because nothing in them can be predicted.
-// max_length in [8, 65535]. DataLoss: a part without samples.
+// max_length. A sentence is one sample, [CLS] a [SEP], cut at its end. A
+// document is cut into consecutive windows of max_length tokens, each <s> ...
+// </s>. `needs_ordinary` (masked LM): samples of special tokens alone are left
+// out, because nothing in them can be predicted. max_length in [8, 65535].
+// DataLoss: a part without samples.
 absl::StatusOr<SampleSets> BuildSamples(
     const Corpus& corpus, int32_t max_length, bool needs_ordinary,
     Tokenizer* tokenizer,

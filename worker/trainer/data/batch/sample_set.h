@@ -59,10 +59,11 @@ class SampleSet {
   std::vector<int32_t> labels_;
 };
 
-// What a job trains and validates on.
+// What a job trains, validates and tests on.
 struct SampleSets {
   SampleSet train;
   SampleSet validation;
+  SampleSet test;  // empty without a test set
 };
 
 }  // namespace comera::trainer

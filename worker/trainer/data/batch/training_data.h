@@ -12,7 +12,7 @@
 
 namespace comera::trainer {
 
-// The tokenised training and validation samples of one job, in memory.
+// The tokenised training, validation and test samples of one job, in memory.
 //
 // Everything is a function of the spec and the files: every member that opens
 // the same spec sees the same samples, and batch contents depend on (seed,
@@ -37,7 +37,11 @@ class TrainingData {
 
   virtual int64_t train_samples() const = 0;
   virtual int64_t validation_samples() const = 0;
+  // 0: there is no test set.
+  virtual int64_t test_samples() const { return 0; }
   virtual int32_t vocabulary_size() const = 0;
+  // Classes of the labels; 0 for tokens and clicks.
+  virtual int32_t classes() const { return 0; }
   // Cross-entropy (nats) on the validation labels of the training set's label
   // distribution: unigram of tokens for masked LM (add-one smoothed), class
   // frequencies for classifiers. Click logs: the entropy of the validation
@@ -57,10 +61,16 @@ class TrainingData {
   // epoch boundaries. batch_size is the global batch, a multiple of world_size.
   virtual absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
                                   int world_size, Batch* batch) const = 0;
-  // Samples [first, first + count) of the validation set, count clipped at the
-  // end. Masks of masked LM are fixed (a function of seed and sample).
+  // Samples [first, first + count) of the validation set in an order that the
+  // seed shuffles, count clipped at the end: the first ones are a random sample
+  // of the set. Masks of masked LM are fixed (a function of seed and sample).
   virtual absl::Status ValidationBatch(int64_t first, int64_t count,
                                        Batch* batch) const = 0;
+  // The same of the test set.
+  virtual absl::Status TestBatch(int64_t /*first*/, int64_t /*count*/,
+                                 Batch* /*batch*/) const {
+    return absl::FailedPreconditionError("there is no test set");
+  }
 
   // Writes what is exported beside a model for its users: the
   // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows

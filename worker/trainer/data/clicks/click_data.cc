@@ -33,6 +33,8 @@ int64_t ClickData::validation_samples() const {
   return source_->rows(Part::kValidation);
 }
 
+int64_t ClickData::test_samples() const { return source_->rows(Part::kTest); }
+
 absl::Status ClickData::TrainBatch(int64_t step, int64_t batch_size, int rank,
                                    int world_size, Batch* batch) const {
   if (step < 0 || batch_size < 1 || batch_size > kMaxBatch || world_size < 1 ||
@@ -59,15 +61,35 @@ absl::Status ClickData::TrainBatch(int64_t step, int64_t batch_size, int rank,
 
 absl::Status ClickData::ValidationBatch(int64_t first, int64_t count,
                                         Batch* batch) const {
-  if (first < 0 || first > validation_samples() || count < 0) {
+  return HeldOutBatch(Part::kValidation, first, count, batch);
+}
+
+absl::Status ClickData::TestBatch(int64_t first, int64_t count,
+                                  Batch* batch) const {
+  return HeldOutBatch(Part::kTest, first, count, batch);
+}
+
+int64_t ClickData::HeldOutRow(Part part, int64_t index) const {
+  return static_cast<int64_t>(
+      PermutedIndex(seed_,
+                    part == Part::kTest ? RandomStream::kTestOrder
+                                        : RandomStream::kValidationOrder,
+                    0, static_cast<uint64_t>(source_->rows(part)),
+                    static_cast<uint64_t>(index)));
+}
+
+absl::Status ClickData::HeldOutBatch(Part part, int64_t first, int64_t count,
+                                     Batch* batch) const {
+  const int64_t rows = source_->rows(part);
+  if (first < 0 || first > rows || count < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("validation batch: samples from ", first, ", ", count,
-                     ", of ", validation_samples()));
+        absl::StrCat("validation or test batch: samples from ", first, ", ",
+                     count, ", of ", rows));
   }
-  count = std::min({count, validation_samples() - first, kMaxBatch});
+  count = std::min({count, rows - first, kMaxBatch});
   Resize(count, first, batch);
   for (int64_t sample = 0; sample < count; ++sample) {
-    Fill(Part::kValidation, first + sample, sample, batch);
+    Fill(part, HeldOutRow(part, first + sample), sample, batch);
   }
   return absl::OkStatus();
 }
@@ -88,7 +110,8 @@ std::optional<double> ClickData::ideal_auc(int64_t samples) const {
   std::vector<float> logits, labels;
   std::vector<float> dense(source_->shape().dense_features);
   std::vector<int32_t> categories(source_->shape().tables());
-  for (int64_t row = 0; row < samples; ++row) {
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    const int64_t row = HeldOutRow(Part::kValidation, sample);
     logits.push_back(
         static_cast<float>(source_->TrueLogit(Part::kValidation, row)));
     labels.push_back(static_cast<float>(source_->Read(

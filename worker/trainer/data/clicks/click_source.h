@@ -15,11 +15,12 @@ namespace comera::trainer {
 // Thread safety: const methods may be called from several threads.
 class ClickSource {
  public:
-  enum class Part { kTrain, kValidation };
+  enum class Part { kTrain, kValidation, kTest };
 
   virtual ~ClickSource() = default;
 
   virtual const ClickShape& shape() const = 0;
+  // 0 for the test part where there is none.
   virtual int64_t rows(Part part) const = 0;
 
   // Writes shape().dense_features numbers to `dense` and the row of table t to

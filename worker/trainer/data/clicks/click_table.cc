@@ -44,6 +44,7 @@ bool ClickTable::Split(int64_t parts) {
 int32_t ClickTable::Read(Part part, int64_t row, float* dense,
                          int32_t* categories, int64_t stride) const {
   if (part == Part::kValidation) row += validation_begin_;
+  if (part == Part::kTest) row += train_end_;
   std::copy_n(dense_.begin() + row * shape_.dense_features,
               shape_.dense_features, dense);
   const int64_t tables = shape_.tables();

@@ -16,7 +16,7 @@
 namespace comera::trainer {
 
 // A click log in memory: rows in order, of which the first train, the last
-// validate, and those in between are set aside for tests.
+// validate, and those in between test.
 //
 // Not thread-safe while rows are added; const methods are.
 class ClickTable : public ClickSource {
@@ -43,7 +43,9 @@ class ClickTable : public ClickSource {
 
   const ClickShape& shape() const override { return shape_; }
   int64_t rows(Part part) const override {
-    return part == Part::kTrain ? train_end_ : size() - validation_begin_;
+    return part == Part::kTrain        ? train_end_
+           : part == Part::kValidation ? size() - validation_begin_
+                                       : validation_begin_ - train_end_;
   }
   int32_t Read(Part part, int64_t row, float* dense, int32_t* categories,
                int64_t stride) const override;

@@ -30,7 +30,9 @@ class SyntheticClicks : public ClickSource {
 
   const ClickShape& shape() const override { return shape_; }
   int64_t rows(Part part) const override {
-    return part == Part::kTrain ? train_rows_ : validation_rows_;
+    return part == Part::kTrain        ? train_rows_
+           : part == Part::kValidation ? validation_rows_
+                                       : 0;
   }
   int32_t Read(Part part, int64_t row, float* dense, int32_t* categories,
                int64_t stride) const override;

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/random/counter_random.h"
+#include "worker/trainer/data/random/text_hash.h"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
 
@@ -22,16 +23,8 @@ constexpr int64_t kDefaultMaxBytes = 64 << 20;
 constexpr int64_t kDefaultMaxFileBytes = 1 << 20;
 constexpr int64_t kLargestFileBytes = 256 << 20;
 
-// FNV-1a, then scattered: the same on every machine.
-uint64_t HashPath(absl::string_view path) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char c : path) hash = (hash ^ c) * 0x100000001b3u;
-  return MixBits(hash);
-}
-
-// In [0, 1): below the validation fraction, a file is held out.
 double SplitPoint(const FoundFile& file) {
-  return static_cast<double>(HashPath(file.relative_path) >> 11) * 0x1p-53;
+  return trainer::SplitPoint(HashText(file.relative_path));
 }
 
 // All matches of all roots, each file once, in an order shuffled by `seed`.
@@ -55,7 +48,7 @@ absl::StatusOr<std::vector<FoundFile>> ListFiles(const v1::CodeDirectory& spec,
   const auto key = [seed](const FoundFile& file) {
     return MixBits(MixBits(seed ^ MixBits(static_cast<uint64_t>(
                                       RandomStream::kFileOrder))) ^
-                   HashPath(file.relative_path));
+                   HashText(file.relative_path));
   };
   std::sort(files.begin(), files.end(),
             [&key](const FoundFile& a, const FoundFile& b) {

@@ -1,6 +1,7 @@
 // Reads the tab-separated files of GLUE tasks.
 #include "worker/trainer/data/corpus/glue_tsv_corpus.h"
 
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -35,8 +36,13 @@ absl::StatusOr<size_t> Column(const char* field, int32_t column, size_t columns,
 }
 
 struct Columns {
-  size_t sentence1, sentence2, label;
+  size_t sentence1, label;
+  std::optional<size_t> sentence2;
 };
+
+bool HasPairs(const v1::GlueTsv& spec) {
+  return !spec.has_sentence2_column() || spec.sentence2_column() >= 0;
+}
 
 absl::StatusOr<Columns> FindColumns(const v1::GlueTsv& spec, size_t width,
                                     const std::string& path) {
@@ -46,11 +52,13 @@ absl::StatusOr<Columns> FindColumns(const v1::GlueTsv& spec, size_t width,
       Column("sentence1_column",
              spec.has_sentence1_column() ? spec.sentence1_column() : kSentence1,
              width, path));
-  ASSIGN_OR_RETURN(
-      columns.sentence2,
-      Column("sentence2_column",
-             spec.has_sentence2_column() ? spec.sentence2_column() : kSentence2,
-             width, path));
+  if (HasPairs(spec)) {
+    ASSIGN_OR_RETURN(columns.sentence2, Column("sentence2_column",
+                                               spec.has_sentence2_column()
+                                                   ? spec.sentence2_column()
+                                                   : kSentence2,
+                                               width, path));
+  }
   ASSIGN_OR_RETURN(
       columns.label,
       Column("label_column",
@@ -77,6 +85,10 @@ absl::StatusOr<std::unique_ptr<GlueTsvCorpus>> GlueTsvCorpus::Open(
       " ", spec.sentence2_column(), " ", spec.label_column(), " ");
   absl::StrAppend(&corpus->fingerprint_, spec.has_sentence1_column(),
                   spec.has_sentence2_column(), spec.has_label_column(), "\n");
+  if (corpus->has_test()) {
+    ASSIGN_OR_RETURN(const std::string test, FileStamp(spec.test()));
+    absl::StrAppend(&corpus->fingerprint_, "test ", test, "\n");
+  }
   RETURN_IF_ERROR(
       corpus->FindLabels(max_classes > 0 ? max_classes : kMaxClasses));
   RETURN_IF_ERROR(corpus->ReadHeader());
@@ -127,7 +139,10 @@ absl::Status GlueTsvCorpus::ReadHeader() {
   const std::vector<std::string> cells = absl::StrSplit(line, '\t');
   ASSIGN_OR_RETURN(const Columns columns,
                    FindColumns(spec_, cells.size(), spec_.train()));
-  format_.fields = {cells[columns.sentence1], cells[columns.sentence2]};
+  format_.fields = {cells[columns.sentence1]};
+  if (columns.sentence2.has_value()) {
+    format_.fields.push_back(cells[*columns.sentence2]);
+  }
   format_.label_field = cells[columns.label];
   format_.labels.resize(classes_.size());
   for (const auto& [label, index] : classes_) format_.labels[index] = label;
@@ -157,7 +172,9 @@ absl::Status GlueTsvCorpus::ReadRows(
     }
     Row row;
     row.sentence1 = cells[columns.sentence1];
-    row.sentence2 = cells[columns.sentence2];
+    if (columns.sentence2.has_value()) {
+      row.sentence2 = cells[*columns.sentence2];
+    }
     row.label = cells[columns.label];
     row.error = &error;
     RETURN_IF_ERROR(visit(row));
@@ -167,8 +184,10 @@ absl::Status GlueTsvCorpus::ReadRows(
 absl::Status GlueTsvCorpus::Read(
     Part part,
     const std::function<absl::Status(const CorpusText&)>& visit) const {
-  const std::string& path =
-      part == Part::kTrain ? spec_.train() : spec_.validation();
+  const std::string& path = part == Part::kTrain        ? spec_.train()
+                            : part == Part::kValidation ? spec_.validation()
+                                                        : spec_.test();
+  const bool pairs = HasPairs(spec_);
   return ReadRows(path, [&](const Row& row) {
     const auto found = classes_.find(row.label);
     if (found == classes_.end()) {
@@ -178,7 +197,8 @@ absl::Status GlueTsvCorpus::Read(
     CorpusText text;
     text.first = row.sentence1;
     text.second = row.sentence2;
-    text.is_pair = true;
+    text.is_pair = pairs;
+    text.is_single = !pairs;
     text.label = found->second;
     return visit(text);
   });

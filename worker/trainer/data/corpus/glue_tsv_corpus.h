@@ -14,9 +14,10 @@
 
 namespace comera::trainer {
 
-// Sentence pairs from tab-separated files with a header line and no quoting.
-// Columns are 0-based, negative ones count from the end. Classes are the spec's
-// labels in order, or the sorted labels of the training file.
+// Sentences or pairs of them from tab-separated files with a header line and no
+// quoting. Columns are 0-based; a negative label column counts from the end, a
+// negative column of second sentences means that there are none. Classes are
+// the spec's labels in order, or the sorted labels of the training file.
 //
 // Read: DataLoss, with file and line, for a row whose number of columns is not
 // the header's, and for a label that is no class.
@@ -34,12 +35,13 @@ class GlueTsvCorpus : public Corpus {
   int32_t classes() const override {
     return static_cast<int32_t>(classes_.size());
   }
+  bool has_test() const override { return !spec_.test().empty(); }
   InputFormat format() const override { return format_; }
 
  private:
   struct Row {
     absl::string_view sentence1;
-    absl::string_view sentence2;
+    absl::string_view sentence2;  // empty without second sentences
     absl::string_view label;
     // Makes a DataLoss at this row.
     const std::function<absl::Status(absl::string_view)>* error = nullptr;

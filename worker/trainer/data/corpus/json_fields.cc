@@ -20,8 +20,11 @@ constexpr int kMaxDepth = 64;
 class FieldReader : public nlohmann::json_sax<json> {
  public:
   FieldReader(const std::vector<std::string>& fields,
-              std::vector<std::string>* values)
-      : fields_(fields), values_(*values), seen_(fields.size(), false) {
+              std::vector<std::string>* values, absl::string_view scalar_field)
+      : fields_(fields),
+        values_(*values),
+        scalar_field_(scalar_field),
+        seen_(fields.size(), false) {
     values_.assign(fields.size(), "");
   }
 
@@ -45,11 +48,7 @@ class FieldReader : public nlohmann::json_sax<json> {
   }
   bool string(string_t& value) override {
     if (depth_ == 0) return Fail("not an object");
-    if (depth_ == 1 && wanted_ < fields_.size()) {
-      values_[wanted_] = std::move(value);
-      seen_[wanted_] = true;
-      wanted_ = fields_.size();
-    }
+    if (depth_ == 1 && wanted_ < fields_.size()) Take(std::move(value));
     return true;
   }
   bool start_object(size_t) override { return Value() && Enter(); }
@@ -60,11 +59,15 @@ class FieldReader : public nlohmann::json_sax<json> {
   }
   bool end_array() override { return Leave(); }
   bool null() override { return Scalar(); }
-  bool boolean(bool) override { return Scalar(); }
-  bool number_integer(number_integer_t) override { return Scalar(); }
-  bool number_unsigned(number_unsigned_t) override { return Scalar(); }
-  bool number_float(number_float_t, const string_t&) override {
-    return Scalar();
+  bool boolean(bool value) override { return Scalar(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override {
+    return Scalar(absl::StrCat(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return Scalar(absl::StrCat(value));
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    return Scalar(text);
   }
   bool binary(binary_t&) override { return Scalar(); }
   bool parse_error(size_t, const std::string&,
@@ -85,6 +88,20 @@ class FieldReader : public nlohmann::json_sax<json> {
     if (depth_ == 0) return Fail("not an object");
     return Value();
   }
+  // A number or a boolean.
+  bool Scalar(std::string text) {
+    if (depth_ == 1 && wanted_ < fields_.size() &&
+        fields_[wanted_] == scalar_field_) {
+      Take(std::move(text));
+      return true;
+    }
+    return Scalar();
+  }
+  void Take(std::string value) {
+    values_[wanted_] = std::move(value);
+    seen_[wanted_] = true;
+    wanted_ = fields_.size();
+  }
   bool Enter() {
     if (++depth_ > kMaxDepth) return Fail("nested too deeply");
     return true;
@@ -100,6 +117,7 @@ class FieldReader : public nlohmann::json_sax<json> {
 
   const std::vector<std::string>& fields_;
   std::vector<std::string>& values_;
+  const absl::string_view scalar_field_;
   std::vector<bool> seen_;
   size_t wanted_ = 0;  // field that the next value at depth 1 belongs to
   int depth_ = 0;
@@ -110,8 +128,9 @@ class FieldReader : public nlohmann::json_sax<json> {
 
 absl::Status ReadJsonFields(absl::string_view text,
                             const std::vector<std::string>& fields,
-                            std::vector<std::string>* values) {
-  FieldReader reader(fields, values);
+                            std::vector<std::string>* values,
+                            absl::string_view scalar_field) {
+  FieldReader reader(fields, values, scalar_field);
   json::sax_parse(text.begin(), text.end(), &reader);
   return reader.Finish();
 }

@@ -10,12 +10,14 @@
 namespace comera::trainer {
 
 // The string values of `fields` in the JSON object `text`, in the order of
-// `fields`; other members are passed over without being kept. InvalidArgument:
-// malformed or not an object, deeper than 64 levels, a field missing, twice, or
-// not a string.
+// `fields`; other members are passed over without being kept. `scalar_field`
+// may also be a number or a boolean, whose text is then its value.
+// InvalidArgument: malformed or not an object, deeper than 64 levels, a field
+// missing, twice, or not a string.
 absl::Status ReadJsonFields(absl::string_view text,
                             const std::vector<std::string>& fields,
-                            std::vector<std::string>* values);
+                            std::vector<std::string>* values,
+                            absl::string_view scalar_field = {});
 
 }  // namespace comera::trainer
 

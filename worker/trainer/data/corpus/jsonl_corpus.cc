@@ -25,6 +25,7 @@ absl::StatusOr<std::unique_ptr<JsonlCorpus>> JsonlCorpus::Open(
   auto corpus = absl::WrapUnique(new JsonlCorpus);
   corpus->train_ = spec.train();
   corpus->validation_ = spec.validation();
+  corpus->test_ = spec.test();
   corpus->fields_.assign(spec.fields().begin(), spec.fields().end());
   if (corpus->fields_.empty()) corpus->fields_ = {"docstring", "code"};
   const std::set<std::string> distinct(corpus->fields_.begin(),
@@ -36,6 +37,10 @@ absl::StatusOr<std::unique_ptr<JsonlCorpus>> JsonlCorpus::Open(
   ASSIGN_OR_RETURN(const std::string validation, FileStamp(spec.validation()));
   corpus->fingerprint_ =
       absl::StrCat("jsonl 1\n", train, "\n", validation, "\n");
+  if (corpus->has_test()) {
+    ASSIGN_OR_RETURN(const std::string test, FileStamp(spec.test()));
+    absl::StrAppend(&corpus->fingerprint_, "test ", test, "\n");
+  }
   for (const std::string& field : corpus->fields_) {
     absl::StrAppend(&corpus->fingerprint_, field.size(), " ", field, "\n");
   }
@@ -45,7 +50,9 @@ absl::StatusOr<std::unique_ptr<JsonlCorpus>> JsonlCorpus::Open(
 absl::Status JsonlCorpus::Read(
     Part part,
     const std::function<absl::Status(const CorpusText&)>& visit) const {
-  const std::string& path = part == Part::kTrain ? train_ : validation_;
+  const std::string& path = part == Part::kTrain        ? train_
+                            : part == Part::kValidation ? validation_
+                                                        : test_;
   ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> reader,
                    LineReader::Open(path));
   absl::string_view line;

@@ -27,6 +27,7 @@ class JsonlCorpus : public Corpus {
                     const std::function<absl::Status(const CorpusText&)>& visit)
       const override;
   const std::string& fingerprint() const override { return fingerprint_; }
+  bool has_test() const override { return !test_.empty(); }
   InputFormat format() const override {
     InputFormat format;
     format.fields = fields_;
@@ -39,6 +40,7 @@ class JsonlCorpus : public Corpus {
 
   std::string train_;
   std::string validation_;
+  std::string test_;
   std::vector<std::string> fields_;
   std::string fingerprint_;
 };

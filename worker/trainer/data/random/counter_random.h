@@ -17,6 +17,8 @@ enum class RandomStream : uint32_t {
   kValidationMask = 3,
   kFileOrder = 4,
   kValidationOrder = 5,
+  kTestMask = 6,
+  kTestOrder = 7,
   kClickTrainRow = 16,
   kClickValidationRow = 17,
   kClickWeight = 18,

@@ -100,6 +100,9 @@ TEST_F(CriteoTsvTest, FilesFollowEachOtherAndMayBeCompressed) {
   // Four parts of two rows train, of the last part the second row validates.
   ASSERT_EQ(table.rows(Part::kTrain), 8);
   ASSERT_EQ(table.rows(Part::kValidation), 1);
+  // Its first row tests.
+  ASSERT_EQ(table.rows(Part::kTest), 1);
+  EXPECT_FLOAT_EQ(At(table, Part::kTest, 0).dense[0], std::log(9.0f));
   for (int i = 0; i < 8; ++i) {
     EXPECT_FLOAT_EQ(At(table, Part::kTrain, i).dense[0], std::log(1.0f + i));
   }

@@ -75,6 +75,26 @@ TEST_F(GlueTsvTest, LabelsInTheSpecsOrder) {
   EXPECT_THAT(*Read(*corpus, kValidation), ElementsAre("s|t|1"));
 }
 
+// SST-2: a sentence and a label.
+TEST_F(GlueTsvTest, SingleSentencesAndATestFile) {
+  v1::GlueTsv spec;
+  spec.set_train(folder_.Write("train.tsv", "sentence\tlabel\na b\t1\nc\t0\n"));
+  spec.set_validation(folder_.Write("dev.tsv", "sentence\tlabel\nd\t1\n"));
+  spec.set_test(folder_.Write("test.tsv", "sentence\tlabel\ne\t0\n"));
+  spec.set_sentence1_column(0);
+  spec.set_sentence2_column(-1);
+  ASSERT_OK_AND_ASSIGN(const auto corpus, GlueTsvCorpus::Open(spec, 2));
+  EXPECT_THAT(*Read(*corpus, kTrain), ElementsAre("a b", "c"));
+  EXPECT_TRUE(corpus->has_test());
+  ASSERT_OK(corpus->Read(Corpus::Part::kTest, [](const CorpusText& text) {
+    EXPECT_TRUE(text.is_single);
+    EXPECT_EQ(text.first, "e");
+    EXPECT_EQ(text.label, 0);
+    return absl::OkStatus();
+  }));
+  EXPECT_THAT(corpus->format().fields, ElementsAre("sentence"));
+}
+
 TEST_F(GlueTsvTest, BadContents) {
   struct Row {
     std::string contents;
