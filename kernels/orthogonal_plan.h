@@ -41,7 +41,7 @@ struct OrthogonalPlan {
   std::vector<OrthogonalTask> large;
   // Matrices that are worked on side by side, those with most work first.
   std::vector<OrthogonalTask> small;
-  int64_t floats = 0;  // of the workspace
+  int64_t floats = 0;  // size of the workspace
 };
 
 OrthogonalPlan PlanOrthogonalStep(absl::Span<const OrthogonalSegment> segments);

@@ -122,7 +122,7 @@ def clicks(data, work):
     known = set(pairs["train"]) | set(pairs["test"])
     path = os.path.join(work, "gowalla.tsv")
     with open(path, "w", encoding="utf-8") as out:
-        # Of two parts the first trains; the second half of the other
+        # The first of two parts trains; the second half of the other
         # validates.
         train = random.sample(pairs["train"], len(pairs["test"]))
         for part in (train, pairs["test"]):

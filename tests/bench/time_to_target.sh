@@ -1,7 +1,7 @@
 #!/bin/sh
-# Which method reaches a loss soonest, and at which size? Trains every task by
-# every method, each tuned by the same search over one learning rate, and
-# prints a table of losses, sizes and seconds to the target.
+# Compares methods by how soon a model reaches a loss, and at which size. Every
+# method is tuned by the same search over one learning rate on every task; the
+# result is a table of losses, sizes and seconds to the target.
 #   tests/bench/time_to_target.sh [--data=../shared] [--tasks=sst2,c_source]
 #     [--methods=dense,comera] [--seeds=3] [--scale=1] [--threads=N]
 #     [--out=DIR]

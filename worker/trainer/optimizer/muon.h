@@ -73,7 +73,7 @@ class Muon : public Optimizer {
   kernels::Backend* const backend_;
   kernels::Arena arena_;
   kernels::Arena::Piece workspace_;
-  std::unique_ptr<AdamW> adamw_;  // of what is no matrix
+  std::unique_ptr<AdamW> adamw_;  // for all other parameters
   std::vector<kernels::OrthogonalSegment> segments_;
   std::vector<kernels::OrthogonalSegment> scaled_;
 };
