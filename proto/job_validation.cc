@@ -135,7 +135,7 @@ void CheckLate(const v1::JobSpec& spec, SpecChecker& check) {
   check.Weight("objective.late.w_size", late.w_size(), kMaxWeight);
   check.NonNegative("objective.late.rho", late.rho(), kMaxWeight);
   check.Require(late.mode() != v1::LateStage::ACHIEVEMENT ||
-                    objective.kind() == v1::ObjectiveSpec::PARETO,
+                    spec.objective().kind() == v1::ObjectiveSpec::PARETO,
                 "objective.late.mode",
                 "achievement is for the objective PARETO: REFERENCE has the "
                 "published rule");

@@ -13,8 +13,9 @@
 namespace comera::trainer {
 namespace {
 
-// The excess over the baseline, as a share of it, that is more than the noise
-// of a loss that has not yet left the baseline.
+// The distance from the baseline, as a share of it, that is more than the noise
+// of a loss that has not yet left the baseline: upwards for a loss that has
+// diverged, downwards for the one before it.
 constexpr double kMargin = 0.01;
 // A job that has not learned anything after this share of its steps, and so
 // many validations after the warm-up, is worth a warning.
@@ -106,6 +107,7 @@ absl::Status DivergenceGuard::Judge() {
     return KeepIfBest();
   }
   if (warm && !Shrinking() && LowestCounts() &&
+      stability.lowest_loss < (1 - kMargin) * baseline &&
       loss > (1 + kMargin) * baseline && progress_.loss.value() > baseline &&
       options_.spec.training().on_divergence() != v1::TrainingSpec::IGNORE) {
     return Diverged();

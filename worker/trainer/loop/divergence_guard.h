@@ -20,7 +20,7 @@ namespace comera::trainer {
 //
 // A validation loss has diverged if it is not finite, or if, after the warm-up,
 // it lies clearly above the baseline's (that of the best constant prediction)
-// although an earlier one lay below it. Two things that look alike are none: a
+// although an earlier one lay clearly below it. Two things that look alike are none: a
 // model that is overfitted, whose training loss stays below the baseline; and
 // one that the late stage is pruning, until it has its target size.
 //
