@@ -100,8 +100,8 @@ TEST(StepEngineTest, ALossThatIsNotFiniteNamesItsStep) {
 
 TEST(StepEngineTest, ErrorsOfTheDataComeThrough) {
   TrainerParts parts;
-  parts.data.set_failing_step(1);
   parts.Make();
+  parts.data.set_failing_step(1);
   parts.Load();
   parts.Steps(1);
   EXPECT_THAT(parts.engine->Step(/*stop=*/false),

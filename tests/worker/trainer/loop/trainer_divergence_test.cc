@@ -88,10 +88,10 @@ TEST(TrainerDivergenceTest, GoesOnWithLowerRates) {
 }
 
 TEST(TrainerDivergenceTest, GivesUpAfterThreeReturns) {
-  const SpoiltData data(40, std::numeric_limits<int64_t>::max());
+  const SpoiltData data(80, std::numeric_limits<int64_t>::max());
   TestRun run;
   run.spec = Spec(v1::TrainingSpec::LOWER_RATE);
-  run.spec.mutable_objective()->mutable_early()->set_steps(200);
+  run.spec.mutable_objective()->mutable_early()->set_steps(300);
   run.spec.mutable_training()->set_validate_every_steps(10);
   // Rates that halving them thrice leaves high enough to diverge.
   run.spec.mutable_optimizer()->set_learning_rate_other(0.08);

@@ -55,7 +55,7 @@ v1::JobSpec ListSpec(const std::vector<double>& ratios, int64_t max_steps) {
 v1::JobSpec SingleSpec(double ratio, int64_t max_steps) {
   v1::JobSpec spec = WideSpec();
   v1::LateStage& late = *spec.mutable_objective()->mutable_late();
-  late.set_target_loss(1e-4);
+  late.set_target_loss(1e-9);
   late.set_target_ratio(ratio);
   late.set_max_steps(max_steps);
   return WithDefaults(spec);

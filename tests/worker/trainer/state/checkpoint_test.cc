@@ -130,7 +130,9 @@ TEST(TrainingStateTest, ReadsTheFormerFormat) {
       continue;
     }
     ASSERT_OK_AND_ASSIGN(std::vector<int64_t> ints, now.GetInt64(name));
-    if (name == "progress" || name == "nearest") ints.resize(ints.size() - 8);
+    if (name == "progress" || name == "nearest" || name == "good") {
+      ints.resize(ints.size() - 8);
+    }
     const auto size = static_cast<int64_t>(ints.size());
     ASSERT_OK(former.AddInt64(name, {size}, ints.data(), size));
   }

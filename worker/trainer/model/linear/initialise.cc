@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "eigen3/Eigen/Core"
 #include "eigen3/Eigen/QR"
@@ -104,12 +105,12 @@ void FillPublished(uint64_t seed, const ModelLayout& layout,
 void FillOrthonormal(uint64_t seed, const ModelLayout& layout,
                      const TensorisedLayer& layer, size_t middle, double sigma,
                      float* parameters) {
+  if (absl::c_linear_search(layer.ranks, 0)) return;  // pruned
   const size_t order = layer.cores.size();
   double entries = 1;
   for (int64_t mode : layer.modes) entries *= static_cast<double>(mode);
   // The bond behind the last core has rank 1.
   const int64_t rank = layer.ranks[middle];
-  if (rank == 0) return;
   const double scale =
       std::pow(sigma * std::sqrt(entries / static_cast<double>(rank)),
                1 / static_cast<double>(order));
