@@ -78,9 +78,10 @@ TEST_F(ClassifierDataTest, ForgedLabelsInTheCacheAreNotUsed) {
       continue;
     }
     ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(path));
-    // The file ends with the labels; its checksum stands after the first line.
+    // The file ends with the labels and an empty test set, which is five counts
+    // of eight bytes; its checksum stands after the first line.
     const size_t checksum = bytes.find('\n') + 1;
-    bytes[bytes.size() - 3] = 1;  // 256 more
+    bytes[bytes.size() - 5 * 8 - 3] = 1;  // 256 more
     bytes.replace(checksum, 64, Sha256Hex(bytes.substr(checksum + 64)));
     ASSERT_OK(WriteFileAtomically(path, bytes));
     ++forged;
