@@ -47,7 +47,7 @@ void AddTarget(v1::JobSpec& spec, double loss, double ratio) {
 // Losses that no model reaches, so that every step is used.
 v1::JobSpec ListSpec(const std::vector<double>& ratios, int64_t max_steps) {
   v1::JobSpec spec = WideSpec();
-  for (double ratio : ratios) AddTarget(spec, 1e-4, ratio);
+  for (double ratio : ratios) AddTarget(spec, 1e-9, ratio);
   spec.mutable_objective()->mutable_late()->set_max_steps(max_steps);
   return WithDefaults(spec);
 }
