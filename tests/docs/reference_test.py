@@ -27,7 +27,7 @@ _JOB = {
     'objective': {'early': {'steps': 10},
                   'late': {'target_loss': 5, 'target_ratio': 0.5,
                            'max_steps': 10}},
-    'training': {'batch_size': 8},
+    'training': {'batch_size': 32},
 }
 _OTHERS = (
     {'data': {'jsonl': {'train': '/a', 'validation': '/b'},

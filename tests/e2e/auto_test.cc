@@ -31,7 +31,7 @@ data:
 compression: {method: auto}
 objective:
   late: {target_parameters: 20000}
-budget: {steps: 240}
+budget: {steps: 960}
 training: {batch_size: 16, seed: 1, report_every_steps: 5, validate_every_steps: 10, validation_samples: 64}
 resources: {device: cpu, threads_per_process: 1}
 sweep:

@@ -94,7 +94,7 @@ TEST(TrainerDivergenceTest, GivesUpAfterThreeReturns) {
   run.spec.mutable_objective()->mutable_early()->set_steps(300);
   run.spec.mutable_training()->set_validate_every_steps(10);
   // Rates that halving them thrice leaves high enough to diverge.
-  run.spec.mutable_optimizer()->set_learning_rate_other(0.08);
+  run.spec.mutable_optimizer()->set_learning_rate_other(0.02);
   run.other_data = &data;
   run.Run();
   EXPECT_EQ(FailureClassOf(run.end.status()), v1::DIVERGED);
