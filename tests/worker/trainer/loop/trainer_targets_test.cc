@@ -35,8 +35,10 @@ v1::JobSpec WideSpec() {
   compression.clear_output();
   compression.mutable_output()->add_ranks(12);
   spec.mutable_objective()->mutable_early()->set_steps(20);
-  // Muon learns these data by heart before the steps are used.
-  spec.mutable_optimizer()->set_kind(v1::OptimizerSpec::ADAMW);
+  // Slow enough not to learn the data by heart: pruning would then throw the
+  // loss about.
+  spec.mutable_optimizer()->set_learning_rate_cores(1e-3);
+  spec.mutable_optimizer()->set_learning_rate_other(1e-3);
   return spec;
 }
 
@@ -207,7 +209,7 @@ TEST(TrainerTargetsTest, RanksTakeTheDecisionsOfOneRank) {
     ASSERT_EQ(b.size_parameters(), a.size_parameters()) << a.step();
     ASSERT_EQ(b.stepped_on_size(), a.stepped_on_size()) << a.step();
     // Gradients add in another order, and training amplifies that.
-    ASSERT_NEAR(b.loss(), a.loss(), 1e-2 * a.loss() + 5e-3) << a.step();
+    ASSERT_NEAR(b.loss(), a.loss(), 1e-2 * a.loss()) << a.step();
   }
   EXPECT_EQ(many.exported_config.layers_by_name.size(),
             ListRun().exported_config.layers_by_name.size());
@@ -331,6 +333,9 @@ TEST(TrainerTargetsTest, AchievementMeetsTheSizeAsFarAsTheLossAllows) {
     v1::LateStage& late = *run.spec.mutable_objective()->mutable_late();
     late.set_mode(v1::LateStage::ACHIEVEMENT);
     late.set_w_size(w_size);
+    // Fast enough that the loss holds on to rank entries.
+    run.spec.mutable_optimizer()->set_learning_rate_cores(1e-2);
+    run.spec.mutable_optimizer()->set_learning_rate_other(1e-2);
     run.Run();
     ASSERT_OK(run.end);
     const v1::TrainingResult& result = run.end->result;
