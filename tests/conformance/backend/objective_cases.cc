@@ -115,8 +115,21 @@ OpCase AdamWCase(int64_t size, std::vector<AdamWSegment> segments,
           5e-6};
 }
 
+// Runs the step with a workspace of its own.
+absl::Status RunOrthogonal(Backend* backend, const OrthogonalRule& rule,
+                           const std::vector<OrthogonalSegment>& segments,
+                           const DeviceOperands& d) {
+  ASSIGN_OR_RETURN(
+      void* const workspace,
+      backend->Allocate(backend->OrthogonalStepWorkspaceBytes(segments)));
+  const absl::Status status =
+      backend->OrthogonalStep(rule, segments, d[0].vector(), d[1].vector(),
+                              d[2].vector(), workspace);
+  RETURN_IF_ERROR(backend->Synchronize());
+  backend->Free(workspace);
+  return status;
+}
 
-// The workspace is allocated by the case.
 OpCase OrthogonalCase(const std::string& name, int64_t size,
                       std::vector<OrthogonalSegment> segments) {
   OrthogonalRule rule;
@@ -125,17 +138,8 @@ OpCase OrthogonalCase(const std::string& name, int64_t size,
           {Packed(Updated("parameters", 1, size)),
            Packed(In("gradients", 1, size)),
            Packed(Updated("momentum", 1, size))},
-          [=](Backend* backend, const DeviceOperands& d) -> absl::Status {
-            ASSIGN_OR_RETURN(
-                void* const workspace,
-                backend->Allocate(
-                    backend->OrthogonalStepWorkspaceBytes(segments)));
-            const absl::Status status = backend->OrthogonalStep(
-                rule, segments, d[0].vector(), d[1].vector(), d[2].vector(),
-                workspace);
-            RETURN_IF_ERROR(backend->Synchronize());
-            backend->Free(workspace);
-            return status;
+          [=](Backend* backend, const DeviceOperands& d) {
+            return RunOrthogonal(backend, rule, segments, d);
           },
           [=](Values* v) {
             reference::OrthogonalStep(rule, segments, &(*v)[0], (*v)[1],
@@ -157,16 +161,7 @@ OpCase OrthogonalFromStateCase(const std::string& name, double squares) {
             OrthogonalRule rule;
             rule.state = d.state;
             rule.squares = d[3].matrix.data;
-            ASSIGN_OR_RETURN(
-                void* const workspace,
-                backend->Allocate(
-                    backend->OrthogonalStepWorkspaceBytes(segments)));
-            const absl::Status status = backend->OrthogonalStep(
-                rule, segments, d[0].vector(), d[1].vector(), d[2].vector(),
-                workspace);
-            RETURN_IF_ERROR(backend->Synchronize());
-            backend->Free(workspace);
-            return status;
+            return RunOrthogonal(backend, rule, segments, d);
           },
           [=](Values* v) {
             reference::OrthogonalStep({}, segments, &(*v)[0], (*v)[1],

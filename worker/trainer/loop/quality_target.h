@@ -14,8 +14,8 @@ namespace comera::trainer {
 //
 // The late stage weighs quality against size by a *level*, which it tries to
 // bring down to a *goal*. For a loss and a perplexity they are losses in nats.
-// For the other figures the goal is 0, and the level is how much of the figure
-// is missing: a point of accuracy counts as 0.01 nats.
+// All other figures have the goal 0, and a level that says how much of the
+// figure is missing: a point of accuracy counts as 0.01 nats.
 class QualityTarget {
  public:
   // `confidence` is that of LateStage.

@@ -28,8 +28,7 @@ struct MuonOptions {
 // cores moves six times as far as a matrix and mostly along the few directions
 // in which its gradient is large. Here all singular directions of an unfolding
 // move alike, by the same share of the core's scale whatever its shape, rank
-// and place in the train: one learning rate serves all widths and ranks
-// (docs/optimizer.md has the measurements).
+// and place in the train (docs/optimizer.md has the measurements).
 //
 // The momentum lies in OptimizerState::first_moment; the second moment of
 // these matrices stays 0. Clipping applies to AdamW's part only: the length of
