@@ -2,9 +2,9 @@
 # Installs what is missing, builds everything, runs all tests and closes with
 # one line: N passed, N failed (test cases; a target that does not build or
 # crashes counts as one failure more).
-# Where the CUDA toolkit is, everything is also built with --config=cuda (one
-# case) and the kernels' registers are checked; tests that need a GPU are run by
-# tests/gpu/run.sh.
+# Where the CUDA toolkit is, everything that holds CUDA is also built with
+# --config=cuda (one case) and the kernels' registers are checked, for sm_90
+# only; tests that need a GPU are run by tests/gpu/run.sh.
 #
 #   tests/run.sh            every test
 #   tests/run.sh --asan     unit and integration tests under AddressSanitizer
@@ -100,17 +100,19 @@ if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
 fi
 
 cuda="CUDA: not compiled with a sanitizer"
+cuda_flags=(--config=cuda --define=comera_cuda_one=1)
 if [ ${#flags[@]} -eq 0 ]; then
   # What the repository rule found; docs/building.md, "CUDA".
   found="$(bazel info output_base 2>/dev/null)/external/local_cuda/defs.bzl"
   version=$(sed -n 's/^CUDA_VERSION = "\(.*\)"/\1/p' "$found" || true)
   if [ -z "$version" ]; then
     cuda="CUDA toolkit not found: the CUDA backend was not compiled"
-  elif run_bazel build --config=cuda //...; then
+  elif run_bazel build "${cuda_flags[@]}" //kernels/... //worker/... \
+      //tests/bench/... //tests/gpu/...; then
     passed=$((passed + 1))
     cuda="CUDA $version: built with --config=cuda, warnings are errors; "
     before=$failed
-    run_bazel test --config=cuda //tests/gpu:check_resources || true
+    run_bazel test "${cuda_flags[@]}" //tests/gpu:check_resources || true
     count_cases
     if [ "$failed" -eq "$before" ]; then
       cuda+="no hot kernel spills registers"

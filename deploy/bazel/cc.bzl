@@ -31,24 +31,33 @@ _HEADERS = {
     "worker/trainer": "job",
 }
 
-_TEST_DEPS = [
-    "//deploy/bazel/system:gtest",
-    "//deploy/bazel/system:gtest_main",
-]
+# Tests are read by the compiler far longer than they run, so they are not
+# optimised, except where the test's own code computes or is timed.
+_OPTIMISED_TESTS = ["tests/bench", "tests/fakes", "tests/fuzz", "tests/golden", "tests/gpu"]
 
-def _header(package, deps):
+# _FORTIFY_SOURCE warns without optimisation.
+UNOPTIMISED = ["-O0", "-U_FORTIFY_SOURCE"]
+
+def _below(package, folder):
+    return package == folder or package.startswith(folder + "/")
+
+def _unoptimised(package):
+    return _below(package, "tests") and not [f for f in _OPTIMISED_TESTS if _below(package, f)]
+
+def _header(package):
     best = ""
     header = ""
     for prefix, name in _HEADERS.items():
-        if (package == prefix or package.startswith(prefix + "/")) and len(prefix) > len(best):
+        if _below(package, prefix) and len(prefix) > len(best):
             best = prefix
             header = name
-    if header and type(deps) == "list" and [d for d in deps if d in _TEST_DEPS]:
+    if header and _unoptimised(package):
         return header + "_test"
     return header
 
 def _with_header(kwargs):
-    header = _header(native.package_name(), kwargs.get("deps", []))
+    package = native.package_name()
+    header = _header(package)
     sources = kwargs.get("srcs", [])
 
     # A target option, as kernels have, is another language to GCC.
@@ -58,9 +67,10 @@ def _with_header(kwargs):
     if type(sources) == "list" and not [s for s in sources if s.endswith(".cc")]:
         return kwargs
     label = "//deploy/bazel/pch:" + header
+    unoptimised = UNOPTIMISED if _unoptimised(package) else []
     kwargs["copts"] = options + select({
         "//deploy/bazel/pch:off": [],
-        "//conditions:default": ["-include", "$(BINDIR)/deploy/bazel/pch/%s.h" % header],
+        "//conditions:default": unoptimised + ["-include", "$(BINDIR)/deploy/bazel/pch/%s.h" % header],
     })
     kwargs["deps"] = kwargs.get("deps", []) + select({
         "//deploy/bazel/pch:off": [],

@@ -27,7 +27,7 @@ def _precompiled_header_impl(ctx):
         system_include_directories = context.system_includes,
         preprocessor_defines = context.defines,
         use_pic = True,
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ["-xc++-header"],
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-xc++-header"],
     )
     ctx.actions.run(
         outputs = [compiled],
@@ -64,6 +64,7 @@ def _precompiled_header_impl(ctx):
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
+        "copts": attr.string_list(doc = "Those of the sources that begin with the header."),
         "hdr": attr.label(allow_single_file = [".h"], mandatory = True),
         "deps": attr.label_list(providers = [CcInfo]),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
