@@ -2,10 +2,13 @@
 
 Called by time_to_target.sh, which says what the arguments mean. Every method
 has one learning rate, searched over the same three multiples of its default
-with seed 1; the best one is used for the other seeds. The target of a task is
-the tuned dense model's mean loss plus 0.05 nats.
+with seed 1 (Muon's and AdamW's together, where a method has both); the best one is used for the other seeds. A method that can be had
+at any size is searched at a twentieth of the dense model's, and trained at the
+other sizes with the rate found there. The target of a task is the tuned dense
+model's mean loss plus 0.05 nats.
 """
 import argparse
+import concurrent.futures
 import copy
 import gzip
 import json
@@ -16,9 +19,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 
 SEARCH = (0.3, 1, 3)
+SHARES = (5, 20, 80)  # the sizes: this fraction of the dense model's
+SEARCHED_SHARE = 20
 TARGET_MARGIN = 0.05  # nats above the dense model
 
 
@@ -27,32 +33,23 @@ def encoder(family, hidden, **more):
             "ffn": 4 * hidden, **more}
 
 
-def unpack(source, folder, change):
-    """Writes the lines of a .tsv or .tsv.gz through `change`."""
-    target = os.path.join(folder, os.path.basename(source).replace(".gz", ""))
-    opener = gzip.open if source.endswith(".gz") else open
-    with opener(source, "rt", encoding="utf-8") as lines, \
-            open(target, "w", encoding="utf-8") as out:
-        for number, line in enumerate(lines):
-            out.write(change(number, line.rstrip("\n")))
+def unpack(source, folder):
+    target = os.path.join(folder, os.path.basename(source)[:-len(".gz")])
+    with gzip.open(source, "rb") as packed, open(target, "wb") as out:
+        shutil.copyfileobj(packed, out)
     return target
 
 
 def sst2(data, work):
-    # A sentence pair whose second sentence is empty.
-    def pair(number, line):
-        text, label = line.split("\t")
-        second = "second" if number == 0 else ""
-        return f"{text.strip()}\t{second}\t{label}\n"
     return {
         "model": encoder("ENCODER_CLASSIFIER", 192, heads=6, classes=2),
         "data": {"glueTsv": {
-            "train": unpack(f"{data}/sst2/train.tsv.gz", work, pair),
-            "validation": unpack(f"{data}/sst2/dev.tsv", work, pair),
-            "sentence1Column": 0, "sentence2Column": 1,
+            "train": unpack(f"{data}/sst2/train.tsv.gz", work),
+            "validation": f"{data}/sst2/dev.tsv",
+            "sentence1Column": 0, "sentence2Column": -1,
             "labels": ["0", "1"]},
             "tokenizer": wordpiece(data), "maxLength": 48},
-        "compression": large_vocabulary(), "steps": 2000}
+        "steps": 2000}
 
 
 def mnli(data, work):
@@ -70,7 +67,7 @@ def mnli(data, work):
             "validation": f"{data}/mnli/dev_matched.tsv",
             "labels": ["entailment", "neutral", "contradiction"]},
             "tokenizer": wordpiece(data), "maxLength": 64},
-        "compression": large_vocabulary(), "steps": 3000}
+        "steps": 3000}
 
 
 def ruby(data, work):
@@ -84,9 +81,9 @@ def ruby(data, work):
             out.writelines(part)
     return {
         "model": encoder("MASKED_LM", 128, heads=4, dropoutOff=True),
-        "data": {"jsonl": paths, "tokenizer": byte_bpe(2048),
+        "data": {"jsonl": paths, "tokenizer": byte_bpe(8192),
                  "maxLength": 128},
-        "compression": small_vocabulary(), "steps": 1000}
+        "steps": 1000}
 
 
 def c_source(data, work):
@@ -106,8 +103,8 @@ def c_source(data, work):
         "model": encoder("MASKED_LM", 128, heads=4, dropoutOff=True),
         "data": {"codeDirectory": {"roots": [root], "globs": ["*.c"],
                                    "maxBytes": 16 << 20},
-                 "tokenizer": byte_bpe(1024), "maxLength": 64},
-        "compression": small_vocabulary(), "steps": 1500}
+                 "tokenizer": byte_bpe(8192), "maxLength": 64},
+        "steps": 1500}
 
 
 def clicks(data, work):
@@ -139,10 +136,11 @@ def clicks(data, work):
                 out.write("\t".join([str(label)] + [""] * 13 + [
                     f"{user:08x}", f"{item:08x}"] + [""] * 24) + "\n")
     return {
-        "model": {"family": "DLRM", "dlrm": {"compressedTables": 2}},
+        "model": {"family": "DLRM", "dlrm": {
+            "bottomMlp": [32, 16], "topMlp": [64, 32, 1],
+            "compressedTables": 2}},
         "data": {"criteoTsv": {"files": [path], "parts": 2}},
-        "compression": {"table": {"ranks": [16]}}, "steps": 800,
-        "batch": 512}
+        "steps": 800, "batch": 512}
 
 
 TASKS = {f.__name__: f for f in (sst2, mnli, ruby, c_source, clicks)}
@@ -153,136 +151,221 @@ def wordpiece(data):
             "vocabularyFile": f"{data}/vocab/bert-uncased/vocab.txt"}
 
 
+def vocabulary(spec):
+    tokenizer = spec["data"]["tokenizer"]
+    if "trainVocabularySize" in tokenizer:
+        return tokenizer["trainVocabularySize"]
+    with open(tokenizer["vocabularyFile"], encoding="utf-8") as lines:
+        return sum(1 for _ in lines)
+
+
 def byte_bpe(size):
     return {"kind": "BYTE_BPE", "trainVocabularySize": size}
 
 
-def large_vocabulary():
-    rank = {"ranks": [24]}
-    return {"embedding": {"ranks": [32]}, "attention": rank, "ffnUp": rank,
-            "ffnDown": rank, "head": rank}
+def clicks_model(spec):
+    return spec["model"]["family"] == "DLRM"
 
 
-def small_vocabulary():
-    rank = {"ranks": [24]}
-    return {"embedding": rank, "attention": rank, "ffnUp": rank,
-            "ffnDown": rank, "head": rank, "output": {"ranks": [48]}}
-
-
-def dense(spec, share=1, tied=False, optimizer="ADAMW"):
-    """The dense model, at a share of its width."""
+def dense(spec, optimizer="ADAMW"):
     spec["compression"] = {"method": "DENSE"}
     spec["optimizer"] = {"kind": optimizer}
-    model = spec["model"]
-    if "hidden" in model:
-        heads = model["heads"]
-        width = max(heads, round(model["hidden"] * share / heads) * heads)
-        model.update(hidden=width, ffn=4 * width)
-        if tied:
-            model["tieOutput"] = True
-    elif share < 1:
-        return None  # a narrow DLRM is another shape
-    if tied and model.get("family") != "MASKED_LM":
-        return None
     return spec
 
 
-def comera(spec, optimizer=None):
-    spec["compression"]["method"] = "COMERA"
-    if optimizer is None:
-        optimizer = ("ADAMW" if spec["model"]["family"] == "DLRM"
-                     else "MUON")
+def narrow(spec, width, optimizer="ADAMW", tied=False):
+    """The dense model with rows of this width."""
+    dense(spec, optimizer)
+    set_width(spec, width)
+    if tied:
+        spec["model"]["tieOutput"] = True
+    return spec
+
+
+def set_width(spec, width):
+    model = spec["model"]
+    if clicks_model(spec):
+        model["dlrm"]["bottomMlp"][-1] = width
+        return
+    heads = max(h for h in range(1, model["heads"] + 1) if width % h == 0)
+    model.update(hidden=width, ffn=4 * width, heads=heads)
+
+
+def comera(spec, rank, optimizer="MUON"):
+    """Tensor trains of the dense model's width, all ranks from one number."""
+    linear = {"ranks": [rank]}
+    wide = {"ranks": [rank * 4 // 3]}
+    spec["compression"] = {"method": "COMERA"}
+    if clicks_model(spec):
+        spec["compression"]["table"] = linear
+        optimizer = "ADAMW"
+    else:
+        for layer in ("attention", "ffnUp", "ffnDown", "head"):
+            spec["compression"][layer] = linear
+        spec["compression"]["embedding"] = wide
+        spec["compression"]["output"] = wide
     spec["optimizer"] = {"kind": optimizer}
     return spec
 
 
-def reference(spec):
+def published(spec, rank):
     spec["objective"]["kind"] = "REFERENCE"
-    return comera(spec, "ADAMW")
+    return comera(spec, rank, "ADAMW")
 
 
-def other(spec, method, settings):
-    spec["compression"] = {"method": method, method.lower(): settings}
+def cola(spec, width):
+    set_width(spec, width)
+    spec["compression"] = {"method": "COLA",
+                           "cola": {"rank": max(1, width // 4)}}
     return spec
 
 
-# The method's name, what it makes of a job, and the rate that is searched.
-METHODS = {
-    "dense": (dense, "learningRateOther", 1e-3),
-    "dense_muon": (lambda s: dense(s, optimizer="MUON"),
-                   "learningRateCores", 2e-2),
-    "narrow_1/2": (lambda s: dense(s, 1 / 2), "learningRateOther", 2e-3),
-    "narrow_1/2_muon": (lambda s: dense(s, 1 / 2, optimizer="MUON"),
-                        "learningRateCores", 2e-2),
-    "narrow_3/8": (lambda s: dense(s, 3 / 8), "learningRateOther", 2e-3),
-    "narrow_1/4_tied": (lambda s: dense(s, 1 / 4, tied=True),
-                        "learningRateOther", 3e-3),
-    "narrow_1/16": (lambda s: dense(s, 1 / 16), "learningRateOther", 3e-3),
-    "comera": (comera, "learningRateCores", None),
-    "comera_adamw": (lambda s: comera(s, "ADAMW"), "learningRateCores", 1e-3),
-    "published": (reference, "learningRateCores", 1e-3),
-    "cola": (lambda s: other(s, "COLA", {}), "learningRateOther", 1e-3),
-    "galore": (lambda s: other(s, "GALORE", {"rank": 32}),
-               "learningRateOther", 1e-3),
+def galore(spec):
+    spec["compression"] = {"method": "GALORE", "galore": {"rank": 32}}
+    return spec
+
+
+# What a method makes of a job, and the rates that are searched together, with
+# their defaults.
+WHOLE = {
+    "dense": (dense, {"learningRateOther": 1e-3}),
+    "dense, Muon": (lambda s: dense(s, "MUON"),
+                    {"learningRateCores": 2e-2, "learningRateOther": 1e-3}),
+    "GaLore": (galore, {"learningRateOther": 1e-3}),
 }
+# The same, of methods whose models are as large as a number makes them.
+SIZED = {
+    "comera": (comera, {"learningRateCores": 5e-3}),
+    "comera, AdamW": (lambda s, n: comera(s, n, "ADAMW"),
+                      {"learningRateCores": 1e-3}),
+    "comera, published rule": (published, {"learningRateCores": 1e-3}),
+    "narrow dense": (narrow, {"learningRateOther": 3e-3}),
+    "narrow dense, Muon": (lambda s, n: narrow(s, n, "MUON"),
+                           {"learningRateCores": 2e-2,
+                            "learningRateOther": 3e-3}),
+    "narrow dense, tied": (lambda s, n: narrow(s, n, tied=True),
+                           {"learningRateOther": 3e-3}),
+    "narrow dense, tied, Muon": (lambda s, n: narrow(s, n, "MUON", True),
+                                 {"learningRateCores": 2e-2,
+                                  "learningRateOther": 3e-3}),
+    "CoLA": (cola, {"learningRateOther": 3e-3}),
+}
+METHODS = {**WHOLE, **SIZED}
 
 
-def make_spec(task, method, factor, seed, scale):
+def suits(method, task):
+    """Whether the method means something of its own on the task."""
+    family = task["model"]["family"]
+    if "tied" in method:
+        return family == "MASKED_LM"
+    if family == "DLRM":
+        return method in ("dense", "narrow dense", "comera",
+                          "comera, published rule")
+    return True
+
+
+def make_spec(task, method, number, factor, seed, scale):
+    """`number`: the rank or width of a sized method."""
     steps = max(20, round(task["steps"] * scale))
-    spec = copy.deepcopy(
-        {k: task[k] for k in ("model", "data", "compression")})
+    spec = copy.deepcopy({k: task[k] for k in ("model", "data")})
     spec["objective"] = {"kind": "PARETO",
                          "early": {"steps": steps, "gamma": 1e-4}}
-    make, field, rate = METHODS[method]
-    spec = make(spec)
-    if spec is None:
-        return None
-    if rate is None:  # the defaults of job files
-        click = spec["model"]["family"] == "DLRM"
-        rate = 1e-3 if click else 5e-3
+    make, rates = METHODS[method]
+    if clicks_model(spec) and method == "comera":
+        rates = {"learningRateCores": 1e-3}  # AdamW's
+    spec = make(spec) if number is None else make(spec, number)
     optimizer = spec.setdefault("optimizer", {})
     optimizer.update({"decay": "LINEAR", "warmupSteps": steps // 10})
-    optimizer[field] = rate * factor
+    optimizer.update({field: rate * factor for field, rate in rates.items()})
     spec["training"] = {"batchSize": task.get("batch", 32), "seed": seed,
                         "validateEverySteps": max(1, steps // 10),
                         "reportEverySteps": max(1, steps // 10),
-                        "validationSamples": -1 if task.get("batch") else 2048}
+                        "validationSamples":
+                            20000 if clicks_model(spec) else 1024}
     spec["resources"] = {"device": "CPU", "processes": 1}
-    spec["checkpoint"] = {"everySteps": 1 << 30}
+    spec["checkpoint"] = {"everySteps": 10 ** 9}
     return spec
 
 
-def run(options, spec, cache):
-    work = tempfile.mkdtemp(prefix="time_to_target_")
+def start(options, spec, cache, work, *flags):
     task = {"job": "bench", "attempt": 1, "spec": spec, "worldSize": 1,
             "threads": options.threads, "workDir": work, "cacheDir": cache,
             "device": "CPU"}
     path = os.path.join(work, "task.json")
     with open(path, "w", encoding="utf-8") as out:
         json.dump(task, out)
+    return subprocess.Popen([options.trainer, f"--task={path}", *flags],
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                            text=True)
+
+
+def parameters(options, spec, cache):
+    """What the model begins with; None for a size that no model has."""
+    work = tempfile.mkdtemp(prefix="time_to_target_")
+    describe = () if clicks_model(spec) else (
+        "--describe", f"--vocabulary={vocabulary(spec)}")
+    process = start(options, spec, cache, work, *describe)
+    try:
+        if describe:
+            out = process.communicate()[0]
+            return (int(json.loads(out)["parameters"])
+                    if process.returncode == 0 else None)
+        for line in process.stdout:
+            event = json.loads(line)
+            if "run_info" in event:
+                return int(event["run_info"]["initial_parameters"])
+            if "failure" in event:
+                return None
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def largest_number(size_of, limit):
+    """The largest number with size_of(number) <= limit, or None."""
+    fits, bound = 0, 1
+    while bound <= 1024 and (size_of(bound) or limit + 1) <= limit:
+        fits, bound = bound, 2 * bound
+    while bound - fits > 1:
+        middle = (fits + bound) // 2
+        if (size_of(middle) or limit + 1) <= limit:
+            fits = middle
+        else:
+            bound = middle
+    return fits or None
+
+
+def run(options, spec, cache):
+    work = tempfile.mkdtemp(prefix="time_to_target_")
     curve, result = [], {}
-    process = subprocess.Popen([options.trainer, f"--task={path}"],
-                               stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True)
-    start = None
+    process = start(options, spec, cache, work)
+    begun = None
     try:
         for line in process.stdout:
             event = json.loads(line)
             if "run_info" in event:
-                start = time.monotonic()
+                begun = time.monotonic()
                 result["dense"] = int(event["run_info"]["dense_parameters"])
                 result["baseline"] = event["run_info"]["baseline_loss"]
             metrics = event.get("metrics", {})
             if "validation_loss" in metrics:
+                size = int(metrics["size_parameters"])
+                step = int(metrics["step"])
                 curve.append({
-                    "step": int(metrics["step"]),
-                    "seconds": time.monotonic() - start,
+                    "step": step,
+                    "seconds": time.monotonic() - begun,
+                    "gigabytes": (curve[-1]["gigabytes"] if curve else 0)
+                    + 4e-9 * size
+                    * (step - (curve[-1]["step"] if curve else 0)),
                     "loss": metrics["validation_loss"],
                     "accuracy": metrics.get("validation_accuracy"),
                     "auc": metrics.get("validation_auc"),
-                    "parameters": int(metrics["size_parameters"])})
+                    "parameters": size})
             if "failure" in event:
                 result["failure"] = event["failure"]["message"]
+                if event["failure"].get("failure_class") == "PREEMPTED":
+                    raise KeyboardInterrupt  # stopped from outside
     finally:
         process.kill()
         process.wait()
@@ -296,6 +379,7 @@ class Results:
 
     def __init__(self, path):
         self.path = path
+        self.lock = threading.Lock()
         self.runs = {}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as lines:
@@ -305,10 +389,12 @@ class Results:
 
     def get(self, key, make):
         if key not in self.runs:
-            self.runs[key] = make()
-            with open(self.path, "a", encoding="utf-8") as out:
-                out.write(json.dumps({"key": key, "result": self.runs[key]})
-                          + "\n")
+            result = make()
+            if result is None:
+                return None
+            with self.lock, open(self.path, "a", encoding="utf-8") as out:
+                self.runs[key] = result
+                out.write(json.dumps({"key": key, "result": result}) + "\n")
         return self.runs[key]
 
 
@@ -328,40 +414,109 @@ def spread(values):
     return mean, (sum((v - mean) ** 2 for v in values) / len(values)) ** 0.5
 
 
+def measure_task(options, name, task, results, cache):
+    """(method, share or None) -> (factor, results of all seeds)."""
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    try:
+        return measure_in(pool, options, name, task, results, cache)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def measure_in(pool, options, name, task, results, cache):
+    methods = [m for m in options.methods.split(";") if suits(m, task)]
+
+    def measure(method, share, number, factor, seed):
+        def job():
+            spec = make_spec(task, method, number, factor, seed, options.scale)
+            result = results.get(
+                (name, method, share, factor, seed, options.scale),
+                lambda: run(options, spec, cache))
+            print(f"{name}: {method}{f' 1/{share}' if share else ''}"
+                  f"{f' ({number})' if number else ''}, rate x {factor}, seed "
+                  f"{seed}: {final(result):.3f} {result.get('failure', '')}",
+                  file=sys.stderr, flush=True)
+            return result
+        return pool.submit(job)
+
+    def number_of(method, share, limit):
+        def size_of(number):
+            spec = make_spec(task, method, number, 1, 1, options.scale)
+            return results.get((name, method, "size", number),
+                               lambda: parameters(options, spec, cache))
+        return largest_number(size_of, limit)
+
+    whole = results.get(
+        (name, "dense", "size", 0),
+        lambda: parameters(options, make_spec(task, "dense", None, 1, 1,
+                                              options.scale), cache))
+    if whole is None:
+        sys.exit(f"{name}: the dense model does not start")
+    shares = [int(s) for s in options.shares.split(",")]
+    kinds = {}  # (method, share): number
+    for method in methods:
+        if method in WHOLE:
+            kinds[method, None] = None
+            continue
+        for share in shares:
+            number = number_of(method, share, whole / share)
+            if number:
+                kinds[method, share] = number
+            else:
+                print(f"{name}: {method} cannot have 1/{share} of "
+                      f"{whole:,} parameters", file=sys.stderr)
+    searches = {}
+    for method in methods:
+        of = [share for m, share in kinds if m == method]
+        if of:
+            share = SEARCHED_SHARE if SEARCHED_SHARE in of else of[0]
+            searches[method] = share, {
+                f: measure(method, share, kinds[method, share], f, 1)
+                for f in SEARCH}
+    runs = {}
+    for (method, share), number in kinds.items():
+        searched, tried = searches[method]
+        best = min(SEARCH, key=lambda f: final(tried[f].result()))
+        runs[method, share] = best, [
+            tried[best] if share == searched and seed == 1
+            else measure(method, share, number, best, seed)
+            for seed in range(1, options.seeds + 1)]
+    return {kind: (best, [r.result() for r in of_seeds])
+            for kind, (best, of_seeds) in runs.items()}
+
+
 def table(name, chosen):
-    """One row per method, by loss; `chosen`: method -> (factor, results)."""
-    chosen = {method: (factor, runs) for method, (factor, runs) in
+    """One row per method and size, by size and loss."""
+    chosen = {kind: (factor, runs) for kind, (factor, runs) in
               chosen.items() if all(run["curve"] for run in runs)}
     if not chosen:
         return f"### {name}\n\nno run ended\n"
     lines = [f"### {name}", ""]
     target = None
-    if "dense" in chosen:
-        target = (spread([final(r) for r in chosen["dense"][1]])[0]
+    if ("dense", None) in chosen:
+        target = (spread([final(r) for r in chosen["dense", None][1]])[0]
                   + TARGET_MARGIN)
         lines += [f"Target: the dense model's loss + {TARGET_MARGIN}, "
                   f"{target:.3f}.", ""]
-    lines += ["| method | parameters | of dense | loss | accuracy or AUC | "
+    lines += ["| size | method | parameters | loss | accuracy or AUC | "
               "seconds to the target | seconds in all | rate x |",
               "|---|---|---|---|---|---|---|---|"]
-    for method, (factor, runs) in sorted(
-            chosen.items(), key=lambda c: sum(map(final, c[1][1]))
-            / len(c[1][1])):
+    for (method, share), (factor, runs) in sorted(
+            chosen.items(), key=lambda c: (
+                c[0][1] or 0, sum(map(final, c[1][1])) / len(c[1][1]))):
         mean, deviation = spread([final(r) for r in runs])
         last = [r["curve"][-1] for r in runs]
         quality = [p["auc"] if p["auc"] is not None else p["accuracy"]
                    for p in last]
         quality = [q for q in quality if q is not None]
         reached = [seconds_to(r, target) for r in runs] if target else [None]
-        size = last[0]["parameters"]
-        lines.append(
-            f"| {method} | {size:,} | {size / runs[0]['dense']:.3f} | "
-            f"{mean:.3f} ± {deviation:.3f} | "
-            f"{spread(quality)[0]:.3f} | " if quality else "| ")
-        lines[-1] += (
-            (f"{spread(reached)[0]:.0f}" if None not in reached
-             else "not reached") +
-            f" | {spread([p['seconds'] for p in last])[0]:.0f} | {factor} |")
+        lines.append(" | ".join([
+            f"| {f'1/{share}' if share else 'whole'}", method,
+            f"{last[0]['parameters']:,}", f"{mean:.3f} ± {deviation:.3f}",
+            "{:.3f} ± {:.3f}".format(*spread(quality)) if quality else "",
+            f"{spread(reached)[0]:.0f}" if None not in reached
+            else "not reached",
+            f"{spread([p['seconds'] for p in last])[0]:.0f}", f"{factor} |"]))
     return "\n".join(lines) + "\n"
 
 
@@ -373,16 +528,17 @@ def plot(name, chosen, folder):
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "comera"
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True)
-    for method, (_, runs) in chosen.items():
+    figure, axes = pyplot.subplots(1, 3, figsize=(15, 5), sharey=True)
+    for (method, share), (_, runs) in chosen.items():
         curve = runs[0]["curve"]
-        for axis, key in zip(axes, ("seconds", "step")):
+        for axis, key in zip(axes, ("seconds", "step", "gigabytes")):
             axis.plot([p[key] for p in curve], [p["loss"] for p in curve],
-                      label=f"{method} ({curve[-1]['parameters']:,})"
-                      if curve else method)
-            axis.set_xlabel(key)
+                      label=f"{method}{f', 1/{share}' if share else ''}")
+            axis.set_xlabel("gigabytes of gradients" if key == "gigabytes"
+                            else key)
+    axes[2].set_xscale("log")
     axes[0].set_ylabel("validation loss")
-    axes[1].legend(fontsize=7)
+    axes[1].legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(os.path.join(folder, f"{name}.svg"),
                    metadata={"Date": None})
@@ -394,16 +550,20 @@ def main():
     parser.add_argument("--trainer", required=True)
     parser.add_argument("--data", default="../shared")
     parser.add_argument("--tasks", default="sst2,c_source")
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--methods", default=";".join(METHODS))
+    parser.add_argument("--shares", default=",".join(map(str, SHARES)))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", default="time_to_target")
     options = parser.parse_args()
-    for kind, known in (("tasks", TASKS), ("methods", METHODS)):
-        for name in getattr(options, kind).split(","):
+    for kind, known, between in (("tasks", TASKS, ","),
+                                 ("methods", METHODS, ";")):
+        for name in getattr(options, kind).split(between):
             if name not in known:
-                sys.exit(f"--{kind}: {name} is none of {', '.join(known)}")
+                sys.exit(f"--{kind}: {name} is none of "
+                         f"{between.join(known)}")
     data = os.path.abspath(os.path.join(options.data, "data"))
     os.makedirs(options.out, exist_ok=True)
     results = Results(os.path.join(options.out, "results.jsonl"))
@@ -412,30 +572,8 @@ def main():
         cache = os.path.join(work, "cache")
         os.makedirs(cache)
         for name in options.tasks.split(","):
-            task = TASKS[name](data, work)
-            chosen = {}
-
-            def measure(method, factor, seed):
-                spec = make_spec(task, method, factor, seed, options.scale)
-                if spec is None:
-                    return None
-                print(f"{name} {method} rate x {factor} seed {seed} ...",
-                      end=" ", flush=True, file=sys.stderr)
-                result = results.get(
-                    (name, method, factor, seed, options.scale),
-                    lambda: run(options, spec, cache))
-                print(f"{final(result):.3f} {result.get('failure', '')}",
-                      file=sys.stderr)
-                return result
-
-            for method in options.methods.split(","):
-                tried = {f: measure(method, f, 1) for f in SEARCH}
-                if None in tried.values():
-                    continue
-                best = min(SEARCH, key=lambda f: final(tried[f]))
-                chosen[method] = (best, [tried[best]] + [
-                    measure(method, best, seed)
-                    for seed in range(2, options.seeds + 1)])
+            chosen = measure_task(options, name, TASKS[name](data, work),
+                                  results, cache)
             text.append(table(name, chosen))
             plot(name, chosen, options.out)
             with open(os.path.join(options.out, "table.md"), "w",
