@@ -19,13 +19,15 @@ struct SearchEntrant {
   std::string name;
   // Whether a validation has been seen. The figures below need one.
   bool measured = false;
-  // Parameters that its model will have in the end, and has now. Where they
-  // differ, the metric is that of the larger model, so that neither counts
-  // against another candidate but the size that is worse for this one.
+  // The number of parameters that its model will have in the end, and has now.
+  // Where they differ, `quality` is that of the present, larger model. A
+  // candidate therefore beats another only by its `present` size, and is beaten
+  // only if its final `size` is no smaller.
   int64_t size = 0;
   int64_t present = 0;
-  // Best value of the target's metric so far, and what it would be after as
-  // much again if the last half's gain were repeated.
+  // The best value of the target's metric so far, and an extrapolation of it:
+  // `quality` plus the improvement made over the second half of what the
+  // candidate has spent.
   double quality = 0;
   double hope = 0;
 };

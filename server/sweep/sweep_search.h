@@ -23,16 +23,16 @@ struct SearchChild {
 
 // Steers a sweep whose job's method is AUTO: successive halving over what
 // `job.budget` allows. In each round every candidate may spend as much as every
-// other, and is then paused; the worse half is stopped, and the others go on
-// with twice as much. The last two run to their ends. Candidates that share an
+// other, and is then paused; the worse half is stopped, and the allowance of the
+// others is doubled, counting what they have spent. The last two run to their ends. Candidates that share an
 // early stage compete as one while it lasts.
 //
 // Where the budget is a time and the job file names no steps, the first round
 // also measures speed: its survivors start over with as many steps as fit into
 // what is left.
 //
-// A view of a record and its plan, which it changes; both must outlive it. All
-// that it decides from is in the record, so that a search goes on after a
+// Works on a record, which it changes, and on its plan, which it only reads;
+// both must outlive it. All that it decides from is in the record, so that a search goes on after a
 // restart. No clock, IO or locks.
 class SweepSearch {
  public:
@@ -50,7 +50,7 @@ class SweepSearch {
   // What is to be done now.
   struct Decision {
     std::vector<std::string> pause, resume;
-    // Jobs to cancel and to create anew, with PlannedSpec().
+    // Jobs to cancel and create again with the specification of PlannedSpec().
     std::vector<SearchChild> start_over;
     // Whether a new round has begun, or children are to be stopped: their
     // records name the reason (SweepChild.dominated).
@@ -83,18 +83,20 @@ class SweepSearch {
   const v1::Sweep& sweep() const { return record_->sweep(); }
 
   bool InTime() const;
-  // In the unit of the budget, by all children.
+  // What all children have spent together: steps, process-seconds, or, for a
+  // time budget, seconds summed over the jobs.
   double TotalSpent() const;
-  // In the unit that children are charged in: a time that n jobs can spend side
-  // by side is n times as much.
+  // The budget in the unit of TotalSpent(): a time budget is multiplied by the
+  // number of jobs that can run in parallel.
   double TotalBudget() const;
-  // By the child's present job, and by the stage that it continues.
+  // What the child's current job has spent, plus what the early stage that it
+  // continues has spent.
   double SpentFor(const SearchChild& child) const;
   bool IsSpent(const SearchChild& child) const;
   // Validations that say how good the child is, oldest first.
   const google::protobuf::RepeatedPtrField<QualitySample>& QualitiesOf(
       const SearchChild& child) const;
-  // Parameters in the end; 0: not known yet.
+  // The final number of parameters; 0 if not known yet.
   int64_t ExpectedSize(int run) const;
   double QualityOf(const v1::StepMetrics& metrics, bool* known) const;
   double QualityOf(const v1::TrainingResult& result) const;
