@@ -116,6 +116,11 @@ struct AdamWSegment {
   // Above 0: the segment is rows of so many parameters, and a row whose
   // gradients are all 0 stays as it is, with its moments (lazy AdamW).
   int64_t row_size = 0;
+  // With row_size, row-wise Adagrad instead of AdamW's rule: a row's
+  // accumulator, the second moment of its first element, grows by the mean of
+  // the row's squared gradients, and the row moves by learning_rate * gradient
+  // / (sqrt(accumulator) + epsilon). All other moments stay as they are.
+  bool adagrad = false;
 };
 struct AdamWStep {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
@@ -129,6 +134,9 @@ struct AdamWStep {
   const float* squares = nullptr;
   float clip_norm = 0;
 };
+
+// The most elements that a matrix of OrthogonalStep may have.
+inline constexpr int64_t kMostOrthogonalElements = int64_t{1} << 24;
 
 // A matrix (rows, cols) within a flat parameter buffer, under one rule of the
 // optimiser.

@@ -12,8 +12,9 @@
 namespace comera::kernels {
 
 // The iteration by which Muon orthogonalises a matrix
-// (github.com/KellerJordan/Muon, zeropower_via_newtonschulz5): singular values
-// in (0, 1] end between 0.68 and 1.13.
+// (github.com/KellerJordan/Muon, zeropower_via_newtonschulz5). After five
+// iterations singular values from about 0.002 to 1 lie between 0.68 and 1.21;
+// smaller ones grow by kA^5 at most.
 struct NewtonSchulz {
   static constexpr int kIterations = 5;
   // X <- a X + (b A + c A^2) X with A = X X^T.
@@ -22,13 +23,13 @@ struct NewtonSchulz {
   static constexpr float kEpsilon = 1e-7f;
 };
 
-// One matrix, worked on in its tall orientation T (tall, wide), so that both
-// products of an iteration, T^T T and T P, read rows that are contiguous.
+// One matrix X, processed in its tall orientation T (tall, wide), which is X or
+// its transpose. Both products of an iteration, the Gram matrix A = T' T and T
+// times the polynomial b A + c A^2, then read contiguous rows.
 struct OrthogonalTask {
   OrthogonalSegment segment;
   int64_t tall = 0, wide = 0;
-  // Place in the workspace, in floats: T, the next T, T^T T and the polynomial
-  // of it.
+  // Place in the workspace, in floats: T, the next T, A and its polynomial.
   int64_t offset = 0;
 
   bool transposed() const { return segment.rows < segment.cols; }

@@ -105,12 +105,11 @@ absl::Status CheckOrthogonalStep(const OrthogonalRule& rule,
                                  absl::Span<const OrthogonalSegment> segments,
                                  int64_t size) {
   constexpr char kOp[] = "OrthogonalStep";
-  constexpr int64_t kMostElements = int64_t{1} << 24;
   if ((rule.state == nullptr) != (rule.squares == nullptr)) {
     return absl::InvalidArgumentError("OrthogonalStep: state without squares");
   }
   for (const OrthogonalSegment& s : segments) {
-    if (s.rows < 1 || s.cols < 1 || s.rows > kMostElements / s.cols) {
+    if (s.rows < 1 || s.cols < 1 || s.rows > kMostOrthogonalElements / s.cols) {
       return Bad(kOp, "segment", " of ", s.rows, " x ", s.cols);
     }
     if (s.offset < 0 || s.offset > size - s.rows * s.cols) {

@@ -177,6 +177,13 @@ void FillOptimizer(v1::JobSpec& spec) {
   if (!optimizer.has_learning_rate_other()) {
     optimizer.set_learning_rate_other(1e-3);
   }
+  if (optimizer.tables() == v1::OptimizerSpec::TABLES_UNSPECIFIED) {
+    optimizer.set_tables(v1::OptimizerSpec::LAZY_ADAMW);
+  }
+  if (optimizer.tables() == v1::OptimizerSpec::ROWWISE_ADAGRAD &&
+      !optimizer.has_learning_rate_tables()) {
+    optimizer.set_learning_rate_tables(1e-2);
+  }
   if (!optimizer.has_weight_decay()) optimizer.set_weight_decay(0);
   if (!optimizer.has_beta1()) optimizer.set_beta1(0.9);
   if (!optimizer.has_beta2()) optimizer.set_beta2(0.999);

@@ -212,6 +212,10 @@ void CheckOptimizer(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
                100);
   check.Weight("optimizer.learning_rate_other", optimizer.learning_rate_other(),
                100);
+  if (optimizer.has_learning_rate_tables()) {
+    check.Weight("optimizer.learning_rate_tables",
+                 optimizer.learning_rate_tables(), 100);
+  }
   check.NonNegative("optimizer.weight_decay", optimizer.weight_decay(), 100);
   check.Require(optimizer.beta1() >= 0 && optimizer.beta1() < 1,
                 "optimizer.beta1", "must be at least 0 and below 1");

@@ -28,6 +28,7 @@ constexpr int64_t kUnlimitedSteps = 1'000'000;
 // A fixed-size method's second learning rate, in units of the first.
 constexpr double kOtherRate = 3e-3;
 constexpr int kMaxFromHistory = 4;
+constexpr int64_t kMaxSteps = 1'000'000'000;
 // Shares of its early size at which a rank-adaptive model is tried where the
 // job names no size.
 constexpr double kRatios[] = {0.5, 0.25};
@@ -43,6 +44,12 @@ struct Candidate {
   // Learning rate of all groups; 0: the defaults.
   double rate = 0;
 };
+
+// How often in a row `parallel` jobs must run until `live` of them had a turn.
+int TurnsOf(int live, int parallel) {
+  parallel = std::max(1, parallel);
+  return (live + parallel - 1) / parallel;
+}
 
 int HeadsFor(int64_t width, int heads) {
   for (int h = std::max(1, heads); h > 1; --h) {
@@ -415,7 +422,7 @@ void CheckSearch(const v1::SweepSpec& spec, SpecChecker& check) {
                     "job.budget.processor_time", "must be at least a second");
       break;
     case v1::Budget::kSteps:
-      check.Range("job.budget.steps", budget.steps(), 1, 1'000'000'000);
+      check.Range("job.budget.steps", budget.steps(), 1, kMaxSteps);
       break;
     case v1::Budget::LIMIT_NOT_SET:
       check.Add("job.budget",
@@ -423,6 +430,17 @@ void CheckSearch(const v1::SweepSpec& spec, SpecChecker& check) {
                 "may spend");
       break;
   }
+  // The candidates' widths and steps are counted out before any of their jobs is
+  // validated.
+  const v1::ModelSpec& model = job.model();
+  check.Range("job.model.layers", model.layers(), 0, 1000);
+  check.Range("job.model.hidden", model.hidden(), 0, 65536);
+  check.Range("job.model.ffn", model.ffn(), 0, 1 << 20);
+  check.Range("job.model.heads", model.heads(), 0, 1024);
+  check.Range("job.objective.early.steps", job.objective().early().steps(), 0,
+              kMaxSteps);
+  check.Range("job.objective.late.max_steps",
+              job.objective().late().max_steps(), 0, kMaxSteps);
   const v1::LateStage& late = job.objective().late();
   check.Require(late.targets().empty(), "job.objective.late.targets",
                 "excludes compression.method AUTO: a search has one target");
@@ -477,13 +495,13 @@ bool HasOwnSteps(const v1::JobSpec& job) {
          job.objective().late().max_steps() > 0;
 }
 
-SearchRounds PlanSearchRounds(int candidates, double budget) {
+SearchRounds PlanSearchRounds(int candidates, double budget, int parallel) {
   SearchRounds plan;
   // What all rounds cost, in units of the first round's allowance.
   double cost = 0, allowance = 1, before = 0;
   int live = std::max(1, candidates);
   while (true) {
-    cost += live * (allowance - before);
+    cost += TurnsOf(live, parallel) * (allowance - before);
     if (live <= 2) break;
     before = allowance;
     allowance *= 2;
@@ -495,10 +513,10 @@ SearchRounds PlanSearchRounds(int candidates, double budget) {
   return plan;
 }
 
-double NextSearchShare(int live, double left) {
+double NextSearchShare(int live, double left, int parallel) {
   double cost = 0, share = 1;
   for (live = std::max(1, live);; live = (live + 1) / 2) {
-    cost += live * share;
+    cost += TurnsOf(live, parallel) * share;
     if (live <= 2) return left / cost;
     share *= 2;
   }
@@ -545,7 +563,7 @@ void PlanSearchSteps(const v1::ObjectiveSpec& given, int64_t steps,
                            ? given_early / (given_early + given_late)
                            : 0.5;
   const int64_t early =
-      shrinks ? static_cast<int64_t>(static_cast<double>(steps) * share) : 0;
+      shrinks ? std::llround(static_cast<double>(steps) * share) : 0;
   objective.mutable_early()->set_steps(early);
   objective.mutable_late()->set_max_steps(std::max<int64_t>(1, steps - early));
 }

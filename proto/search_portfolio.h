@@ -38,8 +38,8 @@ std::vector<v1::SweepPoint> SearchPortfolio(
     const v1::SweepSpec& spec, const std::vector<FinishedRun>& history,
     int* from_history);
 
-// The job that the candidates change: without AUTO and budget, and with a late
-// stage that every method can be given.
+// The job that each candidate modifies: method COMERA instead of AUTO, no
+// budget, and a late stage that is valid for every method.
 v1::JobSpec SearchBaseJob(const v1::SweepSpec& spec);
 
 // Plans `steps` optimiser steps for the run of a search. A method that makes a
@@ -50,25 +50,29 @@ void PlanSearchSteps(const v1::ObjectiveSpec& given, int64_t steps,
                      v1::JobSpec* run);
 
 // Steps that a run of the search is planned with before anything is known of
-// its speed: those of the job file; or of a budget in steps, what the last of
-// so many candidates may do; or as many as nothing will need.
+// its speed: those of the job file, if it gives any; otherwise, with a budget in
+// steps, the last round's allowance for that many candidates; otherwise a number
+// so large that no run reaches it.
 int64_t FirstSearchSteps(const v1::JobSpec& job, int candidates);
 
 // Whether the job file says how many steps a run has.
 bool HasOwnSteps(const v1::JobSpec& job);
 
-// What the last of `candidates` candidates may have spent in all, if `budget`
-// is spent in rounds after each of which the worse half stops and each of which
-// doubles what the others may have spent; and the first round's share of it.
+// The allowances of successive halving: `budget` is spent in rounds, after each
+// of which the worse half of the candidates stops and the allowance of the
+// others doubles. Allowances are per candidate and cumulative.
 struct SearchRounds {
   int rounds = 1;
-  double first = 0;
-  double last = 0;
+  double first = 0;  // allowance in the first round
+  double last = 0;   // allowance of the candidates that reach the last round
 };
-SearchRounds PlanSearchRounds(int candidates, double budget);
-// What each of `live` candidates that go on may spend more in the next round,
-// if each round after it doubles that and all together spend `left`.
-double NextSearchShare(int live, double left);
+// `parallel` jobs run side by side, so that a budget that is a time by the clock
+// pays for as many of them at once; 1 for budgets that all jobs add up to.
+SearchRounds PlanSearchRounds(int candidates, double budget, int parallel = 1);
+// What each of the `live` remaining candidates may spend in the next round,
+// beyond what it has spent, if this amount doubles in every later round and all
+// rounds together spend `left`.
+double NextSearchShare(int live, double left, int parallel = 1);
 
 }  // namespace comera
 

@@ -30,6 +30,9 @@ constexpr const char* kSecondTexts[] = {"second_text", "text_pair", "sentence2",
 constexpr const char* kLabels[] = {"label",  "labels",    "class",
                                    "target", "sentiment", "category"};
 
+// What some programs write before UTF-8 text.
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 std::string PlainName(const std::string& path) {
   return std::string(absl::StripSuffix(path, ".gz"));
 }
@@ -45,6 +48,7 @@ class CsvRows {
     absl::string_view line;
     ASSIGN_OR_RETURN(bool more, source_->Next(&line));
     if (!more) return false;
+    if (std::exchange(first_, false)) absl::ConsumePrefix(&line, kByteOrderMark);
     std::string cell;
     bool quoted = false;
     while (true) {
@@ -78,6 +82,7 @@ class CsvRows {
 
  private:
   LineSource* const source_;
+  bool first_ = true;
 };
 
 template <typename Names>
@@ -150,11 +155,13 @@ absl::StatusOr<LabelledFile> SurveyTable(const std::string& path, bool csv,
   ASSIGN_OR_RETURN(const std::unique_ptr<LineSource> source,
                    LineSource::Open(path));
   CsvRows rows(source.get());
+  bool first = true;
   const auto next =
       [&](std::vector<std::string>* cells) -> absl::StatusOr<bool> {
     if (csv) return rows.Next(cells);
     absl::string_view line;
     ASSIGN_OR_RETURN(const bool more, source->Next(&line));
+    if (std::exchange(first, false)) absl::ConsumePrefix(&line, kByteOrderMark);
     if (more) *cells = absl::StrSplit(line, '\t');
     return more;
   };

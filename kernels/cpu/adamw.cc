@@ -30,6 +30,7 @@ struct Rule {
   float rate;   // learning rate / (1 - beta1^step)
   float decay;  // learning rate * weight decay
   float root;   // 1 / sqrt(1 - beta2^step)
+  float plain_rate;  // learning rate
 };
 
 COMERA_CLONES
@@ -69,6 +70,26 @@ void UpdateRows(const Rule& rule, int64_t row, int64_t begin, int64_t end,
   }
 }
 
+// Row-wise Adagrad on the rows that begin within [begin, end).
+COMERA_CLONES
+void UpdateRowsByAdagrad(const Rule& rule, int64_t row, int64_t begin,
+                         int64_t end, float* p, const float* g, float* v) {
+  const Rule r = rule;
+  for (int64_t first = (begin + row - 1) / row * row; first < end;
+       first += row) {
+    if (!Touched(g + first, row)) continue;
+    v[first] += Squares(g + first, row) * r.gradient_scale * r.gradient_scale /
+                static_cast<float>(row);
+    const float rate =
+        r.plain_rate * r.gradient_scale / (std::sqrt(v[first]) + r.epsilon);
+    float* const __restrict q = p + first;
+#pragma omp simd
+    for (int64_t i = 0; i < row; ++i) {
+      q[i] -= rate * g[first + i] + r.decay * q[i];
+    }
+  }
+}
+
 // What is the same for all segments of a step.
 struct Common {
   double first_correction, second_correction;
@@ -99,7 +120,8 @@ Rule MakeRule(const AdamWStep& step, const Common& common,
           common.gradient_scale,
           static_cast<float>(rate / common.first_correction),
           static_cast<float>(rate * segment.weight_decay),
-          static_cast<float>(1 / std::sqrt(common.second_correction))};
+          static_cast<float>(1 / std::sqrt(common.second_correction)),
+          static_cast<float>(rate)};
 }
 
 }  // namespace
@@ -151,6 +173,9 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
           absl::StrCat("AdamW: ", segment.size, " parameters are no rows of ",
                        segment.row_size));
     }
+    if (segment.adagrad && segment.row_size == 0) {
+      return absl::InvalidArgumentError("AdamW: Adagrad without rows");
+    }
     total += segment.size;
   }
   if (step.state != nullptr && !std::isfinite(*step.squares)) {
@@ -165,7 +190,12 @@ absl::Status CpuBackend::AdamW(const AdamWStep& step,
       const int64_t last = std::min(end, start + segment.size);
       if (first < last) {
         const Rule rule = MakeRule(step, common, segment);
-        if (segment.row_size > 0) {
+        if (segment.adagrad) {
+          const int64_t at = segment.offset;
+          UpdateRowsByAdagrad(rule, segment.row_size, first - start,
+                              last - start, parameters.data + at,
+                              gradients.data + at, second_moment.data + at);
+        } else if (segment.row_size > 0) {
           const int64_t at = segment.offset;
           UpdateRows(rule, segment.row_size, first - start, last - start,
                      parameters.data + at, gradients.data + at,

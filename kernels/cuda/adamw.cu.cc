@@ -1,6 +1,8 @@
 // Formula: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 // p -= rate * (m / c1) / (sqrt(v / c2) + epsilon) + rate * decay * p with the
-// corrections c1, c2 = 1 - beta^t; and SumOfSquares: the sum of x^2.
+// corrections c1, c2 = 1 - beta^t; row-wise Adagrad on rows that ask for it: a +=
+// mean g^2, p -= rate * g / (sqrt(a) + epsilon) + rate * decay * p; and
+// SumOfSquares: the sum of x^2.
 // Shapes: parameters, gradients and both moments (n), cut into segments.
 // Threads: one takes runs of four parameters, a block 1024 such runs of one
 // segment; of a segment of rows a warp takes a row, in strides of the grid, and
@@ -91,6 +93,7 @@ struct Rule {
   float rate;   // learning rate / (1 - beta1^step)
   float decay;  // learning rate * weight decay
   float root;   // 1 / sqrt(1 - beta2^step)
+  float plain_rate;  // learning rate
 };
 
 __device__ __forceinline__ void UpdateOne(const Rule& r, float gradient,
@@ -129,8 +132,29 @@ __device__ __forceinline__ bool MakeRule(const Common& common,
            scale,
            rate / first_correction,
            rate * weight_decay,
-           1.0f / sqrtf(second_correction)};
+           1.0f / sqrtf(second_correction),
+           rate};
   return true;
+}
+
+// Updates one row by row-wise Adagrad; a warp calls it together.
+__device__ __forceinline__ void AdagradRow(const Rule& rule, int64_t width,
+                                           int lane, float* p, const float* g,
+                                           float* accumulator) {
+  float squares = 0;
+  for (int64_t c = lane; c < width; c += kWarp) {
+    const float gradient = g[c] * rule.gradient_scale;
+    squares += gradient * gradient;
+  }
+  const float sum =
+      *accumulator + WarpSum(squares) / static_cast<float>(width);
+  __syncwarp();  // all have read it
+  if (lane == 0) *accumulator = sum;
+  const float rate =
+      rule.plain_rate * rule.gradient_scale / (sqrtf(sum) + rule.epsilon);
+  for (int64_t c = lane; c < width; c += kWarp) {
+    p[c] -= rate * g[c] + rule.decay * p[c];
+  }
 }
 
 // The rows of one segment; the buffers begin at its first parameter.
@@ -153,6 +177,11 @@ __global__ void __launch_bounds__(kThreads)
       touched |= b.gradients[first + c] != 0;
     }
     if (__ballot_sync(kFullWarp, touched) == 0) continue;
+    if (segment.adagrad) {
+      AdagradRow(rule, width, lane, b.parameters + first, b.gradients + first,
+                 b.second_moment + first);
+      continue;
+    }
     // update
     for (int64_t c = lane; c < width; c += kWarp) {
       const int64_t e = first + c;
@@ -240,6 +269,9 @@ absl::Status CheckSegments(absl::Span<const AdamWSegment> segments,
           absl::StrCat("AdamW: ", segment.size, " parameters are no rows of ",
                        segment.row_size));
     }
+    if (segment.adagrad && segment.row_size == 0) {
+      return absl::InvalidArgumentError("AdamW: Adagrad without rows");
+    }
   }
   return absl::OkStatus();
 }
@@ -247,7 +279,8 @@ absl::Status CheckSegments(absl::Span<const AdamWSegment> segments,
 // Neighbours under one rule are one segment.
 bool Continues(const AdamWSegment& a, const AdamWSegment& b) {
   return a.offset + a.size == b.offset && a.learning_rate == b.learning_rate &&
-         a.weight_decay == b.weight_decay && a.row_size == b.row_size;
+         a.weight_decay == b.weight_decay && a.row_size == b.row_size &&
+         a.adagrad == b.adagrad;
 }
 
 }  // namespace

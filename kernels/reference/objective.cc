@@ -159,6 +159,23 @@ void AdamW(const AdamWStep& step, const std::vector<AdamWSegment>& segments,
         if (!touched) continue;
       }
       const double g = gradients[i] * gradient_scale;
+      if (segment.adagrad) {
+        const int64_t row = i - e % segment.row_size;
+        double& accumulator = (*second_moment)[row];
+        if (i == row) {
+          double squares = 0;
+          for (int64_t c = 0; c < segment.row_size; ++c) {
+            const double scaled = gradients[row + c] * gradient_scale;
+            squares += scaled * scaled;
+          }
+          accumulator += squares / static_cast<double>(segment.row_size);
+        }
+        double& p = (*parameters)[i];
+        p -= segment.learning_rate * rate_scale *
+             (g / (std::sqrt(accumulator) + step.epsilon) +
+              segment.weight_decay * p);
+        continue;
+      }
       double& m = (*first_moment)[i];
       double& v = (*second_moment)[i];
       double& p = (*parameters)[i];

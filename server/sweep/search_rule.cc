@@ -99,7 +99,7 @@ std::optional<SearchChoice> ChooseModel(
     const SearchTarget& target, const std::vector<SearchResult>& results) {
   const SearchResult* best = nullptr;
   const auto is_met = [&](const SearchResult& result) {
-    return target.MeetsSize(result.size) && target.MeetsQuality(result.quality);
+    return target.MeetsSize(result.size) && result.meets_quality;
   };
   const auto is_better = [&](const SearchResult& a, const SearchResult& b) {
     const bool a_fits = target.MeetsSize(a.size);
@@ -107,6 +107,7 @@ std::optional<SearchChoice> ChooseModel(
     if (a_fits != b_fits) return a_fits;
     if (!a_fits) return a.size < b.size;
     if (target.has_quality) {
+      if (a.meets_quality != b.meets_quality) return a.meets_quality;
       const double a_gap = target.Shortfall(a.quality);
       const double b_gap = target.Shortfall(b.quality);
       if (a_gap != b_gap) return a_gap < b_gap;

@@ -55,6 +55,8 @@ struct SearchResult {
   int id = 0;
   int64_t size = 0;
   double quality = 0;
+  // With the confidence that the job asks for.
+  bool meets_quality = false;
 };
 
 // The result of a search.

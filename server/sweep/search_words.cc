@@ -32,7 +32,7 @@ std::string WithFigures(const SearchTarget& target,
 std::string Beside(const SearchTarget& target, const SearchAccount& candidate,
                    int64_t chosen_size) {
   const bool needed_more = target.has_quality && candidate.has_model &&
-                           target.MeetsQuality(candidate.quality) &&
+                           candidate.meets_quality &&
                            candidate.size > chosen_size;
   if (needed_more) {
     return absl::StrCat(CandidateWords(candidate.label), " needed ",

@@ -25,6 +25,8 @@ struct SearchAccount {
   bool has_model = false;
   int64_t size = 0;
   double quality = 0;
+  // It has a model that meets the quality, with the confidence asked for.
+  bool meets_quality = false;
   // Finished jobs that the search learned from proposed it.
   bool learned = false;
 };

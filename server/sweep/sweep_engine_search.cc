@@ -62,6 +62,8 @@ void SweepEngine::StartOver(Entry& entry, const SearchChild& child) {
     run->clear_job_state();
     run->clear_progress();
     run->clear_points();
+    // It starts again as soon as there is room.
+    run->set_state(v1::SWEEP_RUN_WAITING);
   };
   if (child.stage) {
     leave(sweep.mutable_stages(child.index));

@@ -20,11 +20,26 @@ constexpr double kOverdraft = 3;
 // A plan may be off by so much before a run is started over for it.
 constexpr double kLeastFit = 0.75;
 constexpr double kMostFit = 1.5;
+// The share of the budget of one or two candidates that measures their speed.
+constexpr double kMeasuringShare = 0.2;
 // Shorter runs teach nothing.
 constexpr double kLeastSteps = 20;
 
 bool IsOver(v1::SweepRunState state) {
   return state != v1::SWEEP_RUN_WAITING && state != v1::SWEEP_RUN_ACTIVE;
+}
+
+// Drops every second validation but the newest, so that the early ones, from
+// which the gain of the last half is taken, stay.
+void Thin(SweepChild* record) {
+  auto& samples = *record->mutable_qualities();
+  int kept = 0;
+  for (int i = 0; i < samples.size(); ++i) {
+    if (i % 2 == 0 || i + 1 == samples.size()) {
+      samples.SwapElements(i, kept++);
+    }
+  }
+  samples.DeleteSubrange(kept, samples.size() - kept);
 }
 
 double BudgetOf(const v1::Budget& budget) {
@@ -51,12 +66,18 @@ SweepSearch::SweepSearch(SweepRecord* record, const SweepPlan* plan)
 
 void SweepSearch::Begin(int parallel) {
   search().set_parallel(std::max(1, parallel));
-  const SearchRounds rounds =
-      PlanSearchRounds(CountEntrants(*plan_), TotalBudget());
+  const double budget = BudgetOf(sweep().spec().job().budget());
+  const int entrants = CountEntrants(*plan_);
+  const SearchRounds rounds = PlanSearchRounds(entrants, budget, Parallel());
   state().set_round(1);
   state().set_rounds(rounds.rounds);
-  state().set_budget(BudgetOf(sweep().spec().job().budget()));
+  state().set_budget(budget);
   search().set_allowance(rounds.rounds > 1 ? rounds.first : 0);
+  // Too few to stop any: the first round only measures.
+  if (rounds.rounds == 1 && IsMeasuring()) {
+    state().set_rounds(2);
+    search().set_allowance(kMeasuringShare * rounds.first);
+  }
 }
 
 SweepChild& SweepSearch::Of(const SearchChild& child) {
@@ -73,10 +94,30 @@ bool SweepSearch::InTime() const {
   return !sweep().spec().job().budget().has_steps();
 }
 
-double SweepSearch::TotalBudget() const {
-  const v1::Budget& budget = sweep().spec().job().budget();
-  return BudgetOf(budget) *
-         (budget.has_time() ? std::max(1, search().parallel()) : 1);
+int SweepSearch::Parallel() const {
+  return sweep().spec().job().budget().has_time()
+             ? std::max(1, search().parallel())
+             : 1;
+}
+
+double SweepSearch::BudgetSpent() const {
+  const double all = TotalSpent() / Parallel();
+  return Parallel() == 1 ? all
+                         : std::max(all, search().rounds_spent() + RoundSpent());
+}
+
+double SweepSearch::RoundSpent() const {
+  const std::vector<SearchChild> live = Live();
+  if (live.empty()) return 0;
+  double sum = 0, most = 0;
+  for (const SearchChild& child : live) {
+    const double spent =
+        std::max(0.0, SpentFor(child) - search().round_begin());
+    sum += spent;
+    most = std::max(most, spent);
+  }
+  return std::max(most,
+                  sum / std::min(Parallel(), static_cast<int>(live.size())));
 }
 
 double SweepSearch::TotalSpent() const {
@@ -174,9 +215,7 @@ void SweepSearch::OnMetrics(const SearchChild& child,
     record.set_spent(
         std::max(record.spent(), static_cast<double>(metrics.step() - before)));
   }
-  const auto& budget = sweep().spec().job().budget();
-  state().set_spent(TotalSpent() /
-                    (budget.has_time() ? std::max(1, search().parallel()) : 1));
+  state().set_spent(BudgetSpent());
   if (!child.stage) {
     record_->mutable_sweep()
         ->mutable_runs(child.index)
@@ -190,9 +229,7 @@ void SweepSearch::OnMetrics(const SearchChild& child,
   sample->set_loss(metrics.validation_loss());
   sample->set_quality(quality);
   sample->set_size_parameters(metrics.size_parameters());
-  if (record.qualities_size() > kKeptQualities) {
-    record.mutable_qualities()->DeleteSubrange(0, 1);
-  }
+  if (record.qualities_size() > kKeptQualities) Thin(&record);
   if (child.stage) return;
   v1::SweepRun* run = record_->mutable_sweep()->mutable_runs(child.index);
   run->set_quality(Describe(child, 0).quality);
@@ -205,6 +242,10 @@ void SweepSearch::OnResult(const SearchChild& child,
   sample->set_loss(result.validation_loss());
   sample->set_quality(QualityOf(result));
   sample->set_size_parameters(result.size_parameters());
+  sample->set_meets_quality(
+      sweep().spec().job().objective().late().confidence() > 0
+          ? result.outcome() == v1::TARGET_MET
+          : target_.MeetsQuality(sample->quality()));
   if (child.stage) return;
   record_->mutable_sweep()
       ->mutable_runs(child.index)
@@ -347,7 +388,7 @@ bool SweepSearch::StopLarger() {
       continue;
     }
     const QualitySample& result = record.result();
-    if (!target_.MeetsQuality(result.quality()) ||
+    if (!result.meets_quality() ||
         !target_.MeetsSize(result.size_parameters())) {
       continue;
     }
@@ -453,9 +494,10 @@ void SweepSearch::EndRound(Decision* decision) {
 
 void SweepSearch::BeginRound(const std::vector<SearchChild>& live,
                              Decision* decision) {
-  const double left = std::max(0.0, TotalBudget() - TotalSpent());
-  const SearchRounds plan =
-      PlanSearchRounds(static_cast<int>(live.size()), left);
+  const int count = static_cast<int>(live.size());
+  const double left = std::max(0.0, state().budget() - BudgetSpent());
+  search().set_rounds_spent(BudgetSpent());
+  const SearchRounds plan = PlanSearchRounds(count, left, Parallel());
   double spent = 0;
   if (IsMeasuring()) {
     for (const SearchChild& child : live) StartOver(child, plan.last, decision);
@@ -463,10 +505,9 @@ void SweepSearch::BeginRound(const std::vector<SearchChild>& live,
   for (const SearchChild& child : live) {
     spent = std::max(spent, SpentFor(child));
   }
+  search().set_round_begin(spent);
   search().set_allowance(
-      plan.rounds > 1
-          ? spent + NextSearchShare(static_cast<int>(live.size()), left)
-          : 0);
+      plan.rounds > 1 ? spent + NextSearchShare(count, left, Parallel()) : 0);
   state().set_round(state().round() + 1);
   state().set_rounds(state().round() + plan.rounds - 1);
 }
@@ -523,7 +564,7 @@ std::string SweepSearch::WordsOf(int run) const {
   const SweepChild& record = record_->runs(run);
   if (!record.has_result()) return "";
   const QualitySample& result = record.result();
-  const bool met = target_.MeetsQuality(result.quality()) &&
+  const bool met = result.meets_quality() &&
                    target_.MeetsSize(result.size_parameters());
   return absl::StrCat(met ? "" : "missed the target: ", target_.Name(), " ",
                       FigureWords(result.quality()), " with ",
@@ -543,6 +584,7 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
       account.measured = true;
       account.size = record.result().size_parameters();
       account.quality = record.result().quality();
+      account.meets_quality = record.result().meets_quality();
     } else {
       const SearchEntrant described = Describe({false, run.index()}, 0);
       account.measured = described.measured;
@@ -550,7 +592,8 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
       account.quality = described.quality;
     }
     if (account.has_model && account.measured) {
-      results.push_back({run.index(), account.size, account.quality});
+      results.push_back({run.index(), account.size, account.quality,
+                         account.meets_quality});
     }
     accounts.push_back(std::move(account));
   }

@@ -86,9 +86,12 @@ class SweepSearch {
   // What all children have spent together: steps, process-seconds, or, for a
   // time budget, seconds summed over the jobs.
   double TotalSpent() const;
-  // The budget in the unit of TotalSpent(): a time budget is multiplied by the
-  // number of jobs that can run in parallel.
-  double TotalBudget() const;
+  // How many jobs a time by the clock pays for at once; 1 for other budgets.
+  int Parallel() const;
+  // What the search has used of its budget: by the clock for a time budget.
+  double BudgetSpent() const;
+  // What the present round has taken so far, likewise.
+  double RoundSpent() const;
   // What the child's current job has spent, plus what the early stage that it
   // continues has spent.
   double SpentFor(const SearchChild& child) const;

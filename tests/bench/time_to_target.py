@@ -2,10 +2,10 @@
 
 Called by time_to_target.sh, which says what the arguments mean. Every method
 has one learning rate, searched over the same three multiples of its default
-with seed 1 (Muon's and AdamW's together, where a method has both); the best one is used for the other seeds. A method that can be had
-at any size is searched at a twentieth of the dense model's, and trained at the
-other sizes with the rate found there. The target of a task is the tuned dense
-model's mean loss plus 0.05 nats.
+with seed 1 (Muon's and AdamW's together, where a method has both); the best one
+is used for the other seeds. A method that can be had at any size is searched at
+each size. The target of a task is the tuned dense model's mean loss plus 0.05
+nats.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +24,6 @@ import time
 
 SEARCH = (0.3, 1, 3)
 SHARES = (5, 20, 80)  # the sizes: this fraction of the dense model's
-SEARCHED_SHARE = 20
 TARGET_MARGIN = 0.05  # nats above the dense model
 
 
@@ -465,22 +464,15 @@ def measure_in(pool, options, name, task, results, cache):
             else:
                 print(f"{name}: {method} cannot have 1/{share} of "
                       f"{whole:,} parameters", file=sys.stderr)
-    searches = {}
-    for method in methods:
-        of = [share for m, share in kinds if m == method]
-        if of:
-            share = SEARCHED_SHARE if SEARCHED_SHARE in of else of[0]
-            searches[method] = share, {
-                f: measure(method, share, kinds[method, share], f, 1)
-                for f in SEARCH}
+    searches = {kind: {f: measure(*kind, number, f, 1) for f in SEARCH}
+                for kind, number in kinds.items()}
     runs = {}
-    for (method, share), number in kinds.items():
-        searched, tried = searches[method]
+    for kind, number in kinds.items():
+        tried = searches[kind]
         best = min(SEARCH, key=lambda f: final(tried[f].result()))
-        runs[method, share] = best, [
-            tried[best] if share == searched and seed == 1
-            else measure(method, share, number, best, seed)
-            for seed in range(1, options.seeds + 1)]
+        runs[kind] = best, [tried[best]] + [
+            measure(*kind, number, best, seed)
+            for seed in range(2, options.seeds + 1)]
     return {kind: (best, [r.result() for r in of_seeds])
             for kind, (best, of_seeds) in runs.items()}
 

@@ -80,6 +80,16 @@ TEST(AutoCliTest, LabelledTextsMakeAClassifier) {
   EXPECT_EQ(spec.budget().time().seconds(), 90);
 }
 
+TEST(AutoCliTest, AByteOrderMarkBelongsToNoName) {
+  const std::string mark = "\xEF\xBB\xBF";
+  Write("marked.csv", mark + "\"label\",text\npos,good\nneg,bad\n");
+  v1::JobSpec spec = PrintedJob("marked.csv --target-accuracy 0.8");
+  EXPECT_EQ(spec.data().labelled_text().label(), "label");
+  Write("marked.tsv", mark + "text\tlabel\ngood\tpos\nbad\tneg\n");
+  spec = PrintedJob("marked.tsv --target-accuracy 0.8");
+  EXPECT_EQ(spec.data().labelled_text().text(), "text");
+}
+
 TEST(AutoCliTest, PairsJsonLinesAndOtherColumns) {
   Write("pairs.tsv",
         "premise\thypothesis\tlabel\na\tb\tyes\nc\td\tno\ne\tf\tmaybe\n");

@@ -98,6 +98,17 @@ TEST(JobDefaultsTest, OnlyWsdHasADecayFraction) {
   EXPECT_EQ(WithDefaults(spec).optimizer().decay_fraction(), 0.5);
 }
 
+TEST(JobDefaultsTest, OnlyAdagradHasARateOfItsOwnForTables) {
+  v1::JobSpec spec = ClassifierSpec();
+  EXPECT_EQ(WithDefaults(spec).optimizer().tables(),
+            v1::OptimizerSpec::LAZY_ADAMW);
+  EXPECT_FALSE(WithDefaults(spec).optimizer().has_learning_rate_tables());
+  spec.mutable_optimizer()->set_tables(v1::OptimizerSpec::ROWWISE_ADAGRAD);
+  EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.01);
+  spec.mutable_optimizer()->set_learning_rate_tables(0.1);
+  EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.1);
+}
+
 TEST(JobDefaultsTest, KeepsWhatIsGiven) {
   v1::JobSpec spec = ClassifierSpec();
   spec.mutable_model()->set_dropout_off(true);

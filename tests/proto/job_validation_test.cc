@@ -160,6 +160,10 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
        }},
       {"optimizer.decay_fraction",
        [](Spec& s) { s.mutable_optimizer()->set_decay_fraction(0.2); }},
+      {"optimizer.learning_rate_tables",
+       [](Spec& s) {
+         s.mutable_optimizer()->set_learning_rate_tables(-1);
+       }},
       {"optimizer.clip_norm",
        [](Spec& s) { s.mutable_optimizer()->set_clip_norm(-1); }},
       // Errors in training and resources.

@@ -1,7 +1,10 @@
 // Tests which candidates a search has, and how its rounds share a budget.
 #include "proto/search_portfolio.h"
 
+#include <limits>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -127,6 +130,42 @@ TEST(SearchPortfolioTest, RoundsSpendTheBudget) {
   EXPECT_DOUBLE_EQ(NextSearchShare(4, 800), 100);
   EXPECT_DOUBLE_EQ(NextSearchShare(2, 400), 200);
   EXPECT_EQ(PlanSearchRounds(2, 100).rounds, 1);
+}
+
+TEST(SearchPortfolioTest, RoundsOfJobsSideBySideTakeAsLongAsTheirTurns) {
+  // By the clock: two turns of 4 jobs, one turn as long again, one twice as
+  // long.
+  const SearchRounds rounds = PlanSearchRounds(8, 600, 4);
+  EXPECT_EQ(rounds.rounds, 3);
+  EXPECT_DOUBLE_EQ(rounds.first, 120);
+  EXPECT_DOUBLE_EQ(rounds.last, 480);
+  EXPECT_DOUBLE_EQ(NextSearchShare(4, 600, 4), 200);
+}
+
+TEST(SearchPortfolioTest, GivenStepsAreKeptToTheLastOne) {
+  v1::ObjectiveSpec given;
+  v1::JobSpec run;
+  run.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
+  given.mutable_early()->set_steps(1550);
+  given.mutable_late()->set_max_steps(1000);
+  PlanSearchSteps(given, 2550, &run);
+  EXPECT_EQ(run.objective().early().steps(), 1550);
+  EXPECT_EQ(run.objective().late().max_steps(), 1000);
+}
+
+TEST(SearchPortfolioTest, AbsurdSizesAreRefusedBeforeTheyAreTriedOut) {
+  v1::SweepSpec spec = Search(3, 60000);
+  spec.mutable_job()->mutable_model()->set_hidden(1'000'000'000'000);
+  spec.mutable_job()->mutable_model()->set_heads(2'000'000'000);
+  spec.mutable_job()->mutable_objective()->mutable_early()->set_steps(
+      std::numeric_limits<int64_t>::max());
+  std::vector<FieldViolation> violations;
+  PlanSweep(spec, &violations);
+  std::vector<std::string> fields;
+  for (const FieldViolation& each : violations) fields.push_back(each.field);
+  EXPECT_THAT(fields, ::testing::UnorderedElementsAre(
+                          "job.model.hidden", "job.model.heads",
+                          "job.objective.early.steps"));
 }
 
 TEST(SearchPortfolioTest, WhatFinishedJobsFoundBestComesFirst) {

@@ -171,10 +171,10 @@ OpCase OrthogonalFromStateCase(const std::string& name, double squares) {
 }
 
 // Rows of tables, of which some have no gradient.
-OpCase AdamWRowsCase(int64_t rows, int64_t width) {
+OpCase AdamWRowsCase(int64_t rows, int64_t width, bool adagrad) {
   const int64_t size = 5 + rows * width;
   const std::vector<AdamWSegment> segments = {
-      {0, 5, 0.1f, 0.01f}, {5, rows * width, 0.1f, 0.01f, width}};
+      {0, 5, 0.1f, 0.01f}, {5, rows * width, 0.1f, 0.01f, width, adagrad}};
   AdamWStep step;
   step.step = 3;
   Operand gradients = Packed(In("gradients", 1, size));
@@ -186,7 +186,8 @@ OpCase AdamWRowsCase(int64_t rows, int64_t width) {
     gradients.values.push_back(some ? std::sin(1.0f + static_cast<float>(i))
                                     : 0.0f);
   }
-  return {absl::StrCat("AdamWRows_", rows, "x", width),
+  return {absl::StrCat(adagrad ? "AdagradRows_" : "AdamWRows_", rows, "x",
+                       width),
           {Packed(Updated("parameters", 1, size)), gradients,
            Packed(Updated("first", 1, size)),
            Packed(Within(0.01, 1, Updated("second", 1, size)))},
@@ -263,9 +264,11 @@ std::vector<OpCase> ObjectiveCases() {
       50000, {{0, 20011, 1e-3f, 0.01f}, {20011, 29000, 1e-2f, 0}}, 1000));
 
   for (const int64_t width : {1, 3, 16, 50}) {
-    cases.push_back(AdamWRowsCase(1, width));
-    cases.push_back(AdamWRowsCase(11, width));
-    cases.push_back(AdamWRowsCase(3000, width));
+    for (const bool adagrad : {false, true}) {
+      cases.push_back(AdamWRowsCase(1, width, adagrad));
+      cases.push_back(AdamWRowsCase(11, width, adagrad));
+      cases.push_back(AdamWRowsCase(3000, width, adagrad));
+    }
   }
   cases.push_back(AdamWFromStateCase("clipped", 25));
   cases.push_back(AdamWFromStateCase("whole", 3));

@@ -105,9 +105,18 @@ TEST(SearchRuleTest, WithASizeAloneTheLowestLossGoesOn) {
 
 TEST(SearchRuleTest, TheSmallestThatMeetsTheQualityIsChosen) {
   const auto choice = ChooseModel(
-      Accuracy(0.8), {{0, 400, 0.85}, {1, 200, 0.81}, {2, 100, 0.79}});
+      Accuracy(0.8),
+      {{0, 400, 0.85, true}, {1, 200, 0.81, true}, {2, 100, 0.79, false}});
   ASSERT_TRUE(choice.has_value());
   EXPECT_EQ(choice->id, 1);
+  EXPECT_TRUE(choice->met);
+}
+
+TEST(SearchRuleTest, WhatSeemsToMeetTheQualityWithoutConfidenceDoesNot) {
+  const auto choice =
+      ChooseModel(Accuracy(0.8), {{0, 400, 0.85, true}, {1, 200, 0.81, false}});
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->id, 0);
   EXPECT_TRUE(choice->met);
 }
 
@@ -122,7 +131,9 @@ TEST(SearchRuleTest, IfNoneMeetsItTheNearestWithinTheSizeIsChosen) {
 
 TEST(SearchRuleTest, WithASizeAloneTheBestWithinItIsChosen) {
   const auto choice =
-      ChooseModel(Loss(0, 300), {{0, 400, 1.5}, {1, 300, 2.4}, {2, 100, 2.6}});
+      ChooseModel(Loss(0, 300), {{0, 400, 1.5, true},
+                                 {1, 300, 2.4, true},
+                                 {2, 100, 2.6, true}});
   ASSERT_TRUE(choice.has_value());
   EXPECT_EQ(choice->id, 1);
   EXPECT_TRUE(choice->met);
@@ -131,10 +142,10 @@ TEST(SearchRuleTest, WithASizeAloneTheBestWithinItIsChosen) {
 TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
   std::vector<SearchAccount> accounts(3);
   accounts[0] = {
-      "method=comera width=128 rank=16", true, true, 61203, 0.8125, true};
-  accounts[1] = {"method=dense width=64", true, true, 170234, 0.803, false};
+      "method=comera width=128 rank=16", true, true, 61203, 0.8125, true, true};
+  accounts[1] = {"method=dense width=64", true, true, 170234, 0.803, true, false};
   accounts[2] = {
-      "method=cola width=128 rank=32", true, false, 439000, 0.74, false};
+      "method=cola width=128 rank=32", true, false, 439000, 0.74, false, false};
   EXPECT_EQ(
       ExplainChoice(Accuracy(0.8), accounts, 0, true),
       "comera with width 128, rank 16 reached accuracy 0.8125 with 61,203 "

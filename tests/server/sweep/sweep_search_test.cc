@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/sweep_plan.h"
 #include "server/rpc/proto_time.h"
+#include "server/sweep/sweep_search.h"
 #include "tests/server/sweep/sweep_engine_fixture.h"
 #include "tests/server/test_spec.h"
 
@@ -53,6 +55,9 @@ class SweepSearchTest : public SweepEngineFixture {
  protected:
   static constexpr int64_t kStride = 50;
   static constexpr double kStepsPerSecond = 20;
+
+  // What jobs say that reach their target loss.
+  v1::Outcome outcome_ = v1::TARGET_MET;
 
   static int64_t SizeOf(const v1::JobSpec& spec) {
     return 1000 * spec.model().hidden();
@@ -134,7 +139,7 @@ class SweepSearchTest : public SweepEngineFixture {
     const bool met =
         !objective.early().only() && loss <= objective.late().target_loss();
     if (met || step >= total) {
-      Finish(name, loss, met ? v1::TARGET_MET : v1::TARGET_MISSED);
+      Finish(name, loss, met ? outcome_ : v1::TARGET_MISSED);
     }
   }
 
@@ -258,6 +263,61 @@ TEST_F(SweepSearchTest, ABudgetInTimeMeasuresFirstAndPlansWhatFits) {
   Play();
   EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
   EXPECT_NEAR(sweep().search().spent(), 600, 60);
+}
+
+TEST_F(SweepSearchTest, TwoCandidatesAreMeasuredToo) {
+  v1::SweepSpec spec = DenseSearch({16, 32}, 1.0);
+  spec.mutable_job()->mutable_budget()->mutable_time()->set_seconds(600);
+  Create(spec);
+  ASSERT_THAT(asked_, SizeIs(2));
+  Play();
+  EXPECT_THAT(asked_, SizeIs(4));
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_NEAR(sweep().search().spent(), 600, 60);
+}
+
+TEST_F(SweepSearchTest, SurvivorsStartOverOneByOne) {
+  v1::SweepSpec spec = DenseSearch({16, 32, 48, 64}, 1.0);
+  spec.mutable_job()->mutable_budget()->mutable_time()->set_seconds(600);
+  spec.set_max_parallel(1);
+  Create(spec);
+  ASSERT_THAT(asked_, SizeIs(1));
+  Play([&] { return sweep().search().round() == 2; });
+  ASSERT_THAT(asked_, SizeIs(5));
+  Play();
+  EXPECT_THAT(asked_, SizeIs(6));
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+}
+
+TEST_F(SweepSearchTest, AResultWithoutTheConfidenceMeetsNothing) {
+  v1::SweepSpec spec = DenseSearch({16, 32, 48, 64}, 2.5);
+  spec.mutable_job()->mutable_objective()->mutable_late()->set_confidence(0.9);
+  Create(spec);
+  // The width of 64 reaches the loss, but says that its bound does not.
+  outcome_ = v1::TARGET_MISSED;
+  Play();
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MISSED);
+}
+
+TEST_F(SweepSearchTest, TheEarlyValidationsOfALongRunAreKept) {
+  const v1::SweepSpec spec = DenseSearch({16, 32, 48, 64}, 1.0);
+  Create(spec);
+  SweepRecord record = stored_[name_];
+  std::vector<FieldViolation> violations;
+  const SweepPlan plan = PlanSweep(spec, &violations);
+  ASSERT_TRUE(violations.empty());
+  SweepSearch search(&record, &plan);
+  v1::StepMetrics metrics;
+  for (int step = 10; step <= 1000; step += 10) {
+    metrics.set_step(step);
+    metrics.set_validation_loss(5 - step / 1000.0);
+    metrics.set_size_parameters(1000);
+    search.OnMetrics({false, 0}, metrics, now_, 1);
+  }
+  const auto& kept = record.runs(0).qualities();
+  EXPECT_LE(kept.size(), 33);
+  EXPECT_LE(kept.begin()->spent(), 20);
+  EXPECT_EQ(kept.rbegin()->spent(), 1000);
 }
 
 TEST_F(SweepSearchTest, StepsOfTheJobFileAreKept) {

@@ -169,7 +169,9 @@ void SizeController::BeginWave(const Approach& approach,
   for (const RankEntry& chosen : choice.entries) {
     const size_t i =
         layers_[chosen.layer].bonds[chosen.bond].first + chosen.entry;
-    control_.fade[i] = entries[i] / static_cast<float>(steps);
+    // The optimiser may just have lowered it beyond the threshold.
+    control_.fade[i] = std::max(entries[i], options_.rank_threshold) /
+                       static_cast<float>(steps);
   }
   control_.wave_steps_left = choice.entries.empty() ? 0 : steps;
 }

@@ -22,8 +22,9 @@ struct Approach {
   double target_size = 0;
   int64_t step = 0;  // done so far
   int64_t max_steps = 0;
-  // The share by which one size step may lower the size: the learning rate of
-  // rank entries, which bounds the method's own pruning in the same way.
+  // The share by which a size step lowers the size, unless the schedule needs
+  // more: the current learning rate of the rank entries, which bounds the
+  // published method's own pruning in the same way.
   double rate = 0;
 };
 
@@ -33,11 +34,11 @@ struct Approach {
 // The size term is the relaxed size of those entries alone that the target has
 // no room for (a trimmed L1 norm): its proximal step lowers them by a fixed
 // amount and leaves all others alone, so that what stays is not weakened and
-// the term is 0 once the target is met. Entries go in waves: the least salient
-// for the next few per cent of the size are chosen, fade to 0 over some size
-// steps, and are out for good; the last wave ends at the target, not beyond it.
-// Outside a wave no entry dies, unless relaxed_weight has worn it down to the
-// threshold. docs/late_stage.md has the reasons.
+// the term is 0 once the target is met. Entries are removed in waves: the least
+// salient entries that make up about the next tenth of the size are chosen, fade
+// to 0 over some size steps, and are then out for good; the last wave ends at or
+// just below the target size. Outside a wave no entry is removed, unless
+// relaxed_weight has lowered it to the threshold. docs/late_stage.md has the reasons.
 //
 // Life cycle: bound to one layout; after a change of ranks, create a new one
 // with the state of the old. Not thread-safe.
@@ -53,8 +54,8 @@ class SizeController {
     // number of heads. The loss hardly feels it when a query or key that is
     // still to learn goes, and no later step can bring it back.
     int64_t attention_floor = 1;
-    // Whether the size has to be met by half of max_steps. Without, size steps
-    // are those alone that the caller asks for.
+    // Whether the size has to be met by half of max_steps. If false, size steps
+    // are taken only when the caller asks for one.
     bool scheduled = true;
     // The weight of the relaxed size of all entries, in every step: rho / S(0)
     // of the achievement scalarisation.
@@ -70,21 +71,22 @@ class SizeController {
 
   const SizeControl& control() const { return control_; }
 
-  // Learns from `scale` times the gradient of the loss, before the step.
+  // Updates the saliencies from `scale` times the gradient of the loss; call
+  // before the optimiser's step.
   absl::Status Observe(kernels::ConstVector parameters,
                        kernels::ConstVector gradients, double scale);
 
-  // True if a size step is due lest the target be missed: half of max_steps
-  // belongs to the way there, half to the loss at the target's size.
+  // True if the size is behind its schedule, so that a size step is due: half
+  // of max_steps is for reaching the size, half for lowering the loss at it.
   bool Due(const Approach& approach) const;
 
-  // Follows the optimiser's step: lowers the entries that fade if it is a size
-  // step, and keeps every other entry as dead or alive as it was.
+  // Call after the optimiser's step. In a size step, lowers the entries that
+  // are fading. All other entries stay pruned or unpruned, as they were.
   absl::Status Step(bool on_size, const Approach& approach,
                     kernels::Vector parameters);
 
-  // The state for the layout without the entries that are not above the
-  // threshold: what compaction will make of these parameters.
+  // The state for the compacted layout, which has only the entries above the
+  // threshold.
   absl::StatusOr<SizeControl> Compacted(kernels::ConstVector parameters);
 
  private:

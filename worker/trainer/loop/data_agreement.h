@@ -8,10 +8,11 @@
 
 namespace comera::trainer {
 
-// Compares what names the data of each member (state/data_digest.h: a SHA-256
-// in hexadecimal digits) over the gang; a collective, in which all members get
-// the same answer. DataLoss: they differ, and the message names the members
-// whose data are not member 0's. A null communicator is a gang of one.
+// Compares `digest`, the SHA-256 of a member's data in hexadecimal
+// (state/data_digest.h), across the gang. This is a collective call: every
+// member must make it, and all get the same answer. DataLoss: the digests
+// differ; the message lists the members whose data differ from member 0's. A
+// null communicator means a gang of one.
 absl::Status CheckSameData(collective::Communicator* communicator,
                            const std::string& digest);
 

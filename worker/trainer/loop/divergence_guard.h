@@ -19,10 +19,10 @@ namespace comera::trainer {
 // training.on_divergence says (docs/learning_rate.md).
 //
 // A validation loss has diverged if it is not finite, or if, after the warm-up,
-// it lies clearly above the baseline's (that of the best constant prediction)
-// although an earlier one lay clearly below it. Two things that look alike are none: a
-// model that is overfitted, whose training loss stays below the baseline; and
-// one that the late stage is pruning, until it has its target size.
+// it lies clearly above the baseline (the loss of the best constant prediction)
+// although an earlier one lay clearly below it. Two similar cases are not
+// divergence: an overfitted model, whose training loss stays below the baseline;
+// and a model that the late stage is still pruning towards its target size.
 //
 // Life cycle: Check and Load, of a resumed run; Begin; Judge after every
 // validation; KeepIfBest after each return to the end of the early stage;
@@ -31,7 +31,7 @@ namespace comera::trainer {
 // Guarantees: the decisions and the state are the same on all members.
 class DivergenceGuard {
  public:
-  // How often a job goes back with lower rates.
+  // The maximum number of times that a job goes back with lower rates.
   static constexpr int64_t kMostReturns = 3;
 
   // The objects behind the pointers must outlive this.
@@ -40,8 +40,8 @@ class DivergenceGuard {
                   TrainedModel* model, StepEngine* engine,
                   StepReporter* reporter);
 
-  // DataLoss: the good state has not as many numbers as its ranks say, or is of
-  // a stage that the job has not.
+  // DataLoss: the saved good state does not have as many values as its ranks
+  // imply, or belongs to a stage that this job does not have.
   absl::Status Check(const TrainingState& state) const;
   void Load(std::optional<GoodState> good) { good_ = std::move(good); }
   void Capture(TrainingState* state) const { state->good = good_; }
@@ -50,18 +50,20 @@ class DivergenceGuard {
   absl::Status Begin() {
     return good_.has_value() ? absl::OkStatus() : KeepIfBest();
   }
-  // With LOWER_RATE: keeps the model as it is for a return, if none better is
-  // kept of this stage and target.
+  // With LOWER_RATE: saves the current model as the state to return to, unless
+  // a better one of this stage and target is already saved.
   absl::Status KeepIfBest();
 
-  // After a validation, whose figures the progress holds. DIVERGED: it has. A
-  // job that has learned nothing by now gets an incident, once.
+  // Call after each validation, with its figures in the progress. Returns an
+  // error of class DIVERGED if training has diverged. A job that has learned
+  // nothing so far gets one incident.
   absl::Status Judge();
 
-  // After a DIVERGED or NAN_LOSS: returns to the state that was kept, with half
-  // the learning rates, which is an incident. The steps count on. Returns
-  // `failure` itself if it is of another class, or the job does not go back:
-  // it is not to, nothing is kept, or it went back kMostReturns times.
+  // After a DIVERGED or NAN_LOSS: returns to the saved state with half the
+  // learning rates, which is an incident; steps keep counting. Returns `failure`
+  // unchanged if it is of another class, or if the job cannot go back:
+  // on_divergence is not LOWER_RATE, no state is saved for the current target,
+  // or it has already gone back kMostReturns times.
   absl::Status GoBack(const absl::Status& failure);
 
  private:
@@ -71,7 +73,8 @@ class DivergenceGuard {
   }
   // Whether the late stage has yet to bring the model to its size.
   bool Shrinking() const;
-  // Whether the lowest loss was that of a model like the one of now.
+  // Whether the lowest loss is comparable with the current model's: in the late
+  // stage, whether it was measured during the current target's steps.
   bool LowestCounts() const;
   absl::Status Diverged() const;
   void WarnIfNothingLearned();

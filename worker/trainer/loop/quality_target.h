@@ -9,42 +9,42 @@
 
 namespace comera::trainer {
 
-// What a target asks of the validation set, whichever figure that is. A value
-// type.
+// The quality that a target asks for, in whichever metric, and whether a
+// validation reaches it. A value type.
 //
 // The late stage weighs quality against size by a *level*, which it tries to
 // bring down to a *goal*. For a loss and a perplexity they are losses in nats.
-// All other figures have the goal 0, and a level that says how much of the
-// figure is missing: a point of accuracy counts as 0.01 nats.
+// For all other metrics the goal is 0 and the level is the target minus the
+// metric's value, so a point of accuracy counts as 0.01 nats.
 class QualityTarget {
  public:
-  // `confidence` is that of LateStage.
+  // `confidence` is LateStage.confidence.
   QualityTarget(const v1::Target& target, double confidence);
 
-  // The figure's name, e.g. "accuracy".
+  // The metric's name, e.g. "accuracy".
   std::string name() const { return QualityName(quality_.kind); }
   bool is_loss() const;
   // What is asked for; 0 where nothing is.
   double value() const { return quality_.value; }
   double confidence() const { return confidence_; }
 
-  // The figure of a validation; NaN where it has none, as an AUC has where one
-  // class is missing.
+  // The metric's value in a validation; NaN if it is undefined there, e.g. an
+  // AUC when one class is missing.
   double ValueOf(const ValidationResult& validation) const;
-  // The figure's one-sided bound at the confidence: Wilson's for an accuracy,
-  // that of the normal distribution for the others. The figure itself at a
+  // The metric's one-sided bound at the confidence: Wilson's for an accuracy,
+  // that of the normal distribution for the others. The value itself at a
   // confidence of 0.
   double BoundOf(const ValidationResult& validation) const;
 
   // Whether the bound reaches what is asked for.
   bool MetBy(const ValidationResult& validation) const;
-  // Whether the figure does.
+  // Whether the metric's value itself, not its bound, reaches it.
   bool SeemsMetBy(const ValidationResult& validation) const;
 
   double goal() const;
   double LevelOf(const ValidationResult& validation) const;
-  // The level by now, if since the last validation it has changed as the
-  // smoothed training loss has.
+  // The current level, assuming that it has changed since the last validation
+  // by as much as the smoothed training loss.
   double EstimatedLevel(const TrainingProgress& progress) const;
 
  private:

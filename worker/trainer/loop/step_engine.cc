@@ -81,6 +81,7 @@ absl::Status StepEngine::Step(bool stop) {
   absl::Status status = RunStep(stop);
   if (seal) status.Update(options_.backend->Unseal());
   RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(std::exchange(left_, absl::OkStatus()));
   // The step before is done by now.
   while (pending_.size() > 1) {
     RETURN_IF_ERROR(ReadStep());
@@ -236,16 +237,23 @@ absl::Status StepEngine::ReadStep() {
 }
 
 absl::Status StepEngine::ReadAll() {
+  RETURN_IF_ERROR(std::exchange(left_, absl::OkStatus()));
   while (!pending_.empty()) RETURN_IF_ERROR(ReadStep());
   return absl::OkStatus();
 }
 
 absl::Status StepEngine::CatchUp() {
+  RETURN_IF_ERROR(std::exchange(left_, absl::OkStatus()));
   while (!pending_.empty()) {
     RETURN_IF_ERROR(ReadStep());
     if (on_figures_) on_figures_(last_);
   }
   return absl::OkStatus();
+}
+
+bool StepEngine::CatchUpAlone() {
+  left_ = CatchUp();
+  return left_.ok();
 }
 
 absl::Status StepEngine::Discard() {

@@ -56,6 +56,10 @@ class StepEngine {
   absl::Status ReadAll();
   // The same, and gives them to `on_figures`.
   absl::Status CatchUp();
+  // The same for one member alone, which must not fail before the others: if a
+  // figure is an error, returns false and leaves the error to the next Step,
+  // ReadAll or CatchUp, where all members meet it.
+  bool CatchUpAlone();
   // Waits for all steps that were enqueued, and forgets their figures.
   absl::Status Discard();
 
@@ -116,6 +120,8 @@ class StepEngine {
   kernels::Arena arena_;
   kernels::Arena::Piece device_step_ = 0;
   Batch batch_;
+  // The error that CatchUpAlone left.
+  absl::Status left_;
   // The size of the largest batch that ran since the model was bound: what
   // operations need beside the plan was allocated then.
   int64_t warm_tokens_ = 0, warm_labels_ = 0;

@@ -25,7 +25,11 @@ kernels::AdamWSegment SegmentOf(const AdamWOptions& options,
   if (parameter.kind == ParameterKind::kDense && parameter.shape.size() >= 2) {
     segment.weight_decay = static_cast<float>(options.weight_decay);
   }
-  if (parameter.table) segment.row_size = parameter.shape.back();
+  if (parameter.table) {
+    segment.row_size = parameter.shape.back();
+    segment.learning_rate = static_cast<float>(options.learning_rate_tables);
+    segment.adagrad = options.rowwise_adagrad;
+  }
   return segment;
 }
 
@@ -66,7 +70,8 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(
     if (!all.empty() && all.back().offset + all.back().size == next.offset &&
         all.back().learning_rate == next.learning_rate &&
         all.back().weight_decay == next.weight_decay &&
-        all.back().row_size == next.row_size) {
+        all.back().row_size == next.row_size &&
+        all.back().adagrad == next.adagrad) {
       all.back().size += next.size;
     } else {
       all.push_back(next);

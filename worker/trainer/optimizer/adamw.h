@@ -18,6 +18,10 @@ struct AdamWOptions {
   double learning_rate_cores = 1e-3;
   double learning_rate_ranks = 1e-2;
   double learning_rate_other = 1e-3;
+  // Of lookup tables.
+  double learning_rate_tables = 1e-3;
+  // Lookup tables are trained by row-wise Adagrad.
+  bool rowwise_adagrad = false;
   // Whether cores and rank entries of the head are in those groups too (the
   // pareto objective) or among the others (the published code).
   bool group_head = true;
@@ -44,7 +48,8 @@ kernels::AdamWStep StepOf(const AdamWOptions& options, int64_t step,
 // It is lazy on lookup tables (Parameter::table): a row that nobody looked up
 // in this step keeps its values and its moments, and does not decay. A row's
 // moments thus fade by its own updates, while the corrections of both moments
-// count the steps of training.
+// count the steps of training. Or it leaves tables to row-wise Adagrad (Naumov
+// et al., arXiv 1906.00091), whose state is one number for each row.
 class AdamW : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(

@@ -31,6 +31,7 @@ void Galore::AddWhole(const Parameter& parameter) {
     if (end == parameter.offset &&
         last.segment.weight_decay == next.weight_decay &&
         last.segment.row_size == next.row_size &&
+        last.segment.adagrad == next.adagrad &&
         last.segment.learning_rate == next.learning_rate) {
       last.segment.size += next.size;
       return;

@@ -17,6 +17,11 @@ AdamWOptions MakeAdamWOptions(const v1::JobSpec& spec) {
   options.learning_rate_cores = optimizer.learning_rate_cores();
   options.learning_rate_ranks = optimizer.learning_rate_ranks();
   options.learning_rate_other = optimizer.learning_rate_other();
+  options.learning_rate_tables = optimizer.has_learning_rate_tables()
+                                     ? optimizer.learning_rate_tables()
+                                     : optimizer.learning_rate_other();
+  options.rowwise_adagrad =
+      optimizer.tables() == v1::OptimizerSpec::ROWWISE_ADAGRAD;
   // The published code trains the head's cores and ranks like dense weights.
   options.group_head = spec.objective().kind() != v1::ObjectiveSpec::REFERENCE;
   options.weight_decay = optimizer.weight_decay();

@@ -22,7 +22,8 @@ struct MuonOptions {
   double momentum = 0.95;
 };
 
-// Muon on matrices, AdamW on everything else.
+// Muon on the matrices of OrthogonalMatrices() (cores and dense weights, but no
+// tables and no vocabulary projection), AdamW on everything else.
 //
 // AdamW moves every entry of a core by the same amount, so that a train of six
 // cores moves six times as far as a matrix and mostly along the few directions

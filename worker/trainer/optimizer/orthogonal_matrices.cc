@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
 #include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
@@ -31,7 +32,10 @@ void AddWeights(const FactorisableLayer& layer, const ParameterLayout& layout,
   if (layer.embedding || layer.layer_class == "output") return;
   for (const char* name : {".weight", ".a", ".b"}) {
     const int at = layout.Find(layer.name + name);
-    if (at < 0 || layout[at].kind != ParameterKind::kDense) continue;
+    if (at < 0 || layout[at].kind != ParameterKind::kDense ||
+        layout[at].size > kernels::kMostOrthogonalElements) {
+      continue;
+    }
     matrices->push_back({at, layout[at].shape[0], layout[at].shape[1]});
   }
 }

@@ -244,6 +244,24 @@ TEST_F(SizeControllerTest, OnlyTheControllerPrunes) {
   EXPECT_EQ(Size(), size);
 }
 
+TEST_F(SizeControllerTest, EntriesThatTheOptimiserPushedBelowZeroCanLeave) {
+  // The optimiser makes the least salient entries negative in every step.
+  for (; approach_.step < approach_.max_steps; ++approach_.step) {
+    approach_.size = Size();
+    ASSERT_OK(controller_->Observe(Parameters(), Gradients(), 0.1));
+    for (const TensorisedLayer& layer : layers_) {
+      for (int bond : layer.bonds) {
+        for (int64_t k = 0; k < layout_[bond].size / 2; ++k) {
+          float& entry = parameters_[layout_[bond].offset + k];
+          if (entry > 0) entry = -0.005f;
+        }
+      }
+    }
+    ASSERT_OK(controller_->Step(true, approach_, Parameters()));
+  }
+  EXPECT_LE(Size(), approach_.target_size);
+}
+
 TEST_F(SizeControllerTest, TheDeadStayDead) {
   while (Size() > approach_.target_size) Step(true);
   const double size = Size();

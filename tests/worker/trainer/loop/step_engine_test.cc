@@ -98,6 +98,23 @@ TEST(StepEngineTest, ALossThatIsNotFiniteNamesItsStep) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("step 2"));
 }
 
+TEST(StepEngineTest, AnErrorThatOneMemberReadsAloneComesWithTheNextStep) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  parts.Steps(1);
+  ModelState state;
+  ASSERT_OK(parts.model->Download(&state));
+  state.parameters.assign(state.parameters.size(), NAN);
+  ASSERT_OK(parts.model->Restore(state, parts.schedule->phases().At(0)));
+  ASSERT_OK(parts.engine->Rebind());
+  ASSERT_OK(parts.engine->Step(/*stop=*/false));
+  EXPECT_FALSE(parts.engine->CatchUpAlone());
+  const absl::Status status = parts.engine->Step(/*stop=*/false);
+  EXPECT_EQ(FailureClassOf(status), v1::NAN_LOSS);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 2"));
+}
+
 TEST(StepEngineTest, ErrorsOfTheDataComeThrough) {
   TrainerParts parts;
   parts.Make();

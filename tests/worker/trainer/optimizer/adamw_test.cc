@@ -172,6 +172,34 @@ TEST_F(AdamWTest, RowsThatNobodyLookedUpStay) {
   EXPECT_EQ(p[4 + 3 * 2], 1.0f);  // never touched
 }
 
+TEST_F(AdamWTest, TablesByRowwiseAdagrad) {
+  ParameterLayout layout;
+  layout.Add("weight", {2}, ParameterKind::kDense, false);
+  layout.SetTable(layout.Add("table", {3, 2}, ParameterKind::kDense, false));
+  AdamWOptions o = Options();
+  o.rowwise_adagrad = true;
+  o.learning_rate_tables = 0.1;
+  o.weight_decay = 0;
+  o.clip_norm = 0;
+  ASSERT_OK_AND_ASSIGN(auto optimizer,
+                       AdamW::Create(o, layout, backend_.get()));
+  std::vector<float> p(8, 1.0f), first(8), second(8);
+  // Row 0 has the gradient (3, 4) in both steps, row 1 has (1, 0) in the
+  // second, row 2 none.
+  for (int t = 1; t <= 2; ++t) {
+    const std::vector<float> g = {0, 0, 3, 4, t == 2 ? 1.0f : 0.0f, 0, 0, 0};
+    ASSERT_OK(optimizer->Step(t, 1, {p.data(), 8}, {g.data(), 8},
+                              {{first.data(), 8}, {second.data(), 8}, {}}));
+  }
+  const double row0 = 0.1 / std::sqrt(12.5) + 0.1 / std::sqrt(25);
+  EXPECT_NEAR(p[2], 1 - 3 * row0, 1e-6);
+  EXPECT_NEAR(p[3], 1 - 4 * row0, 1e-6);
+  EXPECT_NEAR(p[4], 1 - 0.1 / std::sqrt(0.5), 1e-6);
+  for (int i : {0, 1, 5, 6, 7}) EXPECT_EQ(p[i], 1.0f) << i;
+  EXPECT_THAT(second, ::testing::ElementsAre(0, 0, 25, 0, 0.5f, 0, 0, 0));
+  EXPECT_THAT(first, ::testing::Each(0));
+}
+
 TEST_F(AdamWTest, ClipsByTheGlobalNorm) {
   double squares = 0;
   for (float g : gradients_) squares += double{g} * g;

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Shows whether one learning rate serves all widths and ranks of tensor-train
+# layers: the loss after equal steps at widths 128 to 1024 and ranks 8 to 128,
+# with half, once and twice the default rate.
+#   tests/bench/rate_transfer.sh [--steps=200] [--jobs=N] [--threads=1]
+# Needs /usr/src/linux-source-6.1.tar.xz (Debian's package linux-source-6.1).
+set -eu
+cd "$(dirname "$0")/../.."
+for argument; do
+  case "$argument" in
+    --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  esac
+done
+bazel build -c opt //worker/trainer:comera-trainer >&2
+exec /usr/bin/python3 tests/bench/rate_transfer.py \
+  --trainer="$PWD/bazel-bin/worker/trainer/comera-trainer" "$@"
