@@ -25,8 +25,10 @@ constexpr int64_t kLeastWidth = 8;
 constexpr double kUnreachableLoss = 1e-6;
 // The steps of runs that a budget in time will stop.
 constexpr int64_t kUnlimitedSteps = 1'000'000;
-// A fixed-size method's second learning rate, in units of the first.
-constexpr double kOtherRate = 3e-3;
+// The learning rate of methods that keep their size: small models learn best at
+// several times the default (docs/outcomes.md).
+constexpr double kRate = 3e-3;
+constexpr double kMuonRate = 2e-2;  // of matrices, under Muon
 constexpr int kMaxFromHistory = 4;
 constexpr int64_t kMaxSteps = 1'000'000'000;
 // Shares of its early size at which a rank-adaptive model is tried where the
@@ -41,8 +43,10 @@ struct Candidate {
   int64_t rank = 0;
   double ratio = 0;
   bool tied = false;
-  // Learning rate of all groups; 0: the defaults.
+  // Learning rate of all groups, under Muon of those that AdamW trains; 0: the
+  // defaults.
   double rate = 0;
+  bool muon = false;
 };
 
 // How often in a row `parallel` jobs must run until `live` of them had a turn.
@@ -94,9 +98,11 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
   }
   if (candidate.rate > 0) {
     const std::string rate = absl::StrCat(candidate.rate);
-    AddField("optimizer.learning_rate_cores", rate, &point);
+    AddField("optimizer.kind", candidate.muon ? "MUON" : "ADAMW", &point);
+    AddField("optimizer.learning_rate_cores",
+             candidate.muon ? absl::StrCat(kMuonRate) : rate, &point);
     AddField("optimizer.learning_rate_other", rate, &point);
-    absl::StrAppend(&label, " rate=", rate);
+    if (candidate.muon) absl::StrAppend(&label, " optimizer=muon");
   }
   if (candidate.ratio > 0) {
     point.mutable_target()->set_target_ratio(candidate.ratio);
@@ -126,7 +132,8 @@ v1::JobSpec SizedJob(const Candidate& candidate, const v1::JobSpec& job) {
 // Chooses candidates for one job.
 class Portfolio {
  public:
-  // `job` has its defaults; `own_rates`: the job file names learning rates.
+  // `job` has its defaults; `own_rates`: the job file names an optimiser
+  // or learning rates.
   Portfolio(const v1::JobSpec& job, std::vector<Method::Method> methods,
             bool own_rates)
       : job_(job),
@@ -173,6 +180,9 @@ class Portfolio {
            methods_.end();
   }
   int64_t Width() const { return job_.model().hidden(); }
+  bool IsEncoder() const {
+    return job_.model().family() != v1::ModelSpec::DLRM;
+  }
   bool IsLm() const {
     return job_.model().family() == v1::ModelSpec::MASKED_LM;
   }
@@ -255,20 +265,21 @@ class Portfolio {
       if (tied && (!IsLm() || job_.model().tie_output())) continue;
       Candidate candidate;
       candidate.tied = tied;
+      if (!own_rates_) candidate.rate = kRate;
       for (int64_t width : Widths(candidate, false)) {
         candidate.width = width;
         all.push_back(candidate);
       }
     }
-    // Plain and tied in turn, and the first once more with another rate.
+    // Plain and tied in turn, and the first once more by Muon.
     std::stable_sort(all.begin(), all.end(),
                      [&](const Candidate& a, const Candidate& b) {
                        return Place(all, a) < Place(all, b);
                      });
-    if (!all.empty() && !own_rates_) {
-      Candidate faster = all.front();
-      faster.rate = kOtherRate;
-      all.insert(all.begin() + std::min<size_t>(2, all.size()), faster);
+    if (!all.empty() && !own_rates_ && IsEncoder()) {
+      Candidate muon = all.front();
+      muon.muon = true;
+      all.insert(all.begin() + std::min<size_t>(2, all.size()), muon);
     }
     return all;
   }
@@ -288,15 +299,11 @@ class Portfolio {
     std::vector<Candidate> all;
     Candidate candidate;
     candidate.method = Method::COLA;
+    if (!own_rates_) candidate.rate = kRate;
     for (int64_t width : Widths(candidate, true)) {
       candidate.width = width;
       candidate.rank = std::max<int64_t>(1, width / 4);
       all.push_back(candidate);
-    }
-    if (!all.empty() && !own_rates_) {
-      Candidate faster = all.front();
-      faster.rate = kOtherRate;
-      all.insert(all.begin() + 1, faster);
     }
     return all;
   }
@@ -467,7 +474,9 @@ std::vector<v1::SweepPoint> SearchPortfolio(
   const v1::OptimizerSpec& optimizer = spec.job().optimizer();
   const Portfolio portfolio(filled, methods,
                             optimizer.has_learning_rate_cores() ||
-                                optimizer.has_learning_rate_other());
+                                optimizer.has_learning_rate_other() ||
+                                optimizer.kind() !=
+                                    v1::OptimizerSpec::KIND_UNSPECIFIED);
   const size_t limit = static_cast<size_t>(spec.search().candidates() > 0
                                                ? spec.search().candidates()
                                                : kDefaultCandidates);

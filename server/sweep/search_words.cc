@@ -67,8 +67,6 @@ std::string CandidateWords(const std::string& label) {
       settings.push_back(parts.second + " output");
     } else if (parts.first == "shrunk_to") {
       settings.push_back(absl::StrCat("shrunk to ", parts.second));
-    } else if (parts.first == "rate") {
-      settings.push_back(absl::StrCat("learning rate ", parts.second));
     } else {
       settings.push_back(absl::StrCat(parts.first, " ", parts.second));
     }

@@ -20,7 +20,9 @@ using ::testing::HasSubstr;
 
 // The quickstart's job, small enough for a test.
 absl::StatusOr<BenchJob> SmallJob(const std::string& method) {
-  std::vector<std::string> settings = {"model.layers=1", "data.max_length=16"};
+  std::vector<std::string> settings = {
+      "model.layers=1", "data.max_length=16",
+      "data.tokenizer.train_vocabulary_size=1024"};
   if (method == "lte") {
     // A head for each sample.
     settings.push_back("compression.lte.heads=4");

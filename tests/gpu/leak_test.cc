@@ -18,7 +18,9 @@ absl::StatusOr<int64_t> FreeAfter(int steps) {
   ASSIGN_OR_RETURN(
       const BenchJob job,
       MakeBenchJob("docs/examples/quickstart_code_mlm.yaml", "comera",
-                   /*batch_size=*/2, {"model.layers=1", "data.max_length=8"}));
+                   /*batch_size=*/2,
+                   {"model.layers=1", "data.max_length=8",
+                    "data.tokenizer.train_vocabulary_size=1024"}));
   StepOptions options;
   options.vocabulary = job.vocabulary;
   options.warm_up = 0;

@@ -70,7 +70,7 @@ TEST(SearchPortfolioTest, TriesMethodsWidthsRanksAndTiedOutputs) {
   EXPECT_THAT(labels, HasSubstr("method=dense width=16\n"));
   EXPECT_THAT(labels, HasSubstr("output=tied"));
   EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4"));
-  EXPECT_THAT(labels, HasSubstr("rate=0.003"));
+  EXPECT_THAT(labels, HasSubstr("method=dense width=16 optimizer=muon\n"));
   // Runs that differ in the size that they shrink to share an early stage.
   EXPECT_FALSE(plan.stages.empty());
   EXPECT_LT(CountEntrants(plan), static_cast<int>(plan.runs.size()));

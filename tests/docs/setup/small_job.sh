@@ -2,6 +2,7 @@
 # $HOME/small.yaml: the quickstart's job, cut short to a few seconds.
 comera validate docs/examples/quickstart_code_mlm.yaml --print -o yaml \
   --set data.code_directory.max_bytes=1000000 \
+  --set data.tokenizer.train_vocabulary_size=1024 \
   --set objective.early.steps=60 --set objective.late.target_loss=7 \
   --set objective.late.target_ratio=0.9 --set objective.late.max_steps=80 \
   --set training.validate_every_steps=20 \

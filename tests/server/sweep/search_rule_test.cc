@@ -158,8 +158,8 @@ TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
               HasSubstr("and misses the target (accuracy 0.9)"));
   EXPECT_EQ(ExplainChoice(Accuracy(0.8), accounts, -1, false),
             "none of 3 candidates ended with a model");
-  EXPECT_EQ(CandidateWords("method=dense width=64 output=tied rate=0.003"),
-            "dense with width 64, tied output, learning rate 0.003");
+  EXPECT_EQ(CandidateWords("method=dense width=64 output=tied optimizer=muon"),
+            "dense with width 64, tied output, optimizer muon");
 }
 
 }  // namespace
