@@ -113,8 +113,8 @@ absl::Status CheckOrthogonalStep(const OrthogonalRule& rule,
       return Bad(kOp, "segment", " of ", s.rows, " x ", s.cols);
     }
     if (s.offset < 0 || s.offset > size - s.rows * s.cols) {
-      return Bad(kOp, "segment", " [", s.offset, ", +",
-                 s.rows * s.cols, ") lies outside ", size, " parameters");
+      return Bad(kOp, "segment", " [", s.offset, ", +", s.rows * s.cols,
+                 ") lies outside ", size, " parameters");
     }
   }
   return absl::OkStatus();

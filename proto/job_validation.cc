@@ -194,9 +194,9 @@ void CheckOptimizerKind(const v1::JobSpec& spec, SpecChecker& check) {
 void CheckDecay(const v1::OptimizerSpec& optimizer, SpecChecker& check) {
   const v1::OptimizerSpec::Decay decay = optimizer.decay();
   check.NonNegative("optimizer.min_scale", optimizer.min_scale(), 1);
-  check.Require(
-      optimizer.min_scale() == 0 || decay != v1::OptimizerSpec::NONE,
-      "optimizer.min_scale", "is the end of a decay: optimizer.decay is none");
+  check.Require(optimizer.min_scale() == 0 || decay != v1::OptimizerSpec::NONE,
+                "optimizer.min_scale",
+                "is the end of a decay: optimizer.decay is none");
   if (decay == v1::OptimizerSpec::WSD) {
     check.Weight("optimizer.decay_fraction", optimizer.decay_fraction(), 1);
   } else {

@@ -28,7 +28,8 @@ constexpr int64_t kUnlimitedSteps = 1'000'000;
 // The learning rate of methods that keep their size: small models learn best at
 // several times the default (docs/outcomes.md).
 constexpr double kRate = 3e-3;
-constexpr double kMuonRate = 2e-2;  // of matrices, under Muon
+// The learning rate of matrices under Muon.
+constexpr double kMuonRate = 2e-2;
 constexpr int kMaxFromHistory = 4;
 constexpr int64_t kMaxSteps = 1'000'000'000;
 // Shares of its early size at which a rank-adaptive model is tried where the
@@ -437,8 +438,8 @@ void CheckSearch(const v1::SweepSpec& spec, SpecChecker& check) {
                 "may spend");
       break;
   }
-  // The candidates' widths and steps are counted out before any of their jobs is
-  // validated.
+  // The candidates' widths and steps are counted out before any of their jobs
+  // is validated.
   const v1::ModelSpec& model = job.model();
   check.Range("job.model.layers", model.layers(), 0, 1000);
   check.Range("job.model.hidden", model.hidden(), 0, 65536);
@@ -472,11 +473,11 @@ std::vector<v1::SweepPoint> SearchPortfolio(
   job.mutable_compression()->set_method(Method::DENSE);
   const v1::JobSpec filled = WithDefaults(job);
   const v1::OptimizerSpec& optimizer = spec.job().optimizer();
-  const Portfolio portfolio(filled, methods,
-                            optimizer.has_learning_rate_cores() ||
-                                optimizer.has_learning_rate_other() ||
-                                optimizer.kind() !=
-                                    v1::OptimizerSpec::KIND_UNSPECIFIED);
+  const Portfolio portfolio(
+      filled, methods,
+      optimizer.has_learning_rate_cores() ||
+          optimizer.has_learning_rate_other() ||
+          optimizer.kind() != v1::OptimizerSpec::KIND_UNSPECIFIED);
   const size_t limit = static_cast<size_t>(spec.search().candidates() > 0
                                                ? spec.search().candidates()
                                                : kDefaultCandidates);

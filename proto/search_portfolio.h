@@ -50,9 +50,9 @@ void PlanSearchSteps(const v1::ObjectiveSpec& given, int64_t steps,
                      v1::JobSpec* run);
 
 // Steps that a run of the search is planned with before anything is known of
-// its speed: those of the job file, if it gives any; otherwise, with a budget in
-// steps, the last round's allowance for that many candidates; otherwise a number
-// so large that no run reaches it.
+// its speed: those of the job file, if it gives any; otherwise, with a budget
+// in steps, the last round's allowance for that many candidates; otherwise a
+// number so large that no run reaches it.
 int64_t FirstSearchSteps(const v1::JobSpec& job, int candidates);
 
 // Whether the job file says how many steps a run has.
@@ -66,8 +66,9 @@ struct SearchRounds {
   double first = 0;  // allowance in the first round
   double last = 0;   // allowance of the candidates that reach the last round
 };
-// `parallel` jobs run side by side, so that a budget that is a time by the clock
-// pays for as many of them at once; 1 for budgets that all jobs add up to.
+// `parallel` jobs run side by side, so that a budget that is a time by the
+// clock pays for as many of them at once; 1 for budgets that all jobs add up
+// to.
 SearchRounds PlanSearchRounds(int candidates, double budget, int parallel = 1);
 // What each of the `live` remaining candidates may spend in the next round,
 // beyond what it has spent, if this amount doubles in every later round and all

@@ -48,7 +48,8 @@ class CsvRows {
     absl::string_view line;
     ASSIGN_OR_RETURN(bool more, source_->Next(&line));
     if (!more) return false;
-    if (std::exchange(first_, false)) absl::ConsumePrefix(&line, kByteOrderMark);
+    if (std::exchange(first_, false))
+      absl::ConsumePrefix(&line, kByteOrderMark);
     std::string cell;
     bool quoted = false;
     while (true) {

@@ -27,9 +27,9 @@ float Squares(const float* x, int64_t n) {
 struct Rule {
   float beta1, beta2, epsilon;
   float gradient_scale;
-  float rate;   // learning rate / (1 - beta1^step)
-  float decay;  // learning rate * weight decay
-  float root;   // 1 / sqrt(1 - beta2^step)
+  float rate;        // learning rate / (1 - beta1^step)
+  float decay;       // learning rate * weight decay
+  float root;        // 1 / sqrt(1 - beta2^step)
   float plain_rate;  // learning rate
 };
 

@@ -1,7 +1,7 @@
 // Formula: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 // p -= rate * (m / c1) / (sqrt(v / c2) + epsilon) + rate * decay * p with the
-// corrections c1, c2 = 1 - beta^t; row-wise Adagrad on rows that ask for it: a +=
-// mean g^2, p -= rate * g / (sqrt(a) + epsilon) + rate * decay * p; and
+// corrections c1, c2 = 1 - beta^t; row-wise Adagrad on rows that ask for it: a
+// += mean g^2, p -= rate * g / (sqrt(a) + epsilon) + rate * decay * p; and
 // SumOfSquares: the sum of x^2.
 // Shapes: parameters, gradients and both moments (n), cut into segments.
 // Threads: one takes runs of four parameters, a block 1024 such runs of one
@@ -90,9 +90,9 @@ struct Buffers {
 struct Rule {
   float beta1, beta2, epsilon;
   float gradient_scale;
-  float rate;   // learning rate / (1 - beta1^step)
-  float decay;  // learning rate * weight decay
-  float root;   // 1 / sqrt(1 - beta2^step)
+  float rate;        // learning rate / (1 - beta1^step)
+  float decay;       // learning rate * weight decay
+  float root;        // 1 / sqrt(1 - beta2^step)
   float plain_rate;  // learning rate
 };
 
@@ -146,8 +146,7 @@ __device__ __forceinline__ void AdagradRow(const Rule& rule, int64_t width,
     const float gradient = g[c] * rule.gradient_scale;
     squares += gradient * gradient;
   }
-  const float sum =
-      *accumulator + WarpSum(squares) / static_cast<float>(width);
+  const float sum = *accumulator + WarpSum(squares) / static_cast<float>(width);
   __syncwarp();  // all have read it
   if (lane == 0) *accumulator = sum;
   const float rate =
@@ -341,14 +340,14 @@ absl::Status CudaBackend::AdamW(const AdamWStep& step,
     if (segment.size == 0) continue;
     if (segment.row_size > 0) {
       const int64_t at = segment.offset;
-      RETURN_IF_ERROR(Launch(
-          kOp,
-          Shape(Blocks(segment.size / segment.row_size, kThreads / kWarp,
-                       kBlocksPerMultiprocessor * Multiprocessors()),
-                kThreads),
-          AdamWRowsKernel, segment, common,
-          Buffers{parameters.data + at, gradients.data + at,
-                  first_moment.data + at, second_moment.data + at}));
+      RETURN_IF_ERROR(
+          Launch(kOp,
+                 Shape(Blocks(segment.size / segment.row_size, kThreads / kWarp,
+                              kBlocksPerMultiprocessor * Multiprocessors()),
+                       kThreads),
+                 AdamWRowsKernel, segment, common,
+                 Buffers{parameters.data + at, gradients.data + at,
+                         first_moment.data + at, second_moment.data + at}));
       continue;
     }
     const int64_t runs =

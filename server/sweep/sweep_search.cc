@@ -102,8 +102,9 @@ int SweepSearch::Parallel() const {
 
 double SweepSearch::BudgetSpent() const {
   const double all = TotalSpent() / Parallel();
-  return Parallel() == 1 ? all
-                         : std::max(all, search().rounds_spent() + RoundSpent());
+  return Parallel() == 1
+             ? all
+             : std::max(all, search().rounds_spent() + RoundSpent());
 }
 
 double SweepSearch::RoundSpent() const {
@@ -564,8 +565,8 @@ std::string SweepSearch::WordsOf(int run) const {
   const SweepChild& record = record_->runs(run);
   if (!record.has_result()) return "";
   const QualitySample& result = record.result();
-  const bool met = result.meets_quality() &&
-                   target_.MeetsSize(result.size_parameters());
+  const bool met =
+      result.meets_quality() && target_.MeetsSize(result.size_parameters());
   return absl::StrCat(met ? "" : "missed the target: ", target_.Name(), " ",
                       FigureWords(result.quality()), " with ",
                       SizeWords(result.size_parameters()), " parameters");
@@ -592,8 +593,8 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
       account.quality = described.quality;
     }
     if (account.has_model && account.measured) {
-      results.push_back({run.index(), account.size, account.quality,
-                         account.meets_quality});
+      results.push_back(
+          {run.index(), account.size, account.quality, account.meets_quality});
     }
     accounts.push_back(std::move(account));
   }

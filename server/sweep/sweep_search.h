@@ -23,17 +23,18 @@ struct SearchChild {
 
 // Steers a sweep whose job's method is AUTO: successive halving over what
 // `job.budget` allows. In each round every candidate may spend as much as every
-// other, and is then paused; the worse half is stopped, and the allowance of the
-// others is doubled, counting what they have spent. The last two run to their ends. Candidates that share an
-// early stage compete as one while it lasts.
+// other, and is then paused; the worse half is stopped, and the allowance of
+// the others is doubled, counting what they have spent. The last two run to
+// their ends. Candidates that share an early stage compete as one while it
+// lasts.
 //
 // Where the budget is a time and the job file names no steps, the first round
 // also measures speed: its survivors start over with as many steps as fit into
 // what is left.
 //
 // Works on a record, which it changes, and on its plan, which it only reads;
-// both must outlive it. All that it decides from is in the record, so that a search goes on after a
-// restart. No clock, IO or locks.
+// both must outlive it. All that it decides from is in the record, so that a
+// search goes on after a restart. No clock, IO or locks.
 class SweepSearch {
  public:
   SweepSearch(SweepRecord* record, const SweepPlan* plan);

@@ -122,9 +122,8 @@ absl::Status RunOrthogonal(Backend* backend, const OrthogonalRule& rule,
   ASSIGN_OR_RETURN(
       void* const workspace,
       backend->Allocate(backend->OrthogonalStepWorkspaceBytes(segments)));
-  const absl::Status status =
-      backend->OrthogonalStep(rule, segments, d[0].vector(), d[1].vector(),
-                              d[2].vector(), workspace);
+  const absl::Status status = backend->OrthogonalStep(
+      rule, segments, d[0].vector(), d[1].vector(), d[2].vector(), workspace);
   RETURN_IF_ERROR(backend->Synchronize());
   backend->Free(workspace);
   return status;
@@ -134,18 +133,17 @@ OpCase OrthogonalCase(const std::string& name, int64_t size,
                       std::vector<OrthogonalSegment> segments) {
   OrthogonalRule rule;
   rule.momentum = 0.9f;
-  return {absl::StrCat("OrthogonalStep_", name),
-          {Packed(Updated("parameters", 1, size)),
-           Packed(In("gradients", 1, size)),
-           Packed(Updated("momentum", 1, size))},
-          [=](Backend* backend, const DeviceOperands& d) {
-            return RunOrthogonal(backend, rule, segments, d);
-          },
-          [=](Values* v) {
-            reference::OrthogonalStep(rule, segments, &(*v)[0], (*v)[1],
-                                      &(*v)[2]);
-          },
-          2e-5};
+  return {
+      absl::StrCat("OrthogonalStep_", name),
+      {Packed(Updated("parameters", 1, size)), Packed(In("gradients", 1, size)),
+       Packed(Updated("momentum", 1, size))},
+      [=](Backend* backend, const DeviceOperands& d) {
+        return RunOrthogonal(backend, rule, segments, d);
+      },
+      [=](Values* v) {
+        reference::OrthogonalStep(rule, segments, &(*v)[0], (*v)[1], &(*v)[2]);
+      },
+      2e-5};
 }
 // The same with what changes from step to step in memory of the backend.
 OpCase OrthogonalFromStateCase(const std::string& name, double squares) {
@@ -164,8 +162,8 @@ OpCase OrthogonalFromStateCase(const std::string& name, double squares) {
             return RunOrthogonal(backend, rule, segments, d);
           },
           [=](Values* v) {
-            reference::OrthogonalStep({}, segments, &(*v)[0], (*v)[1],
-                                      &(*v)[2], &kState, squares);
+            reference::OrthogonalStep({}, segments, &(*v)[0], (*v)[1], &(*v)[2],
+                                      &kState, squares);
           },
           2e-5};
 }
@@ -186,20 +184,19 @@ OpCase AdamWRowsCase(int64_t rows, int64_t width, bool adagrad) {
     gradients.values.push_back(some ? std::sin(1.0f + static_cast<float>(i))
                                     : 0.0f);
   }
-  return {absl::StrCat(adagrad ? "AdagradRows_" : "AdamWRows_", rows, "x",
-                       width),
-          {Packed(Updated("parameters", 1, size)), gradients,
-           Packed(Updated("first", 1, size)),
-           Packed(Within(0.01, 1, Updated("second", 1, size)))},
-          [=](Backend* backend, const DeviceOperands& d) {
-            return backend->AdamW(step, segments, d[0].vector(), d[1].vector(),
-                                  d[2].vector(), d[3].vector());
-          },
-          [=](Values* v) {
-            reference::AdamW(step, segments, &(*v)[0], (*v)[1], &(*v)[2],
-                             &(*v)[3]);
-          },
-          5e-6};
+  return {
+      absl::StrCat(adagrad ? "AdagradRows_" : "AdamWRows_", rows, "x", width),
+      {Packed(Updated("parameters", 1, size)), gradients,
+       Packed(Updated("first", 1, size)),
+       Packed(Within(0.01, 1, Updated("second", 1, size)))},
+      [=](Backend* backend, const DeviceOperands& d) {
+        return backend->AdamW(step, segments, d[0].vector(), d[1].vector(),
+                              d[2].vector(), d[3].vector());
+      },
+      [=](Values* v) {
+        reference::AdamW(step, segments, &(*v)[0], (*v)[1], &(*v)[2], &(*v)[3]);
+      },
+      5e-6};
 }
 
 // AdamW with everything that changes from step to step in memory of the
@@ -284,8 +281,8 @@ std::vector<OpCase> ObjectiveCases() {
                                   {3951, 33, 33, 0.1f, 0},
                                   {5100, 1, 40, 0.1f, 0},
                                   {5200, 57, 1, 0.1f, 0}}));
-  cases.push_back(OrthogonalCase("large", 512 * 192,
-                                 {{0, 512, 192, 0.1f, 0.01f, true}}));
+  cases.push_back(
+      OrthogonalCase("large", 512 * 192, {{0, 512, 192, 0.1f, 0.01f, true}}));
   cases.push_back(OrthogonalFromStateCase("finite", 3));
   cases.push_back(OrthogonalFromStateCase(
       "not_finite", std::numeric_limits<double>::infinity()));

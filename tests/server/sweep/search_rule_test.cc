@@ -130,10 +130,9 @@ TEST(SearchRuleTest, IfNoneMeetsItTheNearestWithinTheSizeIsChosen) {
 }
 
 TEST(SearchRuleTest, WithASizeAloneTheBestWithinItIsChosen) {
-  const auto choice =
-      ChooseModel(Loss(0, 300), {{0, 400, 1.5, true},
-                                 {1, 300, 2.4, true},
-                                 {2, 100, 2.6, true}});
+  const auto choice = ChooseModel(
+      Loss(0, 300),
+      {{0, 400, 1.5, true}, {1, 300, 2.4, true}, {2, 100, 2.6, true}});
   ASSERT_TRUE(choice.has_value());
   EXPECT_EQ(choice->id, 1);
   EXPECT_TRUE(choice->met);
@@ -143,7 +142,8 @@ TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
   std::vector<SearchAccount> accounts(3);
   accounts[0] = {
       "method=comera width=128 rank=16", true, true, 61203, 0.8125, true, true};
-  accounts[1] = {"method=dense width=64", true, true, 170234, 0.803, true, false};
+  accounts[1] = {
+      "method=dense width=64", true, true, 170234, 0.803, true, false};
   accounts[2] = {
       "method=cola width=128 rank=32", true, false, 439000, 0.74, false, false};
   EXPECT_EQ(

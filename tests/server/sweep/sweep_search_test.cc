@@ -1,4 +1,6 @@
 // Tests searches: rounds, pauses, stops, the choice, and restarts in between.
+#include "server/sweep/sweep_search.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,7 +12,6 @@
 #include "gtest/gtest.h"
 #include "proto/sweep_plan.h"
 #include "server/rpc/proto_time.h"
-#include "server/sweep/sweep_search.h"
 #include "tests/server/sweep/sweep_engine_fixture.h"
 #include "tests/server/test_spec.h"
 

@@ -112,7 +112,8 @@ absl::Status SizeController::Observe(kernels::ConstVector parameters,
 }
 
 bool SizeController::Due(const Approach& approach) const {
-  if (!options_.scheduled || approach.size <= approach.target_size) return false;
+  if (!options_.scheduled || approach.size <= approach.target_size)
+    return false;
   if (control_.observations < ObservationsNeeded(approach)) return false;
   // The size that a geometric descent to the deadline would have by now.
   const double done =

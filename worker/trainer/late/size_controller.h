@@ -35,10 +35,11 @@ struct Approach {
 // no room for (a trimmed L1 norm): its proximal step lowers them by a fixed
 // amount and leaves all others alone, so that what stays is not weakened and
 // the term is 0 once the target is met. Entries are removed in waves: the least
-// salient entries that make up about the next tenth of the size are chosen, fade
-// to 0 over some size steps, and are then out for good; the last wave ends at or
-// just below the target size. Outside a wave no entry is removed, unless
-// relaxed_weight has lowered it to the threshold. docs/late_stage.md has the reasons.
+// salient entries that make up about the next tenth of the size are chosen,
+// fade to 0 over some size steps, and are then out for good; the last wave ends
+// at or just below the target size. Outside a wave no entry is removed, unless
+// relaxed_weight has lowered it to the threshold. docs/late_stage.md has the
+// reasons.
 //
 // Life cycle: bound to one layout; after a change of ranks, create a new one
 // with the state of the old. Not thread-safe.

@@ -21,8 +21,9 @@ namespace comera::trainer {
 // A validation loss has diverged if it is not finite, or if, after the warm-up,
 // it lies clearly above the baseline (the loss of the best constant prediction)
 // although an earlier one lay clearly below it. Two similar cases are not
-// divergence: an overfitted model, whose training loss stays below the baseline;
-// and a model that the late stage is still pruning towards its target size.
+// divergence: an overfitted model, whose training loss stays below the
+// baseline; and a model that the late stage is still pruning towards its target
+// size.
 //
 // Life cycle: Check and Load, of a resumed run; Begin; Judge after every
 // validation; KeepIfBest after each return to the end of the early stage;
@@ -60,10 +61,10 @@ class DivergenceGuard {
   absl::Status Judge();
 
   // After a DIVERGED or NAN_LOSS: returns to the saved state with half the
-  // learning rates, which is an incident; steps keep counting. Returns `failure`
-  // unchanged if it is of another class, or if the job cannot go back:
-  // on_divergence is not LOWER_RATE, no state is saved for the current target,
-  // or it has already gone back kMostReturns times.
+  // learning rates, which is an incident; steps keep counting. Returns
+  // `failure` unchanged if it is of another class, or if the job cannot go
+  // back: on_divergence is not LOWER_RATE, no state is saved for the current
+  // target, or it has already gone back kMostReturns times.
   absl::Status GoBack(const absl::Status& failure);
 
  private:

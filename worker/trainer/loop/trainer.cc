@@ -82,8 +82,7 @@ absl::Status Trainer::Start() {
   RETURN_IF_ERROR(reporter_.MeasureFreeMemory());
   RETURN_IF_ERROR(engine_.Allocate());
   RETURN_IF_ERROR(keeper_.DigestData());
-  RETURN_IF_ERROR(
-      CheckSameData(options_.communicator, keeper_.data_digest()));
+  RETURN_IF_ERROR(CheckSameData(options_.communicator, keeper_.data_digest()));
   TrainingState state;
   if (options_.member() == 0) {
     ASSIGN_OR_RETURN(state, LoadOrInitialise());

@@ -18,7 +18,7 @@ struct AdamWOptions {
   double learning_rate_cores = 1e-3;
   double learning_rate_ranks = 1e-2;
   double learning_rate_other = 1e-3;
-  // Of lookup tables.
+  // Lookup tables have a rate of their own.
   double learning_rate_tables = 1e-3;
   // Lookup tables are trained by row-wise Adagrad.
   bool rowwise_adagrad = false;

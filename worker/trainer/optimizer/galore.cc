@@ -80,10 +80,10 @@ absl::StatusOr<double> Galore::Step(int64_t step, double learning_rate_scale,
   if (!std::isfinite(norm)) return norm;
   kernels::AdamWStep rule = StepOf(options_.adamw, step, norm);
   // sqrt(v) + epsilon is what divides, not sqrt(v / correction) + epsilon.
-  rule.epsilon = static_cast<float>(
-      options_.adamw.epsilon /
-      std::sqrt(1 - std::pow(static_cast<double>(rule.beta2),
-                             static_cast<double>(step))));
+  rule.epsilon =
+      static_cast<float>(options_.adamw.epsilon /
+                         std::sqrt(1 - std::pow(static_cast<double>(rule.beta2),
+                                                static_cast<double>(step))));
   for (const WholeRun& run : whole_) {
     RETURN_IF_ERROR(StepWhole(run, rule, learning_rate_scale, parameters.data,
                               gradients.data, state));

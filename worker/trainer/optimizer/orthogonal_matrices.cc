@@ -13,8 +13,9 @@ namespace {
 void AddCores(const FactorisableLayer& layer, const Factorisation& form,
               const ParameterLayout& layout,
               std::vector<OrthogonalMatrix>* matrices) {
-  const int order = static_cast<int>(
-      form.input_modes.size() + (layer.embedding ? 0 : form.output_modes.size()));
+  const int order =
+      static_cast<int>(form.input_modes.size() +
+                       (layer.embedding ? 0 : form.output_modes.size()));
   const int middle =
       layer.embedding ? order - 1 : static_cast<int>(form.input_modes.size());
   for (int i = 0; i < order; ++i) {

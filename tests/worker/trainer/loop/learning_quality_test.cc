@@ -47,7 +47,8 @@ v1::StepMetrics Train(const v1::JobSpec& job, int64_t* parameters) {
 
 TEST(LearningQualityTest, SentimentIn1000Steps) {
   const std::string train = SharedFile("data/sst2/train.tsv.gz");
-  const std::string vocabulary = SharedFile("data/vocab/bert-uncased/vocab.txt");
+  const std::string vocabulary =
+      SharedFile("data/vocab/bert-uncased/vocab.txt");
   if (train.empty() || vocabulary.empty()) {
     GTEST_SKIP() << "COMERA_SHARED_DIR has no SST-2";
   }
@@ -91,7 +92,8 @@ TEST(LearningQualityTest, SentimentIn1000Steps) {
   spec.mutable_data()->mutable_tokenizer()->set_vocabulary_file(vocabulary);
   int64_t parameters = 0;
   const v1::StepMetrics last = Train(spec, &parameters);
-  EXPECT_LT(parameters, 300'000);  // of 6.8 million
+  // The dense model has 6.8 million.
+  EXPECT_LT(parameters, 300'000);
   EXPECT_GE(last.validation_accuracy(), 0.75);
 }
 
@@ -106,11 +108,7 @@ TEST(LearningQualityTest, SourceCodeBesideDense) {
       dropout_off: true
     }
     data {
-      code_directory {
-        roots: "/usr/include"
-        globs: "*.h"
-        max_bytes: 4194304
-      }
+      code_directory { roots: "/usr/include" globs: "*.h" max_bytes: 4194304 }
       tokenizer { kind: BYTE_BPE train_vocabulary_size: 1024 }
       max_length: 64
     }
@@ -133,7 +131,8 @@ TEST(LearningQualityTest, SourceCodeBesideDense) {
   )pb");
   int64_t parameters = 0;
   const double comera = Train(spec, &parameters).validation_loss();
-  EXPECT_LT(parameters, 260'000);  // of 685,184
+  // The dense model has 685,184.
+  EXPECT_LT(parameters, 260'000);
   spec.mutable_compression()->Clear();
   spec.mutable_compression()->set_method(v1::CompressionSpec::DENSE);
   spec.mutable_optimizer()->set_learning_rate_other(0.003);

@@ -159,11 +159,11 @@ TEST_F(AdamWTest, RowsThatNobodyLookedUpStay) {
         m[i] = o.beta1 * m[i] + (1 - o.beta1) * g[i];
         v[i] = o.beta2 * v[i] + (1 - o.beta2) * g[i] * g[i];
         const double decay = i < 22 ? o.weight_decay : 0;
-        want[i] -= o.learning_rate_other *
-                   (m[i] / (1 - std::pow(o.beta1, t)) /
-                        (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) +
-                         o.epsilon) +
-                    decay * want[i]);
+        want[i] -=
+            o.learning_rate_other *
+            (m[i] / (1 - std::pow(o.beta1, t)) /
+                 (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.epsilon) +
+             decay * want[i]);
       }
       ASSERT_NEAR(p[i], want[i], 1e-5) << "step " << t << ", " << i;
       ASSERT_NEAR(first[i], m[i], 1e-5) << "step " << t << ", " << i;
