@@ -160,6 +160,15 @@ v1::OptimizerSpec::Kind DefaultOptimizer(const v1::JobSpec& spec) {
   return muon ? v1::OptimizerSpec::MUON : v1::OptimizerSpec::ADAMW;
 }
 
+// Muon steps along directions of pure noise as far as along all others, and a
+// label a sentence leaves many of those: at twice this rate classifiers of small
+// ranks fell back to the class frequencies (docs/optimizer.md).
+double DefaultCoreRate(const v1::JobSpec& spec) {
+  if (spec.optimizer().kind() != v1::OptimizerSpec::MUON) return 1e-3;
+  return spec.model().family() == v1::ModelSpec::ENCODER_CLASSIFIER ? 2.5e-3
+                                                                    : 5e-3;
+}
+
 void FillOptimizer(v1::JobSpec& spec) {
   v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
   const bool galore =
@@ -168,8 +177,7 @@ void FillOptimizer(v1::JobSpec& spec) {
     optimizer.set_kind(DefaultOptimizer(spec));
   }
   if (!optimizer.has_learning_rate_cores()) {
-    optimizer.set_learning_rate_cores(
-        optimizer.kind() == v1::OptimizerSpec::MUON ? 5e-3 : 1e-3);
+    optimizer.set_learning_rate_cores(DefaultCoreRate(spec));
   }
   if (!optimizer.has_learning_rate_ranks()) {
     optimizer.set_learning_rate_ranks(1e-2);

@@ -53,7 +53,13 @@ TEST(MethodValidationTest, DefaultsAreThoseOfTheMethodAlone) {
 }
 
 TEST(MethodValidationTest, MuonIsTheOptimiserOfTensorTrainEncoders) {
-  const Spec comera = WithDefaults(Under(Compression::COMERA));
+  Spec spec = Under(Compression::COMERA);
+  spec.mutable_model()->set_family(v1::ModelSpec::ENCODER_CLASSIFIER);
+  const Spec classifier = WithDefaults(spec);
+  EXPECT_EQ(classifier.optimizer().kind(), v1::OptimizerSpec::MUON);
+  EXPECT_EQ(classifier.optimizer().learning_rate_cores(), 2.5e-3);
+  spec.mutable_model()->set_family(v1::ModelSpec::MASKED_LM);
+  const Spec comera = WithDefaults(spec);
   EXPECT_EQ(comera.optimizer().kind(), v1::OptimizerSpec::MUON);
   EXPECT_EQ(comera.optimizer().learning_rate_cores(), 5e-3);
   EXPECT_EQ(WithDefaults(comera).SerializeAsString(),
