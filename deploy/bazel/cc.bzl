@@ -33,7 +33,16 @@ _HEADERS = {
 
 # Tests are read by the compiler far longer than they run, so they are not
 # optimised, except where the test's own code computes or is timed.
-_OPTIMISED_TESTS = ["tests/bench", "tests/fakes", "tests/fuzz", "tests/golden", "tests/gpu"]
+_OPTIMISED_TESTS = [
+    "tests/bench",
+    "tests/conformance/backend",
+    "tests/fakes",
+    "tests/fuzz",
+    "tests/golden",
+    "tests/gpu",
+    # These include Eigen.
+    "tests/worker/trainer/model/weights",
+]
 
 # _FORTIFY_SOURCE warns without optimisation.
 UNOPTIMISED = ["-O0", "-U_FORTIFY_SOURCE"]
