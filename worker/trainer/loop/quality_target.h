@@ -14,8 +14,8 @@ namespace comera::trainer {
 //
 // The late stage weighs quality against size by a *level*, which it tries to
 // bring down to a *goal*. For a loss and a perplexity they are losses in nats.
-// For all other metrics the goal is 0 and the level is the target minus the
-// metric's value, so a point of accuracy counts as 0.01 nats.
+// All other metrics have the goal 0, and the target minus the metric's value as
+// their level, so a point of accuracy counts as 0.01 nats.
 class QualityTarget {
  public:
   // `confidence` is LateStage.confidence.

@@ -18,6 +18,18 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
+// One good step; every parameter is NaN after it.
+void StepThenLoseTheParameters(TrainerParts* parts) {
+  parts->Make();
+  parts->Load();
+  parts->Steps(1);
+  ModelState state;
+  ASSERT_OK(parts->model->Download(&state));
+  state.parameters.assign(state.parameters.size(), NAN);
+  ASSERT_OK(parts->model->Restore(state, parts->schedule->phases().At(0)));
+  ASSERT_OK(parts->engine->Rebind());
+}
+
 TEST(StepEngineTest, AStepUpdatesTheModelAndCountsItself) {
   TrainerParts parts;
   parts.Make();
@@ -84,14 +96,7 @@ TEST(StepEngineTest, RebindingInBetweenChangesNoNumber) {
 
 TEST(StepEngineTest, ALossThatIsNotFiniteNamesItsStep) {
   TrainerParts parts;
-  parts.Make();
-  parts.Load();
-  parts.Steps(1);
-  ModelState state;
-  ASSERT_OK(parts.model->Download(&state));
-  state.parameters.assign(state.parameters.size(), NAN);
-  ASSERT_OK(parts.model->Restore(state, parts.schedule->phases().At(0)));
-  ASSERT_OK(parts.engine->Rebind());
+  ASSERT_NO_FATAL_FAILURE(StepThenLoseTheParameters(&parts));
   absl::Status status = parts.engine->Step(/*stop=*/false);
   status.Update(parts.engine->CatchUp());
   EXPECT_EQ(FailureClassOf(status), v1::NAN_LOSS);
@@ -100,14 +105,7 @@ TEST(StepEngineTest, ALossThatIsNotFiniteNamesItsStep) {
 
 TEST(StepEngineTest, AnErrorThatOneMemberReadsAloneComesWithTheNextStep) {
   TrainerParts parts;
-  parts.Make();
-  parts.Load();
-  parts.Steps(1);
-  ModelState state;
-  ASSERT_OK(parts.model->Download(&state));
-  state.parameters.assign(state.parameters.size(), NAN);
-  ASSERT_OK(parts.model->Restore(state, parts.schedule->phases().At(0)));
-  ASSERT_OK(parts.engine->Rebind());
+  ASSERT_NO_FATAL_FAILURE(StepThenLoseTheParameters(&parts));
   ASSERT_OK(parts.engine->Step(/*stop=*/false));
   EXPECT_FALSE(parts.engine->CatchUpAlone());
   const absl::Status status = parts.engine->Step(/*stop=*/false);
