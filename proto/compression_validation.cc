@@ -148,6 +148,22 @@ void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   }
 }
 
+// Refuses what needs the gradients of all layers at once.
+void CheckPerLayerUpdates(const v1::JobSpec& spec, SpecChecker& check) {
+  if (!spec.compression().galore().per_layer()) return;
+  check.Require(spec.optimizer().clip_norm() == 0, "optimizer.clip_norm",
+                "must be 0 with compression.galore.per_layer: the norm that "
+                "clips needs the gradients of all layers at once");
+  check.Require(spec.resources().processes() == 1, "resources.processes",
+                "must be 1 with compression.galore.per_layer: the sum over "
+                "processes needs the gradients of all layers at once");
+  check.Require(
+      !spec.objective().has_late() || spec.objective().early().only(),
+      "objective.late",
+      "is not for compression.galore.per_layer: the late stage decides by the "
+      "gradients of all layers at once");
+}
+
 // Checks the settings of the chosen method, and refuses those of others.
 void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::CompressionSpec& c = spec.compression();
@@ -178,6 +194,7 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
     check.Range("compression.galore.refresh_every_steps",
                 c.galore().refresh_every_steps(), 1, kMaxMethodSteps);
     check.Weight("compression.galore.scale", c.galore().scale(), kMaxScale);
+    CheckPerLayerUpdates(spec, check);
   }
   if (other(c.has_lora(), v1::CompressionSpec::LORA, "compression.lora")) {
     rank("compression.lora.rank", c.lora().rank());

@@ -61,7 +61,7 @@ TEST(MethodValidationTest, MuonIsTheOptimiserOfTensorTrainEncoders) {
   spec.mutable_model()->set_family(v1::ModelSpec::MASKED_LM);
   const Spec comera = WithDefaults(spec);
   EXPECT_EQ(comera.optimizer().kind(), v1::OptimizerSpec::MUON);
-  EXPECT_EQ(comera.optimizer().learning_rate_cores(), 5e-3);
+  EXPECT_EQ(comera.optimizer().learning_rate_cores(), 1e-2);
   EXPECT_EQ(WithDefaults(comera).SerializeAsString(),
             comera.SerializeAsString());
   const Spec dense = WithDefaults(Under(Compression::DENSE));
@@ -91,12 +91,42 @@ TEST(MethodValidationTest, MuonGoesWithMatricesAsTheyAre) {
        {Compression::GALORE, Compression::LORA, Compression::LTE}) {
     ExpectRefused(Under(method), {{"optimizer.kind", muon}});
   }
-  ExpectRefused(Under(Compression::COMERA),
-                {{"optimizer.kind", [&](Spec& s) {
-                    muon(s);
-                    s.mutable_objective()->set_kind(
-                        v1::ObjectiveSpec::REFERENCE);
-                  }}});
+  ExpectRefused(
+      Under(Compression::COMERA),
+      {{"optimizer.kind", [&](Spec& s) {
+          muon(s);
+          s.mutable_objective()->set_kind(v1::ObjectiveSpec::REFERENCE);
+        }}});
+}
+
+TEST(MethodValidationTest, UpdatesOfEachLayerAreForOneUnclippedProcess) {
+  Spec spec = Under(Compression::GALORE);
+  spec.mutable_resources()->clear_processes();
+  spec.mutable_optimizer()->clear_clip_norm();
+  EXPECT_EQ(WithDefaults(spec).optimizer().clip_norm(), 1);
+  spec.mutable_compression()->mutable_galore()->set_per_layer(true);
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  EXPECT_EQ(WithDefaults(spec).optimizer().clip_norm(), 0);
+  ExpectRefused(
+      spec, {{"optimizer.clip_norm",
+              [](Spec& s) { s.mutable_optimizer()->set_clip_norm(1); }},
+             {"resources.processes",
+              [](Spec& s) { s.mutable_resources()->set_processes(2); }},
+             {"resources.processes",  // an elastic range
+              [](Spec& s) {
+                s.mutable_resources()->set_processes(2);
+                s.mutable_resources()->set_min_processes(1);
+              }},
+             {"objective.late",
+              [](Spec& s) {
+                v1::LateStage& late = *s.mutable_objective()->mutable_late();
+                late.set_target_loss(3);
+                late.set_target_ratio(1);
+                late.set_max_steps(10);
+              }},
+             {"compression.galore", [](Spec& s) {
+                s.mutable_compression()->set_method(Compression::DENSE);
+              }}});
 }
 
 TEST(MethodValidationTest, RefusesBadSettings) {

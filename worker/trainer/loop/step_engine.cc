@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "worker/trainer/loop/layerwise_update.h"
 #include "worker/trainer/optimizer/learning_rate.h"
 #include "worker/trainer/process/failure.h"
 
@@ -101,6 +102,12 @@ absl::Status StepEngine::RunStep(bool stop) {
   RETURN_IF_ERROR(SetDeviceStep(stop, figures));
   Model& model = model_.plan()->model();
   RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
+  if (model_.plan()->config().gradients_by_block) {
+    RETURN_IF_ERROR(StepLayerwise(stop, &figures));
+    last_ = figures;
+    progress_.step = figures.step;
+    return absl::OkStatus();
+  }
   shape_.clear();
   model.AppendShape(&shape_);
   // One graph holds all where there is nobody to sum with. A gang sums between
@@ -129,6 +136,34 @@ absl::Status StepEngine::RunStep(bool stop) {
   }
   progress_.step = figures.step;
   return absl::OkStatus();
+}
+
+absl::Status StepEngine::StepLayerwise(bool stop, StepFigures* figures) {
+  ModelPlan& plan = *model_.plan();
+  Model& model = plan.model();
+  RETURN_IF_ERROR(model.Forward(plan.parameters().data));
+  // The host waits here: updates need the number of labels, and a loss that is
+  // not finite must end the step before any of them.
+  ASSIGN_OR_RETURN(const LossTotals totals, model.ReadLoss());
+  const float tail[ModelPlan::kTailFloats] = {
+      static_cast<float>(totals.loss_sum), static_cast<float>(totals.labels),
+      static_cast<float>(totals.correct), stop ? 1.0f : 0.0f};
+  RETURN_IF_ERROR(ReadTail(tail, figures));
+  // In the early stage of a model without cores, an objective makes the sum of
+  // the losses their mean and adds nothing.
+  ASSIGN_OR_RETURN(figures->objective,
+                   model_.objective()->Measure(plan.trained_parameters()));
+  LayerwiseUpdate::Options options;
+  options.step = progress_.own_step() + 1;
+  options.learning_rate_scale = figures->learning_rate_scale;
+  options.gradient_scale = 1 / std::max(1.0, totals.labels);
+  LayerwiseUpdate update(options, &plan, model_.optimizer(), options_.backend);
+  ASSIGN_OR_RETURN(figures->gradient_norm, update.Run());
+  if (std::isfinite(figures->gradient_norm)) return absl::OkStatus();
+  // Some blocks are already those of the next step. Nobody uses them: after a
+  // NAN_LOSS either DivergenceGuard restores a whole earlier state, or the
+  // attempt ends without a checkpoint and the next begins from the last one.
+  return NotFinite(figures->step, "gradient norm", figures->gradient_norm);
 }
 
 absl::Status StepEngine::SetDeviceStep(bool stop, const StepFigures& figures) {
@@ -265,7 +300,7 @@ absl::Status StepEngine::Discard() {
 
 float* StepEngine::tail() const {
   ModelPlan& plan = *model_.plan();
-  return plan.reduced().data + plan.trained_size();
+  return plan.reduced().data + plan.gradients().size;
 }
 
 }  // namespace comera::trainer

@@ -90,6 +90,9 @@ class StepEngine {
 
   // Enqueues the step on batch_, and finishes it if the host has a part in it.
   absl::Status RunStep(bool stop);
+  // The rest of a step on the batch that the model was given, if its gradients
+  // are in memory block by block.
+  absl::Status StepLayerwise(bool stop, StepFigures* figures);
   // Copies to the device what this step has of its own.
   absl::Status SetDeviceStep(bool stop, const StepFigures& figures);
   // The gradient of this member's losses, with its tail.

@@ -60,11 +60,17 @@ absl::StatusOr<ModelConfig> TrainedModel::InitialConfig(
       clicks != nullptr
           ? MakeModelConfig(options.spec, *clicks)
           : MakeModelConfig(options.spec, options.data->vocabulary_size()));
+  if (config.gradients_by_block && options.world_size() > 1) {
+    return absl::InvalidArgumentError(
+        "compression.galore.per_layer: is for one process");
+  }
   // DLRMs have no length, and no phases.
   if (options.spec.training().phases_size() > 0) {
     config.length = schedule.phases().last().length;
   }
-  config.pad_batches = options.graphs && options.backend->has_graphs();
+  // Updates within the backward pass ask the host, so that nothing is captured.
+  config.pad_batches = options.graphs && options.backend->has_graphs() &&
+                       !config.gradients_by_block;
   return config;
 }
 

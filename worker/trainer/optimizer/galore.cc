@@ -21,6 +21,8 @@ namespace {
 // rank), they are next to each other.
 constexpr int64_t kBlockRows = 1024;
 
+constexpr char kOtherSizes[] = "GaLore: buffers of another layout's size";
+
 }  // namespace
 
 void Galore::AddWhole(const Parameter& parameter) {
@@ -68,16 +70,65 @@ absl::StatusOr<double> Galore::Step(int64_t step, double learning_rate_scale,
                                     Vector parameters,
                                     kernels::ConstVector gradients,
                                     const OptimizerState& state) {
+  RETURN_IF_ERROR(CheckSizes(parameters, state));
+  const ParameterRange all{0, layout_.trained_size()};
+  if (gradients.size != all.size) {
+    return absl::InvalidArgumentError(kOtherSizes);
+  }
+  ASSIGN_OR_RETURN(const double norm, norm_->Measure(gradients));
+  if (std::isfinite(norm)) {
+    RETURN_IF_ERROR(Update(step, norm, learning_rate_scale, all,
+                           parameters.data, gradients.data, state));
+  }
+  return norm;
+}
+
+absl::StatusOr<double> Galore::StepBlock(int64_t step,
+                                         double learning_rate_scale,
+                                         const ParameterRange& block,
+                                         Vector parameters,
+                                         kernels::ConstVector gradients,
+                                         const OptimizerState& state) {
+  if (options_.adamw.clip_norm > 0) {
+    return absl::FailedPreconditionError(
+        "GaLore: clipping needs all gradients at once");
+  }
+  RETURN_IF_ERROR(CheckSizes(parameters, state));
+  if (gradients.size != block.size) {
+    return absl::InvalidArgumentError(kOtherSizes);
+  }
+  const int64_t end = block.first + block.size;
+  for (const Parameter& p : layout_.parameters()) {
+    const bool apart = p.offset >= end || p.offset + p.size <= block.first;
+    if (!apart && !block.Holds(p)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("GaLore: a block cuts ", p.name));
+    }
+  }
+  ASSIGN_OR_RETURN(const double norm, norm_->Measure(gradients));
+  if (std::isfinite(norm)) {
+    RETURN_IF_ERROR(Update(step, norm, learning_rate_scale, block,
+                           parameters.data, gradients.data, state));
+  }
+  return norm;
+}
+
+absl::Status Galore::CheckSizes(kernels::ConstVector parameters,
+                                const OptimizerState& state) const {
   if (parameters.size != layout_.size() ||
-      gradients.size != layout_.trained_size() ||
       state.first_moment.size != layout_.moments_size() ||
       state.second_moment.size != layout_.moments_size() ||
       state.projectors.size != layout_.projectors_size()) {
-    return absl::InvalidArgumentError(
-        "GaLore: buffers of another layout's size");
+    return absl::InvalidArgumentError(kOtherSizes);
   }
-  ASSIGN_OR_RETURN(const double norm, norm_->Measure(gradients));
-  if (!std::isfinite(norm)) return norm;
+  return absl::OkStatus();
+}
+
+absl::Status Galore::Update(int64_t step, double norm,
+                            double learning_rate_scale,
+                            const ParameterRange& block, float* parameters,
+                            const float* gradients,
+                            const OptimizerState& state) {
   kernels::AdamWStep rule = StepOf(options_.adamw, step, norm);
   // sqrt(v) + epsilon is what divides, not sqrt(v / correction) + epsilon.
   rule.epsilon =
@@ -85,15 +136,23 @@ absl::StatusOr<double> Galore::Step(int64_t step, double learning_rate_scale,
                          std::sqrt(1 - std::pow(static_cast<double>(rule.beta2),
                                                 static_cast<double>(step))));
   for (const WholeRun& run : whole_) {
-    RETURN_IF_ERROR(StepWhole(run, rule, learning_rate_scale, parameters.data,
-                              gradients.data, state));
+    const int64_t begin = std::max(run.segment.offset, block.first);
+    const int64_t end = std::min(run.segment.offset + run.segment.size,
+                                 block.first + block.size);
+    if (begin >= end) continue;
+    WholeRun part = run;
+    part.segment.offset = begin;
+    part.segment.size = end - begin;
+    part.moment_offset += begin - run.segment.offset;
+    RETURN_IF_ERROR(StepWhole(part, rule, learning_rate_scale, parameters,
+                              gradients + (begin - block.first), state));
   }
   for (const Parameter& p : layout_.parameters()) {
-    if (p.projection_rank == 0) continue;
-    RETURN_IF_ERROR(StepProjected(p, rule, learning_rate_scale, parameters.data,
-                                  gradients.data, state));
+    if (p.projection_rank == 0 || !block.Holds(p)) continue;
+    RETURN_IF_ERROR(StepProjected(p, rule, learning_rate_scale, parameters,
+                                  gradients + (p.offset - block.first), state));
   }
-  return norm;
+  return absl::OkStatus();
 }
 
 absl::Status Galore::StepWhole(const WholeRun& run,
@@ -111,7 +170,7 @@ absl::Status Galore::StepWhole(const WholeRun& run,
   segment.learning_rate = static_cast<float>(rate * kept);
   segment.weight_decay = static_cast<float>(decay / kept);
   return backend_->AdamW(rule, absl::MakeConstSpan(&segment, 1),
-                         {parameters + at, size}, {gradients + at, size},
+                         {parameters + at, size}, {gradients, size},
                          {state.first_moment.data + run.moment_offset, size},
                          {state.second_moment.data + run.moment_offset, size});
 }
@@ -125,12 +184,11 @@ absl::Status Galore::StepProjected(const Parameter& parameter,
   const int64_t r = parameter.projection_rank;
   const bool wide = m <= n;
   float* w = parameters + parameter.offset;
-  const float* g = gradients + parameter.offset;
   const Matrix p(state.projectors.data + parameter.projector_offset,
                  std::min(m, n), r);
   if ((rule.step - 1) % options_.refresh_every_steps == 0) {
     RETURN_IF_ERROR(
-        LeadingSingularVectors(ConstMatrix(g, m, n), r, backend_, p));
+        LeadingSingularVectors(ConstMatrix(gradients, m, n), r, backend_, p));
   }
   const kernels::AdamWSegment rates = SegmentOf(options_.adamw, parameter);
   const double rate = rates.learning_rate * learning_rate_scale;
@@ -141,13 +199,13 @@ absl::Status Galore::StepProjected(const Parameter& parameter,
     const Matrix projected(arena_.Floats(projected_), count, r);
     const Matrix direction(arena_.Floats(direction_), count, r);
     if (wide) {
-      RETURN_IF_ERROR(backend_->Gemm(true, false, 1,
-                                     ConstMatrix(g + first, m, count, n), p, 0,
-                                     projected));
+      RETURN_IF_ERROR(backend_->Gemm(
+          true, false, 1, ConstMatrix(gradients + first, m, count, n), p, 0,
+          projected));
     } else {
-      RETURN_IF_ERROR(backend_->Gemm(false, false, 1,
-                                     ConstMatrix(g + first * n, count, n), p, 0,
-                                     projected));
+      RETURN_IF_ERROR(backend_->Gemm(
+          false, false, 1, ConstMatrix(gradients + first * n, count, n), p, 0,
+          projected));
     }
     // Adam from 0 at rate 1 gives -N.
     const int64_t size = count * r;

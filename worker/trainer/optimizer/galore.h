@@ -44,6 +44,13 @@ class Galore : public Optimizer {
                               kernels::Vector parameters,
                               kernels::ConstVector gradients,
                               const OptimizerState& state) override;
+  // FailedPrecondition: adamw.clip_norm is not 0. Without clipping every matrix
+  // and every other number is updated from its own gradient alone.
+  absl::StatusOr<double> StepBlock(int64_t step, double learning_rate_scale,
+                                   const ParameterRange& block,
+                                   kernels::Vector parameters,
+                                   kernels::ConstVector gradients,
+                                   const OptimizerState& state) override;
 
  private:
   // Neighbours under one rule; their moments lie side by side, too.
@@ -59,6 +66,13 @@ class Galore : public Optimizer {
         backend_(backend),
         arena_(backend) {}
   void AddWhole(const Parameter& parameter);
+  absl::Status CheckSizes(kernels::ConstVector parameters,
+                          const OptimizerState& state) const;
+  // Steps on a block; `gradients` are those of the block, of this norm.
+  absl::Status Update(int64_t step, double norm, double learning_rate_scale,
+                      const ParameterRange& block, float* parameters,
+                      const float* gradients, const OptimizerState& state);
+  // `gradients` are those of this run or parameter, `parameters` are all.
   absl::Status StepWhole(const WholeRun& run, const kernels::AdamWStep& rule,
                          double learning_rate_scale, float* parameters,
                          const float* gradients, const OptimizerState& state);

@@ -44,6 +44,18 @@ class Optimizer {
                                       kernels::ConstVector gradients,
                                       const OptimizerState& state) = 0;
 
+  // Step on the parameters of one block alone, from their gradients, which are
+  // `gradients`; once every block has had its own, the result is that of Step.
+  // Returns the norm of these gradients; if it is not finite nothing was
+  // changed. FailedPrecondition: a step of this optimiser needs all gradients
+  // at once. InvalidArgument: as Step, or the block cuts a parameter.
+  virtual absl::StatusOr<double> StepBlock(int64_t step,
+                                           double learning_rate_scale,
+                                           const ParameterRange& block,
+                                           kernels::Vector parameters,
+                                           kernels::ConstVector gradients,
+                                           const OptimizerState& state);
+
   // Whether Enqueue can take Step's place: the host decides nothing.
   virtual bool on_device() const { return false; }
   // Step in parts, so that the host does not wait: FillState puts what differs

@@ -103,7 +103,7 @@ absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
   constexpr int64_t kFloat = sizeof(float);
   add("activations and workspace", model.activation_bytes());
   add("parameters", plan->size() * kFloat);
-  add("gradients", plan->trained_size() * kFloat);
+  add("gradients", plan->gradients().size * kFloat);
   add("moments", 2 * model.layout().moments_size() * kFloat);
   add("projectors", model.layout().projectors_size() * kFloat);
   need.parts.emplace_back("optimiser and objective", rest);

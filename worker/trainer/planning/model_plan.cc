@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/plan/gradient_blocks.h"
 
 namespace comera::trainer {
 
@@ -18,7 +19,10 @@ absl::StatusOr<std::unique_ptr<ModelPlan>> ModelPlan::Create(
     return plan->arena_.Reserve(name, floats * int64_t{sizeof(float)});
   };
   plan->parameters_ = reserve("parameters", layout.size());
-  plan->gradients_ = reserve("gradients", layout.trained_size() + kTailFloats);
+  plan->gradients_size_ = config.gradients_by_block
+                              ? GradientBlocks(config, layout).buffer_size()
+                              : layout.trained_size();
+  plan->gradients_ = reserve("gradients", plan->gradients_size_ + kTailFloats);
   plan->first_moment_ = reserve("first moment", layout.moments_size());
   plan->second_moment_ = reserve("second moment", layout.moments_size());
   plan->projectors_ = reserve("projectors", layout.projectors_size());

@@ -55,10 +55,12 @@ class ModelPlan {
   kernels::Vector trained_parameters() {
     return View(parameters_, trained_size());
   }
-  kernels::Vector gradients() { return View(gradients_, trained_size()); }
+  // All gradients or, with ModelConfig::gradients_by_block, a buffer for those
+  // of one block at a time (Model::BackwardByBlock).
+  kernels::Vector gradients() { return View(gradients_, gradients_size_); }
   // The gradients with their tail.
   kernels::Vector reduced() {
-    return View(gradients_, trained_size() + kTailFloats);
+    return View(gradients_, gradients_size_ + kTailFloats);
   }
   kernels::Vector first_moment() {
     return View(first_moment_, layout().moments_size());
@@ -93,6 +95,7 @@ class ModelPlan {
 
   ModelConfig config_;
   int64_t batch_size_;
+  int64_t gradients_size_ = 0;
   const ModelFactory factory_;
   kernels::Backend* const backend_;
   std::unique_ptr<Model> model_;

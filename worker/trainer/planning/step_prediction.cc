@@ -45,6 +45,17 @@ std::vector<kernels::AdamWSegment> Segments(const ParameterLayout& layout) {
   return segments;
 }
 
+absl::Status Backward(ModelPlan& plan) {
+  Model& model = plan.model();
+  const float* parameters = plan.parameters().data;
+  if (!plan.config().gradients_by_block) {
+    return model.Backward(parameters, plan.gradients().data);
+  }
+  return model.BackwardByBlock(
+      parameters, plan.gradients(),
+      [](const ParameterRange&, kernels::Vector) { return absl::OkStatus(); });
+}
+
 }  // namespace
 
 Batch SyntheticBatch(const ModelConfig& config, int64_t size) {
@@ -91,7 +102,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   constexpr int64_t kFloat = sizeof(float);
   const int64_t moments = model.layout().moments_size();
   prediction.parameter_bytes = plan->size() * kFloat;
-  prediction.gradient_bytes = plan->trained_size() * kFloat;
+  prediction.gradient_bytes = plan->gradients().size * kFloat;
   prediction.optimizer_bytes =
       (2 * moments + model.layout().projectors_size()) * kFloat;
   const auto take = [&](kernels::OperationCosts::Entry* to) {
@@ -106,20 +117,19 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
                                 plan->parameters().data, /*train=*/true,
                                 &state));
   take(&prediction.forward);
-  RETURN_IF_ERROR(
-      model.Backward(plan->parameters().data, plan->gradients().data));
+  RETURN_IF_ERROR(Backward(*plan));
   take(&prediction.backward);
-  // The objective's passes: the scale of the loss, and the cores' l2 term.
-  RETURN_IF_ERROR(backend->Scale(1, plan->gradients()));
-  RETURN_IF_ERROR(
-      backend->Axpy(0, plan->trained_parameters(), plan->gradients()));
+  // The objective's passes: the scale of the loss, and the cores' l2 term. All
+  // gradients pass by, however many are in memory at a time.
+  const kernels::Vector gradients(plan->gradients().data, plan->trained_size());
+  RETURN_IF_ERROR(backend->Scale(1, gradients));
+  RETURN_IF_ERROR(backend->Axpy(0, plan->trained_parameters(), gradients));
   float norm = 0;
-  RETURN_IF_ERROR(backend->SumOfSquares(plan->gradients(), &norm));
+  RETURN_IF_ERROR(backend->SumOfSquares(gradients, &norm));
   // AdamW where the moments are; what GaLore projects is not counted.
-  RETURN_IF_ERROR(backend->AdamW({}, Segments(model.layout()),
-                                 {plan->parameters().data, moments},
-                                 {plan->gradients().data, moments},
-                                 plan->first_moment(), plan->second_moment()));
+  RETURN_IF_ERROR(backend->AdamW(
+      {}, Segments(model.layout()), {plan->parameters().data, moments},
+      {gradients.data, moments}, plan->first_moment(), plan->second_moment()));
   take(&prediction.optimizer);
   return prediction;
 }

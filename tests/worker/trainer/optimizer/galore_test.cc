@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status_matchers.h"
@@ -190,6 +191,74 @@ TEST_F(GaloreTest, ClipsTheGradientAsAWhole) {
   for (size_t i = 0; i < first_.size(); ++i) {
     ASSERT_NEAR(4 * small[i], first_[i], 1e-5) << i;
   }
+}
+
+TEST_F(GaloreTest, BlocksMakeTheStepOfAll) {
+  ASSERT_OK_AND_ASSIGN(auto whole,
+                       Galore::Create(Options(), layout_, backend_.get()));
+  ASSERT_OK_AND_ASSIGN(auto blocks,
+                       Galore::Create(Options(), layout_, backend_.get()));
+  const std::vector<float> start = parameters_;
+  for (int t = 1; t <= 5; ++t) ASSERT_OK(Step(*whole, t, 0.5, Gradient(t)));
+  const std::vector<std::vector<float>> want = {parameters_, first_, second_,
+                                                projectors_};
+  parameters_ = start;
+  for (auto* state : {&first_, &second_, &projectors_}) {
+    std::fill(state->begin(), state->end(), 0.0f);
+  }
+  for (int t = 1; t <= 5; ++t) {
+    const std::vector<float> gradient = Gradient(t);
+    double squares = 0;
+    // The last parameters first; "bias" and "other_bias", which are updated
+    // together in a whole step, lie in two blocks.
+    for (const auto& [first, last] :
+         {std::pair(5, 7), std::pair(3, 4), std::pair(0, 2)}) {
+      ParameterRange block;
+      block.first = layout_[first].offset;
+      block.size = layout_[last].offset + layout_[last].size - block.first;
+      const std::vector<float> own(gradient.begin() + block.first,
+                                   gradient.begin() + block.first + block.size);
+      ASSERT_OK_AND_ASSIGN(
+          const double norm,
+          blocks->StepBlock(t, 0.5, block, {parameters_.data(), layout_.size()},
+                            {own.data(), block.size}, State()));
+      squares += norm * norm;
+    }
+    double expected = 0;
+    for (float g : gradient) expected += double{g} * g;
+    EXPECT_NEAR(squares, expected, 1e-4 * expected);
+  }
+  const std::vector<std::vector<float>> got = {parameters_, first_, second_,
+                                               projectors_};
+  for (size_t part = 0; part < want.size(); ++part) {
+    for (size_t i = 0; i < want[part].size(); ++i) {
+      ASSERT_NEAR(got[part][i], want[part][i], 1e-6) << part << ", " << i;
+    }
+  }
+}
+
+TEST_F(GaloreTest, RefusesBlocksThatCannotStepAlone) {
+  const std::vector<float> gradient = Gradient(1);
+  const auto step = [&](const GaloreOptions& options, ParameterRange block,
+                        int64_t size) {
+    auto galore = Galore::Create(options, layout_, backend_.get());
+    return (*galore)
+        ->StepBlock(1, 1, block, {parameters_.data(), layout_.size()},
+                    {gradient.data(), size}, State())
+        .status();
+  };
+  const std::vector<float> before = parameters_;
+  const ParameterRange wide{layout_[1].offset, layout_[1].size};
+  GaloreOptions clipped = Options();
+  clipped.adamw.clip_norm = 1;
+  EXPECT_THAT(step(clipped, wide, wide.size),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(step(Options(), wide, wide.size - 1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  const ParameterRange cut{wide.first, wide.size + 1};
+  EXPECT_THAT(step(Options(), cut, cut.size),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(parameters_, before);
 }
 
 TEST_F(GaloreTest, GradientThatIsNotFiniteChangesNothing) {

@@ -87,6 +87,33 @@ TEST_F(MemoryCheckTest, PartsAddUp) {
   EXPECT_EQ(need.parts[0].first, "activations and workspace");
 }
 
+TEST_F(MemoryCheckTest, UpdatesOfEachLayerNeedTheGradientsOfOne) {
+  v1::CompressionSpec& compression = *spec_.mutable_compression();
+  compression.Clear();
+  compression.set_method(v1::CompressionSpec::GALORE);
+  spec_ = WithDefaults(spec_);
+  const auto backend = CpuWith(0);
+  const auto need = [&](bool per_layer) {
+    spec_.mutable_compression()->mutable_galore()->set_per_layer(per_layer);
+    config_ = *MakeModelConfig(spec_, 32);
+    auto found =
+        PredictMemory(spec_, config_, kBatch, CreateModel, backend.get());
+    EXPECT_OK(found);
+    return *std::move(found);
+  };
+  const auto gradients = [](const MemoryNeed& found) {
+    for (const auto& [name, bytes] : found.parts) {
+      if (name == "gradients") return bytes;
+    }
+    return int64_t{0};
+  };
+  const MemoryNeed whole = need(false), layerwise = need(true);
+  // The attention's half: four matrices with a bias each, and LayerNorm.
+  EXPECT_EQ(gradients(layerwise), 4 * (4 * (16 * 16 + 16) + 2 * 16));
+  EXPECT_GT(gradients(whole), 2 * gradients(layerwise));
+  EXPECT_LT(layerwise.bytes, whole.bytes);
+}
+
 TEST_F(MemoryCheckTest, FitsToTheByte) {
   const int64_t need = Need(kBatch);
   EXPECT_OK(Check(need));

@@ -67,6 +67,20 @@ TEST(StepPredictionTest, TimeAndMemoryFallWithTheRanks) {
   }
 }
 
+TEST(StepPredictionTest, BlocksOfGradientsTakeLessMemoryForTheSameWork) {
+  ModelConfig config = SixEncoder();
+  for (auto &[key, f] : config.layers_by_name) f = {};
+  const StepPrediction whole = Predict(config);
+  config.gradients_by_block = true;
+  const StepPrediction blocks = Predict(config);
+  EXPECT_EQ(whole.gradient_bytes, whole.parameter_bytes);
+  // The word table is the largest block.
+  EXPECT_LT(blocks.gradient_bytes, whole.gradient_bytes / 2);
+  EXPECT_GT(blocks.gradient_bytes, 4 * 30522 * 768);
+  EXPECT_EQ(blocks.multiply_adds(), whole.multiply_adds());
+  EXPECT_EQ(blocks.optimizer.seconds, whole.optimizer.seconds);
+}
+
 TEST(StepPredictionTest, FarBelowDense) {
   ModelConfig dense = SixEncoder();
   for (auto &[key, f] : dense.layers_by_name) f = {};

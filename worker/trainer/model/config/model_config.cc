@@ -239,6 +239,9 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
   config.segments = model.segments() != 0 ? model.segments() : 2;
   config.classes = model.classes();
   config.tie_output = model.tie_output();
+  config.gradients_by_block =
+      spec.compression().method() == v1::CompressionSpec::GALORE &&
+      spec.compression().galore().per_layer();
   config.dropout = static_cast<float>(model.dropout_off()    ? 0
                                       : model.dropout() != 0 ? model.dropout()
                                                              : 0.1);

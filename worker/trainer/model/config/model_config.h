@@ -83,6 +83,9 @@ struct ModelConfig {
   // that captured steps serve many of them; the padding has no loss and no
   // gradient.
   bool pad_batches = false;
+  // The gradients of an encoder are in memory block by block
+  // (plan/gradient_blocks.h), for an optimiser that steps on each block alone.
+  bool gradients_by_block = false;
   // What the contraction planner counts with; equal on all members of a job.
   kernels::MachineSpeed machine;
   // Every factorised layer on this path instead of the planner's choice, for

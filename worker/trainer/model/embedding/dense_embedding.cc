@@ -40,8 +40,7 @@ absl::Status DenseEmbedding::Forward(const Step& step, Matrix rows) {
 absl::Status DenseEmbedding::Backward(const Step& step, ConstMatrix grad_rows) {
   return plan_.backend->ScatterAddRows(
       grad_rows, ids(),
-      Matrix(step.gradients + weight_.offset, weight_.shape[0],
-             weight_.shape[1]));
+      Matrix(step.Gradient(weight_).data, weight_.shape[0], weight_.shape[1]));
 }
 
 }  // namespace comera::trainer

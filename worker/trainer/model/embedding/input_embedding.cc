@@ -174,11 +174,11 @@ absl::Status InputEmbedding::Backward(const Step& step, Matrix grad) {
                              Matrix(table, places, hidden_)));
   for (int64_t s = 0; s < segments; ++s) {
     const Matrix part = PositionSegment(step, table, s);
-    RETURN_IF_ERROR(backend.Axpy(
-        1, {part.data, step.length * hidden_},
-        {step.gradients + position_.offset, step.length * hidden_}));
+    RETURN_IF_ERROR(
+        backend.Axpy(1, {part.data, step.length * hidden_},
+                     {step.Gradient(position_).data, step.length * hidden_}));
     RETURN_IF_ERROR(backend.BiasGradient(
-        part, {step.gradients + segment_.offset + s * hidden_, hidden_}));
+        part, {step.Gradient(segment_).data + s * hidden_, hidden_}));
   }
 
   const Matrix unique_grad(plan_.workspace->Floats(unique_table_), unique,

@@ -93,20 +93,29 @@ Matrix Encoder::grad_output(int64_t rows) const {
 }
 
 absl::Status Encoder::Backward(const Step& step) {
+  for (int half = halves(); half-- > 0;) {
+    RETURN_IF_ERROR(BackwardHalf(step, half));
+  }
+  return BackwardEmbedding(step);
+}
+
+absl::Status Encoder::BackwardHalf(const Step& step, int half) {
   const Matrix grad = grad_output(step.rows());
   const Matrix scratch = Stream(step.rows());
-  for (size_t i = ffn_.size(); i-- > 0;) {
-    RETURN_IF_ERROR(
-        ffn_[i]->Backward(step, attention_[i]->output(step), grad, scratch));
-    if (i > 0) {
-      RETURN_IF_ERROR(attention_[i]->Backward(step, ffn_[i - 1]->output(step),
-                                              grad, scratch));
-    }
+  const size_t i = half / 2;
+  if (half % 2 == 1) {
+    return ffn_[i]->Backward(step, attention_[i]->output(step), grad, scratch);
+  }
+  if (i > 0) {
+    return attention_[i]->Backward(step, ffn_[i - 1]->output(step), grad,
+                                   scratch);
   }
   RETURN_IF_ERROR(embedding_.Output(step, scratch));
-  RETURN_IF_ERROR(
-      attention_[0]->Backward(step, {scratch, {}, {}}, grad, scratch));
-  return embedding_.Backward(step, grad);
+  return attention_[0]->Backward(step, {scratch, {}, {}}, grad, scratch);
+}
+
+absl::Status Encoder::BackwardEmbedding(const Step& step) {
+  return embedding_.Backward(step, grad_output(step.rows()));
 }
 
 }  // namespace comera::trainer

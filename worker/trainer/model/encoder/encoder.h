@@ -40,7 +40,15 @@ class Encoder {
   kernels::ConstMatrix output(int64_t rows) const;
   // The gradient of output, which the head writes whole before Backward.
   kernels::Matrix grad_output(int64_t rows) const;
+  // All pieces below: the halves of the blocks from the last one to 0, then the
+  // embedding.
   absl::Status Backward(const Step& step);
+  int halves() const { return static_cast<int>(2 * ffn_.size()); }
+  // The attention of block half / 2 where `half` is even, else its feed-forward
+  // branch. Reads the parameters of this half and the LayerNorm of the half, or
+  // embedding, before it.
+  absl::Status BackwardHalf(const Step& step, int half);
+  absl::Status BackwardEmbedding(const Step& step);
 
  private:
   kernels::Matrix Stream(int64_t rows) const;

@@ -25,6 +25,7 @@ EncoderModel::EncoderModel(const ModelConfig& config, int64_t batch_size,
     : config_(config),
       batch_size_(batch_size),
       layout_(MakeModelLayout(config)),
+      blocks_(config, layout_.parameters),
       memory_(backend, Encoder::Stages(config) + 1),
       plan_{backend,
             &memory_,
@@ -84,16 +85,58 @@ absl::Status EncoderModel::Forward(const float* parameters) {
   return absl::OkStatus();
 }
 
-absl::Status EncoderModel::Backward(const float* parameters, float* gradients) {
+absl::Status EncoderModel::BeginBackward(const float* parameters) {
   if (state_ != State::kBackwardReady) {
     return absl::FailedPreconditionError(
         "Backward without a Forward in training");
   }
   state_ = State::kBackwardDone;
   step_.parameters = parameters;
+  return absl::OkStatus();
+}
+
+absl::Status EncoderModel::Backward(const float* parameters, float* gradients) {
+  RETURN_IF_ERROR(BeginBackward(parameters));
   step_.gradients = gradients;
+  step_.first_gradient = 0;
+  step_.kept_gradients = nullptr;
   RETURN_IF_ERROR(head_->Backward(step_, encoder_.grad_output(step_.rows())));
   return encoder_.Backward(step_);
+}
+
+absl::Status EncoderModel::BackwardByBlock(const float* parameters,
+                                           kernels::Vector gradients,
+                                           const BlockDone& done) {
+  if (gradients.size != blocks_.buffer_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("BackwardByBlock: ", gradients.size, " floats for ",
+                     blocks_.buffer_size()));
+  }
+  RETURN_IF_ERROR(BeginBackward(parameters));
+  const kernels::Vector kept(gradients.data, blocks_.kept().size);
+  RETURN_IF_ERROR(plan_.backend->Fill(kept, 0));
+  step_.kept = blocks_.kept();
+  step_.kept_gradients = kept.size > 0 ? kept.data : nullptr;
+  // One piece of the pass, which completes the gradients of `block`.
+  const auto run = [&](const ParameterRange& block,
+                       auto backward) -> absl::Status {
+    const kernels::Vector own(gradients.data + kept.size, block.size);
+    RETURN_IF_ERROR(plan_.backend->Fill(own, 0));
+    step_.gradients = own.data;
+    step_.first_gradient = block.first;
+    RETURN_IF_ERROR(backward());
+    return done(block, own);
+  };
+  RETURN_IF_ERROR(run(blocks_.head(), [&] {
+    return head_->Backward(step_, encoder_.grad_output(step_.rows()));
+  }));
+  for (int half = encoder_.halves(); half-- > 0;) {
+    RETURN_IF_ERROR(run(blocks_.half(half),
+                        [&] { return encoder_.BackwardHalf(step_, half); }));
+  }
+  RETURN_IF_ERROR(run(blocks_.embedding(),
+                      [&] { return encoder_.BackwardEmbedding(step_); }));
+  return kept.size > 0 ? done(blocks_.kept(), kept) : absl::OkStatus();
 }
 
 absl::StatusOr<LossTotals> EncoderModel::ReadLoss() {

@@ -8,6 +8,7 @@
 #include "worker/trainer/model/encoder/encoder.h"
 #include "worker/trainer/model/head/head.h"
 #include "worker/trainer/model/interface/model.h"
+#include "worker/trainer/model/plan/gradient_blocks.h"
 #include "worker/trainer/model/plan/plan.h"
 
 namespace comera::trainer {
@@ -32,6 +33,9 @@ class EncoderModel : public Model {
   void AppendShape(std::vector<int64_t>* shape) const override;
   absl::Status Forward(const float* parameters) override;
   absl::Status Backward(const float* parameters, float* gradients) override;
+  absl::Status BackwardByBlock(const float* parameters,
+                               kernels::Vector gradients,
+                               const BlockDone& done) override;
   const float* totals() const override {
     return plan_.memory->whole()->Floats(totals_);
   }
@@ -47,9 +51,13 @@ class EncoderModel : public Model {
     kBackwardDone
   };
 
+  // Checks that a Backward may follow, and keeps the parameters.
+  absl::Status BeginBackward(const float* parameters);
+
   const ModelConfig config_;
   const int64_t batch_size_;
   const ModelLayout layout_;
+  const GradientBlocks blocks_;
   StepMemory memory_;
   const Plan plan_;  // for stage 0
   const SavedMemory::Piece totals_;

@@ -105,7 +105,7 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
   if (weight_ != nullptr) {
     RETURN_IF_ERROR(backend.Gemm(
         true, false, 1, grad_y, x, 1,
-        Matrix(step.gradients + weight_->offset, vocabulary_, hidden_)));
+        Matrix(step.Gradient(*weight_).data, vocabulary_, hidden_)));
     if (grad_x.data == nullptr) return absl::OkStatus();
     const ConstMatrix e(step.parameters + weight_->offset, vocabulary_,
                         hidden_);

@@ -11,4 +11,9 @@ absl::Status Model::Forward(const Batch& batch, const float* parameters,
   return Forward(parameters);
 }
 
+absl::Status Model::BackwardByBlock(const float*, kernels::Vector,
+                                    const BlockDone&) {
+  return absl::FailedPreconditionError("this model has no blocks of gradients");
+}
+
 }  // namespace comera::trainer

@@ -2,6 +2,7 @@
 #define COMERA_WORKER_TRAINER_MODEL_INTERFACE_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,6 +56,18 @@ class Model {
                        const kernels::StepState* state);
   // gradients += gradient of the *sum* of the losses of the last Forward.
   virtual absl::Status Backward(const float* parameters, float* gradients) = 0;
+
+  // Is called with a block of parameters whose gradients are complete, and may
+  // change these parameters and gradients.
+  using BlockDone = std::function<absl::Status(const ParameterRange& block,
+                                               kernels::Vector gradients)>;
+  // Backward in pieces, each followed by `done`, in memory that holds the
+  // gradients of one block at a time (plan/gradient_blocks.h): `gradients` has
+  // buffer_size() floats, of any value before and after. Every trained
+  // parameter is in one block. FailedPrecondition: this family has no blocks.
+  virtual absl::Status BackwardByBlock(const float* parameters,
+                                       kernels::Vector gradients,
+                                       const BlockDone& done);
   // LossTotals of the last Forward as three floats in device memory, always at
   // the same place.
   virtual const float* totals() const = 0;

@@ -44,17 +44,14 @@ AdapterLinear::AdapterLinear(const Plan& plan, const std::string& name,
 }
 
 template <typename T>
-kernels::MatrixView<T> AdapterLinear::Columns(T* values, const Parameter& a,
-                                              int64_t head) const {
-  return {values + a.offset + head * form_.rank, inputs_, form_.rank,
+kernels::MatrixView<T> AdapterLinear::Columns(T* values, int64_t head) const {
+  return {values + head * form_.rank, inputs_, form_.rank,
           form_.heads * form_.rank};
 }
 
 template <typename T>
-kernels::MatrixView<T> AdapterLinear::HeadRows(T* values, const Parameter& b,
-                                               int64_t head) const {
-  return {values + b.offset + head * form_.rank * outputs_, form_.rank,
-          outputs_};
+kernels::MatrixView<T> AdapterLinear::HeadRows(T* values, int64_t head) const {
+  return {values + head * form_.rank * outputs_, form_.rank, outputs_};
 }
 
 LteHeadRun AdapterLinear::RunAt(int64_t first_row, int64_t begin,
@@ -74,16 +71,15 @@ absl::Status AdapterLinear::AddProduct(const Step& step, int64_t first_row,
   const Matrix t(plan_.saved->Floats(t_) + first_row * form_.rank, x.rows,
                  form_.rank);
   RETURN_IF_ERROR(backend.Gemm(false, false, 1, x,
-                               Columns(step.parameters, a_, head), 0, t));
+                               Columns(step.Vector(a_).data, head), 0, t));
   RETURN_IF_ERROR(backend.Gemm(false, false, factor, t,
-                               HeadRows(step.parameters, b_, head), 1, y));
+                               HeadRows(step.Vector(b_).data, head), 1, y));
   if (previous_a_ == nullptr) return absl::OkStatus();
   const Matrix u(plan_.workspace->Floats(u_), x.rows, form_.rank);
-  RETURN_IF_ERROR(
-      backend.Gemm(false, false, 1, x,
-                   Columns(step.parameters, *previous_a_, head), 0, u));
+  RETURN_IF_ERROR(backend.Gemm(
+      false, false, 1, x, Columns(step.Vector(*previous_a_).data, head), 0, u));
   return backend.Gemm(false, false, -factor, u,
-                      HeadRows(step.parameters, *previous_b_, head), 1, y);
+                      HeadRows(step.Vector(*previous_b_).data, head), 1, y);
 }
 
 absl::Status AdapterLinear::Forward(const Step& step, int64_t first_row,
@@ -133,17 +129,17 @@ absl::Status AdapterLinear::Backward(const Step& step, int64_t first_row,
         form_.rank);
     const Matrix u(plan_.workspace->Floats(u_), rows.rows, form_.rank);
     const auto columns = [&](const Parameter& a) {
-      return Columns(step.parameters, a, run.head);
+      return Columns(step.Vector(a).data, run.head);
     };
     const auto head_rows = [&](const Parameter& b) {
-      return HeadRows(step.parameters, b, run.head);
+      return HeadRows(step.Vector(b).data, run.head);
     };
     RETURN_IF_ERROR(backend.Gemm(true, false, scale, t, grad, 1,
-                                 HeadRows(step.gradients, b_, run.head)));
+                                 HeadRows(step.Gradient(b_).data, run.head)));
     RETURN_IF_ERROR(
         backend.Gemm(false, true, scale, grad, head_rows(b_), 0, u));
     RETURN_IF_ERROR(backend.Gemm(true, false, 1, rows, u, 1,
-                                 Columns(step.gradients, a_, run.head)));
+                                 Columns(step.Gradient(a_).data, run.head)));
     if (grad_x.data != nullptr) {
       const Matrix out = Rows(grad_x, row, run.end);
       RETURN_IF_ERROR(backend.Gemm(false, true, 1, u, columns(a_), 1, out));

@@ -43,13 +43,12 @@ class AdapterLinear : public Linear {
   // The head of row `begin` of a block, and the row of the block at which its
   // run ends.
   LteHeadRun RunAt(int64_t first_row, int64_t begin, int64_t rows) const;
-  // The columns of a head in `a`, which is A or A'; its rows in `b`.
+  // The columns of a head in A or A', and its rows in B or B', which lie at
+  // `values`; so do their gradients.
   template <typename T>
-  kernels::MatrixView<T> Columns(T* values, const Parameter& a,
-                                 int64_t head) const;
+  kernels::MatrixView<T> Columns(T* values, int64_t head) const;
   template <typename T>
-  kernels::MatrixView<T> HeadRows(T* values, const Parameter& b,
-                                  int64_t head) const;
+  kernels::MatrixView<T> HeadRows(T* values, int64_t head) const;
   // Y += factor X (A_n B_n - A'_n B'_n); T = X A_n stays for Backward.
   absl::Status AddProduct(const Step& step, int64_t first_row, int64_t head,
                           float factor, kernels::ConstMatrix x,

@@ -63,13 +63,12 @@ absl::Status ColaLinear::Backward(const Step& step, int64_t first_row,
   RETURN_IF_ERROR(backend.Activate(kernels::Activation::kSilu, t, activated));
   RETURN_IF_ERROR(
       backend.Gemm(true, false, 1, activated, grad_y, 1,
-                   Matrix(step.gradients + b_.offset, rank_, outputs_)));
+                   Matrix(step.Gradient(b_).data, rank_, outputs_)));
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, b, 0, u));
   RETURN_IF_ERROR(
       backend.ActivateBackward(kernels::Activation::kSilu, t, u, u));
-  RETURN_IF_ERROR(
-      backend.Gemm(true, false, 1, x, u, 1,
-                   Matrix(step.gradients + a_.offset, inputs_, rank_)));
+  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, 1,
+                               Matrix(step.Gradient(a_).data, inputs_, rank_)));
   if (grad_x.data == nullptr) return absl::OkStatus();
   return backend.Gemm(false, true, 1, u, a, accumulate ? 1 : 0, grad_x);
 }

@@ -32,7 +32,7 @@ absl::Status DenseLinear::Backward(const Step& step, int64_t, ConstMatrix x,
                                    ConstMatrix grad_y, Matrix grad_x,
                                    bool accumulate) {
   RETURN_IF_ERROR(backend_->BiasGradient(grad_y, step.Gradient(bias_)));
-  const Matrix grad_w(step.gradients + weight_.offset, inputs_, outputs_);
+  const Matrix grad_w(step.Gradient(weight_).data, inputs_, outputs_);
   RETURN_IF_ERROR(backend_->Gemm(true, false, 1, x, grad_y, 1, grad_w));
   if (grad_x.data == nullptr) return absl::OkStatus();
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);

@@ -83,7 +83,7 @@ absl::Status FoldedCores::BackwardOfEach(const Step& step) {
         ConstMatrix(step.parameters + core.g->offset, rows, cols),
         step.Vector(*core.d), plan_.config->rank_threshold,
         ConstMatrix(grad_cores_[i], rows, cols),
-        Matrix(step.gradients + core.g->offset, rows, cols),
+        Matrix(step.Gradient(*core.g).data, rows, cols),
         step.Gradient(*core.d)));
   }
   return absl::OkStatus();

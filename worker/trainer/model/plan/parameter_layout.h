@@ -42,6 +42,16 @@ struct Parameter {
   int64_t projector_size = 0;
 };
 
+// Neighbouring parameters: the floats [first, first + size) of their buffer.
+struct ParameterRange {
+  int64_t first = 0;
+  int64_t size = 0;
+
+  bool Holds(const Parameter& p) const {
+    return p.offset >= first && p.offset + p.size <= first + size;
+  }
+};
+
 // Parameters in order, packed without gaps. The frozen ones come last, so that
 // gradients are a buffer of trained_size().
 class ParameterLayout {

@@ -13,6 +13,7 @@
 #include "kernels/memory_plan.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 
 namespace comera::trainer {
 
@@ -114,7 +115,13 @@ struct Plan {
 // One Forward, or the Backward that follows.
 struct Step {
   const float* parameters = nullptr;
-  float* gradients = nullptr;  // Backward only
+  // Backward only: the gradients from float `first_gradient` of the layout on.
+  // That is 0 unless they are in memory block by block (gradient_blocks.h).
+  float* gradients = nullptr;
+  int64_t first_gradient = 0;
+  // The gradients of `kept`, if they lie apart from those of the block.
+  float* kept_gradients = nullptr;
+  ParameterRange kept;
   bool train = false;
   bool padded = false;  // the batch is padded to a bucket (batch_padding.h)
   const kernels::StepState* state = nullptr;
@@ -137,7 +144,10 @@ struct Step {
     return {parameters + p.offset, p.size};
   }
   kernels::Vector Gradient(const Parameter& p) const {
-    return {gradients + p.offset, p.size};
+    if (kept_gradients != nullptr && kept.Holds(p)) {
+      return {kept_gradients + (p.offset - kept.first), p.size};
+    }
+    return {gradients + (p.offset - first_gradient), p.size};
   }
 };
 
