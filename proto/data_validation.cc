@@ -123,6 +123,11 @@ void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
   check.Require(
       code.validation_fraction() > 0 && code.validation_fraction() < 1,
       "data.code_directory.validation_fraction", "must lie between 0 and 1");
+  check.Require(
+      code.test_fraction() >= 0 &&
+          code.test_fraction() + code.validation_fraction() < 1,
+      "data.code_directory.test_fraction",
+      "must be at least 0 and, with validation_fraction, less than 1");
   check.Range("data.code_directory.max_bytes", code.max_bytes(), 1, kMaxBytes);
   check.Range("data.code_directory.max_file_bytes", code.max_file_bytes(), 1,
               kMaxBytes);

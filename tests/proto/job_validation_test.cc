@@ -78,6 +78,10 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
        [](Spec& s) {
          s.mutable_data()->mutable_code_directory()->set_validation_fraction(1);
        }},
+      {"data.code_directory.test_fraction",
+       [](Spec& s) {
+         s.mutable_data()->mutable_code_directory()->set_test_fraction(0.99);
+       }},
       {"data.code_directory.max_bytes",
        [](Spec& s) {
          s.mutable_data()->mutable_code_directory()->set_max_bytes(-1);

@@ -78,6 +78,12 @@ absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> CodeDirectoryCorpus::Open(
         absl::StrCat("data.code_directory.validation_fraction: ", fraction,
                      " is not between 0 and 1"));
   }
+  const double test_fraction = spec.test_fraction();
+  if (!(test_fraction >= 0 && fraction + test_fraction < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.code_directory.test_fraction: ", test_fraction,
+                     " is not between 0 and what validation_fraction leaves"));
+  }
   if (max_bytes < 0) {
     return absl::InvalidArgumentError(
         "data.code_directory.max_bytes: negative");
@@ -101,32 +107,15 @@ absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> CodeDirectoryCorpus::Open(
   for (FoundFile& file : files) {
     bytes += file.size;
     if (bytes > max_bytes) break;
-    (SplitPoint(file) < fraction ? corpus->validation_ : corpus->train_)
+    const double split = SplitPoint(file);
+    (split < fraction                   ? corpus->validation_
+     : split < fraction + test_fraction ? corpus->test_
+                                        : corpus->train_)
         .push_back(std::move(file));
   }
-  std::vector<FoundFile>& train = corpus->train_;
-  std::vector<FoundFile>& validation = corpus->validation_;
-  if (train.size() + validation.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.code_directory: ", train.size() + validation.size(),
-                     " of the files fits into max_bytes, ", max_bytes,
-                     "; training and validation need one each"));
-  }
-  // Few files: the split point that is nearest to the other part moves.
-  const auto by_split = [](const FoundFile& a, const FoundFile& b) {
-    return SplitPoint(a) < SplitPoint(b);
-  };
-  if (validation.empty()) {
-    const auto moved = std::min_element(train.begin(), train.end(), by_split);
-    validation.push_back(std::move(*moved));
-    train.erase(moved);
-  } else if (train.empty()) {
-    const auto moved =
-        std::max_element(validation.begin(), validation.end(), by_split);
-    train.push_back(std::move(*moved));
-    validation.erase(moved);
-  }
-  for (const Part part : {Part::kTrain, Part::kValidation}) {
+  RETURN_IF_ERROR(corpus->FillParts(test_fraction > 0, max_bytes));
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    if (part == Part::kTest && !corpus->has_test()) break;
     absl::StrAppend(&corpus->fingerprint_, "part\n");
     for (const FoundFile& file : corpus->files(part)) {
       absl::StrAppend(&corpus->fingerprint_, file.path, "|", file.size, "|",
@@ -134,6 +123,51 @@ absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> CodeDirectoryCorpus::Open(
     }
   }
   return corpus;
+}
+
+absl::Status CodeDirectoryCorpus::FillParts(bool needs_test,
+                                            int64_t max_bytes) {
+  const size_t files = train_.size() + validation_.size() + test_.size();
+  const size_t parts = needs_test ? 3 : 2;
+  if (files < parts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.code_directory: ", files,
+                     " of the files fit into max_bytes, ", max_bytes, "; ",
+                     needs_test ? "training, validation and test"
+                                : "training and validation",
+                     " need one each"));
+  }
+  const auto by_split = [](const FoundFile& a, const FoundFile& b) {
+    return SplitPoint(a) < SplitPoint(b);
+  };
+  // Split points grow from validation over test to training.
+  const auto move_lowest = [&](std::vector<FoundFile>* from,
+                               std::vector<FoundFile>* to) {
+    const auto moved = std::min_element(from->begin(), from->end(), by_split);
+    to->push_back(std::move(*moved));
+    from->erase(moved);
+  };
+  const auto move_highest = [&](std::vector<FoundFile>* from,
+                                std::vector<FoundFile>* to) {
+    const auto moved = std::max_element(from->begin(), from->end(), by_split);
+    to->push_back(std::move(*moved));
+    from->erase(moved);
+  };
+  if (validation_.empty()) {
+    move_lowest(test_.size() > 1 || train_.empty() ? &test_ : &train_,
+                &validation_);
+  }
+  if (train_.empty()) {
+    move_highest(test_.size() > 1 ? &test_ : &validation_, &train_);
+  }
+  if (needs_test && test_.empty()) {
+    if (train_.size() > 1) {
+      move_lowest(&train_, &test_);
+    } else {
+      move_highest(&validation_, &test_);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CodeDirectoryCorpus::Read(
@@ -163,7 +197,9 @@ absl::Status CodeDirectoryCorpus::Read(
     RETURN_IF_ERROR(visit(text));
   }
   if (report_) {
-    report_(absl::StrCat(part == Part::kTrain ? "training" : "validation",
+    report_(absl::StrCat(part == Part::kTrain        ? "training"
+                         : part == Part::kValidation ? "validation"
+                                                     : "test",
                          " files: ", read, " read (", bytes, " bytes), ",
                          binary, " binary, ", not_utf8, " not UTF-8, ",
                          unreadable, " unreadable"));

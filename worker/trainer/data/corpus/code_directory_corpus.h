@@ -22,7 +22,7 @@ namespace comera::trainer {
 class CodeDirectoryCorpus : public Corpus {
  public:
   // Lists the files. NotFound: a root, or no file matches. InvalidArgument: the
-  // spec, or fewer than two files (one for each part). `report` gets one line
+  // spec, or fewer files than parts. `report` gets one line
   // on what each reading found.
   static absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> Open(
       const v1::CodeDirectory& spec, uint64_t seed,
@@ -33,17 +33,25 @@ class CodeDirectoryCorpus : public Corpus {
       const override;
   const std::string& fingerprint() const override { return fingerprint_; }
 
+  bool has_test() const override { return !test_.empty(); }
+
   // In reading order.
   const std::vector<FoundFile>& files(Part part) const {
-    return part == Part::kTrain ? train_ : validation_;
+    return part == Part::kTrain        ? train_
+           : part == Part::kValidation ? validation_
+                                       : test_;
   }
 
  private:
   CodeDirectoryCorpus() = default;
+  // Gives every part a file where there are few: the one whose split point is
+  // nearest moves.
+  absl::Status FillParts(bool needs_test, int64_t max_bytes);
 
   std::function<void(const std::string&)> report_;
   std::vector<FoundFile> train_;
   std::vector<FoundFile> validation_;
+  std::vector<FoundFile> test_;
   std::string fingerprint_;
 };
 

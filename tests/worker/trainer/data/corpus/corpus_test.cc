@@ -279,6 +279,48 @@ TEST_F(CodeDirectoryTest, SplitIsAFunctionOfThePath) {
   EXPECT_EQ(set(Names(*a, kTrain)), set(Names(*c, kTrain)));
 }
 
+TEST_F(CodeDirectoryTest, ATestPartIsTakenFromTheTrainingFiles) {
+  WriteMany(folder_);
+  ASSERT_OK_AND_ASSIGN(const auto without,
+                       CodeDirectoryCorpus::Open(Spec(folder_), 1, {}));
+  EXPECT_FALSE(without->has_test());
+  v1::CodeDirectory spec = Spec(folder_);
+  spec.set_test_fraction(0.3);
+  ASSERT_OK_AND_ASSIGN(const auto with, CodeDirectoryCorpus::Open(spec, 1, {}));
+  EXPECT_TRUE(with->has_test());
+  EXPECT_EQ(Names(*with, kValidation), Names(*without, kValidation));
+  EXPECT_NEAR(Names(*with, Corpus::Part::kTest).size(), 60, 20);
+  EXPECT_EQ(Names(*with, kTrain).size() + Names(*with, kValidation).size() +
+                Names(*with, Corpus::Part::kTest).size(),
+            200u);
+  EXPECT_NE(with->fingerprint(), without->fingerprint());
+  spec.set_test_fraction(0.8);
+  EXPECT_THAT(
+      CodeDirectoryCorpus::Open(spec, 1, {}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("test_fraction")));
+}
+
+// Whichever parts the split points leave empty.
+TEST_F(CodeDirectoryTest, ThreeFilesAreOneForEachPart) {
+  for (int i = 0; i < 40; ++i) {
+    TempFolder folder;
+    for (int file = 0; file < 3; ++file) {
+      folder.Write(absl::StrCat("f", i, "_", file), "some text");
+    }
+    v1::CodeDirectory spec = Spec(folder, 0.3);
+    spec.set_test_fraction(0.3);
+    ASSERT_OK_AND_ASSIGN(const auto corpus,
+                         CodeDirectoryCorpus::Open(spec, 1, {}));
+    for (const auto part : {kTrain, kValidation, Corpus::Part::kTest}) {
+      EXPECT_EQ(corpus->files(part).size(), 1u);
+    }
+    spec.set_max_bytes(20);
+    EXPECT_THAT(CodeDirectoryCorpus::Open(spec, 1, {}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("training, validation and test")));
+  }
+}
+
 TEST_F(CodeDirectoryTest, LimitsOnBytes) {
   WriteMany(folder_);
   folder_.Write("big", std::string(1000, 'x'));
