@@ -28,13 +28,27 @@ constexpr int64_t kUnlimitedSteps = 1'000'000;
 // The learning rate of methods that keep their size: small models learn best at
 // several times the default (docs/outcomes.md).
 constexpr double kRate = 3e-3;
-// The learning rate of matrices under Muon.
+// The learning rate of their matrices under Muon.
 constexpr double kMuonRate = 2e-2;
+// What the default rate of tensor-train cores is multiplied by in a second try:
+// no one rate is the best at all ranks (docs/optimizer.md).
+constexpr double kSecondCoreRate = 2;
 constexpr int kMaxFromHistory = 4;
 constexpr int64_t kMaxSteps = 1'000'000'000;
 // Shares of its early size at which a rank-adaptive model is tried where the
 // job names no size.
 constexpr double kRatios[] = {0.5, 0.25};
+
+// An optimiser and its learning rates; KIND_UNSPECIFIED: the defaults of both.
+struct Rates {
+  v1::OptimizerSpec::Kind kind = v1::OptimizerSpec::KIND_UNSPECIFIED;
+  double cores = 0;
+  double other = 0;
+
+  bool are_defaults() const {
+    return kind == v1::OptimizerSpec::KIND_UNSPECIFIED;
+  }
+};
 
 // A candidate in the words of a portfolio.
 struct Candidate {
@@ -44,10 +58,7 @@ struct Candidate {
   int64_t rank = 0;
   double ratio = 0;
   bool tied = false;
-  // Learning rate of all groups, under Muon of those that AdamW trains; 0: the
-  // defaults.
-  double rate = 0;
-  bool muon = false;
+  Rates rates;
 };
 
 // How often in a row `parallel` jobs must run until `live` of them had a turn.
@@ -97,13 +108,21 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
     AddField("model.tie_output", "true", &point);
     absl::StrAppend(&label, " output=tied");
   }
-  if (candidate.rate > 0) {
-    const std::string rate = absl::StrCat(candidate.rate);
-    AddField("optimizer.kind", candidate.muon ? "MUON" : "ADAMW", &point);
-    AddField("optimizer.learning_rate_cores",
-             candidate.muon ? absl::StrCat(kMuonRate) : rate, &point);
-    AddField("optimizer.learning_rate_other", rate, &point);
-    if (candidate.muon) absl::StrAppend(&label, " optimizer=muon");
+  const Rates& rates = candidate.rates;
+  if (!rates.are_defaults()) {
+    AddField("optimizer.kind", v1::OptimizerSpec::Kind_Name(rates.kind),
+             &point);
+    AddField("optimizer.learning_rate_cores", absl::StrCat(rates.cores),
+             &point);
+    AddField("optimizer.learning_rate_other", absl::StrCat(rates.other),
+             &point);
+    const bool comera = candidate.method == Method::COMERA;
+    const bool muon = rates.kind == v1::OptimizerSpec::MUON;
+    if (comera != muon) {
+      absl::StrAppend(&label, " optimizer=", muon ? "muon" : "adamw");
+    }
+    absl::StrAppend(&label,
+                    " rate=", comera || muon ? rates.cores : rates.other);
   }
   if (candidate.ratio > 0) {
     point.mutable_target()->set_target_ratio(candidate.ratio);
@@ -128,6 +147,13 @@ v1::JobSpec SizedJob(const Candidate& candidate, const v1::JobSpec& job) {
     spec.mutable_compression()->mutable_cola()->set_rank(candidate.rank);
   }
   return WithDefaults(std::move(spec));
+}
+
+// The optimiser of a job of this method that names neither kind nor rates.
+v1::OptimizerSpec UsualOptimizer(Method::Method method, v1::JobSpec job) {
+  job.clear_optimizer();
+  job.mutable_compression()->set_method(method);
+  return WithDefaults(std::move(job)).optimizer();
 }
 
 // Chooses candidates for one job.
@@ -222,6 +248,13 @@ class Portfolio {
     if (IsLm()) AddComera(Width(), 32, true, &all);
     AddComera(Width() / 2, 16, false, &all);
     AddComera(Width(), 8, false, &all);
+    if (own_rates_ || !IsLm()) return all;
+    // Language models differ in the rate that they take.
+    Candidate faster = all.front();
+    const v1::OptimizerSpec usual = UsualOptimizer(Method::COMERA, job_);
+    faster.rates = {usual.kind(), kSecondCoreRate * usual.learning_rate_cores(),
+                    usual.learning_rate_other()};
+    all.insert(all.begin() + 1, faster);
     return all;
   }
 
@@ -266,7 +299,9 @@ class Portfolio {
       if (tied && (!IsLm() || job_.model().tie_output())) continue;
       Candidate candidate;
       candidate.tied = tied;
-      if (!own_rates_) candidate.rate = kRate;
+      if (!own_rates_) {
+        candidate.rates = {v1::OptimizerSpec::ADAMW, kRate, kRate};
+      }
       for (int64_t width : Widths(candidate, false)) {
         candidate.width = width;
         all.push_back(candidate);
@@ -279,7 +314,7 @@ class Portfolio {
                      });
     if (!all.empty() && !own_rates_ && IsEncoder()) {
       Candidate muon = all.front();
-      muon.muon = true;
+      muon.rates = {v1::OptimizerSpec::MUON, kMuonRate, kRate};
       all.insert(all.begin() + std::min<size_t>(2, all.size()), muon);
     }
     return all;
@@ -300,7 +335,9 @@ class Portfolio {
     std::vector<Candidate> all;
     Candidate candidate;
     candidate.method = Method::COLA;
-    if (!own_rates_) candidate.rate = kRate;
+    if (!own_rates_) {
+      candidate.rates = {v1::OptimizerSpec::ADAMW, kRate, kRate};
+    }
     for (int64_t width : Widths(candidate, true)) {
       candidate.width = width;
       candidate.rank = std::max<int64_t>(1, width / 4);
@@ -331,9 +368,26 @@ int64_t RankOf(const v1::JobSpec& spec) {
   }
 }
 
+// The rates of a finished job.
+Rates RatesOf(const v1::JobSpec& spec) {
+  const Method::Method method = spec.compression().method();
+  const v1::OptimizerSpec ran = WithDefaults(spec).optimizer();
+  const v1::OptimizerSpec usual = UsualOptimizer(method, spec);
+  const bool has_cores =
+      method == Method::COMERA || ran.kind() == v1::OptimizerSpec::MUON;
+  if (ran.kind() == usual.kind() &&
+      ran.learning_rate_other() == usual.learning_rate_other() &&
+      (!has_cores ||
+       ran.learning_rate_cores() == usual.learning_rate_cores())) {
+    return {};
+  }
+  return {ran.kind(), ran.learning_rate_cores(), ran.learning_rate_other()};
+}
+
 // The configurations on the front of the finished jobs, the one nearest to the
-// targets first.
-std::vector<Candidate> Learned(const v1::JobSpec& job,
+// targets first. `own_rates`: the search names an optimiser or learning rates,
+// which then stand.
+std::vector<Candidate> Learned(const v1::JobSpec& job, bool own_rates,
                                const std::vector<Method::Method>& methods,
                                const std::vector<FinishedRun>& history) {
   const SearchTarget target = SearchTargetOf(job.objective().late());
@@ -375,6 +429,7 @@ std::vector<Candidate> Learned(const v1::JobSpec& job,
     candidate.width = run->spec.model().hidden();
     candidate.rank = RankOf(run->spec);
     candidate.tied = run->spec.model().tie_output();
+    if (!own_rates) candidate.rates = RatesOf(run->spec);
     if (candidate.method == Method::COMERA && target.parameters == 0) {
       candidate.ratio = kRatios[0];
     }
@@ -473,11 +528,11 @@ std::vector<v1::SweepPoint> SearchPortfolio(
   job.mutable_compression()->set_method(Method::DENSE);
   const v1::JobSpec filled = WithDefaults(job);
   const v1::OptimizerSpec& optimizer = spec.job().optimizer();
-  const Portfolio portfolio(
-      filled, methods,
+  const bool own_rates =
       optimizer.has_learning_rate_cores() ||
-          optimizer.has_learning_rate_other() ||
-          optimizer.kind() != v1::OptimizerSpec::KIND_UNSPECIFIED);
+      optimizer.has_learning_rate_other() ||
+      optimizer.kind() != v1::OptimizerSpec::KIND_UNSPECIFIED;
+  const Portfolio portfolio(filled, methods, own_rates);
   const size_t limit = static_cast<size_t>(spec.search().candidates() > 0
                                                ? spec.search().candidates()
                                                : kDefaultCandidates);
@@ -493,7 +548,7 @@ std::vector<v1::SweepPoint> SearchPortfolio(
     }
   };
   if (!spec.search().has_use_history() || spec.search().use_history()) {
-    add(Learned(spec.job(), methods, history));
+    add(Learned(spec.job(), own_rates, methods, history));
   }
   if (from_history != nullptr) *from_history = static_cast<int>(points.size());
   add(portfolio.Choose());

@@ -65,6 +65,8 @@ std::string CandidateWords(const std::string& label) {
     if (parts.first == "method") continue;
     if (parts.first == "output") {
       settings.push_back(parts.second + " output");
+    } else if (parts.first == "rate") {
+      settings.push_back("learning rate " + parts.second);
     } else if (parts.first == "shrunk_to") {
       settings.push_back(absl::StrCat("shrunk to ", parts.second));
     } else {

@@ -1,6 +1,7 @@
 // Tests which candidates a search has, and how its rounds share a budget.
 #include "proto/search_portfolio.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job_defaults.h"
 #include "proto/job_validation.h"
 #include "proto/model_size.h"
 #include "proto/sweep_plan.h"
@@ -67,10 +69,13 @@ TEST(SearchPortfolioTest, TriesMethodsWidthsRanksAndTiedOutputs) {
   EXPECT_LE(plan.runs.size(), 12u);
   EXPECT_THAT(labels,
               HasSubstr("method=comera width=64 rank=16 shrunk_to=0.5"));
-  EXPECT_THAT(labels, HasSubstr("method=dense width=16\n"));
+  EXPECT_THAT(labels, HasSubstr("method=dense width=16 rate=0.003\n"));
   EXPECT_THAT(labels, HasSubstr("output=tied"));
-  EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4"));
-  EXPECT_THAT(labels, HasSubstr("method=dense width=16 optimizer=muon\n"));
+  EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4 rate=0.003"));
+  EXPECT_THAT(labels,
+              HasSubstr("method=dense width=16 optimizer=muon rate=0.02\n"));
+  // Twice the default rate of language models.
+  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 rate=0.02 "));
   // Runs that differ in the size that they shrink to share an early stage.
   EXPECT_FALSE(plan.stages.empty());
   EXPECT_LT(CountEntrants(plan), static_cast<int>(plan.runs.size()));
@@ -185,6 +190,64 @@ TEST(SearchPortfolioTest, WhatFinishedJobsFoundBestComesFirst) {
   spec.mutable_search()->set_use_history(false);
   chosen = WithCandidates(spec, {good}, &learned);
   EXPECT_EQ(learned, 0);
+}
+
+std::string FieldOf(const v1::SweepPoint& point, const std::string& path) {
+  for (const v1::FieldValue& field : point.fields()) {
+    if (field.path() == path) return field.value();
+  }
+  return "";
+}
+
+TEST(SearchPortfolioTest, FinishedJobsAreTriedAgainAtTheirRates) {
+  v1::SweepSpec spec = Search(3, 0);
+  FinishedRun muon;
+  muon.spec = server::TestSpec(1);
+  muon.spec.clear_optimizer();
+  muon.spec.mutable_model()->set_hidden(16);
+  muon.spec.mutable_optimizer()->set_kind(v1::OptimizerSpec::MUON);
+  muon.spec.mutable_optimizer()->set_learning_rate_cores(0.04);
+  muon.spec.mutable_optimizer()->set_learning_rate_other(0.003);
+  muon.validation_loss = 2.9;
+  muon.size_parameters = 50000;
+  int learned = 0;
+  v1::SweepSpec chosen = WithCandidates(spec, {muon}, &learned);
+  ASSERT_EQ(learned, 1);
+  EXPECT_EQ(chosen.list(0).label(),
+            "method=dense width=16 optimizer=muon rate=0.04");
+  EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.kind"), "MUON");
+  EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.learning_rate_cores"), "0.04");
+  EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.learning_rate_other"), "0.003");
+  // The portfolio's own candidates of this width stay.
+  EXPECT_TRUE(std::any_of(chosen.list().begin(), chosen.list().end(),
+                          [](const v1::SweepPoint& point) {
+                            return point.label() ==
+                                   "method=dense width=16 rate=0.003";
+                          }));
+  // Rates of the search stand.
+  spec.mutable_job()->mutable_optimizer()->set_learning_rate_other(0.001);
+  chosen = WithCandidates(spec, {muon}, &learned);
+  ASSERT_EQ(learned, 1);
+  EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.learning_rate_other"), "");
+}
+
+// A job that ran at the defaults is the portfolio's candidate, once.
+TEST(SearchPortfolioTest, DefaultRatesAreNotNamed) {
+  v1::SweepSpec spec = Search(3, 0);
+  FinishedRun run;
+  run.spec = server::TestSpec(1);
+  run.spec.clear_optimizer();
+  run.spec.clear_compression();
+  run.spec.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
+  run.spec.mutable_compression()->mutable_attention()->add_ranks(16);
+  run.spec = WithDefaults(run.spec);
+  run.validation_loss = 2.9;
+  run.size_parameters = 50000;
+  int learned = 0;
+  const v1::SweepSpec chosen = WithCandidates(spec, {run}, &learned);
+  ASSERT_EQ(learned, 1);
+  EXPECT_EQ(chosen.list(0).label(),
+            "method=comera width=64 rank=16 shrunk_to=0.5");
 }
 
 TEST(SearchPortfolioTest, SettingsLimitMethodsAndNumber) {

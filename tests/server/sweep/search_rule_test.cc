@@ -158,8 +158,10 @@ TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
               HasSubstr("and misses the target (accuracy 0.9)"));
   EXPECT_EQ(ExplainChoice(Accuracy(0.8), accounts, -1, false),
             "none of 3 candidates ended with a model");
-  EXPECT_EQ(CandidateWords("method=dense width=64 output=tied optimizer=muon"),
-            "dense with width 64, tied output, optimizer muon");
+  EXPECT_EQ(CandidateWords(
+                "method=dense width=64 output=tied optimizer=muon rate=0.02"),
+            "dense with width 64, tied output, optimizer muon, learning rate "
+            "0.02");
 }
 
 }  // namespace

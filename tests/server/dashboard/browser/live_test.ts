@@ -209,6 +209,38 @@ describe('the dashboard', () => {
     await close();
   });
 
+  it('says which model a search chose, and why', async () => {
+    await service.call('/v1/sweeps', {
+      spec: {
+        displayName: 'a search',
+        job: {
+          ...tinyJob(service),
+          compression: { method: 'AUTO' },
+          objective: { late: { targetLoss: 4 } },
+          budget: { steps: '600' },
+        },
+        search: { methods: ['DENSE'], candidates: 2 },
+      },
+    });
+    const { page, close } = await visit(browser, `${service.url}/sweeps`);
+    await page.getByRole('link', { name: 'a search' }).click();
+    await page.getByRole('heading', { name: 'The best model' }).waitFor();
+    await page
+      .getByRole('paragraph')
+      .filter({ hasText: /^dense with width \d+.* reached loss/ })
+      .waitFor();
+    const rows = page
+      .getByRole('table', { name: 'Candidates' })
+      .locator('tbody tr');
+    expect(await rows.count()).toBe(2);
+    const chosen = rows.filter({ hasText: '(chosen)' });
+    expect(await chosen.count()).toBe(1);
+    expect(await chosen.locator('.reason').textContent()).toBeTruthy();
+    await checkAccess(page, 'search');
+    await checkFits(page, 'search');
+    await close();
+  });
+
   it('goes on by itself when the coordinator was killed', async () => {
     const name = await submit(service, { name: 'survivor', steps: 1e6 });
     const visited = await visit(browser, `${service.url}/${name}`);
