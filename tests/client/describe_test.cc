@@ -95,6 +95,24 @@ TEST(DescribeTest, TableTellsWhatTheTrainerFound) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["memory"]["peak"], 2097152);
 }
 
+TEST(DescribeTest, LayersThatTensorTrainsMakeLargerAreNamed) {
+  const std::string trainer = Script("larger", R"(cat <<'END'
+{"layers": [
+  {"name": "a", "class": "attention", "parameters": 11, "dense_parameters": 10},
+  {"name": "b", "class": "attention", "parameters": 12, "dense_parameters": 10},
+  {"name": "c", "class": "ffn_up", "parameters": 10, "dense_parameters": 10}]}
+END
+)");
+  const Outcome outcome = RunVerb(
+      absl::StrCat("describe ", JobFile(), " --trainer-binary ", trainer));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("larger than dense at these ranks: attention (2 "
+                        "layers); give it lower ranks, or "
+                        "compression.attention.dense: true\n"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("ffn_up (")));
+}
+
 TEST(DescribeTest, TheTaskCarriesTheJob) {
   const std::string seen = absl::StrCat(Folder(), "/seen");
   const std::string trainer = Script(

@@ -394,8 +394,8 @@ TEST(JobFileTest, ClickLogPathsAreRelativeToTheFile) {
 
 TEST(JobFileTest, ExamplesAreSound) {
   for (const char* name :
-       {"quickstart_code_mlm", "mnli_six_encoder", "mnli_six_encoder_dense",
-        "mnli_small", "mnli_pareto", "codebert_large", "codebert_small",
+       {"quickstart_code_mlm", "quickstart_dense", "mnli_six_encoder",
+        "mnli_six_encoder_dense", "mnli_small", "mnli_pareto", "codebert_large", "codebert_small",
         "dlrm_synthetic", "dlrm_criteo"}) {
     ASSERT_OK_AND_ASSIGN(
         const v1::JobSpec spec,

@@ -122,7 +122,7 @@ TEST(ProgressViewTest, ClicksShowTheAuc) {
                            })pb"));
   EXPECT_EQ(ProgressBlock(figures, 120)[2],
             "loss 0.5000  validation 0.4500  AUC 0.7988 of 0.8123");
-  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  const std::string summary = absl::StrJoin(Summary(figures, {}, ""), "\n");
   EXPECT_NE(summary.find("0.7988 of 0.8123"), std::string::npos) << summary;
   EXPECT_NE(summary.find("0.7500"), std::string::npos) << summary;
   // The figures of the result replace those of metrics.
@@ -130,8 +130,9 @@ TEST(ProgressViewTest, ClicksShowTheAuc) {
                              validation_auc: 0.5
                              validation_normalized_entropy: 1
                            })pb"));
-  EXPECT_NE(absl::StrJoin(Summary(figures, ""), "\n").find("0.5000 of 0.8123"),
-            std::string::npos);
+  EXPECT_NE(
+      absl::StrJoin(Summary(figures, {}, ""), "\n").find("0.5000 of 0.8123"),
+      std::string::npos);
 }
 
 TEST(ProgressViewTest, BlockFitsItsWidth) {
@@ -213,13 +214,14 @@ TEST(ProgressViewTest, SummaryOfAJobThatMetItsTarget) {
   job.mutable_start_time()->set_seconds(1000);
   job.mutable_end_time()->set_seconds(1192);
   figures.Apply(job);
-  EXPECT_EQ(absl::StrJoin(Summary(figures, "/m/abc"), "\n"),
+  EXPECT_EQ(absl::StrJoin(Summary(figures, {}, "/m/abc"), "\n"),
             R"(job                      jobs/abc
 outcome                  SUCCEEDED TARGET_MET
 time                     3m12s
 validation loss          5.450, target 5.500, unigram baseline 6.500
 validation perplexity    232.8
 size                     547 KiB (140,000 parameters), target 586 KiB, 28.6x smaller than dense (15.26 MiB)
+dense                    loss not known: no dense job had these data and this validation
 ranks attention          13.3 → 13.3
 ranks ffn_up             24.0 → 6.0
 gradient bytes per step  625 KiB, dense 15.26 MiB: 25.0x fewer
@@ -229,15 +231,16 @@ model                    /m/abc)");
 
 TEST(ProgressViewTest, EnergyIsShownWhereItIsKnown) {
   RunFigures figures = Figures();
-  EXPECT_EQ(absl::StrJoin(Summary(figures, ""), "\n").find("energy"),
+  EXPECT_EQ(absl::StrJoin(Summary(figures, {}, ""), "\n").find("energy"),
             std::string::npos);
   figures.Apply(Event("metrics { step: 50 energy_joules: 1234.5 }"));
-  EXPECT_NE(absl::StrJoin(Summary(figures, ""), "\n")
+  EXPECT_NE(absl::StrJoin(Summary(figures, {}, ""), "\n")
                 .find("1.23 kJ, 24.69 J per step"),
             std::string::npos);
   figures.Apply(Event("result { energy_joules: 2000000 }"));
-  EXPECT_NE(absl::StrJoin(Summary(figures, ""), "\n").find("2.00 MJ, 40.00 kJ"),
-            std::string::npos);
+  EXPECT_NE(
+      absl::StrJoin(Summary(figures, {}, ""), "\n").find("2.00 MJ, 40.00 kJ"),
+      std::string::npos);
 }
 
 TEST(ProgressViewTest, AListOfTargets) {
@@ -286,7 +289,7 @@ TEST(ProgressViewTest, AListOfTargets) {
                                size_bytes: 399600
                              }
                            })pb"));
-  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  const std::string summary = absl::StrJoin(Summary(figures, {}, ""), "\n");
   EXPECT_NE(summary.find("5.800, target 5.750"), std::string::npos) << summary;
   EXPECT_NE(summary.find("target 1                 met: validation loss 5.450, "
                          "target 5.500; size 625 KiB, target 625 KiB; 1,234 "
@@ -307,7 +310,7 @@ TEST(ProgressViewTest, SummaryOfAJobThatFailedBeforeItBegan) {
     state: FAILED
     failure { failure_class: DATA message: "no file matches" }
   )pb"));
-  EXPECT_EQ(absl::StrJoin(Summary(figures, ""), "\n"),
+  EXPECT_EQ(absl::StrJoin(Summary(figures, {}, ""), "\n"),
             "job      jobs/abc\n"
             "outcome  FAILED (DATA)\n"
             "failure  no file matches");
@@ -323,7 +326,7 @@ TEST(ProgressViewTest, AccuracyOfClassifiers) {
                              validation_accuracy: 0.4567
                            })pb"));
   EXPECT_NE(ProgressLine(figures).find("accuracy 45.7%"), std::string::npos);
-  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  const std::string summary = absl::StrJoin(Summary(figures, {}, ""), "\n");
   EXPECT_NE(summary.find("45.67%"), std::string::npos) << summary;
 }
 
@@ -359,7 +362,7 @@ TEST(ProgressViewTest, AccuracyTargetsAndTestSets) {
                    validation_mcc: 0.625
                    test { samples: 872 loss: 0.5 accuracy: 0.7 f1: 0.65 }
                  })pb"));
-  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  const std::string summary = absl::StrJoin(Summary(figures, {}, ""), "\n");
   for (const char* line :
        {"validation loss      0.5000\n",
         "validation accuracy  81.25%, target 80.00%\n",
@@ -392,7 +395,7 @@ TEST(ProgressViewTest, AListOfOtherTargets) {
                    }
                    targets { validation_loss: 3 validation_quality: 20.0855 }
                  })pb"));
-  const std::string summary = absl::StrJoin(Summary(figures, ""), "\n");
+  const std::string summary = absl::StrJoin(Summary(figures, {}, ""), "\n");
   EXPECT_NE(summary.find("met: validation AUC 0.8125, target 0.8000;"),
             std::string::npos)
       << summary;

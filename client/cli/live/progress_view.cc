@@ -320,6 +320,7 @@ std::string EventLine(const v1::JobEvent& event) {
 }
 
 std::vector<std::string> Summary(const RunFigures& figures,
+                                 const DensePeers& peers,
                                  const std::string& model_directory) {
   std::vector<std::vector<std::string>> rows;
   const v1::Job& job = figures.job();
@@ -401,6 +402,7 @@ std::vector<std::string> Summary(const RunFigures& figures,
     }
     add("size", text);
   }
+  for (const auto& [title, text] : DensePeerRows(job, peers)) add(title, text);
   if (figures.result() && figures.result()->targets_size() > 1) {
     const std::vector<v1::Target> asked =
         TargetsOf(job.spec().objective().late());

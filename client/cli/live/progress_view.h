@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cli/live/dense_peers.h"
 #include "client/cli/live/run_figures.h"
 
 namespace comera::client {
@@ -21,9 +22,11 @@ std::string ProgressLine(const RunFigures& figures);
 // events.
 std::string EventLine(const v1::JobEvent& event);
 
-// Sums up a finished job, line by line. `model_directory` is the folder of its
-// model, "" if it stays with the coordinator.
+// Sums up a finished job, line by line, beside dense jobs on its data.
+// `model_directory` is the folder of its model, "" if it stays with the
+// coordinator.
 std::vector<std::string> Summary(const RunFigures& figures,
+                                 const DensePeers& peers,
                                  const std::string& model_directory);
 
 }  // namespace comera::client

@@ -46,13 +46,14 @@ void WatchPrinter::OnEvent(const v1::JobEvent& event) {
 }
 
 void WatchPrinter::Finish(const v1::Job& job,
-                          const std::string& model_directory) {
+                          const std::string& model_directory,
+                          TrainingClient& client) {
   figures_.Apply(job);
   if (!is_table()) return;
   if (is_live()) DrawBlock();
   block_lines_ = 0;
   *session_.env.out << '\n';
-  PrintSummary(session_, figures_, model_directory);
+  PrintSummary(session_, figures_, model_directory, client);
 }
 
 void WatchPrinter::DrawBlock() {
@@ -108,8 +109,9 @@ bool WatchPrinter::IsDue(const v1::JobEvent& event) {
 }
 
 void PrintSummary(const Session& session, const RunFigures& figures,
-                  const std::string& model_directory) {
-  for (const std::string& line : Summary(figures, model_directory)) {
+                  const std::string& model_directory, TrainingClient& client) {
+  const DensePeers peers = FindDensePeers(figures.job(), client);
+  for (const std::string& line : Summary(figures, peers, model_directory)) {
     *session.env.out << line << '\n';
   }
   *session.env.out << std::flush;
@@ -129,7 +131,7 @@ int WatchJobVerb(const Session& session, const std::string& name, bool plain) {
     return kExitInterrupted;
   }
   if (!job.ok()) return session.FailRpc(job.status());
-  printer.Finish(*job, "");
+  printer.Finish(*job, "", *client);
   return ExitCodeOfJob(*job);
 }
 

@@ -7,6 +7,7 @@
 #include "client/cli/live/figure_history.h"
 #include "client/cli/live/run_figures.h"
 #include "client/cli/session/session.h"
+#include "client/training_client.h"
 
 namespace comera::client {
 
@@ -20,8 +21,10 @@ class WatchPrinter {
 
   void OnJob(const v1::Job& job);
   void OnEvent(const v1::JobEvent& event);
-  // Prints the final job and its summary (not with -o json or yaml).
-  void Finish(const v1::Job& job, const std::string& model_directory);
+  // Prints the final job and its summary (not with -o json or yaml). `client`
+  // finds dense jobs to compare it with.
+  void Finish(const v1::Job& job, const std::string& model_directory,
+              TrainingClient& client);
 
   const RunFigures& figures() const { return figures_; }
 
@@ -45,9 +48,10 @@ class WatchPrinter {
   absl::Time last_line_ = absl::InfinitePast();
 };
 
-// Prints the summary of a job on stdout.
+// Prints the summary of a job on stdout. `client` finds dense jobs to compare
+// it with.
 void PrintSummary(const Session& session, const RunFigures& figures,
-                  const std::string& model_directory);
+                  const std::string& model_directory, TrainingClient& client);
 
 // Follows a job with the printer until it ends or Ctrl-C detaches. Returns the
 // exit code.

@@ -1,5 +1,6 @@
 // comera describe: predicts what a job will do and need on this machine.
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -117,6 +118,25 @@ std::string LayersTable(const Json& layers) {
   return FormatTable(rows);
 }
 
+// One line for every class of layers that tensor trains make larger.
+std::string LargerThanDense(const Json& layers) {
+  std::map<std::string, int> classes;
+  for (const Json& layer : layers) {
+    const double dense = Number(layer, "dense_parameters");
+    if (dense > 0 && Number(layer, "parameters") > dense) {
+      ++classes[Text(layer, "class")];
+    }
+  }
+  std::string lines;
+  for (const auto& [name, count] : classes) {
+    absl::StrAppend(&lines, "larger than dense at these ranks: ", name, " (",
+                    count, count == 1 ? " layer" : " layers",
+                    "); give it lower ranks, or compression.", name,
+                    ".dense: true\n");
+  }
+  return lines;
+}
+
 std::string MemoryTable(const Json& memory) {
   std::vector<std::vector<std::string>> rows = {{"MEMORY OF A RANK", ""}};
   for (const auto& [name, bytes] : memory.items()) {
@@ -141,7 +161,8 @@ void PrintTable(const Json& d, const Session& session) {
       << FormatCount(static_cast<int64_t>(Number(d, "parameters")))
       << "; dense "
       << FormatCount(static_cast<int64_t>(Number(d, "dense_parameters")))
-      << "\n";
+      << "\n"
+      << LargerThanDense(Part(d, "layers"));
   for (const Json& line : Part(d, "assumptions")) {
     if (!line.is_string()) continue;
     out << "assumed: " << Printable(line.get<std::string>()) << "\n";

@@ -166,7 +166,8 @@ int Follow(const v1::JobSpec& spec, const Arguments& arguments,
   if (absl::IsCancelled(job.status())) return kExitInterrupted;
   if (!job.ok()) return session.FailRpc(job.status());
   int code = ExitCodeOfJob(*job);
-  printer.Finish(*job, FetchModel(*job, arguments, session, client, &code));
+  printer.Finish(*job, FetchModel(*job, arguments, session, client, &code),
+                 client);
   return code;
 }
 

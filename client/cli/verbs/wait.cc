@@ -41,7 +41,7 @@ int Wait(const std::string& job, const Session& session) {
   if (!end.ok()) return session.FailRpc(end.status());
   if (session.output == OutputFormat::kTable) {
     figures.Apply(*end);
-    PrintSummary(session, figures, "");
+    PrintSummary(session, figures, "", *client);
   } else {
     session.Print(*end, /*one_line=*/false);
   }
