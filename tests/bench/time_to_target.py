@@ -208,6 +208,13 @@ def comera(spec, rank, optimizer="MUON"):
     return spec
 
 
+def comera_tied(spec, rank):
+    comera(spec, rank)
+    del spec["compression"]["output"]
+    spec["model"]["tieOutput"] = True
+    return spec
+
+
 def published(spec, rank):
     spec["objective"]["kind"] = "REFERENCE"
     return comera(spec, rank, "ADAMW")
@@ -236,6 +243,7 @@ WHOLE = {
 # The same, of methods whose models are as large as a number makes them.
 SIZED = {
     "comera": (comera, {"learningRateCores": 5e-3}),
+    "comera, tied": (comera_tied, {"learningRateCores": 5e-3}),
     "comera, AdamW": (lambda s, n: comera(s, n, "ADAMW"),
                       {"learningRateCores": 1e-3}),
     "comera, published rule": (published, {"learningRateCores": 1e-3}),
