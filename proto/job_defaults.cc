@@ -163,7 +163,7 @@ v1::OptimizerSpec::Kind DefaultOptimizer(const v1::JobSpec& spec) {
 // Muon steps along directions of pure noise as far as along all others, and a
 // label a sentence leaves many of those: at twice their rate classifiers of small
 // ranks fell back to the class frequencies. Language models learn best at four
-// times it, from width 128 to 1024 (docs/optimizer.md).
+// times it, from width 128 to 512 (docs/optimizer.md).
 double DefaultCoreRate(const v1::JobSpec& spec) {
   if (spec.optimizer().kind() != v1::OptimizerSpec::MUON) return 1e-3;
   return spec.model().family() == v1::ModelSpec::ENCODER_CLASSIFIER ? 2.5e-3
