@@ -115,8 +115,9 @@ struct Plan {
 // One Forward, or the Backward that follows.
 struct Step {
   const float* parameters = nullptr;
-  // Backward only: the gradients from float `first_gradient` of the layout on.
-  // That is 0 unless they are in memory block by block (gradient_blocks.h).
+  // Backward only: the gradients from float `first_gradient` of the layout on;
+  // `first_gradient` is 0 unless gradients are in memory block by block
+  // (gradient_blocks.h).
   float* gradients = nullptr;
   int64_t first_gradient = 0;
   // The gradients of `kept`, if they lie apart from those of the block.
