@@ -63,6 +63,12 @@ struct AttentionShape {
   int64_t max_length = 0;  // no sequence is longer
   int64_t heads = 0;
   int64_t head_width = 0;
+  // Heads of keys and values, a divisor of `heads`: query head h uses head
+  // h / (heads / kv_heads). 0: as many as `heads`.
+  int64_t kv_heads = 0;
+  bool causal = false;  // a token attends to itself and those before it
+
+  int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
 // A feed-forward layer between the rank vectors of its two linear layers.
@@ -286,10 +292,21 @@ class Backend {
   // --- pointwise and rows -------------------------------------------------
   // y = f(x), element by element. y may be x.
   virtual absl::Status Activate(Activation f, ConstMatrix x, Matrix y) = 0;
-  // grad_x = grad_y f'(x). `saved` is the input x of kGelu and kSilu, and the
-  // output y of kTanh and kRelu, which tells the slope. grad_x may be grad_y.
+  // grad_x = grad_y f'(x). `saved` is the input x of kGelu, kGeluTanh and
+  // kSilu, and the output y of kTanh and kRelu, which tells the slope; it may
+  // be either of kIdentity. grad_x may be grad_y.
   virtual absl::Status ActivateBackward(Activation f, ConstMatrix saved,
                                         ConstMatrix grad_y, Matrix grad_x) = 0;
+  // y = f(gate) * up, element by element: the hidden layer of gated
+  // feed-forward layers (SwiGLU, arXiv 2002.05202). y may be either input.
+  virtual absl::Status Gated(Activation f, ConstMatrix gate, ConstMatrix up,
+                             Matrix y) = 0;
+  // grad_gate = grad_y up f'(gate), grad_up = grad_y f(gate). grad_gate may be
+  // gate, and grad_up may be up or grad_y. InvalidArgument: f is neither kSilu,
+  // kGelu, kGeluTanh nor kIdentity.
+  virtual absl::Status GatedBackward(Activation f, ConstMatrix gate,
+                                     ConstMatrix up, ConstMatrix grad_y,
+                                     Matrix grad_gate, Matrix grad_up) = 0;
   // y = dropout(x); also its own backward. y may be x.
   virtual absl::Status Dropout(const DropoutKey& key, ConstMatrix x,
                                Matrix y) = 0;
@@ -337,11 +354,32 @@ class Backend {
                                                    Matrix grad_z) = 0;
 
   // y = dropout(normalised * gamma + beta): the output of ResidualLayerNorm
-  // again, from what it saved. y may be normalised.
+  // again, from what it saved. y may be normalised. A null beta is 0.
   virtual absl::Status LayerNormOutput(const DropoutKey& key,
                                        ConstMatrix normalised,
                                        ConstVector gamma, ConstVector beta,
                                        Matrix y) = 0;
+
+  // y = x / sqrt(mean of the row's squares + epsilon) * gamma (RMSNorm, arXiv
+  // 1910.07467). Saves normalised, which is y before gamma, and
+  // inverse_deviation (rows), which is the factor of x. normalised may be x.
+  virtual absl::Status RmsNorm(ConstMatrix x, ConstVector gamma, float epsilon,
+                               Matrix normalised, Vector inverse_deviation,
+                               Matrix y) = 0;
+  // grad_x += the gradient of x, grad_gamma +=.
+  virtual absl::Status RmsNormBackward(ConstMatrix grad_y,
+                                       ConstMatrix normalised,
+                                       ConstVector inverse_deviation,
+                                       ConstVector gamma, Matrix grad_x,
+                                       Vector grad_gamma) = 0;
+
+  // Rotary position embedding (arXiv 2104.09864) in place, in the split-half
+  // layout: x is (rows, heads * head_width), and within a head columns i and i
+  // + head_width / 2 are turned by the angle positions[row] * theta^(-2 i /
+  // head_width): (a, b) -> (a cos - b sin, b cos + a sin). `inverse` turns the
+  // other way, which is the backward pass. InvalidArgument: head_width is odd.
+  virtual absl::Status Rotate(int64_t head_width, float theta, bool inverse,
+                              ConstIndices positions, Matrix x) = 0;
 
   // --- feed-forward in rank space -------------------------------------------
   // t2 = gelu(t1 b1) a2 without the hidden layer in memory: t1 (rows, up_rank +
@@ -392,12 +430,13 @@ class Backend {
 
   // --- attention ----------------------------------------------------------
   // Within each sequence and head, out = dropout(P) v with P = softmax over
-  // keys of q k^T / sqrt(head_width). q, k, v, out are (tokens, heads *
-  // head_width); offsets (sequences + 1) ascend from 0. The dropout's row of
-  // query token i and head h is (row of token i, see DropoutKey) * heads + h,
-  // its column the key's place in the sequence.
-  // Of P only log_sum (heads, tokens) is kept, the logarithm of each row's sum
-  // of exponentials.
+  // keys of q k^T / sqrt(head_width). q and out are (tokens, heads *
+  // head_width), k and v (tokens, key_heads() * head_width); with shape.causal
+  // P is 0 for keys behind the query. offsets (sequences + 1) ascend from 0.
+  // The dropout's row of query token i and head h is (row of token i, see
+  // DropoutKey) * heads + h, its column the key's place in the sequence. Of P
+  // only log_sum (heads, tokens) is kept, the logarithm of each row's sum of
+  // exponentials.
   virtual absl::Status Attention(const AttentionShape& shape,
                                  const DropoutKey& key, ConstIndices offsets,
                                  ConstMatrix q, ConstMatrix k, ConstMatrix v,
@@ -421,7 +460,8 @@ class Backend {
   // c is (heads * (query_rank + 1), key_rank + 1), C_h = B~q_h B~k_h^T of the
   // columns of head h; e is (heads * (value_rank + 1), output_rank), E_h =
   // B~v_h A_h of the rows of head h of the output projection's A. Dropout and
-  // log_sum as in Attention.
+  // log_sum as in Attention. Causal attention and fewer heads of keys than of
+  // queries are refused (InvalidArgument).
   virtual absl::Status RankSpaceAttention(const RankSpaceAttentionShape& shape,
                                           const DropoutKey& key,
                                           ConstIndices offsets, ConstMatrix q,

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/contraction/attention_cost.h"
 #include "kernels/contraction/ffn_cost.h"
 
 namespace comera::kernels {
@@ -119,18 +120,23 @@ class CostBackend final : public Backend {
   }
 
   // --- pointwise and rows
-  // All functions but ReLU need an exp, erf or tanh for an element.
   absl::Status Activate(Activation f, ConstMatrix x, Matrix) override {
-    const double math = f == Activation::kRelu ? 0 : 1;
-    return Pointwise("Activate", 2 * Size(x), math * Size(x));
+    return Pointwise("Activate", 2 * Size(x), ValueMath(f) * Size(x));
   }
-  // The slopes of tanh and ReLU follow from their outputs.
   absl::Status ActivateBackward(Activation f, ConstMatrix saved, ConstMatrix,
                                 Matrix) override {
-    const double math = f == Activation::kGelu   ? 2
-                        : f == Activation::kSilu ? 1
-                                                 : 0;
-    return Pointwise("ActivateBackward", 3 * Size(saved), math * Size(saved));
+    return Pointwise("ActivateBackward", 3 * Size(saved),
+                     SlopeMath(f) * Size(saved));
+  }
+  absl::Status Gated(Activation f, ConstMatrix gate, ConstMatrix,
+                     Matrix) override {
+    return Pointwise("Gated", 3 * Size(gate), ValueMath(f) * Size(gate));
+  }
+  // What gives the slope gives the value too.
+  absl::Status GatedBackward(Activation f, ConstMatrix gate, ConstMatrix,
+                             ConstMatrix, Matrix, Matrix) override {
+    return Pointwise("GatedBackward", 5 * Size(gate),
+                     SlopeMath(f) * Size(gate));
   }
   absl::Status Dropout(const DropoutKey& key, ConstMatrix x, Matrix) override {
     return Pointwise("Dropout", 2 * Size(x), 0, Drawn(key, Size(x)));
@@ -181,6 +187,23 @@ class CostBackend final : public Backend {
                                ConstVector, ConstVector, Matrix) override {
     return Pointwise("LayerNormOutput", 2 * Size(normalised), 0,
                      Drawn(key, Size(normalised)));
+  }
+
+  absl::Status RmsNorm(ConstMatrix x, ConstVector, float, Matrix, Vector,
+                       Matrix) override {
+    return Move("RmsNorm", 3 * Size(x));
+  }
+  // The gradient of x is read too, being added to.
+  absl::Status RmsNormBackward(ConstMatrix grad_y, ConstMatrix, ConstVector,
+                               ConstVector, Matrix, Vector) override {
+    return Move("RmsNormBackward", 4 * Size(grad_y));
+  }
+  // A sine and a cosine for every row and pair of columns of a head.
+  absl::Status Rotate(int64_t head_width, float, bool, ConstIndices positions,
+                      Matrix x) override {
+    return Pointwise(
+        "Rotate", 2 * Size(x),
+        static_cast<double>(positions.size) * static_cast<double>(head_width));
   }
 
   // --- feed-forward in rank space
@@ -320,6 +343,16 @@ class CostBackend final : public Backend {
   }
 
  private:
+  // All functions but ReLU and the identity need an exp, erf or tanh.
+  static double ValueMath(Activation f) {
+    return f == Activation::kRelu || f == Activation::kIdentity ? 0 : 1;
+  }
+  // The slopes of tanh and ReLU follow from their outputs.
+  static double SlopeMath(Activation f) {
+    if (f == Activation::kGelu) return 2;
+    return f == Activation::kSilu || f == Activation::kGeluTanh ? 1 : 0;
+  }
+
   static double Drawn(const DropoutKey& key, double elements) {
     return key.rate > 0 ? elements : 0;
   }
@@ -432,7 +465,7 @@ class CostBackend final : public Backend {
                      double per_token) {
     const double tokens =
         static_cast<double>(s.heads) * static_cast<double>(s.tokens);
-    const double scores = tokens * static_cast<double>(s.max_length);
+    const double scores = tokens * KeysOfAQuery(s);
     OperationCosts::Entry work;
     work.multiply_adds = scores * per_score + tokens * per_token;
     work.math = scores;

@@ -56,7 +56,9 @@ absl::Status CheckLayerNormOutput(const DropoutKey& key, ConstMatrix normalised,
   RETURN_IF_ERROR(CheckDropout(kOp, key));
   RETURN_IF_ERROR(CheckMatrix(kOp, "normalised", normalised));
   RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, normalised.cols));
-  RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, normalised.cols));
+  if (beta.data != nullptr) {
+    RETURN_IF_ERROR(CheckVector(kOp, "beta", beta, normalised.cols));
+  }
   return CheckMatrix(kOp, "y", y, normalised.rows, normalised.cols);
 }
 
@@ -118,16 +120,94 @@ absl::Status CheckProjectBackward(ConstMatrix x, ConstVector gamma,
   return CheckMatrix(kOp, "grad_x", grad_x, rows, cols);
 }
 
+absl::Status CheckRmsNorm(ConstMatrix x, ConstVector gamma,
+                          ConstMatrix normalised, ConstVector inverse_deviation,
+                          ConstMatrix y) {
+  constexpr char kOp[] = "RmsNorm";
+  RETURN_IF_ERROR(
+      CheckSameShape(kOp, {"x", x}, {{"normalised", normalised}, {"y", y}}));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, x.cols));
+  return CheckVector(kOp, "inverse_deviation", inverse_deviation, x.rows);
+}
+
+absl::Status CheckRmsNormBackward(ConstMatrix grad_y, ConstMatrix normalised,
+                                  ConstVector inverse_deviation,
+                                  ConstVector gamma, ConstMatrix grad_x,
+                                  ConstVector grad_gamma) {
+  constexpr char kOp[] = "RmsNormBackward";
+  RETURN_IF_ERROR(
+      CheckSameShape(kOp, {"grad_y", grad_y},
+                     {{"normalised", normalised}, {"grad_x", grad_x}}));
+  RETURN_IF_ERROR(
+      CheckVector(kOp, "inverse_deviation", inverse_deviation, grad_y.rows));
+  RETURN_IF_ERROR(CheckVector(kOp, "gamma", gamma, grad_y.cols));
+  return CheckVector(kOp, "grad_gamma", grad_gamma, grad_y.cols);
+}
+
+absl::Status CheckGatedBackward(Activation f, ConstMatrix gate, ConstMatrix up,
+                                ConstMatrix grad_y, ConstMatrix grad_gate,
+                                ConstMatrix grad_up) {
+  constexpr char kOp[] = "GatedBackward";
+  if (f == Activation::kTanh || f == Activation::kRelu) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOp, ": the slope of the gate's function is not known ",
+                     "from its input"));
+  }
+  return CheckSameShape(kOp, {"gate", gate},
+                        {{"up", up},
+                         {"grad_y", grad_y},
+                         {"grad_gate", grad_gate},
+                         {"grad_up", grad_up}});
+}
+
+absl::Status CheckRotate(int64_t head_width, float theta,
+                         ConstIndices positions, ConstMatrix x) {
+  constexpr char kOp[] = "Rotate";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
+  if (head_width < 0 || head_width % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kOp, ": head_width is ", head_width, ", which has no halves"));
+  }
+  if (head_width == 0 ? x.cols != 0 : x.cols % head_width != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kOp, ": x has ", x.cols, " columns for heads of ", head_width));
+  }
+  if (!(theta > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOp, ": theta is ", theta, ", not above 0"));
+  }
+  if (positions.size != x.rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kOp, ": ", positions.size, " positions for ", x.rows, " rows"));
+  }
+  return CheckMemory(kOp, "positions", positions.data, positions.size);
+}
+
+absl::Status CheckSameShape(const char* op, NamedMatrix first,
+                            std::initializer_list<NamedMatrix> others) {
+  RETURN_IF_ERROR(CheckMatrix(op, first.first, first.second));
+  for (const auto& [name, matrix] : others) {
+    RETURN_IF_ERROR(
+        CheckMatrix(op, name, matrix, first.second.rows, first.second.cols));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckAttentionOperands(const char* op, const AttentionShape& shape,
                                     const DropoutKey& key, ConstIndices offsets,
-                                    std::initializer_list<NamedMatrix> matrices,
+                                    std::initializer_list<NamedMatrix> queries,
+                                    std::initializer_list<NamedMatrix> keys,
                                     const float* log_sum,
                                     const void* workspace) {
   RETURN_IF_ERROR(CheckAttention(op, shape, offsets));
   RETURN_IF_ERROR(CheckDropout(op, key));
-  for (const auto& [name, matrix] : matrices) {
+  for (const auto& [name, matrix] : queries) {
     RETURN_IF_ERROR(CheckMatrix(op, name, matrix, shape.tokens,
                                 shape.heads * shape.head_width));
+  }
+  for (const auto& [name, matrix] : keys) {
+    RETURN_IF_ERROR(CheckMatrix(op, name, matrix, shape.tokens,
+                                shape.key_heads() * shape.head_width));
   }
   RETURN_IF_ERROR(
       CheckMemory(op, "log_sum", log_sum, shape.heads * shape.tokens));

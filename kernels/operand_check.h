@@ -43,11 +43,30 @@ absl::Status CheckProjectBackward(ConstMatrix x, ConstVector gamma,
                                   ConstMatrix a, ConstMatrix grad_a,
                                   ConstMatrix grad_x);
 
-// `matrices`: all operands of (tokens, heads * head_width).
+absl::Status CheckRmsNorm(ConstMatrix x, ConstVector gamma,
+                          ConstMatrix normalised, ConstVector inverse_deviation,
+                          ConstMatrix y);
+absl::Status CheckRmsNormBackward(ConstMatrix grad_y, ConstMatrix normalised,
+                                  ConstVector inverse_deviation,
+                                  ConstVector gamma, ConstMatrix grad_x,
+                                  ConstVector grad_gamma);
+// Also refuses functions whose slope is made of their value.
+absl::Status CheckGatedBackward(Activation f, ConstMatrix gate, ConstMatrix up,
+                                ConstMatrix grad_y, ConstMatrix grad_gate,
+                                ConstMatrix grad_up);
+absl::Status CheckRotate(int64_t head_width, float theta,
+                         ConstIndices positions, ConstMatrix x);
+// Operands of the shape of `first`, which may have any.
 using NamedMatrix = std::pair<const char*, ConstMatrix>;
+absl::Status CheckSameShape(const char* op, NamedMatrix first,
+                            std::initializer_list<NamedMatrix> others);
+
+// `queries`: all operands of (tokens, heads * head_width); `keys`: those of
+// (tokens, key_heads() * head_width).
 absl::Status CheckAttentionOperands(const char* op, const AttentionShape& shape,
                                     const DropoutKey& key, ConstIndices offsets,
-                                    std::initializer_list<NamedMatrix> matrices,
+                                    std::initializer_list<NamedMatrix> queries,
+                                    std::initializer_list<NamedMatrix> keys,
                                     const float* log_sum,
                                     const void* workspace);
 

@@ -84,11 +84,25 @@ absl::Status CheckAttention(const char* op, const AttentionShape& s,
     return Bad(op, "shape", " is ", s.sequences, " sequences of ", s.max_length,
                ", ", s.tokens, " tokens, ", s.heads, "x", s.head_width);
   }
+  if (s.kv_heads < 0 || s.kv_heads > s.heads ||
+      (s.kv_heads > 0 && s.heads % s.kv_heads != 0)) {
+    return Bad(op, "kv_heads", " is ", s.kv_heads, ", of which ", s.heads,
+               " heads are no multiple");
+  }
   if (offsets.size != s.sequences + 1) {
     return Bad(op, "offsets", " has size ", offsets.size, " for ", s.sequences,
                " sequences");
   }
   return CheckMemory(op, "offsets", offsets.data, offsets.size);
+}
+
+absl::Status CheckEncoderAttention(const char* op, const AttentionShape& s) {
+  if (s.causal) return Bad(op, "causal", " attention has no rank-space form");
+  if (s.key_heads() != s.heads) {
+    return Bad(op, "kv_heads", " is ", s.kv_heads, " for ", s.heads,
+               " heads, which have no rank-space form");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckTtm(const char* op, const TtmTables& t) {

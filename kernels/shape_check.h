@@ -29,6 +29,9 @@ absl::Status CheckRankSpaceFfn(const char* op, ConstMatrix t1, ConstMatrix b1,
                                ConstMatrix a2);
 absl::Status CheckAttention(const char* op, const AttentionShape& shape,
                             ConstIndices offsets);
+// Every query sees every key of its sequence, and each head has keys of its
+// own: the only attention that has a form in rank space.
+absl::Status CheckEncoderAttention(const char* op, const AttentionShape& shape);
 absl::Status CheckTtm(const char* op, const TtmTables& tables);
 // Matrices inside a buffer of `size` floats, small enough to orthogonalise.
 absl::Status CheckOrthogonalStep(const OrthogonalRule& rule,

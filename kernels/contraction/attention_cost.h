@@ -14,6 +14,9 @@ struct AttentionCost {
   double total() const { return forward + backward; }
 };
 
+// Keys that a query sees, on average over a sequence of max_length.
+double KeysOfAQuery(const AttentionShape& shape);
+
 // Queries, keys and values formed from rank space (and again in backward),
 // Backend::Attention, and the context into the output's rank space.
 AttentionCost OrdinaryAttentionCost(const RankSpaceAttentionShape& shape);
@@ -22,7 +25,8 @@ AttentionCost RankSpaceAttentionCost(const RankSpaceAttentionShape& shape);
 
 // Whether the latter is less. With equal ranks: below the width of a head in
 // long sequences, where scores are everything, and up to about twice that in
-// short ones, where forming queries, keys and values is.
+// short ones, where forming queries, keys and values is. Never for causal
+// attention or fewer heads of keys, which have no form in rank space.
 bool RankSpaceAttentionPays(const RankSpaceAttentionShape& shape);
 
 }  // namespace comera::kernels

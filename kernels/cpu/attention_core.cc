@@ -13,9 +13,29 @@ namespace {
 // A block of scores, so that two of them and the keys fit the first caches.
 constexpr int64_t kBlockFloats = 8192;
 
-int64_t BlockRows(int64_t length) {
+// Queries of a block of causal attention, at most: half of its products with
+// the keys of its own place are in vain.
+constexpr int64_t kMostCausalRows = 32;
+
+int64_t BlockRows(int64_t length, bool causal) {
   const int64_t padded = PaddedLength(std::max<int64_t>(length, 1));
-  return std::clamp<int64_t>(kBlockFloats / padded / 8 * 8, 8, 128);
+  return std::clamp<int64_t>(kBlockFloats / padded / 8 * 8, 8,
+                             causal ? kMostCausalRows : 128);
+}
+
+// A block of queries and the keys that any of them sees.
+struct Block {
+  int64_t first = 0, rows = 0;
+  int64_t keys = 0;
+
+  // Keys that query first + i sees.
+  int64_t KeysOf(int64_t i, bool causal) const {
+    return causal ? first + i + 1 : keys;
+  }
+};
+Block BlockAt(int64_t first, int64_t rows, int64_t length, bool causal) {
+  const int64_t last = std::min(first + rows, length);
+  return {first, last - first, causal ? last : length};
 }
 
 // Multipliers of a row are drawn in runs of 64.
@@ -100,9 +120,9 @@ const float* Scales(const HeadDropout& d, int64_t i, int64_t length,
 
 int64_t HeadScratchFloats(int64_t max_length) {
   // Shorter sequences have blocks of more rows, but of no more floats than
-  // these.
-  const int64_t block =
-      std::max(kBlockFloats, BlockRows(max_length) * PaddedLength(max_length));
+  // these; causal attention has no larger ones.
+  const int64_t block = std::max(
+      kBlockFloats, BlockRows(max_length, false) * PaddedLength(max_length));
   return ScaleFloats(max_length) + 2 * block;
 }
 
@@ -110,19 +130,23 @@ void HeadForward(const HeadInputs& in, const HeadDropout& dropout,
                  ConstMatrix values, bool accumulate, Matrix out,
                  float* log_sum, float* scratch) {
   const int64_t length = in.q.rows, padded = PaddedLength(length);
-  const int64_t block = BlockRows(length);
+  const int64_t step = BlockRows(length, in.causal);
   float* scales = scratch;
   float* scores = scales + ScaleFloats(length);
-  for (int64_t first = 0; first < length; first += block) {
-    const int64_t rows = std::min(block, length - first);
-    PanelGemm({rows, padded, in.q.cols, in.q.stride, 1, padded, padded},
+  for (int64_t first = 0; first < length; first += step) {
+    const Block block = BlockAt(first, step, length, in.causal);
+    PanelGemm({block.rows, PaddedLength(block.keys), in.q.cols, in.q.stride, 1,
+               padded, padded},
               in.q.data + first * in.q.stride, in.keys_t, false, scores);
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < block.rows; ++i) {
+      const int64_t keys = block.KeysOf(i, in.causal);
+      float* row = scores + i * padded;
       log_sum[first + i] =
-          ForwardRow(Scales(dropout, first + i, length, scales),
-                     scores + i * padded, length);
+          ForwardRow(Scales(dropout, first + i, keys, scales), row, keys);
+      std::fill(row + keys, row + block.keys, 0.0f);
     }
-    PanelGemm({rows, out.cols, length, padded, 1, values.stride, out.stride},
+    PanelGemm({block.rows, out.cols, block.keys, padded, 1, values.stride,
+               out.stride},
               scores, values.data, accumulate, out.data + first * out.stride);
   }
 }
@@ -132,33 +156,47 @@ void HeadBackward(const HeadInputs& in, const HeadDropout& dropout,
                   ConstMatrix grad_out, float factor,
                   const HeadGradients& grads, float* scratch) {
   const int64_t length = in.q.rows, padded = PaddedLength(length);
-  const int64_t block = BlockRows(length);
+  const int64_t step = BlockRows(length, in.causal);
+  const int64_t blocks = (length + step - 1) / step;
   float* scales = scratch;
   float* scores = scales + ScaleFloats(length);
-  float* grad = scores + block * padded;
-  for (int64_t first = 0; first < length; first += block) {
-    const int64_t rows = std::min(block, length - first);
+  float* grad = scores + step * padded;
+  for (int64_t b = 0; b < blocks; ++b) {
+    // The first block that is computed writes the gradients of all keys, and
+    // the others add to them: of causal attention it is the last, which sees
+    // them all.
+    const bool add = b > 0;
+    const int64_t first = step * (in.causal ? blocks - 1 - b : b);
+    const Block block = BlockAt(first, step, length, in.causal);
+    const int64_t width = PaddedLength(block.keys);
     const float* q = in.q.data + first * in.q.stride;
     const float* grad_rows = grad_out.data + first * grad_out.stride;
-    PanelGemm({rows, padded, in.q.cols, in.q.stride, 1, padded, padded}, q,
+    PanelGemm({block.rows, width, in.q.cols, in.q.stride, 1, padded, padded}, q,
               in.keys_t, false, scores);
-    PanelGemm({rows, padded, grad_out.cols, grad_out.stride, 1, padded, padded},
-              grad_rows, values_t, false, grad);
-    for (int64_t i = 0; i < rows; ++i) {
-      BackwardRow(Scales(dropout, first + i, length, scales),
-                  log_sum[first + i], factor, scores + i * padded,
-                  grad + i * padded, length);
+    PanelGemm(
+        {block.rows, width, grad_out.cols, grad_out.stride, 1, padded, padded},
+        grad_rows, values_t, false, grad);
+    for (int64_t i = 0; i < block.rows; ++i) {
+      const int64_t seen = block.KeysOf(i, in.causal);
+      float* row = scores + i * padded;
+      float* grad_row = grad + i * padded;
+      BackwardRow(Scales(dropout, first + i, seen, scales), log_sum[first + i],
+                  factor, row, grad_row, seen);
+      std::fill(row + seen, row + block.keys, 0.0f);
+      std::fill(grad_row + seen, grad_row + block.keys, 0.0f);
     }
-    // Blocks after the first add to what it wrote.
     const Matrix& gv = grads.values;
-    PanelGemm({length, gv.cols, rows, 1, padded, grad_out.stride, gv.stride},
-              scores, grad_rows, grads.accumulate_values || first > 0, gv.data);
+    PanelGemm({block.keys, gv.cols, block.rows, 1, padded, grad_out.stride,
+               gv.stride},
+              scores, grad_rows, grads.accumulate_values || add, gv.data);
     const Matrix& gq = grads.q;
-    PanelGemm({rows, gq.cols, length, padded, 1, keys.stride, gq.stride}, grad,
-              keys.data, false, gq.data + first * gq.stride);
+    PanelGemm(
+        {block.rows, gq.cols, block.keys, padded, 1, keys.stride, gq.stride},
+        grad, keys.data, false, gq.data + first * gq.stride);
     const Matrix& gk = grads.keys;
-    PanelGemm({length, gk.cols, rows, 1, padded, in.q.stride, gk.stride}, grad,
-              q, grads.accumulate_keys || first > 0, gk.data);
+    PanelGemm(
+        {block.keys, gk.cols, block.rows, 1, padded, in.q.stride, gk.stride},
+        grad, q, grads.accumulate_keys || add, gk.data);
   }
 }
 

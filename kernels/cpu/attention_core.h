@@ -30,6 +30,9 @@ struct HeadDropout {
 struct HeadInputs {
   ConstMatrix q;
   const float* keys_t = nullptr;  // times whatever S is scaled by
+  // A query sees the keys up to its own place; P is 0 for those behind it,
+  // which cost nothing where they fill whole blocks.
+  bool causal = false;
 };
 
 // Floats of scratch for sequences of up to max_length.

@@ -59,8 +59,9 @@ absl::Status CpuBackend::LayerNormOutput(const DropoutKey& key,
       float* to = y.data + i * y.stride;
       ForMaskedRuns(mask, i, y.cols,
                     [&](int64_t c, int64_t n, const float* scales) {
-                      OutputRun(from + c, gamma.data + c, beta.data + c, scales,
-                                to + c, n);
+                      OutputRun(from + c, gamma.data + c,
+                                beta.data == nullptr ? nullptr : beta.data + c,
+                                scales, to + c, n);
                     });
     }
   });

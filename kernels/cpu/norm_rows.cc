@@ -89,15 +89,16 @@ COMERA_CLONES
 void OutputRun(const float* normalised, const float* __restrict gamma,
                const float* __restrict beta, const float* __restrict scales,
                float* y, int64_t n) {
-  if (scales == nullptr) {
+  if (beta != nullptr) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = normalised[i] * gamma[i] + beta[i];
-    return;
-  }
+  } else {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    y[i] = (normalised[i] * gamma[i] + beta[i]) * scales[i];
+    for (int64_t i = 0; i < n; ++i) y[i] = normalised[i] * gamma[i];
   }
+  if (scales == nullptr) return;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] *= scales[i];
 }
 
 }  // namespace comera::kernels

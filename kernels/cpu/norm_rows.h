@@ -27,8 +27,8 @@ void BackwardRow(const float* grad_y, const float* normalised,
 // to = from * scales, in place or not; null scales are ones.
 void MaskRun(const float* from, const float* scales, float* to, int64_t n);
 
-// y = (normalised * gamma + beta) * scales; null scales are ones, y may be
-// normalised.
+// y = (normalised * gamma + beta) * scales; a null beta is zeros, null scales
+// are ones, y may be normalised.
 void OutputRun(const float* normalised, const float* gamma, const float* beta,
                const float* scales, float* y, int64_t n);
 

@@ -84,13 +84,14 @@ COMERA_INLINE void Rest(const PanelShape& s, int64_t j, const float* a,
   for (; j < s.n; ++j) Columns<1, 1, 6>(s, a, b + j, accumulate, c + j);
 }
 
-// Tiles of 6 x 16 floats, which fill the registers of AVX2.
+// Tiles of 6 x 16 floats, which fill the registers of AVX2. Vectors of 16 the
+// compiler would keep in memory there.
 COMERA_CLONES
 void Narrow(const PanelShape& s, const float* a, const float* b,
             bool accumulate, float* c) {
   int64_t j = 0;
   for (; j + 16 <= s.n; j += 16) {
-    Columns<16, 1, 6>(s, a, b + j, accumulate, c + j);
+    Columns<8, 2, 6>(s, a, b + j, accumulate, c + j);
   }
   Rest(s, j, a, b, accumulate, c);
 }

@@ -185,6 +185,7 @@ absl::Status Check(const char* op, const Shape& s, const Widths& w,
                    const float* log_sum, const void* workspace) {
   const AttentionShape& a = s.attention;
   RETURN_IF_ERROR(CheckAttention(op, a, offsets));
+  RETURN_IF_ERROR(CheckEncoderAttention(op, a));
   RETURN_IF_ERROR(CheckDropout(op, key));
   RETURN_IF_ERROR(CheckMatrix(op, "q", q, a.tokens, w.q));
   RETURN_IF_ERROR(CheckMatrix(op, "k", k, a.tokens, w.k));

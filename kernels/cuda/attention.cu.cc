@@ -1,8 +1,10 @@
 // Formula: out = dropout(P) v with P = softmax of q k^T / sqrt(head_width) over
 // the keys of the sequence; log_sum = log of the rows' sums of exponentials.
-// Shapes: q, k, v, out (tokens, heads * head_width); log_sum (heads, tokens).
+// Shapes: q, out (tokens, heads * head_width); k, v (tokens, key_heads() *
+// head_width); log_sum (heads, tokens).
 // Threads: a warp takes 16 queries of one head, a block four warps; keys and
-// values pass through shared memory, scores stay in registers.
+// values pass through shared memory, scores stay in registers. Of causal
+// attention a block ends with the keys of its last query.
 #include <cmath>
 
 #include "common/status_macros.h"
@@ -40,10 +42,11 @@ struct Arguments {
   float* log_sum = nullptr;
   int64_t tokens = 0;
   int width = 0;
+  int group = 1;  // heads that share keys
   float scale = 1;
 };
 
-template <CudaPrecision kPrecision, int kWidth>
+template <CudaPrecision kPrecision, int kWidth, bool kCausal>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     AttentionKernel(const __grid_constant__ Arguments a) {
   constexpr int kTile = kKeys<kPrecision, kWidth>;
@@ -51,6 +54,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   if (block.begin >= block.length) return;
   const int head = static_cast<int>(blockIdx.y);
   const int64_t column = int64_t{head} * a.width;
+  const int key_column = head / a.group * a.width;
   auto* const queries = DynamicShared<Stored<kPrecision>>();
   auto* const keys = queries + kQueries * kRowStride<kWidth>;
   auto* const values = keys + kTile * kRowStride<kWidth>;
@@ -73,16 +77,21 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
           : 0;
   // walk over the keys
   RunningSoftmax<kPrecision, kWidth> softmax;
-  for (int key = 0; key < block.length; key += kTile) {
-    const int count = min(kTile, block.length - key);
-    LoadRows<kWidth>(a.k, block.first + key, column, a.width, kTile, count, 1,
-                     keys);
-    LoadRows<kWidth>(a.v, block.first + key, column, a.width, kTile, count, 1,
-                     values);
+  const int end = KeysInReach<kCausal>(block.length, block.begin, kQueries);
+  for (int key = 0; key < end; key += kTile) {
+    const int count = min(kTile, end - key);
+    LoadRows<kWidth>(a.k, block.first + key, key_column, a.width, kTile, count,
+                     1, keys);
+    LoadRows<kWidth>(a.v, block.first + key, key_column, a.width, kTile, count,
+                     1, values);
     __syncthreads();
     if (rows > 0) {
       softmax.template See<kTile>(
-          held, KeyTiles<kPrecision>{keys, values, key, count, block.length},
+          held,
+          KeyTiles<kPrecision, SeenKeys<kCausal>>{
+              keys, values, key,
+              KeysInReach<kCausal>(key + count, begin, 16) - key,
+              SeenFrom<kCausal>(block.length, begin)},
           dropout, row);
     }
     __syncthreads();
@@ -108,9 +117,9 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
                                     float* log_sum, Matrix out,
                                     void* workspace) {
   constexpr char kOp[] = "Attention";
-  RETURN_IF_ERROR(CheckAttentionOperands(
-      kOp, s, key, offsets, {{"q", q}, {"k", k}, {"v", v}, {"out", out}},
-      log_sum, workspace));
+  RETURN_IF_ERROR(
+      CheckAttentionOperands(kOp, s, key, offsets, {{"q", q}, {"out", out}},
+                             {{"k", k}, {"v", v}}, log_sum, workspace));
   RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
   if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
     return absl::OkStatus();
@@ -127,6 +136,7 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
   a.log_sum = log_sum;
   a.tokens = s.tokens;
   a.width = static_cast<int>(s.head_width);
+  a.group = GroupSize(s);
   a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
   const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
                   static_cast<unsigned>(s.heads));
@@ -136,7 +146,9 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
         return Launch(kOp,
                       Shape(grid, dim3(32 * kWarps),
                             RowsBytes<precision(), width()>(rows)),
-                      AttentionKernel<precision(), width()>, a);
+                      s.causal ? AttentionKernel<precision(), width(), true>
+                               : AttentionKernel<precision(), width(), false>,
+                      a);
       });
 }
 

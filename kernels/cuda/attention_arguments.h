@@ -39,6 +39,11 @@ __device__ __forceinline__ SequenceBlock BlockOf(const SequenceBlocks& blocks,
           i % blocks.per_sequence * blocks.rows};
 }
 
+// Heads of queries that share a head of keys; there are some.
+inline int GroupSize(const AttentionShape& s) {
+  return static_cast<int>(s.heads / s.key_heads());
+}
+
 inline int64_t BlocksPerSequence(const AttentionShape& s, int64_t rows) {
   return (s.max_length + rows - 1) / rows;
 }

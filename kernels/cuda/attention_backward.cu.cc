@@ -1,11 +1,13 @@
 // Formula: dP = dropout(G v^T), D = row sums of P dP, dS = P (dP - D),
 // grad_q = dS k, grad_k = dS^T q, grad_v = dropout(P)^T G, for G = grad_out
 // (device/attention_backward.h).
-// Shapes: q, k, v, grad_* (tokens, heads * head_width); log_sum and D (heads,
-// tokens).
+// Shapes: q, grad_q, grad_out (tokens, heads * head_width); k, v, grad_k,
+// grad_v (tokens, key_heads() * head_width); log_sum and D (heads, tokens).
 // Threads: a warp takes 16 queries (first kernel, which also leaves D in the
 // workspace) or 16 keys (second kernel) of a head, a block four warps; the
-// other side passes through shared memory.
+// other side passes through shared memory. With the keys all heads of queries
+// that share them pass, one after the other. Of causal attention a block passes
+// over what its keys or queries have no part in.
 #include "kernels/cuda/device/attention_backward.h"
 
 #include <cmath>
@@ -54,18 +56,21 @@ struct Arguments {
   float* delta = nullptr;  // (heads, tokens)
   int64_t tokens = 0;
   int width = 0;
+  int heads = 0;
+  int group = 1;  // heads that share keys
   float scale = 1;
   int capacity = 0;     // keys in shared memory
   int drawn_words = 0;  // in a warp
 };
 
-template <CudaPrecision kPrecision, int kWidth>
+template <CudaPrecision kPrecision, int kWidth, bool kCausal>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     QueryGradientKernel(const __grid_constant__ Arguments a) {
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   const int head = static_cast<int>(blockIdx.y);
   const int64_t column = int64_t{head} * a.width;
+  const int key_column = head / a.group * a.width;
   constexpr int kStride = kRowStride<kWidth>;
   constexpr int kKeys = kTile<kPrecision, kWidth>;
   auto* const queries = DynamicShared<Stored<kPrecision>>();
@@ -100,20 +105,24 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     log_sum[r] = i < rows ? a.log_sum[head * a.tokens + first + i] : 0;
   }
 
+  using Tiles = KeyTiles<kPrecision, SeenKeys<kCausal>>;
+  const int end = KeysInReach<kCausal>(block.length, block.begin, kRows);
   const auto walk = [&](bool again, const auto& see) {
-    for (int key = 0; key < block.length; key += a.capacity) {
-      const int count = min(a.capacity, block.length - key);
-      if (!again || block.length > a.capacity) {
+    for (int key = 0; key < end; key += a.capacity) {
+      const int count = min(a.capacity, end - key);
+      if (!again || end > a.capacity) {
         __syncthreads();
         const int padded = (count + kKeys - 1) / kKeys * kKeys;
-        LoadRows<kWidth>(a.k, block.first + key, column, a.width, padded, count,
-                         1, keys);
-        LoadRows<kWidth>(a.v, block.first + key, column, a.width, padded, count,
-                         1, values);
+        LoadRows<kWidth>(a.k, block.first + key, key_column, a.width, padded,
+                         count, 1, keys);
+        LoadRows<kWidth>(a.v, block.first + key, key_column, a.width, padded,
+                         count, 1, values);
         __syncthreads();
       }
       if (rows > 0) {
-        see(KeyTiles<kPrecision>{keys, values, key, count, block.length});
+        see(Tiles{keys, values, key,
+                  KeysInReach<kCausal>(key + count, begin, 16) - key,
+                  SeenFrom<kCausal>(block.length, begin)});
       }
     }
   };
@@ -122,7 +131,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   {
     float context[kWidth / 8][4];
     SetZero(context);
-    walk(false, [&](const KeyTiles<kPrecision>& tiles) {
+    walk(false, [&](const Tiles& tiles) {
       AddContext<kPrecision, kWidth, kKeys>(query_rows, tiles, log_sum, dropout,
                                             row, drawn, context);
     });
@@ -136,7 +145,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const Held grad_rows(grads + 16 * warp * kStride);
   float sums[kWidth / 8][4];
   SetZero(sums);
-  walk(true, [&](const KeyTiles<kPrecision>& tiles) {
+  walk(true, [&](const Tiles& tiles) {
     AddQueryGradients<kPrecision, kWidth, kKeys>(query_rows, grad_rows, tiles,
                                                  log_sum, delta, dropout, row,
                                                  drawn, sums);
@@ -153,13 +162,13 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.grad_q.stride);
 }
 
-template <CudaPrecision kPrecision, int kWidth>
+template <CudaPrecision kPrecision, int kWidth, bool kCausal>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     KeyGradientKernel(const __grid_constant__ Arguments a) {
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
-  const int head = static_cast<int>(blockIdx.y);
-  const int64_t column = int64_t{head} * a.width;
+  const int key_head = static_cast<int>(blockIdx.y);
+  const int64_t column = int64_t{key_head} * a.width;
   constexpr int kStride = kRowStride<kWidth>;
   constexpr int kStep = kQueries<kWidth>;
   auto* const keys = DynamicShared<Stored<kPrecision>>();
@@ -181,31 +190,37 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                         kWidth <= 32 && kInRegisters<kPrecision, kWidth>>;
   const Held key_rows(keys + 16 * warp * kStride);
   const Held value_rows(values + 16 * warp * kStride);
-  const TileDropout dropout(a.dropout, static_cast<int>(gridDim.y));
-  // walk over the queries
+  const TileDropout dropout(a.dropout, a.heads);
+  // walk over the queries of each head, from the first block that sees a key
   float grad_keys[kWidth / 8][4], grad_values[kWidth / 8][4];
   SetZero(grad_keys);
   SetZero(grad_values);
-  for (int query = 0; query < block.length; query += kStep) {
-    const int count = min(kStep, block.length - query);
-    const int64_t token = block.first + query;
-    LoadRows<kWidth>(a.q, token, column, a.width, kStep, count, a.scale,
-                     queries);
-    LoadRows<kWidth>(a.grad_out, token, column, a.width, kStep, count, 1,
-                     grads);
-    for (int i = static_cast<int>(threadIdx.x); i < kStep; i += 32 * kWarps) {
-      const int64_t at = head * a.tokens + token + i;
-      sums[i] = i < count ? make_float2(a.log_sum[at], a.delta[at])
-                          : make_float2(INFINITY, 0);
+  const int last_head = (key_head + 1) * a.group;
+  for (int head = key_head * a.group; head < last_head; ++head) {
+    const int64_t query_column = int64_t{head} * a.width;
+    for (int query = kCausal ? block.begin : 0; query < block.length;
+         query += kStep) {
+      const int count = min(kStep, block.length - query);
+      const int64_t token = block.first + query;
+      LoadRows<kWidth>(a.q, token, query_column, a.width, kStep, count, a.scale,
+                       queries);
+      LoadRows<kWidth>(a.grad_out, token, query_column, a.width, kStep, count,
+                       1, grads);
+      for (int i = static_cast<int>(threadIdx.x); i < kStep; i += 32 * kWarps) {
+        const int64_t at = head * a.tokens + token + i;
+        sums[i] = i < count ? make_float2(a.log_sum[at], a.delta[at])
+                            : make_float2(INFINITY, 0);
+      }
+      __syncthreads();
+      if (rows > 0) {
+        AddKeyGradients<kPrecision, kWidth, kTile<kPrecision, kWidth>, kCausal>(
+            key_rows, value_rows, begin,
+            QueryTiles<kPrecision>{queries, grads, sums, token, head, count,
+                                   query},
+            dropout, grad_keys, grad_values);
+      }
+      __syncthreads();
     }
-    __syncthreads();
-    if (rows > 0) {
-      AddKeyGradients<kPrecision, kWidth, kTile<kPrecision, kWidth>>(
-          key_rows, value_rows, begin,
-          QueryTiles<kPrecision>{queries, grads, sums, token, head, count},
-          dropout, grad_keys, grad_values);
-    }
-    __syncthreads();
   }
   if (rows <= 0) return;
   const int64_t first = block.first + begin;
@@ -229,15 +244,11 @@ absl::Status CudaBackend::AttentionBackward(
     ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
     void* workspace) {
   constexpr char kOp[] = "AttentionBackward";
-  RETURN_IF_ERROR(CheckAttentionOperands(kOp, s, key, offsets,
-                                         {{"q", q},
-                                          {"k", k},
-                                          {"v", v},
-                                          {"grad_out", grad_out},
-                                          {"grad_q", grad_q},
-                                          {"grad_k", grad_k},
-                                          {"grad_v", grad_v}},
-                                         log_sum, workspace));
+  RETURN_IF_ERROR(CheckAttentionOperands(
+      kOp, s, key, offsets,
+      {{"q", q}, {"grad_out", grad_out}, {"grad_q", grad_q}},
+      {{"k", k}, {"v", v}, {"grad_k", grad_k}, {"grad_v", grad_v}}, log_sum,
+      workspace));
   RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
   if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
     return absl::OkStatus();
@@ -258,13 +269,15 @@ absl::Status CudaBackend::AttentionBackward(
   a.delta = static_cast<float*>(workspace);
   a.tokens = s.tokens;
   a.width = static_cast<int>(s.head_width);
+  a.heads = static_cast<int>(s.heads);
+  a.group = GroupSize(s);
   a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
   if (s.max_length <= kMostDrawn && a.dropout.threshold > 0) {
     a.drawn_words =
         32 * static_cast<int>((s.max_length + kLeastTile - 1) / kLeastTile);
   }
-  const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
-                  static_cast<unsigned>(s.heads));
+  const auto blocks =
+      static_cast<unsigned>(s.sequences * a.blocks.per_sequence);
   return WithWidth(
       options_.precision, s.head_width,
       [&](auto precision, auto width) -> absl::Status {
@@ -273,15 +286,20 @@ absl::Status CudaBackend::AttentionBackward(
         constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
         const int64_t fixed = 2 * kRows * kRow + kWarps * 4 * a.drawn_words;
         a.capacity = KeyCapacity(s.max_length, 32, fixed, 2 * kRow);
-        RETURN_IF_ERROR(Launch(
-            "QueryGradientKernel",
-            Shape(grid, dim3(32 * kWarps), fixed + 2 * a.capacity * kRow),
-            QueryGradientKernel<kPrecision, kWidth>, a));
+        RETURN_IF_ERROR(
+            Launch("QueryGradientKernel",
+                   Shape(dim3(blocks, static_cast<unsigned>(s.heads)),
+                         dim3(32 * kWarps), fixed + 2 * a.capacity * kRow),
+                   s.causal ? QueryGradientKernel<kPrecision, kWidth, true>
+                            : QueryGradientKernel<kPrecision, kWidth, false>,
+                   a));
         constexpr int64_t kQueryBytes = kQueries<kWidth> * (2 * kRow + 8);
-        return Launch(
-            "KeyGradientKernel",
-            Shape(grid, dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes),
-            KeyGradientKernel<kPrecision, kWidth>, a);
+        return Launch("KeyGradientKernel",
+                      Shape(dim3(blocks, static_cast<unsigned>(s.key_heads())),
+                            dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes),
+                      s.causal ? KeyGradientKernel<kPrecision, kWidth, true>
+                               : KeyGradientKernel<kPrecision, kWidth, false>,
+                      a);
       });
 }
 

@@ -174,7 +174,8 @@ absl::Status LaunchNorm(cudaStream_t stream, const Operands& p) {
   }
 }
 
-// y = dropout(normalised * gamma + beta), eight columns to a thread.
+// y = dropout(normalised * gamma + beta), eight columns to a thread. A null
+// beta is 0.
 template <bool kAligned>
 __global__ void __launch_bounds__(256)
     OutputKernel(DeviceDropout dropout, ConstMatrix normalised,
@@ -186,11 +187,11 @@ __global__ void __launch_bounds__(256)
        at < total; at += step) {
     const int64_t row = Divide(at, groups), group = at - row * groups;
     const int64_t count = y.cols - 8 * group;
-    float v[8], g[8], b[8];
+    float v[8], g[8], b[8] = {};
     LoadRun<kAligned>(normalised.data + row * normalised.stride + 8 * group,
                       count, v);
     LoadRun<kAligned>(gamma + 8 * group, count, g);
-    LoadRun<kAligned>(beta + 8 * group, count, b);
+    if (beta != nullptr) LoadRun<kAligned>(beta + 8 * group, count, b);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = v[i] * g[i] + b[i];
     MaskRun(dropout, row, group, v);

@@ -6,8 +6,8 @@
 
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/activations.h"
 #include "kernels/cuda/device/dropout.h"
-#include "kernels/cuda/device/gelu.h"
 #include "kernels/cuda/device/map.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
@@ -15,46 +15,18 @@
 namespace comera::kernels {
 namespace {
 
-struct Stateless {
+template <typename F>
+struct ValueOp {
   static constexpr bool kUsesColumn = false;
   __device__ void Begin() {}
+  __device__ float operator()(float x, int64_t) const { return F::Value(x); }
 };
-
-struct GeluOp : Stateless {
-  __device__ float operator()(float x, int64_t) const { return GeluOf(x); }
-};
-struct GeluBackwardOp : Stateless {
-  __device__ float operator()(float x, float grad, int64_t) const {
-    return grad * GeluSlope(x);
-  }
-};
-struct SiluOp : Stateless {
-  __device__ float operator()(float x, int64_t) const {
-    return x / (1.0f + expf(-x));
-  }
-};
-struct SiluBackwardOp : Stateless {
-  __device__ float operator()(float x, float grad, int64_t) const {
-    const float s = 1.0f / (1.0f + expf(-x));
-    return grad * s * (1.0f + x * (1.0f - s));
-  }
-};
-struct TanhOp : Stateless {
-  __device__ float operator()(float x, int64_t) const { return tanhf(x); }
-};
-struct TanhBackwardOp : Stateless {
-  __device__ float operator()(float y, float grad, int64_t) const {
-    return grad * (1.0f - y * y);
-  }
-};
-struct ReluOp : Stateless {
-  __device__ float operator()(float x, int64_t) const {
-    return x > 0 ? x : 0.0f;
-  }
-};
-struct ReluBackwardOp : Stateless {
-  __device__ float operator()(float y, float grad, int64_t) const {
-    return y > 0 ? grad : 0.0f;
+template <typename F>
+struct BackwardOp {
+  static constexpr bool kUsesColumn = false;
+  __device__ void Begin() {}
+  __device__ float operator()(float saved, float grad, int64_t) const {
+    return grad * F::Slope(saved);
   }
 };
 
@@ -88,17 +60,9 @@ absl::Status CudaBackend::Activate(Activation f, ConstMatrix x, Matrix y) {
   constexpr char kOp[] = "Activate";
   RETURN_IF_ERROR(CheckMatrix(kOp, "x", x));
   RETURN_IF_ERROR(CheckMatrix(kOp, "y", y, x.rows, x.cols));
-  switch (f) {
-    case Activation::kGelu:
-      return Map<1>(kOp, stream_, {{x}}, y, GeluOp());
-    case Activation::kSilu:
-      return Map<1>(kOp, stream_, {{x}}, y, SiluOp());
-    case Activation::kTanh:
-      return Map<1>(kOp, stream_, {{x}}, y, TanhOp());
-    case Activation::kRelu:
-      return Map<1>(kOp, stream_, {{x}}, y, ReluOp());
-  }
-  return absl::InvalidArgumentError("Activate: no such function");
+  return SwitchActivation(kOp, f, [&](auto function) {
+    return Map<1>(kOp, stream_, {{x}}, y, ValueOp<decltype(function)>());
+  });
 }
 
 absl::Status CudaBackend::ActivateBackward(Activation f, ConstMatrix saved,
@@ -108,17 +72,9 @@ absl::Status CudaBackend::ActivateBackward(Activation f, ConstMatrix saved,
   RETURN_IF_ERROR(CheckMatrix(kOp, "grad_y", grad_y, saved.rows, saved.cols));
   RETURN_IF_ERROR(CheckMatrix(kOp, "grad_x", grad_x, saved.rows, saved.cols));
   const MapInputs<2> in = {{saved, grad_y}};
-  switch (f) {
-    case Activation::kGelu:
-      return Map<2>(kOp, stream_, in, grad_x, GeluBackwardOp());
-    case Activation::kSilu:
-      return Map<2>(kOp, stream_, in, grad_x, SiluBackwardOp());
-    case Activation::kTanh:
-      return Map<2>(kOp, stream_, in, grad_x, TanhBackwardOp());
-    case Activation::kRelu:
-      return Map<2>(kOp, stream_, in, grad_x, ReluBackwardOp());
-  }
-  return absl::InvalidArgumentError("ActivateBackward: no such function");
+  return SwitchActivation(kOp, f, [&](auto function) {
+    return Map<2>(kOp, stream_, in, grad_x, BackwardOp<decltype(function)>());
+  });
 }
 
 absl::Status CudaBackend::Dropout(const DropoutKey& key, ConstMatrix x,

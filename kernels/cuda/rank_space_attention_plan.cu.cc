@@ -106,6 +106,7 @@ absl::Status CheckRankSpaceAttention(
     ConstMatrix c, ConstMatrix e, const float* log_sum, const void* workspace) {
   const AttentionShape& a = s.attention;
   RETURN_IF_ERROR(CheckAttention(op, a, offsets));
+  RETURN_IF_ERROR(CheckEncoderAttention(op, a));
   RETURN_IF_ERROR(CheckDropout(op, key));
   RETURN_IF_ERROR(CheckMatrix(op, "q", q, a.tokens, s.query_rank + 1));
   RETURN_IF_ERROR(CheckMatrix(op, "k", k, a.tokens, s.key_rank + 1));

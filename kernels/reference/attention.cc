@@ -7,7 +7,7 @@
 namespace comera::kernels::reference {
 namespace {
 
-// One query of one head: its row, the rows of its keys, its dropout.
+// One query of one head: its row, the rows of the keys it sees, its dropout.
 struct Query {
   int64_t row = 0;
   int64_t first_key = 0, keys = 0;
@@ -23,7 +23,7 @@ void ForQueries(const AttentionShape& s, const DropoutNumbers& dropout,
     const int64_t length = offsets.index(b + 1) - first;
     for (int64_t h = 0; h < s.heads; ++h) {
       for (int64_t i = 0; i < length; ++i) {
-        f(Query{first + i, first, length, h,
+        f(Query{first + i, first, s.causal ? i + 1 : length, h,
                 DropoutRowOf(dropout, first + i) * s.heads + h});
       }
     }
@@ -55,12 +55,15 @@ void Add(double factor, const DoubleMatrix& from, int64_t from_row,
   }
 }
 
-// Attention with heads of any widths: head h has the columns h * width of q and
-// k and h * value_width of v. `shared_out`: all heads add to the same columns.
+// Attention with heads of any widths: head h has the columns h * width of q,
+// and with its group of heads those of k and v. `shared_out`: all heads add to
+// the same columns.
 struct Heads {
   int64_t width = 0, value_width = 0;
-  bool shared_keys = false, shared_out = false;
-  int64_t Key(int64_t h) const { return shared_keys ? 0 : h * width; }
+  int64_t key_group = 1, value_group = 1;  // heads that share keys, values
+  bool shared_out = false;
+  int64_t Key(int64_t h) const { return h / key_group * width; }
+  int64_t Value(int64_t h) const { return h / value_group * value_width; }
   int64_t Out(int64_t h) const { return shared_out ? 0 : h * value_width; }
 };
 
@@ -83,8 +86,7 @@ void Forward(const AttentionShape& s, const Heads& w,
     log_sum->at(h, u.row) = log;
     for (int64_t j = 0; j < u.keys; ++j) {
       Add(std::exp(score[j] - log) * DropoutScaleAt(dropout, u.dropout_row, j),
-          v, u.first_key + j, h * w.value_width, out, u.row, w.Out(h),
-          w.value_width);
+          v, u.first_key + j, w.Value(h), out, u.row, w.Out(h), w.value_width);
     }
   });
 }
@@ -108,11 +110,11 @@ void Backward(const AttentionShape& s, const Heads& w,
           Scale(s) * Dot(q, u.row, h * w.width, k, key, w.Key(h), w.width) -
           log_sum.at(h, u.row));
       const double drop = DropoutScaleAt(dropout, u.dropout_row, j);
-      grad[j] = drop * Dot(grad_out, u.row, w.Out(h), v, key, h * w.value_width,
+      grad[j] = drop * Dot(grad_out, u.row, w.Out(h), v, key, w.Value(h),
                            w.value_width);
       dot += grad[j] * p[j];
-      Add(p[j] * drop, grad_out, u.row, w.Out(h), grad_v, key,
-          h * w.value_width, w.value_width);
+      Add(p[j] * drop, grad_out, u.row, w.Out(h), grad_v, key, w.Value(h),
+          w.value_width);
     }
     for (int64_t j = 0; j < u.keys; ++j) {
       const int64_t key = u.first_key + j;
@@ -157,8 +159,13 @@ void SpreadBackward(const DoubleMatrix& x, const DoubleMatrix& f, int64_t heads,
   }
 }
 
+Heads WidthsOf(const AttentionShape& s) {
+  const int64_t group = s.heads == 0 ? 1 : s.heads / s.key_heads();
+  return {s.head_width, s.head_width, group, group, false};
+}
 Heads WidthsOf(const RankSpaceAttentionShape& s) {
-  return {s.key_rank + 1, s.output_rank, true, true};
+  const int64_t all = std::max<int64_t>(1, s.attention.heads);
+  return {s.key_rank + 1, s.output_rank, all, 1, true};
 }
 
 }  // namespace
@@ -167,8 +174,7 @@ void Attention(const AttentionShape& s, const DropoutNumbers& dropout,
                const DoubleMatrix& offsets, const DoubleMatrix& q,
                const DoubleMatrix& k, const DoubleMatrix& v,
                DoubleMatrix* log_sum, DoubleMatrix* out) {
-  Forward(s, {s.head_width, s.head_width}, dropout, offsets, q, k, v, log_sum,
-          out);
+  Forward(s, WidthsOf(s), dropout, offsets, q, k, v, log_sum, out);
 }
 
 void AttentionBackward(const AttentionShape& s, const DropoutNumbers& dropout,
@@ -177,8 +183,8 @@ void AttentionBackward(const AttentionShape& s, const DropoutNumbers& dropout,
                        const DoubleMatrix& log_sum,
                        const DoubleMatrix& grad_out, DoubleMatrix* grad_q,
                        DoubleMatrix* grad_k, DoubleMatrix* grad_v) {
-  Backward(s, {s.head_width, s.head_width}, dropout, offsets, q, k, v, log_sum,
-           grad_out, grad_q, grad_k, grad_v);
+  Backward(s, WidthsOf(s), dropout, offsets, q, k, v, log_sum, grad_out, grad_q,
+           grad_k, grad_v);
 }
 
 void RankSpaceAttention(const RankSpaceAttentionShape& s,

@@ -32,10 +32,11 @@ void ResidualLayerNorm(const DropoutNumbers& dropout, const DoubleMatrix& x,
 
 void LayerNormOutput(const DropoutNumbers& dropout,
                      const DoubleMatrix& normalised, const DoubleMatrix& gamma,
-                     const DoubleMatrix& beta, DoubleMatrix* y) {
+                     const DoubleMatrix* beta, DoubleMatrix* y) {
   for (int64_t i = 0; i < normalised.rows; ++i) {
     for (int64_t j = 0; j < normalised.cols; ++j) {
-      y->at(i, j) = (normalised.at(i, j) * gamma[j] + beta[j]) *
+      const double shift = beta == nullptr ? 0 : (*beta)[j];
+      y->at(i, j) = (normalised.at(i, j) * gamma[j] + shift) *
                     DropoutScale(dropout, i, j);
     }
   }

@@ -13,9 +13,10 @@ void ResidualLayerNorm(const DropoutNumbers& dropout, const DoubleMatrix& x,
                        const DoubleMatrix& beta, double epsilon,
                        DoubleMatrix* normalised,
                        DoubleMatrix* inverse_deviation, DoubleMatrix* y);
+// A null beta is 0.
 void LayerNormOutput(const DropoutNumbers& dropout,
                      const DoubleMatrix& normalised, const DoubleMatrix& gamma,
-                     const DoubleMatrix& beta, DoubleMatrix* y);
+                     const DoubleMatrix* beta, DoubleMatrix* y);
 void ResidualLayerNormBackward(const DropoutNumbers& dropout,
                                const DoubleMatrix& grad_y,
                                const DoubleMatrix& normalised,

@@ -1,4 +1,4 @@
-// Defines the activations and dropout, in double.
+// Defines the activations, gates and dropout, in double.
 #include "kernels/reference/pointwise.h"
 
 #include <cmath>
@@ -14,6 +14,14 @@ double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 // The cumulative distribution of the normal distribution.
 double NormalCdf(double x) { return (1 + std::erf(x / std::sqrt(2.0))) / 2; }
 
+// tanh's argument in GPT-2's form of GELU, and its derivative.
+double GeluTanhArgument(double x) {
+  return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+}
+double GeluTanhArgumentSlope(double x) {
+  return std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x);
+}
+
 double Value(Activation f, double x) {
   switch (f) {
     case Activation::kGelu:
@@ -24,6 +32,10 @@ double Value(Activation f, double x) {
       return std::tanh(x);
     case Activation::kRelu:
       return x > 0 ? x : 0;
+    case Activation::kGeluTanh:
+      return x / 2 * (1 + std::tanh(GeluTanhArgument(x)));
+    case Activation::kIdentity:
+      return x;
   }
   return std::nan("");
 }
@@ -43,6 +55,13 @@ double Slope(Activation f, double saved) {
       return 1 - saved * saved;
     case Activation::kRelu:
       return saved > 0 ? 1 : 0;
+    case Activation::kGeluTanh: {
+      const double tanh = std::tanh(GeluTanhArgument(saved));
+      return (1 + tanh) / 2 +
+             saved / 2 * (1 - tanh * tanh) * GeluTanhArgumentSlope(saved);
+    }
+    case Activation::kIdentity:
+      return 1;
   }
   return std::nan("");
 }
@@ -57,6 +76,22 @@ void ActivateBackward(Activation f, const DoubleMatrix& saved,
                       const DoubleMatrix& grad_y, DoubleMatrix* grad_x) {
   for (int64_t i = 0; i < saved.size(); ++i) {
     (*grad_x)[i] = grad_y[i] * Slope(f, saved[i]);
+  }
+}
+
+void Gated(Activation f, const DoubleMatrix& gate, const DoubleMatrix& up,
+           DoubleMatrix* y) {
+  for (int64_t i = 0; i < gate.size(); ++i) {
+    (*y)[i] = Value(f, gate[i]) * up[i];
+  }
+}
+
+void GatedBackward(Activation f, const DoubleMatrix& gate,
+                   const DoubleMatrix& up, const DoubleMatrix& grad_y,
+                   DoubleMatrix* grad_gate, DoubleMatrix* grad_up) {
+  for (int64_t i = 0; i < gate.size(); ++i) {
+    (*grad_gate)[i] = grad_y[i] * up[i] * Slope(f, gate[i]);
+    (*grad_up)[i] = grad_y[i] * Value(f, gate[i]);
   }
 }
 

@@ -14,6 +14,13 @@ void Activate(Activation f, const DoubleMatrix& x, DoubleMatrix* y);
 void ActivateBackward(Activation f, const DoubleMatrix& saved,
                       const DoubleMatrix& grad_y, DoubleMatrix* grad_x);
 
+void Gated(Activation f, const DoubleMatrix& gate, const DoubleMatrix& up,
+           DoubleMatrix* y);
+// f is a function whose `saved` is its input.
+void GatedBackward(Activation f, const DoubleMatrix& gate,
+                   const DoubleMatrix& up, const DoubleMatrix& grad_y,
+                   DoubleMatrix* grad_gate, DoubleMatrix* grad_up);
+
 // The numbers behind one dropout, without a device.
 struct DropoutNumbers {
   float rate = 0;

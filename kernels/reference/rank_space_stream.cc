@@ -42,7 +42,7 @@ void ProjectBackward(const DoubleMatrix& x, const DoubleMatrix* gamma,
                      const DoubleMatrix& a, DoubleMatrix* grad_a,
                      DoubleMatrix* grad_x) {
   DoubleMatrix input = x;
-  if (gamma != nullptr) LayerNormOutput({}, x, *gamma, *beta, &input);
+  if (gamma != nullptr) LayerNormOutput({}, x, *gamma, beta, &input);
   Gemm(true, false, 1, input, grad_t, 1, grad_a);
   Gemm(false, true, 1, grad_t, a, 1, grad_x);
 }

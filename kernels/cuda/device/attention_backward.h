@@ -16,29 +16,32 @@
 
 namespace comera::kernels {
 
-// P of a tile of 16 queries by kKeys keys; keys past the end have 0.
-template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held>
+// P of a tile of 16 queries by kKeys keys, the first of which has place `key`
+// in the sequence; keys that are not seen have 0.
+template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held,
+          typename Seen>
 __device__ __forceinline__ void Probabilities(const Held& queries,
                                               const Stored<kPrecision>* keys,
                                               const float (&log_sum)[2],
-                                              int valid,
+                                              const Seen& seen, int key,
                                               float (&p)[kKeys / 8][4]) {
   MultiplyByRows<kPrecision, kWidth, kKeys>(queries, keys, p);
 #pragma unroll
   for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const bool exists = 8 * j + LanePair() + i % 2 < valid;
-      p[j][i] = exists ? ExpOf<kPrecision>(p[j][i], log_sum[i / 2]) : 0;
+      const bool is_seen = 8 * j + LanePair() + i % 2 < seen(i / 2) - key;
+      p[j][i] = is_seen ? ExpOf<kPrecision>(p[j][i], log_sum[i / 2]) : 0;
     }
   }
 }
 
 // First walk: context += P values, of kept P, not yet scaled. What was drawn
 // goes to `drawn`, 32 words per tile of kKeys, for the second, unless null.
-template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held>
+template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held,
+          typename Seen>
 __device__ __forceinline__ void AddContext(const Held& queries,
-                                           const KeyTiles<kPrecision>& in,
+                                           const KeyTiles<kPrecision, Seen>& in,
                                            const float (&log_sum)[2],
                                            const TileDropout& dropout,
                                            int64_t row, uint32_t* drawn,
@@ -47,9 +50,8 @@ __device__ __forceinline__ void AddContext(const Held& queries,
   for (int at = 0; at < in.count; at += kKeys) {
     const int key = in.first + at;
     float p[kKeys / 8][4];
-    Probabilities<kPrecision, kWidth, kKeys>(queries,
-                                             in.keys + at * kRowStride<kWidth>,
-                                             log_sum, in.length - key, p);
+    Probabilities<kPrecision, kWidth, kKeys>(
+        queries, in.keys + at * kRowStride<kWidth>, log_sum, in.seen, key, p);
     if (dropout.active()) {
       const uint32_t word = QueryKeep::Draw<kKeys>(dropout, row, key);
       if (drawn != nullptr) drawn[key / kKeys * 32 + WarpLane()] = word;
@@ -66,10 +68,11 @@ __device__ __forceinline__ void AddContext(const Held& queries,
 }
 
 // Second walk: sums += dS keys. `delta` is D of the lane's rows.
-template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held>
+template <CudaPrecision kPrecision, int kWidth, int kKeys, typename Held,
+          typename Seen>
 __device__ __forceinline__ void AddQueryGradients(
     const Held& queries, const Held& grad_context,
-    const KeyTiles<kPrecision>& in, const float (&log_sum)[2],
+    const KeyTiles<kPrecision, Seen>& in, const float (&log_sum)[2],
     const float (&delta)[2], const TileDropout& dropout, int64_t row,
     const uint32_t* drawn, float (&sums)[kWidth / 8][4]) {
 #pragma unroll 1
@@ -77,8 +80,8 @@ __device__ __forceinline__ void AddQueryGradients(
     const int key = in.first + at;
     const Stored<kPrecision>* keys = in.keys + at * kRowStride<kWidth>;
     float p[kKeys / 8][4], grad[kKeys / 8][4];
-    Probabilities<kPrecision, kWidth, kKeys>(queries, keys, log_sum,
-                                             in.length - key, p);
+    Probabilities<kPrecision, kWidth, kKeys>(queries, keys, log_sum, in.seen,
+                                             key, p);
     MultiplyByRows<kPrecision, kWidth, kKeys>(
         grad_context, in.values + at * kRowStride<kWidth>, grad);
     uint32_t word = 0xffffffffu;
@@ -109,17 +112,22 @@ struct QueryTiles {
   int head = 0;
   int count =
       0;  // queries that exist; rows are filled up to a multiple of kQueries
+  int first = 0;  // place of the first in the sequence, for causal attention
 };
 
 // grad_keys += dS^T queries, grad_values += dropout(P)^T G (not yet scaled) for
-// the 16 keys of a warp, whose first has place `key` in the sequence.
-template <CudaPrecision kPrecision, int kWidth, int kQueries, typename Held>
+// the 16 keys of a warp, whose first has place `key` in the sequence. kCausal:
+// queries before a key do not see it.
+template <CudaPrecision kPrecision, int kWidth, int kQueries,
+          bool kCausal = false, typename Held>
 __device__ __forceinline__ void AddKeyGradients(
     const Held& keys, const Held& values, int key,
     const QueryTiles<kPrecision>& in, const TileDropout& dropout,
     float (&grad_keys)[kWidth / 8][4], float (&grad_values)[kWidth / 8][4]) {
+  // tiles of queries that are all before the first key are left out
+  const int begin = kCausal ? max(0, key - in.first) / kQueries * kQueries : 0;
 #pragma unroll 1
-  for (int at = 0; at < in.count; at += kQueries) {
+  for (int at = begin; at < in.count; at += kQueries) {
     const Stored<kPrecision>* queries = in.queries + at * kRowStride<kWidth>;
     const Stored<kPrecision>* grads = in.grad_context + at * kRowStride<kWidth>;
     KeyKeep keep;
@@ -141,7 +149,11 @@ __device__ __forceinline__ void AddKeyGradients(
       for (int i = 0; i < 4; ++i) {
         const float2 of = in.sums[at + 8 * j + LanePair() + i % 2];
         const bool kept = keep(j, i);
-        const float weight = ExpOf<kPrecision>(p[j][i], of.x);
+        float weight = ExpOf<kPrecision>(p[j][i], of.x);
+        if constexpr (kCausal) {
+          const int query = in.first + at + 8 * j + LanePair() + i % 2;
+          if (query < key + LaneGroup() + 8 * (i / 2)) weight = 0;
+        }
         grad[j][i] =
             weight * ((kept ? dropout.scale() * grad[j][i] : 0) - of.y);
         p[j][i] = kept ? weight : 0;

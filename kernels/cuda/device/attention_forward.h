@@ -6,18 +6,19 @@
 #include <cmath>
 
 #include "kernels/cuda/device/attention_dropout.h"
+#include "kernels/cuda/device/attention_keys.h"
 #include "kernels/cuda/device/attention_tile.h"
 
 namespace comera::kernels {
 
 // The keys of a sequence that lie in shared memory at a time.
-template <CudaPrecision kPrecision>
+template <CudaPrecision kPrecision, typename Seen = AllKeys>
 struct KeyTiles {
   const Stored<kPrecision>* keys = nullptr;    // rows of the padded width
   const Stored<kPrecision>* values = nullptr;  // likewise
-  int first = 0;   // place of the first in the sequence, a multiple of kKeys
-  int count = 0;   // keys that lie here; zeros up to a multiple of kKeys
-  int length = 0;  // keys of the sequence
+  int first = 0;  // place of the first in the sequence, a multiple of kKeys
+  int count = 0;  // keys that lie here; zeros up to a multiple of kKeys
+  Seen seen;      // by the queries
 };
 
 // What 16 queries of a head have seen so far; row i of a lane is its row
@@ -28,16 +29,16 @@ class RunningSoftmax {
   __device__ __forceinline__ RunningSoftmax() { SetZero(context_); }
 
   // `row`: Philox's row of query WarpLane() % 16 and this head.
-  template <int kKeys, typename Held>
+  template <int kKeys, typename Held, typename Seen>
   __device__ __forceinline__ void See(const Held& queries,
-                                      const KeyTiles<kPrecision>& in,
+                                      const KeyTiles<kPrecision, Seen>& in,
                                       const TileDropout& dropout, int64_t row) {
     for (int at = 0; at < in.count; at += kKeys) {
       float p[kKeys / 8][4];
       MultiplyByRows<kPrecision, kWidth, kKeys>(
           queries, in.keys + at * kRowStride<kWidth>, p);
       const int key = in.first + at;
-      ToWeights<kKeys>(p, in.length - key);
+      ToWeights<kKeys>(p, in.seen(0) - key, in.seen(1) - key);
       if (dropout.active()) {
         const QueryKeep keep(QueryKeep::Draw<kKeys>(dropout, row, key));
 #pragma unroll
@@ -72,16 +73,19 @@ class RunningSoftmax {
   }
 
  private:
-  // Scores of which the first `valid` columns count become exp(score - largest
-  // so far), what was summed up before is rescaled.
+  // Scores, of which the first `upper` columns of the lane's first row count
+  // and the first `lower`, which are no fewer, of its second, become exp(score
+  // - largest so far); what was summed up before is rescaled. Of the sequence's
+  // first keys at least one counts, so that `largest` is finite from then on.
   template <int kKeys>
-  __device__ __forceinline__ void ToWeights(float (&p)[kKeys / 8][4],
-                                            int valid) {
-    if (valid < kKeys) {
+  __device__ __forceinline__ void ToWeights(float (&p)[kKeys / 8][4], int upper,
+                                            int lower) {
+    if (upper < kKeys) {
 #pragma unroll
       for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
+          const int valid = i < 2 ? upper : lower;
           if (8 * j + LanePair() + i % 2 >= valid) p[j][i] = -INFINITY;
         }
       }

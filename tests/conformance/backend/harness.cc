@@ -239,8 +239,9 @@ void RegisterBackendConformance(const std::string& name,
                                 BackendFactory factory) {
   for (const auto& cases :
        {LinearCases(), CoreCases(), LookupCases(), PointwiseCases(),
-        InteractionCases(), LayerNormCases(), RankSpaceFfnCases(),
-        RankSpaceStreamCases(), AttentionCases(), ObjectiveCases()}) {
+        GatedCases(), InteractionCases(), LayerNormCases(), RmsNormCases(),
+        RotateCases(), RankSpaceFfnCases(), RankSpaceStreamCases(),
+        AttentionCases(), RankSpaceAttentionCases(), ObjectiveCases()}) {
     RegisterCases(name, factory, cases);
   }
   RegisterRefusals(name, factory);
@@ -249,8 +250,9 @@ void RegisterBackendConformance(const std::string& name,
 
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
                              double tolerance) {
-  for (std::vector<OpCase> cases : {LinearCases(), RankSpaceFfnCases(),
-                                    RankSpaceStreamCases(), AttentionCases()}) {
+  for (std::vector<OpCase> cases :
+       {LinearCases(), RankSpaceFfnCases(), RankSpaceStreamCases(),
+        AttentionCases(), RankSpaceAttentionCases()}) {
     cases.erase(
         std::remove_if(cases.begin(), cases.end(),
                        [](const OpCase& op) { return !IsMadeOfProducts(op); }),

@@ -66,23 +66,27 @@ OpCase ForwardInPlace(float rate, int64_t rows, int64_t cols) {
       1e-5};
 }
 
-OpCase Output(float rate, bool in_place, int64_t rows, int64_t cols) {
+OpCase Output(float rate, bool in_place, bool with_beta, int64_t rows,
+              int64_t cols) {
   Operand y = Out("y", rows, cols);
   if (in_place) y.use = Use::kRead;
   Operand normalised = In("normalised", rows, cols);
   if (in_place) normalised.use = Use::kUpdated;
   return {
       absl::StrCat("LayerNormOutput_", rows, "x", cols, "_percent",
-                   static_cast<int>(rate * 100), in_place ? "_in_place" : ""),
+                   static_cast<int>(rate * 100), in_place ? "_in_place" : "",
+                   with_beta ? "" : "_without_beta"),
       {normalised, Packed(In("gamma", 1, cols)), Packed(In("beta", 1, cols)),
        y},
       [=](Backend* backend, const DeviceOperands& d) {
-        return backend->LayerNormOutput(Key(rate, d), d[0].matrix,
-                                        d[1].vector(), d[2].vector(),
-                                        d[in_place ? 0 : 3].matrix);
+        return backend->LayerNormOutput(
+            Key(rate, d), d[0].matrix, d[1].vector(),
+            with_beta ? ConstVector(d[2].vector()) : ConstVector(),
+            d[in_place ? 0 : 3].matrix);
       },
       [=](Values* v) {
-        reference::LayerNormOutput(Numbers(rate), (*v)[0], (*v)[1], (*v)[2],
+        reference::LayerNormOutput(Numbers(rate), (*v)[0], (*v)[1],
+                                   with_beta ? &(*v)[2] : nullptr,
                                    &(*v)[in_place ? 0 : 3]);
       }};
 }
@@ -151,9 +155,11 @@ std::vector<OpCase> LayerNormCases() {
     cases.push_back(Forward(0.5f, false, rows, cols));
     cases.push_back(ForwardInPlace(0, rows, cols));
     cases.push_back(ForwardInPlace(0.1f, rows, cols));
-    cases.push_back(Output(0, false, rows, cols));
-    cases.push_back(Output(0.1f, false, rows, cols));
-    cases.push_back(Output(0.1f, true, rows, cols));
+    cases.push_back(Output(0, false, true, rows, cols));
+    cases.push_back(Output(0.1f, false, true, rows, cols));
+    cases.push_back(Output(0.1f, true, true, rows, cols));
+    cases.push_back(Output(0, false, false, rows, cols));
+    cases.push_back(Output(0.1f, true, false, rows, cols));
     for (Wanted wanted :
          {Wanted::kBoth, Wanted::kShared, Wanted::kOnlyX, Wanted::kOnlyResidual,
           Wanted::kNeither, Wanted::kInPlace}) {

@@ -75,11 +75,15 @@ std::vector<OpCase> LinearCases();
 std::vector<OpCase> CoreCases();
 std::vector<OpCase> LookupCases();
 std::vector<OpCase> PointwiseCases();
+std::vector<OpCase> GatedCases();
 std::vector<OpCase> InteractionCases();
 std::vector<OpCase> LayerNormCases();
+std::vector<OpCase> RmsNormCases();
+std::vector<OpCase> RotateCases();
 std::vector<OpCase> RankSpaceFfnCases();
 std::vector<OpCase> RankSpaceStreamCases();
 std::vector<OpCase> AttentionCases();
+std::vector<OpCase> RankSpaceAttentionCases();
 std::vector<OpCase> ObjectiveCases();
 
 }  // namespace comera::kernels

@@ -105,6 +105,8 @@ std::vector<OpCase> PointwiseCases() {
     AddActivation("Silu", Activation::kSilu, rows, cols, &cases);
     AddActivation("Tanh", Activation::kTanh, rows, cols, &cases);
     AddActivation("Relu", Activation::kRelu, rows, cols, &cases);
+    AddActivation("GeluTanh", Activation::kGeluTanh, rows, cols, &cases);
+    AddActivation("Identity", Activation::kIdentity, rows, cols, &cases);
     AddActivationBackward("GeluBackward", Activation::kGelu, 9, rows, cols,
                           &cases);
     AddActivationBackward("SiluBackward", Activation::kSilu, 9, rows, cols,
@@ -113,6 +115,10 @@ std::vector<OpCase> PointwiseCases() {
                           &cases);
     AddActivationBackward("ReluBackward", Activation::kRelu, 1, rows, cols,
                           &cases);
+    AddActivationBackward("GeluTanhBackward", Activation::kGeluTanh, 12, rows,
+                          cols, &cases);
+    AddActivationBackward("IdentityBackward", Activation::kIdentity, 9, rows,
+                          cols, &cases);
     cases.push_back(DropoutCase(0.1f, 0, rows, cols));
   }
   cases.push_back(DropoutByRowIds(0, 8));

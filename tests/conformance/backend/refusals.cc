@@ -69,6 +69,22 @@ void RefusesShapes(Backend* b, float* p) {
                 "ResidualLayerNorm", "gamma");
   ExpectRefused(b->LayerNormOutput({}, m, Vector(p, 5), Vector(p, 4), m),
                 "LayerNormOutput", "beta");
+  ExpectRefused(
+      b->RmsNorm(m, Vector(p, 4), 1e-5, m, Vector(p, 4), Matrix(p + 64, 4, 5)),
+      "RmsNorm", "gamma");
+  ExpectRefused(b->RmsNorm(m, Vector(p, 5), 1e-5, m, Vector(p, 5), m),
+                "RmsNorm", "inverse_deviation");
+  ExpectRefused(b->RmsNormBackward(m, m, Vector(p, 4), Vector(p, 5),
+                                   Matrix(p, 5, 4), Vector(p, 5)),
+                "RmsNormBackward", "grad_x");
+  ExpectRefused(b->Gated(Activation::kSilu, m, Matrix(p, 5, 4), m), "Gated",
+                "up");
+  ExpectRefused(
+      b->GatedBackward(Activation::kSilu, m, m, m, m, Matrix(p, 4, 4)),
+      "GatedBackward", "grad_up");
+  for (Activation f : {Activation::kTanh, Activation::kRelu}) {
+    ExpectRefused(b->GatedBackward(f, m, m, m, m, m), "GatedBackward", "slope");
+  }
   const Matrix b1(p, 5, 6), a2(p, 6, 3);
   ExpectRefused(b->RankSpaceFfn(m, b1, Matrix(p, 5, 3), Matrix(p, 4, 3), p),
                 "RankSpaceFfn", "a2");
@@ -106,6 +122,22 @@ void RefusesShapes(Backend* b, float* p) {
       "ProjectBackward", "a has shape 6x3");
 }
 
+void RefusesRotation(Backend* b, float* p) {
+  const Matrix m(p, 4, 6);
+  const ConstIndices positions(reinterpret_cast<const int32_t*>(p + 64), 4);
+  const auto rotate = [&](int64_t head_width, float theta, ConstIndices at) {
+    return b->Rotate(head_width, theta, false, at, m);
+  };
+  ExpectRefused(rotate(3, 10000, positions), "Rotate", "head_width");
+  ExpectRefused(rotate(-2, 10000, positions), "Rotate", "head_width");
+  ExpectRefused(rotate(4, 10000, positions), "Rotate", "6 columns");
+  ExpectRefused(rotate(0, 10000, positions), "Rotate", "6 columns");
+  ExpectRefused(rotate(2, 0, positions), "Rotate", "theta");
+  ExpectRefused(rotate(2, 10000, ConstIndices(positions.data, 3)), "Rotate",
+                "3 positions");
+  ExpectRefused(rotate(2, 10000, ConstIndices(nullptr, 4)), "Rotate", "null");
+}
+
 void RefusesAttention(Backend* b, float* p) {
   const int32_t host[] = {0, 4};
   void* on_device = p + 128;
@@ -123,7 +155,20 @@ void RefusesAttention(Backend* b, float* p) {
   ExpectRefused(b->AttentionBackward(s, {}, offsets, m, m, m, p, m, m, m,
                                      Matrix(p, 4, 4), p),
                 "AttentionBackward", "grad_v");
-  const RankSpaceAttentionShape r = {s, 4, 4, 4, 5};
+  AttentionShape grouped = {1, 4, 4, 5, 1, 2};
+  ExpectRefused(b->Attention(grouped, {}, offsets, m, m, m, p, m, p),
+                "Attention", "kv_heads");
+  grouped.kv_heads = 10;
+  ExpectRefused(b->Attention(grouped, {}, offsets, m, m, m, p, m, p),
+                "Attention", "kv_heads");
+  grouped.kv_heads = -1;
+  ExpectRefused(b->Attention(grouped, {}, offsets, m, m, m, p, m, p),
+                "Attention", "kv_heads");
+  grouped.kv_heads = 1;
+  ExpectRefused(
+      b->Attention(grouped, {}, offsets, m, m, Matrix(p, 4, 1), p, m, p),
+      "Attention", "k has shape 4x5, expected 4x1");
+  RankSpaceAttentionShape r = {s, 4, 4, 4, 5};
   const Matrix c(p, 5, 5);
   ExpectRefused(b->RankSpaceAttention(r, {}, offsets, m, m, m, m, c, p, m, p),
                 "RankSpaceAttention", "c");
@@ -131,6 +176,16 @@ void RefusesAttention(Backend* b, float* p) {
   ExpectRefused(b->RankSpaceAttentionBackward(r, {}, offsets, m, m, m, c, c, p,
                                               m, g, g, m, c, c, p),
                 "RankSpaceAttentionBackward", "grad_v");
+  r.attention.causal = true;
+  ExpectRefused(b->RankSpaceAttention(r, {}, offsets, m, m, m, c, c, p, m, p),
+                "RankSpaceAttention", "causal");
+  ExpectRefused(b->RankSpaceAttentionBackward(r, {}, offsets, m, m, m, c, c, p,
+                                              m, g, g, g, c, c, p),
+                "RankSpaceAttentionBackward", "causal");
+  r.attention = {1, 4, 4, 2, 5, 1};
+  const Matrix c2(p, 10, 5);
+  ExpectRefused(b->RankSpaceAttention(r, {}, offsets, m, m, m, c2, c2, p, m, p),
+                "RankSpaceAttention", "kv_heads");
 }
 
 void RefusesDropout(Backend* b, float* p) {
@@ -207,6 +262,7 @@ void AllocatesAlignedZeros(Backend* b, float*) {
 void RegisterRefusals(const std::string& name, BackendFactory factory) {
   const std::pair<const char*, Check> checks[] = {
       {"RefusesShapes", RefusesShapes},
+      {"RefusesRotation", RefusesRotation},
       {"RefusesAttention", RefusesAttention},
       {"RefusesDropout", RefusesDropout},
       {"RefusesOptimiser", RefusesOptimiser},

@@ -33,5 +33,20 @@ TEST(AttentionCostTest, PaysBelowTheWidthOfAHead) {
   EXPECT_FALSE(RankSpaceAttentionPays(Shape(100000, 65)));
 }
 
+TEST(AttentionCostTest, CausalAndGroupedAttentionHaveNoRankSpaceForm) {
+  RankSpaceAttentionShape shape = Shape(127, 30);
+  shape.attention.causal = true;
+  EXPECT_EQ(OrdinaryAttentionCost(shape).forward,
+            93 * 768 + 2 * 64 * 768 + 768 * 30);
+  EXPECT_FALSE(RankSpaceAttentionPays(shape));
+  shape.attention.causal = false;
+  shape.attention.kv_heads = 4;
+  EXPECT_EQ(OrdinaryAttentionCost(shape).forward,
+            31 * 768 + 62 * 256 + 2 * 127 * 768 + 768 * 30);
+  EXPECT_FALSE(RankSpaceAttentionPays(shape));
+  shape.attention.kv_heads = 12;
+  EXPECT_TRUE(RankSpaceAttentionPays(shape));
+}
+
 }  // namespace
 }  // namespace comera::kernels

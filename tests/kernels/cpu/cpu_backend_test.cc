@@ -135,7 +135,7 @@ TEST(CpuBackendTest, ReductionsDoNotDependOnThreads) {
     const std::unique_ptr<Backend> backend = CreateCpuBackend({threads});
     const ConstMatrix m(x.data(), kRows, kCols);
     std::vector<float> bias(kCols), grad_gamma(kCols), grad_beta(kCols),
-        grad(kRows * kCols);
+        grad(kRows * kCols), rms_grad(kRows * kCols), rms_gamma(kCols);
     float sum = 0;
     ASSERT_OK(backend->BiasGradient(m, Vector(bias.data(), kCols)));
     ASSERT_OK(backend->SumOfSquares(ConstVector(x.data(), x.size()), &sum));
@@ -144,8 +144,13 @@ TEST(CpuBackendTest, ReductionsDoNotDependOnThreads) {
         ConstVector(gamma.data(), kCols), Matrix(),
         Matrix(grad.data(), kRows, kCols), Vector(grad_gamma.data(), kCols),
         Vector(grad_beta.data(), kCols)));
+    ASSERT_OK(backend->RmsNormBackward(
+        m, m, ConstVector(deviation.data(), kRows),
+        ConstVector(gamma.data(), kCols), Matrix(rms_grad.data(), kRows, kCols),
+        Vector(rms_gamma.data(), kCols)));
     std::vector<float> all = {sum};
-    for (const auto* part : {&bias, &grad_gamma, &grad_beta, &grad}) {
+    for (const auto* part :
+         {&bias, &grad_gamma, &grad_beta, &grad, &rms_grad, &rms_gamma}) {
       all.insert(all.end(), part->begin(), part->end());
     }
     results.push_back(all);
@@ -168,6 +173,10 @@ TEST(CpuBackendTest, AttentionWorkspaceOfSmallerBatchesIsNoLarger) {
           rank.attention = part;
           EXPECT_LE(backend->AttentionWorkspaceBytes(part),
                     backend->AttentionWorkspaceBytes(full));
+          AttentionShape grouped = part, full_grouped = full;
+          grouped.kv_heads = full_grouped.kv_heads = 3;
+          EXPECT_LE(backend->AttentionWorkspaceBytes(grouped),
+                    backend->AttentionWorkspaceBytes(full_grouped));
           EXPECT_LE(backend->RankSpaceAttentionWorkspaceBytes(rank),
                     backend->RankSpaceAttentionWorkspaceBytes(full_rank))
               << sequences << " of " << longest;
@@ -175,6 +184,38 @@ TEST(CpuBackendTest, AttentionWorkspaceOfSmallerBatchesIsNoLarger) {
       }
     }
   }
+}
+
+// Heads of a group go to different threads and add to the same gradients.
+TEST(CpuBackendTest, GroupedAttentionDoesNotDependOnThreads) {
+  const std::vector<int32_t> offsets = {0, 33, 33, 34, 70};
+  const AttentionShape shape = {4, 70, 36, 6, 8, 2, true};
+  const std::vector<float> q = Random(70 * 48, 1), k = Random(70 * 16, 2),
+                           v = Random(70 * 16, 3),
+                           grad_out = Random(70 * 48, 4);
+  const ConstIndices places(offsets.data(), offsets.size());
+  const ConstMatrix queries(q.data(), 70, 48), grad(grad_out.data(), 70, 48);
+  const ConstMatrix keys(k.data(), 70, 16), values(v.data(), 70, 16);
+  std::vector<std::vector<float>> results;
+  for (int threads : {1, 2, 5}) {
+    const std::unique_ptr<Backend> backend = CreateCpuBackend({threads});
+    std::vector<float> workspace(backend->AttentionWorkspaceBytes(shape) /
+                                 sizeof(float));
+    std::vector<float> all(70 * (6 + 2 * 48 + 2 * 16));
+    float* log_sum = all.data();
+    const Matrix out(log_sum + 70 * 6, 70, 48),
+        grad_q(out.data + 70 * 48, 70, 48),
+        grad_k(grad_q.data + 70 * 48, 70, 16),
+        grad_v(grad_k.data + 70 * 16, 70, 16);
+    ASSERT_OK(backend->Attention(shape, {}, places, queries, keys, values,
+                                 log_sum, out, workspace.data()));
+    ASSERT_OK(backend->AttentionBackward(shape, {}, places, queries, keys,
+                                         values, log_sum, grad, grad_q, grad_k,
+                                         grad_v, workspace.data()));
+    results.push_back(all);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
 // One sequence, so that heads are shared among the threads, and several.

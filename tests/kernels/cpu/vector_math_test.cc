@@ -1,6 +1,7 @@
-// The vectorised exp and tanh stay within their bounds of error.
+// The vectorised functions stay within their bounds of error.
 #include "kernels/cpu/vector_math.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -32,6 +33,25 @@ TEST(VectorMathTest, RelativeErrors) {
                 -10, 10, [](float x) { return VectorTanh(x); },
                 [](double x) { return std::tanh(x); }),
             5e-7);
+}
+
+TEST(VectorMathTest, SineAndCosine) {
+  double worst = 0;
+  // Every octant of small angles, and angles as of far positions.
+  for (double end : {20.0, 2e5, 2e9}) {
+    for (int i = -100000; i <= 100000; ++i) {
+      const double angle = end * i / 100000.0;
+      float sine, cosine;
+      VectorSineCosine(angle, &sine, &cosine);
+      worst = std::max({worst, std::fabs(sine - std::sin(angle)),
+                        std::fabs(cosine - std::cos(angle))});
+    }
+  }
+  EXPECT_LT(worst, 3e-7);
+  float sine, cosine;
+  VectorSineCosine(0, &sine, &cosine);
+  EXPECT_EQ(sine, 0.0f);
+  EXPECT_EQ(cosine, 1.0f);
 }
 
 TEST(VectorMathTest, Ends) {

@@ -1,7 +1,5 @@
 // Backward of the reference against central differences of its forward.
 #include <cmath>
-#include <functional>
-#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -14,43 +12,10 @@
 #include "kernels/reference/pointwise.h"
 #include "kernels/reference/rank_space_ffn.h"
 #include "kernels/reference/rank_space_stream.h"
+#include "tests/kernels/reference/gradient_check.h"
 
 namespace comera::kernels::reference {
 namespace {
-
-using Inputs = std::vector<DoubleMatrix>;
-
-DoubleMatrix Random(int64_t rows, int64_t cols, uint32_t seed) {
-  std::mt19937 random(seed);
-  DoubleMatrix m(rows, cols);
-  for (double& value : m.values) value = random() * 0x1p-31 - 1;
-  return m;
-}
-
-// Loss: the output weighted by fixed numbers, which are its gradient.
-double Weighted(const DoubleMatrix& out, const DoubleMatrix& weights) {
-  double sum = 0;
-  for (int64_t i = 0; i < out.size(); ++i) sum += out[i] * weights[i];
-  return sum;
-}
-
-void CheckGradients(Inputs inputs,
-                    const std::function<double(const Inputs&)>& loss,
-                    const Inputs& gradients) {
-  constexpr double kStep = 1e-5;
-  for (size_t k = 0; k < gradients.size(); ++k) {
-    for (int64_t i = 0; i < inputs[k].size(); ++i) {
-      const double before = inputs[k][i];
-      inputs[k][i] = before + kStep;
-      const double above = loss(inputs);
-      inputs[k][i] = before - kStep;
-      const double slope = (above - loss(inputs)) / (2 * kStep);
-      inputs[k][i] = before;
-      ASSERT_NEAR(gradients[k][i], slope, 1e-7 * (1 + std::fabs(slope)))
-          << "input " << k << ", entry " << i;
-    }
-  }
-}
 
 // `from_output` tells whether the slope is found from y.
 void CheckActivation(Activation f, bool from_output) {
@@ -72,6 +37,13 @@ TEST(ReferenceGradientTest, Gelu) { CheckActivation(Activation::kGelu, false); }
 TEST(ReferenceGradientTest, Silu) { CheckActivation(Activation::kSilu, false); }
 TEST(ReferenceGradientTest, Tanh) { CheckActivation(Activation::kTanh, true); }
 TEST(ReferenceGradientTest, Relu) { CheckActivation(Activation::kRelu, true); }
+TEST(ReferenceGradientTest, GeluTanh) {
+  CheckActivation(Activation::kGeluTanh, false);
+}
+TEST(ReferenceGradientTest, Identity) {
+  CheckActivation(Activation::kIdentity, false);
+  CheckActivation(Activation::kIdentity, true);
+}
 
 TEST(ReferenceGradientTest, PairwiseInteraction) {
   const DoubleMatrix weights = Random(2, 3 + 6, 1);
@@ -215,7 +187,7 @@ TEST(ReferenceGradientTest, LayerNormOutputIsTheForwardsOutput) {
   DoubleMatrix normalised(3, 7), inverse(1, 3), y(3, 7), again(3, 7);
   ResidualLayerNorm({}, in[0], nullptr, in[1], in[2], 1e-3, &normalised,
                     &inverse, &y);
-  LayerNormOutput({}, normalised, in[1], in[2], &again);
+  LayerNormOutput({}, normalised, in[1], &in[2], &again);
   EXPECT_EQ(again.values, y.values);
 }
 
@@ -282,7 +254,7 @@ TEST(ReferenceGradientTest, ProjectBackward) {
   const DoubleMatrix normalised = Random(4, 6, 1), gamma = Random(1, 6, 2),
                      beta = Random(1, 6, 3), weights = Random(4, 3, 4);
   DoubleMatrix x(4, 6);
-  LayerNormOutput({}, normalised, gamma, beta, &x);
+  LayerNormOutput({}, normalised, gamma, &beta, &x);
   const Inputs inputs = {Random(6, 3, 5), x};
   DoubleMatrix grad_a(6, 3), grad_x(4, 6);
   ProjectBackward(normalised, &gamma, &beta, weights, inputs[0], &grad_a,
