@@ -4,16 +4,16 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "worker/trainer/data/tokenizer/byte_pair_merger.h"
 #include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
-#include "worker/trainer/data/tokenizer/word_cache.h"
 
 namespace comera::trainer {
 
@@ -27,10 +27,11 @@ class ByteBpeTokenizer : public Tokenizer {
       BytePairVocabulary vocabulary);
 
   void Encode(absl::string_view text, std::vector<int32_t>* ids) override;
-  // The bytes behind `ids`, special tokens left out.
-  std::string Decode(const std::vector<int32_t>& ids) const;
+  void AppendBytes(int32_t id, std::string* bytes) const override;
 
   const SpecialTokens& special_tokens() const override { return special_; }
+  // </s>
+  std::optional<int32_t> end_of_text() const override { return special_.sep; }
   int32_t vocabulary_size() const override {
     return static_cast<int32_t>(vocabulary_.tokens.size());
   }
@@ -42,22 +43,12 @@ class ByteBpeTokenizer : public Tokenizer {
   absl::Status Save(const std::string& directory) const override;
 
  private:
-  struct Result {
-    int32_t rank = 0;
-    int32_t id = 0;
-  };
-
-  explicit ByteBpeTokenizer(BytePairVocabulary vocabulary);
-  // Appends the ids of one word.
-  void MergeWord(absl::string_view word, std::vector<int32_t>* ids) const;
-  const Result* FindMerge(int32_t left, int32_t right) const;
+  ByteBpeTokenizer(BytePairVocabulary vocabulary, const SpecialTokens& special,
+                   const std::array<int32_t, 256>& byte_ids);
 
   const BytePairVocabulary vocabulary_;
-  SpecialTokens special_;
-  std::array<int32_t, 256> byte_ids_;
-  // Merge of (left, right), packed as left << 32 | right.
-  absl::flat_hash_map<uint64_t, Result> merges_;
-  WordCache cache_;
+  const SpecialTokens special_;
+  BytePairMerger merger_;
 };
 
 }  // namespace comera::trainer

@@ -33,6 +33,31 @@ const std::array<std::string, 256>& ByteCharacters() {
   return *characters;
 }
 
+void AppendTokenBytes(absl::string_view token, std::string* bytes) {
+  // The last of ByteCharacters() is U+0143.
+  static const auto* const values = [] {
+    auto* const made = new std::array<int16_t, 0x144>;
+    made->fill(-1);
+    for (int byte = 0; byte < 256; ++byte) {
+      const std::string& character = ByteCharacters()[byte];
+      int32_t i = 0;
+      UChar32 c = 0;
+      U8_NEXT_UNSAFE(character.data(), i, c);
+      (*made)[c] = static_cast<int16_t>(byte);
+    }
+    return made;
+  }();
+  const int64_t size = static_cast<int64_t>(token.size());
+  for (int64_t i = 0; i < size;) {
+    UChar32 c = 0;
+    U8_NEXT(token.data(), i, size, c);
+    const bool known = c >= 0 && c < static_cast<UChar32>(values->size());
+    if (known && (*values)[c] >= 0) {
+      bytes->push_back(static_cast<char>((*values)[c]));
+    }
+  }
+}
+
 WordSplitter::Class WordSplitter::Classify(size_t position,
                                            size_t* next) const {
   const unsigned char byte = text_[position];

@@ -15,6 +15,10 @@ namespace comera::trainer {
 // The character (UTF-8) that stands for each byte.
 const std::array<std::string, 256>& ByteCharacters();
 
+// Appends the bytes that the characters of `token` stand for; other characters
+// are left out.
+void AppendTokenBytes(absl::string_view token, std::string* bytes);
+
 // Cuts text into words as the regular expression
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 // does. Every byte belongs to exactly one word; bytes that are not UTF-8 count

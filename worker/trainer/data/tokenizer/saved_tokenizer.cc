@@ -4,16 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
-#include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
-#include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
-#include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
+#include "worker/trainer/data/tokenizer/load_tokenizer.h"
 
 namespace comera::trainer {
 namespace {
@@ -60,51 +57,59 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-}  // namespace
-
-absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
-    const std::string& directory) {
-  v1::TokenizerSpec spec;
-  const std::string pairs = absl::StrCat(directory, "/vocab.json");
-  if (Exists(pairs)) {
-    spec.set_kind(v1::TokenizerSpec::BYTE_BPE);
-    spec.set_vocabulary_file(pairs);
-    spec.set_merges_file(absl::StrCat(directory, "/merges.txt"));
-    return spec;
-  }
-  const std::string words = absl::StrCat(directory, "/vocab.txt");
-  if (!Exists(words)) {
-    return absl::NotFoundError(
-        absl::StrCat(PrintablePath(directory),
-                     ": no tokenizer: neither vocab.txt nor "
-                     "vocab.json is there"));
-  }
-  spec.set_kind(v1::TokenizerSpec::WORDPIECE);
-  spec.set_vocabulary_file(words);
-  spec.set_lowercase(true);
+// Whether the words of vocab.txt are lower-case.
+absl::StatusOr<bool> IsLowerCase(const std::string& directory) {
   const std::string config = absl::StrCat(directory, "/tokenizer_config.json");
   const absl::StatusOr<std::string> json = ReadLimited(config, kMaxConfigBytes);
-  if (absl::IsNotFound(json.status())) return spec;
+  if (absl::IsNotFound(json.status())) return true;
   RETURN_IF_ERROR(json.status());
   LowerCaseReader reader;
   if (!nlohmann::json::sax_parse(*json, &reader)) {
     return absl::DataLossError(
         absl::StrCat(PrintablePath(config), ": malformed JSON"));
   }
-  spec.set_lowercase(reader.found().value_or(true));
+  return reader.found().value_or(true);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
+    const std::string& directory) {
+  v1::TokenizerSpec spec;
+  const auto has = [&](const char* name) {
+    return Exists(absl::StrCat(directory, "/", name));
+  };
+  if (has("vocab.json")) {
+    spec.set_kind(v1::TokenizerSpec::BYTE_BPE);
+    spec.set_vocabulary_file(absl::StrCat(directory, "/vocab.json"));
+    spec.set_merges_file(absl::StrCat(directory, "/merges.txt"));
+  } else if (has("vocab.txt")) {
+    spec.set_kind(v1::TokenizerSpec::WORDPIECE);
+    spec.set_vocabulary_file(absl::StrCat(directory, "/vocab.txt"));
+    ASSIGN_OR_RETURN(const bool lowercase, IsLowerCase(directory));
+    spec.set_lowercase(lowercase);
+  } else if (has("tokenizer.json")) {
+    spec.set_kind(v1::TokenizerSpec::HUGGING_FACE);
+    spec.set_tokenizer_file(absl::StrCat(directory, "/tokenizer.json"));
+  } else if (has("tokenizer.model")) {
+    spec.set_kind(v1::TokenizerSpec::SENTENCEPIECE);
+    spec.set_tokenizer_file(absl::StrCat(directory, "/tokenizer.model"));
+  } else if (has("characters.json")) {
+    spec.set_kind(v1::TokenizerSpec::CHARACTERS);
+    spec.set_vocabulary_file(absl::StrCat(directory, "/characters.json"));
+  } else {
+    return absl::NotFoundError(absl::StrCat(
+        PrintablePath(directory),
+        ": no tokenizer: none of vocab.txt, vocab.json, tokenizer.json, "
+        "tokenizer.model and characters.json is there"));
+  }
   return spec;
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSavedTokenizer(
     const std::string& directory) {
   ASSIGN_OR_RETURN(const v1::TokenizerSpec spec, FindSavedTokenizer(directory));
-  if (spec.kind() == v1::TokenizerSpec::WORDPIECE) {
-    return WordpieceTokenizer::Load(spec.vocabulary_file(), spec.lowercase());
-  }
-  ASSIGN_OR_RETURN(
-      BytePairVocabulary vocabulary,
-      LoadBytePairVocabulary(spec.vocabulary_file(), spec.merges_file()));
-  return ByteBpeTokenizer::Create(std::move(vocabulary));
+  return LoadTokenizer(spec);
 }
 
 }  // namespace comera::trainer

@@ -10,14 +10,21 @@
 
 namespace comera::trainer {
 
+// Files that Tokenizer::Save writes, of all kinds.
+inline constexpr const char* kTokenizerFiles[] = {
+    "vocab.json",           "merges.txt",      "vocab.txt",
+    "tokenizer.json",       "tokenizer.model", "characters.json",
+    "tokenizer_config.json"};
+
 // Finds the tokenizer that Tokenizer::Save left in a folder: vocab.json and
-// merges.txt, or vocab.txt, which is of lower-case words unless
-// tokenizer_config.json denies it. NotFound: none; DataLoss:
-// tokenizer_config.json is malformed.
+// merges.txt; or vocab.txt, which is of lower-case words unless
+// tokenizer_config.json denies it; or tokenizer.json, tokenizer.model or
+// characters.json. NotFound: none; DataLoss: tokenizer_config.json is
+// malformed.
 absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
     const std::string& directory);
 
-// Loads that tokenizer. DataLoss also: its files.
+// Loads that tokenizer. Errors of LoadTokenizer also.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSavedTokenizer(
     const std::string& directory);
 

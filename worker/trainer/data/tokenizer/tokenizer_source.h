@@ -19,9 +19,9 @@ struct OpenedTokenizer {
   std::string fingerprint;
 };
 
-// The tokenizer that `spec` names: read from its files, or trained from the
-// training part of `corpus` (kept in `cache`). InvalidArgument: the spec;
-// NotFound, DataLoss: its files.
+// The tokenizer that `spec` names: read from its files, or made of the training
+// part of `corpus` (BYTE_BPE with train_vocabulary_size, CHARACTERS; kept in
+// `cache`). InvalidArgument: the spec; NotFound, DataLoss: its files.
 absl::StatusOr<OpenedTokenizer> OpenTokenizer(
     const v1::TokenizerSpec& spec, const Corpus& corpus, FileCache* cache,
     const std::function<void(const std::string&)>& on_activity);

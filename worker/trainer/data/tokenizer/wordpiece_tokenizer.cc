@@ -27,6 +27,10 @@ bool StartsCharacter(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
 }
 
+bool Continues(absl::string_view token) {
+  return token.size() > 2 && absl::StartsWith(token, "##");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WordpieceTokenizer>> WordpieceTokenizer::Load(
@@ -54,7 +58,7 @@ absl::StatusOr<std::unique_ptr<WordpieceTokenizer>> WordpieceTokenizer::Parse(
     if (line.empty()) return fail("empty line");
     if (!IsValidUtf8(line)) return fail("not UTF-8");
     const int32_t id = static_cast<int32_t>(number - 1);
-    const bool continues = line.size() > 2 && absl::StartsWith(line, "##");
+    const bool continues = Continues(line);
     auto& ids = continues ? tokenizer->continuations_ : tokenizer->starts_;
     if (!ids.emplace(continues ? line.substr(2) : line, id).second) {
       return fail(absl::StrCat("token '", Printable(line), "' occurs twice"));
@@ -130,6 +134,16 @@ void WordpieceTokenizer::Encode(absl::string_view text,
       EncodeWord(absl::string_view(words).substr(start, end - start), ids);
     }
     start = end + 1;
+  }
+}
+
+void WordpieceTokenizer::AppendBytes(int32_t id, std::string* bytes) const {
+  if (special_.Contains(id)) return;
+  const absl::string_view token = tokens_[id];
+  if (Continues(token)) {
+    absl::StrAppend(bytes, token.substr(2));
+  } else {
+    absl::StrAppend(bytes, " ", token);
   }
 }
 

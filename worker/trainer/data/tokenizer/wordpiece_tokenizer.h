@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,14 @@ class WordpieceTokenizer : public Tokenizer {
       absl::string_view contents, const std::string& name, bool lowercase);
 
   void Encode(absl::string_view text, std::vector<int32_t>* ids) override;
+  // A word's first piece brings the space before it: the text comes back but
+  // for its spaces, and for what cleaning and lower case took.
+  void AppendBytes(int32_t id, std::string* bytes) const override;
+  bool adds_first_space() const override { return true; }
 
   const SpecialTokens& special_tokens() const override { return special_; }
+  // [SEP]
+  std::optional<int32_t> end_of_text() const override { return special_.sep; }
   int32_t vocabulary_size() const override {
     return static_cast<int32_t>(tokens_.size());
   }

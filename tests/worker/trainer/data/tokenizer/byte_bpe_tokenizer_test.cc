@@ -71,6 +71,12 @@ TEST(ByteBpeTokenizerTest, AnyBytesComeBack) {
   EXPECT_EQ(tokenizer->Decode(Encode(tokenizer.get(), text)), text);
 }
 
+TEST(ByteBpeTokenizerTest, SpecialTokensAreNoText) {
+  auto tokenizer = Make({"ab"}, "a b\n");
+  EXPECT_EQ(tokenizer->end_of_text(), 2);
+  EXPECT_EQ(tokenizer->Decode({0, 260, 2, 4 + 'c', 261}), "abc");
+}
+
 TEST(ByteBpeTokenizerTest, GiantWord) {
   auto tokenizer = Make({"aa", "aaaa"}, "a a\naa aa\n");
   const std::string word(1 << 20, 'a');

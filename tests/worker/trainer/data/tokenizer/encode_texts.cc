@@ -1,6 +1,7 @@
 // Prints the ids that a tokenizer gives texts: for tests of other readers.
 //
-//   encode_texts {vocab.txt [cased] | vocab.json merges.txt} < TEXTS
+//   encode_texts {vocab.txt [cased] | vocab.json merges.txt |
+//                 tokenizer.json | tokenizer.model} < TEXTS
 //
 // TEXTS: one a line, in hexadecimal. Output: a line of ids for each.
 #include <iostream>
@@ -16,6 +17,8 @@
 #include "common/status_macros.h"
 #include "worker/trainer/data/tokenizer/byte_bpe_tokenizer.h"
 #include "worker/trainer/data/tokenizer/byte_pair_vocabulary.h"
+#include "worker/trainer/data/tokenizer/hugging_face_tokenizer.h"
+#include "worker/trainer/data/tokenizer/sentencepiece_tokenizer.h"
 #include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
 
 namespace comera::trainer {
@@ -27,8 +30,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Open(
     return WordpieceTokenizer::Load(arguments[0],
                                     /*lowercase=*/arguments.size() == 1);
   }
+  if (absl::EndsWith(arguments[0], ".model")) {
+    return SentencePieceTokenizer::Load(arguments[0]);
+  }
+  if (arguments.size() == 1) return HuggingFaceTokenizer::Load(arguments[0]);
   ASSIGN_OR_RETURN(BytePairVocabulary vocabulary,
-                   LoadBytePairVocabulary(arguments[0], arguments.at(1)));
+                   LoadBytePairVocabulary(arguments[0], arguments[1]));
   return ByteBpeTokenizer::Create(std::move(vocabulary));
 }
 
@@ -53,7 +60,7 @@ int Run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   if (argc < 2) {
     std::cerr << "usage: encode_texts {vocab.txt [cased] | vocab.json "
-                 "merges.txt}\n";
+                 "merges.txt | tokenizer.json | tokenizer.model}\n";
     return 2;
   }
   return comera::trainer::Run(std::vector<std::string>(argv + 1, argv + argc));

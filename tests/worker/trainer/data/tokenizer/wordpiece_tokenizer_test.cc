@@ -69,6 +69,14 @@ TEST(WordpieceTokenizerTest, SpecialTokens) {
   EXPECT_TRUE(tokenizer->has_segments());
 }
 
+TEST(WordpieceTokenizerTest, DecodesToWords) {
+  auto tokenizer = Small();
+  EXPECT_EQ(tokenizer->end_of_text(), 3);
+  EXPECT_EQ(tokenizer->Decode(Encode(tokenizer.get(), "UNwanted,  running")),
+            "unwanted , running");
+  EXPECT_EQ(tokenizer->Decode({2, 6, 11, 3}), "wanting");
+}
+
 TEST(WordpieceTokenizerTest, SaveWritesTheSameVocabulary) {
   TempFolder folder;
   ASSERT_OK(Small()->Save(folder.path()));
