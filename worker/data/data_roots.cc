@@ -31,6 +31,16 @@ std::string RealPath(const std::string& path) {
   return result;
 }
 
+// What must lie below a root: the path, or the folder in which all matches of
+// a pattern are, since no symbolic link is followed behind it.
+std::string Place(const DataPath& path) {
+  if (path.kind != PathKind::kFiles || !IsFilePattern(*path.path)) {
+    return *path.path;
+  }
+  const size_t wildcard = path.path->find_first_of("*?[");
+  return path.path->substr(0, path.path->rfind('/', wildcard) + 1);
+}
+
 }  // namespace
 
 absl::StatusOr<DataRoots> DataRoots::Create(
@@ -55,7 +65,7 @@ absl::Status DataRoots::Check(const v1::JobSpec& spec) const {
   v1::JobSpec copy = spec;
   for (const DataPath& path : DataPaths(&copy)) {
     if (IsDatasetReference(*path.path)) continue;
-    const std::string resolved = RealPath(*path.path);
+    const std::string resolved = RealPath(Place(path));
     const bool below =
         std::any_of(roots_.begin(), roots_.end(), [&](const std::string& root) {
           return absl::StartsWith(resolved + "/", root);

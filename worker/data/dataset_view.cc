@@ -43,16 +43,22 @@ absl::StatusOr<v1::DatasetManifest> ReadManifest(
   return manifest;
 }
 
-// Selects the manifest's files that `path`, a file or a folder, stands for.
+// Whether `path`, a file, a folder or a pattern, stands for the file.
+bool StandsFor(const std::string& path, PathKind kind,
+               const std::string& file) {
+  return path.empty() || file == path ||
+         absl::StartsWith(file, absl::StrCat(path, "/")) ||
+         (kind == PathKind::kFiles && IsFilePattern(path) &&
+          MatchesFilePattern(path, file));
+}
+
+// Selects the manifest's files that `path` stands for.
 absl::Status Select(const v1::DatasetManifest& manifest,
                     const v1::DatasetPin& pin, const std::string& path,
-                    std::map<std::string, Wanted>* wanted) {
+                    PathKind kind, std::map<std::string, Wanted>* wanted) {
   bool found = false;
   for (const v1::DatasetFile& file : manifest.files()) {
-    if (!path.empty() && file.path() != path &&
-        !absl::StartsWith(file.path(), absl::StrCat(path, "/"))) {
-      continue;
-    }
+    if (!StandsFor(path, kind, file.path())) continue;
     if (!IsDatasetPath(file.path()) || !IsSha256(file.sha256()) ||
         file.size_bytes() < 0) {
       return absl::DataLossError(
@@ -96,8 +102,8 @@ absl::StatusOr<v1::JobSpec> FetchDatasets(
       ASSIGN_OR_RETURN(manifests[pin->digest()],
                        ReadManifest(*pin, cache, fetch, lease));
     }
-    RETURN_IF_ERROR(
-        Select(manifests[pin->digest()], *pin, reference->path, &wanted));
+    RETURN_IF_ERROR(Select(manifests[pin->digest()], *pin, reference->path,
+                           path.kind, &wanted));
     *path.path = cache->View(pin->digest());
     if (!reference->path.empty()) {
       absl::StrAppend(path.path, "/", reference->path);

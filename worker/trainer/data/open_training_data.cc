@@ -3,23 +3,26 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
+#include "worker/trainer/data/batch/causal_data.h"
+#include "worker/trainer/data/batch/document_builder.h"
+#include "worker/trainer/data/batch/document_set.h"
 #include "worker/trainer/data/batch/in_memory_data.h"
 #include "worker/trainer/data/batch/phased_data.h"
 #include "worker/trainer/data/batch/sample_builder.h"
 #include "worker/trainer/data/batch/sample_set.h"
 #include "worker/trainer/data/clicks/open_click_data.h"
-#include "worker/trainer/data/corpus/code_directory_corpus.h"
 #include "worker/trainer/data/corpus/corpus.h"
-#include "worker/trainer/data/corpus/glue_tsv_corpus.h"
-#include "worker/trainer/data/corpus/jsonl_corpus.h"
-#include "worker/trainer/data/corpus/labelled_text_corpus.h"
+#include "worker/trainer/data/corpus/open_corpus.h"
 #include "worker/trainer/data/source/cache_file.h"
 #include "worker/trainer/data/tokenizer/tokenizer_source.h"
 
@@ -32,38 +35,37 @@ constexpr int32_t kMinLength = 8;
 constexpr int32_t kMaxLength = 65535;
 constexpr double kDefaultMaskProbability = 0.15;
 
-absl::StatusOr<std::unique_ptr<Corpus>> OpenCorpus(const v1::JobSpec& spec,
-                                                   const Activity& activity) {
-  switch (spec.data().format_case()) {
-    case v1::DataSpec::kGlueTsv:
-      return GlueTsvCorpus::Open(spec.data().glue_tsv(),
-                                 spec.model().classes());
-    case v1::DataSpec::kCodeDirectory:
-      return CodeDirectoryCorpus::Open(spec.data().code_directory(),
-                                       spec.training().seed(), activity);
-    case v1::DataSpec::kJsonl:
-      return JsonlCorpus::Open(spec.data().jsonl());
-    case v1::DataSpec::kLabelledText:
-      return LabelledTextCorpus::Open(spec.data().labelled_text(),
-                                      spec.model().classes());
-    default:
-      return absl::InvalidArgumentError(
-          "data: one of labelled_text, glue_tsv, code_directory, jsonl is "
-          "needed");
-  }
+// Opens the data with samples of so many tokens.
+using OpenLength =
+    std::function<absl::StatusOr<std::unique_ptr<TrainingData>>(int32_t)>;
+
+absl::Status CheckLength(const std::string& field, int32_t length) {
+  if (length >= kMinLength && length <= kMaxLength) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ": ", length, " is not in ", kMinLength, " to ", kMaxLength));
 }
 
-// What batches hold; checks the spec's numbers.
+// Checks the length of each phase's samples.
+absl::Status CheckLengths(const v1::JobSpec& spec) {
+  const auto& phases = spec.training().phases();
+  if (phases.empty()) {
+    return CheckLength("data.max_length", spec.data().max_length());
+  }
+  for (int i = 0; i < phases.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckLength(absl::StrCat("training.phases[", i, "].max_length"),
+                    phases[i].max_length()));
+  }
+  return absl::OkStatus();
+}
+
+// What batches of samples of `length` tokens hold; checks the spec's numbers.
 absl::StatusOr<InMemoryData::Options> BatchOptions(const v1::JobSpec& spec,
+                                                   int32_t length,
                                                    int32_t corpus_classes) {
   InMemoryData::Options options;
-  options.max_length = spec.data().max_length();
+  options.max_length = length;
   options.seed = spec.training().seed();
-  if (options.max_length < kMinLength || options.max_length > kMaxLength) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.max_length: ", options.max_length, " is not in ",
-                     kMinLength, " to ", kMaxLength));
-  }
   if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
     const double probability = spec.data().mask_probability();
     options.mask_probability =
@@ -85,12 +87,25 @@ absl::StatusOr<InMemoryData::Options> BatchOptions(const v1::JobSpec& spec,
   return options;
 }
 
+// Samples of texts begin and end with special tokens, which vocabularies of
+// causal language models lack.
+absl::Status CheckSpecialTokens(const SpecialTokens& special, bool masked_lm) {
+  if (special.cls >= 0 && special.sep >= 0 &&
+      (!masked_lm || special.mask >= 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "data.tokenizer: its vocabulary lacks tokens that begin and end a "
+      "sample, or hide a word, so it is for CAUSAL_LM only");
+}
+
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
-    const v1::JobSpec& spec, const TrainingData::Options& options) {
+    const v1::JobSpec& spec, int32_t max_length,
+    const TrainingData::Options& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Corpus> corpus,
                    OpenCorpus(spec, options.on_activity));
   ASSIGN_OR_RETURN(InMemoryData::Options batch_options,
-                   BatchOptions(spec, corpus->classes()));
+                   BatchOptions(spec, max_length, corpus->classes()));
   batch_options.format = corpus->format();
   FileCache cache(options.cache_dir, options.on_activity);
   ASSIGN_OR_RETURN(OpenedTokenizer opened,
@@ -100,8 +115,8 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
   batch_options.use_segments =
       tokenizer->has_segments() && spec.model().segments() != 1;
 
-  const int32_t max_length = batch_options.max_length;
   const bool masked_lm = batch_options.mask_probability > 0;
+  RETURN_IF_ERROR(CheckSpecialTokens(tokenizer->special_tokens(), masked_lm));
   SampleSets samples;
   RETURN_IF_ERROR(cache.GetOrBuild(
       "samples",
@@ -140,23 +155,85 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
                                         std::move(opened.tokenizer));
 }
 
-// The corpus cut to the length of each phase.
+// The tokens of a causal language model's documents, whatever the length of its
+// samples.
+absl::StatusOr<DocumentSets> OpenDocuments(const Corpus& corpus,
+                                           const OpenedTokenizer& opened,
+                                           FileCache* cache,
+                                           const Activity& activity) {
+  Tokenizer* const tokenizer = opened.tokenizer.get();
+  DocumentSets documents;
+  RETURN_IF_ERROR(cache->GetOrBuild(
+      "documents",
+      absl::StrCat("documents 1\n", opened.fingerprint, "\n",
+                   corpus.fingerprint()),
+      [&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const DocumentSets built,
+                         BuildDocuments(corpus, tokenizer, activity));
+        std::string bytes;
+        built.train.Serialize(&bytes);
+        built.validation.Serialize(&bytes);
+        built.test.Serialize(&bytes);
+        return bytes;
+      },
+      [&](absl::string_view bytes) -> absl::Status {
+        for (DocumentSet* const set :
+             {&documents.train, &documents.validation, &documents.test}) {
+          ASSIGN_OR_RETURN(
+              *set, DocumentSet::Parse(&bytes, tokenizer->vocabulary_size()));
+        }
+        RETURN_IF_ERROR(CheckDocuments(documents, corpus.has_test()));
+        return bytes.empty() ? absl::OkStatus()
+                             : absl::DataLossError("bytes left over");
+      }));
+  return documents;
+}
+
+// The data with the length of each phase, or with the job's.
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenPhases(
-    const v1::JobSpec& spec, const TrainingData::Options& options) {
+    const v1::JobSpec& spec, const OpenLength& open) {
+  if (spec.training().phases().empty()) return open(spec.data().max_length());
   std::map<int32_t, std::shared_ptr<const TrainingData>> by_length;
   std::vector<PhasedData::Phase> phases;
   int64_t first_step = 0;
   for (const v1::Phase& phase : spec.training().phases()) {
     std::shared_ptr<const TrainingData>& data = by_length[phase.max_length()];
     if (data == nullptr) {
-      v1::JobSpec cut = spec;
-      cut.mutable_data()->set_max_length(phase.max_length());
-      ASSIGN_OR_RETURN(data, OpenTexts(cut, options));
+      ASSIGN_OR_RETURN(data, open(phase.max_length()));
     }
     phases.push_back({first_step, data});
     first_step += phase.steps();
   }
   return std::make_unique<PhasedData>(std::move(phases));
+}
+
+absl::StatusOr<std::unique_ptr<TrainingData>> OpenCausal(
+    const v1::JobSpec& spec, const TrainingData::Options& options) {
+  const v1::DataSpec& data = spec.data();
+  if (!data.has_text() && !data.has_code_directory() && !data.has_jsonl()) {
+    return absl::InvalidArgumentError(
+        "data: CAUSAL_LM needs documents, so one of text, code_directory and "
+        "jsonl");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Corpus> corpus,
+                   OpenCorpus(spec, options.on_activity));
+  FileCache cache(options.cache_dir, options.on_activity);
+  ASSIGN_OR_RETURN(
+      OpenedTokenizer opened,
+      OpenTokenizer(data.tokenizer(), *corpus, &cache, options.on_activity));
+  ASSIGN_OR_RETURN(DocumentSets sets,
+                   OpenDocuments(*corpus, opened, &cache, options.on_activity));
+  // Shared by the phases.
+  const auto documents = std::make_shared<const DocumentSets>(std::move(sets));
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      std::move(opened.tokenizer);
+  return OpenPhases(spec, [&](int32_t length) {
+    CausalData::Options causal;
+    causal.length = length;
+    causal.seed = spec.training().seed();
+    causal.format = corpus->format();
+    return std::make_unique<CausalData>(causal, documents, tokenizer);
+  });
 }
 
 }  // namespace
@@ -166,8 +243,12 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTrainingData(
   if (spec.model().family() == v1::ModelSpec::DLRM) {
     return OpenClickData(spec, options);
   }
-  return spec.training().phases().empty() ? OpenTexts(spec, options)
-                                          : OpenPhases(spec, options);
+  RETURN_IF_ERROR(CheckLengths(spec));
+  if (spec.model().family() == v1::ModelSpec::CAUSAL_LM) {
+    return OpenCausal(spec, options);
+  }
+  return OpenPhases(
+      spec, [&](int32_t length) { return OpenTexts(spec, length, options); });
 }
 
 }  // namespace comera::trainer

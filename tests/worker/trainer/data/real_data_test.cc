@@ -69,6 +69,29 @@ TEST(RealDataTest, CodeSearchNet) {
   EXPECT_GT(opened->baseline_loss(), 3);
 }
 
+TEST(RealDataTest, TinyShakespeare) {
+  v1::JobSpec spec;
+  spec.mutable_model()->set_family(v1::ModelSpec::CAUSAL_LM);
+  v1::DataSpec* data = spec.mutable_data();
+  data->set_max_length(256);
+  data->mutable_text()->add_train(SharedFile("data/text/tinyshakespeare.txt"));
+  if (data->text().train(0).empty()) {
+    GTEST_SKIP() << "COMERA_SHARED_DIR has no text";
+  }
+  data->mutable_tokenizer()->set_kind(v1::TokenizerSpec::BYTE_BPE);
+  data->mutable_tokenizer()->set_vocabulary_file(
+      SharedFile("data/vocab/roberta/vocab.json"));
+  data->mutable_tokenizer()->set_merges_file(
+      SharedFile("data/vocab/roberta/merges.txt"));
+  ASSERT_OK_AND_ASSIGN(const auto opened, OpenTrainingData(spec, {}));
+  // GPT-2's tokenizer makes 301,966 and 36,059 tokens of 90% and 10% of the
+  // 1,115,394 bytes (nanoGPT, data/shakespeare/readme.md). The cut at a line's
+  // end moves few of them.
+  EXPECT_EQ(opened->train_samples(), 301966 / 256 + 1);
+  EXPECT_EQ(opened->validation_samples(), 36059 / 256 + 1);
+  EXPECT_NEAR(*opened->validation_bytes_per_token(), 111540.0 / 36059, 1e-3);
+}
+
 TEST(RealDataTest, Criteo) {
   v1::JobSpec spec;
   spec.mutable_model()->set_family(v1::ModelSpec::DLRM);

@@ -17,12 +17,16 @@ struct Batch {
   // Samples of the global batch; 0: this is all of it.
   int64_t global_size = 0;
 
-  std::vector<int32_t> ids;       // (B, L)
-  std::vector<int32_t> segments;  // (B, L)
-  std::vector<float> mask;        // (B, L), 1 token, 0 padding
+  std::vector<int32_t> ids;  // (B, L)
+  // (B, L): of a pair, 0 and 1; causal LM: the number of the token's document
+  // within its row, from 0.
+  std::vector<int32_t> segments;
+  std::vector<float> mask;  // (B, L), 1 token, 0 padding
 
   // Where the loss is taken, as rows of (B * L), ascending, and what is right
-  // there: token ids (masked LM) or classes at [CLS] (classifier).
+  // there: token ids (masked LM, or the next one of the document for causal LM)
+  // or classes at [CLS] (classifier). A causal batch whose documents are of one
+  // token each has none.
   std::vector<int32_t> label_rows;  // (P)
   std::vector<int32_t> labels;      // (P)
 

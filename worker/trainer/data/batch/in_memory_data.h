@@ -3,15 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
-#include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/data/batch/masking.h"
 #include "worker/trainer/data/batch/sample_set.h"
-#include "worker/trainer/data/batch/training_data.h"
+#include "worker/trainer/data/batch/shuffled_data.h"
 #include "worker/trainer/data/corpus/input_format.h"
-#include "worker/trainer/data/random/counter_random.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
 
 namespace comera::trainer {
@@ -19,7 +16,7 @@ namespace comera::trainer {
 // Batches from tokenised samples.
 //
 // Thread safety: const methods may be called from several threads.
-class InMemoryData : public TrainingData {
+class InMemoryData : public ShuffledData {
  public:
   struct Options {
     // Every batch is padded to this; no sample is longer.
@@ -45,36 +42,19 @@ class InMemoryData : public TrainingData {
   }
   int64_t test_samples() const override { return samples_.test.size(); }
   int32_t classes() const override { return options_.classes; }
-  int32_t vocabulary_size() const override {
-    return tokenizer_->vocabulary_size();
-  }
   double baseline_loss() const override { return baseline_loss_; }
-  absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
-                          int world_size, Batch* batch) const override;
-  absl::Status ValidationBatch(int64_t first, int64_t count,
-                               Batch* batch) const override;
-  absl::Status TestBatch(int64_t first, int64_t count,
-                         Batch* batch) const override;
-  absl::Status SaveTokenizer(const std::string& directory) const override;
+
+ protected:
+  void Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
+            Batch* batch) const override;
 
  private:
   bool masked_lm() const { return options_.mask_probability > 0; }
-  // Samples [first, first + count) of a held-out set, shuffled in the order of
-  // a stream, with masks of another.
-  absl::Status HeldOutBatch(const SampleSet& set, RandomStream order,
-                            RandomStream masks, int64_t first, int64_t count,
-                            Batch* batch) const;
-  // Makes `batch` hold `size` samples of padding.
-  void Clear(int64_t size, int64_t first_sample, Batch* batch) const;
-  // Writes a sample of `set` into row `row` of `batch`, with its labels.
-  void Fill(const SampleSet& set, int64_t sample, const MaskKey& key,
-            int64_t row, Batch* batch) const;
   double MaskedLmBaseline() const;
   double ClassifierBaseline() const;
 
   const Options options_;
   const SampleSets samples_;
-  const std::unique_ptr<Tokenizer> tokenizer_;
   double baseline_loss_ = 0;
 };
 

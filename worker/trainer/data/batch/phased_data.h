@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,12 @@ class PhasedData : public TrainingData {
   int32_t classes() const override { return last().classes(); }
   int32_t vocabulary_size() const override { return last().vocabulary_size(); }
   double baseline_loss() const override { return last().baseline_loss(); }
+  std::optional<double> validation_bytes_per_token() const override {
+    return last().validation_bytes_per_token();
+  }
+  std::optional<double> test_bytes_per_token() const override {
+    return last().test_bytes_per_token();
+  }
 
   // batch_size is that of the step's phase.
   absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,

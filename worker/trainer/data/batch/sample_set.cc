@@ -1,8 +1,6 @@
 // Stores samples of token ids compactly.
 #include "worker/trainer/data/batch/sample_set.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/source/vector_bytes.h"
@@ -21,11 +19,7 @@ absl::Status SampleSet::Add(const std::vector<int32_t>& tokens,
     return absl::ResourceExhaustedError(
         absl::StrCat("more than ", kMaxTokens, " tokens of training data"));
   }
-  if (narrow()) {
-    narrow_.insert(narrow_.end(), tokens.begin(), tokens.end());
-  } else {
-    wide_.insert(wide_.end(), tokens.begin(), tokens.end());
-  }
+  token_ids_.Append(tokens);
   ends_.push_back(end);
   second_starts_.push_back(second_start);
   labels_.push_back(label);
@@ -33,18 +27,11 @@ absl::Status SampleSet::Add(const std::vector<int32_t>& tokens,
 }
 
 void SampleSet::CopyTokens(int64_t sample, int32_t* ids) const {
-  if (narrow()) {
-    std::copy(narrow_.begin() + begin(sample), narrow_.begin() + ends_[sample],
-              ids);
-  } else {
-    std::copy(wide_.begin() + begin(sample), wide_.begin() + ends_[sample],
-              ids);
-  }
+  token_ids_.Copy(begin(sample), length(sample), ids);
 }
 
 void SampleSet::Serialize(std::string* bytes) const {
-  AppendVector(narrow_, bytes);
-  AppendVector(wide_, bytes);
+  token_ids_.Serialize(bytes);
   AppendVector(ends_, bytes);
   AppendVector(second_starts_, bytes);
   AppendVector(labels_, bytes);
@@ -54,15 +41,13 @@ absl::StatusOr<SampleSet> SampleSet::Parse(absl::string_view* bytes,
                                            int32_t vocabulary_size,
                                            int32_t max_length) {
   SampleSet set(vocabulary_size);
-  RETURN_IF_ERROR(ConsumeVector(bytes, &set.narrow_));
-  RETURN_IF_ERROR(ConsumeVector(bytes, &set.wide_));
+  ASSIGN_OR_RETURN(set.token_ids_, TokenArray::Parse(bytes, vocabulary_size));
   RETURN_IF_ERROR(ConsumeVector(bytes, &set.ends_));
   RETURN_IF_ERROR(ConsumeVector(bytes, &set.second_starts_));
   RETURN_IF_ERROR(ConsumeVector(bytes, &set.labels_));
   const size_t samples = set.ends_.size();
-  const size_t tokens = set.narrow() ? set.narrow_.size() : set.wide_.size();
   if (set.second_starts_.size() != samples || set.labels_.size() != samples ||
-      static_cast<size_t>(set.tokens()) != tokens) {
+      set.tokens() != set.token_ids_.size()) {
     return absl::DataLossError("counts disagree");
   }
   for (size_t i = 0; i < samples; ++i) {
@@ -73,13 +58,6 @@ absl::StatusOr<SampleSet> SampleSet::Parse(absl::string_view* bytes,
         set.second_starts_[i] > end - begin || set.labels_[i] < 0) {
       return absl::DataLossError(absl::StrCat("sample ", i, " is impossible"));
     }
-  }
-  const auto outside = [vocabulary_size](int32_t id) {
-    return id < 0 || id >= vocabulary_size;
-  };
-  if (std::any_of(set.narrow_.begin(), set.narrow_.end(), outside) ||
-      std::any_of(set.wide_.begin(), set.wide_.end(), outside)) {
-    return absl::DataLossError("a token is outside the vocabulary");
   }
   return set;
 }

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "worker/trainer/data/batch/token_array.h"
 
 namespace comera::trainer {
 
@@ -18,8 +19,7 @@ namespace comera::trainer {
 class SampleSet {
  public:
   SampleSet() = default;
-  explicit SampleSet(int32_t vocabulary_size)
-      : vocabulary_size_(vocabulary_size) {}
+  explicit SampleSet(int32_t vocabulary_size) : token_ids_(vocabulary_size) {}
 
   // `second_start`: where the second sentence starts, `tokens.size()` without
   // one. ResourceExhausted: above 2^30 tokens.
@@ -28,7 +28,7 @@ class SampleSet {
 
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
   int64_t tokens() const { return ends_.empty() ? 0 : ends_.back(); }
-  int32_t vocabulary_size() const { return vocabulary_size_; }
+  int32_t vocabulary_size() const { return token_ids_.vocabulary_size(); }
 
   int32_t length(int64_t sample) const {
     return static_cast<int32_t>(ends_[sample] - begin(sample));
@@ -49,12 +49,9 @@ class SampleSet {
   int64_t begin(int64_t sample) const {
     return sample == 0 ? 0 : ends_[sample - 1];
   }
-  bool narrow() const { return vocabulary_size_ <= 65536; }
 
-  int32_t vocabulary_size_ = 0;
-  std::vector<uint16_t> narrow_;  // tokens, if narrow()
-  std::vector<int32_t> wide_;     // tokens otherwise
-  std::vector<int64_t> ends_;     // per sample
+  TokenArray token_ids_;
+  std::vector<int64_t> ends_;  // per sample
   std::vector<int32_t> second_starts_;
   std::vector<int32_t> labels_;
 };

@@ -43,10 +43,20 @@ class TrainingData {
   // Classes of the labels; 0 for tokens and clicks.
   virtual int32_t classes() const { return 0; }
   // Cross-entropy (nats) on the validation labels of the training set's label
-  // distribution: unigram of tokens for masked LM (add-one smoothed), class
-  // frequencies for classifiers. Click logs: the entropy of the validation
-  // set's click rate.
+  // distribution: unigram of tokens for language models (add-one smoothed),
+  // class frequencies for classifiers. Click logs: the entropy of the
+  // validation set's click rate.
   virtual double baseline_loss() const = 0;
+  // Causal language models: UTF-8 bytes of the validation documents per token
+  // that is predicted in them. A mean loss (nats) is loss / ln 2 / this many
+  // bits per byte.
+  virtual std::optional<double> validation_bytes_per_token() const {
+    return std::nullopt;
+  }
+  // The same of the test set, if there is one.
+  virtual std::optional<double> test_bytes_per_token() const {
+    return std::nullopt;
+  }
 
   // What the batches of a click log hold; null for tokens.
   virtual const ClickShape* clicks() const { return nullptr; }
@@ -73,8 +83,7 @@ class TrainingData {
   }
 
   // Writes what is exported beside a model for its users: the
-  // tokenizer's files (vocab.txt, or vocab.json and merges.txt) and how rows
-  // are read (input_format.h).
+  // tokenizer's files and how rows are read (input_format.h).
   virtual absl::Status SaveTokenizer(const std::string& directory) const = 0;
 };
 

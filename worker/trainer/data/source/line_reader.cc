@@ -39,6 +39,7 @@ absl::Status LineReader::Error(absl::string_view what) const {
 
 absl::StatusOr<bool> LineReader::ReadLine() {
   line_.clear();
+  line_end_ = "";
   while (true) {
     if (position_ == filled_) {
       const absl::StatusOr<size_t> count =
@@ -66,6 +67,7 @@ absl::StatusOr<bool> LineReader::ReadLine() {
     position_ += size;
     if (end != nullptr) {
       ++position_;
+      line_end_ = "\n";
       return true;
     }
   }
@@ -76,7 +78,10 @@ absl::StatusOr<bool> LineReader::Next(absl::string_view* line) {
   ASSIGN_OR_RETURN(const bool more, ReadLine());
   if (!more) return false;
   *line = line_;
-  if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
+  if (!line->empty() && line->back() == '\r') {
+    line->remove_suffix(1);
+    line_end_ = line_end_.empty() ? "\r" : "\r\n";
+  }
   if (line->find('\0') != absl::string_view::npos) {
     return Error("a NUL byte: this is no text file");
   }

@@ -37,6 +37,10 @@ class LineReader {
   // the limit, a NUL byte, not UTF-8, damaged gzip.
   absl::StatusOr<bool> Next(absl::string_view* line);
 
+  // What the file has between the line that Next returned last and the next
+  // one: "\n" or "\r\n", or what remains of these at the end of the file.
+  absl::string_view line_end() const { return line_end_; }
+
   // Number of the line that Next returned last, from 1.
   int64_t line_number() const { return line_number_; }
   // DataLoss at that line.
@@ -45,7 +49,7 @@ class LineReader {
  private:
   LineReader(std::unique_ptr<ByteSource> source, std::string path,
              size_t max_line_bytes);
-  // Reads up to and over the next line end, into line_.
+  // Reads up to and over the next LF, into line_ and line_end_.
   absl::StatusOr<bool> ReadLine();
 
   const std::unique_ptr<ByteSource> source_;
@@ -55,6 +59,7 @@ class LineReader {
   size_t position_ = 0;  // in buffer_
   size_t filled_ = 0;
   std::string line_;
+  absl::string_view line_end_;
   int64_t line_number_ = 0;
 };
 

@@ -4,64 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "tests/worker/trainer/data/batch/character_tokenizer.h"
+#include "tests/worker/trainer/data/batch/list_corpus.h"
 
 namespace comera::trainer {
 namespace {
 
 using ::testing::HasSubstr;
 using Ids = std::vector<int32_t>;
-
-// Every character is a token: its code; "?" is unknown.
-class CharacterTokenizer : public Tokenizer {
- public:
-  explicit CharacterTokenizer(bool segments) : segments_(segments) {}
-  void Encode(absl::string_view text, Ids* ids) override {
-    for (const char c : text) ids->push_back(c == '?' ? special_.unk : c);
-  }
-  const SpecialTokens& special_tokens() const override { return special_; }
-  int32_t vocabulary_size() const override { return 128; }
-  bool has_segments() const override { return segments_; }
-  const std::string& Token(int32_t) const override { return token_; }
-  absl::Status Save(const std::string&) const override {
-    return absl::OkStatus();
-  }
-
- private:
-  const bool segments_;
-  const SpecialTokens special_ = {0, 1, 2, 4, 3};
-  const std::string token_;
-};
-
-// The same texts in both parts; a text with "|" is a pair of class 7.
-class ListCorpus : public Corpus {
- public:
-  explicit ListCorpus(std::vector<std::string> texts) : texts_(texts) {}
-  absl::Status Read(Part,
-                    const std::function<absl::Status(const CorpusText&)>& visit)
-      const override {
-    for (const std::string& text : texts_) {
-      const std::vector<std::string> parts = absl::StrSplit(text, '|');
-      CorpusText out;
-      out.first = parts[0];
-      if (parts.size() == 2) {
-        out.second = parts[1];
-        out.is_pair = true;
-        out.label = 7;
-      }
-      absl::Status status = visit(out);
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-  const std::string& fingerprint() const override { return fingerprint_; }
-
- private:
-  const std::vector<std::string> texts_;
-  const std::string fingerprint_;
-};
 
 absl::StatusOr<SampleSets> Build(std::vector<std::string> texts,
                                  bool segments = false,

@@ -53,6 +53,23 @@ TEST_F(LineReaderTest, Lines) {
   EXPECT_EQ(*Read(megabyte + "\ny"), Lines({megabyte, "y"}));
 }
 
+TEST_F(LineReaderTest, LinesAndTheirEndsAreTheFile) {
+  for (const std::string text :
+       {"", "\n", "a", "a\nb\n", "a\r\n\r\nb", "a\rb\r\r\nc\r", "\r"}) {
+    ASSERT_OK_AND_ASSIGN(const auto reader,
+                         LineReader::Open(folder_.Write("f", text)));
+    std::string joined;
+    absl::string_view line;
+    while (true) {
+      ASSERT_OK_AND_ASSIGN(const bool more, reader->Next(&line));
+      if (!more) break;
+      joined.append(line.data(), line.size());
+      joined.append(reader->line_end().data(), reader->line_end().size());
+    }
+    EXPECT_EQ(joined, text);
+  }
+}
+
 TEST_F(LineReaderTest, Gzip) {
   const std::string text = "first\nsecond\n" + std::string(200000, 'z') + "\n";
   const std::string packed = Gzip(text);
