@@ -36,7 +36,7 @@ def inputs_of(model, reference):
             "categories": reference["categories"].t(),
         }
     inputs = {key: reference[key] for key in ("ids", "segments", "mask")}
-    if model.config.family == "masked_lm":
+    if model.config.family != "encoder_classifier":
         inputs["places"] = reference["label_rows"]
     return inputs
 
@@ -60,7 +60,7 @@ class ModelsTest(unittest.TestCase):
                 yield comera.torch.load(folder), reference, folder
 
     def test_all_are_there(self):
-        self.assertEqual(len(self.names), 15)
+        self.assertEqual(len(self.names), 30)
 
     def test_logits_equal_the_engines(self):
         for model, reference, folder in self.each():
@@ -156,7 +156,8 @@ class ModelsTest(unittest.TestCase):
     def test_frozen_weights_stay(self):
         for model, _, folder in self.each("lora"):
             with self.subTest(folder.name):
-                weight = model.get_parameter("encoder.layers.0.ffn.up.weight")
+                body = "decoder" if model.config.family == "causal_lm" else "encoder"
+                weight = model.get_parameter(f"{body}.layers.0.ffn.up.weight")
                 self.assertFalse(weight.requires_grad)
                 self.assertLess(model.num_parameters(True), model.num_parameters())
 

@@ -97,18 +97,19 @@ const Parameter& Find(const ParameterLayout& layout, const std::string& name) {
 absl::Status MergeAdapter(const FactorisableLayer& layer, const LowRank& low,
                           const ParameterLayout& from, const float* parameters,
                           float* weight) {
-  if (low.kind == LowRank::Kind::kCola) {
+  double scale = 1;
+  if (low.kind != LowRank::Kind::kCola) {
+    const Parameter& frozen = Find(from, layer.name + ".weight");
+    std::copy_n(parameters + frozen.offset, frozen.size, weight);
+    scale = low.scale / static_cast<double>(low.heads);
+  } else if (!low.linear) {
     return absl::FailedPreconditionError(absl::StrCat(
         layer.key, ": a layer of CoLA is no matrix, so it has no dense form"));
   }
-  const Parameter& frozen = Find(from, layer.name + ".weight");
-  std::copy_n(parameters + frozen.offset, frozen.size, weight);
   const Parameter& a = Find(from, layer.name + ".a");
   const Parameter& b = Find(from, layer.name + ".b");
   AddProduct(parameters + a.offset, parameters + b.offset, layer.inputs,
-             a.shape[1], layer.outputs,
-             static_cast<float>(low.scale / static_cast<double>(low.heads)),
-             weight);
+             a.shape[1], layer.outputs, static_cast<float>(scale), weight);
   return absl::OkStatus();
 }
 

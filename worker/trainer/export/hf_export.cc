@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/export/dense_model.h"
+#include "worker/trainer/export/hf_decoder.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 
@@ -180,13 +183,69 @@ Json ConfigOf(const ModelConfig& config, const InputFormat& format,
 
 std::string Text(const Json& json) { return JsonText(json, 2) + "\n"; }
 
+absl::Status WriteEncoder(const ImportedModel& model, const InputFormat& format,
+                          const Tokenizer& tokenizer, const std::string& to) {
+  const bool roberta = !tokenizer.has_segments();
+  const int64_t first_position =
+      roberta ? int64_t{tokenizer.special_tokens().pad} + 1 : 0;
+  if (first_position > kMaxFirstPosition) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "hf: RoBERTa's positions begin after the padding id, which is ",
+        first_position - 1));
+  }
+  ASSIGN_OR_RETURN(const ImportedModel dense, MakeDense(model));
+  Safetensors file;
+  const ModelLayout layout = MakeModelLayout(dense.config);
+  for (const Parameter& p : layout.parameters.parameters()) {
+    RETURN_IF_ERROR(AddTensor(p, dense.parameters.data() + p.offset, roberta,
+                              first_position, &file));
+  }
+  file.metadata()["format"] = "pt";
+  RETURN_IF_ERROR(MakeDirectories(to));
+  RETURN_IF_ERROR(tokenizer.Save(to));
+  RETURN_IF_ERROR(file.WriteAtomically(absl::StrCat(to, "/", kModelFile)));
+  // Written last: a reader that sees it finds the rest.
+  return WriteFileAtomically(
+      absl::StrCat(to, "/", kModelConfigFile),
+      Text(ConfigOf(model.config, format, tokenizer, first_position)));
+}
+
+absl::Status WriteDecoder(const ImportedModel& model,
+                          const Tokenizer& tokenizer, const std::string& to) {
+  ASSIGN_OR_RETURN(const ImportedModel dense, MakeDense(model));
+  if (dense.config.llama() && !dense.config.gate_silu) {
+    return absl::FailedPreconditionError(
+        "hf: a LLaMA's gate has a SiLU, this model's has none");
+  }
+  Safetensors file;
+  RETURN_IF_ERROR(AddDecoderTensors(dense, &file));
+  file.metadata()["format"] = "pt";
+  RETURN_IF_ERROR(MakeDirectories(to));
+  RETURN_IF_ERROR(tokenizer.Save(to));
+  ASSIGN_OR_RETURN(const v1::TokenizerSpec saved, FindSavedTokenizer(to));
+  if (saved.kind() == v1::TokenizerSpec::BYTE_BPE) {
+    RETURN_IF_ERROR(
+        WriteFileAtomically(absl::StrCat(to, "/tokenizer_config.json"),
+                            BytePairTokenizerConfigText(tokenizer)));
+  }
+  RETURN_IF_ERROR(
+      WriteFileAtomically(absl::StrCat(to, "/generation_config.json"),
+                          GenerationConfigText(tokenizer)));
+  RETURN_IF_ERROR(file.WriteAtomically(absl::StrCat(to, "/", kModelFile)));
+  // Written last, as above.
+  return WriteFileAtomically(absl::StrCat(to, "/", kModelConfigFile),
+                             DecoderConfigText(dense.config, tokenizer));
+}
+
 }  // namespace
 
 absl::Status CopyTokenizer(const std::string& from, const std::string& to) {
   RETURN_IF_ERROR(MakeDirectories(to));
-  for (const char* name :
-       {"vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json",
-        kInputFormatFile, CategoryTables::kFile}) {
+  std::vector<std::string> names(std::begin(kTokenizerFiles),
+                                 std::end(kTokenizerFiles));
+  names.push_back(kInputFormatFile);
+  names.push_back(CategoryTables::kFile);
+  for (const std::string& name : names) {
     const absl::StatusOr<std::string> contents =
         ReadFile(absl::StrCat(from, "/", name));
     if (absl::IsNotFound(contents.status())) continue;
@@ -202,10 +261,9 @@ absl::Status ExportToHuggingFace(const std::string& from,
   ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(from));
   if (model.config.family == v1::ModelSpec::DLRM) {
     return absl::FailedPreconditionError(
-        "hf: only classifiers and masked LMs have that form, not DLRM; "
-        "--format safetensors has");
+        "hf: only models of text have that form, not DLRM; --format "
+        "safetensors has");
   }
-  ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(from));
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                    LoadSavedTokenizer(from));
   if (tokenizer->vocabulary_size() != model.config.vocabulary) {
@@ -213,29 +271,9 @@ absl::Status ExportToHuggingFace(const std::string& from,
         from, ": the vocabulary has ", tokenizer->vocabulary_size(),
         " tokens, the model ", model.config.vocabulary));
   }
-  const bool roberta = !tokenizer->has_segments();
-  const int64_t first_position =
-      roberta ? int64_t{tokenizer->special_tokens().pad} + 1 : 0;
-  if (first_position > kMaxFirstPosition) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "hf: RoBERTa's positions begin after the padding id, which is ",
-        first_position - 1));
-  }
-  ASSIGN_OR_RETURN(const ImportedModel dense, MakeDense(model));
-  Safetensors file;
-  const ModelLayout layout = MakeModelLayout(dense.config);
-  for (const Parameter& p : layout.parameters.parameters()) {
-    RETURN_IF_ERROR(AddTensor(p, dense.parameters.data() + p.offset, roberta,
-                              first_position, &file));
-  }
-  file.metadata()["format"] = "pt";
-  RETURN_IF_ERROR(MakeDirectories(to));
-  RETURN_IF_ERROR(tokenizer->Save(to));
-  RETURN_IF_ERROR(file.WriteAtomically(absl::StrCat(to, "/", kModelFile)));
-  // Written last: a reader that sees it finds the rest.
-  return WriteFileAtomically(
-      absl::StrCat(to, "/", kModelConfigFile),
-      Text(ConfigOf(model.config, format, *tokenizer, first_position)));
+  if (model.config.causal()) return WriteDecoder(model, *tokenizer, to);
+  ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(from));
+  return WriteEncoder(model, format, *tokenizer, to);
 }
 
 absl::Status ExportDense(const std::string& from, const std::string& to) {

@@ -8,12 +8,14 @@
 namespace comera::trainer {
 
 // Writes the exported model in `from` into `to` as the transformers library
-// keeps a BERT (WordPiece) or RoBERTa (byte-level BPE): dense weights in
-// model.safetensors, config.json, and the tokenizer's files. A classifier is a
-// BertForSequenceClassification, a masked LM a BertForMaskedLM, or Roberta's.
+// keeps such a one: dense weights in model.safetensors, config.json, and the
+// tokenizer's files. A classifier is a BertForSequenceClassification
+// (WordPiece) or Roberta's (byte-level BPE), a masked LM a BertForMaskedLM or
+// Roberta's. A causal LM is a LlamaForCausalLM or GPT2LMHeadModel and has a
+// generation_config.json; the library has no tokenizer of characters.
 //
-// Errors of ImportModel and LoadSavedTokenizer; FailedPrecondition: no encoder,
-// or a layer without a dense form. Statuses of WriteFileAtomically.
+// Errors of ImportModel and LoadSavedTokenizer; FailedPrecondition: no model of
+// text, or a layer without a dense form. Statuses of WriteFileAtomically.
 absl::Status ExportToHuggingFace(const std::string& from,
                                  const std::string& to);
 

@@ -131,6 +131,11 @@ absl::Status ExportToOnnx(const std::string& from, const std::string& to) {
     return absl::FailedPreconditionError(
         "onnx: only classifiers and masked LMs have that form, not DLRM");
   }
+  if (model.config.causal()) {
+    return absl::FailedPreconditionError(
+        "onnx: only classifiers and masked LMs have that form, not causal "
+        "language models; --format hf has");
+  }
   ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(from));
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                    LoadSavedTokenizer(from));

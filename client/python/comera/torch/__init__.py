@@ -17,6 +17,7 @@ from comera._optional import optional_import
 
 optional_import("torch", "comera.torch", "python3-torch")
 
+from comera.torch.causal_lm import CausalLm
 from comera.torch.config import Factorisation, LowRank, ModelConfig, read_config
 from comera.torch.layers import (
     AdapterLinear,
@@ -24,6 +25,7 @@ from comera.torch.layers import (
     DenseEmbedding,
     DenseLinear,
     LayerNorm,
+    RmsNorm,
     TTLinear,
     TTMEmbedding,
 )
@@ -35,6 +37,7 @@ from comera.torch.text_models import IGNORED, EncoderClassifier, MaskedLm
 
 __all__ = [
     "AdapterLinear",
+    "CausalLm",
     "ColaLinear",
     "ComeraModule",
     "DenseEmbedding",
@@ -47,6 +50,7 @@ __all__ = [
     "LowRank",
     "MaskedLm",
     "ModelConfig",
+    "RmsNorm",
     "TTLinear",
     "TTMEmbedding",
     "build",

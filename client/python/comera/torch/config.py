@@ -25,6 +25,8 @@ class LowRank:
     rank: int
     heads: int
     scale: float
+    # CoLA: nothing is between its factors.
+    linear: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ class Factorisation:
 class ModelConfig:
     """Everything about a model but its weights."""
 
-    family: str  # "encoder_classifier", "masked_lm", "dlrm"
+    family: str  # "encoder_classifier", "masked_lm", "causal_lm", "dlrm"
     factorisation: Dict[str, Factorisation]
-    # Encoders.
+    # Encoders and decoders.
     vocabulary: int = 0
     layers: int = 0
     hidden: int = 0
@@ -65,6 +67,12 @@ class ModelConfig:
     tie_output: bool = False
     dropout: float = 0.0
     layer_norm_epsilon: float = 1e-9
+    # Decoders.
+    architecture: str = ""  # "llama", "gpt2"
+    kv_heads: int = 1
+    rope_theta: float = 1e4
+    # The hidden layer is silu(gate) * up; otherwise gate * up.
+    gate_silu: bool = True
     # DLRM.
     dense_features: int = 0
     table_rows: Tuple[int, ...] = ()
@@ -112,8 +120,8 @@ class _Fields:
             raise self.fail(key, "expected a short list of integers in range")
         return tuple(value)
 
-    def boolean(self, key: str) -> bool:
-        value = self._data.get(key, False)
+    def boolean(self, key: str, otherwise: bool = False) -> bool:
+        value = self._data.get(key, otherwise)
         if not isinstance(value, bool):
             raise self.fail(key, "expected true or false")
         return value
@@ -135,7 +143,10 @@ def _factorisation(data: Any, where: str) -> Factorisation:
             low.integer("rank"),
             low.integer("heads", 1, 1024),
             low.number("scale", 0.0, 1e9),
+            low.boolean("linear"),
         )
+        if low_rank.linear and kind != "cola":
+            raise low.fail("linear", "is for cola")
     result = Factorisation(
         fields.integers("input_modes", 16),
         fields.integers("output_modes", 16),
@@ -149,6 +160,26 @@ def _factorisation(data: Any, where: str) -> Factorisation:
     if any(r == 0 for r in result.ranks) and any(result.ranks):
         raise fields.fail("ranks", "one is 0, so all must be")
     return result
+
+
+def _decoder(model: _Fields, common: Dict[str, Any]) -> ModelConfig:
+    config = ModelConfig(
+        **common,
+        architecture=str(model.get("architecture")),
+        kv_heads=model.integer("kv_heads"),
+        rope_theta=model.number("rope_theta", 0.0, 1e12),
+        gate_silu=model.boolean("gate_silu", True),
+    )
+    if config.architecture not in ("llama", "gpt2"):
+        raise model.fail("architecture", "unknown")
+    if config.heads % config.kv_heads:
+        raise model.fail("kv_heads", "does not divide heads")
+    if config.architecture == "gpt2":
+        if config.kv_heads != config.heads or not config.tie_output:
+            raise model.fail("architecture", "a GPT-2 has a tied output and all its heads")
+    elif config.hidden // config.heads % 2 or config.rope_theta <= 0:
+        raise model.fail("rope_theta", "turns halves of heads by positive angles")
+    return config
 
 
 def config_from_json(document: Any, where: str = "config.json") -> ModelConfig:
@@ -186,27 +217,30 @@ def config_from_json(document: Any, where: str = "config.json") -> ModelConfig:
         if not config.bottom_mlp or config.top_mlp[-1:] != (1,):
             raise model.fail("top_mlp", "must end in 1, and bottom_mlp be there")
         return config
-    if common["family"] not in ("encoder_classifier", "masked_lm"):
-        raise model.fail("family", "unknown")
-    classifier = common["family"] == "encoder_classifier"
-    config = ModelConfig(
-        **common,
+    common.update(
         vocabulary=model.integer("vocabulary"),
         layers=model.integer("layers", 1, 1024),
         hidden=model.integer("hidden"),
         ffn=model.integer("ffn"),
         heads=model.integer("heads"),
         max_positions=model.integer("max_positions"),
-        segments=model.integer("segments", 1, 1024),
-        classes=model.integer("classes", 1 if classifier else 0),
         length=model.integer("length"),
         tie_output=model.boolean("tie_output"),
         dropout=model.number("dropout", 0.0, 0.999999),
         layer_norm_epsilon=model.number("layer_norm_epsilon", 0.0, 1.0),
     )
-    if config.hidden % config.heads:
+    if common["hidden"] % common["heads"]:
         raise model.fail("hidden", "is not a multiple of heads")
-    return config
+    if common["family"] == "causal_lm":
+        return _decoder(model, common)
+    if common["family"] not in ("encoder_classifier", "masked_lm"):
+        raise model.fail("family", "unknown")
+    classifier = common["family"] == "encoder_classifier"
+    return ModelConfig(
+        **common,
+        segments=model.integer("segments", 1, 1024),
+        classes=model.integer("classes", 1 if classifier else 0),
+    )
 
 
 def read_config(directory: Path) -> ModelConfig:
@@ -221,6 +255,18 @@ def read_config(directory: Path) -> ModelConfig:
     return config_from_json(document, str(path))
 
 
+def _field_names(config: ModelConfig) -> Tuple[str, ...]:
+    if config.family == "dlrm":
+        return ("dense_features", "table_rows", "bottom_mlp", "top_mlp")
+    transformer = (
+        "vocabulary", "layers", "hidden", "ffn", "heads", "max_positions", "length",
+        "tie_output", "dropout", "layer_norm_epsilon",
+    )
+    if config.family == "causal_lm":
+        return (*transformer, "architecture", "kv_heads", "rope_theta", "gate_silu")
+    return (*transformer, "segments", "classes")
+
+
 def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
     """The text as the trainer writes it, so that its programs read it too."""
     layers: Dict[str, Any] = {}
@@ -231,18 +277,12 @@ def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
             "ranks": list(f.ranks),
         }
         if f.low_rank is not None:
-            layers[name]["low_rank"] = dict(vars(f.low_rank))
-    names = (
-        ("dense_features", "table_rows", "bottom_mlp", "top_mlp")
-        if config.family == "dlrm"
-        else (
-            "vocabulary", "layers", "hidden", "ffn", "heads", "max_positions",
-            "segments", "classes", "length", "tie_output", "dropout",
-            "layer_norm_epsilon",
-        )
-    )
+            low_rank = dict(vars(f.low_rank))
+            if not f.low_rank.linear:
+                del low_rank["linear"]
+            layers[name]["low_rank"] = low_rank
     model: Dict[str, Any] = {"family": config.family}
-    for name in names:
+    for name in _field_names(config):
         value = getattr(config, name)
         model[name] = list(value) if isinstance(value, tuple) else value
     model["rank_threshold"] = config.rank_threshold

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import List, Union
 
 from comera.errors import IntegrityError
+from comera.torch.causal_lm import CausalLm
 from comera.torch.config import Factorisation, ModelConfig
 from comera.torch.dlrm import Dlrm
 from comera.torch.text_models import EncoderClassifier, MaskedLm
 
-AnyModel = Union[EncoderClassifier, MaskedLm, Dlrm]
+AnyModel = Union[EncoderClassifier, MaskedLm, CausalLm, Dlrm]
 
 
 def expected_layers(config: ModelConfig) -> List[str]:
@@ -20,10 +21,12 @@ def expected_layers(config: ModelConfig) -> List[str]:
             *(f"tables.{t}" for t in range(len(config.table_rows))),
             *(f"top.{i}" for i in range(len(config.top_mlp))),
         ]
-    parts = ("query", "key", "value", "output", "ffn_up", "ffn_down")
-    names = ["embedding", "head"]
+    parts = ["query", "key", "value", "output", "ffn_up", "ffn_down"]
+    if config.architecture == "llama":
+        parts.append("ffn_gate")
+    names = ["embedding"] if config.family == "causal_lm" else ["embedding", "head"]
     names += [f"layers.{i}.{part}" for i in range(config.layers) for part in parts]
-    if config.family == "masked_lm" and not config.tie_output:
+    if config.family != "encoder_classifier" and not config.tie_output:
         names.append("output")
     return names
 
@@ -39,12 +42,15 @@ def build(config: ModelConfig) -> AnyModel:
         return Dlrm(config)
     if config.family == "masked_lm":
         return MaskedLm(config)
+    if config.family == "causal_lm":
+        return CausalLm(config)
     return EncoderClassifier(config)
 
 
 def dense_form(form: Factorisation) -> Factorisation:
-    """The same without cores and adapters; CoLA's layers, which have no matrix,
-    stay."""
-    if form.low_rank is not None and form.low_rank.kind == "cola":
+    """The same without cores and adapters; CoLA's layers stay if they are no
+    matrix."""
+    low_rank = form.low_rank
+    if low_rank is not None and low_rank.kind == "cola" and not low_rank.linear:
         return form
     return Factorisation()

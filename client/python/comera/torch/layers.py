@@ -7,7 +7,7 @@ own, so that a module's state dict is the file.
 from __future__ import annotations
 
 import math
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,14 @@ def new_parameter(*shape: int, frozen: bool = False) -> nn.Parameter:
     """A parameter without memory: whatever a file claims, none is taken before
     it is checked. Module.to_empty gives it some."""
     return nn.Parameter(torch.empty(shape, device="meta"), requires_grad=not frozen)
+
+
+def new_bias(width: int, wanted: bool) -> Optional[nn.Parameter]:
+    return new_parameter(width) if wanted else None
+
+
+def add_bias(y: Tensor, bias: Optional[Tensor]) -> Tensor:
+    return y if bias is None else y + bias
 
 
 def _check_modes(modes: Sequence[int], width: int, may_exceed: bool, what: str) -> None:
@@ -60,7 +68,14 @@ class TTLinear(nn.Module):
     `core`: the cores (left, mode, right). With all ranks 0 the layer is its bias.
     """
 
-    def __init__(self, inputs: int, outputs: int, form: Factorisation, name: str = "") -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        form: Factorisation,
+        name: str = "",
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         modes = [*form.input_modes, *form.output_modes]
         bonds = form.bonds()
@@ -74,7 +89,7 @@ class TTLinear(nn.Module):
         self.core = nn.ParameterList(
             [new_parameter(bonds[i], mode, bonds[i + 1]) for i, mode in enumerate(modes)]
         )
-        self.bias = new_parameter(outputs)
+        self.bias = new_bias(outputs, bias)
 
     def factors(self) -> Tuple[Tensor, Tensor]:
         """A (inputs, rank) and B (rank, outputs)."""
@@ -84,7 +99,7 @@ class TTLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         a, b = self.factors()
-        return (x @ a) @ b + self.bias
+        return add_bias((x @ a) @ b, self.bias)
 
     def dense_weight(self) -> Tensor:
         a, b = self.factors()
@@ -98,13 +113,13 @@ class TTLinear(nn.Module):
 class DenseLinear(nn.Module):
     """Y = X W + bias, `weight` (inputs, outputs)."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()
         self.weight = new_parameter(inputs, outputs)
-        self.bias = new_parameter(outputs)
+        self.bias = new_bias(outputs, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x @ self.weight + self.bias
+        return add_bias(x @ self.weight, self.bias)
 
     def dense_weight(self) -> Tensor:
         return self.weight
@@ -117,44 +132,56 @@ class AdapterLinear(nn.Module):
     """LoRA: a frozen W and a product of thin matrices, Y = X W + scale / heads
     (X a) b + bias. More than one head: LTE as earlier versions exported it."""
 
-    def __init__(self, inputs: int, outputs: int, form: LowRank) -> None:
+    def __init__(self, inputs: int, outputs: int, form: LowRank, bias: bool = True) -> None:
         super().__init__()
         width = form.heads * form.rank
         self.factor = form.scale / form.heads
         self.weight = new_parameter(inputs, outputs, frozen=True)
         self.a = new_parameter(inputs, width)
         self.b = new_parameter(width, outputs)
-        self.bias = new_parameter(outputs)
+        self.bias = new_bias(outputs, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x @ self.weight + self.bias + self.factor * ((x @ self.a) @ self.b)
+        y = x @ self.weight + self.factor * ((x @ self.a) @ self.b)
+        return add_bias(y, self.bias)
 
     def dense_weight(self) -> Tensor:
         return self.weight + self.factor * (self.a @ self.b)
 
 
 class ColaLinear(nn.Module):
-    """CoLA: Y = silu(X a) b + bias. Has no dense form."""
+    """CoLA: Y = silu(X a) b + bias, which has no dense form; or, linear, Y = (X a) b
+    + bias, which has."""
 
-    def __init__(self, inputs: int, outputs: int, form: LowRank) -> None:
+    def __init__(self, inputs: int, outputs: int, form: LowRank, bias: bool = True) -> None:
         super().__init__()
+        self.linear = form.linear
         self.a = new_parameter(inputs, form.rank)
         self.b = new_parameter(form.rank, outputs)
-        self.bias = new_parameter(outputs)
+        self.bias = new_bias(outputs, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.silu(x @ self.a) @ self.b + self.bias
+        t = x @ self.a
+        t = t if self.linear else nn.functional.silu(t)
+        return add_bias(t @ self.b, self.bias)
+
+    def dense_weight(self) -> Tensor:
+        if not self.linear:
+            raise ValueError("a layer of CoLA with a function between its factors")
+        return self.a @ self.b
 
 
-def make_linear(inputs: int, outputs: int, form: Factorisation, name: str = "") -> nn.Module:
+def make_linear(
+    inputs: int, outputs: int, form: Factorisation, name: str = "", bias: bool = True
+) -> nn.Module:
     """The layer in the form of its factorisation."""
     if form.has_cores:
-        return TTLinear(inputs, outputs, form, name)
+        return TTLinear(inputs, outputs, form, name, bias)
     if form.low_rank is None:
-        return DenseLinear(inputs, outputs)
+        return DenseLinear(inputs, outputs, bias)
     if form.low_rank.kind == "cola":
-        return ColaLinear(inputs, outputs, form.low_rank)
-    return AdapterLinear(inputs, outputs, form.low_rank)
+        return ColaLinear(inputs, outputs, form.low_rank, bias)
+    return AdapterLinear(inputs, outputs, form.low_rank, bias)
 
 
 class Table(nn.Module):
@@ -309,3 +336,16 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         shape: Any = self.gamma.shape
         return nn.functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)
+
+
+class RmsNorm(nn.Module):
+    """x / sqrt(mean of the squares + epsilon) * gamma, over the last dimension."""
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.gamma = new_parameter(width)
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        squares = x.square().mean(-1, keepdim=True)
+        return x * torch.rsqrt(squares + self.epsilon) * self.gamma

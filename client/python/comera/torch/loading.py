@@ -143,12 +143,17 @@ def save(module: AnyModel, directory: Union[str, "os.PathLike[str]"]) -> Path:
     return folder
 
 
+def _body(module: AnyModel) -> str:
+    """The name of what lies between the ids and the head."""
+    return "decoder" if module.config.family == "causal_lm" else "encoder"
+
+
 def _layer_module(module: AnyModel, key: str) -> nn.Module:
     """The layer of a key of config.factorisation."""
     if module.config.family == "dlrm":
         path = f"dlrm.{key}"
     elif key == "embedding":
-        path = "encoder.embedding.word"
+        path = f"{_body(module)}.embedding.word"
     elif key == "head":
         classifier = module.config.family == "encoder_classifier"
         path = "head.fc1" if classifier else "head.transform"
@@ -157,14 +162,14 @@ def _layer_module(module: AnyModel, key: str) -> nn.Module:
     else:
         _, index, part = key.split(".")
         block = part.replace("_", ".") if part.startswith("ffn") else f"attention.{part}"
-        path = f"encoder.layers.{index}.{block}"
+        path = f"{_body(module)}.layers.{index}.{block}"
     return module.get_submodule(path)
 
 
 @torch.no_grad()
 def to_dense(module: AnyModel) -> AnyModel:
     """A new module of the same family that computes the same with dense weights;
-    CoLA's layers stay as they are."""
+    layers of CoLA with a function between their factors stay as they are."""
     config = module.config
     forms = {key: dense_form(config.factorisation[key]) for key in expected_layers(config)}
     dense = build(config.with_layers(forms))
@@ -173,11 +178,11 @@ def to_dense(module: AnyModel) -> AnyModel:
     replaced = set()
     for key in forms:
         source, target = _layer_module(module, key), _layer_module(dense, key)
-        if isinstance(source, ColaLinear):
+        if isinstance(target, ColaLinear):
             continue
         target.weight.copy_(source.dense_weight())
         replaced.add(target)
-        if hasattr(target, "bias"):
+        if getattr(target, "bias", None) is not None:
             target.bias.copy_(source.bias)
     kept = dict(module.named_parameters())
     for owner_name, owner in dense.named_modules():

@@ -1,41 +1,46 @@
-// A trained dense encoder as others and we store it.
+// A trained dense model as others and we store it.
 #ifndef COMERA_WORKER_TRAINER_MODEL_WEIGHTS_DENSE_CHECKPOINT_H_
 #define COMERA_WORKER_TRAINER_MODEL_WEIGHTS_DENSE_CHECKPOINT_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/safetensors.h"
+#include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/weights/checkpoint_tensors.h"
+#include "worker/trainer/model/weights/tensor_naming.h"
 
 namespace comera::trainer {
 
-// Tensors of one safetensors file by our parameter names (those of a dense
-// MakeModelLayout), whichever of two namings the file has:
+// Tensors of a checkpoint (CheckpointTensors) by our parameter names (those of
+// a dense MakeModelLayout), whichever naming the file has:
 //  - ours, as ExportModel writes it: linear weights are (inputs, outputs);
-//  - BERT's and RoBERTa's, as the transformers library writes them: linear
-//    weights are (outputs, inputs), a prefix such as "bert." may come before
-//    the encoder's names, LayerNorms have weight and bias or gamma and beta, a
-//    masked-LM projection that shares the word embedding is left out.
-// RoBERTa's position table starts with two rows that no token uses.
+//  - of encoders BERT's and RoBERTa's (encoder_naming.h);
+//  - of causal language models LLaMA's and GPT-2's (decoder_naming.h).
 class DenseCheckpoint {
  public:
-  // Errors of Safetensors::Read; InvalidArgument: it holds no word embedding
-  // under a known name, or more than one.
-  static absl::StatusOr<DenseCheckpoint> Open(const std::string& path);
+  // `config`: the model that is to take the weights. Files far larger than it
+  // are not read. Errors of CheckpointTensors::Open; InvalidArgument: it holds
+  // no word embedding under a known name, or more than one.
+  static absl::StatusOr<DenseCheckpoint> Open(const std::string& path,
+                                              const ModelConfig& config);
 
-  const std::string& path() const { return path_; }
-  // "comera", "BERT" or "RoBERTa".
-  const char* naming() const;
+  const std::string& path() const { return tensors_->path(); }
+  // The folder that the files are in.
+  const std::string& folder() const { return tensors_->folder(); }
+  // "comera", "BERT", "RoBERTa", "LLaMA" or "GPT-2".
+  const char* naming() const { return naming_->name(); }
 
   bool Has(const std::string& parameter) const;
   // What the file calls it, or would.
   std::string NameInFile(const std::string& parameter) const;
   // Rows of a table that the model may use; 0: the file has none.
-  int64_t TableRows(const std::string& parameter) const;
+  absl::StatusOr<int64_t> TableRows(const std::string& parameter);
 
   // Its values in our orientation. Tables may have more rows than `shape`, and
   // what goes with the vocabulary more entries; they are cut. NotFound: not
@@ -46,22 +51,18 @@ class DenseCheckpoint {
 
   // Tensors that no Get has read so far.
   std::vector<std::string> Unread() const;
+  // Tensors of none of these parameters, without which the model computes
+  // something else than the one that was saved.
+  std::vector<std::string> NeededBesides(
+      const std::vector<std::string>& parameters) const;
 
  private:
-  struct Candidate {
-    std::string name;
-    bool transposed;
-  };
-
   DenseCheckpoint() = default;
-  std::vector<Candidate> Candidates(const std::string& parameter) const;
-  const Candidate* Find(const std::vector<Candidate>& candidates) const;
+  std::optional<TensorPlace> Find(const std::string& parameter) const;
 
-  std::string path_;
-  Safetensors file_;
-  bool ours_ = false;
-  std::string prefix_;          // theirs
-  int64_t first_position_ = 0;  // row of token 0
+  std::unique_ptr<CheckpointTensors> tensors_;
+  std::unique_ptr<TensorNaming> naming_;
+  int64_t layers_ = 0;  // how many the model has
   std::set<std::string> read_;
 };
 

@@ -12,6 +12,7 @@
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/weights/dense_checkpoint.h"
+#include "worker/trainer/model/weights/published_config.h"
 #include "worker/trainer/model/weights/tt_svd.h"
 
 namespace comera::trainer {
@@ -106,6 +107,7 @@ class Loader {
     for (auto& [key, f] : dense.layers_by_name) f = {};
     const ModelLayout wanted = MakeModelLayout(dense);
     RETURN_IF_ERROR(FindMissing(wanted.parameters));
+    RETURN_IF_ERROR(FindForeign(wanted.parameters));
     const size_t count = wanted.parameters.parameters().size();
     for (size_t i = 0; i < count; ++i) {
       const Parameter& p = wanted.parameters[static_cast<int>(i)];
@@ -133,10 +135,13 @@ class Loader {
 
  private:
   absl::Status FindMissing(const ParameterLayout& wanted) {
+    // An encoder takes a new head for each task, a decoder is one with its own.
+    const bool new_head = !config_.causal();
     std::vector<std::string> missing;
     for (const Parameter& p : wanted.parameters()) {
       if (file_.Has(p.name)) continue;
-      (p.in_head ? random_ : missing).push_back(file_.NameInFile(p.name));
+      (p.in_head && new_head ? random_ : missing)
+          .push_back(file_.NameInFile(p.name));
     }
     if (missing.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -144,14 +149,28 @@ class Loader {
                      " tensors are missing: ", absl::StrJoin(missing, ", ")));
   }
 
+  absl::Status FindForeign(const ParameterLayout& wanted) {
+    std::vector<std::string> names;
+    for (const Parameter& p : wanted.parameters()) names.push_back(p.name);
+    const std::vector<std::string> foreign = file_.NeededBesides(names);
+    if (foreign.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_.path(), ": ", foreign.size(),
+                     " tensors are of a model that computes something else: ",
+                     Names(foreign)));
+  }
+
   absl::Status Load(const Parameter& p) {
     std::vector<int64_t> shape = p.shape;
-    if (p.name == kSegments && file_.TableRows(p.name) < shape[0]) {
-      // RoBERTa has one; tokens of a second sentence are new to it.
-      shape[0] = std::max<int64_t>(1, file_.TableRows(p.name));
-      report_.notes.push_back(
-          absl::StrCat(file_.path(), ": ", shape[0], " of ", p.shape[0],
-                       " segment embeddings, the others are random"));
+    if (p.name == kSegments) {
+      ASSIGN_OR_RETURN(const int64_t rows, file_.TableRows(p.name));
+      if (rows < shape[0]) {
+        // RoBERTa has one; tokens of a second sentence are new to it.
+        shape[0] = std::max<int64_t>(1, rows);
+        report_.notes.push_back(
+            absl::StrCat(file_.path(), ": ", shape[0], " of ", p.shape[0],
+                         " segment embeddings, the others are random"));
+      }
     }
     ASSIGN_OR_RETURN(std::vector<float> values, file_.Get(p.name, shape));
     const int own = layout_.parameters.Find(p.name);
@@ -194,7 +213,10 @@ class Loader {
 absl::StatusOr<InitialWeightsReport> LoadInitialWeights(
     const std::string& path, const ModelConfig& config, float* parameters,
     const std::function<void(const std::string&)>& on_activity) {
-  ASSIGN_OR_RETURN(DenseCheckpoint file, DenseCheckpoint::Open(path));
+  ASSIGN_OR_RETURN(DenseCheckpoint file, DenseCheckpoint::Open(path, config));
+  if (config.causal()) {
+    RETURN_IF_ERROR(CheckPublishedConfig(file.folder(), config));
+  }
   Loader loader(&file, config, parameters);
   RETURN_IF_ERROR(loader.Run(on_activity));
   return std::move(loader.report());

@@ -13,12 +13,8 @@ struct Eigenpairs {
   Eigen::VectorXd values;   // (count), not negative
 };
 
-// The `count` leading eigenpairs of a symmetric positive semi-definite matrix.
-// A small one is decomposed whole. A large one of which little is wanted goes
-// through subspace iteration with Rayleigh-Ritz, until what the subspace
-// captures of the trace stands still to 1e-10 of it: where eigenvalues lie so
-// close that vectors have not settled, those found capture as much. The same
-// result every time.
+// The `count` leading eigenpairs of a symmetric positive semi-definite matrix,
+// which is decomposed whole: about 20 n^3 operations.
 Eigenpairs LeadingEigenpairs(const Eigen::MatrixXd& matrix, int64_t count);
 
 }  // namespace comera::trainer

@@ -8,17 +8,12 @@
 #include "eigen3/Eigen/Core"
 #include "eigen3/Eigen/QR"
 #include "worker/trainer/model/weights/leading_eigenvectors.h"
+#include "worker/trainer/model/weights/tt_remainder.h"
 
 namespace comera::trainer {
 namespace {
 
-using RowMatrix =
-    Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using RowMatrixF =
-    Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-// Columns or rows of the tensor that are made double at a time.
-constexpr int64_t kBlock = 4096;
+using RowMatrix = TtRemainder::RowMatrix;
 
 // Singular values below this share of the largest are rounding: they are roots
 // of eigenvalues of a Gram matrix.
@@ -27,105 +22,9 @@ constexpr double kRounding = 1e-7;
 // Scale of the learning slices of a tensor that is all 0.
 constexpr double kSurplus = 1e-2;
 
-// What is left to decompose between the cores found from the left and those
-// from the right: (left rank * mode ..., ... mode * right rank). The tensor
-// itself is kept in float, what follows from it is much smaller.
-class Remainder {
- public:
-  explicit Remainder(std::vector<float> values) : floats_(std::move(values)) {}
-
-  int64_t size() const {
-    return static_cast<int64_t>(floats_.empty() ? doubles_.size()
-                                                : floats_.size());
-  }
-  double SquaredNorm() const {
-    double sum = 0;
-    for (float x : floats_) sum += static_cast<double>(x) * x;
-    for (double x : doubles_) sum += x * x;
-    return sum;
-  }
-
-  // C C^T for C with this many rows.
-  Eigen::MatrixXd LeftGram(int64_t rows) const {
-    Eigen::MatrixXd gram = Eigen::MatrixXd::Zero(rows, rows);
-    EachColumns(rows, [&](int64_t, const RowMatrix& part) {
-      gram.selfadjointView<Eigen::Lower>().rankUpdate(part);
-    });
-    return gram.selfadjointView<Eigen::Lower>();
-  }
-  // C^T C for C with this many columns.
-  Eigen::MatrixXd RightGram(int64_t cols) const {
-    Eigen::MatrixXd gram = Eigen::MatrixXd::Zero(cols, cols);
-    EachRows(cols, [&](int64_t, const RowMatrix& part) {
-      gram.selfadjointView<Eigen::Lower>().rankUpdate(part.transpose());
-    });
-    return gram.selfadjointView<Eigen::Lower>();
-  }
-  // C <- U^T C.
-  void ProjectLeft(const Eigen::MatrixXd& u) {
-    const int64_t cols = size() / u.rows();
-    RowMatrix result(u.cols(), cols);
-    EachColumns(u.rows(), [&](int64_t first, const RowMatrix& part) {
-      result.middleCols(first, part.cols()).noalias() = u.transpose() * part;
-    });
-    Assign(result);
-  }
-  // C <- C V.
-  void ProjectRight(const Eigen::MatrixXd& v) {
-    const int64_t rows = size() / v.rows();
-    RowMatrix result(rows, v.cols());
-    EachRows(v.rows(), [&](int64_t first, const RowMatrix& part) {
-      result.middleRows(first, part.rows()).noalias() = part * v;
-    });
-    Assign(result);
-  }
-  RowMatrix Matrix(int64_t rows) const {
-    RowMatrix whole(rows, size() / rows);
-    EachColumns(rows, [&](int64_t first, const RowMatrix& part) {
-      whole.middleCols(first, part.cols()) = part;
-    });
-    return whole;
-  }
-
- private:
-  template <typename Visit>
-  void EachColumns(int64_t rows, Visit visit) const {
-    const int64_t cols = size() / rows;
-    for (int64_t first = 0; first < cols; first += kBlock) {
-      visit(first,
-            Block(rows, cols, 0, first, rows, std::min(kBlock, cols - first)));
-    }
-  }
-  template <typename Visit>
-  void EachRows(int64_t cols, Visit visit) const {
-    const int64_t rows = size() / cols;
-    for (int64_t first = 0; first < rows; first += kBlock) {
-      const int64_t count = std::min(kBlock, rows - first);
-      visit(first, Block(rows, cols, first, 0, count, cols));
-    }
-  }
-  RowMatrix Block(int64_t rows, int64_t cols, int64_t row, int64_t col,
-                  int64_t height, int64_t width) const {
-    if (floats_.empty()) {
-      return Eigen::Map<const RowMatrix>(doubles_.data(), rows, cols)
-          .block(row, col, height, width);
-    }
-    return Eigen::Map<const RowMatrixF>(floats_.data(), rows, cols)
-        .block(row, col, height, width)
-        .cast<double>();
-  }
-  void Assign(const RowMatrix& m) {
-    std::vector<float>().swap(floats_);
-    doubles_.assign(m.data(), m.data() + m.size());
-  }
-
-  std::vector<float> floats_;
-  std::vector<double> doubles_;
-};
-
 // Cores as matrices (r_{k-1} * n_k, r_k), all but one orthogonal; the index of
 // that one.
-size_t Truncate(Remainder& rest, const std::vector<int64_t>& modes,
+size_t Truncate(TtRemainder& rest, const std::vector<int64_t>& modes,
                 const std::vector<int64_t>& ranks,
                 std::vector<RowMatrix>& cores) {
   size_t left = 0, right = modes.size() - 1;
@@ -134,17 +33,12 @@ size_t Truncate(Remainder& rest, const std::vector<int64_t>& modes,
     const int64_t rows = left_rank * modes[left];
     const int64_t cols = modes[right] * right_rank;
     if (rows <= cols) {
-      const Eigenpairs pairs =
-          LeadingEigenpairs(rest.LeftGram(rows), ranks[left]);
-      rest.ProjectLeft(pairs.vectors);
-      cores[left] = pairs.vectors;
+      cores[left] = rest.SplitLeft(rows, ranks[left]);
       left_rank = ranks[left++];
     } else {
-      const Eigenpairs pairs =
-          LeadingEigenpairs(rest.RightGram(cols), ranks[right - 1]);
-      rest.ProjectRight(pairs.vectors);
       // V^T (rank, mode * right rank) is the core's memory.
-      const RowMatrix core = pairs.vectors.transpose();
+      const RowMatrix core =
+          rest.SplitRight(cols, ranks[right - 1]).transpose();
       cores[right] = Eigen::Map<const RowMatrix>(
           core.data(), ranks[right - 1] * modes[right], right_rank);
       right_rank = ranks[--right];
@@ -239,7 +133,7 @@ void Balance(std::vector<RowMatrix>& cores) {
 TtCores TtSvd(std::vector<float> values, const std::vector<int64_t>& modes,
               const std::vector<int64_t>& ranks) {
   TtCores result;
-  Remainder rest(std::move(values));
+  TtRemainder rest(std::move(values));
   const double squared_norm = rest.SquaredNorm();
   result.norm = std::sqrt(squared_norm);
   std::vector<RowMatrix> cores(modes.size());

@@ -23,8 +23,9 @@ struct TtCores {
 //
 // From either end towards the middle, whichever side of an unfolding is
 // smaller, its leading singular vectors are eigenvectors of its Gram matrix in
-// double, so that no matrix larger than that side squared is decomposed; of
-// large Gram matrices only the leading part is (block subspace iteration).
+// double. Of large sides of which little is wanted they are found by randomised
+// subspace iteration instead, with an error slightly above the bound
+// (leading_subspace.h).
 //
 // The cores come out with each bond's singular values split evenly between its
 // two neighbours, in descending order, and equal norms: dropping entry k of a

@@ -68,12 +68,15 @@ double Tail(const std::vector<float>& values, const std::vector<int64_t>& modes,
 struct Shape {
   std::vector<int64_t> modes;
   std::vector<int64_t> ranks;
+  // By which share the error may exceed the bound, where a sketch takes the
+  // place of the exact decomposition.
+  double excess = 1e-5;
 };
 
 class TtSvdTest : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(TtSvdTest, WhatTheRanksHoldIsRecovered) {
-  const auto& [modes, ranks] = GetParam();
+  const auto& [modes, ranks, _] = GetParam();
   std::vector<std::vector<float>> cores;
   for (size_t k = 0; k < modes.size(); ++k) {
     const int64_t left = k == 0 ? 1 : ranks[k - 1];
@@ -91,7 +94,7 @@ TEST_P(TtSvdTest, WhatTheRanksHoldIsRecovered) {
 }
 
 TEST_P(TtSvdTest, TheErrorIsWithinTheBoundAndAsReported) {
-  const auto& [modes, ranks] = GetParam();
+  const auto& [modes, ranks, excess] = GetParam();
   const std::vector<float> values = RandomValues(Product(modes), 3);
   const TtCores train = TtSvd(values, modes, ranks);
   double bound = 0, best = 0;
@@ -101,13 +104,13 @@ TEST_P(TtSvdTest, TheErrorIsWithinTheBoundAndAsReported) {
     best = std::max(best, tail);
   }
   const double error = Distance(Contract(train.cores, modes, ranks), values);
-  EXPECT_LE(error, std::sqrt(bound) * (1 + 1e-5) + 1e-6 * train.norm);
+  EXPECT_LE(error, std::sqrt(bound) * (1 + excess) + 1e-6 * train.norm);
   EXPECT_GE(error, std::sqrt(best) * (1 - 1e-5));
   EXPECT_NEAR(error, train.error, 1e-5 * train.norm);
 }
 
 TEST_P(TtSvdTest, CoresAreBalancedAndSurplusCanLearn) {
-  const auto& [modes, ranks] = GetParam();
+  const auto& [modes, ranks, _] = GetParam();
   const std::vector<float> values = RandomValues(Product(modes), 4);
   const TtCores train = TtSvd(values, modes, ranks);
   std::vector<double> norms;
@@ -140,8 +143,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{{3, 4, 4, 3}, {3, 5, 3}},
                       Shape{{12, 8, 8, 8, 8, 12}, {12, 20, 20, 20, 12}},
                       Shape{{1, 4, 1, 6}, {1, 3, 3}}, Shape{{1, 1}, {1}},
-                      // A Gram matrix of side 600, of which little is wanted.
-                      Shape{{600, 700}, {30}}));
+                      // Sides of which little is wanted, which are sketched.
+                      Shape{{600, 700}, {30}, 0.02},
+                      Shape{{800, 500}, {20}, 0.02}));
 
 TEST(TtSvdTest, SingularValuesAreSplitBetweenNeighbours) {
   // diag(9, 4, 1): slices of norm 3, 2, 1 on both sides.
