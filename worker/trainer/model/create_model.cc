@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/decoder/decoder_model.h"
 #include "worker/trainer/model/dlrm/dlrm_model.h"
 #include "worker/trainer/model/encoder/encoder_model.h"
+#include "worker/trainer/model/transformer/transformer_model.h"
 
 namespace comera::trainer {
 
@@ -25,7 +27,12 @@ absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelConfig& config,
     return absl::InvalidArgumentError(
         absl::StrCat("batch_size: ", batch_size, " is out of range"));
   }
-  auto model = std::make_unique<EncoderModel>(config, batch_size, backend);
+  std::unique_ptr<TransformerModel> model;
+  if (config.causal()) {
+    model = std::make_unique<DecoderModel>(config, batch_size, backend);
+  } else {
+    model = std::make_unique<EncoderModel>(config, batch_size, backend);
+  }
   RETURN_IF_ERROR(model->Allocate());
   return model;
 }

@@ -22,7 +22,7 @@ LayerHarness::LayerHarness(float threshold,
     : backend_(backend != nullptr ? std::move(backend)
                                   : kernels::CreateCpuBackend({1, 0})),
       memory_(backend_.get(), /*stages=*/1),
-      head_runs_(heads, /*max_samples=*/1) {
+      head_runs_(heads, /*max_sequences=*/1) {
   config_.rank_threshold = threshold;
   plan_.backend = backend_.get();
   plan_.memory = &memory_;
@@ -33,11 +33,11 @@ LayerHarness::LayerHarness(float threshold,
 
 std::unique_ptr<LayerHarness> LayerHarness::ForLinear(
     int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
-    int64_t max_rows, std::unique_ptr<kernels::Backend> backend) {
+    int64_t max_rows, std::unique_ptr<kernels::Backend> backend, bool bias) {
   std::unique_ptr<LayerHarness> harness(
       new LayerHarness(threshold, std::move(backend), f.low_rank.heads));
   const FactorisableLayer layer = {"layer", "layer", "attention", inputs,
-                                   outputs, false,   false};
+                                   outputs, false,   false,       bias};
   AddLayer(layer, f, &harness->layout_);
   AddFrozen(layer, f, &harness->layout_);
   const LowRank::Kind kind = f.low_rank.kind;
@@ -59,10 +59,10 @@ std::unique_ptr<LayerHarness> LayerHarness::ForLinear(
 
 std::unique_ptr<LayerHarness> LayerHarness::ForGroups(
     int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
-    int64_t max_rows, const std::vector<int>& ends) {
+    int64_t max_rows, const std::vector<int>& ends, bool bias) {
   std::unique_ptr<LayerHarness> harness(new LayerHarness(threshold, nullptr));
   const FactorisableLayer layer = {"layer", "layer", "attention", inputs,
-                                   outputs, false,   false};
+                                   outputs, false,   false,       bias};
   AddLayer(layer, f, &harness->layout_);
   harness->linear_ = std::make_unique<ContractedLinear>(
       harness->plan_, layer, f, ends, max_rows, "linear");
@@ -72,10 +72,11 @@ std::unique_ptr<LayerHarness> LayerHarness::ForGroups(
 
 std::unique_ptr<LayerHarness> LayerHarness::ForPruned(int64_t inputs,
                                                       int64_t outputs,
-                                                      const Factorisation& f) {
+                                                      const Factorisation& f,
+                                                      bool bias) {
   std::unique_ptr<LayerHarness> harness(new LayerHarness(0, nullptr));
-  AddLayer({"layer", "layer", "attention", inputs, outputs, false, false}, f,
-           &harness->layout_);
+  AddLayer({"layer", "layer", "attention", inputs, outputs, false, false, bias},
+           f, &harness->layout_);
   harness->linear_ = std::make_unique<PrunedLinear>(harness->plan_, "layer");
   harness->Commit();
   return harness;

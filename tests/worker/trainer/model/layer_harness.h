@@ -17,23 +17,26 @@ namespace comera::trainer {
 
 // One layer on its own: its parameters, its memory, and a step to run it with.
 //
-// Linear layers are named "layer"; max_rows bounds one row block. Without a
+// Linear layers are named "layer", and have a bias unless `bias` is false;
+// max_rows bounds one row block. Without a
 // backend it is one thread of the processor, whose memory is the host's, so
 // that step() serves as it is.
 class LayerHarness {
  public:
   static std::unique_ptr<LayerHarness> ForLinear(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
-      int64_t max_rows, std::unique_ptr<kernels::Backend> backend = nullptr);
+      int64_t max_rows, std::unique_ptr<kernels::Backend> backend = nullptr,
+      bool bias = true);
   // The same for a factorised layer contracted in these groups
   // (ContractedLinear).
   static std::unique_ptr<LayerHarness> ForGroups(
       int64_t inputs, int64_t outputs, const Factorisation& f, float threshold,
-      int64_t max_rows, const std::vector<int>& ends);
+      int64_t max_rows, const std::vector<int>& ends, bool bias = true);
   // A factorised layer whose ranks are 0.
   static std::unique_ptr<LayerHarness> ForPruned(int64_t inputs,
                                                  int64_t outputs,
-                                                 const Factorisation& f);
+                                                 const Factorisation& f,
+                                                 bool bias = true);
   static std::unique_ptr<LayerHarness> ForEmbedding(
       int64_t vocabulary, int64_t width, const Factorisation& f,
       float threshold, int64_t max_ids,

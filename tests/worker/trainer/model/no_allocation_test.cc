@@ -147,8 +147,7 @@ class Training {
 };
 
 struct Case {
-  v1::ModelSpec::Family family;
-  bool dense;
+  ModelConfig config;
   std::optional<kernels::TtPath> path;
 };
 
@@ -158,18 +157,18 @@ TEST_P(NoAllocationTest, StepsAfterTheFirstUseWhatIsThere) {
   void *prime[4];
   backtrace(prime, 4);  // loads what it needs
   for (int threads : {1, 2}) {
-    ModelConfig config = SmallConfig(GetParam().family, GetParam().dense);
+    ModelConfig config = GetParam().config;
     config.dropout = 0.1f;
     config.forced_path = GetParam().path;
     Training training(config, threads);
-    const bool masked_lm = GetParam().family == v1::ModelSpec::MASKED_LM;
+    const bool classifier = config.family == v1::ModelSpec::ENCODER_CLASSIFIER;
     std::vector<Batch> batches;
     // The first is as large as any; the others are smaller or differ.
     for (int i = 0; i < 6; ++i) {
       const int64_t size = i == 0 ? kBatch : kBatch - i % 3;
-      batches.push_back(RandomBatch(config, size,
-                                    masked_lm ? size * config.length / 2 : size,
-                                    i % 2, 10 + i));
+      batches.push_back(RandomBatch(
+          config, size, classifier ? size : size * config.length / 2, i % 2,
+          10 + i));
     }
     ASSERT_OK(training.Step(batches[0]));
     training.backend().Seal();
@@ -187,13 +186,21 @@ TEST_P(NoAllocationTest, StepsAfterTheFirstUseWhatIsThere) {
 INSTANTIATE_TEST_SUITE_P(
     Models, NoAllocationTest,
     ::testing::Values(
-        Case{v1::ModelSpec::MASKED_LM, false, kernels::TtPath::kPrefixSuffix},
-        Case{v1::ModelSpec::ENCODER_CLASSIFIER, false,
+        Case{SmallConfig(v1::ModelSpec::MASKED_LM),
              kernels::TtPath::kPrefixSuffix},
-        Case{v1::ModelSpec::MASKED_LM, false, kernels::TtPath::kCoreByCore},
-        Case{v1::ModelSpec::MASKED_LM, false, kernels::TtPath::kDense},
-        Case{v1::ModelSpec::MASKED_LM, true, std::nullopt},
-        Case{v1::ModelSpec::ENCODER_CLASSIFIER, true, std::nullopt}));
+        Case{SmallConfig(v1::ModelSpec::ENCODER_CLASSIFIER),
+             kernels::TtPath::kPrefixSuffix},
+        Case{SmallConfig(v1::ModelSpec::MASKED_LM),
+             kernels::TtPath::kCoreByCore},
+        Case{SmallConfig(v1::ModelSpec::MASKED_LM), kernels::TtPath::kDense},
+        Case{SmallConfig(v1::ModelSpec::MASKED_LM, true), std::nullopt},
+        Case{SmallConfig(v1::ModelSpec::ENCODER_CLASSIFIER, true),
+             std::nullopt},
+        Case{SmallDecoder(v1::ModelSpec::LLAMA),
+             kernels::TtPath::kPrefixSuffix},
+        Case{SmallDecoder(v1::ModelSpec::LLAMA, true), std::nullopt},
+        Case{SmallDecoder(v1::ModelSpec::GPT2), kernels::TtPath::kCoreByCore},
+        Case{SmallDecoder(v1::ModelSpec::GPT2, true), std::nullopt}));
 
 TEST(CountTest, SeesWhatOurCodeAsksFor) {
   counted = 0;

@@ -16,18 +16,26 @@ namespace {
 
 using kernels::TtPath;
 
-constexpr v1::ModelSpec::Family kFamilies[] = {
-    v1::ModelSpec::ENCODER_CLASSIFIER, v1::ModelSpec::MASKED_LM};
+std::vector<ModelConfig> Encoders() {
+  return {SmallConfig(v1::ModelSpec::ENCODER_CLASSIFIER),
+          SmallConfig(v1::ModelSpec::MASKED_LM)};
+}
+
+std::vector<ModelConfig> AllModels() {
+  std::vector<ModelConfig> models = Encoders();
+  models.push_back(SmallDecoder(v1::ModelSpec::LLAMA));
+  models.push_back(SmallDecoder(v1::ModelSpec::GPT2));
+  return models;
+}
 
 Batch SomeBatch(const ModelConfig& config) {
-  return RandomBatch(config, 3,
-                     config.family == v1::ModelSpec::MASKED_LM ? 7 : 3, 1, 5);
+  const bool classifier = config.family == v1::ModelSpec::ENCODER_CLASSIFIER;
+  return RandomBatch(config, 3, classifier ? 3 : 7, 1, 5);
 }
 
 // The planner's own choice among them.
 TEST(PathsTest, EveryPathIsTheSameModel) {
-  for (const auto family : kFamilies) {
-    ModelConfig config = SmallConfig(family);
+  for (ModelConfig config : AllModels()) {
     config.dropout = 0.1f;
     const Batch batch = SomeBatch(config);
     TestModel usual(config, 3);
@@ -77,8 +85,7 @@ ModelConfig Halved(ModelConfig config) {
 }
 
 TEST(PathsTest, FewerRanksCostLess) {
-  for (const auto family : kFamilies) {
-    const ModelConfig whole = SmallConfig(family);
+  for (const ModelConfig& whole : AllModels()) {
     const double before = MultiplyAdds(whole);
     const double after = MultiplyAdds(Halved(whole));
     ASSERT_GT(after, 0);
@@ -87,8 +94,7 @@ TEST(PathsTest, FewerRanksCostLess) {
 }
 
 TEST(PathsTest, PrunedLayersDoNothing) {
-  for (const auto family : kFamilies) {
-    ModelConfig config = SmallConfig(family);
+  for (ModelConfig config : Encoders()) {
     double before = MultiplyAdds(config);
     const TestModel whole(config, 3);
     int64_t activations = whole.model->activation_bytes();

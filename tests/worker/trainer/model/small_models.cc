@@ -54,6 +54,42 @@ ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense) {
   return config;
 }
 
+ModelConfig SmallDecoder(v1::ModelSpec::Architecture architecture, bool dense) {
+  ModelConfig config;
+  config.family = v1::ModelSpec::CAUSAL_LM;
+  config.architecture = architecture;
+  const bool llama = architecture == v1::ModelSpec::LLAMA;
+  config.vocabulary = 30;
+  config.layers = 2;
+  config.hidden = 12;
+  config.ffn = 20;
+  config.heads = 3;
+  config.kv_heads = llama ? 1 : 3;
+  config.tie_output = !llama;
+  config.max_positions = 6;
+  config.segments = 0;
+  config.length = 5;
+  config.dropout = 0;
+  config.layer_norm_epsilon = 1e-5f;
+  config.forced_path = kernels::TtPath::kPrefixSuffix;
+  SetLayers(dense, &config);
+  return config;
+}
+
+void SetLayers(bool dense, ModelConfig* config) {
+  config->layers_by_name.clear();
+  for (const FactorisableLayer& layer : FactorisableLayers(*config)) {
+    Factorisation& f = config->layers_by_name[layer.key];
+    if (dense) continue;
+    const int modes = layer.embedding ? 3 : 2;
+    f.input_modes = AutoModes(layer.inputs, modes, layer.embedding);
+    f.output_modes =
+        AutoModes(layer.outputs, modes, layer.layer_class == "output");
+    f.ranks = layer.embedding ? std::vector<int64_t>{5, 4}
+                              : std::vector<int64_t>{3, 5, 4};
+  }
+}
+
 v1::JobSpec SmallDlrmSpec(bool dense) {
   v1::JobSpec spec;
   spec.mutable_model()->set_family(v1::ModelSpec::DLRM);

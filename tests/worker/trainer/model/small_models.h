@@ -18,6 +18,14 @@ namespace comera::trainer {
 // path, which so few tokens would not get from the planner.
 ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense = false);
 
+// A decoder of the same size; a LLaMA has one head of keys and values, and its
+// output is untied.
+ModelConfig SmallDecoder(v1::ModelSpec::Architecture architecture,
+                         bool dense = false);
+// Puts the layers of a transformer's configuration as it now is into small
+// cores, or, if `dense`, into none.
+void SetLayers(bool dense, ModelConfig* config);
+
 // A DLRM of four tables, two of them compressed unless `dense`.
 v1::JobSpec SmallDlrmSpec(bool dense = false);
 const ClickShape& SmallClickShape();
@@ -25,11 +33,12 @@ ModelConfig SmallDlrm(bool dense = false);
 Batch RandomClicks(const ModelConfig& config, int64_t size, uint32_t seed);
 
 // Ids, segments, labels at random; `padding` tokens at the end of each sample
-// are padding. Masked LM: `label_rows` label rows spread over the others.
+// are padding. Language models: `label_rows` label rows spread over the others.
+// The segments are two of a sample, which are a decoder's documents.
 Batch RandomBatch(const ModelConfig& config, int64_t size, int64_t label_rows,
                   int64_t padding, uint32_t seed);
 
-// Label rows of a masked LM spread over the tokens, at random labels.
+// Label rows of a language model spread over the tokens, at random labels.
 void SpreadLabels(const ModelConfig& config, int64_t label_rows, uint32_t seed,
                   Batch* batch);
 

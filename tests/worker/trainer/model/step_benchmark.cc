@@ -1,5 +1,5 @@
-// Time of one training step of a masked language model (forward and backward)
-// and where it goes, on random tokens.
+// Time of one training step of a language model (forward and backward) and
+// where it goes, on random tokens.
 //   bazel run //tests/worker/trainer/model:step_benchmark -- --batch=16
 #include <algorithm>
 #include <chrono>
@@ -21,9 +21,11 @@ namespace comera::trainer {
 namespace {
 
 struct Flags {
+  std::string model = "masked_lm";  // or llama, gpt2
   int layers = 3, hidden = 192, ffn = 768, heads = 6, vocabulary = 4096;
   int batch = 16, length = 128, threads = 1, steps = 10, rank = 30;
-  double mask = 0.15, dropout = 0.1;
+  double mask = 0.15;  // share of tokens with a label; a decoder's usual is 1
+  double dropout = 0.1;
   double filled = 1;  // mean share of tokens in a sample; the rest is padding
   bool dense = false;
 };
@@ -31,7 +33,9 @@ struct Flags {
 ModelConfig Config(const Flags& flags) {
   v1::JobSpec spec;
   v1::ModelSpec& model = *spec.mutable_model();
-  model.set_family(v1::ModelSpec::MASKED_LM);
+  model.set_family(flags.model == "masked_lm" ? v1::ModelSpec::MASKED_LM
+                                              : v1::ModelSpec::CAUSAL_LM);
+  if (flags.model == "gpt2") model.set_architecture(v1::ModelSpec::GPT2);
   model.set_layers(flags.layers);
   model.set_hidden(flags.hidden);
   model.set_ffn(flags.ffn);
@@ -137,6 +141,8 @@ absl::Status Run(const Flags& flags) {
 int main(int argc, char** argv) {
   comera::trainer::Flags flags;
   CLI::App app("Time of one training step, by operation (mean of all steps)");
+  app.add_option("--model", flags.model)
+      ->check(CLI::IsMember({"masked_lm", "llama", "gpt2"}));
   app.add_option("--layers", flags.layers);
   app.add_option("--hidden", flags.hidden);
   app.add_option("--ffn", flags.ffn);

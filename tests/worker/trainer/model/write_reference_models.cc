@@ -53,7 +53,7 @@ Batch BatchFor(const ModelConfig& config) {
   }
   Batch batch = RandomBatch(config, kBatch, 6, 0, 7);
   SetLengths({config.length, config.length - 1, 2}, &batch);
-  if (config.family == v1::ModelSpec::MASKED_LM) {
+  if (config.family != v1::ModelSpec::ENCODER_CLASSIFIER) {
     SpreadLabels(config, 6, 7, &batch);
   }
   return batch;
@@ -123,6 +123,49 @@ ModelConfig WithMethod(v1::ModelSpec::Family family, const LowRank& form) {
   return config;
 }
 
+// A decoder with one form in all layers of its blocks.
+ModelConfig DecoderWithMethod(v1::ModelSpec::Architecture architecture,
+                              const LowRank& form, bool gate_silu = true) {
+  ModelConfig config = SmallDecoder(architecture, /*dense=*/true);
+  config.gate_silu = gate_silu;
+  for (auto& [key, factorisation] : config.layers_by_name) {
+    if (absl::StartsWith(key, "layers.")) factorisation.low_rank = form;
+  }
+  return config;
+}
+
+std::vector<Case> DecoderCases() {
+  constexpr auto kLlama = v1::ModelSpec::LLAMA;
+  constexpr auto kGpt2 = v1::ModelSpec::GPT2;
+  using Kind = LowRank::Kind;
+  const LowRank cola = {Kind::kCola, 3, 1, 1};
+  const LowRank linear = {Kind::kCola, 3, 1, 1, /*linear=*/true};
+  std::vector<Case> cases = {
+      {"llama", SmallDecoder(kLlama)},
+      {"llama_dense", SmallDecoder(kLlama, true)},
+      {"llama_gone", SmallDecoder(kLlama), "decoder.layers.1.ffn.gate"},
+      {"llama_gone_value", SmallDecoder(kLlama),
+       "decoder.layers.0.attention.value"},
+      {"llama_lora", DecoderWithMethod(kLlama, {Kind::kLora, 3, 1, 0.5})},
+      {"llama_cola", DecoderWithMethod(kLlama, cola, /*gate_silu=*/false)},
+      {"llama_cola_both", DecoderWithMethod(kLlama, cola)},
+      {"llama_cola_linear", DecoderWithMethod(kLlama, linear)},
+      {"gpt2", SmallDecoder(kGpt2)},
+      {"gpt2_dense", SmallDecoder(kGpt2, true)},
+      {"gpt2_gone", SmallDecoder(kGpt2), "decoder.layers.0.attention.output"},
+      {"gpt2_lte", DecoderWithMethod(kGpt2, {Kind::kLte, 2, 2, 0.7})},
+      {"gpt2_cola", DecoderWithMethod(kGpt2, cola)},
+  };
+  for (const bool dense : {false, true}) {
+    ModelConfig tied = SmallDecoder(kLlama, dense);
+    tied.tie_output = true;
+    tied.rope_theta = 500;
+    SetLayers(dense, &tied);
+    cases.push_back({dense ? "llama_tied_dense" : "llama_tied", tied});
+  }
+  return cases;
+}
+
 std::vector<Case> AllCases() {
   constexpr auto kClassifier = v1::ModelSpec::ENCODER_CLASSIFIER;
   constexpr auto kMaskedLm = v1::ModelSpec::MASKED_LM;
@@ -150,6 +193,7 @@ std::vector<Case> AllCases() {
     tied.layers_by_name.erase("output");
     cases.push_back({dense ? "masked_lm_tied_dense" : "masked_lm_tied", tied});
   }
+  for (Case& one : DecoderCases()) cases.push_back(std::move(one));
   return cases;
 }
 

@@ -19,6 +19,9 @@ using Json = nlohmann::json;
 
 constexpr char kClassifier[] = "encoder_classifier";
 constexpr char kMaskedLm[] = "masked_lm";
+constexpr char kCausalLm[] = "causal_lm";
+constexpr char kLlama[] = "llama";
+constexpr char kGpt2[] = "gpt2";
 constexpr char kDlrm[] = "dlrm";
 constexpr size_t kMaxColumns = 1024;
 
@@ -45,6 +48,15 @@ absl::StatusOr<float> Number(const Json& json, const char* key) {
     return Bad(key, "expected a number");
   }
   return found->get<float>();
+}
+
+// `otherwise` where the key is missing, as in files of earlier versions.
+absl::StatusOr<bool> Boolean(const Json& json, const char* key,
+                             bool otherwise) {
+  const auto found = json.find(key);
+  if (found == json.end()) return otherwise;
+  if (!found->is_boolean()) return Bad(key, "expected a boolean");
+  return found->get<bool>();
 }
 
 // `name` for errors.
@@ -86,6 +98,7 @@ Json FactorisationToJson(const Factorisation& f) {
                         {"rank", f.low_rank.rank},
                         {"heads", f.low_rank.heads},
                         {"scale", f.low_rank.scale}};
+    if (f.low_rank.linear) json["low_rank"]["linear"] = true;
   }
   return json;
 }
@@ -118,6 +131,9 @@ absl::StatusOr<LowRank> LowRankFromJson(const Json& json,
     return Bad(key, "expected a scale");
   }
   low.scale = scale->get<double>();
+  const absl::StatusOr<bool> linear = Boolean(*found, "linear", false);
+  if (!linear.ok()) return Bad(key + ".linear", "expected a boolean");
+  low.linear = *linear;
   return low;
 }
 
@@ -159,6 +175,26 @@ Json EncoderToJson(const ModelConfig& config) {
           {"factorisation", FactorisationsToJson(config)}};
 }
 
+Json DecoderToJson(const ModelConfig& config) {
+  return {{"family", kCausalLm},
+          {"architecture", config.llama() ? kLlama : kGpt2},
+          {"vocabulary", config.vocabulary},
+          {"layers", config.layers},
+          {"hidden", config.hidden},
+          {"ffn", config.ffn},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"max_positions", config.max_positions},
+          {"length", config.length},
+          {"rope_theta", config.rope_theta},
+          {"gate_silu", config.gate_silu},
+          {"tie_output", config.tie_output},
+          {"dropout", config.dropout},
+          {"layer_norm_epsilon", config.layer_norm_epsilon},
+          {"rank_threshold", config.rank_threshold},
+          {"factorisation", FactorisationsToJson(config)}};
+}
+
 absl::Status ReadDlrm(const Json& json, ModelConfig* config) {
   config->length = 1;
   config->dropout = 0;
@@ -173,49 +209,70 @@ absl::Status ReadDlrm(const Json& json, ModelConfig* config) {
   return absl::OkStatus();
 }
 
-absl::Status ReadEncoder(const Json& json, ModelConfig* config) {
+// What encoders and decoders have in common.
+absl::Status ReadTransformer(const Json& json, ModelConfig* config) {
   ASSIGN_OR_RETURN(config->vocabulary, Integer(json, "vocabulary"));
   ASSIGN_OR_RETURN(config->layers, Integer(json, "layers"));
   ASSIGN_OR_RETURN(config->hidden, Integer(json, "hidden"));
   ASSIGN_OR_RETURN(config->ffn, Integer(json, "ffn"));
   ASSIGN_OR_RETURN(config->heads, Integer(json, "heads"));
   ASSIGN_OR_RETURN(config->max_positions, Integer(json, "max_positions"));
-  ASSIGN_OR_RETURN(config->segments, Integer(json, "segments"));
-  ASSIGN_OR_RETURN(config->classes, Integer(json, "classes"));
   ASSIGN_OR_RETURN(config->length, Integer(json, "length"));
-  if (const auto tied = json.find("tie_output"); tied != json.end()) {
-    if (!tied->is_boolean()) return Bad("tie_output", "expected a boolean");
-    config->tie_output = tied->get<bool>();
-  }
+  ASSIGN_OR_RETURN(config->tie_output, Boolean(json, "tie_output", false));
   ASSIGN_OR_RETURN(config->dropout, Number(json, "dropout"));
   ASSIGN_OR_RETURN(config->layer_norm_epsilon,
                    Number(json, "layer_norm_epsilon"));
   return absl::OkStatus();
 }
 
+absl::Status ReadEncoder(const Json& json, ModelConfig* config) {
+  RETURN_IF_ERROR(ReadTransformer(json, config));
+  ASSIGN_OR_RETURN(config->segments, Integer(json, "segments"));
+  ASSIGN_OR_RETURN(config->classes, Integer(json, "classes"));
+  return absl::OkStatus();
+}
+
+absl::Status ReadDecoder(const Json& json, ModelConfig* config) {
+  RETURN_IF_ERROR(ReadTransformer(json, config));
+  config->segments = 0;
+  const Json architecture = json.value("architecture", Json());
+  if (architecture == kLlama) {
+    config->architecture = v1::ModelSpec::LLAMA;
+  } else if (architecture == kGpt2) {
+    config->architecture = v1::ModelSpec::GPT2;
+  } else {
+    return Bad("architecture", "unknown");
+  }
+  ASSIGN_OR_RETURN(config->kv_heads, Integer(json, "kv_heads"));
+  ASSIGN_OR_RETURN(config->rope_theta, Number(json, "rope_theta"));
+  ASSIGN_OR_RETURN(config->gate_silu, Boolean(json, "gate_silu", true));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Json ModelConfigToJson(const ModelConfig& config) {
-  return config.family == v1::ModelSpec::DLRM ? DlrmToJson(config)
-                                              : EncoderToJson(config);
+  if (config.family == v1::ModelSpec::DLRM) return DlrmToJson(config);
+  return config.causal() ? DecoderToJson(config) : EncoderToJson(config);
 }
 
 absl::StatusOr<ModelConfig> ModelConfigFromJson(const Json& json) {
   if (!json.is_object()) return Bad("model", "expected an object");
   ModelConfig config;
-  const auto family = json.find("family");
-  if (family != json.end() && *family == kClassifier) {
-    config.family = v1::ModelSpec::ENCODER_CLASSIFIER;
-  } else if (family != json.end() && *family == kMaskedLm) {
-    config.family = v1::ModelSpec::MASKED_LM;
-  } else if (family != json.end() && *family == kDlrm) {
+  const Json family = json.value("family", Json());
+  if (family == kClassifier || family == kMaskedLm) {
+    config.family = family == kClassifier ? v1::ModelSpec::ENCODER_CLASSIFIER
+                                          : v1::ModelSpec::MASKED_LM;
+    RETURN_IF_ERROR(ReadEncoder(json, &config));
+  } else if (family == kCausalLm) {
+    config.family = v1::ModelSpec::CAUSAL_LM;
+    RETURN_IF_ERROR(ReadDecoder(json, &config));
+  } else if (family == kDlrm) {
     config.family = v1::ModelSpec::DLRM;
+    RETURN_IF_ERROR(ReadDlrm(json, &config));
   } else {
     return Bad("family", "unknown");
   }
-  RETURN_IF_ERROR(config.family == v1::ModelSpec::DLRM
-                      ? ReadDlrm(json, &config)
-                      : ReadEncoder(json, &config));
   ASSIGN_OR_RETURN(config.rank_threshold, Number(json, "rank_threshold"));
   const auto layers = json.find("factorisation");
   if (layers == json.end() || !layers->is_object()) {

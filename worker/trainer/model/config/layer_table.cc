@@ -20,6 +20,7 @@ constexpr int64_t kMaxRank = 1 << 16;
 constexpr int kMaxModes = 16;
 constexpr int64_t kMaxHeads = 1024;
 constexpr double kMaxScale = 1e9;
+constexpr float kMaxTheta = 1e12f;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxParameters = int64_t{1} << 38;
 
@@ -63,7 +64,8 @@ absl::Status CheckRanks(const std::string& key, const Factorisation& f,
 absl::Status CheckLowRank(const FactorisableLayer& layer, const LowRank& low) {
   const bool usable = !layer.embedding && low.heads >= 1 &&
                       low.heads <= kMaxHeads && low.scale > 0 &&
-                      low.scale <= kMaxScale;
+                      low.scale <= kMaxScale &&
+                      (!low.linear || low.kind == LowRank::Kind::kCola);
   if (!usable) {
     return absl::InvalidArgumentError(
         absl::StrCat(layer.key, ": no layer of ", low.heads,
@@ -135,15 +137,8 @@ absl::Status CheckLayer(const FactorisableLayer& layer, const Factorisation& f,
   return absl::OkStatus();
 }
 
-absl::Status CheckEncoder(const ModelConfig& config) {
-  const bool classifier = config.family == v1::ModelSpec::ENCODER_CLASSIFIER;
-  if (!classifier && config.family != v1::ModelSpec::MASKED_LM) {
-    return absl::InvalidArgumentError("model.family: unknown");
-  }
-  if (classifier && config.tie_output) {
-    return absl::InvalidArgumentError(
-        "model.tie_output: is for MASKED_LM only");
-  }
+// What encoders and decoders have in common.
+absl::Status CheckTransformer(const ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("vocabulary", config.vocabulary, 1, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("model.layers", config.layers, 1, kMaxLayers));
   RETURN_IF_ERROR(CheckRange("model.hidden", config.hidden, 1, kMaxExtent));
@@ -156,14 +151,27 @@ absl::Status CheckEncoder(const ModelConfig& config) {
   }
   RETURN_IF_ERROR(
       CheckRange("model.max_positions", config.max_positions, 1, kMaxExtent));
-  RETURN_IF_ERROR(CheckRange("model.segments", config.segments, 1, 1024));
   RETURN_IF_ERROR(
       CheckRange("data.max_length", config.length, 1, config.max_positions));
-  if (classifier) {
-    RETURN_IF_ERROR(CheckRange("model.classes", config.classes, 1, kMaxExtent));
-  }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     return absl::InvalidArgumentError("model.dropout: outside [0, 1)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEncoder(const ModelConfig& config) {
+  const bool classifier = config.family == v1::ModelSpec::ENCODER_CLASSIFIER;
+  if (!classifier && config.family != v1::ModelSpec::MASKED_LM) {
+    return absl::InvalidArgumentError("model.family: unknown");
+  }
+  if (classifier && config.tie_output) {
+    return absl::InvalidArgumentError(
+        "model.tie_output: is for language models only");
+  }
+  RETURN_IF_ERROR(CheckTransformer(config));
+  RETURN_IF_ERROR(CheckRange("model.segments", config.segments, 1, 1024));
+  if (classifier) {
+    RETURN_IF_ERROR(CheckRange("model.classes", config.classes, 1, kMaxExtent));
   }
   if (!(config.layer_norm_epsilon >= 0 && config.layer_norm_epsilon < 1)) {
     return absl::InvalidArgumentError("layer_norm_epsilon: outside [0, 1)");
@@ -171,10 +179,55 @@ absl::Status CheckEncoder(const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-}  // namespace
+absl::Status CheckLlama(const ModelConfig& config) {
+  RETURN_IF_ERROR(
+      CheckRange("model.kv_heads", config.kv_heads, 1, config.heads));
+  if (config.heads % config.kv_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.kv_heads: ", config.kv_heads,
+                     " does not divide model.heads, ", config.heads));
+  }
+  if (config.head_width() % 2 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.hidden: rotary positions need heads of even width, "
+                     "not ",
+                     config.head_width()));
+  }
+  if (!(config.rope_theta > 0 && config.rope_theta <= kMaxTheta)) {
+    return absl::InvalidArgumentError("model.rope_theta: outside (0, 1e12]");
+  }
+  return absl::OkStatus();
+}
 
-std::vector<FactorisableLayer> FactorisableLayers(const ModelConfig& config) {
-  if (config.family == v1::ModelSpec::DLRM) return DlrmLayers(config);
+absl::Status CheckGpt2(const ModelConfig& config) {
+  if (config.kv_heads != config.heads) {
+    return absl::InvalidArgumentError("model.kv_heads: is for LLAMA only");
+  }
+  if (!config.tie_output) {
+    return absl::InvalidArgumentError("model.tie_output: GPT2 is always tied");
+  }
+  if (!config.gate_silu) {
+    return absl::InvalidArgumentError("gate_silu: GPT2 has no gates");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDecoder(const ModelConfig& config) {
+  if (config.architecture != v1::ModelSpec::LLAMA &&
+      config.architecture != v1::ModelSpec::GPT2) {
+    return absl::InvalidArgumentError("model.architecture: unknown");
+  }
+  RETURN_IF_ERROR(CheckTransformer(config));
+  if (config.segments != 0) {
+    return absl::InvalidArgumentError("model.segments: is for encoders only");
+  }
+  if (!(config.layer_norm_epsilon >= 0 && config.layer_norm_epsilon < 1)) {
+    return absl::InvalidArgumentError("model.norm_epsilon: outside [0, 1)");
+  }
+  return config.llama() ? CheckLlama(config) : CheckGpt2(config);
+}
+
+std::vector<FactorisableLayer> EncoderLayers(const ModelConfig& config) {
   const int64_t d = config.hidden;
   std::vector<FactorisableLayer> layers;
   layers.push_back({"embedding", "encoder.embedding.word", "embedding",
@@ -203,6 +256,45 @@ std::vector<FactorisableLayer> FactorisableLayers(const ModelConfig& config) {
   return layers;
 }
 
+std::vector<FactorisableLayer> DecoderLayers(const ModelConfig& config) {
+  const int64_t d = config.hidden;
+  const bool llama = config.llama();
+  std::vector<FactorisableLayer> layers;
+  layers.push_back({"embedding", "decoder.embedding.word", "embedding",
+                    config.vocabulary, d, true, false});
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const auto add = [&](const char* key, const char* name, const char* kind,
+                         int64_t inputs, int64_t outputs) {
+      layers.push_back({absl::StrCat("layers.", i, ".", key),
+                        absl::StrCat("decoder.layers.", i, ".", name), kind,
+                        inputs, outputs, false, false, /*bias=*/!llama});
+    };
+    add("query", "attention.query", "attention", d, d);
+    add("key", "attention.key", "attention", d, config.key_width());
+    add("value", "attention.value", "attention", d, config.key_width());
+    add("output", "attention.output", "attention", d, d);
+    if (llama) add("ffn_gate", "ffn.gate", "ffn_up", d, config.ffn);
+    add("ffn_up", "ffn.up", "ffn_up", d, config.ffn);
+    add("ffn_down", "ffn.down", "ffn_down", config.ffn, d);
+  }
+  if (!config.tie_output) {
+    layers.push_back({"output", "head.output", "output", d, config.vocabulary,
+                      false, true, /*bias=*/false});
+  }
+  return layers;
+}
+
+}  // namespace
+
+std::vector<FactorisableLayer> FactorisableLayers(const ModelConfig& config) {
+  if (config.family == v1::ModelSpec::DLRM) return DlrmLayers(config);
+  return config.causal() ? DecoderLayers(config) : EncoderLayers(config);
+}
+
+const char* TransformerName(const ModelConfig& config) {
+  return config.causal() ? "decoder" : "encoder";
+}
+
 int64_t LteHeads(const ModelConfig& config) {
   for (const auto& [key, f] : config.layers_by_name) {
     if (f.low_rank.kind == LowRank::Kind::kLte) return f.low_rank.heads;
@@ -210,13 +302,20 @@ int64_t LteHeads(const ModelConfig& config) {
   return 1;
 }
 
-absl::Status CheckModelConfig(const ModelConfig& config) {
+absl::Status CheckModelShape(const ModelConfig& config) {
   const bool dlrm = config.family == v1::ModelSpec::DLRM;
-  RETURN_IF_ERROR(dlrm ? CheckDlrm(config) : CheckEncoder(config));
-  if (!(config.rank_threshold >= 0 && config.rank_threshold < 1)) {
-    return absl::InvalidArgumentError(
-        "compression.rank_threshold: outside [0, 1)");
+  RETURN_IF_ERROR(dlrm              ? CheckDlrm(config)
+                  : config.causal() ? CheckDecoder(config)
+                                    : CheckEncoder(config));
+  if (config.rank_threshold >= 0 && config.rank_threshold < 1) {
+    return absl::OkStatus();
   }
+  return absl::InvalidArgumentError(
+      "compression.rank_threshold: outside [0, 1)");
+}
+
+absl::Status CheckModelConfig(const ModelConfig& config) {
+  RETURN_IF_ERROR(CheckModelShape(config));
   double floats = static_cast<double>(config.max_positions + config.segments) *
                   config.hidden;
   const std::vector<FactorisableLayer> layers = FactorisableLayers(config);

@@ -16,7 +16,11 @@ namespace {
 
 constexpr int kTtModes = 3;   // on each side, unless given
 constexpr int kTtmModes = 4;  // rows and columns
+constexpr int kMostModes = 16;
 constexpr int64_t kDefaultRank = 30;
+constexpr double kEncoderDropout = 0.1;
+constexpr double kDecoderNormEpsilon = 1e-5;
+constexpr int64_t kLlamaFfnMultiple = 32;
 
 const v1::LayerCompression& CompressionOf(const v1::CompressionSpec& spec,
                                           const std::string& layer_class) {
@@ -30,24 +34,37 @@ const v1::LayerCompression& CompressionOf(const v1::CompressionSpec& spec,
   return spec.output();
 }
 
+// Whether these are keys or values of fewer heads than the queries have.
+bool IsNarrow(const FactorisableLayer& layer) {
+  return layer.layer_class == "attention" && layer.outputs < layer.inputs;
+}
+
 // Modes as given, or chosen: large ones outside, where the ranks are small.
+// Output modes given for attention are those of its square layers; narrow ones
+// have as many, of their own width.
 void ChooseModes(const FactorisableLayer& layer,
                  const v1::LayerCompression& spec, Factorisation* f) {
   f->input_modes.assign(spec.input_modes().begin(), spec.input_modes().end());
   f->output_modes.assign(spec.output_modes().begin(),
                          spec.output_modes().end());
   const int usual = layer.embedding ? kTtmModes : kTtModes;
-  const auto count = [&](const std::vector<int64_t>& other) {
+  int output_count = usual;
+  if (IsNarrow(layer) && !f->output_modes.empty()) {
+    output_count = std::min(spec.output_modes().size(), kMostModes);
+    f->output_modes.clear();
+  }
+  const auto count = [&](const std::vector<int64_t>& other, int otherwise) {
     return layer.embedding && !other.empty() ? static_cast<int>(other.size())
-                                             : usual;
+                                             : otherwise;
   };
   if (f->input_modes.empty()) {
     f->input_modes =
-        AutoModes(layer.inputs, count(f->output_modes), layer.embedding);
+        AutoModes(layer.inputs, count(f->output_modes, usual), layer.embedding);
   }
   if (f->output_modes.empty()) {
-    f->output_modes = AutoModes(layer.outputs, count(f->input_modes),
-                                layer.layer_class == "output");
+    f->output_modes =
+        AutoModes(layer.outputs, count(f->input_modes, output_count),
+                  layer.layer_class == "output");
     if (!layer.embedding) {
       std::reverse(f->output_modes.begin(), f->output_modes.end());
     }
@@ -118,8 +135,9 @@ absl::StatusOr<Factorisation> Factorise(const FactorisableLayer& layer,
 }
 
 // How the method trains a layer without cores. GaLore projects what has both
-// sides above the rank; the others replace the encoder's linear layers, and
-// the heads are trained whole, as their authors do.
+// sides above the rank; the others replace the linear layers of the blocks, at
+// a rank that narrow ones can hold, and the heads are trained whole, as their
+// authors do.
 LowRank LowRankOf(const v1::CompressionSpec& spec,
                   const FactorisableLayer& layer) {
   using Kind = LowRank::Kind;
@@ -127,7 +145,7 @@ LowRank LowRankOf(const v1::CompressionSpec& spec,
   if (layer.embedding) return low;
   const auto use = [&](Kind kind, int64_t rank, int64_t heads, double scale) {
     low.kind = kind;
-    low.rank = rank;
+    low.rank = IsNarrow(layer) ? std::min(rank, layer.outputs) : rank;
     low.heads = heads;
     low.scale = scale;
   };
@@ -146,6 +164,7 @@ LowRank LowRankOf(const v1::CompressionSpec& spec,
     use(Kind::kLte, spec.lte().rank(), spec.lte().heads(), spec.lte().scale());
   } else if (spec.method() == v1::CompressionSpec::COLA) {
     use(Kind::kCola, spec.cola().rank(), 1, 1);
+    low.linear = spec.cola().nonlinearity() == v1::ColaSpec::LINEAR;
   }
   return low;
 }
@@ -189,11 +208,8 @@ absl::StatusOr<ModelConfig> WithFactorisations(
   if (compression.rank_threshold() != 0) {
     config.rank_threshold = static_cast<float>(compression.rank_threshold());
   }
-  const std::vector<FactorisableLayer> layers = [&] {
-    ModelConfig bounded = config;
-    bounded.layers = std::clamp<int64_t>(config.layers, 0, 1024);
-    return FactorisableLayers(bounded);
-  }();
+  RETURN_IF_ERROR(CheckModelShape(config));
+  const std::vector<FactorisableLayer> layers = FactorisableLayers(config);
   for (const FactorisableLayer& layer : layers) {
     config.layers_by_name[layer.key] = Factorisation{};
   }
@@ -216,6 +232,41 @@ absl::StatusOr<ModelConfig> WithFactorisations(
   return config;
 }
 
+// The fields of the specification that only decoders have.
+void SetDecoder(const v1::ModelSpec& model, ModelConfig* config) {
+  config->architecture =
+      model.architecture() == v1::ModelSpec::ARCHITECTURE_UNSPECIFIED
+          ? v1::ModelSpec::LLAMA
+          : model.architecture();
+  config->kv_heads = model.kv_heads() != 0 ? model.kv_heads() : model.heads();
+  if (model.has_rope_theta()) {
+    config->rope_theta = static_cast<float>(model.rope_theta());
+  }
+  config->layer_norm_epsilon = static_cast<float>(
+      model.has_norm_epsilon() ? model.norm_epsilon() : kDecoderNormEpsilon);
+  config->segments = 0;
+  config->tie_output |= config->architecture == v1::ModelSpec::GPT2;
+}
+
+// The hidden width itself is checked later; the default may not overflow
+// before.
+int64_t DefaultFfn(const ModelConfig& config) {
+  const int64_t hidden = std::clamp<int64_t>(config.hidden, 0, 1 << 24);
+  if (!config.llama()) return 4 * hidden;
+  const int64_t width = (8 * hidden + 2) / 3;
+  return (width + kLlamaFfnMultiple - 1) / kLlamaFfnMultiple *
+         kLlamaFfnMultiple;
+}
+
+// With SiLU between its factors, the gate of CoLA has no other behind it.
+void SetGate(v1::ColaSpec::Nonlinearity nonlinearity, ModelConfig* config) {
+  const auto gate = config->layers_by_name.find("layers.0.ffn_gate");
+  config->gate_silu = gate == config->layers_by_name.end() ||
+                      gate->second.low_rank.kind != LowRank::Kind::kCola ||
+                      gate->second.low_rank.linear ||
+                      nonlinearity == v1::ColaSpec::BOTH;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
@@ -228,25 +279,30 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
   config.vocabulary = vocabulary;
   config.layers = model.layers();
   config.hidden = model.hidden();
-  // The width itself is checked below; its default may not overflow before.
-  config.ffn = model.ffn() != 0
-                   ? model.ffn()
-                   : 4 * std::clamp<int64_t>(model.hidden(), 0, 1 << 24);
   config.heads = model.heads();
   config.length = spec.data().max_length();
   config.max_positions = model.max_positions() != 0 ? model.max_positions()
                                                     : spec.data().max_length();
-  config.segments = model.segments() != 0 ? model.segments() : 2;
-  config.classes = model.classes();
   config.tie_output = model.tie_output();
   config.gradients_by_block =
       spec.compression().method() == v1::CompressionSpec::GALORE &&
       spec.compression().galore().per_layer();
+  if (config.causal()) {
+    SetDecoder(model, &config);
+  } else {
+    config.segments = model.segments() != 0 ? model.segments() : 2;
+    config.classes = model.classes();
+  }
+  config.ffn = model.ffn() != 0 ? model.ffn() : DefaultFfn(config);
+  const double usual_dropout = config.causal() ? 0 : kEncoderDropout;
   config.dropout = static_cast<float>(model.dropout_off()    ? 0
                                       : model.dropout() != 0 ? model.dropout()
-                                                             : 0.1);
-  return WithFactorisations(std::move(config), spec.compression(),
-                            [](const FactorisableLayer&) { return true; });
+                                                             : usual_dropout);
+  ASSIGN_OR_RETURN(config, WithFactorisations(
+                               std::move(config), spec.compression(),
+                               [](const FactorisableLayer&) { return true; }));
+  SetGate(spec.compression().cola().nonlinearity(), &config);
+  return config;
 }
 
 absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,

@@ -26,12 +26,13 @@ struct LowRank {
     kLte,     // likewise with heads, and with A', B' the factors at the last
               // merge: Y += scale / heads sum of X (A_n B_n - A'_n B'_n); in
               // training a head's samples see its own difference only
-    kCola,    // no W: Y = silu(X A) B
+    kCola,    // no W: Y = f(X A) B, f being SiLU
   };
   Kind kind = Kind::kNone;
   int64_t rank = 0;
   int64_t heads = 1;
   double scale = 1;
+  bool linear = false;  // kCola: f is the identity
 };
 
 // How one layer is factorised. Dense: no modes.
@@ -59,8 +60,17 @@ struct ModelConfig {
   int64_t segments = 2;
   int64_t classes = 0;
   int64_t length = 0;  // tokens per sample, fixed
-  // Masked LM: the projection to the vocabulary is the word embedding's table;
-  // there is then no layer "output".
+  // Causal LM: what its blocks are made of. Of the fields above it has no
+  // segments.
+  v1::ModelSpec::Architecture architecture =
+      v1::ModelSpec::ARCHITECTURE_UNSPECIFIED;
+  // Heads of keys and values, a divisor of heads; 0: as many as heads.
+  int64_t kv_heads = 0;
+  float rope_theta = 1e4f;  // LLaMA's
+  // LLaMA: the hidden layer is silu(gate) * up; false: gate * up.
+  bool gate_silu = true;
+  // Language models: the projection to the vocabulary is the word embedding's
+  // table; there is then no layer "output".
   bool tie_output = false;
   float dropout = 0.1f;
   float layer_norm_epsilon = 1e-9f;
@@ -74,16 +84,16 @@ struct ModelConfig {
   std::vector<int64_t> bottom_mlp;  // the last: width of the embeddings
   std::vector<int64_t> top_mlp;     // the last: 1
   // By layer name: "embedding", "layers.I.query|key|value|output|ffn_up|
-  // ffn_down", "head" (classifier fc1 / masked-LM transform), "output"
-  // (masked-LM projection; the classifier's fc2 is always dense). DLRM:
-  // "bottom.I", "tables.I", "top.I".
+  // ffn_down", in a LLaMA "layers.I.ffn_gate", "head" (classifier fc1 /
+  // masked-LM transform), "output" (projection to the vocabulary; the
+  // classifier's fc2 is always dense). DLRM: "bottom.I", "tables.I", "top.I".
   std::map<std::string, Factorisation> layers_by_name;
 
   // Training batches are padded to one of few shapes (plan/batch_padding.h), so
   // that captured steps serve many of them; the padding has no loss and no
   // gradient.
   bool pad_batches = false;
-  // The gradients of an encoder are in memory block by block
+  // The gradients of a transformer are in memory block by block
   // (plan/gradient_blocks.h), for an optimiser that steps on each block alone.
   bool gradients_by_block = false;
   // What the contraction planner counts with; equal on all members of a job.
@@ -91,6 +101,16 @@ struct ModelConfig {
   // Every factorised layer on this path instead of the planner's choice, for
   // tests and comparisons; not kGrouped.
   std::optional<kernels::TtPath> forced_path;
+
+  bool causal() const { return family == v1::ModelSpec::CAUSAL_LM; }
+  bool llama() const {
+    return causal() && architecture == v1::ModelSpec::LLAMA;
+  }
+  // Columns of a head's queries, and of all keys or all values of a token.
+  int64_t head_width() const { return hidden / heads; }
+  int64_t key_width() const {
+    return (kv_heads > 0 ? kv_heads : heads) * head_width();
+  }
 };
 
 // Resolves a spec (defaults filled) and the tokenizer's vocabulary: automatic

@@ -1,13 +1,10 @@
 // Sums and normalises word, position and segment embeddings.
 #include "worker/trainer/model/embedding/input_embedding.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/trainer/model/config/dropout_sites.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/embedding/make_word_embedding.h"
 
 namespace comera::trainer {
 
@@ -25,46 +22,33 @@ constexpr int64_t kFloat = sizeof(float);
 InputEmbedding::InputEmbedding(const Plan& plan)
     : plan_(plan),
       hidden_(plan.config->hidden),
+      words_(plan),
       position_(plan.At("encoder.embedding.position")),
       segment_(plan.At("encoder.embedding.segment")),
       gamma_(plan.At("encoder.embedding.norm.gamma")),
-      beta_(plan.At("encoder.embedding.norm.beta")),
-      unique_("token id", plan.max_rows, plan.config->vocabulary) {
+      beta_(plan.At("encoder.embedding.norm.beta")) {
   const ModelConfig& config = *plan.config;
   const int64_t rows = plan.max_rows;
-  const int64_t max_unique = std::min(rows, config.vocabulary);
   const int64_t stream_bytes = rows * hidden_ * kFloat;
-  words_ = MakeWordEmbedding(plan, "embedding", max_unique);
-  ids_.reserve(rows);
   place_rows_.reserve(rows);
 
   SavedMemory& saved = *plan.saved;
-  word_index_ = saved.Reserve("embedding.word_index", rows * kFloat);
-  word_tokens_ = saved.Reserve("embedding.word_tokens", rows * kFloat);
-  word_start_ =
-      saved.Reserve("embedding.word_start", (max_unique + 1) * kFloat);
   place_index_ = saved.Reserve("embedding.place_index", rows * kFloat);
   normalised_ = saved.Reserve("embedding.normalised", stream_bytes);
   deviation_ = saved.Reserve("embedding.deviation", rows * kFloat);
 
-  Workspace& workspace = *plan.workspace;
-  unique_table_ =
-      workspace.Reserve("embedding.unique_rows", max_unique * hidden_ * kFloat);
-  table_ = workspace.Reserve(
+  table_ = plan.workspace->Reserve(
       "embedding.places", config.segments * config.length * hidden_ * kFloat);
 }
 
 absl::Status InputEmbedding::SetBatch(const Batch& batch,
                                       const PackedBatch& packed, bool pad) {
   const int64_t rows = batch.size * batch.length;
-  if (static_cast<int64_t>(batch.ids.size()) != rows ||
-      static_cast<int64_t>(batch.segments.size()) != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch: ", batch.ids.size(), " ids and ",
-                     batch.segments.size(), " segments for ", rows, " tokens"));
+  if (static_cast<int64_t>(batch.segments.size()) != rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch: ", batch.segments.size(), " segments for ", rows, " tokens"));
   }
   const int64_t tokens = packed.tokens();
-  ids_.resize(tokens);
   place_rows_.resize(tokens);
   for (int64_t i = 0; i < rows; ++i) {
     if (batch.segments[i] < 0 || batch.segments[i] >= plan_.config->segments) {
@@ -75,29 +59,17 @@ absl::Status InputEmbedding::SetBatch(const Batch& batch,
   }
   for (int64_t i = 0; i < tokens; ++i) {
     const int64_t place = packed.places()[i];
-    ids_[i] = batch.ids[place];
     place_rows_[i] = static_cast<int32_t>(batch.segments[place] * batch.length +
                                           place % batch.length);
   }
-  RETURN_IF_ERROR(unique_.Set(ids_));
-  words_count_ = unique_.count();
-  if (pad) words_count_ = std::min(tokens, plan_.config->vocabulary);
-  unique_.PadTo(words_count_);
-  RETURN_IF_ERROR(words_->SetIds(unique_.unique(), pad ? words_count_ : 0));
-  const auto copy = [&](SavedMemory::Piece piece,
-                        absl::Span<const int32_t> from) {
-    return plan_.backend->CopyToDevice(plan_.saved->Address(piece), from.data(),
-                                       from.size() * sizeof(int32_t));
-  };
-  RETURN_IF_ERROR(copy(word_index_, unique_.index()));
-  RETURN_IF_ERROR(copy(word_tokens_, unique_.order()));
-  RETURN_IF_ERROR(copy(word_start_, unique_.start()));
-  return copy(place_index_, place_rows_);
+  RETURN_IF_ERROR(words_.SetBatch(batch, packed, pad));
+  return plan_.backend->CopyToDevice(plan_.saved->Address(place_index_),
+                                     place_rows_.data(),
+                                     place_rows_.size() * sizeof(int32_t));
 }
 
 void InputEmbedding::AppendShape(std::vector<int64_t>* shape) const {
-  shape->push_back(words_count_);
-  words_->AppendShape(shape);
+  words_.AppendShape(shape);
 }
 
 kernels::DropoutKey InputEmbedding::Dropout(const Step& step) const {
@@ -122,15 +94,10 @@ absl::Status InputEmbedding::Forward(const Step& step, Matrix y) {
   const SavedMemory& saved = *plan_.saved;
   const int64_t rows = step.rows();
   const int64_t segments = plan_.config->segments;
-  const int64_t unique = words_count_;
 
-  const Matrix unique_rows(plan_.workspace->Floats(unique_table_), unique,
-                           hidden_);
-  RETURN_IF_ERROR(words_->Forward(step, unique_rows));
   // Words begin where the normalised sums end, places where y ends.
   const Matrix words(saved.Floats(normalised_), rows, hidden_);
-  RETURN_IF_ERROR(backend.GatherRows(
-      unique_rows, ConstIndices(saved.Ints(word_index_), rows), words));
+  RETURN_IF_ERROR(words_.Forward(step, words));
 
   float* table = plan_.workspace->Floats(table_);
   for (int64_t s = 0; s < segments; ++s) {
@@ -156,7 +123,6 @@ absl::Status InputEmbedding::Backward(const Step& step, Matrix grad) {
   const SavedMemory& saved = *plan_.saved;
   const int64_t rows = step.rows();
   const int64_t segments = plan_.config->segments;
-  const int64_t unique = words_count_;
 
   const kernels::DropoutKey key = Dropout(step);
   if (key.rate > 0) RETURN_IF_ERROR(backend.Dropout(key, grad, grad));
@@ -180,13 +146,7 @@ absl::Status InputEmbedding::Backward(const Step& step, Matrix grad) {
     RETURN_IF_ERROR(backend.BiasGradient(
         part, {step.Gradient(segment_).data + s * hidden_, hidden_}));
   }
-
-  const Matrix unique_grad(plan_.workspace->Floats(unique_table_), unique,
-                           hidden_);
-  RETURN_IF_ERROR(backend.SumRows(
-      grad, ConstIndices(saved.Ints(word_tokens_), rows),
-      ConstIndices(saved.Ints(word_start_), unique + 1), unique_grad));
-  return words_->Backward(step, unique_grad);
+  return words_.Backward(step, grad);
 }
 
 }  // namespace comera::trainer

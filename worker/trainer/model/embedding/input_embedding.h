@@ -2,21 +2,19 @@
 #define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_INPUT_EMBEDDING_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
 #include "worker/trainer/data/batch/batch.h"
-#include "worker/trainer/model/embedding/word_embedding.h"
+#include "worker/trainer/model/embedding/token_lookup.h"
 #include "worker/trainer/model/plan/packed_batch.h"
 #include "worker/trainer/model/plan/plan.h"
-#include "worker/trainer/model/plan/unique_ids.h"
 
 namespace comera::trainer {
 
 // dropout(LayerNorm(word + position + segment)): token ids to the residual
-// stream (rows, hidden). Words are looked up once per distinct id of a batch.
+// stream (rows, hidden) of an encoder.
 class InputEmbedding {
  public:
   explicit InputEmbedding(const Plan& plan);
@@ -42,17 +40,12 @@ class InputEmbedding {
 
   const Plan plan_;
   const int64_t hidden_;
-  std::unique_ptr<WordEmbedding> words_;
+  TokenLookup words_;
   const Parameter &position_, &segment_, &gamma_, &beta_;
-  UniqueIds unique_;
-  int64_t words_count_ = 0;          // rows of words_, padding included
-  std::vector<int32_t> ids_;         // one per token
-  std::vector<int32_t> place_rows_;  // in the table of position + segment
-  // The word of each token among the distinct ones; the tokens by word, and
-  // where each word's tokens begin.
-  SavedMemory::Piece word_index_, word_tokens_, word_start_, place_index_;
-  SavedMemory::Piece normalised_, deviation_;
-  Workspace::Piece unique_table_, table_;
+  // Rows of the tokens in the table of position + segment.
+  std::vector<int32_t> place_rows_;
+  SavedMemory::Piece place_index_, normalised_, deviation_;
+  Workspace::Piece table_;
 };
 
 }  // namespace comera::trainer

@@ -7,12 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/contraction/attention_cost.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/attention_projections.h"
-#include "worker/trainer/model/encoder/ordinary_attention_branch.h"
-#include "worker/trainer/model/encoder/pruned_branch.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
-#include "worker/trainer/model/linear/make_linear.h"
 #include "worker/trainer/model/plan/layer_path.h"
+#include "worker/trainer/model/transformer/attention_projections.h"
+#include "worker/trainer/model/transformer/ordinary_attention_branch.h"
+#include "worker/trainer/model/transformer/pruned_branch.h"
 
 namespace comera::trainer {
 namespace {
@@ -38,18 +37,13 @@ bool RankSpacePays(const Plan& plan, const AttentionProjections& p) {
 
 std::unique_ptr<Branch> MakeAttentionBranch(const Plan& plan, int64_t layer,
                                             const LteHeadRuns* head_runs) {
-  // In rank space their backward passes run beside each other.
-  const auto linear = [&](const char* part) {
-    return MakeLinear(plan, absl::StrCat("layers.", layer, ".", part),
-                      plan.max_rows, absl::StrCat("attention.", part),
-                      head_runs);
-  };
   const std::string output_key = absl::StrCat("layers.", layer, ".output");
   if (IsPruned(plan.config->layers_by_name.at(output_key))) {
-    return std::make_unique<PrunedBranch>(linear("output"));
+    return std::make_unique<PrunedBranch>(
+        MakeAttentionOutput(plan, layer, head_runs));
   }
-  AttentionProjections projections = {linear("query"), linear("key"),
-                                      linear("value"), linear("output")};
+  AttentionProjections projections =
+      MakeAttentionProjections(plan, layer, head_runs);
   if (RankSpacePays(plan, projections)) {
     return std::make_unique<RankSpaceAttentionBranch>(plan, layer,
                                                       std::move(projections));

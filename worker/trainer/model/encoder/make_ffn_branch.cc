@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/contraction/ffn_cost.h"
-#include "worker/trainer/model/encoder/hidden_ffn_branch.h"
-#include "worker/trainer/model/encoder/pruned_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/linear/make_linear.h"
 #include "worker/trainer/model/plan/layer_path.h"
+#include "worker/trainer/model/transformer/hidden_ffn_branch.h"
+#include "worker/trainer/model/transformer/pruned_branch.h"
 
 namespace comera::trainer {
 
@@ -35,8 +35,9 @@ std::unique_ptr<Branch> MakeFfnBranch(const Plan& plan, int64_t layer,
     return std::make_unique<RankSpaceFfnBranch>(plan, std::move(up),
                                                 std::move(down));
   }
-  return std::make_unique<HiddenFfnBranch>(plan, layer, std::move(up),
-                                           std::move(down));
+  return std::make_unique<HiddenFfnBranch>(
+      plan, layer, kernels::Activation::kGelu, /*gate=*/nullptr, std::move(up),
+      std::move(down));
 }
 
 }  // namespace comera::trainer

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/trainer/model/encoder/branch.h"
 #include "worker/trainer/model/linear/lte_head_runs.h"
 #include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/transformer/branch.h"
 
 namespace comera::trainer {
 

@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "worker/trainer/model/encoder/branch.h"
-#include "worker/trainer/model/encoder/rank_space_branch.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/linear/rank_space_linear.h"
+#include "worker/trainer/model/transformer/branch.h"
+#include "worker/trainer/model/transformer/rank_space_branch.h"
 
 namespace comera::trainer {
 

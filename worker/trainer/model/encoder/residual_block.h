@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "kernels/backend.h"
-#include "worker/trainer/model/encoder/branch.h"
 #include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/transformer/branch.h"
 
 namespace comera::trainer {
 

@@ -11,7 +11,7 @@
 
 namespace comera::trainer {
 
-// Computes a loss over label rows from the encoder's output.
+// Computes a loss over label rows from a transformer's output.
 class Head {
  public:
   virtual ~Head() = default;

@@ -1,8 +1,9 @@
-// Chooses the head of an encoder by the model's family.
+// Chooses the head of a transformer by the model's family.
 #include "worker/trainer/model/head/make_head.h"
 
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/head/classifier_head.h"
-#include "worker/trainer/model/head/masked_lm_head.h"
+#include "worker/trainer/model/head/language_model_head.h"
 
 namespace comera::trainer {
 
@@ -10,7 +11,7 @@ std::unique_ptr<Head> MakeHead(const Plan& plan) {
   if (plan.config->family == v1::ModelSpec::ENCODER_CLASSIFIER) {
     return std::make_unique<ClassifierHead>(plan);
   }
-  return std::make_unique<MaskedLmHead>(plan);
+  return std::make_unique<LanguageModelHead>(plan);
 }
 
 }  // namespace comera::trainer

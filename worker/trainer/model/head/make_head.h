@@ -8,8 +8,8 @@
 
 namespace comera::trainer {
 
-// Makes the head of the configuration's family, a classifier or a masked
-// language model.
+// Makes the head of the configuration's family: that of a classifier, or of a
+// language model, masked or causal.
 std::unique_ptr<Head> MakeHead(const Plan& plan);
 
 }  // namespace comera::trainer

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
 
@@ -16,7 +18,6 @@ using kernels::Matrix;
 namespace {
 
 constexpr char kEmbedding[] = "embedding";
-constexpr char kTable[] = "encoder.embedding.word";
 
 // Rows of a TTM table at a time: enough for what a block costs besides its rows
 // (the contraction of half chains) to be little beside them.
@@ -36,14 +37,16 @@ TiedProjection::TiedProjection(const Plan& plan)
     : plan_(plan),
       vocabulary_(plan.config->vocabulary),
       hidden_(plan.config->hidden),
-      bias_(plan.At("head.output.bias")) {
+      bias_(plan, "head.output") {
   const Factorisation& form = plan.config->layers_by_name.at(kEmbedding);
+  const std::string table =
+      absl::StrCat(TransformerName(*plan.config), ".embedding.word");
   if (form.dense()) {
-    weight_ = &plan.At(absl::StrCat(kTable, ".weight"));
+    weight_ = &plan.At(table + ".weight");
     return;
   }
   block_ = std::min(kBlockRows, vocabulary_);
-  table_ = std::make_unique<TtmEmbedding>(plan, kTable, form, block_, blocks());
+  table_ = std::make_unique<TtmEmbedding>(plan, table, form, block_, blocks());
   const int64_t bytes = block_ * hidden_ * int64_t{sizeof(float)};
   rows_ = plan.workspace->Reserve("head.table_rows", bytes);
   grad_rows_ = plan.workspace->Reserve("head.grad_table_rows", bytes);
@@ -81,7 +84,7 @@ absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
   if (weight_ != nullptr) {
     const ConstMatrix e(step.parameters + weight_->offset, vocabulary_,
                         hidden_);
-    return backend.GemmBias(true, x, e, step.Vector(bias_), y);
+    return bias_.Product(step, true, x, e, y);
   }
   for (int64_t block = 0; block < blocks(); ++block) {
     Matrix rows;
@@ -89,7 +92,7 @@ absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
     RETURN_IF_ERROR(backend.Gemm(false, true, 1, x, rows, 0,
                                  Columns(y, block * block_, rows.rows)));
   }
-  return backend.AddBias(step.Vector(bias_), y);
+  return bias_.Add(step, y);
 }
 
 absl::Status TiedProjection::Repeat(const Step& step, int64_t first_row,
@@ -101,7 +104,7 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
                                       ConstMatrix grad_y, Matrix grad_x,
                                       bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
-  RETURN_IF_ERROR(backend.BiasGradient(grad_y, step.Gradient(bias_)));
+  RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   if (weight_ != nullptr) {
     RETURN_IF_ERROR(backend.Gemm(
         true, false, 1, grad_y, x, 1,

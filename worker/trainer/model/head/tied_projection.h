@@ -5,13 +5,14 @@
 #include <memory>
 
 #include "worker/trainer/model/embedding/ttm_embedding.h"
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
 
 // Y = X E^T + bias with the word embedding's table E (vocabulary, hidden) and
-// the parameter head.output.bias. E has one set of parameters and its gradient
-// is the sum of both uses.
+// the parameter head.output.bias, if there is one. E has one set of parameters
+// and its gradient is the sum of both uses.
 //
 // A dense table is used where it lies. Rows of a TTM table are computed block
 // by block of the vocabulary, and so are their gradients, so that the table is
@@ -41,7 +42,7 @@ class TiedProjection : public Linear {
 
   const Plan plan_;
   const int64_t vocabulary_, hidden_;
-  const Parameter& bias_;
+  const LayerBias bias_;
   const Parameter* weight_ = nullptr;  // dense only
   // Members of a TTM table only.
   int64_t block_ = 0;

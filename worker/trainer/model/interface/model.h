@@ -21,8 +21,8 @@ struct LossTotals {
   double correct = 0;
 };
 
-// An encoder with a head, or a DLRM, planned for one batch shape and one set of
-// ranks.
+// A transformer with a head, or a DLRM, planned for one batch shape and one set
+// of ranks.
 //
 // Life cycle: CreateModel (create_model.h) plans and allocates activations and
 // workspace; parameters and gradients are the caller's flat device buffers of

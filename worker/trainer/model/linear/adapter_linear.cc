@@ -26,8 +26,8 @@ AdapterLinear::AdapterLinear(const Plan& plan, const std::string& name,
     : plan_(plan),
       form_(form),
       head_runs_(head_runs),
+      bias_(plan, name),
       weight_(plan.At(name + ".weight")),
-      bias_(plan.At(name + ".bias")),
       a_(plan.At(name + ".a")),
       b_(plan.At(name + ".b")),
       previous_a_(form.kind == LowRank::Kind::kLte
@@ -85,8 +85,7 @@ absl::Status AdapterLinear::AddProduct(const Step& step, int64_t first_row,
 absl::Status AdapterLinear::Forward(const Step& step, int64_t first_row,
                                     ConstMatrix x, Matrix y) {
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
-  RETURN_IF_ERROR(plan_.backend->Gemm(false, false, 1, x, w, 0, y));
-  RETURN_IF_ERROR(plan_.backend->AddBias(step.Vector(bias_), y));
+  RETURN_IF_ERROR(bias_.Product(step, false, x, w, y));
   if (!step.train) {
     const float factor = static_cast<float>(form_.scale / form_.heads);
     for (int64_t head = 0; head < form_.heads; ++head) {
@@ -113,7 +112,7 @@ absl::Status AdapterLinear::Backward(const Step& step, int64_t first_row,
                                      ConstMatrix x, ConstMatrix grad_y,
                                      Matrix grad_x, bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
-  RETURN_IF_ERROR(backend.BiasGradient(grad_y, step.Gradient(bias_)));
+  RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   if (grad_x.data != nullptr) {
     const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
     RETURN_IF_ERROR(

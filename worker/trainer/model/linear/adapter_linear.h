@@ -4,6 +4,7 @@
 #include <string>
 
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/linear/lte_head_runs.h"
 
@@ -11,7 +12,7 @@ namespace comera::trainer {
 
 // A frozen W beside trained products of thin matrices: NAME.weight (inputs,
 // outputs) has no gradient, NAME.a (inputs, heads * rank), NAME.b (heads *
-// rank, outputs) and NAME.bias have.
+// rank, outputs) and, if there is one, NAME.bias have.
 //
 // LoRA (arXiv 2106.09685), one head: Y = X W + scale X A B + bias.
 // LTE (arXiv 2402.16828): the samples of the global batch are shared out among
@@ -57,7 +58,8 @@ class AdapterLinear : public Linear {
   const Plan plan_;
   const LowRank form_;
   const LteHeadRuns* const head_runs_;
-  const Parameter &weight_, &bias_, &a_, &b_;
+  const LayerBias bias_;
+  const Parameter &weight_, &a_, &b_;
   // Null unless the layer is LTE's.
   const Parameter* const previous_a_;
   const Parameter* const previous_b_;

@@ -1,4 +1,4 @@
-// CoLA: two thin matrices with SiLU between them.
+// CoLA: two thin matrices with a function between them.
 #include "worker/trainer/model/linear/cola_linear.h"
 
 #include "common/status_macros.h"
@@ -11,7 +11,9 @@ using kernels::Matrix;
 ColaLinear::ColaLinear(const Plan& plan, const std::string& name,
                        const LowRank& form, int64_t max_rows)
     : plan_(plan),
-      bias_(plan.At(name + ".bias")),
+      f_(form.linear ? kernels::Activation::kIdentity
+                     : kernels::Activation::kSilu),
+      bias_(plan, name),
       a_(plan.At(name + ".a")),
       b_(plan.At(name + ".b")),
       inputs_(a_.shape[0]),
@@ -44,10 +46,9 @@ absl::Status ColaLinear::Forward(const Step& step, int64_t first_row,
 absl::Status ColaLinear::Repeat(const Step& step, int64_t first_row,
                                 ConstMatrix x, Matrix y) {
   const Matrix activated = Scratch(activated_, x.rows);
-  RETURN_IF_ERROR(plan_.backend->Activate(kernels::Activation::kSilu,
-                                          T(first_row, x.rows), activated));
+  RETURN_IF_ERROR(plan_.backend->Activate(f_, T(first_row, x.rows), activated));
   const ConstMatrix b(step.parameters + b_.offset, rank_, outputs_);
-  return plan_.backend->GemmBias(false, activated, b, step.Vector(bias_), y);
+  return bias_.Product(step, false, activated, b, y);
 }
 
 absl::Status ColaLinear::Backward(const Step& step, int64_t first_row,
@@ -59,14 +60,13 @@ absl::Status ColaLinear::Backward(const Step& step, int64_t first_row,
   const Matrix activated = Scratch(activated_, x.rows);
   const Matrix u = Scratch(u_, x.rows);
   const ConstMatrix t = T(first_row, x.rows);
-  RETURN_IF_ERROR(backend.BiasGradient(grad_y, step.Gradient(bias_)));
-  RETURN_IF_ERROR(backend.Activate(kernels::Activation::kSilu, t, activated));
+  RETURN_IF_ERROR(bias_.Backward(step, grad_y));
+  RETURN_IF_ERROR(backend.Activate(f_, t, activated));
   RETURN_IF_ERROR(
       backend.Gemm(true, false, 1, activated, grad_y, 1,
                    Matrix(step.Gradient(b_).data, rank_, outputs_)));
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, b, 0, u));
-  RETURN_IF_ERROR(
-      backend.ActivateBackward(kernels::Activation::kSilu, t, u, u));
+  RETURN_IF_ERROR(backend.ActivateBackward(f_, t, u, u));
   RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, 1,
                                Matrix(step.Gradient(a_).data, inputs_, rank_)));
   if (grad_x.data == nullptr) return absl::OkStatus();

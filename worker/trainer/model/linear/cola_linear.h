@@ -3,13 +3,16 @@
 
 #include <string>
 
+#include "kernels/backend.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
 
-// CoLA (arXiv 2502.10940): Y = silu(X A) B + bias in place of a matrix;
-// parameters NAME.a (inputs, rank), NAME.b (rank, outputs), NAME.bias.
+// CoLA (arXiv 2502.10940): Y = f(X A) B + bias in place of a matrix, f being
+// SiLU or the identity; parameters NAME.a (inputs, rank), NAME.b (rank,
+// outputs) and, if there is one, NAME.bias.
 //
 // Only T = X A is kept for the rows, as in the paper's CoLA-M, so that Repeat
 // costs one of the two products.
@@ -34,7 +37,9 @@ class ColaLinear : public Linear {
   kernels::Matrix Scratch(Workspace::Piece piece, int64_t rows) const;
 
   const Plan plan_;
-  const Parameter &bias_, &a_, &b_;
+  const kernels::Activation f_;
+  const LayerBias bias_;
+  const Parameter &a_, &b_;
   const int64_t inputs_, rank_, outputs_;
   SavedMemory::Piece t_;
   Workspace::Piece activated_, u_;

@@ -20,7 +20,7 @@ ContractedLinear::ContractedLinear(const Plan& plan,
                                    const std::vector<int>& ends,
                                    int64_t max_rows, const std::string& scratch)
     : plan_(plan),
-      bias_(plan.At(layer.name + ".bias")),
+      bias_(plan, layer.name),
       cores_(plan, layer.name, scratch),
       // Shapes were checked with the configuration, groups by the planner.
       contraction_(*kernels::TtContraction::Create(
@@ -49,7 +49,7 @@ absl::Status ContractedLinear::Forward(const Step& step, int64_t first_row,
   RETURN_IF_ERROR(contraction_.Forward(
       plan_.backend, cores_.cores(), plan_.saved->Floats(kept_), x,
       plan_.saved->Floats(states_) + contraction_.state_size(first_row), y));
-  return plan_.backend->AddBias(step.Vector(bias_), y);
+  return bias_.Add(step, y);
 }
 
 absl::Status ContractedLinear::Repeat(const Step& step, int64_t first_row,
@@ -67,7 +67,7 @@ absl::Status ContractedLinear::Backward(const Step& step, int64_t first_row,
     RETURN_IF_ERROR(
         backend.Fill({grad_groups, contraction_.grad_group_size()}, 0));
   }
-  RETURN_IF_ERROR(backend.BiasGradient(grad_y, step.Gradient(bias_)));
+  RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   return contraction_.Backward(
       &backend, cores_.cores(), plan_.saved->Floats(kept_), x,
       plan_.saved->Floats(states_) + contraction_.state_size(first_row), grad_y,

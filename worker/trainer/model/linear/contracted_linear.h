@@ -7,6 +7,7 @@
 #include "kernels/contraction/tt_contraction.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/linear/folded_cores.h"
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
@@ -36,7 +37,7 @@ class ContractedLinear : public Linear {
 
  private:
   const Plan plan_;
-  const Parameter& bias_;
+  const LayerBias bias_;
   FoldedCores cores_;
   const kernels::TtContraction contraction_;
   bool accumulating_ = false;  // the groups' gradients hold earlier row blocks

@@ -11,7 +11,7 @@ using kernels::Matrix;
 DenseLinear::DenseLinear(const Plan& plan, const std::string& name)
     : backend_(plan.backend),
       weight_(plan.At(name + ".weight")),
-      bias_(plan.At(name + ".bias")),
+      bias_(plan, name),
       inputs_(weight_.shape[0]),
       outputs_(weight_.shape[1]) {}
 
@@ -20,7 +20,7 @@ absl::Status DenseLinear::Prepare(const Step&) { return absl::OkStatus(); }
 absl::Status DenseLinear::Forward(const Step& step, int64_t, ConstMatrix x,
                                   Matrix y) {
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
-  return backend_->GemmBias(false, x, w, step.Vector(bias_), y);
+  return bias_.Product(step, false, x, w, y);
 }
 
 absl::Status DenseLinear::Repeat(const Step& step, int64_t first_row,
@@ -31,7 +31,7 @@ absl::Status DenseLinear::Repeat(const Step& step, int64_t first_row,
 absl::Status DenseLinear::Backward(const Step& step, int64_t, ConstMatrix x,
                                    ConstMatrix grad_y, Matrix grad_x,
                                    bool accumulate) {
-  RETURN_IF_ERROR(backend_->BiasGradient(grad_y, step.Gradient(bias_)));
+  RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   const Matrix grad_w(step.Gradient(weight_).data, inputs_, outputs_);
   RETURN_IF_ERROR(backend_->Gemm(true, false, 1, x, grad_y, 1, grad_w));
   if (grad_x.data == nullptr) return absl::OkStatus();

@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
 
-// A W that is stored as it is: parameters NAME.weight (inputs, outputs) and
-// NAME.bias.
+// A W that is stored as it is: parameters NAME.weight (inputs, outputs) and, if
+// it has one, NAME.bias.
 class DenseLinear : public Linear {
  public:
   DenseLinear(const Plan& plan, const std::string& name);
@@ -27,7 +28,7 @@ class DenseLinear : public Linear {
  private:
   kernels::Backend* const backend_;
   const Parameter& weight_;
-  const Parameter& bias_;
+  const LayerBias bias_;
   const int64_t inputs_;
   const int64_t outputs_;
 };

@@ -74,8 +74,8 @@ double InitialDeviation(const ModelConfig& config,
                         const FactorisableLayer& layer, bool dense) {
   if (layer.layer_class == "table") return 0.05;
   if (layer.embedding) {
-    const bool published =
-        config.published_initialisation && !dense && !config.tie_output;
+    const bool published = config.published_initialisation && !dense &&
+                           !config.tie_output && !config.causal();
     return published ? 1 : kTableSigma;
   }
   const double fan = static_cast<double>(layer.inputs + layer.outputs);
@@ -140,8 +140,8 @@ void FillOrthonormal(uint64_t seed, const ModelLayout& layout,
         const int64_t column = kept <= other ? k : o;
         // The sign makes Q uniform over the orthonormal matrices.
         const double sign = qr.matrixQR()(column, column) < 0 ? -1 : 1;
-        place(k, o) = static_cast<float>(
-            scale * sign * q(kept <= other ? o : k, column));
+        place(k, o) =
+            static_cast<float>(scale * sign * q(kept <= other ? o : k, column));
       }
     }
   }
@@ -252,13 +252,21 @@ void InitialiseParameters(const ModelConfig& config, uint64_t seed,
         FillOrthonormal(seed, layout, tt, middle, sigma, parameters);
       }
     }
-    if (!layer.embedding) {
+    // GPT-2's begin at 0.
+    if (!layer.embedding && !config.causal()) {
       FillUniform(seed, at(layer.name + ".bias"),
                   1 / std::sqrt(static_cast<double>(layer.outputs)),
                   parameters);
     }
   }
   if (config.family == v1::ModelSpec::DLRM) return;
+  if (config.causal()) {
+    if (!config.llama()) {
+      FillGaussian(seed, at("decoder.embedding.position"), table_sigma,
+                   parameters);
+    }
+    return;
+  }
   if (config.tie_output) {
     FillUniform(seed, at("head.output.bias"),
                 1 / std::sqrt(static_cast<double>(config.vocabulary)),

@@ -10,7 +10,7 @@
 
 namespace comera::trainer {
 
-// Y = X W + bias, with W in some form.
+// Y = X W + bias, with W in some form; the bias may be missing.
 //
 // A step: Prepare, then any number of row blocks, each Forward and later
 // Backward, then FinishBackward. first_row is the block's place among the rows

@@ -5,8 +5,8 @@
 
 namespace comera::trainer {
 
-LteHeadRuns::LteHeadRuns(int64_t heads, int64_t max_samples) : heads_(heads) {
-  runs_.reserve(heads > 1 ? max_samples : 0);
+LteHeadRuns::LteHeadRuns(int64_t heads, int64_t max_sequences) : heads_(heads) {
+  runs_.reserve(heads > 1 ? max_sequences : 0);
 }
 
 void LteHeadRuns::Set(const Batch& batch, const PackedBatch& packed) {

@@ -22,10 +22,10 @@ struct LteHeadRun {
 // has samples [n, n + 1) * samples / heads, on whichever member they are, and
 // the last head also has the remainder.
 //
-// Allocates when made and not again for batches of no more samples.
+// Allocates when made and not again for batches of no more sequences.
 class LteHeadRuns {
  public:
-  LteHeadRuns(int64_t heads, int64_t max_samples);
+  LteHeadRuns(int64_t heads, int64_t max_sequences);
 
   // `packed` is the packed form of `batch`, before it is padded.
   void Set(const Batch& batch, const PackedBatch& packed);

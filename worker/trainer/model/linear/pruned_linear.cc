@@ -9,14 +9,14 @@ using kernels::ConstMatrix;
 using kernels::Matrix;
 
 PrunedLinear::PrunedLinear(const Plan& plan, const std::string& name)
-    : backend_(plan.backend), bias_(plan.At(name + ".bias")) {}
+    : backend_(plan.backend), bias_(plan, name) {}
 
 absl::Status PrunedLinear::Prepare(const Step&) { return absl::OkStatus(); }
 
 absl::Status PrunedLinear::Forward(const Step& step, int64_t, ConstMatrix,
                                    Matrix y) {
   RETURN_IF_ERROR(backend_->Fill({y.data, y.rows * y.cols}, 0));
-  return backend_->AddBias(step.Vector(bias_), y);
+  return bias_.Add(step, y);
 }
 
 absl::Status PrunedLinear::Repeat(const Step& step, int64_t first_row,
@@ -27,7 +27,7 @@ absl::Status PrunedLinear::Repeat(const Step& step, int64_t first_row,
 absl::Status PrunedLinear::Backward(const Step& step, int64_t, ConstMatrix,
                                     ConstMatrix grad_y, Matrix grad_x,
                                     bool accumulate) {
-  RETURN_IF_ERROR(backend_->BiasGradient(grad_y, step.Gradient(bias_)));
+  RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   if (grad_x.data == nullptr || accumulate) return absl::OkStatus();
   return backend_->Fill({grad_x.data, grad_x.rows * grad_x.cols}, 0);
 }

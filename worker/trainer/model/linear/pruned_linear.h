@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
 namespace comera::trainer {
 
-// A factorised layer whose ranks were all pruned to 0: Y = bias, gX = 0. It has
-// no memory, and no operations but those of its bias.
+// A factorised layer whose ranks were all pruned to 0: Y = bias, or 0 where it
+// has none, gX = 0. It has no memory.
 class PrunedLinear : public Linear {
  public:
   PrunedLinear(const Plan& plan, const std::string& name);
@@ -26,7 +27,7 @@ class PrunedLinear : public Linear {
 
  private:
   kernels::Backend* const backend_;
-  const Parameter& bias_;
+  const LayerBias bias_;
 };
 
 }  // namespace comera::trainer

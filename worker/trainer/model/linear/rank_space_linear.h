@@ -14,8 +14,8 @@ namespace comera::trainer {
 // rows T = X A of the rank space instead.
 //
 // With T~ = [T, 1] and B~ = [B; bias], Y = T~ B~, so that the bias and its
-// gradient cost no pass over Y of their own. Backward: U = gY B^T,
-// gX = U A^T, gB~ = T~^T gY and gA = X^T U.
+// gradient cost no pass over Y of their own; where there is no bias the row is
+// 0. Backward: U = gY B^T, gX = U A^T, gB~ = T~^T gY and gA = X^T U.
 //
 // A caller that never forms Y:
 //

@@ -32,7 +32,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       rank_(factorisation.ranks[factorisation.input_modes.size() - 1]),
       all_outputs_(Product(factorisation.output_modes)),
       max_rows_(max_rows),
-      bias_(plan.At(layer.name + ".bias")),
+      bias_(plan, layer.name),
       cores_(plan, layer.name, scratch) {
   SavedMemory& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
@@ -101,8 +101,12 @@ absl::Status TtLinear::Contract(const Step& step) {
   RETURN_IF_ERROR(
       backend.Fill({plan_.saved->Floats(t_), max_rows_ * (rank_ + 1)}, 1));
   float* b = plan_.saved->Floats(b_);
-  RETURN_IF_ERROR(backend.Copy(
-      b + rank_ * outputs_, step.parameters + bias_.offset, outputs_ * kFloat));
+  float* const last_row = b + rank_ * outputs_;
+  RETURN_IF_ERROR(bias_.parameter() == nullptr
+                      ? backend.Fill({last_row, outputs_}, 0)
+                      : backend.Copy(last_row,
+                                     step.Vector(*bias_.parameter()).data,
+                                     outputs_ * kFloat));
   RETURN_IF_ERROR(cores_.Fold(step));
   float* kept = plan_.saved->Floats(kept_);
   RETURN_IF_ERROR(chain_->Forward(&backend, cores_.cores(), kept));
@@ -185,9 +189,10 @@ absl::Status TtLinear::FinishBackward(const Step& step) {
 absl::Status TtLinear::BackwardToCores(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
   const float* grad_b = this->grad_b().data;
-  RETURN_IF_ERROR(backend.Axpy(1, {grad_b + rank_ * outputs_, outputs_},
-                               step.Gradient(bias_)));
-
+  if (bias_.parameter() != nullptr) {
+    RETURN_IF_ERROR(backend.Axpy(1, {grad_b + rank_ * outputs_, outputs_},
+                                 step.Gradient(*bias_.parameter())));
+  }
   if (all_outputs_ != outputs_) {
     // Columns that no output uses have no gradient.
     float* all = plan_.workspace->Floats(all_grad_b_);

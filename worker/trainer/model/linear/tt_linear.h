@@ -8,6 +8,7 @@
 #include "kernels/contraction/tt_chain.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/linear/folded_cores.h"
+#include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/linear/rank_space_linear.h"
 #include "worker/trainer/model/plan/stream_input.h"
@@ -70,7 +71,7 @@ class TtLinear : public Linear, public RankSpaceLinear {
   const int64_t rank_;         // rank of the bond between inputs and outputs
   const int64_t all_outputs_;  // product of the output modes, >= outputs_
   const int64_t max_rows_;
-  const Parameter& bias_;
+  const LayerBias bias_;
   FoldedCores cores_;
   std::optional<kernels::TtChain> chain_;
   bool accumulating_ = false;  // gA and gB~ were zeroed for this Backward

@@ -1,4 +1,4 @@
-// Finds the blocks of an encoder's parameters by their names.
+// Finds the blocks of a transformer's parameters by their names.
 #include "worker/trainer/model/plan/gradient_blocks.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "worker/trainer/model/config/layer_table.h"
 
 namespace comera::trainer {
 namespace {
@@ -33,16 +34,17 @@ ParameterRange Take(const ParameterLayout& layout, const std::string& prefix,
 // The order is that of MakeModelLayout.
 GradientBlocks::GradientBlocks(const ModelConfig& config,
                                const ParameterLayout& layout) {
+  const std::string name = TransformerName(config);
   size_t next = 0;
   if (config.tie_output) {
-    kept_ = Take(layout, "encoder.embedding.word.", &next);
+    kept_ = Take(layout, name + ".embedding.word.", &next);
   }
-  embedding_ = Take(layout, "encoder.embedding.", &next);
+  embedding_ = Take(layout, name + ".embedding.", &next);
   largest_ = embedding_.size;
   for (int64_t i = 0; i < config.layers; ++i) {
     for (const char* half : {".attention.", ".ffn."}) {
       halves_.push_back(
-          Take(layout, absl::StrCat("encoder.layers.", i, half), &next));
+          Take(layout, absl::StrCat(name, ".layers.", i, half), &next));
       largest_ = std::max(largest_, halves_.back().size);
     }
   }

@@ -9,24 +9,24 @@
 
 namespace comera::trainer {
 
-// The blocks of an encoder's parameters whose gradients one piece of the
+// The blocks of a transformer's parameters whose gradients one piece of the
 // backward pass completes: the head, the two halves of every transformer block,
 // and the input embedding. The backward pass reads the parameters of a block in
 // its own piece and in earlier ones only, so that a block may be updated as
-// soon as its piece is done: an earlier piece reads the LayerNorm of the half
-// before it, from which it computes its input again.
+// soon as its piece is done: in an encoder an earlier piece reads the LayerNorm
+// of the half before it, from which it computes its input again.
 //
 // A word table that is the output projection too (model.tie_output) has
 // gradients from the first piece and from the last. It is in none of the
 // blocks: its gradients are kept through the whole pass.
 class GradientBlocks {
  public:
-  // `layout` is the one that belongs to `config`, an encoder's.
+  // `layout` is the one that belongs to `config`, which is no DLRM's.
   GradientBlocks(const ModelConfig& config, const ParameterLayout& layout);
 
   const ParameterRange& embedding() const { return embedding_; }
   // The attention of layer half / 2 where `half` is even, else its feed-forward
-  // branch; each with the LayerNorm that follows.
+  // branch; each with its norm.
   const ParameterRange& half(int half) const { return halves_[half]; }
   const ParameterRange& head() const { return head_; }
   // The tied table; empty without one.

@@ -66,12 +66,12 @@ void AddFactors(const FactorisableLayer& layer, const LowRank& low,
                 const std::string& prefix, ParameterKind kind,
                 ModelLayout* layout) {
   const int64_t width = low.heads * low.rank;
-  const int a = layout->parameters.Add(
-      absl::StrCat(layer.name, ".", prefix, "a"), {layer.inputs, width}, kind,
-      layer.in_head);
-  const int b = layout->parameters.Add(
-      absl::StrCat(layer.name, ".", prefix, "b"), {width, layer.outputs}, kind,
-      layer.in_head);
+  const int a =
+      layout->parameters.Add(absl::StrCat(layer.name, ".", prefix, "a"),
+                             {layer.inputs, width}, kind, layer.in_head);
+  const int b =
+      layout->parameters.Add(absl::StrCat(layer.name, ".", prefix, "b"),
+                             {width, layer.outputs}, kind, layer.in_head);
   if (low.kind != LowRank::Kind::kLte) return;
   layout->parameters.SetTrainingOnly(a);
   layout->parameters.SetTrainingOnly(b);
@@ -88,6 +88,60 @@ void AddWeight(const FactorisableLayer& layer, const LowRank& low,
       ParameterKind::kDense, layer.in_head,
       low.kind == LowRank::Kind::kGalore ? low.rank : 0);
   if (layer.embedding) layout->parameters.SetTable(weight);
+}
+
+// Norms end each half of an encoder's blocks. A DLRM is its layers alone.
+void AddEncoderOrDlrm(const ModelConfig& config,
+                      const std::vector<FactorisableLayer>& layers,
+                      ModelLayout* layout) {
+  const int64_t d = config.hidden;
+  for (const FactorisableLayer& layer : layers) {
+    AddLayer(layer, config.layers_by_name.at(layer.key), layout);
+    const std::string& name = layer.name;
+    if (layer.layer_class == "embedding") {
+      AddDense("encoder.embedding.position", {config.max_positions, d}, false,
+               layout);
+      AddDense("encoder.embedding.segment", {config.segments, d}, false,
+               layout);
+      AddNorm("encoder.embedding.norm", d, false, layout);
+    } else if (absl::EndsWith(name, ".ffn.down") ||
+               absl::EndsWith(name, ".attention.output")) {
+      AddNorm(name.substr(0, name.rfind('.')) + ".norm", d, false, layout);
+    } else if (name == "head.transform") {
+      AddNorm("head.norm", d, true, layout);
+      if (config.tie_output) {
+        AddDense("head.output.bias", {config.vocabulary}, true, layout);
+      }
+    } else if (name == "head.fc1") {
+      AddDense("head.fc2.weight", {d, config.classes}, true, layout);
+      AddDense("head.fc2.bias", {config.classes}, true, layout);
+    }
+  }
+}
+
+// Norms begin each half of a decoder's blocks, and the head.
+void AddDecoder(const ModelConfig& config,
+                const std::vector<FactorisableLayer>& layers,
+                ModelLayout* layout) {
+  const int64_t d = config.hidden;
+  const auto add_norm = [&](const std::string& name, bool in_head) {
+    AddDense(name + ".gamma", {d}, in_head, layout);
+    if (!config.llama()) AddDense(name + ".beta", {d}, in_head, layout);
+  };
+  std::string part;  // what the layer before belongs to
+  for (const FactorisableLayer& layer : layers) {
+    const std::string before = part;
+    part = layer.name.substr(0, layer.name.rfind('.'));
+    if (!layer.embedding && part != before) {
+      add_norm(part + ".norm", layer.in_head);
+    }
+    AddLayer(layer, config.layers_by_name.at(layer.key), layout);
+    if (layer.embedding && !config.llama()) {
+      AddDense("decoder.embedding.position", {config.max_positions, d}, false,
+               layout);
+    }
+  }
+  if (config.tie_output) add_norm("head.norm", true);
 }
 
 }  // namespace
@@ -109,38 +163,20 @@ void AddLayer(const FactorisableLayer& layer,
   } else {
     AddCores(layer, factorisation, layout);
   }
-  if (!layer.embedding) {
+  if (!layer.embedding && layer.bias) {
     AddDense(layer.name + ".bias", {layer.outputs}, layer.in_head, layout);
   }
 }
 
 ModelLayout MakeModelLayout(const ModelConfig& config) {
   ModelLayout layout;
-  const int64_t d = config.hidden;
-  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
-    AddLayer(layer, config.layers_by_name.at(layer.key), &layout);
-    const std::string& name = layer.name;
-    if (layer.layer_class == "embedding") {
-      AddDense("encoder.embedding.position", {config.max_positions, d}, false,
-               &layout);
-      AddDense("encoder.embedding.segment", {config.segments, d}, false,
-               &layout);
-      AddNorm("encoder.embedding.norm", d, false, &layout);
-    } else if (absl::EndsWith(name, ".ffn.down") ||
-               absl::EndsWith(name, ".attention.output")) {
-      // LayerNorm ends each half of a block.
-      AddNorm(name.substr(0, name.rfind('.')) + ".norm", d, false, &layout);
-    } else if (name == "head.transform") {
-      AddNorm("head.norm", d, true, &layout);
-      if (config.tie_output) {
-        AddDense("head.output.bias", {config.vocabulary}, true, &layout);
-      }
-    } else if (name == "head.fc1") {
-      AddDense("head.fc2.weight", {d, config.classes}, true, &layout);
-      AddDense("head.fc2.bias", {config.classes}, true, &layout);
-    }
+  const std::vector<FactorisableLayer> layers = FactorisableLayers(config);
+  if (config.causal()) {
+    AddDecoder(config, layers, &layout);
+  } else {
+    AddEncoderOrDlrm(config, layers, &layout);
   }
-  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
+  for (const FactorisableLayer& layer : layers) {
     AddFrozen(layer, config.layers_by_name.at(layer.key), &layout);
   }
   return layout;

@@ -19,7 +19,7 @@ struct ModelLayout {
 };
 
 // Adds one layer: cores and bonds, or the dense weight, or what is trained in
-// its place; then, unless it is an embedding, the bias.
+// its place; then, if it has one, the bias.
 void AddLayer(const FactorisableLayer& layer,
               const Factorisation& factorisation, ModelLayout* layout);
 

@@ -2,22 +2,58 @@
 #include "worker/trainer/model/plan/packed_batch.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace comera::trainer {
 
 PackedBatch::PackedBatch(int64_t max_sequences, int64_t max_tokens,
-                         int64_t row_stride)
-    : row_stride_(row_stride) {
+                         int64_t row_stride, bool by_document)
+    : row_stride_(row_stride), by_document_(by_document) {
   row_ids_.reserve(max_tokens);
+  positions_.reserve(max_tokens);
   offsets_.reserve(max_sequences + 1);
-  lengths_.reserve(max_sequences);
-  order_.reserve(max_sequences);
+  sequences_.reserve(max_sequences);
   places_.reserve(max_tokens);
   token_at_.reserve(max_tokens);
   offsets_.push_back(0);
+}
+
+absl::Status PackedBatch::CheckDocument(const Batch& batch, int64_t row) const {
+  const int64_t place = row % batch.length;
+  const int32_t document = batch.segments[row];
+  if (place == 0 ? document == 0 : document >= batch.segments[row - 1]) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch: document ", document, " at token ", place, " of sample ",
+      row / batch.length, ", where they are numbered from 0 and in order"));
+}
+
+absl::Status PackedBatch::FindSequences(const Batch& batch) {
+  sequences_.clear();
+  bool padding = false;
+  for (int64_t i = 0; i < batch.size * batch.length; ++i) {
+    const bool first = i % batch.length == 0;
+    if (first) padding = false;
+    if (batch.mask[i] == 0) {
+      padding = true;
+      continue;
+    }
+    if (batch.mask[i] != 1 || padding) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("batch: the mask is ", batch.mask[i], " at token ",
+                       i % batch.length, " of sample ", i / batch.length,
+                       ", not ones followed by zeros for padding"));
+    }
+    if (by_document_) RETURN_IF_ERROR(CheckDocument(batch, i));
+    if (first || (by_document_ && batch.segments[i] != batch.segments[i - 1])) {
+      sequences_.push_back({static_cast<int32_t>(i), 0});
+    }
+    ++sequences_.back().length;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PackedBatch::Set(const Batch& batch) {
@@ -26,35 +62,30 @@ absl::Status PackedBatch::Set(const Batch& batch) {
     return absl::InvalidArgumentError(absl::StrCat(
         "batch: mask of ", batch.mask.size(), " for ", rows, " tokens"));
   }
-  lengths_.assign(batch.size, 0);
-  for (int64_t i = 0; i < rows; ++i) {
-    int32_t& length = lengths_[i / batch.length];
-    if (batch.mask[i] == 1 && length == i % batch.length) {
-      ++length;
-    } else if (batch.mask[i] != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("batch: the mask is ", batch.mask[i], " at token ",
-                       i % batch.length, " of sample ", i / batch.length,
-                       ", not ones followed by zeros for padding"));
-    }
+  if (by_document_ && static_cast<int64_t>(batch.segments.size()) != rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch: ", batch.segments.size(), " segments for ", rows, " tokens"));
   }
-  order_.resize(batch.size);
-  std::iota(order_.begin(), order_.end(), 0);
-  std::sort(order_.begin(), order_.end(), [this](int32_t a, int32_t b) {
-    return lengths_[a] != lengths_[b] ? lengths_[a] > lengths_[b] : a < b;
-  });
-  max_length_ = lengths_[order_[0]];
+  RETURN_IF_ERROR(FindSequences(batch));
+  std::sort(sequences_.begin(), sequences_.end(),
+            [](const Sequence& a, const Sequence& b) {
+              return a.length != b.length ? a.length > b.length
+                                          : a.place < b.place;
+            });
+  max_length_ = sequences_.empty() ? 0 : sequences_.front().length;
   offsets_.assign(1, 0);
   places_.clear();
   row_ids_.clear();
+  positions_.clear();
   token_at_.assign(rows, -1);
-  for (int32_t sample : order_) {
-    if (lengths_[sample] == 0) break;
-    for (int64_t j = 0; j < lengths_[sample]; ++j) {
-      const int64_t place = sample * batch.length + j;
+  for (const Sequence& sequence : sequences_) {
+    for (int32_t j = 0; j < sequence.length; ++j) {
+      const int32_t place = sequence.place + j;
       token_at_[place] = static_cast<int32_t>(places_.size());
-      places_.push_back(static_cast<int32_t>(place));
-      row_ids_.push_back(static_cast<int32_t>(sample * row_stride_ + j));
+      places_.push_back(place);
+      row_ids_.push_back(static_cast<int32_t>(
+          place / batch.length * row_stride_ + place % batch.length));
+      positions_.push_back(j);
     }
     offsets_.push_back(static_cast<int32_t>(places_.size()));
   }
@@ -69,6 +100,7 @@ void PackedBatch::PadTo(int64_t tokens, int64_t sequences, int64_t length) {
     for (int64_t i = 0; this->tokens() < end; ++i) {
       places_.push_back(places_[i]);
       row_ids_.push_back(row_ids_[i]);
+      positions_.push_back(positions_[i]);
     }
     offsets_.push_back(static_cast<int32_t>(end));
   }

@@ -9,11 +9,14 @@
 
 namespace comera::trainer {
 
-// The tokens of a batch without the padding of its samples: one sample after
+// The tokens of a batch without the padding of its samples: one sequence after
 // another, the longest first, equal ones in their order. Padding then costs
-// nothing, and
-// results are those of the padded batch: a token keeps the numbers by which
-// dropout and the table of positions know it, whatever it is padded to.
+// nothing, and results are those of the padded batch: a token keeps the numbers
+// by which dropout and the table of positions know it, whatever it is padded
+// to.
+//
+// A sequence is what attends to itself only: a sample, or one of the documents
+// that a sample consists of.
 //
 // A batch may then be padded to a number of tokens and sequences
 // (batch_padding.h): with copies of its tokens in sequences of their own, whose
@@ -23,11 +26,14 @@ namespace comera::trainer {
 class PackedBatch {
  public:
   // row_stride: at least the length of any sample; the same for all lengths
-  // that a run has.
-  PackedBatch(int64_t max_sequences, int64_t max_tokens, int64_t row_stride);
+  // that a run has. by_document: batch.segments numbers the documents of each
+  // sample, from 0 and not falling; of these there are at most max_sequences.
+  PackedBatch(int64_t max_sequences, int64_t max_tokens, int64_t row_stride,
+              bool by_document = false);
 
   // InvalidArgument, and the batch before stays: the mask has another size
-  // than the batch, or something else than ones followed by zeros in a sample.
+  // than the batch, or something else than ones followed by zeros in a sample;
+  // likewise the segments, where they number documents.
   absl::Status Set(const Batch& batch);
   // Appends sequences of at most `length` tokens until there are so many tokens
   // and sequences; a batch without tokens stays as it is. TokenAt does not know
@@ -35,7 +41,7 @@ class PackedBatch {
   void PadTo(int64_t tokens, int64_t sequences, int64_t length);
 
   int64_t tokens() const { return static_cast<int64_t>(places_.size()); }
-  // Samples that have a token, and the padding sequences.
+  // Sequences that have a token, and the padding.
   int64_t sequences() const {
     return static_cast<int64_t>(offsets_.size()) - 1;
   }
@@ -46,14 +52,30 @@ class PackedBatch {
   const std::vector<int32_t>& places() const { return places_; }
   // (tokens): sample * row_stride + position, the token's row of a dropout.
   const std::vector<int32_t>& row_ids() const { return row_ids_; }
+  // (tokens): the token's place in its sequence; of padding anything below the
+  // length of a sample.
+  const std::vector<int32_t>& positions() const { return positions_; }
   // The token at a row of the padded batch, -1 for padding.
   int32_t TokenAt(int64_t row) const { return token_at_[row]; }
 
  private:
+  // Tokens of the padded batch, from row `place` on.
+  struct Sequence {
+    int32_t place = 0;
+    int32_t length = 0;
+  };
+
+  // Fills sequences_, in the order of the batch.
+  absl::Status FindSequences(const Batch& batch);
+  // InvalidArgument: the document of row `row` cannot follow that of the row
+  // before.
+  absl::Status CheckDocument(const Batch& batch, int64_t row) const;
+
   const int64_t row_stride_;
+  const bool by_document_;
   int64_t max_length_ = 0;
-  std::vector<int32_t> offsets_, places_, row_ids_, token_at_;
-  std::vector<int32_t> lengths_, order_;  // one per sample
+  std::vector<int32_t> offsets_, places_, row_ids_, positions_, token_at_;
+  std::vector<Sequence> sequences_;
 };
 
 }  // namespace comera::trainer

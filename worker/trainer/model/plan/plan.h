@@ -96,7 +96,8 @@ struct Plan {
   int64_t max_batch = 0;
   int64_t max_rows = 0;  // tokens: max_batch * config->length
 
-  // Sequences of a padded batch; at least max_batch.
+  // Sequences of a batch, padding included: samples of an encoder, documents of
+  // a decoder, of which every token may be one.
   int64_t max_sequences = 0;
 
   // The same plan for the layers of another stage.
@@ -109,6 +110,11 @@ struct Plan {
 
   const Parameter& At(const std::string& name) const {
     return layout->parameters[layout->parameters.Find(name)];
+  }
+  // Null: there is none of this name.
+  const Parameter* Find(const std::string& name) const {
+    const int index = layout->parameters.Find(name);
+    return index < 0 ? nullptr : &layout->parameters[index];
   }
 };
 
@@ -132,6 +138,7 @@ struct Step {
   int64_t max_length = 0;
   kernels::ConstIndices offsets;
   const int32_t* row_ids = nullptr;
+  kernels::ConstIndices positions;  // causal: tokens' places in their documents
   int64_t first_row = 0;  // sample 0's in the global batch, see row_ids
   int64_t length = 0;     // a sample's in the unpacked batch
   int64_t rows() const { return tokens; }

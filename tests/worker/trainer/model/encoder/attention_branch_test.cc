@@ -13,9 +13,9 @@
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/make_attention_branch.h"
-#include "worker/trainer/model/encoder/ordinary_attention_branch.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
 #include "worker/trainer/model/linear/make_linear.h"
+#include "worker/trainer/model/transformer/ordinary_attention_branch.h"
 
 namespace comera::trainer {
 namespace {

@@ -14,11 +14,11 @@
 #include "kernels/reference/rank_space_ffn.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/hidden_ffn_branch.h"
 #include "worker/trainer/model/encoder/make_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 #include "worker/trainer/model/linear/make_linear.h"
 #include "worker/trainer/model/linear/rank_space_linear.h"
+#include "worker/trainer/model/transformer/hidden_ffn_branch.h"
 
 namespace comera::trainer {
 namespace {
@@ -50,8 +50,9 @@ class BranchUnderTest {
     };
     if (kind == Kind::kHidden) {
       auto first = linear("up"), second = linear("down");
-      branch = std::make_unique<HiddenFfnBranch>(plan_, 0, std::move(first),
-                                                 std::move(second));
+      branch = std::make_unique<HiddenFfnBranch>(
+          plan_, 0, kernels::Activation::kGelu, /*gate=*/nullptr,
+          std::move(first), std::move(second));
     } else if (kind == Kind::kRankSpace) {
       auto first = linear("up"), second = linear("down");
       branch = std::make_unique<RankSpaceFfnBranch>(plan_, std::move(first),

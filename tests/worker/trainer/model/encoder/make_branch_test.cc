@@ -8,8 +8,8 @@
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/make_attention_branch.h"
 #include "worker/trainer/model/encoder/make_ffn_branch.h"
-#include "worker/trainer/model/encoder/pruned_branch.h"
 #include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/transformer/pruned_branch.h"
 
 namespace comera::trainer {
 namespace {

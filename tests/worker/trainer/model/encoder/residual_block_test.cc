@@ -15,9 +15,9 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/encoder/hidden_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 #include "worker/trainer/model/linear/make_linear.h"
+#include "worker/trainer/model/transformer/hidden_ffn_branch.h"
 
 namespace comera::trainer {
 namespace {
@@ -49,8 +49,9 @@ class BlockUnderTest {
       branch = std::make_unique<RankSpaceFfnBranch>(plan_, linear("up"),
                                                     linear("down"));
     } else {
-      branch = std::make_unique<HiddenFfnBranch>(plan_, 0, linear("up"),
-                                                 linear("down"));
+      branch = std::make_unique<HiddenFfnBranch>(
+          plan_, 0, kernels::Activation::kGelu, /*gate=*/nullptr, linear("up"),
+          linear("down"));
     }
     block_.emplace(plan_, "encoder.layers.0.ffn", "block", /*site=*/3,
                    std::move(branch));

@@ -52,6 +52,15 @@ struct Case {
   ModelConfig config;
 };
 
+// LTE in the feed-forward layers.
+ModelConfig WithHeads(ModelConfig config) {
+  for (auto& [key, form] : config.layers_by_name) {
+    if (key.find("ffn") == std::string::npos) continue;
+    form.low_rank = {LowRank::Kind::kLte, 2, 3, 1.5};
+  }
+  return config;
+}
+
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   const auto add = [&](const std::string& name, ModelConfig config) {
@@ -68,17 +77,19 @@ std::vector<Case> Cases() {
       config.forced_path = path;
       add(name + ", cores", config);
     }
-    ModelConfig lte = SmallConfig(family, true);
-    for (auto& [key, form] : lte.layers_by_name) {
-      if (key.find("ffn") == std::string::npos) continue;
-      form.low_rank = {LowRank::Kind::kLte, 2, 3, 1.5};
-    }
-    add(name + ", LTE", lte);
+    add(name + ", LTE", WithHeads(SmallConfig(family, true)));
   }
   ModelConfig tied = SmallConfig(v1::ModelSpec::MASKED_LM);
   tied.tie_output = true;
   tied.layers_by_name.erase("output");
   add("masked LM, tied", tied);
+  for (const auto architecture : {v1::ModelSpec::LLAMA, v1::ModelSpec::GPT2}) {
+    const std::string name =
+        architecture == v1::ModelSpec::LLAMA ? "LLaMA" : "GPT-2";
+    add(name, SmallDecoder(architecture));
+    add(name + ", dense", SmallDecoder(architecture, true));
+    add(name + ", LTE", WithHeads(SmallDecoder(architecture, true)));
+  }
   for (Case& each : cases) each.config.dropout = 0.1f;
   add("DLRM", SmallDlrm());
   add("DLRM, dense", SmallDlrm(true));
@@ -96,7 +107,7 @@ Batch SomeBatch(const ModelConfig& config, const std::vector<int64_t>& lengths,
   if (IsDlrm(config)) return RandomClicks(config, kBatch, seed);
   Batch batch = RandomBatch(config, kBatch, 1, 0, seed);
   SetLengths(lengths, &batch);
-  if (config.family == v1::ModelSpec::MASKED_LM) {
+  if (config.family != v1::ModelSpec::ENCODER_CLASSIFIER) {
     SpreadLabels(config, 25 + static_cast<int64_t>(seed), seed, &batch);
     return batch;
   }

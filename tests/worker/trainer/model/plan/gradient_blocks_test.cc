@@ -1,4 +1,4 @@
-// The blocks of an encoder's gradients: every trained parameter is in one.
+// The blocks of a transformer's gradients: every trained parameter is in one.
 #include "worker/trainer/model/plan/gradient_blocks.h"
 
 #include <algorithm>
@@ -37,6 +37,8 @@ TEST(GradientBlocksTest, EveryTrainedParameterIsInOne) {
   for (const bool dense : {false, true}) {
     ExpectPartition(SmallConfig(v1::ModelSpec::ENCODER_CLASSIFIER, dense));
     ExpectPartition(SmallConfig(v1::ModelSpec::MASKED_LM, dense));
+    ExpectPartition(SmallDecoder(v1::ModelSpec::LLAMA, dense));
+    ExpectPartition(SmallDecoder(v1::ModelSpec::GPT2, dense));
   }
 }
 
@@ -56,6 +58,22 @@ TEST(GradientBlocksTest, HoldWhatTheirPiecesOfTheBackwardPassComplete) {
   EXPECT_TRUE(holds(blocks.half(3), "encoder.layers.1.ffn.norm.gamma"));
   EXPECT_TRUE(holds(blocks.head(), "head.output.weight"));
   EXPECT_FALSE(holds(blocks.half(0), "encoder.layers.0.ffn.up.weight"));
+}
+
+TEST(GradientBlocksTest, TheNormOfADecodersHalfIsInItsBlock) {
+  const ModelConfig config = SmallDecoder(v1::ModelSpec::GPT2, true);
+  const ParameterLayout layout = MakeModelLayout(config).parameters;
+  const GradientBlocks blocks(config, layout);
+  const auto holds = [&](const ParameterRange& block, const char* name) {
+    return block.Holds(layout[layout.Find(name)]);
+  };
+  EXPECT_TRUE(holds(blocks.kept(), "decoder.embedding.word.weight"));
+  EXPECT_TRUE(holds(blocks.embedding(), "decoder.embedding.position"));
+  EXPECT_TRUE(holds(blocks.half(0), "decoder.layers.0.attention.norm.gamma"));
+  EXPECT_TRUE(holds(blocks.half(0), "decoder.layers.0.attention.output.bias"));
+  EXPECT_TRUE(holds(blocks.half(3), "decoder.layers.1.ffn.norm.beta"));
+  EXPECT_TRUE(holds(blocks.half(3), "decoder.layers.1.ffn.down.weight"));
+  EXPECT_TRUE(holds(blocks.head(), "head.norm.beta"));
 }
 
 TEST(GradientBlocksTest, ATiedTableIsKept) {

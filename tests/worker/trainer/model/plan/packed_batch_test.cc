@@ -1,6 +1,9 @@
 // Tests the packing of batches.
 #include "worker/trainer/model/plan/packed_batch.h"
 
+#include <utility>
+#include <vector>
+
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,6 +40,54 @@ TEST(PackedBatchTest, LongestFirstThenInOrder) {
   }
   EXPECT_EQ(packed.TokenAt(1), -1);
   EXPECT_EQ(packed.TokenAt(6), -1);
+}
+
+TEST(PackedBatchTest, EveryDocumentIsASequence) {
+  PackedBatch packed(12, 12, 10, /*by_document=*/true);
+  Batch batch = WithLengths(4, {4, 3, 0});
+  batch.segments = {0, 1, 1, 1, 0, 0, 2, 9, 7, 7, 7, 7};
+  ASSERT_OK(packed.Set(batch));
+  EXPECT_EQ(packed.tokens(), 7);
+  EXPECT_EQ(packed.sequences(), 4);
+  EXPECT_EQ(packed.max_length(), 3);
+  EXPECT_THAT(packed.offsets(), ElementsAre(0, 3, 5, 6, 7));
+  EXPECT_THAT(packed.places(), ElementsAre(1, 2, 3, 4, 5, 0, 6));
+  EXPECT_THAT(packed.row_ids(), ElementsAre(1, 2, 3, 10, 11, 0, 12));
+  EXPECT_THAT(packed.positions(), ElementsAre(0, 1, 2, 0, 1, 0, 0));
+  // Padding has positions of a sample too.
+  packed.PadTo(12, 6, 4);
+  EXPECT_THAT(packed.offsets(), ElementsAre(0, 3, 5, 6, 7, 11, 12));
+  EXPECT_THAT(packed.positions(),
+              ElementsAre(0, 1, 2, 0, 1, 0, 0, 0, 1, 2, 0, 0));
+}
+
+TEST(PackedBatchTest, EveryTokenMayBeADocument) {
+  PackedBatch packed(4, 4, 4, /*by_document=*/true);
+  Batch batch = WithLengths(4, {4});
+  batch.segments = {0, 1, 2, 3};
+  ASSERT_OK(packed.Set(batch));
+  EXPECT_THAT(packed.offsets(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(packed.positions(), ElementsAre(0, 0, 0, 0));
+}
+
+TEST(PackedBatchTest, RefusesDocumentsOutOfOrder) {
+  PackedBatch packed(6, 6, 3, /*by_document=*/true);
+  const auto set = [&](std::vector<int32_t> segments) {
+    Batch batch = WithLengths(3, {3, 2});
+    batch.segments = std::move(segments);
+    return packed.Set(batch);
+  };
+  const auto refused = [](const char* what) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what));
+  };
+  ASSERT_OK(set({0, 0, 1, 0, 1, -1}));
+  EXPECT_THAT(set({0, 1, 0, 0, 0, 0}),
+              refused("document 0 at token 2 of sample 0"));
+  EXPECT_THAT(set({0, 0, 0, 1, 1, 0}),
+              refused("document 1 at token 0 of sample 1"));
+  EXPECT_THAT(set({-1, 0, 0, 0, 0, 0}), refused("document -1"));
+  EXPECT_THAT(set({0, 0}), refused("2 segments for 6 tokens"));
+  EXPECT_THAT(packed.places(), ElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST(PackedBatchTest, NothingButPadding) {

@@ -1,5 +1,5 @@
 // Attention whose queries, keys and values are in memory.
-#include "worker/trainer/model/encoder/ordinary_attention_branch.h"
+#include "worker/trainer/model/transformer/ordinary_attention_branch.h"
 
 #include <utility>
 
@@ -20,30 +20,33 @@ OrdinaryAttentionBranch::OrdinaryAttentionBranch(
     : plan_(plan),
       layer_(layer),
       hidden_(plan.config->hidden),
+      key_width_(plan.config->key_width()),
       projections_(std::move(projections)) {
   for (int i = 0; i < 3; ++i) keep_ |= !In(i).repeats_cheaply();
   const ModelConfig& config = *plan.config;
   const int64_t rows = plan.max_rows;
   const int64_t stream = rows * hidden_ * int64_t{sizeof(float)};
+  const int64_t keys = rows * key_width_ * int64_t{sizeof(float)};
   const auto save = [&](const char* name, int64_t bytes) {
     return plan.saved->Reserve(
         absl::StrCat("layers.", layer, ".attention.", name), bytes);
   };
   constexpr const char* kParts[] = {"query", "key", "value"};
-  for (int i = 0; i < 3; ++i) kept_[i] = save(kParts[i], keep_ ? stream : 0);
+  for (int i = 0; i < 3; ++i) {
+    kept_[i] = save(kParts[i], !keep_ ? 0 : i == 0 ? stream : keys);
+  }
   const int64_t sums = rows * config.heads * int64_t{sizeof(float)};
   kept_context_ = save("context", keep_ ? stream : 0);
   kept_log_sum_ = save("log_sum", keep_ ? sums : 0);
-  shared_ =
-      plan.workspace->Reserve("attention.projected", keep_ ? 0 : 3 * stream);
+  shared_ = plan.workspace->Reserve("attention.projected",
+                                    keep_ ? 0 : stream + 2 * keys);
   shared_log_sum_ =
       plan.workspace->Reserve("attention.log_sum", keep_ ? 0 : sums);
   branch_ = plan.workspace->Reserve("block.branch", stream);
-  inner_ = plan.workspace->Reserve("block.inner", 3 * stream);
+  inner_ = plan.workspace->Reserve("block.inner", 2 * stream + keys);
   attention_ = plan.workspace->Reserve(
-      "attention.scratch", plan.backend->AttentionWorkspaceBytes(AttentionShape{
-                               plan.max_sequences, rows, config.length,
-                               config.heads, hidden_ / config.heads}));
+      "attention.scratch", plan.backend->AttentionWorkspaceBytes(
+                               Shape(plan.max_sequences, rows, config.length)));
 }
 
 Linear& OrdinaryAttentionBranch::In(int part) const {
@@ -53,10 +56,12 @@ Linear& OrdinaryAttentionBranch::In(int part) const {
 }
 
 Matrix OrdinaryAttentionBranch::Projected(int part, int64_t rows) const {
-  float* data = keep_
-                    ? plan_.saved->Floats(kept_[part])
-                    : plan_.workspace->Floats(shared_) + part * rows * hidden_;
-  return Matrix(data, rows, hidden_);
+  if (keep_) {
+    return Matrix(plan_.saved->Floats(kept_[part]), rows, Width(part));
+  }
+  const int64_t before = part == 0 ? 0 : hidden_ + (part - 1) * key_width_;
+  return Matrix(plan_.workspace->Floats(shared_) + before * rows, rows,
+                Width(part));
 }
 
 Matrix OrdinaryAttentionBranch::Context(int64_t rows) const {
@@ -71,13 +76,31 @@ float* OrdinaryAttentionBranch::LogSum() const {
                : plan_.workspace->Floats(shared_log_sum_);
 }
 
+AttentionShape OrdinaryAttentionBranch::Shape(int64_t sequences, int64_t tokens,
+                                              int64_t max_length) const {
+  const ModelConfig& config = *plan_.config;
+  return {sequences,           tokens,          max_length,     config.heads,
+          config.head_width(), config.kv_heads, config.causal()};
+}
+
 AttentionShape OrdinaryAttentionBranch::Shape(const Step& step) const {
-  const int64_t heads = plan_.config->heads;
-  return {step.sequences, step.tokens, step.max_length, heads, hidden_ / heads};
+  return Shape(step.sequences, step.tokens, step.max_length);
+}
+
+absl::Status OrdinaryAttentionBranch::Rotate(const Step& step, bool inverse,
+                                             Matrix query, Matrix key) const {
+  const ModelConfig& config = *plan_.config;
+  if (!config.llama()) return absl::OkStatus();
+  for (const Matrix& x : {query, key}) {
+    RETURN_IF_ERROR(plan_.backend->Rotate(
+        config.head_width(), config.rope_theta, inverse, step.positions, x));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status OrdinaryAttentionBranch::Attend(const Step& step) {
   const int64_t rows = step.rows();
+  RETURN_IF_ERROR(Rotate(step, false, Projected(0, rows), Projected(1, rows)));
   const DropoutKey dropout =
       step.Dropout(plan_.config->dropout, AttentionProbabilityDropout(layer_));
   return plan_.backend->Attention(Shape(step), dropout, step.offsets,
@@ -108,8 +131,8 @@ absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
   // A grad_y that lies there is no longer needed by then.
   const Matrix grads[] = {
       Matrix(plan_.workspace->Floats(branch_), rows, hidden_),
-      Matrix(inner + rows * hidden_, rows, hidden_),
-      Matrix(inner + 2 * rows * hidden_, rows, hidden_)};
+      Matrix(inner + rows * hidden_, rows, key_width_),
+      Matrix(inner + 2 * rows * hidden_, rows, key_width_)};
   if (!keep_) {
     for (int i = 0; i < 3; ++i) {
       RETURN_IF_ERROR(In(i).Repeat(step, 0, x, Projected(i, rows)));
@@ -125,6 +148,7 @@ absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
       Shape(step), dropout, step.offsets, Projected(0, rows),
       Projected(1, rows), Projected(2, rows), LogSum(), grad_context, grads[0],
       grads[1], grads[2], plan_.workspace->Floats(attention_)));
+  RETURN_IF_ERROR(Rotate(step, true, grads[0], grads[1]));
   for (int i = 0; i < 3; ++i) {
     Linear& projection = In(i);
     RETURN_IF_ERROR(projection.Backward(step, 0, x, grads[i], grad_x, true));

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_MODEL_HEAD_MASKED_LM_HEAD_H_
-#define COMERA_WORKER_TRAINER_MODEL_HEAD_MASKED_LM_HEAD_H_
+#ifndef COMERA_WORKER_TRAINER_MODEL_HEAD_LANGUAGE_MODEL_HEAD_H_
+#define COMERA_WORKER_TRAINER_MODEL_HEAD_LANGUAGE_MODEL_HEAD_H_
 
 #include <memory>
 #include <vector>
@@ -7,19 +7,20 @@
 #include "worker/trainer/model/head/head.h"
 #include "worker/trainer/model/head/label_buffer.h"
 #include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/linear/row_norm.h"
 
 namespace comera::trainer {
 
-// output(LayerNorm(gelu(transform(h)))) at the label rows, softmax
-// cross-entropy over the vocabulary.
+// output(norm(t)) at the label rows, softmax cross-entropy over the vocabulary;
+// t is gelu(transform(h)) in a masked LM, and h itself in a causal one.
 //
 // Logits are large and their number varies, so label rows go in chunks of a
 // fixed size and no more than one chunk is kept. Backward starts with the
 // chunk that Forward ended with; the others are computed again. With the usual
-// 15% of labels there is one chunk, or few.
-class MaskedLmHead : public Head {
+// 15% of labels of a masked LM there is one chunk, or few.
+class LanguageModelHead : public Head {
  public:
-  explicit MaskedLmHead(const Plan& plan);
+  explicit LanguageModelHead(const Plan& plan);
 
   absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
                         bool pad) override;
@@ -35,6 +36,8 @@ class MaskedLmHead : public Head {
   int64_t ChunkSize(int64_t chunk) const;
   kernels::Matrix Saved(SavedMemory::Piece piece, int64_t rows,
                         int64_t cols) const;
+  // t of a chunk, then its normalised rows in the same place.
+  kernels::Matrix Normalised(int64_t rows) const;
   // The chunk's logits into logits_.
   absl::Status RunChunk(const Step& step, int64_t chunk);
   absl::Status ChunkLoss(const Step& step, int64_t chunk, float* totals);
@@ -45,16 +48,17 @@ class MaskedLmHead : public Head {
   const int64_t hidden_, vocabulary_;
   const int64_t chunk_rows_;
   LabelBuffer labels_;
-  std::unique_ptr<Linear> transform_, projection_;
-  const Parameter &gamma_, &beta_;
+  const std::unique_ptr<Linear> transform_;  // null in a causal LM
+  const std::unique_ptr<Linear> projection_;
+  const RowNorm norm_;
   kernels::ConstMatrix encoded_;
   // The chunk whose gradient of logits lies in logits_; -1: none.
   int64_t resident_chunk_ = -1;
-  SavedMemory::Piece gathered_, transformed_, activated_;
-  SavedMemory::Piece normalised_, deviation_, normed_, logits_;
+  SavedMemory::Piece gathered_, deviation_, normed_, logits_;
+  SavedMemory::Piece transformed_, activated_;  // masked LM
   SavedMemory::Piece grad_, other_grad_, unused_totals_;
 };
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MODEL_HEAD_MASKED_LM_HEAD_H_
+#endif  // COMERA_WORKER_TRAINER_MODEL_HEAD_LANGUAGE_MODEL_HEAD_H_

@@ -1,26 +1,29 @@
-#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_BRANCH_H_
-#define COMERA_WORKER_TRAINER_MODEL_ENCODER_BRANCH_H_
+#ifndef COMERA_WORKER_TRAINER_MODEL_TRANSFORMER_BRANCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_TRANSFORMER_BRANCH_H_
 
 #include "absl/status/status.h"
 #include "kernels/tensor.h"
-#include "worker/trainer/model/encoder/rank_space_branch.h"
 #include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/transformer/rank_space_branch.h"
 
 namespace comera::trainer {
 
 // What a block adds to the residual stream, before its dropout: y = f(x), both
-// (rows, hidden).
+// (rows, hidden). y may be x.
 class Branch {
  public:
   virtual ~Branch() = default;
 
   virtual absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                                kernels::Matrix y) = 0;
-  // Takes the same x as Forward. grad_x += gradient; grad_x may be grad_y. The
-  // workspace "block.branch" may be overwritten.
+  // Takes the values of x that Forward had. grad_x += gradient; grad_x may be
+  // grad_y. The workspace "block.branch" may be overwritten.
   virtual absl::Status Backward(const Step& step, kernels::ConstMatrix x,
                                 kernels::ConstMatrix grad_y,
                                 kernels::Matrix grad_x) = 0;
+
+  // False: f is constant. x is not read then, nor is grad_x written.
+  virtual bool reads_input() const { return true; }
 
   // The branch without its last product, or null where it does not end in rank
   // space.
@@ -29,4 +32,4 @@ class Branch {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_BRANCH_H_
+#endif  // COMERA_WORKER_TRAINER_MODEL_TRANSFORMER_BRANCH_H_

@@ -1,6 +1,6 @@
 // The backward pass in pieces: the gradients are those of the whole pass, and
 // no piece reads a block of parameters that an earlier one has completed.
-#include "worker/trainer/model/encoder/encoder_model.h"
+#include "worker/trainer/model/transformer/transformer_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,6 +39,14 @@ std::vector<Case> Cases() {
     masked_lm.tie_output = true;
     masked_lm.layers_by_name.erase("output");
     cases.push_back({form + "tied masked LM", masked_lm});
+    ModelConfig llama = SmallDecoder(v1::ModelSpec::LLAMA, dense);
+    cases.push_back({form + "LLaMA", llama});
+    llama.tie_output = true;
+    llama.layers_by_name.erase("output");
+    cases.push_back({form + "tied LLaMA", llama});
+    ModelConfig gpt2 = SmallDecoder(v1::ModelSpec::GPT2, dense);
+    gpt2.dropout = 0.2f;
+    cases.push_back({form + "GPT-2 with dropout", gpt2});
   }
   return cases;
 }
@@ -68,7 +76,7 @@ std::vector<float> GradientsByBlock(TestModel& m, const Batch& batch) {
   return found;
 }
 
-TEST(EncoderModelTest, BlocksHaveTheGradientsOfTheWholePass) {
+TEST(TransformerModelTest, BlocksHaveTheGradientsOfTheWholePass) {
   for (const Case& test : Cases()) {
     TestModel whole(test.config, kSamples), pieces(test.config, kSamples);
     const Batch batch = SmallBatch(test.config);
@@ -84,7 +92,7 @@ TEST(EncoderModelTest, BlocksHaveTheGradientsOfTheWholePass) {
   }
 }
 
-TEST(EncoderModelTest, AWholePassMayFollowOneInBlocks) {
+TEST(TransformerModelTest, AWholePassMayFollowOneInBlocks) {
   for (const Case& test : Cases()) {
     const Batch batch = SmallBatch(test.config);
     TestModel fresh(test.config, kSamples), used(test.config, kSamples);
@@ -97,7 +105,7 @@ TEST(EncoderModelTest, AWholePassMayFollowOneInBlocks) {
   }
 }
 
-TEST(EncoderModelTest, RefusesABufferOfAnotherSizeAndAPassWithoutAForward) {
+TEST(TransformerModelTest, RefusesABufferOfAnotherSizeAndAPassWithoutAForward) {
   TestModel m(Cases().front().config, kSamples);
   const auto done = [](const ParameterRange&, kernels::Vector) {
     return absl::OkStatus();
@@ -115,7 +123,7 @@ TEST(EncoderModelTest, RefusesABufferOfAnotherSizeAndAPassWithoutAForward) {
       StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(EncoderModelTest, AnErrorOfTheCallerEndsThePass) {
+TEST(TransformerModelTest, AnErrorOfTheCallerEndsThePass) {
   TestModel m(Cases().front().config, kSamples);
   m.Loss(SmallBatch(m.config), /*train=*/true);
   const GradientBlocks blocks(m.config, m.model->layout());

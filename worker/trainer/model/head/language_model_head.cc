@@ -1,9 +1,10 @@
-// The masked-language-model head and its loss, in chunks of label rows.
-#include "worker/trainer/model/head/masked_lm_head.h"
+// The head of a language model and its loss, in chunks of label rows.
+#include "worker/trainer/model/head/language_model_head.h"
 
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/head/tied_projection.h"
 #include "worker/trainer/model/linear/make_linear.h"
 #include "worker/trainer/model/plan/batch_padding.h"
@@ -24,6 +25,11 @@ int64_t ChunkRows(const Plan& plan) {
   return std::min(std::clamp<int64_t>(rows, 64, 512), plan.max_rows);
 }
 
+std::unique_ptr<Linear> MakeTransform(const Plan& plan, int64_t max_rows) {
+  if (plan.config->causal()) return nullptr;
+  return MakeLinear(plan, "head", max_rows, "head.transform");
+}
+
 std::unique_ptr<Linear> MakeProjection(const Plan& plan, int64_t max_rows) {
   if (plan.config->tie_output) return std::make_unique<TiedProjection>(plan);
   return MakeLinear(plan, "output", max_rows, "head.output");
@@ -31,22 +37,21 @@ std::unique_ptr<Linear> MakeProjection(const Plan& plan, int64_t max_rows) {
 
 }  // namespace
 
-MaskedLmHead::MaskedLmHead(const Plan& plan)
+LanguageModelHead::LanguageModelHead(const Plan& plan)
     : plan_(plan),
       hidden_(plan.config->hidden),
       vocabulary_(plan.config->vocabulary),
       chunk_rows_(ChunkRows(plan)),
       labels_(plan, plan.max_rows, plan.config->vocabulary),
-      transform_(MakeLinear(plan, "head", chunk_rows_, "head.transform")),
+      transform_(MakeTransform(plan, chunk_rows_)),
       projection_(MakeProjection(plan, chunk_rows_)),
-      gamma_(plan.At("head.norm.gamma")),
-      beta_(plan.At("head.norm.beta")) {
+      norm_(plan, "head.norm") {
   SavedMemory& saved = *plan.saved;
   const int64_t stream = chunk_rows_ * hidden_ * kFloat;
   gathered_ = saved.Reserve("head.gathered", stream);
-  transformed_ = saved.Reserve("head.transformed", stream);
-  activated_ = saved.Reserve("head.activated", stream);
-  normalised_ = saved.Reserve("head.normalised", stream);
+  const int64_t transformed = transform_ == nullptr ? 0 : stream;
+  transformed_ = saved.Reserve("head.transformed", transformed);
+  activated_ = saved.Reserve("head.activated", transformed);
   deviation_ = saved.Reserve("head.deviation", chunk_rows_ * kFloat);
   normed_ = saved.Reserve("head.normed", stream);
   logits_ = saved.Reserve("head.logits", chunk_rows_ * vocabulary_ * kFloat);
@@ -55,21 +60,21 @@ MaskedLmHead::MaskedLmHead(const Plan& plan)
   unused_totals_ = saved.Reserve("head.unused_totals", 3 * kFloat);
 }
 
-int64_t MaskedLmHead::chunks() const {
+int64_t LanguageModelHead::chunks() const {
   return (labels_.size() + chunk_rows_ - 1) / chunk_rows_;
 }
 
-int64_t MaskedLmHead::ChunkSize(int64_t chunk) const {
+int64_t LanguageModelHead::ChunkSize(int64_t chunk) const {
   return std::min(chunk_rows_, labels_.size() - chunk * chunk_rows_);
 }
 
-Matrix MaskedLmHead::Saved(SavedMemory::Piece piece, int64_t rows,
-                           int64_t cols) const {
+Matrix LanguageModelHead::Saved(SavedMemory::Piece piece, int64_t rows,
+                                int64_t cols) const {
   return Matrix(plan_.saved->Floats(piece), rows, cols);
 }
 
-absl::Status MaskedLmHead::SetBatch(const Batch& batch,
-                                    const PackedBatch& packed, bool pad) {
+absl::Status LanguageModelHead::SetBatch(const Batch& batch,
+                                         const PackedBatch& packed, bool pad) {
   RETURN_IF_ERROR(projection_->SetUp());
   resident_chunk_ = -1;
   const int64_t labels = static_cast<int64_t>(batch.labels.size());
@@ -79,30 +84,34 @@ absl::Status MaskedLmHead::SetBatch(const Batch& batch,
                          : 0);
 }
 
-absl::Status MaskedLmHead::RunChunk(const Step& step, int64_t chunk) {
+Matrix LanguageModelHead::Normalised(int64_t rows) const {
+  return Saved(transform_ == nullptr ? gathered_ : activated_, rows, hidden_);
+}
+
+absl::Status LanguageModelHead::RunChunk(const Step& step, int64_t chunk) {
   kernels::Backend& backend = *plan_.backend;
   resident_chunk_ = -1;
   const int64_t rows = ChunkSize(chunk);
   const Matrix gathered = Saved(gathered_, rows, hidden_);
-  const Matrix transformed = Saved(transformed_, rows, hidden_);
-  const Matrix activated = Saved(activated_, rows, hidden_);
+  const Matrix normalised = Normalised(rows);
   const Matrix normed = Saved(normed_, rows, hidden_);
   RETURN_IF_ERROR(backend.GatherRows(
       encoded_, labels_.Rows(chunk * chunk_rows_, rows), gathered));
-  RETURN_IF_ERROR(transform_->Forward(step, 0, gathered, transformed));
-  RETURN_IF_ERROR(
-      backend.Activate(kernels::Activation::kGelu, transformed, activated));
-  RETURN_IF_ERROR(backend.ResidualLayerNorm(
-      {}, activated, ConstMatrix(nullptr, rows, hidden_), step.Vector(gamma_),
-      step.Vector(beta_), plan_.config->layer_norm_epsilon,
-      Saved(normalised_, rows, hidden_),
-      {plan_.saved->Floats(deviation_), rows}, normed));
+  if (transform_ != nullptr) {
+    const Matrix transformed = Saved(transformed_, rows, hidden_);
+    RETURN_IF_ERROR(transform_->Forward(step, 0, gathered, transformed));
+    RETURN_IF_ERROR(
+        backend.Activate(kernels::Activation::kGelu, transformed, normalised));
+  }
+  RETURN_IF_ERROR(norm_.Forward(step, normalised, normalised,
+                                {plan_.saved->Floats(deviation_), rows},
+                                normed));
   return projection_->Forward(step, 0, normed,
                               Saved(logits_, rows, vocabulary_));
 }
 
-absl::Status MaskedLmHead::ChunkLoss(const Step& step, int64_t chunk,
-                                     float* totals) {
+absl::Status LanguageModelHead::ChunkLoss(const Step& step, int64_t chunk,
+                                          float* totals) {
   const int64_t rows = ChunkSize(chunk);
   const Matrix logits = Saved(logits_, rows, vocabulary_);
   RETURN_IF_ERROR(plan_.backend->SoftmaxCrossEntropy(
@@ -112,10 +121,10 @@ absl::Status MaskedLmHead::ChunkLoss(const Step& step, int64_t chunk,
   return absl::OkStatus();
 }
 
-absl::Status MaskedLmHead::Forward(const Step& step, ConstMatrix hidden,
-                                   float* totals) {
+absl::Status LanguageModelHead::Forward(const Step& step, ConstMatrix hidden,
+                                        float* totals) {
   encoded_ = hidden;
-  RETURN_IF_ERROR(transform_->Prepare(step));
+  if (transform_ != nullptr) RETURN_IF_ERROR(transform_->Prepare(step));
   RETURN_IF_ERROR(projection_->Prepare(step));
   for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
     RETURN_IF_ERROR(RunChunk(step, chunk));
@@ -124,8 +133,8 @@ absl::Status MaskedLmHead::Forward(const Step& step, ConstMatrix hidden,
   return absl::OkStatus();
 }
 
-absl::Status MaskedLmHead::ChunkBackward(const Step& step, int64_t chunk,
-                                         Matrix grad_hidden) {
+absl::Status LanguageModelHead::ChunkBackward(const Step& step, int64_t chunk,
+                                              Matrix grad_hidden) {
   kernels::Backend& backend = *plan_.backend;
   const int64_t rows = ChunkSize(chunk);
   const Matrix grad = Saved(grad_, rows, hidden_);
@@ -133,21 +142,23 @@ absl::Status MaskedLmHead::ChunkBackward(const Step& step, int64_t chunk,
   RETURN_IF_ERROR(projection_->Backward(step, 0, Saved(normed_, rows, hidden_),
                                         Saved(logits_, rows, vocabulary_), grad,
                                         false));
-  RETURN_IF_ERROR(backend.ResidualLayerNormBackward(
-      {}, grad, Saved(normalised_, rows, hidden_),
-      {plan_.saved->Floats(deviation_), rows}, step.Vector(gamma_),
-      Matrix(nullptr, rows, hidden_), other, step.Gradient(gamma_),
-      step.Gradient(beta_)));
+  const kernels::ConstIndices label_rows =
+      labels_.Rows(chunk * chunk_rows_, rows);
+  RETURN_IF_ERROR(norm_.Backward(step, grad, Normalised(rows),
+                                 {plan_.saved->Floats(deviation_), rows}, other,
+                                 /*accumulate=*/false));
+  if (transform_ == nullptr) {
+    return backend.ScatterAddRows(other, label_rows, grad_hidden);
+  }
   RETURN_IF_ERROR(backend.ActivateBackward(kernels::Activation::kGelu,
                                            Saved(transformed_, rows, hidden_),
                                            other, other));
   RETURN_IF_ERROR(transform_->Backward(step, 0, Saved(gathered_, rows, hidden_),
                                        other, grad, false));
-  return backend.ScatterAddRows(grad, labels_.Rows(chunk * chunk_rows_, rows),
-                                grad_hidden);
+  return backend.ScatterAddRows(grad, label_rows, grad_hidden);
 }
 
-absl::Status MaskedLmHead::Backward(const Step& step, Matrix grad_hidden) {
+absl::Status LanguageModelHead::Backward(const Step& step, Matrix grad_hidden) {
   RETURN_IF_ERROR(plan_.backend->Fill(
       {grad_hidden.data, grad_hidden.rows * grad_hidden.cols}, 0));
   for (int64_t chunk = chunks(); chunk-- > 0;) {
@@ -158,12 +169,14 @@ absl::Status MaskedLmHead::Backward(const Step& step, Matrix grad_hidden) {
     }
     RETURN_IF_ERROR(ChunkBackward(step, chunk, grad_hidden));
   }
-  RETURN_IF_ERROR(transform_->FinishBackward(step));
+  if (transform_ != nullptr) {
+    RETURN_IF_ERROR(transform_->FinishBackward(step));
+  }
   return projection_->FinishBackward(step);
 }
 
-absl::Status MaskedLmHead::ReadLogits(const Step& step,
-                                      std::vector<float>* logits) {
+absl::Status LanguageModelHead::ReadLogits(const Step& step,
+                                           std::vector<float>* logits) {
   logits->resize(labels_.count() * vocabulary_);
   for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
     RETURN_IF_ERROR(RunChunk(step, chunk));

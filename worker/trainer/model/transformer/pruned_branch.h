@@ -1,12 +1,12 @@
-#ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_PRUNED_BRANCH_H_
-#define COMERA_WORKER_TRAINER_MODEL_ENCODER_PRUNED_BRANCH_H_
+#ifndef COMERA_WORKER_TRAINER_MODEL_TRANSFORMER_PRUNED_BRANCH_H_
+#define COMERA_WORKER_TRAINER_MODEL_TRANSFORMER_PRUNED_BRANCH_H_
 
 #include <memory>
 #include <utility>
 
 #include "common/status_macros.h"
-#include "worker/trainer/model/encoder/branch.h"
 #include "worker/trainer/model/linear/linear.h"
+#include "worker/trainer/model/transformer/branch.h"
 
 namespace comera::trainer {
 
@@ -18,6 +18,7 @@ class PrunedBranch : public Branch {
   explicit PrunedBranch(std::unique_ptr<Linear> last)
       : last_(std::move(last)) {}
 
+  bool reads_input() const override { return false; }
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override {
     RETURN_IF_ERROR(last_->Prepare(step));
@@ -38,4 +39,4 @@ class PrunedBranch : public Branch {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_MODEL_ENCODER_PRUNED_BRANCH_H_
+#endif  // COMERA_WORKER_TRAINER_MODEL_TRANSFORMER_PRUNED_BRANCH_H_

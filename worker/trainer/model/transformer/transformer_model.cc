@@ -1,9 +1,8 @@
-// An encoder with its head behind the Model interface.
-#include "worker/trainer/model/encoder/encoder_model.h"
+// A transformer with its head behind the Model interface.
+#include "worker/trainer/model/transformer/transformer_model.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/head/make_head.h"
 #include "worker/trainer/model/linear/initialise.h"
@@ -13,6 +12,9 @@ namespace comera::trainer {
 namespace {
 
 int64_t MaxSequences(const ModelConfig& config, int64_t batch_size) {
+  // Every token may be a document, and where fewer are padding takes the place
+  // of the others.
+  if (config.causal()) return batch_size * config.length;
   if (!config.pad_batches) return batch_size;
   return batch_size +
          MaxPaddingSequences(batch_size * config.length, config.length);
@@ -20,13 +22,15 @@ int64_t MaxSequences(const ModelConfig& config, int64_t batch_size) {
 
 }  // namespace
 
-EncoderModel::EncoderModel(const ModelConfig& config, int64_t batch_size,
-                           kernels::Backend* backend)
+TransformerModel::TransformerModel(const ModelConfig& config,
+                                   int64_t batch_size,
+                                   kernels::Backend* backend,
+                                   const MakeBody& make_body)
     : config_(config),
       batch_size_(batch_size),
       layout_(MakeModelLayout(config)),
       blocks_(config, layout_.parameters),
-      memory_(backend, Encoder::Stages(config) + 1),
+      memory_(backend, TransformerBody::Stages(config) + 1),
       plan_{backend,
             &memory_,
             memory_.saved(0),
@@ -37,19 +41,19 @@ EncoderModel::EncoderModel(const ModelConfig& config, int64_t batch_size,
             batch_size * config.length,
             MaxSequences(config, batch_size)},
       totals_(memory_.whole()->Reserve("totals", 3 * sizeof(float))),
-      encoder_(plan_),
-      head_(MakeHead(plan_.AtStage(Encoder::Stages(config)))) {}
+      body_(make_body(plan_)),
+      head_(MakeHead(plan_.AtStage(TransformerBody::Stages(config)))) {}
 
-absl::Status EncoderModel::Allocate() { return memory_.Commit(); }
+absl::Status TransformerModel::Allocate() { return memory_.Commit(); }
 
-int64_t EncoderModel::activation_bytes() const { return memory_.bytes(); }
+int64_t TransformerModel::activation_bytes() const { return memory_.bytes(); }
 
-void EncoderModel::Initialise(uint64_t seed, float* parameters) const {
+void TransformerModel::Initialise(uint64_t seed, float* parameters) const {
   InitialiseParameters(config_, seed, parameters);
 }
 
-absl::Status EncoderModel::SetBatch(const Batch& batch, bool train,
-                                    const kernels::StepState* state) {
+absl::Status TransformerModel::SetBatch(const Batch& batch, bool train,
+                                        const kernels::StepState* state) {
   state_ = State::kIdle;
   if (batch.size < 1 || batch.size > batch_size_ ||
       batch.length != config_.length) {
@@ -61,31 +65,31 @@ absl::Status EncoderModel::SetBatch(const Batch& batch, bool train,
   step_.train = train;
   step_.padded = train && config_.pad_batches;
   step_.state = state;
-  RETURN_IF_ERROR(encoder_.SetBatch(batch, &step_));
-  RETURN_IF_ERROR(head_->SetBatch(batch, encoder_.packed(), step_.padded));
+  RETURN_IF_ERROR(body_->SetBatch(batch, &step_));
+  RETURN_IF_ERROR(head_->SetBatch(batch, body_->packed(), step_.padded));
   state_ = State::kBatchSet;
   return absl::OkStatus();
 }
 
-void EncoderModel::AppendShape(std::vector<int64_t>* shape) const {
-  encoder_.AppendShape(step_, shape);
+void TransformerModel::AppendShape(std::vector<int64_t>* shape) const {
+  body_->AppendShape(step_, shape);
   shape->push_back(head_->label_rows());
 }
 
-absl::Status EncoderModel::Forward(const float* parameters) {
+absl::Status TransformerModel::Forward(const float* parameters) {
   if (state_ == State::kIdle) {
     return absl::FailedPreconditionError("Forward without a batch");
   }
   step_.parameters = parameters;
   float* totals = memory_.whole()->Floats(totals_);
   RETURN_IF_ERROR(plan_.backend->Fill({totals, 3}, 0));
-  RETURN_IF_ERROR(encoder_.Forward(step_));
-  RETURN_IF_ERROR(head_->Forward(step_, encoder_.output(step_.rows()), totals));
+  RETURN_IF_ERROR(body_->Forward(step_));
+  RETURN_IF_ERROR(head_->Forward(step_, body_->output(step_.rows()), totals));
   state_ = step_.train ? State::kBackwardReady : State::kForwardDone;
   return absl::OkStatus();
 }
 
-absl::Status EncoderModel::BeginBackward(const float* parameters) {
+absl::Status TransformerModel::BeginBackward(const float* parameters) {
   if (state_ != State::kBackwardReady) {
     return absl::FailedPreconditionError(
         "Backward without a Forward in training");
@@ -95,18 +99,22 @@ absl::Status EncoderModel::BeginBackward(const float* parameters) {
   return absl::OkStatus();
 }
 
-absl::Status EncoderModel::Backward(const float* parameters, float* gradients) {
+absl::Status TransformerModel::Backward(const float* parameters,
+                                        float* gradients) {
   RETURN_IF_ERROR(BeginBackward(parameters));
   step_.gradients = gradients;
   step_.first_gradient = 0;
   step_.kept_gradients = nullptr;
-  RETURN_IF_ERROR(head_->Backward(step_, encoder_.grad_output(step_.rows())));
-  return encoder_.Backward(step_);
+  RETURN_IF_ERROR(head_->Backward(step_, body_->grad_output(step_.rows())));
+  for (int half = body_->halves(); half-- > 0;) {
+    RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
+  }
+  return body_->BackwardEmbedding(step_);
 }
 
-absl::Status EncoderModel::BackwardByBlock(const float* parameters,
-                                           kernels::Vector gradients,
-                                           const BlockDone& done) {
+absl::Status TransformerModel::BackwardByBlock(const float* parameters,
+                                               kernels::Vector gradients,
+                                               const BlockDone& done) {
   if (gradients.size != blocks_.buffer_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("BackwardByBlock: ", gradients.size, " floats for ",
@@ -128,18 +136,18 @@ absl::Status EncoderModel::BackwardByBlock(const float* parameters,
     return done(block, own);
   };
   RETURN_IF_ERROR(run(blocks_.head(), [&] {
-    return head_->Backward(step_, encoder_.grad_output(step_.rows()));
+    return head_->Backward(step_, body_->grad_output(step_.rows()));
   }));
-  for (int half = encoder_.halves(); half-- > 0;) {
+  for (int half = body_->halves(); half-- > 0;) {
     RETURN_IF_ERROR(run(blocks_.half(half),
-                        [&] { return encoder_.BackwardHalf(step_, half); }));
+                        [&] { return body_->BackwardHalf(step_, half); }));
   }
   RETURN_IF_ERROR(run(blocks_.embedding(),
-                      [&] { return encoder_.BackwardEmbedding(step_); }));
+                      [&] { return body_->BackwardEmbedding(step_); }));
   return kept.size > 0 ? done(blocks_.kept(), kept) : absl::OkStatus();
 }
 
-absl::StatusOr<LossTotals> EncoderModel::ReadLoss() {
+absl::StatusOr<LossTotals> TransformerModel::ReadLoss() {
   if (state_ == State::kIdle || state_ == State::kBatchSet) {
     return absl::FailedPreconditionError("ReadLoss without a Forward");
   }
@@ -150,7 +158,7 @@ absl::StatusOr<LossTotals> EncoderModel::ReadLoss() {
   return LossTotals{totals[0], totals[1], totals[2]};
 }
 
-absl::StatusOr<std::vector<float>> EncoderModel::ReadLogits() {
+absl::StatusOr<std::vector<float>> TransformerModel::ReadLogits() {
   // Backward reuses the memory.
   if (state_ != State::kForwardDone && state_ != State::kBackwardReady) {
     return absl::FailedPreconditionError("ReadLogits not after a Forward");

@@ -1,0 +1,51 @@
+#ifndef COMERA_WORKER_TRAINER_MODEL_EMBEDDING_TOKEN_LOOKUP_H_
+#define COMERA_WORKER_TRAINER_MODEL_EMBEDDING_TOKEN_LOOKUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/tensor.h"
+#include "worker/trainer/data/batch/batch.h"
+#include "worker/trainer/model/embedding/word_embedding.h"
+#include "worker/trainer/model/plan/packed_batch.h"
+#include "worker/trainer/model/plan/plan.h"
+#include "worker/trainer/model/plan/unique_ids.h"
+
+namespace comera::trainer {
+
+// Rows of the word embedding (layer "embedding") for the tokens of a batch,
+// looked up once per distinct id.
+class TokenLookup {
+ public:
+  explicit TokenLookup(const Plan& plan);
+
+  // Copies the ids of the tokens to the device; `packed` is the packed form of
+  // `batch`. `pad`: pads to as many words as so many tokens can have.
+  // InvalidArgument: an id out of range, not as many as tokens.
+  absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
+                        bool pad);
+  // See Model::AppendShape; describes the last SetBatch.
+  void AppendShape(std::vector<int64_t>* shape) const;
+
+  // y (rows, hidden) = the words of the tokens.
+  absl::Status Forward(const Step& step, kernels::Matrix y);
+  absl::Status Backward(const Step& step, kernels::ConstMatrix grad);
+
+ private:
+  const Plan plan_;
+  const int64_t hidden_;
+  std::unique_ptr<WordEmbedding> words_;
+  UniqueIds unique_;
+  int64_t words_count_ = 0;   // rows of words_, padding included
+  std::vector<int32_t> ids_;  // one per token
+  // The word of each token among the distinct ones; the tokens by word, and
+  // where each word's tokens begin.
+  SavedMemory::Piece word_index_, word_tokens_, word_start_;
+  Workspace::Piece unique_table_;
+};
+
+}  // namespace comera::trainer
+
+#endif  // COMERA_WORKER_TRAINER_MODEL_EMBEDDING_TOKEN_LOOKUP_H_
