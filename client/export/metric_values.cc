@@ -30,6 +30,13 @@ std::vector<MetricValue> ValuesOf(const v1::StepMetrics& m) {
   add_positive("loss/smoothed", m.smoothed_loss());
   add(m.has_validation_loss(), "loss/validation", m.validation_loss());
   add_positive("loss/target", m.target_loss());
+  add_positive("speed/tokens_per_second", m.tokens_per_second());
+  add(m.has_model_flops_utilisation(), "speed/model_flops_utilisation",
+      m.model_flops_utilisation());
+  add(m.has_validation_perplexity(), "validation/perplexity",
+      m.validation_perplexity());
+  add(m.has_validation_bits_per_byte(), "validation/bits_per_byte",
+      m.validation_bits_per_byte());
   add(m.has_validation_accuracy(), "validation/accuracy",
       m.validation_accuracy());
   add(m.has_validation_auc(), "validation/auc", m.validation_auc());

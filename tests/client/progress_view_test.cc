@@ -135,6 +135,54 @@ TEST(ProgressViewTest, ClicksShowTheAuc) {
       std::string::npos);
 }
 
+TEST(ProgressViewTest, DecodersShowPerplexityBitsAndTokens) {
+  RunFigures figures;
+  v1::Job job = FromText<v1::Job>(kJob);
+  job.mutable_spec()->mutable_model()->set_family(v1::ModelSpec::CAUSAL_LM);
+  job.mutable_spec()->mutable_objective()->clear_late();
+  figures.Apply(job);
+  figures.Apply(Event(kRunInfo));
+  figures.Apply(Event(R"pb(metrics {
+                             step: 1
+                             total_steps: 2
+                             stage: EARLY
+                             loss: 2.5
+                             validation_loss: 2.302585
+                             validation_accuracy: 0.4
+                             validation_perplexity: 10
+                             validation_bits_per_byte: 0.875
+                             samples_per_second: 41.26
+                             tokens_per_second: 12345.6
+                             model_flops_utilisation: 0.4121
+                           })pb"));
+  const auto block = ProgressBlock(figures, 120);
+  EXPECT_EQ(block[2],
+            "loss 2.500  validation 2.303  perplexity 10.00  0.8750 bits per "
+            "byte");
+  EXPECT_EQ(block.back(), "41.3 samples/s  12,346 tokens/s  41.2% of peak");
+  EXPECT_NE(ProgressLine(figures).find("12,346 tokens/s"), std::string::npos);
+  const std::string summary = absl::StrJoin(Summary(figures, {}, ""), "\n");
+  for (const char* text : {"unigram baseline 6.500", "validation perplexity",
+                           "10.00", "validation bits per byte", "0.8750"}) {
+    EXPECT_NE(summary.find(text), std::string::npos) << text << summary;
+  }
+  figures.Apply(Event(R"pb(result {
+                             validation_bits_per_byte: 0.8125
+                             test {
+                               samples: 7
+                               loss: 2
+                               accuracy: 0.5
+                               perplexity: 7.389
+                               bits_per_byte: 0.75
+                             }
+                           })pb"));
+  const std::string ended = absl::StrJoin(Summary(figures, {}, ""), "\n");
+  for (const char* text :
+       {"0.8125", "perplexity 7.389", "0.7500 bits per byte (7 samples)"}) {
+    EXPECT_NE(ended.find(text), std::string::npos) << text << ended;
+  }
+}
+
 TEST(ProgressViewTest, BlockFitsItsWidth) {
   for (const std::string& line : ProgressBlock(Figures(), 20)) {
     EXPECT_LE(DisplayWidth(line), 20u) << line;

@@ -39,12 +39,16 @@ WITHOUT_UNIT = {
     "comera_rpc_streams_open", "comera_store_commit_writes",
     "comera_worker_ranks", "comera_worker_slots", "comera_worker_job_step",
     "comera_worker_job_samples_per_second",
+    "comera_worker_job_tokens_per_second",
     "comera_worker_coordinator_connected", "comera_gpu_unfit",
     "comera_gpu_uncorrected_ecc_errors", "process_threads",
     "process_open_fds", "process_max_fds",
 }
-# Metrics that need hardware which tests do not have.
-SOMETIMES = {"comera_worker_job_energy_joules"}
+# Metrics that need hardware which tests do not have, or other jobs.
+SOMETIMES = {
+    "comera_worker_job_energy_joules", "comera_worker_job_tokens_per_second",
+    "comera_worker_job_model_flops_ratio",
+}
 SMALL_JOB = """
 display_name: small
 model:

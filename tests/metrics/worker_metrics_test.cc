@@ -66,6 +66,25 @@ TEST(WorkerMetrics, EnergyIsThereOnceAJobTellsIt) {
   EXPECT_THAT(Text(metrics), Not(HasSubstr("joules{")));
 }
 
+TEST(WorkerMetrics, TokensAndUtilisationAreThereOnceAJobTellsThem) {
+  WorkerMetrics metrics;
+  metrics.OnMemberStarted("jobs/a", 1);
+  metrics.OnStep("jobs/a", Step(10));
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("tokens_per_second{")));
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("flops_ratio{")));
+  v1::StepMetrics step = Step(20);
+  step.set_tokens_per_second(2500);
+  step.set_model_flops_utilisation(0.25);
+  metrics.OnStep("jobs/a", step);
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("comera_worker_job_tokens_per_second{job_name="
+                              "\"jobs/a\"} 2500\n"));
+  EXPECT_THAT(text, HasSubstr("comera_worker_job_model_flops_ratio{job_name="
+                              "\"jobs/a\"} 0.25\n"));
+  metrics.OnMemberEnded("jobs/a", false);
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("jobs/a")));
+}
+
 TEST(WorkerMetrics, CopiesAndContactAreCounted) {
   WorkerMetrics metrics;
   metrics.OnCheckpointCopy(WorkerMetrics::CopyTarget::kStore, 70, true);

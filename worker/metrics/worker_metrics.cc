@@ -56,6 +56,14 @@ WorkerMetrics::WorkerMetrics()
       job_speed_(Gauges(registry_, "comera_worker_job_samples_per_second",
                         "Samples per second of a job whose member 0 runs "
                         "here.")),
+      job_tokens_(Gauges(registry_, "comera_worker_job_tokens_per_second",
+                         "Tokens per second, without padding, of a job whose "
+                         "member 0 runs here.")),
+      job_utilisation_(
+          Gauges(registry_, "comera_worker_job_model_flops_ratio",
+                 "Floating-point operations that the model of a job whose "
+                 "member 0 runs here needs, over what its device was measured "
+                 "to do.")),
       job_energy_(Gauges(registry_, "comera_worker_job_energy_joules",
                          "Energy that the machines of a job whose member 0 "
                          "runs here have used since it began.")),
@@ -127,6 +135,10 @@ void WorkerMetrics::OnMemberEnded(const std::string& job, bool failed) {
   if (it->second.steps != nullptr) job_step_.Remove(it->second.steps);
   if (it->second.speed != nullptr) job_speed_.Remove(it->second.speed);
   if (it->second.energy != nullptr) job_energy_.Remove(it->second.energy);
+  if (it->second.tokens != nullptr) job_tokens_.Remove(it->second.tokens);
+  if (it->second.utilisation != nullptr) {
+    job_utilisation_.Remove(it->second.utilisation);
+  }
   jobs_.erase(it);
 }
 
@@ -143,12 +155,15 @@ void WorkerMetrics::OnStep(const std::string& job,
   }
   one.steps->Set(static_cast<double>(step.step()));
   one.speed->Set(step.samples_per_second());
-  if (step.energy_joules() > 0) {
-    if (one.energy == nullptr) {
-      one.energy = &job_energy_.Add({{"job_name", job}});
-    }
-    one.energy->Set(step.energy_joules());
-  }
+  // What a job may not have.
+  const auto set = [&job](Family<Gauge>& family, Gauge** gauge, double value) {
+    if (!(value > 0)) return;
+    if (*gauge == nullptr) *gauge = &family.Add({{"job_name", job}});
+    (*gauge)->Set(value);
+  };
+  set(job_energy_, &one.energy, step.energy_joules());
+  set(job_tokens_, &one.tokens, step.tokens_per_second());
+  set(job_utilisation_, &one.utilisation, step.model_flops_utilisation());
   // Each report stands for the steps since the one before.
   if (one.step >= 0 && step.step() > one.step) {
     synchronized_bytes_.Increment(

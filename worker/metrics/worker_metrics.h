@@ -54,8 +54,10 @@ class WorkerMetrics : public prometheus::Collectable {
     int64_t step = -1;
     prometheus::Gauge* steps = nullptr;
     prometheus::Gauge* speed = nullptr;
-    // Null until a report tells the energy.
+    // Null until a report tells the figure.
     prometheus::Gauge* energy = nullptr;
+    prometheus::Gauge* tokens = nullptr;
+    prometheus::Gauge* utilisation = nullptr;
   };
 
   prometheus::Registry registry_;
@@ -65,6 +67,8 @@ class WorkerMetrics : public prometheus::Collectable {
   prometheus::Counter& failed_;
   prometheus::Family<prometheus::Gauge>& job_step_;
   prometheus::Family<prometheus::Gauge>& job_speed_;
+  prometheus::Family<prometheus::Gauge>& job_tokens_;
+  prometheus::Family<prometheus::Gauge>& job_utilisation_;
   prometheus::Family<prometheus::Gauge>& job_energy_;
   prometheus::Counter& synchronized_bytes_;
   prometheus::Family<prometheus::Counter>& copies_;

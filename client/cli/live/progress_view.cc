@@ -17,6 +17,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/training_client.h"
 #include "proto/job_targets.h"
+#include "proto/model_family.h"
 #include "proto/target_quality.h"
 
 namespace comera::client {
@@ -77,12 +78,17 @@ std::string TargetText(const v1::TargetResult& target,
       FormatCount(target.steps()));
 }
 
+std::string BitsText(double bits_per_byte) {
+  return absl::StrCat(FormatFigure(bits_per_byte), " bits per byte");
+}
+
 // Words the figures of the test set.
 std::string TestText(const v1::TestResult& test) {
   std::string text =
       absl::StrCat("loss ", FormatFigure(test.loss()), ", accuracy ",
                    QualityText(v1::Target::kTargetAccuracy, test.accuracy()));
   const std::tuple<QualityKind, bool, double> others[] = {
+      {v1::Target::kTargetPerplexity, test.has_perplexity(), test.perplexity()},
       {v1::Target::kTargetF1, test.has_f1(), test.f1()},
       {v1::Target::kTargetMcc, test.has_mcc(), test.mcc()},
       {v1::Target::kTargetAuc, test.has_auc(), test.auc()}};
@@ -90,6 +96,9 @@ std::string TestText(const v1::TestResult& test) {
     if (!has) continue;
     absl::StrAppend(&text, ", ", QualityName(kind), " ",
                     QualityText(kind, value));
+  }
+  if (test.has_bits_per_byte()) {
+    absl::StrAppend(&text, ", ", BitsText(test.bits_per_byte()));
   }
   return absl::StrCat(text, " (", FormatCount(test.samples()), " samples)");
 }
@@ -105,16 +114,18 @@ std::string AucText(const RunFigures& figures, double auc) {
   return text;
 }
 
-// The figure that is shown beside the loss: the target's, or else an AUC, or
-// an accuracy.
+// The figure that is shown beside the loss: the target's, or else an AUC, a
+// decoder's perplexity, or an accuracy.
 QualityKind ShownQuality(const RunFigures& figures) {
   const QualityKind asked = figures.target().kind;
   if (asked != v1::Target::TARGET_QUALITY_NOT_SET &&
       asked != v1::Target::kTargetLoss) {
     return asked;
   }
-  const bool clicks = figures.normalized_entropy().has_value();
-  return clicks ? v1::Target::kTargetAuc : v1::Target::kTargetAccuracy;
+  if (figures.normalized_entropy().has_value()) return v1::Target::kTargetAuc;
+  return figures.job().spec().model().family() == v1::ModelSpec::CAUSAL_LM
+             ? v1::Target::kTargetPerplexity
+             : v1::Target::kTargetAccuracy;
 }
 
 std::string LossText(const RunFigures& figures) {
@@ -144,6 +155,9 @@ std::string LossText(const RunFigures& figures) {
   if (figures.target().kind == kind) {
     absl::StrAppend(&text, " → ", QualityText(kind, figures.target().value));
   }
+  if (figures.bits_per_byte()) {
+    absl::StrAppend(&text, "  ", BitsText(*figures.bits_per_byte()));
+  }
   return text;
 }
 
@@ -164,6 +178,15 @@ std::string SizeText(const RunFigures& figures) {
 
 std::string SpeedText(const v1::StepMetrics& m) {
   std::string text = absl::StrFormat("%.1f samples/s", m.samples_per_second());
+  if (m.tokens_per_second() > 0) {
+    absl::StrAppend(&text, "  ",
+                    FormatCount(std::llround(m.tokens_per_second())),
+                    " tokens/s");
+  }
+  if (m.has_model_flops_utilisation()) {
+    absl::StrAppendFormat(&text, "  %.1f%% of peak",
+                          100 * m.model_flops_utilisation());
+  }
   if (m.synchronized_bytes() > 0) {
     absl::StrAppend(&text, "  ", FormatBytes(m.synchronized_bytes()), "/step");
     absl::StrAppendFormat(
@@ -357,9 +380,7 @@ std::vector<std::string> Summary(const RunFigures& figures,
     absl::StrAppend(&text, target_text(v1::Target::kTargetLoss));
     if (figures.run_info()) {
       absl::StrAppend(
-          &text, ", ",
-          job.spec().model().family() == v1::ModelSpec::MASKED_LM ? "unigram "
-                                                                  : "",
+          &text, ", ", IsLanguageModel(job.spec().model()) ? "unigram " : "",
           "baseline ", FormatFigure(figures.run_info()->baseline_loss()));
     }
     add("validation loss", text);
@@ -377,11 +398,14 @@ std::vector<std::string> Summary(const RunFigures& figures,
     const std::optional<double> value = figures.Quality(kind);
     // The perplexity of classes says no more than the loss.
     if (!value || (kind == v1::Target::kTargetPerplexity &&
-                   job.spec().model().family() != v1::ModelSpec::MASKED_LM)) {
+                   !IsLanguageModel(job.spec().model()))) {
       continue;
     }
     add(absl::StrCat("validation ", QualityName(kind)),
         absl::StrCat(QualityText(kind, *value), target_text(kind)));
+  }
+  if (const auto bits = figures.bits_per_byte()) {
+    add("validation bits per byte", FormatFigure(*bits));
   }
   if (figures.result() && figures.result()->has_test()) {
     add("test set", TestText(figures.result()->test()));

@@ -108,6 +108,9 @@ void RunFigures::ApplyFigures(const Message& message) {
   if (message.has_validation_normalized_entropy()) {
     normalized_entropy_ = message.validation_normalized_entropy();
   }
+  if (message.has_validation_bits_per_byte()) {
+    bits_per_byte_ = message.validation_bits_per_byte();
+  }
 }
 
 void RunFigures::ApplyRanks(const v1::RankSnapshot& snapshot) {

@@ -37,6 +37,8 @@ class RunFigures {
   std::optional<double> normalized_entropy() const {
     return normalized_entropy_;
   }
+  // Only causal language models have it.
+  std::optional<double> bits_per_byte() const { return bits_per_byte_; }
   // The validation figure of this kind, as far as the job has it.
   std::optional<double> Quality(QualityKind kind) const;
   // What the target that is being approached, or else the last, asks for.
@@ -64,7 +66,7 @@ class RunFigures {
   std::optional<v1::TrainingResult> result_;
   std::optional<double> validation_loss_;
   std::optional<double> validation_accuracy_;
-  std::optional<double> auc_, f1_, mcc_, normalized_entropy_;
+  std::optional<double> auc_, f1_, mcc_, normalized_entropy_, bits_per_byte_;
   std::map<std::string, ClassRanks> ranks_;
   int64_t peak_memory_bytes_ = 0;
   int64_t dropped_events_ = 0;

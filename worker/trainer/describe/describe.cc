@@ -18,6 +18,7 @@
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/planning/phase_table.h"
 #include "worker/trainer/process/make_backend.h"
 #include "worker/trainer/process/process_memory.h"
 
@@ -28,15 +29,12 @@ constexpr int64_t kFloat = sizeof(float);
 // There are parameters, gradients and two moments.
 constexpr int64_t kCopies = 4;
 
-// The rows that the layer sees in a step of `batch` samples.
-int64_t RowsOf(const ModelConfig& config, const FactorisableLayer& layer,
-               const Batch& batch) {
+// The rows that the layer sees of `batch`.
+int64_t RowsOf(const FactorisableLayer& layer, const Batch& batch) {
   const int64_t tokens = batch.size * batch.length;
   if (layer.embedding) return std::min(tokens, layer.inputs);
   if (!layer.in_head) return tokens;
-  return config.family == v1::ModelSpec::MASKED_LM
-             ? static_cast<int64_t>(batch.labels.size())
-             : batch.size;
+  return static_cast<int64_t>(batch.labels.size());
 }
 
 int64_t CountParameters(const FactorisableLayer& layer,
@@ -97,12 +95,12 @@ void DescribeEmbedding(const ModelConfig& config,
 
 LayerDescription DescribeLayer(const ModelConfig& config,
                                const FactorisableLayer& layer,
-                               const Batch& batch) {
+                               const Batch& batch, int64_t parts) {
   const Factorisation& f = config.layers_by_name.at(layer.key);
   LayerDescription to;
   to.name = layer.key;
   to.layer_class = layer.layer_class;
-  to.rows = RowsOf(config, layer, batch);
+  to.rows = RowsOf(layer, batch);
   to.parameters = CountParameters(layer, f);
   to.bytes = kCopies * to.parameters * kFloat;
   to.dense_parameters = CountParameters(layer, {});
@@ -110,6 +108,10 @@ LayerDescription DescribeLayer(const ModelConfig& config,
     DescribeEmbedding(config, layer, f, &to);
   } else {
     DescribeLinear(config, layer, f, &to);
+  }
+  for (double* const work : {&to.multiply_adds, &to.seconds,
+                             &to.dense_multiply_adds, &to.dense_seconds}) {
+    *work *= static_cast<double>(parts);
   }
   return to;
 }
@@ -191,15 +193,22 @@ absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
         absl::StrCat("training.batch_size: ", spec.training().batch_size(),
                      " is not a multiple of ", result.ranks, " processes"));
   }
-  ASSIGN_OR_RETURN(result.step,
-                   PredictStep(config, result.batch_size, config.machine));
+  result.parts = PartsOfBatch(spec);
+  if (result.batch_size % result.parts != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.accumulate: ", result.parts, " does not divide the ",
+        result.batch_size, " samples of each process"));
+  }
+  const int64_t part_size = result.batch_size / result.parts;
+  ASSIGN_OR_RETURN(result.step, PredictStep(config, part_size, config.machine,
+                                            result.parts));
   const ModelConfig dense = DenseOf(config);
   ASSIGN_OR_RETURN(const StepPrediction dense_step,
-                   PredictStep(dense, result.batch_size, config.machine));
+                   PredictStep(dense, part_size, config.machine, result.parts));
   result.dense_seconds = dense_step.seconds();
-  const Batch batch = SyntheticBatch(config, result.batch_size);
+  const Batch batch = SyntheticBatch(config, part_size);
   for (const FactorisableLayer& layer : FactorisableLayers(config)) {
-    result.layers.push_back(DescribeLayer(config, layer, batch));
+    result.layers.push_back(DescribeLayer(config, layer, batch, result.parts));
   }
   result.parameters = result.step.parameter_bytes / kFloat;
   result.dense_parameters = DenseParameterCount(config);

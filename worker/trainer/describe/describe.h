@@ -24,7 +24,8 @@ struct LayerDescription {
   std::string layer_class;
   std::string path;    // e.g. "prefix/suffix", "dense", "gone"
   std::string groups;  // e.g. "123|456"; empty where there are none
-  int64_t rows = 0;    // rows in a step; embedding: distinct tokens at most
+  // Rows in one part of a step; embedding: distinct tokens at most.
+  int64_t rows = 0;
   int64_t parameters = 0;
   int64_t bytes = 0;  // parameters, gradients and moments together
   int64_t dense_parameters = 0;
@@ -61,6 +62,7 @@ struct TaskDescription {
   int64_t parameters = 0;
   int64_t dense_parameters = 0;
   int64_t batch_size = 0;  // samples of one member
+  int64_t parts = 1;       // they are computed in (training.accumulate)
   int64_t ranks = 1;
   kernels::MachineSpeed machine;
   std::string machine_name;

@@ -57,6 +57,7 @@ std::string DescriptionJson(const TaskDescription& d) {
       {"parameters", d.parameters},
       {"dense_parameters", d.dense_parameters},
       {"batch_size", d.batch_size},
+      {"accumulate", d.parts},
       {"ranks", d.ranks},
       {"machine", ParseOrderedJson(CalibrationJson(d.machine_name, d.machine))},
       {"calibrated", d.calibrated},

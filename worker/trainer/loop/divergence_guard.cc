@@ -46,7 +46,8 @@ absl::Status DivergenceGuard::Check(const TrainingState& state) const {
 }
 
 bool DivergenceGuard::Shrinking() const {
-  return progress_.stage == v1::LATE && schedule_.ApproachSteps(progress_) > 0 &&
+  return progress_.stage == v1::LATE &&
+         schedule_.ApproachSteps(progress_) > 0 &&
          engine_.last().objective.size >
              static_cast<double>(progress_.target_size);
 }
@@ -153,8 +154,7 @@ absl::Status DivergenceGuard::GoBack(const absl::Status& failure) {
       failure_class == v1::DIVERGED || failure_class == v1::NAN_LOSS;
   Stability& stability = progress_.stability;
   if (!diverged || !lowers_rate() || !good_.has_value() ||
-      good_->ended_targets !=
-          static_cast<int64_t>(progress_.outcomes.size()) ||
+      good_->ended_targets != static_cast<int64_t>(progress_.outcomes.size()) ||
       stability.lowered >= kMostReturns) {
     return failure;
   }
@@ -176,6 +176,7 @@ absl::Status DivergenceGuard::GoBack(const absl::Status& failure) {
   progress_.loss = good.loss;
   progress_.validation = good.validation;
   progress_.validation_gap = good.validation_gap;
+  progress_.spikes.Restart();
   RETURN_IF_ERROR(engine_.Rebind());
   engine_.set_last_size(static_cast<double>(good.size));
   return reporter_.ReportRanks();

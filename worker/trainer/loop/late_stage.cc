@@ -108,6 +108,7 @@ void LateStage::BeginApproach() {
   progress_.target_size =
       ResolveTargetSize(schedule_.target(progress_), progress_.late_size);
   progress_.targets_met = false;
+  progress_.spikes.Restart();
   nearest_.reset();
   model_.BeginSizeControl(static_cast<double>(progress_.late_size));
 }

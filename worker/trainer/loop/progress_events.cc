@@ -41,6 +41,10 @@ v1::RankSnapshot MakeRankSnapshot(int64_t step, const ModelConfig& initial,
   return snapshot;
 }
 
+double BitsPerByte(double loss, double bytes_per_token) {
+  return loss / std::log(2.0) / bytes_per_token;
+}
+
 int64_t PeakMemoryBytes() {
   struct rusage usage = {};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;

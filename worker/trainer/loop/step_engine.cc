@@ -12,10 +12,22 @@
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
+namespace {
+
+// The floats of Model::totals: the sums over losses, labels and correct
+// predictions, which the tail begins with.
+constexpr int64_t kTotals = 3;
+
+// The tokens of a batch, without padding; clicks have none.
+int64_t CountTokens(const Batch& batch) {
+  return std::count(batch.mask.begin(), batch.mask.end(), 1.0f);
+}
+
+}  // namespace
 
 StepEngine::StepEngine(const TrainerOptions* options,
                        const TrainingSchedule* schedule, TrainedModel* model,
-                       TrainingProgress* progress,
+                       TrainingProgress* progress, StepReporter* reporter,
                        std::function<void(const StepFigures&)> on_figures)
     : options_(*options),
       schedule_(*schedule),
@@ -23,12 +35,16 @@ StepEngine::StepEngine(const TrainerOptions* options,
       progress_(*progress),
       on_figures_(std::move(on_figures)),
       gradient_sum_(options->communicator, options->backend),
+      watch_(options, schedule, progress, reporter),
       arena_(options->backend),
-      runner_(options->backend, options->graphs,
-              [this](const std::string& line) { options_.log(line); }) {}
+      runner_(
+          options->backend, options->graphs,
+          [this](const std::string& line) { options_.log(line); },
+          PartsOfBatch(options->spec)) {}
 
 absl::Status StepEngine::Allocate() {
   device_step_ = arena_.Reserve("step state", sizeof(DeviceStep));
+  squares_ = arena_.Reserve("squares of the gradient", sizeof(float));
   return arena_.Commit();
 }
 
@@ -67,17 +83,8 @@ absl::Status StepEngine::Step(bool stop) {
   stepped_phase_ = &phase;
   stepped_stage_ = progress_.stage;
   RETURN_IF_ERROR(PlanFor(phase));
-  const int world_size = options_.world_size();
-  RETURN_IF_ERROR(options_.data->TrainBatch(
-      own_step, phase.batch_size, options_.member(), world_size, &batch_));
-  batch_.global_size = batch_.size * world_size;
-  const int64_t tokens =
-      std::count(batch_.mask.begin(), batch_.mask.end(), 1.0f);
-  const int64_t labels = static_cast<int64_t>(batch_.labels.size());
-  const bool seal =
-      options_.seal_steps && tokens <= warm_tokens_ && labels <= warm_labels_;
-  warm_tokens_ = std::max(warm_tokens_, tokens);
-  warm_labels_ = std::max(warm_labels_, labels);
+  RETURN_IF_ERROR(ReadBatches(phase));
+  const bool seal = IsWarm() && options_.seal_steps;
   if (seal) options_.backend->Seal();
   absl::Status status = RunStep(stop);
   if (seal) status.Update(options_.backend->Unseal());
@@ -91,6 +98,32 @@ absl::Status StepEngine::Step(bool stop) {
   return absl::OkStatus();
 }
 
+absl::Status StepEngine::ReadBatches(const TrainingPhase& phase) {
+  // A part is what a member of a gang so many times as large would have.
+  const auto parts = static_cast<int>(PartsOfBatch(options_.spec));
+  batches_.resize(parts);
+  for (int part = 0; part < parts; ++part) {
+    RETURN_IF_ERROR(options_.data->TrainBatch(
+        progress_.own_step(), phase.batch_size,
+        options_.member() * parts + part, options_.world_size() * parts,
+        &batches_[part]));
+    batches_[part].global_size = phase.batch_size;
+  }
+  return absl::OkStatus();
+}
+
+bool StepEngine::IsWarm() {
+  int64_t tokens = 0, labels = 0;
+  for (const Batch& batch : batches_) {
+    tokens = std::max(tokens, CountTokens(batch));
+    labels = std::max(labels, static_cast<int64_t>(batch.labels.size()));
+  }
+  const bool warm = tokens <= warm_tokens_ && labels <= warm_labels_;
+  warm_tokens_ = std::max(warm_tokens_, tokens);
+  warm_labels_ = std::max(warm_labels_, labels);
+  return warm;
+}
+
 absl::Status StepEngine::RunStep(bool stop) {
   StepFigures figures;
   figures.step = progress_.step + 1;
@@ -100,28 +133,24 @@ absl::Status StepEngine::RunStep(bool stop) {
       LearningRateScale(options_.spec.optimizer(), schedule_.LastOwnStep(),
                         progress_.own_step());
   RETURN_IF_ERROR(SetDeviceStep(stop, figures));
-  Model& model = model_.plan()->model();
-  RETURN_IF_ERROR(model.SetBatch(batch_, /*train=*/true, device_state()));
   if (model_.plan()->config().gradients_by_block) {
     RETURN_IF_ERROR(StepLayerwise(stop, &figures));
     last_ = figures;
     progress_.step = figures.step;
     return absl::OkStatus();
   }
-  shape_.clear();
-  model.AppendShape(&shape_);
-  // One graph holds all where there is nobody to sum with. A gang sums between
-  // two graphs: NCCL wants a captured sum captured and replayed by all members
-  // alike, and whether a member replays depends on the shape of its own batch.
-  const bool update = readback_ != nullptr && options_.world_size() == 1;
-  RETURN_IF_ERROR(runner_
-                      .Run(shape_,
-                           [&]() -> absl::Status {
-                             RETURN_IF_ERROR(EnqueueGradients());
-                             return update ? EnqueueUpdate() : absl::OkStatus();
-                           })
-                      .status());
+  // One graph holds all where there is nothing to sum or to decide in between.
+  // A gang sums between two graphs: NCCL wants a captured sum captured and
+  // replayed by all members alike, and whether a member replays depends on the
+  // shape of its own batch.
+  const bool update = readback_ != nullptr && options_.world_size() == 1 &&
+                      batches_.size() == 1 && !watch_.on();
+  RETURN_IF_ERROR(RunParts(update));
   RETURN_IF_ERROR(gradient_sum_.Sum(*model_.plan()));
+  if (watch_.on()) {
+    ASSIGN_OR_RETURN(const bool left_out, LeaveOutSpike(&figures));
+    if (left_out) return absl::OkStatus();
+  }
   if (readback_ == nullptr) {
     RETURN_IF_ERROR(UpdateFromHost(&figures));
     last_ = figures;
@@ -138,16 +167,69 @@ absl::Status StepEngine::RunStep(bool stop) {
   return absl::OkStatus();
 }
 
+absl::Status StepEngine::RunParts(bool update) {
+  Model& model = model_.plan()->model();
+  // What comes once is in no graph if there are several parts, so that those of
+  // one shape share theirs.
+  const bool one = batches_.size() == 1;
+  if (!one) RETURN_IF_ERROR(EnqueueStart());
+  for (const Batch& batch : batches_) {
+    RETURN_IF_ERROR(model.SetBatch(batch, /*train=*/true, device_state()));
+    shape_.clear();
+    model.AppendShape(&shape_);
+    const auto enqueue = [&]() -> absl::Status {
+      if (one) RETURN_IF_ERROR(EnqueueStart());
+      RETURN_IF_ERROR(EnqueueGradients());
+      return update ? EnqueueUpdate() : absl::OkStatus();
+    };
+    RETURN_IF_ERROR(runner_.Run(shape_, enqueue).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StepEngine::LeaveOutSpike(StepFigures* figures) {
+  ModelPlan& plan = *model_.plan();
+  RETURN_IF_ERROR(options_.backend->SumOfSquares(plan.gradients(),
+                                                 arena_.Floats(squares_)));
+  // The host waits for this step anyway, and the one before comes first.
+  RETURN_IF_ERROR(CatchUp());
+  float tail[ModelPlan::kTailFloats], squares = 0;
+  RETURN_IF_ERROR(
+      options_.backend->CopyToHost(tail, this->tail(), sizeof(tail)));
+  RETURN_IF_ERROR(options_.backend->CopyToHost(
+      &squares, arena_.Floats(squares_), sizeof(squares)));
+  RETURN_IF_ERROR(gradient_sum_.Check());
+  figures->gradient_norm = std::sqrt(static_cast<double>(squares)) /
+                           std::max(1.0, static_cast<double>(tail[1]));
+  const absl::StatusOr<bool> spike = watch_.Judge(figures->gradient_norm);
+  if (spike.ok() && !*spike) return false;
+  RETURN_IF_ERROR(ReadTail(tail, figures));
+  ASSIGN_OR_RETURN(figures->objective,
+                   model_.objective()->Measure(plan.parameters()));
+  figures->left_out = true;
+  // Data and schedule go on behind it even if it is one too many.
+  progress_.step = figures->step;
+  RETURN_IF_ERROR(spike.status());
+  if (readback_ == nullptr) {
+    last_ = *figures;
+  } else {
+    pending_.push_back(*figures);
+  }
+  return true;
+}
+
 absl::Status StepEngine::StepLayerwise(bool stop, StepFigures* figures) {
   ModelPlan& plan = *model_.plan();
   Model& model = plan.model();
+  RETURN_IF_ERROR(model.SetBatch(batches_[0], /*train=*/true, device_state()));
   RETURN_IF_ERROR(model.Forward(plan.parameters().data));
   // The host waits here: updates need the number of labels, and a loss that is
   // not finite must end the step before any of them.
   ASSIGN_OR_RETURN(const LossTotals totals, model.ReadLoss());
   const float tail[ModelPlan::kTailFloats] = {
       static_cast<float>(totals.loss_sum), static_cast<float>(totals.labels),
-      static_cast<float>(totals.correct), stop ? 1.0f : 0.0f};
+      static_cast<float>(totals.correct), stop ? 1.0f : 0.0f,
+      static_cast<float>(CountTokens(batches_[0]))};
   RETURN_IF_ERROR(ReadTail(tail, figures));
   // In the early stage of a model without cores, an objective makes the sum of
   // the losses their mean and adds nothing.
@@ -171,23 +253,32 @@ absl::Status StepEngine::SetDeviceStep(bool stop, const StepFigures& figures) {
   DeviceStep device;
   device.state.seed = options_.spec.training().seed();
   device.state.step = static_cast<uint64_t>(own_step);
-  device.stop = stop ? 1 : 0;
+  device.tail_end[0] = stop ? 1 : 0;
+  for (const Batch& batch : batches_) {
+    device.tail_end[1] += static_cast<float>(CountTokens(batch));
+  }
   model_.optimizer()->FillState(own_step + 1, figures.learning_rate_scale,
                                 &device.state);
   return options_.backend->CopyToDevice(device_step(), &device, sizeof(device));
 }
 
-absl::Status StepEngine::EnqueueGradients() {
+absl::Status StepEngine::EnqueueStart() {
   kernels::Backend& backend = *options_.backend;
+  RETURN_IF_ERROR(backend.Fill(model_.plan()->reduced(), 0));
+  static_assert(kTotals + sizeof(DeviceStep::tail_end) / sizeof(float) ==
+                ModelPlan::kTailFloats);
+  return backend.Copy(tail() + kTotals, device_step()->tail_end,
+                      sizeof(DeviceStep::tail_end));
+}
+
+absl::Status StepEngine::EnqueueGradients() {
   ModelPlan& plan = *model_.plan();
   Model& model = plan.model();
-  RETURN_IF_ERROR(backend.Fill(plan.reduced(), 0));
   RETURN_IF_ERROR(model.Forward(plan.parameters().data));
   RETURN_IF_ERROR(
       model.Backward(plan.parameters().data, plan.gradients().data));
-  static_assert(ModelPlan::kTailFloats == 4);
-  RETURN_IF_ERROR(backend.Copy(tail(), model.totals(), 3 * sizeof(float)));
-  return backend.Copy(tail() + 3, &device_step()->stop, sizeof(float));
+  return options_.backend->Axpy(1, {model.totals(), kTotals},
+                                {tail(), kTotals});
 }
 
 absl::Status StepEngine::EnqueueUpdate() {
@@ -247,17 +338,24 @@ absl::Status StepEngine::ReadTail(const float* tail, StepFigures* figures) {
   figures->loss = static_cast<double>(tail[0]) /
                   std::max(1.0, static_cast<double>(tail[1]));
   figures->stop = tail[3] > 0;
+  tokens_ += tail[4];
+  figures->tokens = tokens_;
   if (figures->stop && stop_step_ < 0) stop_step_ = figures->step;
   if (!std::isfinite(figures->loss)) {
     return NotFinite(figures->step, "training loss", figures->loss);
   }
   progress_.loss.Add(figures->loss);
+  schedule_.CountLabels(figures->step, tail[1], &progress_);
   return absl::OkStatus();
 }
 
 absl::Status StepEngine::ReadStep() {
   StepFigures figures = pending_.front();
   pending_.pop_front();
+  if (figures.left_out) {
+    last_ = figures;
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const float* const numbers, readback_->Await());
   RETURN_IF_ERROR(gradient_sum_.Check());
   RETURN_IF_ERROR(ReadTail(numbers, &figures));
@@ -293,6 +391,7 @@ bool StepEngine::CatchUpAlone() {
 
 absl::Status StepEngine::Discard() {
   for (; !pending_.empty(); pending_.pop_front()) {
+    if (pending_.front().left_out) continue;
     RETURN_IF_ERROR(readback_->Await().status());
   }
   return absl::OkStatus();

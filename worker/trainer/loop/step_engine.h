@@ -5,15 +5,19 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/arena.h"
 #include "kernels/backend.h"
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/late/size_controller.h"
 #include "worker/trainer/loop/gradient_sum.h"
+#include "worker/trainer/loop/spike_watch.h"
 #include "worker/trainer/loop/step_figures.h"
 #include "worker/trainer/loop/step_readback.h"
+#include "worker/trainer/loop/step_reporter.h"
 #include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
@@ -26,6 +30,12 @@ namespace comera::trainer {
 // Does training steps: the gradients of a batch, their sum over the gang, the
 // update, and the figures that they leave.
 //
+// With training.accumulate a member computes its share of the batch in parts,
+// one after the other, whose gradients add up before the sum over the gang. A
+// step is then that of the whole share up to rounding: samples, dropout and the
+// number of labels that the loss is divided by are the same, while cores are
+// contracted, and their gradients folded back, once for each part.
+//
 // Where the update asks nothing of the host the steps are only enqueued, and
 // the figures of a step are read while the next one runs: then last() is one
 // step behind the progress until ReadAll or CatchUp.
@@ -34,14 +44,16 @@ namespace comera::trainer {
 // and before the first step. Not thread-safe.
 //
 // Errors: those of the data, the backend and the communicator; NAN_LOSS names
-// the step whose loss or gradient is not finite.
+// the step whose loss or gradient is not finite, DIVERGED the last of too many
+// spikes (spike_watch.h).
 class StepEngine {
  public:
   // `on_figures` is called by Step and CatchUp with the figures of every step
-  // that they read behind it; it may be empty. Counts steps and losses in
-  // `progress`. The objects behind the pointers must outlive this.
+  // that they read behind it; it may be empty. Counts steps, losses, labels and
+  // spikes in `progress`. The objects behind the pointers must outlive this.
   StepEngine(const TrainerOptions* options, const TrainingSchedule* schedule,
              TrainedModel* model, TrainingProgress* progress,
+             StepReporter* reporter,
              std::function<void(const StepFigures&)> on_figures);
 
   absl::Status Allocate();
@@ -84,18 +96,32 @@ class StepEngine {
   // The numbers that a step reads on the device.
   struct DeviceStep {
     kernels::StepState state;
-    float stop = 0;  // whether this member was asked
-    float unused = 0;
+    // The end of the tail: whether this member was asked to stop, and its
+    // tokens.
+    float tail_end[2] = {};
   };
 
-  // Enqueues the step on batch_, and finishes it if the host has a part in it.
+  // Reads this member's share of the next step's batch into batches_.
+  absl::Status ReadBatches(const TrainingPhase& phase);
+  // Whether the next step needs no more memory than one before.
+  bool IsWarm();
+  // Enqueues the step on batches_, and finishes it if the host has a part in
+  // it.
   absl::Status RunStep(bool stop);
+  // Enqueues the gradients of all parts and, if `update`, the update; then
+  // there is one part only.
+  absl::Status RunParts(bool update);
+  // Leaves the step out if its gradients, which are summed over the gang, are a
+  // spike. False: it goes on.
+  absl::StatusOr<bool> LeaveOutSpike(StepFigures* figures);
   // The rest of a step on the batch that the model was given, if its gradients
   // are in memory block by block.
   absl::Status StepLayerwise(bool stop, StepFigures* figures);
   // Copies to the device what this step has of its own.
   absl::Status SetDeviceStep(bool stop, const StepFigures& figures);
-  // The gradient of this member's losses, with its tail.
+  // Makes the gradients 0, and their tail what does not come from the parts.
+  absl::Status EnqueueStart();
+  // Adds the gradients of the part that the model was given, with their tail.
   absl::Status EnqueueGradients();
   // The update that asks nothing of the host.
   absl::Status EnqueueUpdate();
@@ -103,7 +129,7 @@ class StepEngine {
   absl::Status UpdateFromHost(StepFigures* figures);
   // Reads the oldest step that was enqueued.
   absl::Status ReadStep();
-  // The summed tail of the gradients: losses, labels, correct ones, stops.
+  // Takes figures from the tail of the summed gradients.
   absl::Status ReadTail(const float* tail, StepFigures* figures);
   Approach MakeApproach(const StepFigures& figures) const;
 
@@ -119,13 +145,19 @@ class StepEngine {
   TrainingProgress& progress_;
   const std::function<void(const StepFigures&)> on_figures_;
   GradientSum gradient_sum_;
+  SpikeWatch watch_;
 
   kernels::Arena arena_;
   kernels::Arena::Piece device_step_ = 0;
-  Batch batch_;
+  // The square of the gradient's norm, for the watch.
+  kernels::Arena::Piece squares_ = 0;
+  // The parts of this member's share of a batch.
+  std::vector<Batch> batches_;
+  // Tokens of the gang in the steps that were read.
+  double tokens_ = 0;
   // The error that CatchUpAlone left.
   absl::Status left_;
-  // The size of the largest batch that ran since the model was bound: what
+  // The size of the largest part that ran since the model was bound: what
   // operations need beside the plan was allocated then.
   int64_t warm_tokens_ = 0, warm_labels_ = 0;
   StepRunner runner_;

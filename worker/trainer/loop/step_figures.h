@@ -17,6 +17,11 @@ struct StepFigures {
   double learning_rate_scale = 1;
   double gradient_norm = 0;
   v1::Stage stage = v1::EARLY;
+  // Tokens of the gang, without padding, of the steps that were read so far.
+  double tokens = 0;
+  // Whether it was a spike (spike_watch.h): then it changed nothing, and the
+  // norm is that of the gradient of the loss.
+  bool left_out = false;
   // Whether a member of the gang was asked to stop before this step.
   bool stop = false;
 };

@@ -9,6 +9,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/model/plan/model_size.h"
+#include "worker/trainer/planning/phase_table.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
@@ -85,26 +86,48 @@ bool StepReporter::MetricsDue(const StepFigures& figures) const {
          figures.step % options_.spec.training().report_every_steps() == 0;
 }
 
-void StepReporter::MeasureThroughput(int64_t step) {
+void StepReporter::MeasureThroughput(const StepFigures& figures) {
   const absl::Time now = options_.clock->Now();
-  const int64_t steps = step - measured_step_;
+  const int64_t steps = figures.step - measured_step_;
   const double seconds = absl::ToDoubleSeconds(now - measured_time_);
   if (steps <= 0 || !(seconds > 0)) return;
   step_seconds_ = seconds / static_cast<double>(steps);
-  measured_step_ = step;
+  step_tokens_ =
+      (figures.tokens - measured_tokens_) / static_cast<double>(steps);
+  measured_step_ = figures.step;
+  measured_tokens_ = figures.tokens;
   measured_time_ = now;
 }
 
-void StepReporter::FillThroughput(int64_t step, v1::StepMetrics* m) const {
+void StepReporter::FillThroughput(int64_t step, v1::StepMetrics* m) {
   if (step_seconds_ <= 0) return;
   const TrainingPhase& phase =
       schedule_.phases().At(step - progress_.earlier_target_steps() - 1);
   m->set_samples_per_second(static_cast<double>(phase.batch_size) /
                             step_seconds_);
+  m->set_tokens_per_second(step_tokens_ / step_seconds_);
+  FillUtilisation(phase, m);
   *m->mutable_eta() =
       google::protobuf::util::TimeUtil::MillisecondsToDuration(std::llround(
-          1000 * step_seconds_ *
-          static_cast<double>(schedule_.TotalSteps(progress_) - step)));
+          1000 * step_seconds_ * static_cast<double>(m->total_steps() - step)));
+}
+
+void StepReporter::FillUtilisation(const TrainingPhase& phase,
+                                   v1::StepMetrics* m) {
+  if (!options_.machine_is_measured) return;
+  ModelConfig config = model_.plan()->config();
+  // The plan may be that of a validation.
+  if (schedule_.phases().phases().size() > 1) config.length = phase.length;
+  const int64_t parts = PartsOfBatch(options_.spec);
+  const int64_t share = phase.batch_size / options_.world_size();
+  const std::optional<double> work =
+      work_.MultiplyAdds(config, share / parts, parts);
+  if (!work.has_value()) return;
+  const double full = static_cast<double>(phase.batch_size) *
+                      static_cast<double>(config.length);
+  const double filled = step_tokens_ > 0 ? step_tokens_ / full : 1;
+  m->set_model_flops_utilisation(*work * filled / step_seconds_ /
+                                 options_.machine.square_rate);
 }
 
 void StepReporter::FillMemory(v1::StepMetrics* m) const {
@@ -120,11 +143,11 @@ void StepReporter::FillMemory(v1::StepMetrics* m) const {
 
 void StepReporter::ReportMetrics(const StepFigures& figures, bool validated) {
   if (options_.member() != 0) return;
-  MeasureThroughput(figures.step);
+  MeasureThroughput(figures);
   v1::TrainerEvent event;
   v1::StepMetrics& m = *event.mutable_metrics();
   m.set_step(figures.step);
-  m.set_total_steps(schedule_.TotalSteps(progress_));
+  m.set_total_steps(schedule_.ExpectedSteps(progress_, figures.step));
   m.set_stage(progress_.stage);
   m.set_loss(figures.loss);
   m.set_smoothed_loss(progress_.loss.value());
@@ -132,6 +155,7 @@ void StepReporter::ReportMetrics(const StepFigures& figures, bool validated) {
     m.set_validation_loss(progress_.validation.loss);
     m.set_validation_accuracy(progress_.validation.accuracy);
     SetFigures(progress_.validation, &m);
+    SetLanguageFigures(options_.spec.model(), *options_.data, &m);
   }
   const auto size = static_cast<int64_t>(std::llround(figures.objective.size));
   m.set_size_parameters(size);

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
 #include "worker/trainer/loop/step_figures.h"
+#include "worker/trainer/loop/step_work.h"
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
 #include "worker/trainer/loop/training_schedule.h"
@@ -58,9 +59,12 @@ class StepReporter {
 
  private:
   void Emit(const v1::TrainerEvent& event);
-  // Updates step_seconds_ by the steps since it was last done.
-  void MeasureThroughput(int64_t step);
-  void FillThroughput(int64_t step, v1::StepMetrics* metrics) const;
+  // Updates the throughput by the steps since it was last done.
+  void MeasureThroughput(const StepFigures& figures);
+  void FillThroughput(int64_t step, v1::StepMetrics* metrics);
+  // Sets the share of the device's peak that steps of this phase reach, if that
+  // is known.
+  void FillUtilisation(const TrainingPhase& phase, v1::StepMetrics* metrics);
   void FillMemory(v1::StepMetrics* metrics) const;
 
   const TrainerOptions& options_;
@@ -70,10 +74,14 @@ class StepReporter {
   int64_t free_bytes_at_start_ = 0;
   std::vector<InitialWeightsReport::LayerError> initial_errors_;
   int64_t first_step_ = 0;
-  // Throughput was last measured here.
+  // Throughput was last measured here, after so many tokens.
   int64_t measured_step_ = 0;
+  double measured_tokens_ = 0;
   absl::Time measured_time_;
+  // The means since the measurement before.
   double step_seconds_ = 0;  // 0: not yet known
+  double step_tokens_ = 0;   // 0: there are no tokens
+  StepWork work_;
 };
 
 }  // namespace comera::trainer

@@ -10,10 +10,12 @@
 namespace comera::trainer {
 
 StepRunner::StepRunner(kernels::Backend* backend, bool graphs,
-                       std::function<void(const std::string&)> log)
+                       std::function<void(const std::string&)> log,
+                       int64_t parts)
     : backend_(backend),
       graphs_(graphs && backend->has_graphs()),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      parts_(static_cast<size_t>(parts)) {}
 
 StepRunner::~StepRunner() { Forget(); }
 
@@ -65,7 +67,7 @@ absl::StatusOr<bool> StepRunner::Run(
       std::find_if(entries_.begin(), entries_.end(),
                    [&](const Entry& entry) { return entry.shape == shape; });
   if (found == entries_.end()) {
-    if (entries_.size() == kShapes) {
+    if (entries_.size() == kShapes * parts_) {
       if (entries_.back().graph != nullptr) RETURN_IF_ERROR(DropOldest());
       entries_.pop_back();
     }
@@ -82,7 +84,7 @@ absl::StatusOr<bool> StepRunner::Run(
     ++counters_.refused;
     return RunEager(enqueue);
   }
-  if (kept_ == kGraphs) RETURN_IF_ERROR(DropOldest());
+  if (kept_ == kGraphs * parts_) RETURN_IF_ERROR(DropOldest());
   auto graph = Capture(enqueue);
   if (!graph.ok()) {
     entry.refused = true;

@@ -21,7 +21,9 @@ namespace comera::trainer {
 // on the graph is replayed, and the host has next to nothing to do.
 //
 // A shape that cannot be captured is logged once and runs without a graph from
-// then on. The graphs of the last kGraphs shapes are kept.
+// then on. The graphs of the last kGraphs shapes are kept, or so many for each
+// of the parts that a step has: the shape of a part can hold its place among
+// them.
 //
 // Not thread-safe. The backend outlives it.
 class StepRunner {
@@ -29,7 +31,7 @@ class StepRunner {
   using Shape = std::vector<int64_t>;
 
   static constexpr size_t kGraphs = 16;
-  // The number of shapes that are remembered.
+  // The number of shapes that are remembered, likewise.
   static constexpr size_t kShapes = 128;
 
   // How often operations were enqueued in which way. Captured ones were
@@ -44,7 +46,7 @@ class StepRunner {
   // `graphs` false: all is enqueued one by one. `log` receives what could not
   // be captured, and why.
   StepRunner(kernels::Backend* backend, bool graphs,
-             std::function<void(const std::string&)> log);
+             std::function<void(const std::string&)> log, int64_t parts = 1);
   ~StepRunner();
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
@@ -78,6 +80,7 @@ class StepRunner {
   kernels::Backend* const backend_;
   const bool graphs_;
   const std::function<void(const std::string&)> log_;
+  const size_t parts_;
   std::list<Entry> entries_;  // the last used first
   size_t kept_ = 0;           // graphs
   Counters counters_;

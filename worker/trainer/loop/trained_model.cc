@@ -14,6 +14,7 @@
 #include "worker/trainer/objective/create_objective.h"
 #include "worker/trainer/optimizer/make_optimizer.h"
 #include "worker/trainer/planning/memory_check.h"
+#include "worker/trainer/planning/phase_table.h"
 
 namespace comera::trainer {
 namespace {
@@ -42,6 +43,19 @@ ObjectiveOptions MakeObjectiveOptions(const v1::JobSpec& spec,
   return options;
 }
 
+// Refuses what needs the gradients of all layers at once.
+absl::Status CheckGradientsByBlock(const TrainerOptions& options) {
+  const v1::TrainingSpec& training = options.spec.training();
+  const char* const other =
+      options.world_size() > 1         ? "is for one process"
+      : PartsOfBatch(options.spec) > 1 ? "excludes training.accumulate"
+      : training.spike_factor() > 0    ? "excludes training.spike_factor"
+                                       : nullptr;
+  if (other == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("compression.galore.per_layer: ", other));
+}
+
 absl::Status CheckSize(const std::string& what,
                        const std::vector<float>& buffer, int64_t size) {
   if (static_cast<int64_t>(buffer.size()) == size) return absl::OkStatus();
@@ -60,9 +74,8 @@ absl::StatusOr<ModelConfig> TrainedModel::InitialConfig(
       clicks != nullptr
           ? MakeModelConfig(options.spec, *clicks)
           : MakeModelConfig(options.spec, options.data->vocabulary_size()));
-  if (config.gradients_by_block && options.world_size() > 1) {
-    return absl::InvalidArgumentError(
-        "compression.galore.per_layer: is for one process");
+  if (config.gradients_by_block) {
+    RETURN_IF_ERROR(CheckGradientsByBlock(options));
   }
   // DLRMs have no length, and no phases.
   if (options.spec.training().phases_size() > 0) {
@@ -86,8 +99,8 @@ TrainedModel::TrainedModel(const TrainerOptions* options,
 absl::StatusOr<std::unique_ptr<ModelPlan>> TrainedModel::MakePlan(
     ModelConfig config, const TrainingPhase& phase) const {
   if (schedule_.phases().phases().size() > 1) config.length = phase.length;
-  return ModelPlan::Create(config, MemberBatchSize(phase),
-                           options_.model_factory, options_.backend);
+  return ModelPlan::Create(config, PartSize(phase), options_.model_factory,
+                           options_.backend);
 }
 
 absl::Status TrainedModel::Plan(const ModelConfig& config,
@@ -152,11 +165,11 @@ absl::Status TrainedModel::Bind(const TrainingProgress& progress) {
 bool TrainedModel::PlannedFor(const TrainingPhase& phase) const {
   return schedule_.phases().phases().size() == 1 ||
          (plan_->config().length == phase.length &&
-          plan_->batch_size() == MemberBatchSize(phase));
+          plan_->batch_size() == PartSize(phase));
 }
 
 absl::Status TrainedModel::Reshape(const TrainingPhase& phase) {
-  RETURN_IF_ERROR(plan_->Reshape(phase.length, MemberBatchSize(phase)));
+  RETURN_IF_ERROR(plan_->Reshape(phase.length, PartSize(phase)));
   if (size_controller_ != nullptr) control_ = size_controller_->control();
   return absl::OkStatus();
 }

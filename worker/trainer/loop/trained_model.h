@@ -101,8 +101,10 @@ class TrainedModel {
  private:
   absl::StatusOr<std::unique_ptr<ModelPlan>> MakePlan(
       ModelConfig config, const TrainingPhase& phase) const;
-  int64_t MemberBatchSize(const TrainingPhase& phase) const {
-    return phase.batch_size / options_.world_size();
+  // The samples that are in the model at a time.
+  int64_t PartSize(const TrainingPhase& phase) const {
+    return phase.batch_size / options_.world_size() /
+           PartsOfBatch(options_.spec);
   }
   absl::Status Upload(const ModelState& state);
 

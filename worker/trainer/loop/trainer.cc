@@ -13,9 +13,11 @@
 #include "worker/trainer/loop/compacted_model.h"
 #include "worker/trainer/loop/data_agreement.h"
 #include "worker/trainer/loop/initial_state.h"
+#include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/loop/quality_target.h"
 #include "worker/trainer/loop/state_sharing.h"
 #include "worker/trainer/loop/training_result.h"
+#include "worker/trainer/planning/phase_table.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
@@ -28,11 +30,18 @@ constexpr int64_t kHopefulValidationSteps = 20;
 absl::Status CheckOptions(const TrainerOptions& options,
                           const TrainingSchedule& schedule) {
   const int members = options.world_size();
+  const int64_t parts = PartsOfBatch(options.spec);
   for (const TrainingPhase& phase : schedule.phases().phases()) {
-    if (phase.batch_size > 0 && phase.batch_size % members == 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("training.batch_size: ", phase.batch_size,
-                     " is not a multiple of ", members, " processes"));
+    if (phase.batch_size < 1 || phase.batch_size % members != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("training.batch_size: ", phase.batch_size,
+                       " is not a multiple of ", members, " processes"));
+    }
+    if (phase.batch_size / members % parts != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("training.accumulate: ", parts, " does not divide the ",
+                       phase.batch_size / members, " samples of each process"));
+    }
   }
   if (options.data->validation_samples() == 0) {
     return absl::DataLossError("there are no validation samples");
@@ -65,7 +74,7 @@ Trainer::Trainer(TrainerOptions options, const ModelConfig& initial_config)
       schedule_(&options_.spec),
       model_(&options_, &schedule_, initial_config),
       reporter_(&options_, &schedule_, &progress_, &model_),
-      engine_(&options_, &schedule_, &model_, &progress_,
+      engine_(&options_, &schedule_, &model_, &progress_, &reporter_,
               [this](const StepFigures& figures) {
                 if (!reporter_.MetricsDue(figures)) return;
                 ReportMetrics(figures, /*validated=*/false);
@@ -198,6 +207,7 @@ bool Trainer::FiguresNeeded() const {
   // The late stage decides in every step; its figures are never deferred.
   if (!engine_.figures_are_deferred()) return true;
   return model_.CompactionDue(progress_.own_step()) ||
+         schedule_.LabelsMayEndEarlyStage(progress_) ||
          schedule_.LateStageDue(progress_) || ValidationDue() ||
          schedule_.CheckpointDue(progress_) || schedule_.Finished(progress_);
 }
@@ -306,11 +316,15 @@ absl::StatusOr<RunEnd> Trainer::Finish() {
   progress_.energy_joules = energy_.Joules();
   end.result = MakeTrainingResult(schedule_, progress_,
                                   std::llround(engine_.last().objective.size));
-  if (test.has_value()) SetTestResult(*options_.data, *test, &end.result);
+  const v1::ModelSpec& model = options_.spec.model();
+  SetLanguageFigures(model, *options_.data, &end.result);
+  if (test.has_value()) {
+    SetTestResult(model, *options_.data, *test, &end.result);
+  }
   if (options_.export_model) {
-    const CompactedModel model = CompactModel(config, parameters);
-    RETURN_IF_ERROR(
-        options_.export_model(model.config, model.parameters, end.result));
+    const CompactedModel compacted = CompactModel(config, parameters);
+    RETURN_IF_ERROR(options_.export_model(compacted.config,
+                                          compacted.parameters, end.result));
   }
   reporter_.ReportRanks(config, parameters);
   reporter_.ReportResult(end.result);

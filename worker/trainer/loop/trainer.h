@@ -43,11 +43,12 @@ struct RunEnd {
 // same decisions from the same all-reduced numbers, without further talk.
 //
 // Errors carry their class (failure.h): NAN_LOSS and DIVERGED
-// (divergence_guard.h) name the step; others come from the data, the backend, the communicator and the exporter. A checkpoint
-// that cannot be written is an incident, and training goes on; so is a damaged
-// one that is passed over. CHECKPOINT_DAMAGED: there are some, and none is
-// good. DATA: the samples are not those that the checkpoint was trained on, or
-// those of the other members.
+// (divergence_guard.h, spike_watch.h) name the step; others come from the data,
+// the backend, the communicator and the exporter. A checkpoint that cannot be
+// written is an incident, and training goes on; so is a damaged one that is
+// passed over. CHECKPOINT_DAMAGED: there are some, and none is good. DATA: the
+// samples are not those that the checkpoint was trained on, or those of the
+// other members.
 class Trainer {
  public:
   // InvalidArgument: spec, or initial weights that do not fit it. DataLoss:

@@ -45,6 +45,8 @@ struct TrainerOptions {
   // gang, and for runs that resume this one: the planner's choice changes
   // rounding.
   kernels::MachineSpeed machine;
+  // Whether that was measured rather than assumed.
+  bool machine_is_measured = false;
 
   // Whether steps no larger than one before run on a sealed backend, where an
   // allocation is an error: in debug builds.

@@ -2,10 +2,12 @@
 #include "worker/trainer/loop/training_result.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/model_family.h"
 #include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/loop/quality_target.h"
 
@@ -77,8 +79,8 @@ v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome) {
   return result;
 }
 
-void SetTestResult(const TrainingData& data, const ValidationResult& test,
-                   v1::TrainingResult* result) {
+void SetTestResult(const v1::ModelSpec& model, const TrainingData& data,
+                   const ValidationResult& test, v1::TrainingResult* result) {
   v1::TestResult& figures = *result->mutable_test();
   figures.set_samples(data.test_samples());
   figures.set_loss(test.loss);
@@ -86,6 +88,10 @@ void SetTestResult(const TrainingData& data, const ValidationResult& test,
   if (test.f1) figures.set_f1(test.f1->value);
   if (test.mcc) figures.set_mcc(test.mcc->value);
   if (test.auc) figures.set_auc(test.auc->value);
+  if (!IsLanguageModel(model)) return;
+  figures.set_perplexity(std::exp(test.loss));
+  const std::optional<double> bytes = data.test_bytes_per_token();
+  if (bytes) figures.set_bits_per_byte(BitsPerByte(test.loss, *bytes));
 }
 
 v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
@@ -105,7 +111,11 @@ v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
   const int targets = static_cast<int>(schedule.targets().size());
   if (!schedule.has_late_stage()) {
     result.set_outcome(v1::COMPLETED);
-    result.set_reason(absl::StrCat("all ", progress.step, " steps done"));
+    result.set_reason(progress.early_steps < 0
+                          ? absl::StrCat("all ", progress.step, " steps done")
+                          : absl::StrCat(progress.label_tokens, " tokens in ",
+                                         progress.step,
+                                         " steps (training.max_tokens)"));
   } else if (targets == 1) {
     result.set_reason(ReasonOfOne(last, schedule.QualityOfTarget(0)));
   } else {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/loop/training_schedule.h"
@@ -15,8 +16,8 @@ namespace comera::trainer {
 v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome);
 
 // Adds the figures of the final model on the test set.
-void SetTestResult(const TrainingData& data, const ValidationResult& test,
-                   v1::TrainingResult* result);
+void SetTestResult(const v1::ModelSpec& model, const TrainingData& data,
+                   const ValidationResult& test, v1::TrainingResult* result);
 
 // The result of the whole job once it is finished. `size` is the model's after
 // the last step, in parameters; it counts where there were no targets.

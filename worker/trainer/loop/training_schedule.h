@@ -18,6 +18,10 @@ namespace comera::trainer {
 // An own step counts as if the target that is being approached were the only
 // one: the early stage's steps, then those of this approach.
 //
+// The early stage ends after objective.early.steps, or after the first step at
+// which training.max_tokens labels were trained on. The learning rate follows
+// the planned steps either way.
+//
 // Guarantees: every answer is a function of the specification and the progress,
 // which is equal on all members, so that all take the same decisions.
 class TrainingSchedule {
@@ -43,12 +47,24 @@ class TrainingSchedule {
   // What it asks of the validation set.
   QualityTarget quality(const TrainingProgress& progress) const;
   QualityTarget QualityOfTarget(size_t index) const;
+  // Counts the labels of the next step that was read, in order of steps.
+  void CountLabels(int64_t step, double labels,
+                   TrainingProgress* progress) const;
+  // Whether the last step may have ended the early stage by its labels, if
+  // these are not counted yet.
+  bool LabelsMayEndEarlyStage(const TrainingProgress& progress) const;
+
   // Steps of the current approach that were done.
   int64_t ApproachSteps(const TrainingProgress& progress) const;
-  // The last own step of an approach, or of the early stage without any.
+  // The last own step that is planned for an approach, or for the early stage
+  // without any.
   int64_t LastOwnStep() const;
-  // Done and still planned; falls when a target is met early.
+  // Done and still planned; falls when a target is met early, or when the
+  // labels end the early stage.
   int64_t TotalSteps(const TrainingProgress& progress) const;
+  // The same, with the early stage as long as it will be if labels come as fast
+  // as they did until `step`, which is the last whose labels are counted.
+  int64_t ExpectedSteps(const TrainingProgress& progress, int64_t step) const;
   bool Finished(const TrainingProgress& progress) const;
 
   bool LateStageDue(const TrainingProgress& progress) const;
@@ -57,6 +73,12 @@ class TrainingSchedule {
   bool ValidationDue(const TrainingProgress& progress) const;
 
  private:
+  // As planned, or as the labels ended it.
+  int64_t EarlySteps(const TrainingProgress& progress) const;
+  // TotalSteps, for an early stage of so many steps.
+  int64_t TotalSteps(const TrainingProgress& progress,
+                     int64_t early_steps) const;
+
   const v1::JobSpec* const spec_;
   const PhaseTable phases_;
   const std::vector<v1::Target> targets_;

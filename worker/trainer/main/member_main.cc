@@ -73,6 +73,10 @@ absl::Status Export(const TrainingData& data, const std::string& directory,
       {"validation_normalized_entropy",
        result.has_validation_normalized_entropy(),
        result.validation_normalized_entropy()},
+      {"validation_perplexity", result.has_validation_perplexity(),
+       result.validation_perplexity()},
+      {"validation_bits_per_byte", result.has_validation_bits_per_byte(),
+       result.validation_bits_per_byte()},
       {"test_loss", result.has_test(), result.test().loss()},
       {"test_accuracy", result.has_test(), result.test().accuracy()},
   };
@@ -159,8 +163,9 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
 
   TrainerOptions options;
   std::string why;
-  options.machine =
-      LoadCalibration(task.cache_dir(), MachineOf(backend_options), &why);
+  const Machine machine = MachineOf(backend_options);
+  options.machine = LoadCalibration(task.cache_dir(), machine, &why);
+  options.machine_is_measured = !(options.machine == machine.defaults);
   if (!why.empty()) LOG(WARNING) << "planning with defaults: " << why;
   options.spec = task.spec();
   // Classes that the job leaves open are those of the data.

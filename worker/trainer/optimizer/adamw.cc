@@ -26,8 +26,8 @@ kernels::AdamWSegment SegmentOf(const AdamWOptions& options,
     segment.weight_decay = static_cast<float>(options.weight_decay);
   }
   if (parameter.table) {
-    segment.row_size = parameter.shape.back();
     segment.learning_rate = static_cast<float>(options.learning_rate_tables);
+    segment.row_size = options.all_rows ? 0 : parameter.shape.back();
     segment.adagrad = options.rowwise_adagrad;
   }
   return segment;

@@ -22,6 +22,8 @@ struct AdamWOptions {
   double learning_rate_tables = 1e-3;
   // Lookup tables are trained by row-wise Adagrad.
   bool rowwise_adagrad = false;
+  // Lookup tables are trained like any other matrix, but at their own rate.
+  bool all_rows = false;
   // Whether cores and rank entries of the head are in those groups too (the
   // pareto objective) or among the others (the published code).
   bool group_head = true;
@@ -48,8 +50,9 @@ kernels::AdamWStep StepOf(const AdamWOptions& options, int64_t step,
 // It is lazy on lookup tables (Parameter::table): a row that nobody looked up
 // in this step keeps its values and its moments, and does not decay. A row's
 // moments thus fade by its own updates, while the corrections of both moments
-// count the steps of training. Or it leaves tables to row-wise Adagrad (Naumov
-// et al., arXiv 1906.00091), whose state is one number for each row.
+// count the steps of training. With all_rows it is not. Or it leaves tables to
+// row-wise Adagrad (Naumov et al., arXiv 1906.00091), whose state is one number
+// for each row.
 class AdamW : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(

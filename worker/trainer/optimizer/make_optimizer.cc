@@ -22,6 +22,7 @@ AdamWOptions MakeAdamWOptions(const v1::JobSpec& spec) {
                                      : optimizer.learning_rate_other();
   options.rowwise_adagrad =
       optimizer.tables() == v1::OptimizerSpec::ROWWISE_ADAGRAD;
+  options.all_rows = optimizer.tables() == v1::OptimizerSpec::ADAMW_ON_ALL_ROWS;
   // The published code trains the head's cores and ranks like dense weights.
   options.group_head = spec.objective().kind() != v1::ObjectiveSpec::REFERENCE;
   options.weight_decay = optimizer.weight_decay();

@@ -22,7 +22,8 @@ constexpr size_t kNamedParts = 3;
 struct Shape {
   std::string field;  // the field of the specification that sets the batch
   ModelConfig config;
-  int64_t batch_size = 0;  // this member's share
+  int64_t share = 0;       // samples of this member
+  int64_t batch_size = 0;  // samples of one part of its share
 };
 
 std::vector<Shape> ShapesOf(const v1::JobSpec& spec, const ModelConfig& config,
@@ -37,7 +38,8 @@ std::vector<Shape> ShapesOf(const v1::JobSpec& spec, const ModelConfig& config,
             : absl::StrCat("training.phases[", shapes.size(), "].batch_size");
     shape.config = config;
     if (!one) shape.config.length = phase.length;
-    shape.batch_size = phase.batch_size / world_size;
+    shape.share = phase.batch_size / world_size;
+    shape.batch_size = shape.share / PartsOfBatch(spec);
     shapes.push_back(std::move(shape));
   }
   return shapes;
@@ -71,6 +73,25 @@ absl::StatusOr<int64_t> LargestBatch(const v1::JobSpec& spec,
     (need.bytes <= free ? fits : too_many) = middle;
   }
   return fits;
+}
+
+// Advises what would fit, where parts of so many samples do; 0: none do.
+std::string Advice(const v1::JobSpec& spec, const Shape& shape, int world_size,
+                   int64_t fits) {
+  const int64_t parts_of_batch = PartsOfBatch(spec) * world_size;
+  if (fits == 0) {
+    return absl::StrCat("; not even ", shape.field, ": ", parts_of_batch,
+                        " fits");
+  }
+  std::string advice =
+      absl::StrCat("; ", shape.field, ": ", fits * parts_of_batch,
+                   " would fit, ", shape.share * world_size, " does not");
+  if (shape.config.gradients_by_block) return advice;
+  // The fewest parts that divide the share.
+  int64_t parts = (shape.share + fits - 1) / fits;
+  while (shape.share % parts != 0) ++parts;
+  return absl::StrCat(advice, "; training.accumulate: ", parts,
+                      " would fit, too");
 }
 
 }  // namespace
@@ -140,16 +161,10 @@ absl::Status CheckMemory(const v1::JobSpec& spec, const ModelConfig& config,
       absl::StrAppend(&message, LargestPieces(worst, factory, backend));
     }
   }
-  ASSIGN_OR_RETURN(const int64_t batch,
+  ASSIGN_OR_RETURN(const int64_t fits,
                    LargestBatch(spec, worst, free, factory, backend));
-  if (batch > 0) {
-    absl::StrAppend(&message, "; ", worst.field, ": ", batch * world_size,
-                    " would fit, ", worst.batch_size * world_size, " does not");
-  } else {
-    absl::StrAppend(&message, "; not even ", worst.field, ": ", world_size,
-                    " fits");
-  }
-  return absl::ResourceExhaustedError(message);
+  return absl::ResourceExhaustedError(
+      absl::StrCat(message, Advice(spec, worst, world_size, fits)));
 }
 
 }  // namespace comera::trainer

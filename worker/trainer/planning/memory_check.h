@@ -23,8 +23,9 @@ struct MemoryNeed {
   std::vector<std::pair<std::string, int64_t>> parts;
 };
 
-// Plans the model for `batch_size` samples on a backend that only counts; what
-// workspace operations need is asked of `backend`, which is not changed.
+// Plans the model for `batch_size` samples, those of one part of a batch
+// (training.accumulate), on a backend that only counts; what workspace
+// operations need is asked of `backend`, which is not changed.
 // InvalidArgument: impossible configuration.
 absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
                                          const ModelConfig& config,
@@ -34,8 +35,8 @@ absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
 
 // Compares the phase of `spec` that needs most with what `backend` has free.
 // `config` has the ranks to begin with. ResourceExhausted: it does not fit; the
-// message gives both sizes, the three largest parts, and the largest batch that
-// would fit.
+// message gives both sizes, the three largest parts, the largest batch that
+// would fit, and in how many parts the whole one would.
 absl::Status CheckMemory(const v1::JobSpec& spec, const ModelConfig& config,
                          int world_size, const ModelFactory& factory,
                          kernels::Backend* backend);

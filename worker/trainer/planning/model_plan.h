@@ -29,10 +29,13 @@ using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<Model>>(
 class ModelPlan {
  public:
   // The number of floats behind the gradients that travel in the same
-  // all-reduce.
-  static constexpr int64_t kTailFloats = 4;
+  // all-reduce: the sums of losses, labels, correct predictions, stops asked
+  // for, and tokens.
+  static constexpr int64_t kTailFloats = 5;
 
-  // ResourceExhausted: does not fit. InvalidArgument: impossible config.
+  // For batches of `batch_size` samples, of which a step may add up the
+  // gradients of several. ResourceExhausted: does not fit. InvalidArgument:
+  // impossible config.
   static absl::StatusOr<std::unique_ptr<ModelPlan>> Create(
       const ModelConfig& config, int64_t batch_size,
       const ModelFactory& factory, kernels::Backend* backend);
@@ -58,7 +61,7 @@ class ModelPlan {
   // All gradients or, with ModelConfig::gradients_by_block, a buffer for those
   // of one block at a time (Model::BackwardByBlock).
   kernels::Vector gradients() { return View(gradients_, gradients_size_); }
-  // The gradients with their tail.
+  // The gradients with their tail, which is added up like them.
   kernels::Vector reduced() {
     return View(gradients_, gradients_size_ + kTailFloats);
   }

@@ -1,7 +1,13 @@
 // Lists the phases of a job by their first step.
 #include "worker/trainer/planning/phase_table.h"
 
+#include <algorithm>
+
 namespace comera::trainer {
+
+int64_t PartsOfBatch(const v1::JobSpec& spec) {
+  return std::max(1, spec.training().accumulate());
+}
 
 PhaseTable::PhaseTable(const v1::JobSpec& spec) {
   int64_t first_step = 0;

@@ -20,6 +20,10 @@ struct TrainingPhase {
   }
 };
 
+// The number of parts that a member computes its share of a batch in, one after
+// the other: training.accumulate.
+int64_t PartsOfBatch(const v1::JobSpec& spec);
+
 // The phases of a job by step. A job without phases has one, of data.max_length
 // and training.batch_size. The last goes on for ever: the late stage and
 // validation run as that one. A value type.

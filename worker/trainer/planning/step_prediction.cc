@@ -16,7 +16,7 @@
 namespace comera::trainer {
 namespace {
 
-// Every seventh token or so is predicted (15%).
+// Masked language models predict every seventh token or so (15%).
 constexpr int64_t kLabelEvery = 7;
 
 Batch SyntheticClickBatch(const ClickShape& clicks, int64_t size) {
@@ -45,6 +45,16 @@ std::vector<kernels::AdamWSegment> Segments(const ParameterLayout& layout) {
   return segments;
 }
 
+void Repeat(int64_t times, kernels::OperationCosts::Entry* work) {
+  const auto factor = static_cast<double>(times);
+  work->calls *= times;
+  work->multiply_adds *= factor;
+  work->bytes *= factor;
+  work->math *= factor;
+  work->random *= factor;
+  work->seconds *= factor;
+}
+
 absl::Status Backward(ModelPlan& plan) {
   Model& model = plan.model();
   const float* parameters = plan.parameters().data;
@@ -65,7 +75,11 @@ Batch SyntheticBatch(const ModelConfig& config, int64_t size) {
   Batch batch;
   batch.size = size;
   batch.length = config.length;
-  const bool masked_lm = config.family == v1::ModelSpec::MASKED_LM;
+  const bool classifies = config.family == v1::ModelSpec::ENCODER_CLASSIFIER;
+  // A decoder predicts the token after each.
+  const int64_t label_every = config.causal() ? 1
+                              : classifies    ? config.length
+                                              : kLabelEvery;
   const int64_t rows = size * config.length;
   const int64_t vocabulary = std::max<int64_t>(config.vocabulary, 1);
   // A step coprime to most vocabularies spreads the ids.
@@ -76,18 +90,17 @@ Batch SyntheticBatch(const ModelConfig& config, int64_t size) {
     batch.ids.push_back(id(i));
     batch.segments.push_back(0);
     batch.mask.push_back(1);
-    const bool first = i % config.length == 0;
-    if (masked_lm ? i % kLabelEvery == 0 : first) {
-      batch.label_rows.push_back(static_cast<int32_t>(i));
-      batch.labels.push_back(masked_lm ? id(i + 1) : 0);
-    }
+    if (i % label_every != 0) continue;
+    batch.label_rows.push_back(static_cast<int32_t>(i));
+    batch.labels.push_back(classifies ? 0 : id(i + 1));
   }
   return batch;
 }
 
 absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
                                            int64_t batch_size,
-                                           const kernels::MachineSpeed& speed) {
+                                           const kernels::MachineSpeed& speed,
+                                           int64_t parts) {
   kernels::CpuOptions cpu;
   cpu.threads = speed.threads;
   const auto sizes = kernels::CreateCpuBackend(cpu);
@@ -119,6 +132,9 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   take(&prediction.forward);
   RETURN_IF_ERROR(Backward(*plan));
   take(&prediction.backward);
+  // The parts are alike.
+  Repeat(parts, &prediction.forward);
+  Repeat(parts, &prediction.backward);
   // The objective's passes: the scale of the loss, and the cores' l2 term. All
   // gradients pass by, however many are in memory at a time.
   const kernels::Vector gradients(plan->gradients().data, plan->trained_size());

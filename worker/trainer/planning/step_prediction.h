@@ -12,8 +12,10 @@
 
 namespace comera::trainer {
 
-// Work and time of the parts of one step on one member.
+// Work and time of one step on one member.
 struct StepPrediction {
+  // The forward and backward passes over all parts of the batch, and what
+  // follows them once.
   kernels::OperationCosts::Entry forward, backward, optimizer;
   // The bytes of the model's plan, and of the flat buffers.
   int64_t activation_bytes = 0;
@@ -32,11 +34,13 @@ struct StepPrediction {
 
 // Plans the model for `batch_size` full-length samples and runs one step of it
 // on a backend that only counts: the figures are those of the operations that
-// training calls, whatever path the planner chose. Takes milliseconds.
+// training calls, whatever path the planner chose. The step has `parts` batches
+// of that size, one after the other (training.accumulate). Takes milliseconds.
 // InvalidArgument: impossible configuration.
 absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
                                            int64_t batch_size,
-                                           const kernels::MachineSpeed& speed);
+                                           const kernels::MachineSpeed& speed,
+                                           int64_t parts = 1);
 
 // The seconds alone, planned for and counted with `speed`.
 absl::StatusOr<double> PredictStepSeconds(ModelConfig config,
@@ -44,7 +48,8 @@ absl::StatusOr<double> PredictStepSeconds(ModelConfig config,
                                           const kernels::MachineSpeed& speed);
 
 // Full-length samples of evenly spread tokens, of which masked language models
-// predict 15%, or rows of a click log with evenly spread values.
+// predict 15% and decoders the one after each, or rows of a click log with
+// evenly spread values.
 Batch SyntheticBatch(const ModelConfig& config, int64_t size);
 
 }  // namespace comera::trainer

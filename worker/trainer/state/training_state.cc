@@ -63,6 +63,12 @@ v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
   }
   // What to do about divergence changes none before there is any.
   kept.mutable_training()->clear_on_divergence();
+  // Like the size of the gang, the number of parts changes rounding only.
+  kept.mutable_training()->clear_accumulate();
+  if (spec.compression().cola().nonlinearity() ==
+      v1::ColaSpec::BETWEEN_FACTORS) {
+    kept.mutable_compression()->mutable_cola()->clear_nonlinearity();
+  }
   return kept;
 }
 

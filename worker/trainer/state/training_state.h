@@ -81,6 +81,26 @@ struct Stability {
   bool warned = false;
 };
 
+// What the watch for spikes of the gradient norm has seen so far
+// (loop/spike_watch.h).
+struct SpikeState {
+  // The exponential average of the norms of those steps that are judged and are
+  // no spikes: their weighted sum, the sum of the weights, and their number.
+  double sum = 0;
+  double weight = 0;
+  int64_t norms = 0;
+  // Spikes since the last step that was none, and in all.
+  int64_t in_row = 0;
+  int64_t skipped = 0;
+
+  double mean() const { return weight > 0 ? sum / weight : 0; }
+  // The norms to come have nothing to do with those seen.
+  void Restart() {
+    sum = weight = 0;
+    norms = in_row = 0;
+  }
+};
+
 // How the approach to one target ended.
 struct TargetOutcome {
   bool met = false;
@@ -111,6 +131,13 @@ struct TrainingProgress {
   bool targets_met = false;
   ParetoFront front;
   Stability stability;
+  SpikeState spikes;
+  // Labels of all steps so far, over all members. Exact: the batch of a step
+  // has far fewer than 2^24, which is as far as the sum of it counts.
+  int64_t label_tokens = 0;
+  // After how many steps training.max_tokens ended the early stage; -1: it did
+  // not.
+  int64_t early_steps = -1;
   // What the job has used as far as it is known; 0: nothing is. Of the members,
   // the first alone knows it.
   double energy_joules = 0;

@@ -329,10 +329,10 @@ absl::StatusOr<BranchPoint> GetBranch(const Safetensors& file,
 }
 
 absl::Status AddGood(Safetensors& file, const GoodState& good) {
-  RETURN_IF_ERROR(AddInts(
-      file, "good_state",
-      {good.stage, good.step, good.ended_targets, good.small_enough ? 1 : 0,
-       good.size, BitsOf(good.kept_loss)}));
+  RETURN_IF_ERROR(
+      AddInts(file, "good_state",
+              {good.stage, good.step, good.ended_targets,
+               good.small_enough ? 1 : 0, good.size, BitsOf(good.kept_loss)}));
   RETURN_IF_ERROR(AddBranch(file, "good", good));
   if (!good.control.has_value()) return absl::OkStatus();
   return AddControl(file, "good_control", *good.control);
@@ -361,18 +361,17 @@ absl::StatusOr<GoodState> GetGood(const Safetensors& file,
 }
 
 absl::Status AddStability(Safetensors& file, const Stability& s) {
-  return AddInts(file, "stability",
-                 {BitsOf(s.rate_factor), s.lowered, BitsOf(s.lowest_loss),
-                  s.lowest_step, s.validations, s.learned ? 1 : 0,
-                  s.warned ? 1 : 0});
+  return AddInts(
+      file, "stability",
+      {BitsOf(s.rate_factor), s.lowered, BitsOf(s.lowest_loss), s.lowest_step,
+       s.validations, s.learned ? 1 : 0, s.warned ? 1 : 0});
 }
 
 // States of earlier versions have none.
 absl::StatusOr<Stability> GetStability(const Safetensors& file) {
   Stability s;
   if (file.tensors().count("stability") == 0) return s;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> v,
-                   GetInts(file, "stability", 7));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v, GetInts(file, "stability", 7));
   s.rate_factor = DoubleOf(v[0]);
   if (!(s.rate_factor > 0 && s.rate_factor <= 1)) {
     return absl::DataLossError(
@@ -387,6 +386,50 @@ absl::StatusOr<Stability> GetStability(const Safetensors& file) {
   return s;
 }
 
+absl::Status AddSpikes(Safetensors& file, const SpikeState& s) {
+  if (s.weight == 0 && s.skipped == 0) return absl::OkStatus();
+  return AddInts(
+      file, "spikes",
+      {BitsOf(s.sum), BitsOf(s.weight), s.norms, s.in_row, s.skipped});
+}
+
+// States of jobs without training.spike_factor have none.
+absl::StatusOr<SpikeState> GetSpikes(const Safetensors& file) {
+  SpikeState s;
+  if (file.tensors().count("spikes") == 0) return s;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v, GetInts(file, "spikes", 5));
+  s.sum = DoubleOf(v[0]);
+  s.weight = DoubleOf(v[1]);
+  if (!(s.sum >= 0 && s.weight >= 0 && s.weight <= 1)) {
+    return absl::DataLossError(
+        absl::StrCat("spikes: norms of ", s.sum, " at weight ", s.weight));
+  }
+  s.norms = v[2];
+  s.in_row = v[3];
+  s.skipped = v[4];
+  return s;
+}
+
+absl::Status AddLabelTokens(Safetensors& file, const TrainingProgress& p) {
+  if (p.label_tokens == 0) return absl::OkStatus();
+  return AddInts(file, "label_tokens", {p.label_tokens, p.early_steps});
+}
+
+// States of earlier versions, which had no training.max_tokens, have none.
+absl::Status GetLabelTokens(const Safetensors& file, TrainingProgress* p) {
+  if (file.tensors().count("label_tokens") == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int64_t> v,
+                   GetInts(file, "label_tokens", 2));
+  if (v[0] < 0 || v[1] < -1 || v[1] > p->step) {
+    return absl::DataLossError(absl::StrCat("label_tokens: ", v[0],
+                                            ", early stage of ", v[1],
+                                            " steps, after ", p->step));
+  }
+  p->label_tokens = v[0];
+  p->early_steps = v[1];
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> TrainingState::Serialize() const {
@@ -399,6 +442,8 @@ absl::StatusOr<std::string> TrainingState::Serialize() const {
   RETURN_IF_ERROR(AddOutcomes(file, progress.outcomes));
   RETURN_IF_ERROR(AddFront(file, progress.front));
   RETURN_IF_ERROR(AddStability(file, progress.stability));
+  RETURN_IF_ERROR(AddSpikes(file, progress.spikes));
+  RETURN_IF_ERROR(AddLabelTokens(file, progress));
   if (progress.energy_joules > 0) {
     RETURN_IF_ERROR(AddInts(file, "energy", {BitsOf(progress.energy_joules)}));
   }
@@ -449,6 +494,8 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
                    GetOutcomes(file, validation_numbers, state.progress.step));
   ASSIGN_OR_RETURN(state.progress.front, GetFront(file));
   ASSIGN_OR_RETURN(state.progress.stability, GetStability(file));
+  ASSIGN_OR_RETURN(state.progress.spikes, GetSpikes(file));
+  RETURN_IF_ERROR(GetLabelTokens(file, &state.progress));
   if (file.tensors().count("energy") > 0) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> energy,
                      GetInts(file, "energy", 1));
@@ -469,7 +516,8 @@ absl::StatusOr<TrainingState> TrainingState::Parse(
     ASSIGN_OR_RETURN(state.control, GetControl(file, "control"));
   }
   if (file.tensors().count("branch") > 0) {
-    ASSIGN_OR_RETURN(state.branch, GetBranch(file, "branch", validation_numbers));
+    ASSIGN_OR_RETURN(state.branch,
+                     GetBranch(file, "branch", validation_numbers));
   }
   if (file.tensors().count("good_state") > 0) {
     ASSIGN_OR_RETURN(state.good, GetGood(file, validation_numbers));

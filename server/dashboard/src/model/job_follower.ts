@@ -25,6 +25,8 @@ export const METRICS = [
   'sizeParameters',
   'sizeBytes',
   'samplesPerSecond',
+  'tokensPerSecond',
+  'modelFlopsUtilisation',
   'synchronizedBytes',
   'denseSynchronizedBytes',
   'peakMemoryBytes',

@@ -227,6 +227,8 @@ function KeyFigures({
   const size = last('sizeParameters') ?? int(job.progress?.sizeParameters);
   const dense = int(follower.runInfo?.denseParameters);
   const speed = last('samplesPerSecond');
+  const tokens = last('tokensPerSecond') ?? 0;
+  const utilisation = last('modelFlopsUtilisation');
   const sent = last('synchronizedBytes');
   const denseSent = last('denseSynchronizedBytes');
   const memory = last('peakMemoryBytes');
@@ -274,7 +276,13 @@ function KeyFigures({
       <Stat
         label="Throughput"
         value={speed === null ? '–' : short(speed)}
-        note="samples/s"
+        note={[
+          'samples/s',
+          tokens > 0 ? `${short(tokens)} tokens/s` : '',
+          utilisation === null ? '' : `${percent(utilisation)} of peak`,
+        ]
+          .filter(Boolean)
+          .join(', ')}
       />
       <Stat
         label="Bytes per step"

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/graph_backend.h"
+#include "tests/worker/trainer/loop/loud_batches.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "tests/worker/trainer/tiny_clicks.h"
 #include "worker/trainer/data/batch/click_shape.h"
@@ -130,6 +131,15 @@ std::vector<Job> Jobs() {
   auto data = OpenTrainingData(clicks, {});
   EXPECT_OK(data);
   jobs.push_back({"DLRM", clicks, *std::move(data)});
+  // Two parts a step, whose spikes the host looks for before each update.
+  v1::JobSpec parts = WithVaryingLengths(0);
+  parts.mutable_training()->set_accumulate(2);
+  parts.mutable_training()->set_spike_factor(20);
+  jobs.push_back({"parts", parts, std::make_shared<VaryingData>(0)});
+  // It ends in the middle, after a step whose figures would be read late.
+  v1::JobSpec tokens = WithVaryingLengths(0);
+  tokens.mutable_training()->set_max_tokens(GraphBackendIsSlow() ? 130 : 720);
+  jobs.push_back({"tokens", tokens, std::make_shared<VaryingData>(0)});
   // The host has a part in their updates.
   if (GraphBackendIsSlow()) return jobs;
   for (const auto method :
@@ -263,6 +273,45 @@ TEST(CapturedTrainerTest, StoppedAndResumedIsUninterrupted) {
   auto losses = first->Losses();
   losses.merge(rest->Losses());
   EXPECT_EQ(losses, whole->Losses());
+}
+
+TEST(CapturedTrainerTest, ASpikeIsLeftOutBetweenReplayedSteps) {
+  const LoudData data(14, 15);
+  std::unique_ptr<TestRun> runs[2];
+  for (const bool graphs : {false, true}) {
+    auto run = std::make_unique<TestRun>();
+    run->spec.mutable_objective()->mutable_early()->set_steps(20);
+    run->spec.mutable_training()->set_spike_factor(10);
+    run->other_data = &data;
+    run->model_factory = LoudModel::Create;
+    run->make_backend = MakeGraphBackend;
+    run->graphs = graphs;
+    run->Run();
+    ASSERT_OK(run->end);
+    const auto incidents = run->Select(&v1::TrainerEvent::has_incident);
+    ASSERT_EQ(incidents.size(), 1u);
+    EXPECT_THAT(incidents[0].incident().message(), HasSubstr("step 15: "));
+    runs[graphs] = std::move(run);
+  }
+  EXPECT_GT(runs[true]->graph_counters.replayed, 0);
+  ASSERT_EQ(runs[true]->Losses().size(), 20u);
+  // Without graphs, batches are not padded.
+  for (const auto& [step, loss] : runs[false]->Losses()) {
+    EXPECT_NEAR(runs[true]->Losses().at(step), loss, 1e-4 * loss) << step;
+  }
+}
+
+TEST(CapturedTrainerTest, LabelsEndARunWhereItsFiguresAreReadLate) {
+  for (const Job& job : Jobs()) {
+    if (job.name != "tokens") continue;
+    const auto replayed = RunOn(On::kGraphs, job);
+    const auto processor = RunOn(On::kProcessor, job);
+    const int64_t last = processor->end->result.step();
+    EXPECT_LT(last, job.spec.objective().early().steps());
+    EXPECT_NE(last % job.spec.training().validate_every_steps(), 0);
+    EXPECT_EQ(replayed->end->result.step(), last);
+    EXPECT_EQ(replayed->end->result.reason(), processor->end->result.reason());
+  }
 }
 
 TEST(CapturedTrainerTest, ReportsFarApartAreThoseOfTheirSteps) {

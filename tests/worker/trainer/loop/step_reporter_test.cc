@@ -1,11 +1,15 @@
 // The events of a run: what they hold, when metrics are due, and who reports.
 #include "worker/trainer/loop/step_reporter.h"
 
+#include <cmath>
+#include <optional>
+
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_parts.h"
 #include "worker/collective/in_process_communicator.h"
+#include "worker/trainer/planning/step_prediction.h"
 
 namespace comera::trainer {
 namespace {
@@ -69,6 +73,77 @@ TEST(StepReporterTest, ThroughputIsThatSinceTheLastReport) {
   EXPECT_EQ(parts.events[0].metrics().eta().seconds(), 2 * 28);
   EXPECT_DOUBLE_EQ(parts.events[1].metrics().samples_per_second(), 8);
   EXPECT_DOUBLE_EQ(parts.events[2].metrics().samples_per_second(), 8);
+}
+
+TEST(StepReporterTest, TokensAreThoseSinceTheLastReport) {
+  TrainerParts parts;
+  parts.Make();
+  parts.Load();
+  parts.reporter->Begin(0);
+  parts.reporter->StartClock();
+  StepFigures figures = FiguresOf(2);
+  figures.tokens = 100;
+  parts.clock.Advance(absl::Seconds(4));
+  parts.reporter->ReportMetrics(figures, /*validated=*/false);
+  figures.step = 10;
+  figures.tokens = 500;
+  parts.clock.Advance(absl::Seconds(8));
+  parts.reporter->ReportMetrics(figures, /*validated=*/false);
+  ASSERT_THAT(parts.events, SizeIs(2));
+  EXPECT_DOUBLE_EQ(parts.events[0].metrics().tokens_per_second(), 25);
+  EXPECT_DOUBLE_EQ(parts.events[1].metrics().tokens_per_second(), 50);
+}
+
+TEST(StepReporterTest, UtilisationIsTheModelsWorkOverAMeasuredPeak) {
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_training()->set_accumulate(2);
+  TrainerParts parts(spec);
+  parts.options.machine.square_rate = 1e9;
+  parts.Make();
+  parts.Load();
+  parts.reporter->Begin(0);
+  parts.reporter->StartClock();
+  StepFigures figures = FiguresOf(10);
+  figures.tokens = 10 * 32;  // half of what batches of 8 x 8 tokens hold
+  parts.clock.Advance(absl::Seconds(5));
+  parts.reporter->ReportMetrics(figures, /*validated=*/false);
+  parts.options.machine_is_measured = true;
+  parts.reporter->ReportMetrics(figures, /*validated=*/false);
+  ASSERT_THAT(parts.events, SizeIs(2));
+  EXPECT_FALSE(parts.events[0].metrics().has_model_flops_utilisation());
+  ASSERT_OK_AND_ASSIGN(
+      const StepPrediction step,
+      PredictStep(parts.model->plan()->config(), 4, parts.options.machine, 2));
+  EXPECT_GT(step.multiply_adds(), 0);
+  EXPECT_DOUBLE_EQ(parts.events[1].metrics().model_flops_utilisation(),
+                   step.multiply_adds() / 2 / 0.5 / 1e9);
+}
+
+TEST(StepReporterTest, ALossOfTokensIsAPerplexity) {
+  class Text : public FakeTrainingData {
+   public:
+    std::optional<double> validation_bytes_per_token() const override {
+      return 4;
+    }
+  };
+  const Text text;
+  TrainerParts parts;
+  parts.options.data = &text;
+  parts.Make();
+  parts.Load();
+  parts.progress.validation.loss = 2;
+  parts.reporter->ReportMetrics(FiguresOf(1), /*validated=*/false);
+  parts.reporter->ReportMetrics(FiguresOf(1), /*validated=*/true);
+  parts.options.spec.mutable_model()->set_family(
+      v1::ModelSpec::ENCODER_CLASSIFIER);
+  parts.reporter->ReportMetrics(FiguresOf(1), /*validated=*/true);
+  ASSERT_THAT(parts.events, SizeIs(3));
+  EXPECT_FALSE(parts.events[0].metrics().has_validation_perplexity());
+  const v1::StepMetrics& m = parts.events[1].metrics();
+  EXPECT_DOUBLE_EQ(m.validation_perplexity(), std::exp(2.0));
+  EXPECT_DOUBLE_EQ(m.validation_bits_per_byte(), 2 / std::log(2.0) / 4);
+  EXPECT_FALSE(parts.events[2].metrics().has_validation_perplexity());
+  EXPECT_FALSE(parts.events[2].metrics().has_validation_bits_per_byte());
 }
 
 TEST(StepReporterTest, MetricsHoldTheFiguresOfAValidationOnlyAfterOne) {

@@ -94,6 +94,17 @@ TEST_F(StepRunnerTest, KeepsTheGraphsOfTheShapesThatCameLast) {
   EXPECT_FALSE(backend_.graph_outlived());
 }
 
+TEST_F(StepRunnerTest, KeepsAsManyGraphsForEachPart) {
+  StepRunner runner(
+      &backend_, true, [](const std::string&) {}, /*parts=*/2);
+  constexpr int64_t kShapes = 2 * StepRunner::kGraphs;
+  for (int j = 0; j < 4; ++j) {
+    for (int64_t i = 0; i < kShapes; ++i) ASSERT_OK(Step(runner, i).status());
+  }
+  EXPECT_EQ(runner.counters().captured, kShapes);
+  EXPECT_EQ(runner.counters().replayed, 2 * kShapes);
+}
+
 TEST_F(StepRunnerTest, ForgetsShapesOfWhichThereAreTooMany) {
   StepRunner runner(&backend_, true, [](const std::string&) {});
   ASSERT_OK(Step(runner, 0).status());

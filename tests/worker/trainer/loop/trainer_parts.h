@@ -58,14 +58,14 @@ struct TrainerParts {
     reporter = std::make_unique<StepReporter>(&options, schedule.get(),
                                               &progress, model.get());
     engine = std::make_unique<StepEngine>(
-        &options, schedule.get(), model.get(), &progress,
+        &options, schedule.get(), model.get(), &progress, reporter.get(),
         [this](const StepFigures& read) { figures.push_back(read); });
     late_stage =
         std::make_unique<LateStage>(&options, schedule.get(), &progress,
                                     model.get(), engine.get(), reporter.get());
-    guard = std::make_unique<DivergenceGuard>(
-        &options, schedule.get(), &progress, model.get(), engine.get(),
-        reporter.get());
+    guard = std::make_unique<DivergenceGuard>(&options, schedule.get(),
+                                              &progress, model.get(),
+                                              engine.get(), reporter.get());
     keeper = std::make_unique<StateKeeper>(
         &options, schedule.get(), &progress, model.get(), late_stage.get(),
         guard.get(), reporter.get(),

@@ -115,7 +115,7 @@ TEST(TrainingResultTest, TheTestSetStandsBesideTheRest) {
   test.loss = 0.75;
   test.accuracy = 0.5;
   test.auc = Estimate{0.625, 0.1};
-  SetTestResult(FakeTrainingData(), test, &result);
+  SetTestResult(v1::ModelSpec(), FakeTrainingData(), test, &result);
   EXPECT_EQ(result.test().loss(), 0.75);
   EXPECT_EQ(result.test().accuracy(), 0.5);
   EXPECT_EQ(result.test().auc(), 0.625);

@@ -102,6 +102,69 @@ TEST(TrainingScheduleTest, AnEarlyStageForOthersLeavesItsEndToThem) {
   EXPECT_TRUE(schedule.ValidationDue(At(20)));
 }
 
+TEST(TrainingScheduleTest, LabelsEndTheEarlyStage) {
+  v1::JobSpec spec = TwoTargetSpec();
+  spec.mutable_training()->set_max_tokens(100);
+  const TrainingSchedule schedule(&spec);
+  TrainingProgress progress = At(9);
+  schedule.CountLabels(9, 99, &progress);
+  EXPECT_EQ(progress.early_steps, -1);
+  EXPECT_FALSE(schedule.LateStageDue(progress));
+  progress.step = 10;
+  // Its labels are not counted yet.
+  EXPECT_TRUE(schedule.LabelsMayEndEarlyStage(progress));
+  schedule.CountLabels(10, 1, &progress);
+  EXPECT_EQ(progress.label_tokens, 100);
+  EXPECT_EQ(progress.early_steps, 10);
+  EXPECT_FALSE(schedule.LabelsMayEndEarlyStage(progress));
+  EXPECT_TRUE(schedule.LateStageDue(progress));
+  EXPECT_EQ(schedule.TotalSteps(progress), 10 + 20 + 20);
+  progress.stage = v1::LATE;
+  progress.step = 15;
+  EXPECT_EQ(schedule.ApproachSteps(progress), 5);
+  // Labels count on, and end nothing more.
+  schedule.CountLabels(15, 500, &progress);
+  EXPECT_EQ(progress.early_steps, 10);
+  // The learning rate follows the plan, the last validation the steps.
+  EXPECT_EQ(schedule.LastOwnStep(), 50);
+  spec.mutable_training()->set_validate_every_steps(1000);
+  progress.step = 30;
+  EXPECT_TRUE(schedule.ValidationDue(progress));
+  progress.step = 31;
+  EXPECT_FALSE(schedule.ValidationDue(progress));
+}
+
+TEST(TrainingScheduleTest, OnlyStepsNearTheLimitMayEndTheEarlyStage) {
+  v1::JobSpec spec = EarlySpec();  // batches of 8 x 8 tokens
+  spec.mutable_training()->set_max_tokens(1000);
+  const TrainingSchedule schedule(&spec);
+  TrainingProgress progress = At(5);
+  progress.label_tokens = 1000 - 64 - 1;
+  EXPECT_FALSE(schedule.LabelsMayEndEarlyStage(progress));
+  progress.label_tokens = 1000 - 64;
+  EXPECT_TRUE(schedule.LabelsMayEndEarlyStage(progress));
+  progress.stage = v1::LATE;
+  EXPECT_FALSE(schedule.LabelsMayEndEarlyStage(progress));
+  const v1::JobSpec unlimited = EarlySpec();
+  EXPECT_FALSE(TrainingSchedule(&unlimited).LabelsMayEndEarlyStage(At(5)));
+}
+
+TEST(TrainingScheduleTest, StepsAreExpectedByTheRateOfLabels) {
+  v1::JobSpec spec = TwoTargetSpec();
+  spec.mutable_training()->set_max_tokens(1000);
+  const TrainingSchedule schedule(&spec);
+  TrainingProgress progress = At(4);
+  EXPECT_EQ(schedule.ExpectedSteps(progress, 4), 30 + 40);
+  progress.label_tokens = 210;
+  EXPECT_EQ(schedule.ExpectedSteps(progress, 4), 20 + 40);  // 19.05
+  // Fewer labels, so that the planned steps come first.
+  progress.label_tokens = 100;
+  EXPECT_EQ(schedule.ExpectedSteps(progress, 4), 30 + 40);
+  EXPECT_EQ(schedule.TotalSteps(progress), 30 + 40);
+  progress.early_steps = 17;
+  EXPECT_EQ(schedule.ExpectedSteps(progress, 17), 17 + 40);
+}
+
 TEST(TrainingScheduleTest, CheckpointsComeAtIntervals) {
   const v1::JobSpec spec = EarlySpec();
   const TrainingSchedule schedule(&spec);

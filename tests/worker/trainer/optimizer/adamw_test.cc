@@ -200,6 +200,33 @@ TEST_F(AdamWTest, TablesByRowwiseAdagrad) {
   EXPECT_THAT(first, ::testing::Each(0));
 }
 
+TEST_F(AdamWTest, AllRowsOfTablesDecayAndKeepMoving) {
+  ParameterLayout layout;
+  layout.SetTable(layout.Add("table", {2, 2}, ParameterKind::kDense, false));
+  AdamWOptions o = Options();
+  o.all_rows = true;
+  o.learning_rate_tables = 0.1;
+  o.weight_decay = 0.5;
+  o.clip_norm = 0;
+  ASSERT_OK_AND_ASSIGN(auto optimizer,
+                       AdamW::Create(o, layout, backend_.get()));
+  std::vector<float> p(4, 1.0f), first(4), second(4);
+  const auto step = [&](int t, std::vector<float> g) {
+    return optimizer
+        ->Step(t, 1, {p.data(), 4}, {g.data(), 4},
+               {{first.data(), 4}, {second.data(), 4}, {}})
+        .status();
+  };
+  ASSERT_OK(step(1, {2, 0, 0, 0}));
+  // The first update of AdamW is one rate long; without a gradient a value
+  // decays only.
+  EXPECT_NEAR(p[0], 1 - 0.1 * (1 + 0.5), 1e-6);
+  EXPECT_NEAR(p[2], 1 - 0.1 * 0.5, 1e-6);
+  const float before = p[0];
+  ASSERT_OK(step(2, {0, 0, 0, 0}));
+  EXPECT_LT(p[0], before * (1 - 0.1f * 0.5f) - 0.01f);  // its moment lives on
+}
+
 TEST_F(AdamWTest, ClipsByTheGlobalNorm) {
   double squares = 0;
   for (float g : gradients_) squares += double{g} * g;

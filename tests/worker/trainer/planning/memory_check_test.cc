@@ -153,6 +153,24 @@ TEST_F(MemoryCheckTest, RanksShareTheBatch) {
                        HasSubstr("training.batch_size: 60 would fit, 64")));
 }
 
+TEST_F(MemoryCheckTest, APartOfTheBatchIsWhatHasToFit) {
+  const int64_t free = Need(kBatch / 4);
+  ASSERT_LT(free, Need(kBatch));
+  const absl::Status whole = Check(free);
+  EXPECT_THAT(
+      whole, StatusIs(absl::StatusCode::kResourceExhausted,
+                      HasSubstr("training.batch_size: 16 would fit, 64 does "
+                                "not; training.accumulate: 4 would fit, too")));
+  spec_.mutable_training()->set_accumulate(4);
+  EXPECT_OK(Check(free));
+  EXPECT_THAT(
+      Check(free - 1),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("training.batch_size: 60 would fit, 64 does "
+                         "not; training.accumulate: 8 would fit, too")));
+  EXPECT_OK(Check(Need(kBatch / 8), 2));
+}
+
 TEST_F(MemoryCheckTest, NotEvenOneSampleFits) {
   EXPECT_THAT(Check(Need(1) - 1),
               StatusIs(absl::StatusCode::kResourceExhausted,

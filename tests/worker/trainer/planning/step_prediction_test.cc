@@ -113,6 +113,23 @@ TEST(StepPredictionTest, SlowerMachinesTakeLonger) {
   EXPECT_GT(*slower, 2 * *usual);
 }
 
+TEST(StepPredictionTest, PartsTakeTheWorkOfTheBatchInTheMemoryOfOne) {
+  ModelConfig dense = SixEncoder();
+  for (auto &[key, f] : dense.layers_by_name) f = {};
+  ASSERT_OK_AND_ASSIGN(const StepPrediction whole,
+                       PredictStep(dense, kBatch, {}));
+  ASSERT_OK_AND_ASSIGN(const StepPrediction part,
+                       PredictStep(dense, kBatch / 4, {}));
+  ASSERT_OK_AND_ASSIGN(const StepPrediction parts,
+                       PredictStep(dense, kBatch / 4, {}, 4));
+  EXPECT_DOUBLE_EQ(parts.multiply_adds(), whole.multiply_adds());
+  EXPECT_EQ(parts.activation_bytes, part.activation_bytes);
+  EXPECT_LT(parts.activation_bytes, whole.activation_bytes / 3);
+  EXPECT_EQ(parts.optimizer.seconds, whole.optimizer.seconds);
+  EXPECT_DOUBLE_EQ(parts.forward.seconds, 4 * part.forward.seconds);
+  EXPECT_DOUBLE_EQ(parts.backward.seconds, 4 * part.backward.seconds);
+}
+
 TEST(StepPredictionTest, RefusesImpossibleConfigurations) {
   ModelConfig config = SixEncoder();
   config.heads = 5;

@@ -46,6 +46,9 @@ TrainingState MakeState(int64_t step) {
   state.nearest->parameters = {9, 8};
   state.progress.stability = {0.25, 2, 1.0 / 9, 8, 5, true, true};
   state.progress.energy_joules = 12.5;
+  state.progress.spikes = {1.0 / 3, 0.5, 11, 2, 4};
+  state.progress.label_tokens = int64_t{1} << 40;
+  state.progress.early_steps = step / 2;
   state.good.emplace();
   state.good->stage = v1::LATE;
   state.good->step = 11;
@@ -86,6 +89,10 @@ TEST(TrainingStateTest, ComesBackBitEqual) {
   EXPECT_EQ(back.progress.stability.rate_factor, 0.25);
   EXPECT_EQ(back.progress.stability.lowest_step, 8);
   EXPECT_EQ(back.progress.energy_joules, 12.5);
+  EXPECT_EQ(back.progress.spikes.sum, 1.0 / 3);
+  EXPECT_EQ(back.progress.spikes.skipped, 4);
+  EXPECT_EQ(back.progress.label_tokens, int64_t{1} << 40);
+  EXPECT_EQ(back.progress.early_steps, 6);
   ASSERT_TRUE(back.good.has_value());
   EXPECT_EQ(back.good->ended_targets, 1);
   EXPECT_EQ(back.good->parameters, state.good->parameters);
@@ -112,6 +119,29 @@ TEST(TrainingStateTest, FiguresOfAValidationComeBack) {
   EXPECT_FALSE(got.mcc.has_value());
   EXPECT_FALSE(got.normalized_entropy.has_value());
   EXPECT_TRUE(got.refuted);
+}
+
+TEST(TrainingStateTest, ReadsStatesWithoutCountsOfLabelsAndSpikes) {
+  TrainingState state = MakeState(12);
+  state.progress.spikes = SpikeState();
+  state.progress.label_tokens = 0;
+  state.progress.early_steps = -1;
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
+  ASSERT_OK_AND_ASSIGN(const Safetensors file, Safetensors::Parse(bytes));
+  EXPECT_EQ(file.tensors().count("spikes"), 0u);
+  EXPECT_EQ(file.tensors().count("label_tokens"), 0u);
+  ASSERT_OK_AND_ASSIGN(const TrainingState back, TrainingState::Parse(bytes));
+  EXPECT_EQ(back.progress.label_tokens, 0);
+  EXPECT_EQ(back.progress.early_steps, -1);
+  EXPECT_EQ(back.progress.spikes.norms, 0);
+}
+
+TEST(TrainingStateTest, AnEarlyStageCannotEndAfterTheLastStep) {
+  TrainingState state = MakeState(6);
+  state.progress.early_steps = 7;
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
+  EXPECT_THAT(TrainingState::Parse(bytes),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("label_tokens")));
 }
 
 // The first five numbers of a validation are all that earlier versions wrote.
@@ -162,7 +192,14 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   other.mutable_checkpoint()->set_every_steps(3);
   other.mutable_training()->set_report_every_steps(3);
   other.mutable_training()->set_on_divergence(v1::TrainingSpec::IGNORE);
+  other.mutable_training()->set_accumulate(4);
   EXPECT_EQ(SpecFingerprint(other), fingerprint);
+  other = spec;
+  other.mutable_training()->set_max_tokens(8);
+  EXPECT_NE(SpecFingerprint(other), fingerprint);
+  other = spec;
+  other.mutable_training()->set_spike_factor(8);
+  EXPECT_NE(SpecFingerprint(other), fingerprint);
   other = spec;
   other.mutable_training()->set_seed(8);
   EXPECT_NE(SpecFingerprint(other), fingerprint);
@@ -172,6 +209,18 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   other = spec;
   other.mutable_data()->set_max_length(16);
   EXPECT_NE(SpecFingerprint(other), fingerprint);
+}
+
+TEST(TrainingStateTest, WhatColaOnceAlwaysWasIsTheSameByItsName) {
+  v1::JobSpec spec = TinySpec();
+  v1::ColaSpec& cola = *spec.mutable_compression()->mutable_cola();
+  cola.set_rank(4);
+  cola.clear_nonlinearity();
+  const std::string fingerprint = SpecFingerprint(spec);
+  cola.set_nonlinearity(v1::ColaSpec::BETWEEN_FACTORS);
+  EXPECT_EQ(SpecFingerprint(spec), fingerprint);
+  cola.set_nonlinearity(v1::ColaSpec::LINEAR);
+  EXPECT_NE(SpecFingerprint(spec), fingerprint);
 }
 
 TEST(CheckpointTest, NothingSavedNothingLoaded) {
