@@ -10,6 +10,7 @@
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
+#include "worker/trainer/predict/causal_predictor.h"
 #include "worker/trainer/predict/click_predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"
 #include "worker/trainer/predict/text_predictor.h"
@@ -23,6 +24,8 @@ const char* FamilyName(v1::ModelSpec::Family family) {
       return "encoder_classifier";
     case v1::ModelSpec::MASKED_LM:
       return "masked_lm";
+    case v1::ModelSpec::CAUSAL_LM:
+      return "causal_lm";
     default:
       return "dlrm";
   }
@@ -100,6 +103,9 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Open(
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
                    LoadSavedTokenizer(directory));
+  if (parts.config.family == v1::ModelSpec::CAUSAL_LM) {
+    return CausalPredictor::Create(std::move(parts), std::move(tokenizer));
+  }
   return TextPredictor::Create(std::move(parts), std::move(tokenizer));
 }
 
@@ -113,9 +119,10 @@ absl::StatusOr<v1::PredictResponse> Predictor::Predict(
     return absl::InvalidArgumentError(
         absl::StrCat("top_k: ", request.top_k(), " is not in 0 to ", kMaxTopK));
   }
-  if (request.pseudo_loss() && served_.family() != "masked_lm") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pseudo_loss: for masked_lm, not ", served_.family()));
+  if (request.pseudo_loss() && served_.family() != "masked_lm" &&
+      served_.family() != "causal_lm") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pseudo_loss: for masked_lm and causal_lm, not ", served_.family()));
   }
   v1::PredictResponse response;
   RETURN_IF_ERROR(Answer(request, &response));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -13,11 +12,11 @@
 #include "worker/trainer/data/source/text.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/predict/softmax.h"
+#include "worker/trainer/predict/token_choices.h"
 
 namespace comera::trainer {
 namespace {
 
-constexpr int kDefaultTopK = 5;
 // Logits of one pass, unless one sequence has more: 64 MiB.
 constexpr int64_t kMaxLogits = int64_t{1} << 24;
 // Logits of one answer: they travel as text.
@@ -174,29 +173,9 @@ void TextPredictor::FillClass(const v1::PredictRow& row,
 void TextPredictor::FillMask(const v1::PredictRequest& request, int32_t place,
                              absl::Span<const float> logits,
                              v1::Prediction* prediction) const {
-  const int k =
-      std::min<int>(request.top_k() == 0 ? kDefaultTopK : request.top_k(),
-                    static_cast<int>(logits.size()));
-  std::vector<int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  // Equal scores keep their order, so that answers do not depend on the
-  // library.
-  std::partial_sort(
-      order.begin(), order.begin() + k, order.end(), [&](int32_t a, int32_t b) {
-        return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-      });
-  const double total = LogSumExp(logits);
   v1::FilledMask* mask = prediction->add_masks();
   mask->set_position(place);
-  for (int i = 0; i < k; ++i) {
-    v1::TokenChoice* choice = mask->add_choices();
-    choice->set_token(tokenizer_->Token(order[i]));
-    choice->set_id(order[i]);
-    choice->set_probability(
-        static_cast<float>(std::exp(logits[order[i]] - total)));
-  }
-  if (!request.logits()) return;
-  for (const float logit : logits) mask->add_logits(logit);
+  FillChoices(request, logits, *tokenizer_, mask);
 }
 
 absl::Status TextPredictor::Flush(Pass* pass) {

@@ -40,7 +40,9 @@ class PredictorTest : public ::testing::Test {
  protected:
   // A folder as training leaves it.
   std::unique_ptr<TestModel> Export(v1::ModelSpec::Family family) {
-    ModelConfig config = SmallConfig(family);
+    ModelConfig config = family == v1::ModelSpec::CAUSAL_LM
+                             ? SmallDecoder(v1::ModelSpec::LLAMA)
+                             : SmallConfig(family);
     config.max_positions = config.length = 10;
     auto m = std::make_unique<TestModel>(config, 4);
     m->SpreadRanks();
@@ -272,6 +274,60 @@ TEST_F(PredictorTest, FilesOfAnotherModelAreRefused) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("inputs.json")));
   std::filesystem::remove(folder_ / "inputs.json");
   EXPECT_OK(Predictor::Open(folder_.path(), {}));
+}
+
+TEST_F(PredictorTest, CausalModelsTellTheNextToken) {
+  const auto m = Export(v1::ModelSpec::CAUSAL_LM);
+  const auto predictor = Open();
+  EXPECT_EQ(predictor->served().family(), "causal_lm");
+  Batch batch;
+  batch.size = 1;
+  batch.length = 10;
+  batch.ids = {5, 6, 9, 0, 0, 0, 0, 0, 0, 0};  // a b e
+  batch.segments.assign(10, 0);
+  batch.mask = {1, 1, 1, 0, 0, 0, 0, 0, 0, 0};
+  batch.label_rows = {0, 1, 2};
+  batch.labels = {0, 0, 0};
+  const std::vector<float> logits = m->Logits(batch);
+  const auto row = [&](int i) { return logits.begin() + 30 * i; };
+
+  v1::PredictRequest request;
+  request.set_top_k(30);
+  request.set_logits(true);
+  AddText("a b e", &request);
+  AddText("", &request);
+  // Fourteen tokens, of which the model takes the last ten.
+  AddText("y y y y a b c d e f g h i j", &request);
+  AddText("a b c d e f g h i j", &request);
+  AddText("a", &request)->set_text_pair("b");
+  ASSERT_OK_AND_ASSIGN(v1::PredictResponse response,
+                       predictor->Predict(request));
+  const v1::FilledMask& mask = response.predictions(0).masks(0);
+  EXPECT_EQ(mask.position(), 3);
+  ASSERT_EQ(mask.logits_size(), 30);
+  for (int i = 0; i < 30; ++i) EXPECT_NEAR(mask.logits(i), row(2)[i], 1e-5);
+  EXPECT_EQ(mask.choices(0).id(), std::max_element(row(2), row(3)) - row(2));
+  double sum = 0;
+  for (const v1::TokenChoice& each : mask.choices()) sum += each.probability();
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_THAT(response.predictions(1).error(), HasSubstr("no token"));
+  EXPECT_TRUE(response.predictions(2).truncated());
+  EXPECT_EQ(response.predictions(2).masks(0).logits(7),
+            response.predictions(3).masks(0).logits(7));
+  EXPECT_THAT(response.predictions(4).error(), HasSubstr("text_pair"));
+
+  request.set_pseudo_loss(true);
+  ASSERT_OK_AND_ASSIGN(response, predictor->Predict(request));
+  double loss = 0;
+  const int next[] = {6, 9};
+  for (int i = 0; i < 2; ++i) {
+    double exponentials = 0;
+    for (int k = 0; k < 30; ++k) exponentials += std::exp(row(i)[k]);
+    loss += (std::log(exponentials) - row(i)[next[i]]) / 2;
+  }
+  EXPECT_NEAR(response.predictions(0).loss(), loss, 1e-5);
+  EXPECT_EQ(response.predictions(0).masks_size(), 0);
+  EXPECT_NE(response.predictions(4).error(), "");
 }
 
 class ClickPredictorTest : public PredictorTest {
