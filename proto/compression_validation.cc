@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/model_family.h"
 
 namespace comera {
 namespace {
@@ -78,7 +79,7 @@ void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
       {"compression.output", c.has_output()},
   };
   for (const auto& [field, is_set] : fields) {
-    check.Require(!is_set, field, "is for encoders; DLRM has table and mlp");
+    check.Require(!is_set, field, "is not for DLRM, which has table and mlp");
   }
 }
 
@@ -133,13 +134,21 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, check);
 }
 
-// Checks that every head gets the same number of samples of every batch.
+// Checks that every head gets the same number of samples of every batch, and of
+// every part that it is computed in.
 void CheckHeadsShare(const v1::JobSpec& spec, SpecChecker& check) {
   const int64_t heads = spec.compression().lte().heads();
+  const int64_t parts = std::max<int64_t>(1, spec.training().accumulate());
   const auto shares = [&](int64_t batch, const std::string& field) {
-    check.Require(heads < 1 || batch % heads == 0, field,
+    if (heads < 1) return;
+    check.Require(batch % heads == 0, field,
                   absl::StrCat(batch, " is no multiple of ", heads,
                                " heads (compression.lte.heads)"));
+    if (batch % heads != 0 || batch % parts != 0) return;
+    check.Require(batch / parts % heads == 0, "training.accumulate",
+                  absl::StrCat("must make parts whose samples ", heads,
+                               " heads (compression.lte.heads) divide: ", field,
+                               " ", batch, " / ", parts, " = ", batch / parts));
   };
   shares(spec.training().batch_size(), "training.batch_size");
   for (int i = 0; i < spec.training().phases_size(); ++i) {
@@ -157,6 +166,12 @@ void CheckPerLayerUpdates(const v1::JobSpec& spec, SpecChecker& check) {
   check.Require(spec.resources().processes() == 1, "resources.processes",
                 "must be 1 with compression.galore.per_layer: the sum over "
                 "processes needs the gradients of all layers at once");
+  check.Require(spec.training().accumulate() <= 1, "training.accumulate",
+                "must be 1 with compression.galore.per_layer: the sum over "
+                "parts needs the gradients of all layers at once");
+  check.Require(spec.training().spike_factor() == 0, "training.spike_factor",
+                "must be 0 with compression.galore.per_layer: the norm that it "
+                "watches needs the gradients of all layers at once");
   check.Require(
       !spec.objective().has_late() || spec.objective().early().only(),
       "objective.late",
@@ -176,13 +191,13 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
                      ", the method is ", method));
     return given && c.method() == owner;
   };
-  const bool encoder = spec.model().family() != v1::ModelSpec::DLRM ||
-                       c.method() == v1::CompressionSpec::COMERA ||
-                       c.method() == v1::CompressionSpec::DENSE;
-  check.Require(encoder, "compression.method",
+  const bool fits_family = spec.model().family() != v1::ModelSpec::DLRM ||
+                           c.method() == v1::CompressionSpec::COMERA ||
+                           c.method() == v1::CompressionSpec::DENSE;
+  check.Require(fits_family, "compression.method",
                 absl::StrCat(method,
-                             " is for encoders; DLRM trains with COMERA "
-                             "or DENSE"));
+                             " is not for DLRM, which trains with COMERA or "
+                             "DENSE"));
   const int64_t width = std::min(spec.model().hidden(), spec.model().ffn());
   const auto rank = [&](const char* field, int64_t value) {
     check.Range(field, value, 1, std::clamp<int64_t>(width, 1, kMaxRank));
@@ -213,6 +228,11 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
                   "initial_weights.safetensors",
                   "holds dense weights, COLA has none that could take them");
     rank("compression.cola.rank", c.cola().rank());
+    check.Require(
+        c.cola().nonlinearity() != v1::ColaSpec::BOTH || IsLlama(spec.model()),
+        "compression.cola.nonlinearity",
+        "BOTH is for LLAMA only, whose SwiGLU is the second one; "
+        "others take BETWEEN_FACTORS or LINEAR");
   }
 }
 
@@ -236,7 +256,8 @@ void CheckSizeTargets(const v1::JobSpec& spec, SpecChecker& check) {
   }
 }
 
-void CheckEncoderLayers(const v1::JobSpec& spec, SpecChecker& check) {
+// Checks the layers of encoders and decoders.
+void CheckTransformerLayers(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::CompressionSpec& c = spec.compression();
   const Width hidden = {spec.model().hidden(), false, "model.hidden"};
   const Width ffn = {spec.model().ffn(), false, "model.ffn"};
@@ -246,16 +267,20 @@ void CheckEncoderLayers(const v1::JobSpec& spec, SpecChecker& check) {
   CheckLayer("attention", c.attention(), hidden, hidden, false, check);
   CheckLayer("ffn_up", c.ffn_up(), hidden, ffn, false, check);
   CheckLayer("ffn_down", c.ffn_down(), ffn, hidden, false, check);
-  CheckLayer("head", c.head(), hidden, hidden, false, check);
-  const bool masked_lm = spec.model().family() == v1::ModelSpec::MASKED_LM;
-  if (masked_lm && spec.model().tie_output()) {
-    check.Require(!c.has_output(), "compression.output",
-                  "contradicts model.tie_output");
-  } else if (masked_lm) {
+  if (HasHeadLayer(spec.model())) {
+    CheckLayer("head", c.head(), hidden, hidden, false, check);
+  } else {
+    check.Require(!c.has_head(), "compression.head",
+                  "is for encoders: between the last block and the output, a "
+                  "CAUSAL_LM has no layer");
+  }
+  if (HasOutputLayer(spec.model())) {
     CheckLayer("output", c.output(), hidden, vocabulary, false, check);
   } else {
     check.Require(!c.has_output(), "compression.output",
-                  "is for MASKED_LM only");
+                  IsLanguageModel(spec.model())
+                      ? "contradicts model.tie_output, which GPT2 always has"
+                      : "is for MASKED_LM and CAUSAL_LM only");
   }
 }
 
@@ -286,7 +311,7 @@ void CheckCompression(const v1::JobSpec& spec, SpecChecker& check) {
   if (spec.model().family() == v1::ModelSpec::DLRM) {
     CheckDlrmLayers(spec, check);
   } else {
-    CheckEncoderLayers(spec, check);
+    CheckTransformerLayers(spec, check);
   }
   CheckMethod(spec, check);
   CheckSizeTargets(spec, check);

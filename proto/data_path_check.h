@@ -3,14 +3,15 @@
 
 #include <string>
 
+#include "proto/data_paths.h"
 #include "proto/spec_checker.h"
 
 namespace comera {
 
-// Adds a violation unless `path` is absolute or names a file in a dataset. With
-// `folder`, it may also name a folder in a dataset, or the whole dataset.
+// Adds a violation unless `path` is absolute or names something in a dataset;
+// where a folder may be meant, that may be the whole dataset.
 void CheckDataPath(const std::string& field, const std::string& path,
-                   bool folder, SpecChecker& check);
+                   PathKind kind, SpecChecker& check);
 
 }  // namespace comera
 

@@ -2,6 +2,8 @@
 
 #include "proto/data_paths.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace comera {
@@ -9,15 +11,16 @@ namespace {
 
 class Collector {
  public:
-  void Add(std::string field, std::string* path, bool folder = false) {
-    if (!path->empty()) paths_.push_back({std::move(field), path, folder});
+  void Add(std::string field, std::string* path,
+           PathKind kind = PathKind::kFile) {
+    if (!path->empty()) paths_.push_back({std::move(field), path, kind});
   }
 
   void AddAll(const std::string& field,
               google::protobuf::RepeatedPtrField<std::string>* list,
-              bool folder) {
+              PathKind kind) {
     for (int i = 0; i < list->size(); ++i) {
-      Add(absl::StrCat(field, "[", i, "]"), list->Mutable(i), folder);
+      Add(absl::StrCat(field, "[", i, "]"), list->Mutable(i), kind);
     }
   }
 
@@ -47,15 +50,24 @@ void AddData(v1::DataSpec* data, Collector* collector) {
                    labelled->mutable_validation());
     collector->Add("data.labelled_text.test", labelled->mutable_test());
   }
+  if (data->has_text()) {
+    v1::Text* text = data->mutable_text();
+    for (const auto& [field, files] :
+         {std::pair("data.text.train", text->mutable_train()),
+          std::pair("data.text.validation", text->mutable_validation()),
+          std::pair("data.text.test", text->mutable_test())}) {
+      collector->AddAll(field, files, PathKind::kFiles);
+    }
+  }
   if (data->has_code_directory()) {
     collector->AddAll("data.code_directory.roots",
                       data->mutable_code_directory()->mutable_roots(),
-                      /*folder=*/true);
+                      PathKind::kFolder);
   }
   if (data->has_criteo_tsv()) {
     collector->AddAll("data.criteo_tsv.files",
                       data->mutable_criteo_tsv()->mutable_files(),
-                      /*folder=*/false);
+                      PathKind::kFile);
   }
   if (data->has_tokenizer()) {
     v1::TokenizerSpec* tokenizer = data->mutable_tokenizer();
@@ -63,6 +75,8 @@ void AddData(v1::DataSpec* data, Collector* collector) {
                    tokenizer->mutable_vocabulary_file());
     collector->Add("data.tokenizer.merges_file",
                    tokenizer->mutable_merges_file());
+    collector->Add("data.tokenizer.tokenizer_file",
+                   tokenizer->mutable_tokenizer_file());
   }
 }
 
@@ -73,7 +87,8 @@ std::vector<DataPath> DataPaths(v1::JobSpec* spec) {
   if (spec->has_data()) AddData(spec->mutable_data(), &collector);
   if (spec->has_initial_weights()) {
     collector.Add("initial_weights.safetensors",
-                  spec->mutable_initial_weights()->mutable_safetensors());
+                  spec->mutable_initial_weights()->mutable_safetensors(),
+                  PathKind::kFileOrFolder);
   }
   return collector.Release();
 }

@@ -8,14 +8,22 @@
 
 namespace comera {
 
+// What a path may stand for.
+enum class PathKind {
+  kFile,
+  kFolder,
+  kFileOrFolder,
+  // A file, or all that match a pattern (proto/dataset_names.h).
+  kFiles,
+};
+
 // A path in a job's specification.
 struct DataPath {
   // The field's name, e.g. "data.glue_tsv.train".
   std::string field;
   // Points into the specification.
   std::string* path;
-  // Whether the path is meant to be a folder.
-  bool folder = false;
+  PathKind kind = PathKind::kFile;
 };
 
 // All paths of data, tokenizer and initial weights that are not empty. The

@@ -18,10 +18,14 @@ namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int kMaxEntries = 64;
+constexpr char kVocabularyFile[] = "data.tokenizer.vocabulary_file";
+constexpr char kMergesFile[] = "data.tokenizer.merges_file";
+constexpr char kTokenizerFile[] = "data.tokenizer.tokenizer_file";
+constexpr char kVocabularySize[] = "data.tokenizer.train_vocabulary_size";
 
 void CheckPath(const std::string& field, const std::string& path,
                SpecChecker& check) {
-  CheckDataPath(field, path, /*folder=*/false, check);
+  CheckDataPath(field, path, PathKind::kFile, check);
 }
 
 // A path that may be missing.
@@ -93,8 +97,8 @@ void CheckLabelledText(const v1::JobSpec& spec, SpecChecker& check) {
                 prefix + "label", "is also a text");
   if (spec.model().family() != v1::ModelSpec::ENCODER_CLASSIFIER) {
     return check.Add("data.labelled_text",
-                     "is for ENCODER_CLASSIFIER only; jsonl holds texts "
-                     "without labels");
+                     "is for ENCODER_CLASSIFIER only; text and jsonl hold "
+                     "texts without labels");
   }
   if (!labelled.labels().empty()) {
     CheckLabels(prefix + "labels", labelled.labels(), spec.model().classes(),
@@ -117,7 +121,7 @@ void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
   for (int i = 0; i < std::min(code.roots_size(), kMaxEntries); ++i) {
     if (code.roots(i).empty()) continue;
     CheckDataPath(absl::StrCat("data.code_directory.roots[", i, "]"),
-                  code.roots(i), /*folder=*/true, check);
+                  code.roots(i), PathKind::kFolder, check);
   }
   CheckList("data.code_directory.globs", code.globs(), check);
   check.Require(
@@ -133,36 +137,94 @@ void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
               kMaxBytes);
 }
 
-void CheckTokenizer(const v1::TokenizerSpec& tokenizer, SpecChecker& check) {
-  const std::string vocabulary = "data.tokenizer.vocabulary_file";
-  const std::string merges = "data.tokenizer.merges_file";
-  const std::string size = "data.tokenizer.train_vocabulary_size";
-  const bool trains = tokenizer.train_vocabulary_size() != 0;
+// A list of files that may be empty.
+void CheckFiles(const std::string& field,
+                const google::protobuf::RepeatedPtrField<std::string>& files,
+                SpecChecker& check) {
+  check.Range(field, files.size(), 0, kMaxEntries, "entries");
+  for (int i = 0; i < std::min(files.size(), kMaxEntries); ++i) {
+    CheckDataPath(absl::StrCat(field, "[", i, "]"), files[i], PathKind::kFiles,
+                  check);
+  }
+}
+
+void CheckText(const v1::Text& text, SpecChecker& check) {
+  const std::string prefix = "data.text.";
+  check.Require(!text.train().empty(), prefix + "train",
+                "is missing: files or patterns of them");
+  CheckFiles(prefix + "train", text.train(), check);
+  CheckFiles(prefix + "validation", text.validation(), check);
+  CheckFiles(prefix + "test", text.test(), check);
+  const double fraction = text.validation_fraction();
+  if (text.validation().empty()) {
+    check.Require(fraction > 0 && fraction < 1, prefix + "validation_fraction",
+                  "must lie between 0 and 1");
+  } else {
+    check.Require(fraction == 0, prefix + "validation_fraction",
+                  "excludes data.text.validation");
+  }
+}
+
+// Refuses what tokenizers of other kinds are made of.
+void CheckOtherTokenizers(const v1::TokenizerSpec& tokenizer,
+                          SpecChecker& check) {
+  using Tokenizer = v1::TokenizerSpec;
+  const Tokenizer::Kind kind = tokenizer.kind();
+  const bool byte_bpe = kind == Tokenizer::BYTE_BPE;
+  check.Require(tokenizer.vocabulary_file().empty() || byte_bpe ||
+                    kind == Tokenizer::WORDPIECE,
+                kVocabularyFile, "is for WORDPIECE and BYTE_BPE");
+  check.Require(tokenizer.merges_file().empty() || byte_bpe, kMergesFile,
+                "is for BYTE_BPE");
+  check.Require(tokenizer.train_vocabulary_size() == 0 || byte_bpe,
+                kVocabularySize, "is for BYTE_BPE");
+  check.Require(tokenizer.tokenizer_file().empty() ||
+                    kind == Tokenizer::HUGGING_FACE ||
+                    kind == Tokenizer::SENTENCEPIECE,
+                kTokenizerFile, "is for HUGGING_FACE and SENTENCEPIECE");
+}
+
+void CheckByteBpe(const v1::TokenizerSpec& tokenizer, SpecChecker& check) {
+  if (tokenizer.train_vocabulary_size() != 0) {
+    check.Range(kVocabularySize, tokenizer.train_vocabulary_size(), 300, 65536);
+    check.Require(tokenizer.vocabulary_file().empty(), kVocabularyFile,
+                  "contradicts train_vocabulary_size");
+    check.Require(tokenizer.merges_file().empty(), kMergesFile,
+                  "contradicts train_vocabulary_size");
+  } else if (tokenizer.vocabulary_file().empty() &&
+             tokenizer.merges_file().empty()) {
+    check.Add(kVocabularySize,
+              "is missing: 300 to 65536, or give vocabulary_file and "
+              "merges_file");
+  } else {
+    CheckPath(kVocabularyFile, tokenizer.vocabulary_file(), check);
+    CheckPath(kMergesFile, tokenizer.merges_file(), check);
+  }
+}
+
+void CheckTokenizer(const v1::TokenizerSpec& tokenizer,
+                    v1::ModelSpec::Family family, SpecChecker& check) {
+  if (tokenizer.kind() == v1::TokenizerSpec::KIND_UNSPECIFIED) {
+    return check.Add("data.tokenizer.kind",
+                     "is missing: WORDPIECE, BYTE_BPE, CHARACTERS, "
+                     "HUGGING_FACE or SENTENCEPIECE");
+  }
+  check.Require(tokenizer.kind() != v1::TokenizerSpec::CHARACTERS ||
+                    family == v1::ModelSpec::CAUSAL_LM,
+                "data.tokenizer.kind",
+                "CHARACTERS is for CAUSAL_LM only: it has no tokens that begin "
+                "and end a sample");
+  CheckOtherTokenizers(tokenizer, check);
   switch (tokenizer.kind()) {
     case v1::TokenizerSpec::WORDPIECE:
-      CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
-      check.Require(tokenizer.merges_file().empty(), merges, "is for BYTE_BPE");
-      check.Require(!trains, size, "is for BYTE_BPE");
-      return;
+      return CheckPath(kVocabularyFile, tokenizer.vocabulary_file(), check);
     case v1::TokenizerSpec::BYTE_BPE:
-      if (trains) {
-        check.Range(size, tokenizer.train_vocabulary_size(), 300, 65536);
-        check.Require(tokenizer.vocabulary_file().empty(), vocabulary,
-                      "contradicts train_vocabulary_size");
-        check.Require(tokenizer.merges_file().empty(), merges,
-                      "contradicts train_vocabulary_size");
-      } else if (tokenizer.vocabulary_file().empty() &&
-                 tokenizer.merges_file().empty()) {
-        check.Add(size,
-                  "is missing: 300 to 65536, or give vocabulary_file and "
-                  "merges_file");
-      } else {
-        CheckPath(vocabulary, tokenizer.vocabulary_file(), check);
-        CheckPath(merges, tokenizer.merges_file(), check);
-      }
+      return CheckByteBpe(tokenizer, check);
+    case v1::TokenizerSpec::HUGGING_FACE:
+    case v1::TokenizerSpec::SENTENCEPIECE:
+      return CheckPath(kTokenizerFile, tokenizer.tokenizer_file(), check);
+    default:  // CHARACTERS come from the text alone
       return;
-    default:
-      check.Add("data.tokenizer.kind", "is missing: WORDPIECE or BYTE_BPE");
   }
 }
 
@@ -192,9 +254,13 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
     case v1::DataSpec::kLabelledText:
       CheckLabelledText(spec, check);
       break;
+    case v1::DataSpec::kText:
+      CheckText(data.text(), check);
+      break;
     case v1::DataSpec::FORMAT_NOT_SET:
       check.Add("data",
-                "is missing: labelled_text, glue_tsv, code_directory or jsonl");
+                "is missing: labelled_text, glue_tsv, text, code_directory or "
+                "jsonl");
       break;
     default:  // click logs are refused with the model
       break;
@@ -204,7 +270,11 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
                   "holds no labels for ENCODER_CLASSIFIER; labelled_text and "
                   "glue_tsv do");
   }
-  CheckTokenizer(data.tokenizer(), check);
+  check.Require(
+      !data.has_glue_tsv() || spec.model().family() != v1::ModelSpec::CAUSAL_LM,
+      "data.glue_tsv",
+      "is not for CAUSAL_LM, which takes text, code_directory or jsonl");
+  CheckTokenizer(data.tokenizer(), spec.model().family(), check);
   check.Range("data.max_length", data.max_length(), 4, 65536);
   if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
     check.Require(data.mask_probability() > 0 && data.mask_probability() < 1,

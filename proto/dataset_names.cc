@@ -2,6 +2,8 @@
 
 #include "proto/dataset_names.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
 #include "proto/resource_names.h"
@@ -85,6 +87,29 @@ bool IsDatasetPath(std::string_view path) {
     }
     if (slash == std::string_view::npos) return true;
     path.remove_prefix(slash + 1);
+  }
+}
+
+bool IsFilePattern(std::string_view path) {
+  return path.find_first_of("*?[") != std::string_view::npos;
+}
+
+bool MatchesFilePattern(std::string_view pattern, std::string_view path) {
+  while (true) {
+    const size_t pattern_end = pattern.find('/');
+    const size_t path_end = path.find('/');
+    const std::string wanted(pattern.substr(0, pattern_end));
+    const std::string part(path.substr(0, path_end));
+    if (wanted != part &&
+        fnmatch(wanted.c_str(), part.c_str(), FNM_PERIOD) != 0) {
+      return false;
+    }
+    const bool ends = path_end == std::string_view::npos;
+    if (ends || pattern_end == std::string_view::npos) {
+      return ends && pattern_end == std::string_view::npos;
+    }
+    pattern.remove_prefix(pattern_end + 1);
+    path.remove_prefix(path_end + 1);
   }
 }
 

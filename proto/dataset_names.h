@@ -35,6 +35,14 @@ std::string DatasetVersionName(std::string_view dataset, int64_t version);
 // paths become file names, so nothing else may pass.
 bool IsDatasetPath(std::string_view path);
 
+// Whether `path` is a pattern: it holds one of "*?[".
+bool IsFilePattern(std::string_view path);
+
+// Whether a file of a dataset matches a pattern, in the manner of glob(3): "*",
+// "?" and "[...]" stand for characters within one part of a path, never for
+// "/", nor for a period at a part's beginning; a part also matches itself.
+bool MatchesFilePattern(std::string_view pattern, std::string_view path);
+
 // Whether `text` is a lower-case hexadecimal SHA-256.
 bool IsSha256(std::string_view text);
 

@@ -37,7 +37,7 @@ void CheckCriteoTsv(const v1::CriteoTsv& criteo, SpecChecker& check) {
   for (int i = 0; i < std::min<int64_t>(criteo.files_size(), kMaxColumns);
        ++i) {
     CheckDataPath(absl::StrCat("data.criteo_tsv.files[", i, "]"),
-                  criteo.files(i), /*folder=*/false, check);
+                  criteo.files(i), PathKind::kFile, check);
   }
   check.Range("data.criteo_tsv.parts", criteo.parts(), 2, 1000);
   check.Require(criteo.max_table_rows() == 0 ||
@@ -64,7 +64,7 @@ void CheckSyntheticClicks(const v1::SyntheticClicks& clicks,
 
 void CheckDlrmModel(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::ModelSpec& model = spec.model();
-  const std::pair<const char*, bool> encoder_fields[] = {
+  const std::pair<const char*, bool> other_fields[] = {
       {"model.layers", model.layers() != 0},
       {"model.hidden", model.hidden() != 0},
       {"model.ffn", model.ffn() != 0},
@@ -77,8 +77,8 @@ void CheckDlrmModel(const v1::JobSpec& spec, SpecChecker& check) {
       {"model.tie_output", model.tie_output()},
       {"training.phases", !spec.training().phases().empty()},
   };
-  for (const auto& [field, is_set] : encoder_fields) {
-    check.Require(!is_set, field, "is for encoders; DLRM takes model.dlrm");
+  for (const auto& [field, is_set] : other_fields) {
+    check.Require(!is_set, field, "is not for DLRM, which takes model.dlrm");
   }
   const v1::DlrmSpec& dlrm = model.dlrm();
   CheckNumbers("model.dlrm.bottom_mlp", dlrm.bottom_mlp(), kMaxMlpLayers,
@@ -108,8 +108,8 @@ void CheckClickLog(const v1::JobSpec& spec, SpecChecker& check) {
                 "holds no clicks for DLRM: criteo_tsv and "
                 "synthetic_clicks do");
   }
-  check.Require(!data.has_tokenizer(), "data.tokenizer", "is for encoders");
-  check.Require(data.max_length() == 0, "data.max_length", "is for encoders");
+  check.Require(!data.has_tokenizer(), "data.tokenizer", "is not for DLRM");
+  check.Require(data.max_length() == 0, "data.max_length", "is not for DLRM");
   check.Require(data.mask_probability() == 0, "data.mask_probability",
                 "is for MASKED_LM only");
 }

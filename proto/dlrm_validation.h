@@ -1,5 +1,5 @@
 // Validates DLRM jobs: the model's shape, its click logs, and that no job sets
-// fields of the other kind of model.
+// fields of another kind of model.
 #ifndef COMERA_PROTO_DLRM_VALIDATION_H_
 #define COMERA_PROTO_DLRM_VALIDATION_H_
 
@@ -12,7 +12,7 @@ namespace comera {
 void CheckDlrmModel(const v1::JobSpec& spec, SpecChecker& check);
 // Checks the data part of a DLRM.
 void CheckClickLog(const v1::JobSpec& spec, SpecChecker& check);
-// Checks that an encoder's job sets no field that only a DLRM has.
+// Checks that the job of another family sets no field that only a DLRM has.
 void CheckNothingOfDlrm(const v1::JobSpec& spec, SpecChecker& check);
 
 }  // namespace comera

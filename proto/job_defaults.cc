@@ -7,11 +7,33 @@
 #include <cstdint>
 
 #include "proto/dlrm_defaults.h"
+#include "proto/model_family.h"
 
 namespace comera {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
+
+// The usual widths: a LLaMA's has a third matrix, and as many weights with two
+// thirds of the width.
+int64_t DefaultFfn(const v1::ModelSpec& model) {
+  if (!IsLlama(model)) return 4 * model.hidden();
+  return (model.hidden() + 11) / 12 * 32;
+}
+
+void FillDecoder(v1::ModelSpec& model) {
+  if (model.architecture() == v1::ModelSpec::ARCHITECTURE_UNSPECIFIED) {
+    model.set_architecture(v1::ModelSpec::LLAMA);
+  }
+  if (!model.has_norm_epsilon()) model.set_norm_epsilon(1e-5);
+  if (model.dropout() == 0) model.set_dropout_off(true);
+  if (IsGpt2(model)) {
+    model.set_tie_output(true);
+    return;
+  }
+  if (model.kv_heads() == 0) model.set_kv_heads(model.heads());
+  if (!model.has_rope_theta()) model.set_rope_theta(1e4);
+}
 
 void FillModel(v1::JobSpec& spec) {
   v1::ModelSpec& model = *spec.mutable_model();
@@ -19,10 +41,11 @@ void FillModel(v1::JobSpec& spec) {
     FillDlrm(*model.mutable_dlrm());
     return;
   }
-  if (model.ffn() == 0) model.set_ffn(4 * model.hidden());
+  if (model.ffn() == 0) model.set_ffn(DefaultFfn(model));
   if (model.max_positions() == 0) {
     model.set_max_positions(spec.data().max_length());
   }
+  if (model.family() == v1::ModelSpec::CAUSAL_LM) return FillDecoder(model);
   if (model.segments() == 0) model.set_segments(2);
   // Without labels either, the trainer counts those of the file.
   if (model.family() == v1::ModelSpec::ENCODER_CLASSIFIER &&
@@ -39,6 +62,14 @@ void FillLabelledText(v1::DataSpec& data) {
   if (labelled.label().empty()) labelled.set_label("label");
   if (labelled.validation().empty() && labelled.validation_fraction() == 0) {
     labelled.set_validation_fraction(0.1);
+  }
+}
+
+void FillText(v1::DataSpec& data) {
+  if (!data.has_text()) return;
+  v1::Text& text = *data.mutable_text();
+  if (text.validation().empty() && text.validation_fraction() == 0) {
+    text.set_validation_fraction(0.1);
   }
 }
 
@@ -61,6 +92,7 @@ void FillData(v1::JobSpec& spec) {
     if (code.max_file_bytes() == 0) code.set_max_file_bytes(kMiB);
   }
   FillLabelledText(data);
+  FillText(data);
   FillClickLog(data);
   if (data.has_jsonl() && data.jsonl().fields().empty()) {
     data.mutable_jsonl()->add_fields("docstring");
@@ -101,6 +133,9 @@ void FillMethod(int64_t hidden, v1::CompressionSpec& compression) {
   } else if (compression.method() == v1::CompressionSpec::COLA) {
     v1::ColaSpec& cola = *compression.mutable_cola();
     if (!cola.has_rank()) cola.set_rank(std::max<int64_t>(1, hidden / 4));
+    if (cola.nonlinearity() == v1::ColaSpec::NONLINEARITY_UNSPECIFIED) {
+      cola.set_nonlinearity(v1::ColaSpec::BETWEEN_FACTORS);
+    }
   }
 }
 
@@ -124,11 +159,8 @@ void FillCompression(v1::JobSpec& spec) {
   FillLayer(*compression.mutable_attention());
   FillLayer(*compression.mutable_ffn_up());
   FillLayer(*compression.mutable_ffn_down());
-  FillLayer(*compression.mutable_head());
-  if (spec.model().family() == v1::ModelSpec::MASKED_LM &&
-      !spec.model().tie_output()) {
-    FillLayer(*compression.mutable_output());
-  }
+  if (HasHeadLayer(spec.model())) FillLayer(*compression.mutable_head());
+  if (HasOutputLayer(spec.model())) FillLayer(*compression.mutable_output());
 }
 
 void FillObjective(v1::ObjectiveSpec& objective) {
@@ -149,8 +181,8 @@ void FillObjective(v1::ObjectiveSpec& objective) {
 }
 
 // Tensor-train encoders learn best by Muon (docs/optimizer.md has the
-// measurements). A rate for cores that stands alone was meant for AdamW, which
-// was the only optimiser when job files had no kind.
+// measurements), and decoders take the same. A rate for cores that stands alone
+// was meant for AdamW, which was the only optimiser when job files had no kind.
 v1::OptimizerSpec::Kind DefaultOptimizer(const v1::JobSpec& spec) {
   const bool muon =
       !spec.optimizer().has_learning_rate_cores() &&
@@ -161,9 +193,9 @@ v1::OptimizerSpec::Kind DefaultOptimizer(const v1::JobSpec& spec) {
 }
 
 // Muon steps along directions of pure noise as far as along all others, and a
-// label a sentence leaves many of those: at twice their rate classifiers of small
-// ranks fell back to the class frequencies. Language models learn best at four
-// times it, from width 128 to 512 (docs/optimizer.md).
+// label a sentence leaves many of those: at twice their rate classifiers of
+// small ranks fell back to the class frequencies. Language models learn best at
+// four times it, from width 128 to 512 (docs/optimizer.md).
 double DefaultCoreRate(const v1::JobSpec& spec) {
   if (spec.optimizer().kind() != v1::OptimizerSpec::MUON) return 1e-3;
   return spec.model().family() == v1::ModelSpec::ENCODER_CLASSIFIER ? 2.5e-3
@@ -197,8 +229,8 @@ void FillOptimizer(v1::JobSpec& spec) {
   if (!optimizer.has_beta1()) optimizer.set_beta1(0.9);
   if (!optimizer.has_beta2()) optimizer.set_beta2(0.999);
   if (!optimizer.has_epsilon()) optimizer.set_epsilon(galore ? 1e-6 : 1e-8);
-  // Layers that are updated one after the other have no norm to clip by, and the
-  // published code of the method does not clip.
+  // Layers that are updated one after the other have no norm to clip by, and
+  // the published code of the method does not clip.
   const bool unclipped =
       spec.compression().galore().per_layer() ||
       spec.objective().kind() == v1::ObjectiveSpec::REFERENCE;
@@ -216,6 +248,7 @@ void FillTraining(v1::JobSpec& spec) {
     training.set_validate_every_steps(100);
   }
   if (training.validation_samples() == 0) training.set_validation_samples(512);
+  if (training.accumulate() == 0) training.set_accumulate(1);
   if (training.on_divergence() == v1::TrainingSpec::DIVERGENCE_UNSPECIFIED) {
     training.set_on_divergence(v1::TrainingSpec::FAIL);
   }

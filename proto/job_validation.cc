@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "proto/compression_validation.h"
 #include "proto/data_validation.h"
+#include "proto/decoder_validation.h"
 #include "proto/dlrm_validation.h"
 #include "proto/job_defaults.h"
 #include "proto/job_targets.h"
 #include "proto/message_checks.h"
+#include "proto/model_family.h"
 #include "proto/model_size.h"
 #include "proto/resource_names.h"
 #include "proto/secret_words.h"
@@ -33,6 +35,12 @@ constexpr int kMaxLabels = 64;
 void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::ModelSpec& model = spec.model();
   const bool classifier = model.family() == v1::ModelSpec::ENCODER_CLASSIFIER;
+  const bool decoder = model.family() == v1::ModelSpec::CAUSAL_LM;
+  if (decoder) {
+    CheckDecoder(spec, check);
+  } else {
+    CheckNothingOfDecoders(spec, check);
+  }
   if (model.family() == v1::ModelSpec::DLRM) {
     CheckDlrmModel(spec, check);
     return;
@@ -40,13 +48,13 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
   CheckNothingOfDlrm(spec, check);
   check.Require(model.family() != v1::ModelSpec::FAMILY_UNSPECIFIED,
                 "model.family",
-                "is missing: ENCODER_CLASSIFIER, MASKED_LM or DLRM");
+                "is missing: ENCODER_CLASSIFIER, MASKED_LM, CAUSAL_LM or DLRM");
   check.Range("model.layers", model.layers(), 1, 1000);
   check.Range("model.hidden", model.hidden(), 1, 65536);
   check.Range("model.ffn", model.ffn(), 1, 1 << 20);
   check.Range("model.heads", model.heads(), 1, 1024);
   check.Range("model.max_positions", model.max_positions(), 1, 65536);
-  check.Range("model.segments", model.segments(), 1, 1024);
+  if (!decoder) check.Range("model.segments", model.segments(), 1, 1024);
   if (model.heads() > 0 && model.hidden() > 0) {
     check.Require(model.hidden() % model.heads() == 0, "model.heads",
                   absl::StrCat(model.heads(), " heads do not divide hidden ",
@@ -62,9 +70,8 @@ void CheckModel(const v1::JobSpec& spec, SpecChecker& check) {
     check.Require(model.classes() == 0, "model.classes",
                   "is for ENCODER_CLASSIFIER only");
   }
-  check.Require(
-      !model.tie_output() || model.family() == v1::ModelSpec::MASKED_LM,
-      "model.tie_output", "is for MASKED_LM only");
+  check.Require(!model.tie_output() || IsLanguageModel(model),
+                "model.tie_output", "is for MASKED_LM and CAUSAL_LM only");
   check.Require(model.dropout() >= 0 && model.dropout() < 1, "model.dropout",
                 "must be at least 0 and below 1");
   check.Require(!model.dropout_off() || model.dropout() == 0,
@@ -153,6 +160,10 @@ void CheckObjective(const v1::JobSpec& spec, SpecChecker& check) {
   check.NonNegative("objective.early.beta", objective.early().beta(),
                     kMaxWeight);
   if (only) {
+    // Jobs that continue from it ask for the checkpoint of the planned step.
+    check.Require(spec.training().max_tokens() == 0, "training.max_tokens",
+                  "excludes objective.early.only: others continue from the "
+                  "last of objective.early.steps");
     check.Range("objective.late.max_steps", objective.late().max_steps(), 0,
                 kMaxSteps);
   } else if (objective.has_late()) {
@@ -162,6 +173,8 @@ void CheckObjective(const v1::JobSpec& spec, SpecChecker& check) {
 
 void CheckStartFrom(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.has_start_from()) return;
+  check.Require(spec.training().max_tokens() == 0, "training.max_tokens",
+                "excludes start_from, which is the end of an early stage");
   const std::string field = "start_from.checkpoint";
   const auto checkpoint = ParseCheckpointName(spec.start_from().checkpoint());
   check.Require(checkpoint.has_value(), field,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proto/dlrm_size.h"
+#include "proto/model_family.h"
 
 namespace comera {
 namespace {
@@ -50,8 +51,10 @@ struct Weights {
   // The parameters of one layer when it is dense.
   double dense;
   bool ttm;
-  // The widths of the encoder's linear layers; 0 for others.
+  // The widths of the blocks' linear layers; 0 for others.
   double inputs = 0, outputs = 0;
+  // Whether the modes are chosen automatically even where some are given.
+  bool automatic = false;
 };
 
 // The parameters of one layer without cores.
@@ -59,11 +62,15 @@ double WholeParameters(const v1::JobSpec& spec, const Weights& weights) {
   const v1::CompressionSpec& c = spec.compression();
   const double sides = weights.inputs + weights.outputs;
   if (sides == 0 || weights.layer.dense()) return weights.dense;
+  const auto factors = [&](int64_t rank) {
+    return sides * std::min({static_cast<double>(rank), weights.inputs,
+                             weights.outputs});
+  };
   switch (c.method()) {
     case v1::CompressionSpec::LORA:
-      return weights.dense + static_cast<double>(c.lora().rank()) * sides;
+      return weights.dense + factors(c.lora().rank());
     case v1::CompressionSpec::COLA:
-      return static_cast<double>(c.cola().rank()) * sides;
+      return factors(c.cola().rank());
     default:
       return weights.dense;
   }
@@ -73,25 +80,45 @@ std::vector<Weights> AllWeights(const v1::JobSpec& spec, double vocabulary) {
   const v1::CompressionSpec& c = spec.compression();
   const double layers = spec.model().layers();
   const double hidden = spec.model().hidden();
+  const auto kv = static_cast<double>(KvWidth(spec.model()));
   const double ffn = spec.model().ffn();
+  // A LLaMA's gate is like its up projection, and in the same class.
+  const double ups = IsLlama(spec.model()) ? 2 : 1;
   std::vector<Weights> all = {
       {c.embedding(), 1, vocabulary * hidden, true},
-      {c.attention(), 4 * layers, hidden * hidden, false, hidden, hidden},
-      {c.ffn_up(), layers, hidden * ffn, false, hidden, ffn},
+      // Query and output, then key and value, which may be narrower.
+      {c.attention(), 2 * layers, hidden * hidden, false, hidden, hidden},
+      {c.attention(), 2 * layers, hidden * kv, false, hidden, kv, kv < hidden},
+      {c.ffn_up(), ups * layers, hidden * ffn, false, hidden, ffn},
       {c.ffn_down(), layers, ffn * hidden, false, ffn, hidden},
-      {c.head(), 1, hidden * hidden, false},
   };
-  if (spec.model().family() == v1::ModelSpec::MASKED_LM &&
-      !spec.model().tie_output()) {
+  if (HasHeadLayer(spec.model())) {
+    all.push_back({c.head(), 1, hidden * hidden, false});
+  }
+  if (HasOutputLayer(spec.model())) {
     all.push_back({c.output(), 1, hidden * vocabulary, false});
   }
   return all;
+}
+
+// The parameters of a decoder's norms, of GPT2 also of its biases and
+// positions. The projection to the vocabulary has no bias.
+double PlainDecoderParameters(const v1::ModelSpec& model) {
+  const double layers = model.layers();
+  const double hidden = model.hidden();
+  const double norms = 2 * layers + 1;
+  if (IsLlama(model)) return norms * hidden;
+  const double biases = 4 * hidden + model.ffn() + hidden;
+  return model.max_positions() * hidden + norms * 2 * hidden + layers * biases;
 }
 
 // The parameters of biases, LayerNorms, position and segment embeddings, and
 // the classifier's fc2.
 double PlainParameters(const v1::JobSpec& spec, double vocabulary) {
   const v1::ModelSpec& model = spec.model();
+  if (model.family() == v1::ModelSpec::CAUSAL_LM) {
+    return PlainDecoderParameters(model);
+  }
   const double hidden = model.hidden();
   const double classes = model.classes();
   const double embeddings =
@@ -129,7 +156,8 @@ double LargestModelParameters(const v1::JobSpec& spec) {
   double total = PlainParameters(spec, vocabulary);
   for (const Weights& weights : AllWeights(spec, vocabulary)) {
     const bool cores = IsCompressed(spec, weights.layer) &&
-                       !weights.layer.input_modes().empty();
+                       !weights.layer.input_modes().empty() &&
+                       !weights.automatic;
     total += weights.count * (cores ? CoreParameters(weights.layer, weights.ttm)
                                     : WholeParameters(spec, weights));
   }

@@ -11,7 +11,7 @@ namespace comera {
 // fields may still exceed int64.
 
 // The parameters left when every compressed layer has lost all its ranks:
-// biases, LayerNorms, position and segment embeddings, dense classes.
+// biases, norms, position and segment embeddings, dense classes.
 double SmallestModelParameters(const v1::JobSpec& spec);
 
 // An upper bound on the parameters with which the model starts. Layers whose

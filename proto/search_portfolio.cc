@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/job_defaults.h"
+#include "proto/model_family.h"
 #include "proto/model_size.h"
 #include "proto/search_target.h"
 
@@ -67,11 +68,37 @@ int TurnsOf(int live, int parallel) {
   return (live + parallel - 1) / parallel;
 }
 
-int HeadsFor(int64_t width, int heads) {
-  for (int h = std::max(1, heads); h > 1; --h) {
-    if (width % h == 0 && width / h >= kLeastHeadWidth) return h;
+int HeadsFor(int64_t width, const v1::ModelSpec& model) {
+  // The entries of a LLaMA's head are turned in pairs.
+  const int64_t unit = IsLlama(model) ? 2 : 1;
+  for (int h = std::max(1, model.heads()); h > 1; --h) {
+    if (width % (h * unit) == 0 && width / h >= kLeastHeadWidth) return h;
   }
   return 1;
+}
+
+// The most heads of keys and values, but no more than the job's, that `heads`
+// share evenly.
+int KvHeadsFor(int heads, int kv_heads) {
+  for (int h = std::min(heads, kv_heads); h > 1; --h) {
+    if (heads % h == 0) return h;
+  }
+  return 1;
+}
+
+// Makes the model as wide, in the proportions of the job's; fields that the job
+// leaves out stay so.
+void SetWidth(int64_t width, v1::ModelSpec* model) {
+  const int64_t before = std::max<int64_t>(1, model->hidden());
+  const int heads = HeadsFor(width, *model);
+  model->set_hidden(width);
+  model->set_heads(heads);
+  if (model->kv_heads() > 0) {
+    model->set_kv_heads(KvHeadsFor(heads, model->kv_heads()));
+  }
+  if (model->ffn() > 0) {
+    model->set_ffn(std::max<int64_t>(1, model->ffn() * width / before));
+  }
 }
 
 void AddField(const std::string& path, const std::string& value,
@@ -85,26 +112,28 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
   v1::SweepPoint point;
   const v1::ModelSpec& model = job.model();
   point.set_method(candidate.method);
-  const bool encoder = model.family() != v1::ModelSpec::DLRM;
+  const bool has_width = model.family() != v1::ModelSpec::DLRM;
   const int64_t width = candidate.width > 0 ? candidate.width : model.hidden();
   std::string label = absl::StrCat(
       "method=", absl::AsciiStrToLower(Method::Method_Name(candidate.method)));
-  if (encoder) absl::StrAppend(&label, " width=", width);
-  if (encoder && width != model.hidden()) {
+  if (has_width) absl::StrAppend(&label, " width=", width);
+  if (has_width && width != model.hidden()) {
+    v1::ModelSpec sized = model;
+    SetWidth(width, &sized);
     AddField("model.hidden", absl::StrCat(width), &point);
-    AddField("model.heads", absl::StrCat(HeadsFor(width, model.heads())),
-             &point);
-    if (model.ffn() > 0) {
-      const int64_t ffn =
-          model.ffn() * width / std::max<int64_t>(1, model.hidden());
-      AddField("model.ffn", absl::StrCat(std::max<int64_t>(1, ffn)), &point);
+    AddField("model.heads", absl::StrCat(sized.heads()), &point);
+    if (sized.kv_heads() > 0) {
+      AddField("model.kv_heads", absl::StrCat(sized.kv_heads()), &point);
+    }
+    if (sized.ffn() > 0) {
+      AddField("model.ffn", absl::StrCat(sized.ffn()), &point);
     }
   }
   if (candidate.rank > 0) {
     point.set_ranks(candidate.rank);
     absl::StrAppend(&label, " rank=", candidate.rank);
   }
-  if (candidate.tied && !model.tie_output()) {
+  if (candidate.tied && !TiesOutput(model)) {
     AddField("model.tie_output", "true", &point);
     absl::StrAppend(&label, " output=tied");
   }
@@ -132,14 +161,12 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
   return point;
 }
 
-// The candidate's job as far as its size goes.
+// The candidate's job as far as its size goes; `job` is without defaults.
 v1::JobSpec SizedJob(const Candidate& candidate, const v1::JobSpec& job) {
   v1::JobSpec spec = job;
   v1::ModelSpec& model = *spec.mutable_model();
   if (candidate.width > 0 && candidate.width != model.hidden()) {
-    model.set_ffn(model.ffn() * candidate.width /
-                  std::max<int64_t>(1, model.hidden()));
-    model.set_hidden(candidate.width);
+    SetWidth(candidate.width, &model);
   }
   if (candidate.tied) model.set_tie_output(true);
   spec.mutable_compression()->set_method(candidate.method);
@@ -159,8 +186,8 @@ v1::OptimizerSpec UsualOptimizer(Method::Method method, v1::JobSpec job) {
 // Chooses candidates for one job.
 class Portfolio {
  public:
-  // `job` has its defaults; `own_rates`: the job file names an optimiser
-  // or learning rates.
+  // `job` is without defaults, so that each candidate's are its own;
+  // `own_rates`: the job file names an optimiser or learning rates.
   Portfolio(const v1::JobSpec& job, std::vector<Method::Method> methods,
             bool own_rates)
       : job_(job),
@@ -207,12 +234,7 @@ class Portfolio {
            methods_.end();
   }
   int64_t Width() const { return job_.model().hidden(); }
-  bool IsEncoder() const {
-    return job_.model().family() != v1::ModelSpec::DLRM;
-  }
-  bool IsLm() const {
-    return job_.model().family() == v1::ModelSpec::MASKED_LM;
-  }
+  bool IsLm() const { return IsLanguageModel(job_.model()); }
 
   std::vector<Candidate> ChooseClicks() const {
     std::vector<Candidate> all;
@@ -296,7 +318,7 @@ class Portfolio {
   std::vector<Candidate> Dense() const {
     std::vector<Candidate> all;
     for (bool tied : {false, true}) {
-      if (tied && (!IsLm() || job_.model().tie_output())) continue;
+      if (tied && !HasOutputLayer(job_.model())) continue;
       Candidate candidate;
       candidate.tied = tied;
       if (!own_rates_) {
@@ -312,7 +334,7 @@ class Portfolio {
                      [&](const Candidate& a, const Candidate& b) {
                        return Place(all, a) < Place(all, b);
                      });
-    if (!all.empty() && !own_rates_ && IsEncoder()) {
+    if (!all.empty() && !own_rates_) {
       Candidate muon = all.front();
       muon.rates = {v1::OptimizerSpec::MUON, kMuonRate, kRate};
       all.insert(all.begin() + std::min<size_t>(2, all.size()), muon);
@@ -500,6 +522,9 @@ void CheckSearch(const v1::SweepSpec& spec, SpecChecker& check) {
   check.Range("job.model.hidden", model.hidden(), 0, 65536);
   check.Range("job.model.ffn", model.ffn(), 0, 1 << 20);
   check.Range("job.model.heads", model.heads(), 0, 1024);
+  check.Require(job.training().max_tokens() == 0, "job.training.max_tokens",
+                "excludes compression.method AUTO: job.budget says what the "
+                "search may spend");
   check.Range("job.objective.early.steps", job.objective().early().steps(), 0,
               kMaxSteps);
   check.Range("job.objective.late.max_steps",
@@ -524,15 +549,13 @@ std::vector<v1::SweepPoint> SearchPortfolio(
     int* from_history) {
   const std::vector<Method::Method> methods = MethodsOf(spec);
   v1::JobSpec job = spec.job();
-  // Sizes are those of a job with all its fields.
   job.mutable_compression()->set_method(Method::DENSE);
-  const v1::JobSpec filled = WithDefaults(job);
   const v1::OptimizerSpec& optimizer = spec.job().optimizer();
   const bool own_rates =
       optimizer.has_learning_rate_cores() ||
       optimizer.has_learning_rate_other() ||
       optimizer.kind() != v1::OptimizerSpec::KIND_UNSPECIFIED;
-  const Portfolio portfolio(filled, methods, own_rates);
+  const Portfolio portfolio(job, methods, own_rates);
   const size_t limit = static_cast<size_t>(spec.search().candidates() > 0
                                                ? spec.search().candidates()
                                                : kDefaultCandidates);

@@ -130,6 +130,8 @@ void ShareStages(const v1::SweepSpec& spec, SweepPlan* plan) {
   for (size_t i = 0; i < plan->runs.size(); ++i) {
     const v1::ObjectiveSpec& objective = plan->runs[i].spec.objective();
     if (!objective.has_late() || objective.early().steps() == 0) continue;
+    // Its last step would not be known.
+    if (plan->runs[i].spec.training().max_tokens() > 0) continue;
     groups[EarlyKey(plan->runs[i].spec)].push_back(static_cast<int>(i));
   }
   // Stages in the order of their first runs.

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/model_family.h"
 #include "proto/spec_field.h"
 #include "proto/sweep_plan.h"
 #include "proto/target_quality.h"
@@ -134,11 +135,8 @@ void SetRanks(int64_t rank, v1::JobSpec* spec) {
   SetRank(rank, c->mutable_attention());
   SetRank(rank, c->mutable_ffn_up());
   SetRank(rank, c->mutable_ffn_down());
-  SetRank(rank, c->mutable_head());
-  if (spec->model().family() == v1::ModelSpec::MASKED_LM &&
-      !spec->model().tie_output()) {
-    SetRank(rank, c->mutable_output());
-  }
+  if (HasHeadLayer(spec->model())) SetRank(rank, c->mutable_head());
+  if (HasOutputLayer(spec->model())) SetRank(rank, c->mutable_output());
 }
 
 void SetTarget(const v1::Target& target, v1::LateStage* late) {

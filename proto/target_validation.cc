@@ -3,6 +3,7 @@
 #include "proto/target_validation.h"
 
 #include "absl/strings/str_cat.h"
+#include "proto/model_family.h"
 #include "proto/target_quality.h"
 
 namespace comera {
@@ -28,9 +29,13 @@ std::string WhyNot(const v1::JobSpec& spec, QualityKind kind) {
                  : absl::StrCat("is for two classes, model.classes is ",
                                 model.classes());
     case v1::Target::kTargetPerplexity:
-      return model.family() == v1::ModelSpec::MASKED_LM
-                 ? ""
-                 : "is for MASKED_LM only";
+      return IsLanguageModel(model) ? ""
+                                    : "is for MASKED_LM and CAUSAL_LM only";
+    case v1::Target::kTargetAccuracy:
+      return model.family() == v1::ModelSpec::CAUSAL_LM
+                 ? "is not for CAUSAL_LM: it takes target_loss or "
+                   "target_perplexity"
+                 : "";
     default:
       return "";
   }

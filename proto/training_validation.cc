@@ -3,7 +3,9 @@
 #include "proto/training_validation.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/data_path_check.h"
@@ -15,6 +17,14 @@ constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kMaxBatch = 1 << 20;
 constexpr int kMaxPhases = 64;
+constexpr int64_t kMaxTokens = int64_t{1} << 50;
+constexpr double kMaxSpikeFactor = 1e9;
+
+bool DivideAll(int64_t divisor, const std::vector<int64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t number) {
+    return number > 0 && number % divisor == 0;
+  });
+}
 
 void CheckBatch(const std::string& field, int64_t batch_size, int64_t ranks,
                 SpecChecker& check) {
@@ -49,12 +59,44 @@ void CheckPhases(const v1::JobSpec& spec, SpecChecker& check) {
                              spec.objective().early().steps()));
 }
 
+// Requires that every process's share of the batches has as many samples as
+// there are parts, or a multiple, for every number of processes that the job
+// may run with.
+void CheckAccumulate(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::TrainingSpec& training = spec.training();
+  const std::string field = "training.accumulate";
+  const int64_t parts = training.accumulate();
+  check.Range(field, parts, 1, kMaxBatch);
+  if (parts <= 1 || parts > kMaxBatch) return;
+  std::vector<int64_t> batches = {training.batch_size()};
+  for (const v1::Phase& phase : training.phases()) {
+    batches.push_back(phase.batch_size());
+  }
+  const int64_t most = std::clamp(spec.resources().processes(), 1, 1024);
+  const int64_t least = spec.resources().min_processes() > 0
+                            ? spec.resources().min_processes()
+                            : most;
+  for (int64_t processes = most; processes >= least; --processes) {
+    // Elastic jobs run with numbers that divide all batches.
+    if (!DivideAll(processes, batches)) continue;
+    for (const int64_t batch : batches) {
+      if (batch % (processes * parts) == 0) continue;
+      return check.Add(
+          field, absl::StrCat("must be a divisor of each process's share of "
+                              "the batch, ",
+                              batch, " samples / ", processes, " processes = ",
+                              batch / processes, ", not ", parts));
+    }
+  }
+}
+
 void CheckInitialWeights(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.has_initial_weights()) return;
   CheckDataPath("initial_weights.safetensors",
-                spec.initial_weights().safetensors(), /*folder=*/false, check);
+                spec.initial_weights().safetensors(), PathKind::kFileOrFolder,
+                check);
   check.Require(spec.model().family() != v1::ModelSpec::DLRM, "initial_weights",
-                "are for encoders");
+                "are not for DLRM");
 }
 
 }  // namespace
@@ -87,7 +129,16 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
                     resources.device() != v1::ResourceSpec::CPU,
                 "training.precision",
                 "TF32 needs a GPU, resources.device is CPU");
+  check.Range("training.max_tokens", training.max_tokens(), 0, kMaxTokens);
+  check.Require(
+      training.spike_factor() == 0 ||
+          (training.spike_factor() > 1 &&
+           training.spike_factor() <= kMaxSpikeFactor),
+      "training.spike_factor",
+      absl::StrCat("must be 0, or above 1 and at most ", kMaxSpikeFactor,
+                   ", not ", training.spike_factor()));
   CheckPhases(spec, check);
+  CheckAccumulate(spec, check);
   CheckInitialWeights(spec, check);
 }
 

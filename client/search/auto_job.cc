@@ -179,16 +179,37 @@ absl::Status SetTexts(const AutoRequest& request, const LabelledFile& file,
   return absl::OkStatus();
 }
 
+bool IsPlainTextName(absl::string_view name) {
+  absl::ConsumeSuffix(&name, ".gz");
+  return absl::EndsWith(name, ".txt");
+}
+
+void SetPlainText(const AutoRequest& request, v1::JobSpec* spec) {
+  SetModel(v1::ModelSpec::CAUSAL_LM, spec);
+  v1::Text& text = *spec->mutable_data()->mutable_text();
+  text.add_train(request.data);
+  if (!request.validation.empty()) text.add_validation(request.validation);
+  if (!request.test.empty()) text.add_test(request.test);
+}
+
 absl::Status SetData(const AutoRequest& request, v1::JobSpec* spec) {
   std::error_code error;
   if (std::filesystem::is_directory(request.data, error)) {
     return SetCode(request, spec);
   }
+  if (IsPlainTextName(request.data)) {
+    if (!std::filesystem::exists(request.data, error)) {
+      return absl::NotFoundError(
+          absl::StrCat(request.data, ": there is no such file"));
+    }
+    SetPlainText(request, spec);
+    return absl::OkStatus();
+  }
   if (!IsLabelledFileName(request.data)) {
     return absl::InvalidArgumentError(absl::StrCat(
         request.data,
-        ": data are a .csv, .tsv or .jsonl file (plain or .gz), or a folder "
-        "of source code or text files"));
+        ": data are a .csv, .tsv, .jsonl or .txt file (plain or .gz), or a "
+        "folder of source code or text files"));
   }
   ASSIGN_OR_RETURN(const LabelledFile file,
                    SurveyLabelledFile(request.data, request.columns));

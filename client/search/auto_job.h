@@ -12,8 +12,8 @@ namespace comera::client {
 
 // What the command line says. Texts are as they were given, empty ones unset.
 struct AutoRequest {
-  // A file of labelled texts, a JSON lines file of texts, or a folder of source
-  // code or text; an absolute path.
+  // A file of labelled texts, a JSON lines file of texts, a file of plain text,
+  // or a folder of source code or text; an absolute path.
   std::string data;
   std::string validation;
   std::string test;
@@ -26,9 +26,10 @@ struct AutoRequest {
   std::string budget;
 };
 
-// The job: a classifier where the data have labels, else a masked language
-// model. NotFound, PermissionDenied: the data. InvalidArgument: a text that is
-// no number, data of an unknown kind, or no target.
+// The job: a classifier where the data have labels, a causal language model of
+// plain text, else a masked language model. NotFound, PermissionDenied: the
+// data. InvalidArgument: a text that is no number, data of an unknown kind, or
+// no target.
 absl::StatusOr<v1::JobSpec> MakeAutoJob(const AutoRequest& request);
 
 }  // namespace comera::client

@@ -14,7 +14,7 @@ All fields of a job file, from the comments of [`job.proto`](../../proto/comera/
 - **Sizes** (fields that end in `bytes`): `1000`, `64MiB`, `1.5GB`. **Durations**: `90s`, `1h30m`.
 - **Lists** of one value may be written without brackets: `ranks: 30`.
 - **Paths** lie on the workers, or are files of a dataset: [datasets.md](../datasets.md).
-- Fields that are `required` are so for encoders; a DLRM takes its shape from `model.dlrm` and needs no tokenizer. "–" means 0, empty or off.
+- Fields that are `required` are so for encoders and decoders; a DLRM takes its shape from `model.dlrm` and needs no tokenizer. "–" means 0, empty or off.
 
 Whole files with comments: [`docs/examples`](../examples). What the objective's fields do: [concepts.md](../concepts.md), [late_stage.md](../late_stage.md).
 '''

@@ -27,6 +27,20 @@ absl::StatusOr<int> PageSize(int asked) {
   return asked == 0 ? kDefaultPage : asked;
 }
 
+const char* WordFor(PathKind kind) {
+  switch (kind) {
+    case PathKind::kFile:
+      return "file";
+    case PathKind::kFolder:
+      return "folder";
+    case PathKind::kFileOrFolder:
+      return "file or folder";
+    case PathKind::kFiles:
+      return "files";
+  }
+  return "";
+}
+
 // A token says after which key to go on, in which list.
 std::string Token(const std::string& list, const std::string& last) {
   return absl::WebSafeBase64Escape(
@@ -149,7 +163,7 @@ void DatasetCatalog::Pin(const v1::JobSpec& spec,
   struct Wanted {
     std::string field;
     DatasetReference reference;
-    bool folder;
+    PathKind kind;
     v1::DatasetVersion version;
   };
   v1::JobSpec copy = spec;
@@ -167,7 +181,7 @@ void DatasetCatalog::Pin(const v1::JobSpec& spec,
           {path.field, std::string(version.status().message())});
       continue;
     }
-    wanted.push_back({path.field, *reference, path.folder, *version});
+    wanted.push_back({path.field, *reference, path.kind, *version});
     if (!references.insert(part).second) continue;
     v1::DatasetPin& pin = pinned.pins.emplace_back();
     pin.set_reference(part);
@@ -199,13 +213,10 @@ void DatasetCatalog::Pin(const v1::JobSpec& spec,
         break;
       }
       const std::string& path = one.reference.path;
-      if (one.folder ? HasFolder(**manifest, path)
-                     : FindFile(**manifest, path) != nullptr) {
-        continue;
-      }
+      if (HasPath(**manifest, path, one.kind)) continue;
       violations.push_back(
           {one.field, absl::StrCat(one.version.name(), " has no ",
-                                   one.folder ? "folder " : "file ", path)});
+                                   WordFor(one.kind), " ", path)});
     }
     if (status.ok() && !violations.empty()) status = InvalidSpec(violations);
     host_->loop().Post([this, status, pinned, done] {

@@ -21,6 +21,13 @@ google::protobuf::RepeatedPtrField<v1::DatasetFile>::const_iterator LowerBound(
                           path, Before);
 }
 
+bool HasMatch(const v1::DatasetManifest& manifest, const std::string& pattern) {
+  return std::any_of(manifest.files().begin(), manifest.files().end(),
+                     [&](const v1::DatasetFile& file) {
+                       return MatchesFilePattern(pattern, file.path());
+                     });
+}
+
 absl::Status CheckFile(const v1::DatasetFile& file, int index) {
   const std::string field = absl::StrCat("files[", index, "].");
   if (!IsDatasetPath(file.path())) {
@@ -120,6 +127,22 @@ bool HasFolder(const v1::DatasetManifest& manifest, const std::string& path) {
   const auto it = LowerBound(manifest, prefix);
   return it != manifest.files().end() &&
          std::string_view(it->path()).substr(0, prefix.size()) == prefix;
+}
+
+bool HasPath(const v1::DatasetManifest& manifest, const std::string& path,
+             PathKind kind) {
+  const bool is_file = FindFile(manifest, path) != nullptr;
+  switch (kind) {
+    case PathKind::kFile:
+      return is_file;
+    case PathKind::kFolder:
+      return HasFolder(manifest, path);
+    case PathKind::kFileOrFolder:
+      return is_file || HasFolder(manifest, path);
+    case PathKind::kFiles:
+      return is_file || (IsFilePattern(path) && HasMatch(manifest, path));
+  }
+  return false;
 }
 
 }  // namespace comera::server

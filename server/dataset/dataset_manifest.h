@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/dataset_service.pb.h"
+#include "proto/data_paths.h"
 
 namespace comera::server {
 
@@ -35,6 +36,9 @@ const v1::DatasetFile* FindFile(const v1::DatasetManifest& manifest,
                                 const std::string& path);
 // Whether there are files below the folder; "" is that of all.
 bool HasFolder(const v1::DatasetManifest& manifest, const std::string& path);
+// Whether there is what a path of this kind stands for.
+bool HasPath(const v1::DatasetManifest& manifest, const std::string& path,
+             PathKind kind);
 
 }  // namespace comera::server
 

@@ -2,18 +2,22 @@
 #include "server/scheduler/job_demand.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
 
+// Whether so many processes can share out all batches, and compute their shares
+// in parts.
 bool Divides(const v1::JobSpec& spec, int32_t processes) {
   const v1::TrainingSpec& training = spec.training();
-  return training.batch_size() % processes == 0 &&
+  const int64_t parts = processes * std::max<int64_t>(1, training.accumulate());
+  return training.batch_size() % parts == 0 &&
          std::all_of(training.phases().begin(), training.phases().end(),
                      [&](const v1::Phase& phase) {
-                       return phase.batch_size() % processes == 0;
+                       return phase.batch_size() % parts == 0;
                      });
 }
 

@@ -43,6 +43,7 @@ std::string DataKey(const v1::JobSpec& spec) {
   data.clear_max_length();
   data.clear_mask_probability();
   return absl::StrCat(spec.queue(), "/", spec.model().family(), "/",
+                      spec.model().architecture(), "/",
                       data.SerializeAsString());
 }
 

@@ -122,6 +122,20 @@ TEST(AutoCliTest, CodeAndTextsMakeALanguageModel) {
   EXPECT_EQ(spec.objective().late().target_parameters(), 1500000);
 }
 
+TEST(AutoCliTest, PlainTextMakesACausalLanguageModel) {
+  Write("plays.txt", "First Citizen: speak.\n");
+  Write("held_out.txt", "All: speak.\n");
+  v1::JobSpec spec = PrintedJob("plays.txt --target-loss 3 --target-size 60k");
+  EXPECT_EQ(spec.model().family(), v1::ModelSpec::CAUSAL_LM);
+  EXPECT_THAT(spec.data().text().train(), ElementsAre(Folder() + "/plays.txt"));
+  EXPECT_TRUE(spec.data().text().validation().empty());
+  spec = PrintedJob("plays.txt --validation held_out.txt --target-loss 3");
+  EXPECT_THAT(spec.data().text().validation(),
+              ElementsAre(Folder() + "/held_out.txt"));
+  EXPECT_THAT(RunComera("run --auto plays.txt --target-accuracy 0.5").err,
+              HasSubstr("a language model takes --target-loss"));
+}
+
 TEST(AutoCliTest, SaysWhatItCannotUse) {
   Write("data.csv", "label,text\npos,a\nneg,b\n");
   Write("ragged.csv", "label,text\npos,a,b\n");
@@ -146,8 +160,11 @@ TEST(AutoCliTest, SaysWhatItCannotUse) {
            {"open.csv --target-accuracy 0.8", "a quoted cell does not end"},
            {"other.csv --target-accuracy 0.8", "which column holds the text"},
            {"texts.jsonl --target-loss 3", "--validation"},
-           {"src_without --target-loss 3", "data are a .csv, .tsv or .jsonl"},
-           {"page.html --target-loss 3", "data are a .csv, .tsv or .jsonl"},
+           {"src_without --target-loss 3",
+            "data are a .csv, .tsv, .jsonl or .txt"},
+           {"missing.txt --target-loss 3", "there is no such file"},
+           {"page.html --target-loss 3",
+            "data are a .csv, .tsv, .jsonl or .txt"},
            {"empty --target-loss 3", "holds no source code or text"}}) {
     const Outcome outcome = RunComera(absl::StrCat("run --auto ", args));
     EXPECT_EQ(outcome.code, 1) << args;

@@ -108,7 +108,7 @@ TEST(JobFileTest, RefusesBadYamlByFileLineAndField) {
       {"model: 3\n", "job.yaml:1: model: needs fields, has a single value"},
       {"model:\n  family: maskedlm\n",
        "job.yaml:2: model.family: `maskedlm` is none of encoder_classifier, "
-       "masked_lm, dlrm (did you mean `masked_lm`?)"},
+       "masked_lm, dlrm, causal_lm (did you mean `masked_lm`?)"},
       {"model:\n  family: family_unspecified\n", "job.yaml:2: model.family"},
       {"model:\n  family: 2\n", "job.yaml:2: model.family"},
       {"model:\n  dropout: .nan\n", "job.yaml:2: model.dropout: `.nan`"},
@@ -380,6 +380,19 @@ TEST(JobFileTest, DatasetPathsStay) {
   EXPECT_EQ(spec.data().glue_tsv().validation(), "/jobs/x/datasets/v.tsv");
 }
 
+TEST(JobFileTest, PatternsOfTextsAreRelativeToTheFile) {
+  ASSERT_OK_AND_ASSIGN(
+      v1::JobSpec spec,
+      ParseJobFile("data: {text: {train: [t/*.txt, datasets/d/*.txt], "
+                   "test: /e.txt}, tokenizer: {tokenizer_file: m.model}}",
+                   "job.yaml", JobFileFormat::kYaml));
+  ResolveDataPaths("/jobs/x", &spec);
+  EXPECT_EQ(spec.data().text().train(0), "/jobs/x/t/*.txt");
+  EXPECT_EQ(spec.data().text().train(1), "datasets/d/*.txt");
+  EXPECT_EQ(spec.data().text().test(0), "/e.txt");
+  EXPECT_EQ(spec.data().tokenizer().tokenizer_file(), "/jobs/x/m.model");
+}
+
 TEST(JobFileTest, ClickLogPathsAreRelativeToTheFile) {
   ASSERT_OK_AND_ASSIGN(
       v1::JobSpec spec,
@@ -395,8 +408,9 @@ TEST(JobFileTest, ClickLogPathsAreRelativeToTheFile) {
 TEST(JobFileTest, ExamplesAreSound) {
   for (const char* name :
        {"quickstart_code_mlm", "quickstart_dense", "mnli_six_encoder",
-        "mnli_six_encoder_dense", "mnli_small", "mnli_pareto", "codebert_large", "codebert_small",
-        "dlrm_synthetic", "dlrm_criteo"}) {
+        "mnli_six_encoder_dense", "mnli_small", "mnli_pareto", "codebert_large",
+        "codebert_small", "dlrm_synthetic", "dlrm_criteo", "gpt2_characters",
+        "llama_60m", "llama_small"}) {
     ASSERT_OK_AND_ASSIGN(
         const v1::JobSpec spec,
         ReadJobFile(absl::StrCat("docs/examples/", name, ".yaml")));

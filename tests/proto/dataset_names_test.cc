@@ -72,6 +72,21 @@ TEST(DatasetNamesTest, PathsAreBounded) {
   EXPECT_FALSE(IsDatasetPath(longer + "a"));
 }
 
+TEST(DatasetNamesTest, PatternsMatchWithinThePartsOfAPath) {
+  EXPECT_TRUE(IsFilePattern("a/*.txt"));
+  EXPECT_TRUE(IsFilePattern("a?"));
+  EXPECT_TRUE(IsFilePattern("[ab]"));
+  EXPECT_FALSE(IsFilePattern("a/b.txt"));
+  EXPECT_TRUE(MatchesFilePattern("a/*.txt", "a/b.txt"));
+  EXPECT_TRUE(MatchesFilePattern("*/[b-d]?.txt", "a/c1.txt"));
+  EXPECT_TRUE(MatchesFilePattern("a[1]/*", "a[1]/b"));  // a part is itself
+  EXPECT_FALSE(MatchesFilePattern("a/*.txt", "a/b/c.txt"));
+  EXPECT_FALSE(MatchesFilePattern("*", "a/b"));
+  EXPECT_FALSE(MatchesFilePattern("*/*", "a"));
+  EXPECT_FALSE(MatchesFilePattern("a/*", "a/.hidden"));
+  EXPECT_FALSE(MatchesFilePattern("a/*.txt", "b/b.txt"));
+}
+
 TEST(DatasetNamesTest, DigestsAreLowerCaseHexadecimal) {
   EXPECT_TRUE(IsSha256(std::string(64, 'a')));
   EXPECT_FALSE(IsSha256(std::string(64, 'A')));
@@ -89,7 +104,8 @@ TEST(DataPathsTest, FindsEveryPath) {
   spec.mutable_initial_weights()->set_safetensors("w");
   std::string fields;
   for (const DataPath& path : DataPaths(&spec)) {
-    fields += path.field + "=" + *path.path + (path.folder ? "/ " : " ");
+    fields += path.field + "=" + *path.path +
+              (path.kind == PathKind::kFolder ? "/ " : " ");
     *path.path = "changed";
   }
   EXPECT_EQ(fields,
@@ -113,6 +129,29 @@ TEST(DataPathsTest, FindsEveryPath) {
   EXPECT_EQ(DataPaths(&spec)[0].field, "data.labelled_text.train");
   EXPECT_EQ(DataPaths(&spec)[1].field, "data.labelled_text.validation");
   EXPECT_EQ(DataPaths(&spec)[2].field, "data.labelled_text.test");
+}
+
+TEST(DataPathsTest, FindsPatternsTokenizersAndCheckpoints) {
+  v1::JobSpec spec;
+  v1::Text& text = *spec.mutable_data()->mutable_text();
+  text.add_train("a/*.txt");
+  text.add_train("b");
+  text.add_validation("v");
+  text.add_test("e");
+  spec.mutable_data()->mutable_tokenizer()->set_tokenizer_file("t");
+  spec.mutable_initial_weights()->set_safetensors("w");
+  std::string fields;
+  for (const DataPath& path : DataPaths(&spec)) {
+    fields += path.field + "=" + *path.path + " ";
+    EXPECT_EQ(path.kind == PathKind::kFiles,
+              path.field.rfind("data.text", 0) == 0);
+    EXPECT_EQ(path.kind == PathKind::kFileOrFolder,
+              path.field == "initial_weights.safetensors");
+  }
+  EXPECT_EQ(fields,
+            "data.text.train[0]=a/*.txt data.text.train[1]=b "
+            "data.text.validation[0]=v data.text.test[0]=e "
+            "data.tokenizer.tokenizer_file=t initial_weights.safetensors=w ");
 }
 
 // The fields that validation reports for a code corpus with this root.
@@ -140,6 +179,10 @@ TEST(DataPathsTest, DatasetsAreValidPaths) {
   spec.mutable_data()->mutable_glue_tsv()->set_train("datasets/mnli");
   ASSERT_EQ(ValidateJobSpec(spec).size(), 1);
   EXPECT_EQ(ValidateJobSpec(spec)[0].field, "data.glue_tsv.train");
+  // A checkpoint may be a folder.
+  spec = ClassifierSpec();
+  spec.mutable_initial_weights()->set_safetensors("datasets/bert");
+  EXPECT_TRUE(ValidateJobSpec(spec).empty());
 }
 
 }  // namespace

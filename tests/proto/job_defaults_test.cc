@@ -14,8 +14,8 @@ namespace {
 using google::protobuf::util::MessageDifferencer;
 
 TEST(JobDefaultsTest, FillingTwiceChangesNothing) {
-  for (const v1::JobSpec& spec :
-       {MaskedLmSpec(), ClassifierSpec(), DlrmSpec(), v1::JobSpec()}) {
+  for (const v1::JobSpec& spec : {MaskedLmSpec(), ClassifierSpec(), DlrmSpec(),
+                                  CausalLmSpec(), Gpt2Spec(), v1::JobSpec()}) {
     const v1::JobSpec once = WithDefaults(spec);
     EXPECT_TRUE(MessageDifferencer::Equals(once, WithDefaults(once)));
   }
@@ -86,6 +86,49 @@ TEST(JobDefaultsTest, FillsADlrm) {
   EXPECT_EQ(WithDefaults(given).data().criteo_tsv().parts(), 7);
   given.mutable_model()->mutable_dlrm()->set_compressed_tables(0);
   EXPECT_EQ(WithDefaults(given).model().dlrm().compressed_tables(), 0);
+}
+
+TEST(JobDefaultsTest, FillsADecoder) {
+  v1::JobSpec given = CausalLmSpec();
+  given.mutable_model()->clear_kv_heads();
+  given.mutable_compression()->clear_method();
+  const v1::JobSpec llama = WithDefaults(given);
+  EXPECT_EQ(llama.model().architecture(), v1::ModelSpec::LLAMA);
+  EXPECT_EQ(llama.model().kv_heads(), 4);
+  EXPECT_EQ(llama.model().ffn(), 128);  // 8/3 x 48
+  EXPECT_EQ(llama.model().rope_theta(), 1e4);
+  EXPECT_EQ(llama.model().norm_epsilon(), 1e-5);
+  EXPECT_EQ(llama.model().max_positions(), 64);
+  EXPECT_EQ(llama.model().segments(), 0);
+  EXPECT_EQ(llama.model().dropout(), 0);
+  EXPECT_TRUE(llama.model().dropout_off());
+  EXPECT_FALSE(llama.model().tie_output());
+  EXPECT_EQ(llama.data().mask_probability(), 0);
+  EXPECT_EQ(llama.data().text().validation_fraction(), 0.1);
+  EXPECT_EQ(llama.training().accumulate(), 1);
+  // The rest is a masked language model's, but for the head, which it lacks.
+  EXPECT_EQ(llama.compression().output().ranks(0), 30);
+  EXPECT_FALSE(llama.compression().has_head());
+  EXPECT_EQ(llama.optimizer().kind(), v1::OptimizerSpec::MUON);
+  EXPECT_EQ(llama.optimizer().learning_rate_cores(), 1e-2);
+
+  given.mutable_model()->set_hidden(64);  // 8/3 of it is 170 2/3
+  EXPECT_EQ(WithDefaults(given).model().ffn(), 192);
+  given.mutable_model()->set_dropout(0.2);
+  EXPECT_FALSE(WithDefaults(given).model().dropout_off());
+  given.mutable_data()->mutable_text()->add_validation("/v.txt");
+  EXPECT_EQ(WithDefaults(given).data().text().validation_fraction(), 0);
+  given.mutable_compression()->set_method(v1::CompressionSpec::COLA);
+  EXPECT_EQ(WithDefaults(given).compression().cola().nonlinearity(),
+            v1::ColaSpec::BETWEEN_FACTORS);
+
+  const v1::JobSpec gpt2 = WithDefaults(Gpt2Spec());
+  EXPECT_EQ(gpt2.model().ffn(), 192);
+  EXPECT_EQ(gpt2.model().kv_heads(), 0);
+  EXPECT_FALSE(gpt2.model().has_rope_theta());
+  EXPECT_EQ(gpt2.model().norm_epsilon(), 1e-5);
+  EXPECT_TRUE(gpt2.model().tie_output());
+  EXPECT_FALSE(gpt2.compression().has_output());
 }
 
 TEST(JobDefaultsTest, OnlyWsdHasADecayFraction) {

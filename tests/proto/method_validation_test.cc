@@ -124,6 +124,10 @@ TEST(MethodValidationTest, UpdatesOfEachLayerAreForOneUnclippedProcess) {
                 late.set_target_ratio(1);
                 late.set_max_steps(10);
               }},
+             {"training.accumulate",
+              [](Spec& s) { s.mutable_training()->set_accumulate(2); }},
+             {"training.spike_factor",
+              [](Spec& s) { s.mutable_training()->set_spike_factor(4); }},
              {"compression.galore", [](Spec& s) {
                 s.mutable_compression()->set_method(Compression::DENSE);
               }}});
@@ -162,6 +166,8 @@ TEST(MethodValidationTest, RefusesBadSettings) {
         [](Spec& s) { s.mutable_compression()->mutable_lte()->set_heads(0); }},
        {"training.batch_size",  // 32 samples for 5 heads
         [](Spec& s) { s.mutable_compression()->mutable_lte()->set_heads(5); }},
+       {"training.accumulate",  // parts of 16 samples for 32 heads
+        [](Spec& s) { s.mutable_training()->set_accumulate(2); }},
        {"compression.lte.scale",
         [](Spec& s) { s.mutable_compression()->mutable_lte()->set_scale(0); }},
        {"compression.lte.merge_every_steps", [](Spec& s) {
@@ -172,6 +178,11 @@ TEST(MethodValidationTest, RefusesBadSettings) {
       {{"compression.cola.rank",
         [](Spec& s) {
           s.mutable_compression()->mutable_cola()->set_rank(100);
+        }},
+       {"compression.cola.nonlinearity",  // an encoder
+        [](Spec& s) {
+          s.mutable_compression()->mutable_cola()->set_nonlinearity(
+              v1::ColaSpec::BOTH);
         }},
        {"initial_weights.safetensors",
         [](Spec& s) { s.mutable_initial_weights()->set_safetensors("/a/b"); }},

@@ -119,6 +119,30 @@ inline v1::JobSpec DlrmSpec() {
   )pb");
 }
 
+// A LLaMA on plain text, dense, with modes chosen automatically and no targets.
+inline v1::JobSpec CausalLmSpec() {
+  return SpecFromText(R"pb(
+    model { family: CAUSAL_LM layers: 2 hidden: 48 heads: 4 kv_heads: 2 }
+    data {
+      text { train: "/data/*.txt" }
+      tokenizer { kind: BYTE_BPE train_vocabulary_size: 1000 }
+      max_length: 64
+    }
+    compression { method: DENSE }
+    objective { early { steps: 100 } }
+    training { batch_size: 32 }
+    resources { processes: 2 }
+  )pb");
+}
+
+// A GPT-2 with otherwise the same job.
+inline v1::JobSpec Gpt2Spec() {
+  v1::JobSpec spec = CausalLmSpec();
+  spec.mutable_model()->set_architecture(v1::ModelSpec::GPT2);
+  spec.mutable_model()->clear_kv_heads();
+  return spec;
+}
+
 }  // namespace comera
 
 #endif  // COMERA_TESTS_PROTO_SAMPLE_SPECS_H_

@@ -107,6 +107,49 @@ TEST(SearchPortfolioTest, DenseModelsAreAsWideAsTheSizeAllows) {
   }
 }
 
+// The same search for a decoder with the masked language model's shape.
+v1::SweepSpec DecoderSearch(v1::ModelSpec::Architecture architecture,
+                            int64_t parameters) {
+  v1::SweepSpec spec = Search(3, parameters);
+  v1::ModelSpec& model = *spec.mutable_job()->mutable_model();
+  model.set_family(v1::ModelSpec::CAUSAL_LM);
+  model.set_architecture(architecture);
+  return spec;
+}
+
+TEST(SearchPortfolioTest, LlamasAreSearchedLikeMaskedLanguageModels) {
+  v1::SweepSpec spec = DecoderSearch(v1::ModelSpec::LLAMA, 0);
+  spec.mutable_job()->mutable_model()->set_kv_heads(2);
+  const SweepPlan plan = Plan(spec);
+  const std::string labels = Labels(plan);
+  EXPECT_GE(plan.runs.size(), 8u);
+  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 rate=0.02 "));
+  EXPECT_THAT(labels, HasSubstr("method=dense width=16 output=tied"));
+  EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4 rate=0.003"));
+  for (const SweepPlan::Run& run : plan.runs) {
+    const v1::ModelSpec& model = run.spec.model();
+    EXPECT_EQ(model.heads() % model.kv_heads(), 0) << run.label;
+    EXPECT_LE(model.kv_heads(), 2);
+    // Each width has the default width of its feed-forward layers.
+    EXPECT_EQ(model.ffn(), (model.hidden() + 11) / 12 * 32) << run.label;
+  }
+}
+
+TEST(SearchPortfolioTest, Gpt2sAreTiedAnyway) {
+  EXPECT_THAT(Labels(Plan(DecoderSearch(v1::ModelSpec::GPT2, 0))),
+              Not(HasSubstr("tied")));
+}
+
+TEST(SearchPortfolioTest, DecodersMeetTheSize) {
+  for (auto architecture : {v1::ModelSpec::LLAMA, v1::ModelSpec::GPT2}) {
+    const SweepPlan plan = Plan(DecoderSearch(architecture, 60000));
+    EXPECT_GE(plan.runs.size(), 3u);
+    for (const SweepPlan::Run& run : plan.runs) {
+      EXPECT_LE(SmallestModelParameters(run.spec), 60000) << run.label;
+    }
+  }
+}
+
 TEST(SearchPortfolioTest, FixedSizesHaveNoEarlyStageAndStepsFitTheBudget) {
   const v1::SweepSpec spec = Search(3, 0);
   const SweepPlan plan = Plan(spec);
@@ -272,6 +315,9 @@ TEST(SearchPortfolioTest, SaysWhatASearchNeeds) {
   spec.mutable_job()->mutable_objective()->mutable_late()->set_target_ratio(
       0.5);
   EXPECT_THAT(Violations(spec), HasSubstr("target_ratio: is a share"));
+  spec = DecoderSearch(v1::ModelSpec::LLAMA, 0);
+  spec.mutable_job()->mutable_training()->set_max_tokens(1000);
+  EXPECT_THAT(Violations(spec), HasSubstr("job.training.max_tokens: excludes"));
   spec = Search(3, 0);
   spec.mutable_job()->mutable_model()->set_layers(0);
   EXPECT_THAT(Violations(spec), HasSubstr("job.model.layers"));

@@ -125,6 +125,39 @@ TEST(SweepPlanTest, MethodsThatKeepTheSizeTakeTheLossAlone) {
   EXPECT_EQ(plan.runs[6].spec.compression().galore().rank(), 8);
 }
 
+TEST(SweepPlanTest, DecodersTakeRanksWhereTheyHaveLayers) {
+  for (const bool gpt2 : {false, true}) {
+    v1::SweepSpec spec;
+    *spec.mutable_job() = gpt2 ? Gpt2Spec() : CausalLmSpec();
+    v1::SweepGrid& grid = *spec.mutable_grid();
+    grid.add_methods(v1::CompressionSpec::COMERA);
+    grid.add_methods(v1::CompressionSpec::COLA);
+    grid.add_ranks(8);
+    const SweepPlan plan = Plan(spec);
+    ASSERT_EQ(plan.runs.size(), 2u);
+    const v1::CompressionSpec& comera = plan.runs[0].spec.compression();
+    EXPECT_EQ(comera.ffn_up().ranks(0), 8);
+    EXPECT_FALSE(comera.has_head());
+    EXPECT_EQ(comera.has_output(), !gpt2);
+    EXPECT_EQ(plan.runs[1].spec.compression().cola().rank(), 8);
+  }
+}
+
+TEST(SweepPlanTest, AnEarlyStageThatTokensEndIsNotShared) {
+  v1::SweepSpec spec;
+  v1::JobSpec& job = *spec.mutable_job();
+  job = CausalLmSpec();
+  job.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
+  v1::LateStage& late = *job.mutable_objective()->mutable_late();
+  late.set_target_perplexity(50);
+  late.set_max_steps(10);
+  spec.mutable_grid()->add_targets()->set_target_ratio(0.9);
+  spec.mutable_grid()->add_targets()->set_target_ratio(0.8);
+  EXPECT_EQ(Plan(spec).stages.size(), 1u);
+  job.mutable_training()->set_max_tokens(1000);
+  EXPECT_EQ(Plan(spec).stages.size(), 0u);
+}
+
 TEST(SweepPlanTest, AListIsTakenRunByRun) {
   v1::SweepSpec spec = Base();
   spec.add_list()->set_seed(5);

@@ -41,6 +41,14 @@ TEST(TargetValidationTest, EveryFamilyHasItsFigures) {
   EXPECT_EQ(Describe(ValidateJobSpec(masked_lm)), "");
   Late(masked_lm).set_target_accuracy(0.3);
   EXPECT_EQ(Describe(ValidateJobSpec(masked_lm)), "");
+  for (v1::JobSpec decoder : {CausalLmSpec(), Gpt2Spec()}) {
+    Late(decoder).set_target_perplexity(50);
+    Late(decoder).set_target_ratio(1);
+    Late(decoder).set_max_steps(10);
+    EXPECT_EQ(Describe(ValidateJobSpec(decoder)), "");
+    Late(decoder).set_target_loss(3);
+    EXPECT_EQ(Describe(ValidateJobSpec(decoder)), "");
+  }
   v1::JobSpec dlrm = DlrmSpec();
   Late(dlrm).set_target_ratio(0.9);
   Late(dlrm).set_max_steps(10);
@@ -87,6 +95,13 @@ TEST(TargetValidationTest, RefusesFiguresOfOtherFamiliesAndRanges) {
                   [](Spec& s) { Late(s).set_target_auc(0.5); }},
                  {"objective.late.target_perplexity",
                   [](Spec& s) { Late(s).set_target_perplexity(1); }}});
+  ExpectRefused(CausalLmSpec(),
+                {{"objective.late.target_accuracy",
+                  [](Spec& s) { Late(s).set_target_accuracy(0.5); }},
+                 {"objective.late.target_f1",
+                  [](Spec& s) { Late(s).set_target_f1(0.5); }},
+                 {"objective.late.target_auc",
+                  [](Spec& s) { Late(s).set_target_auc(0.5); }}});
 }
 
 TEST(TargetQualityTest, EveryKindIsReadAndWritten) {

@@ -54,6 +54,26 @@ TEST(TrainingValidationTest, DefaultsOfPhases) {
   EXPECT_FALSE(filled.compression().has_output());
 }
 
+TEST(TrainingValidationTest, PartsDivideEveryShareOfAnElasticJob) {
+  Spec spec = CausalLmSpec();
+  spec.mutable_training()->set_batch_size(24);
+  spec.mutable_training()->set_accumulate(2);
+  spec.mutable_training()->set_spike_factor(10);
+  spec.mutable_resources()->set_min_processes(2);
+  // With 2, 3, 4 and 6 processes; no others divide the batch.
+  spec.mutable_resources()->set_processes(6);
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  ExpectRefused(spec,
+                {{"training.accumulate",  // 3 samples for each of 8
+                  [](Spec& s) { s.mutable_resources()->set_processes(8); }},
+                 {"training.accumulate",  // 8 for each of 3
+                  [](Spec& s) { s.mutable_training()->set_accumulate(6); }}});
+  spec.mutable_resources()->clear_min_processes();
+  spec.mutable_resources()->set_processes(4);
+  spec.mutable_training()->set_accumulate(6);
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+}
+
 TEST(TrainingValidationTest, BadIsRefused) {
   const auto phase = [](Spec& s) {
     return s.mutable_training()->mutable_phases(0);
@@ -93,6 +113,18 @@ TEST(TrainingValidationTest, BadIsRefused) {
            [](Spec& s) {
              s.mutable_compression()->mutable_output()->add_ranks(3);
            }},
+          {"training.accumulate",
+           [](Spec& s) { s.mutable_training()->set_accumulate(-1); }},
+          {"training.accumulate",  // 16 samples for each process
+           [](Spec& s) { s.mutable_training()->set_accumulate(3); }},
+          {"training.accumulate",  // the second phase's 2
+           [](Spec& s) { s.mutable_training()->set_accumulate(4); }},
+          {"training.spike_factor",
+           [](Spec& s) { s.mutable_training()->set_spike_factor(1); }},
+          {"training.spike_factor",
+           [](Spec& s) { s.mutable_training()->set_spike_factor(-3); }},
+          {"training.max_tokens",
+           [](Spec& s) { s.mutable_training()->set_max_tokens(5); }},
           {"initial_weights.safetensors",
            [](Spec& s) { s.mutable_initial_weights()->clear_safetensors(); }},
           {"initial_weights.safetensors",

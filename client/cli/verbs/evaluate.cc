@@ -163,7 +163,8 @@ int EvaluateRows(const Arguments& arguments, const std::string& folder,
   auto predictor = StartPredictor(arguments.use, folder, session);
   if (!predictor.ok()) return FailModelUse(predictor.status(), session);
   const v1::ServedModel& model = (*predictor)->model();
-  const bool masked_lm = model.family() == "masked_lm";
+  const bool language_model =
+      model.family() == "masked_lm" || model.family() == "causal_lm";
   if (model.family() == "encoder_classifier" && model.labels().empty()) {
     return session.Fail(
         "the model does not know its classes' labels: "
@@ -172,10 +173,10 @@ int EvaluateRows(const Arguments& arguments, const std::string& folder,
   }
   LineSource* source = nullptr;
   const auto rows =
-      OpenRows(arguments.input, /*labels=*/!masked_lm, model, &source);
+      OpenRows(arguments.input, /*labels=*/!language_model, model, &source);
   if (!rows.ok()) return FailModelUse(rows.status(), session);
   v1::PredictRequest request;
-  request.set_pseudo_loss(masked_lm);
+  request.set_pseudo_loss(language_model);
   request.set_logits(model.classes() == 2);
   RowCounts counts;
   RowTotals totals;

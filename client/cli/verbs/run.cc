@@ -329,7 +329,7 @@ Verb RunVerb(Session* session) {
   const Argument more[] = {
       {"--auto",
        "Searches for the smallest model of these data (.csv, .tsv, .jsonl with "
-       "labels, or a folder of code) that meets the targets",
+       "labels, .txt, or a folder of code) that meets the targets",
        &arguments->automatic,
        false,
        {}},

@@ -41,6 +41,15 @@ TEST(DatasetManifestTest, IsSortedAndFindsFilesAndFolders) {
   EXPECT_TRUE(HasFolder(manifest, "b/a"));
   EXPECT_FALSE(HasFolder(manifest, "a"));
   EXPECT_FALSE(HasFolder(manifest, "b/"));
+  EXPECT_TRUE(HasPath(manifest, "b/c", PathKind::kFile));
+  EXPECT_FALSE(HasPath(manifest, "b", PathKind::kFile));
+  EXPECT_FALSE(HasPath(manifest, "b/*", PathKind::kFile));
+  EXPECT_TRUE(HasPath(manifest, "b", PathKind::kFileOrFolder));
+  EXPECT_TRUE(HasPath(manifest, "a", PathKind::kFileOrFolder));
+  EXPECT_TRUE(HasPath(manifest, "b/[bc]", PathKind::kFiles));
+  EXPECT_TRUE(HasPath(manifest, "a", PathKind::kFiles));
+  EXPECT_FALSE(HasPath(manifest, "b", PathKind::kFiles));
+  EXPECT_FALSE(HasPath(manifest, "z*", PathKind::kFiles));
   // The order in which files are named makes no difference.
   ASSERT_OK_AND_ASSIGN(
       const v1::DatasetManifest other,
