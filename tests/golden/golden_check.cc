@@ -21,16 +21,23 @@ namespace {
 constexpr const char* kNotOffered[] = {"adalomo_steps", "coat_fp8",
                                        "smmf_steps", "staged_growth"};
 constexpr const char kMuon[] = "muon_steps";
+constexpr const char* kDecoders[] = {"llama_step", "gpt2_step",
+                                     "llama_tt_step"};
 
-// The files of other methods name a topic.
-absl::Status CheckMethod(const std::string& topic, const Safetensors& file,
-                         const BackendFactory& make_backend, Report* report) {
+// The files of language models and of other methods name a topic.
+absl::Status CheckTopic(const std::string& topic, const Safetensors& file,
+                        const BackendFactory& make_backend, Report* report) {
   if (topic == "galore_steps") return CheckGalore(file, make_backend, report);
   if (topic == "lte_merge") return CheckLte(file, make_backend, report);
   if (topic == "cola_layer") return CheckCola(file, make_backend, report);
   if (topic == kMuon) {
     report->Skip("//tests/golden:muon_test compares this file");
     return absl::OkStatus();
+  }
+  for (const char* name : kDecoders) {
+    if (topic != name) continue;
+    ASSIGN_OR_RETURN(const auto backend, make_backend());
+    return CheckDecoder(file, backend.get(), report);
   }
   for (const char* name : kNotOffered) {
     if (topic != name) continue;
@@ -46,7 +53,7 @@ absl::Status CheckFile(const std::string& path,
   if (!file.ok()) return file.status();
   const auto topic = file->metadata().find("topic");
   if (topic != file->metadata().end()) {
-    return CheckMethod(topic->second, *file, make_backend, report);
+    return CheckTopic(topic->second, *file, make_backend, report);
   }
   const auto kind = file->metadata().find("kind");
   if (kind == file->metadata().end()) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "common/safetensors.h"
 #include "common/status_matchers.h"
@@ -50,6 +51,22 @@ TEST(GoldenTest, PublishedMethodsAgree) {
   EXPECT_EQ(report.failed(), 0) << out.str();
   // Three topics of about fifty comparisons each.
   EXPECT_GT(report.passed(), 150) << out.str();
+}
+
+// With the comparisons that each folder's files give.
+TEST(GoldenTest, PublishedLanguageModelsAgree) {
+  if (GoldenFolder("/causal_lm").empty()) GTEST_SKIP() << kNotHere;
+  for (const auto& [topic, comparisons] :
+       {std::pair{"llama_step", 266}, std::pair{"gpt2_step", 218},
+        std::pair{"llama_tt_step", 190}}) {
+    const std::string folder = GoldenFolder("/causal_lm/" + std::string(topic));
+    std::ostringstream out;
+    Report report(&out);
+    ASSERT_OK(CheckFolder(folder, CpuFactory, &report));
+    EXPECT_EQ(report.failed(), 0) << out.str();
+    EXPECT_EQ(report.skipped(), 0) << out.str();
+    EXPECT_GE(report.passed(), comparisons) << out.str();
+  }
 }
 
 TEST(GoldenTest, NamesAreTranslated) {
@@ -120,9 +137,11 @@ TEST_F(FolderTest, BrokenFilesFail) {
   ASSERT_OK(file.WriteAtomically(folder_ + "/sizes.safetensors"));
   file.metadata()["kind"] = "encoder_classifier";
   ASSERT_OK(file.WriteAtomically(folder_ + "/no_config.safetensors"));
+  file.metadata()["topic"] = "llama_step";
+  ASSERT_OK(file.WriteAtomically(folder_ + "/no_decoder.safetensors"));
   std::ofstream(folder_ + "/junk.safetensors") << "junk";
   ASSERT_OK(CheckFolder(folder_, CpuFactory, &report_));
-  EXPECT_EQ(report_.failed(), 3);
+  EXPECT_EQ(report_.failed(), 4);
   EXPECT_EQ(report_.passed(), 0);
 }
 

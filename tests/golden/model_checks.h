@@ -21,6 +21,16 @@ absl::Status CheckEncoderClassifier(const Safetensors& file,
 absl::Status CheckTrajectory(const Safetensors& file, kernels::Backend* backend,
                              Report* report);
 
+// Checks a language model: logits, loss and all gradients of one batch and, if
+// the file has steps, losses and norms of the gradients of all of them and the
+// parameters after the first and the last. All are within 1e-5 relative, but
+// parameters after steps within five times what the published code itself loses
+// in float32, if that is more (1.7e-5 at most). The bias of keys, whose
+// gradient is only rounding, is not compared after steps. DataLoss: the file
+// lacks what it should hold.
+absl::Status CheckDecoder(const Safetensors& file, kernels::Backend* backend,
+                          Report* report);
+
 }  // namespace comera::golden
 
 #endif  // COMERA_TESTS_GOLDEN_MODEL_CHECKS_H_
