@@ -45,6 +45,30 @@ trainer::Batch RandomClicks(const trainer::ClickShape& clicks, int64_t size,
   return batch;
 }
 
+// Documents that fill a row each; the token after the last one is drawn too.
+trainer::Batch RandomText(const trainer::ModelConfig& config, int64_t size,
+                          double fill, std::mt19937& random) {
+  trainer::Batch batch;
+  batch.size = size;
+  batch.length = config.length;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t length = SampleLength(config.length, fill, random);
+    for (int64_t j = 0; j < config.length; ++j) {
+      const auto token = static_cast<int32_t>(random() % config.vocabulary);
+      const bool real = j < length;
+      batch.ids.push_back(real ? token : 0);
+      batch.segments.push_back(0);
+      batch.mask.push_back(real ? 1.0f : 0.0f);
+      if (real && j > 0) batch.labels.push_back(token);
+      if (real) {
+        batch.label_rows.push_back(static_cast<int32_t>(i * config.length + j));
+      }
+    }
+    batch.labels.push_back(static_cast<int32_t>(random() % config.vocabulary));
+  }
+  return batch;
+}
+
 }  // namespace
 
 trainer::Batch RandomBatch(const trainer::ModelConfig& config, int64_t size,
@@ -52,6 +76,9 @@ trainer::Batch RandomBatch(const trainer::ModelConfig& config, int64_t size,
   std::mt19937 random(static_cast<uint32_t>(seed));
   if (config.family == v1::ModelSpec::DLRM) {
     return RandomClicks(config.clicks, size, random);
+  }
+  if (config.family == v1::ModelSpec::CAUSAL_LM) {
+    return RandomText(config, size, fill, random);
   }
   const auto token = [&] {
     return static_cast<int32_t>(random() % config.vocabulary);

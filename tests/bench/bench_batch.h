@@ -12,7 +12,7 @@ namespace comera::bench {
 // For a DLRM, returns `size` rows of a click log; for other models, `size`
 // samples of config.length tokens. Sequences are full when `fill` is 1, else of
 // uniformly random lengths with that mean share. For masked LM, 15% of the
-// tokens have labels. The result depends on the arguments alone.
+// tokens have labels; for causal LM, every token has the next one. The result depends on the arguments alone.
 trainer::Batch RandomBatch(const trainer::ModelConfig& config, int64_t size,
                            double fill, uint64_t seed);
 

@@ -24,6 +24,7 @@ const std::map<std::string, Known>& KnownModels() {
   static const auto* known = new std::map<std::string, Known>{
       {"six_encoder", {"docs/examples/mnli_six_encoder.yaml", 30522}},
       {"codebert_large", {"docs/examples/codebert_large.yaml", 52000}},
+      {"llama_60m", {"docs/examples/llama_60m.yaml", 32000}},
       {"dlrm", {"docs/examples/dlrm_criteo.yaml", 0}},
   };
   return *known;

@@ -20,7 +20,7 @@ struct BenchJob {
   int64_t vocabulary = 0;
 };
 
-// `model` is six_encoder, codebert_large, dlrm, or the path of a job file.
+// `model` is six_encoder, codebert_large, llama_60m, dlrm, or the path of a job file.
 // `method` is a CompressionSpec.Method in lower case; empty keeps the file's.
 // `overrides` are `field.path=value` as for `comera submit --set`. NotFound:
 // there is no such model or file. InvalidArgument: the job is invalid; every

@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   comera::bench::Flags flags;
   CLI::App app("Time and memory of one training step (medians)");
   app.add_option("--model", flags.model,
-                 "six_encoder, codebert_large, dlrm, or a job file")
+                 "six_encoder, codebert_large, llama_60m, dlrm, or a job file")
       ->capture_default_str();
   app.add_option("--method", flags.method,
                  "comera, dense, galore, lora, lte or cola; default: the job's")

@@ -1,8 +1,9 @@
-"""One dense training step of the six-encoder classifier in PyTorch.
+"""One dense training step in PyTorch, of the models of //tests/bench:step.
 
-The model of REFERENCE "six-encoder": BERT base's width, six post-norm layers,
-exact GELU, dropout 0.1 on embeddings, attention weights and branches, AdamW.
-Prints one JSON object with the keys of //tests/bench:step.
+six_encoder is BERT base's width, six post-norm layers, exact GELU, dropout 0.1
+on embeddings, attention weights and branches. llama_60m is the shape of
+docs/examples/llama_60m.yaml. Both are trained by AdamW. Prints one JSON object
+with the keys of //tests/bench:step.
 """
 import argparse
 import json
@@ -14,6 +15,8 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import pytorch_llama
 
 VOCABULARY, POSITIONS, SEGMENTS, CLASSES = 30522, 512, 2, 3
 HIDDEN, FFN, HEADS, LAYERS, LENGTH = 768, 3072, 12, 6, 128
@@ -74,8 +77,31 @@ def blas():
     return ", ".join(names) or "unknown"
 
 
+def six_encoder(batch, dropout):
+    """The model, and its loss on a random batch as a function."""
+    model = Classifier(dropout)
+    ids = torch.randint(VOCABULARY, (batch, LENGTH))
+    labels = torch.randint(CLASSES, (batch,))
+    mask = torch.zeros(batch, 1, 1, LENGTH)
+    return model, lambda: F.cross_entropy(model(ids, mask), labels)
+
+
+def llama_60m(batch, dropout):
+    del dropout  # LLaMA has none
+    shape = pytorch_llama.Shape(vocabulary=32000, hidden=512, ffn=1376,
+                                layers=8, heads=8, kv_heads=8)
+    model = pytorch_llama.Llama(shape)
+    ids = torch.randint(shape.vocabulary, (batch, 257))
+    return model, lambda: F.cross_entropy(
+        model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+
+
+MODELS = {f.__name__: f for f in (six_encoder, llama_60m)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="six_encoder")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -83,15 +109,12 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = Classifier(args.dropout)
+    model, loss_of = MODELS[args.model](args.batch, args.dropout)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0)
-    ids = torch.randint(VOCABULARY, (args.batch, LENGTH))
-    labels = torch.randint(CLASSES, (args.batch,))
-    mask = torch.zeros(args.batch, 1, 1, LENGTH)
     times = {"step": [], "forward": [], "backward": [], "optimizer": []}
     for step in range(2 + args.steps):
         start = time.perf_counter()
-        loss = F.cross_entropy(model(ids, mask), labels)
+        loss = loss_of()
         forward = time.perf_counter()
         loss.backward()
         backward = time.perf_counter()
@@ -106,7 +129,7 @@ def main():
         times["backward"].append(backward - forward)
         times["optimizer"].append(end - backward)
     figures = {
-        "model": "six_encoder",
+        "model": args.model,
         "method": "PyTorch " + torch.__version__,
         "blas": blas(),
         "threads": args.threads,

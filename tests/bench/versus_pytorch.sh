@@ -1,21 +1,27 @@
 #!/bin/sh
-# Runs the six-encoder classifier, in turn and on the same cores: dense in
-# PyTorch, dense here, tensor-train here; prints seconds, memory and ratios.
-#   tests/bench/versus_pytorch.sh [--batch=32] [--steps=5] [--threads=N]
-# Needs Debian's python3-torch and an optimised BLAS (libopenblas0-openmp): both are
-# installed if this runs as root, else asked for.
+# Runs a model, in turn and on the same cores: dense in PyTorch, then here by
+# each method; prints seconds, memory and ratios.
+#   tests/bench/versus_pytorch.sh [--model=six_encoder] [--batch=32] [--steps=5]
+#     [--methods="dense comera"] [--threads=N]
+# Models: six_encoder, llama_60m (whose methods may include cola).
+# Needs Debian's python3-torch and an optimised BLAS (libopenblas0-openmp): both
+# are installed if this runs as root, else asked for.
 set -eu
 cd "$(dirname "$0")/../.."
 
+model=six_encoder
+methods="dense comera"
 batch=32
 steps=5
 threads=$(nproc)
 for argument; do
   case "$argument" in
+    --model=*) model=${argument#*=} ;;
+    --methods=*) methods=${argument#*=} ;;
     --batch=*) batch=${argument#*=} ;;
     --steps=*) steps=${argument#*=} ;;
     --threads=*) threads=${argument#*=} ;;
-    --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "unknown argument: $argument (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -38,11 +44,11 @@ results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 
 echo "PyTorch, dense ..." >&2
-"$python" tests/bench/versus_pytorch.py --batch="$batch" --steps="$steps" \
-  --threads="$threads" >>"$results"
-for method in dense comera; do
+"$python" tests/bench/versus_pytorch.py --model="$model" --batch="$batch" \
+  --steps="$steps" --threads="$threads" >>"$results"
+for method in $methods; do
   echo "comera, $method ..." >&2
-  "$step" --model=six_encoder --method=$method --batch="$batch" \
+  "$step" --model="$model" --method="$method" --batch="$batch" \
     --steps="$steps" --threads="$threads" --json >>"$results"
 done
 "$python" tests/bench/print_ratios.py "$results"
