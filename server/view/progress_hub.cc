@@ -13,7 +13,7 @@ namespace comera::server {
 Subscription::~Subscription() {
   if (hub_ == nullptr) return;
   auto it = hub_->readers_.find(job_);
-  it->second.erase(this);
+  it->second.erase(reader_);
   if (it->second.empty()) hub_->readers_.erase(it);
   if (ready_) hub_->ready_.erase(*ready_);
 }
@@ -117,7 +117,8 @@ std::unique_ptr<Subscription> ProgressHub::Subscribe(
   reader->complete_ = IsFinal(job.state());
   if (!reader->complete_) {
     reader->hub_ = this;
-    readers_[job.name()].insert(reader.get());
+    std::list<Subscription*>& readers = readers_[job.name()];
+    reader->reader_ = readers.insert(readers.end(), reader.get());
   }
   return reader;
 }

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -71,6 +70,8 @@ class Subscription {
   size_t samples_ = 0;
   // The final state's event is in live_, or was stored before.
   bool complete_ = false;
+  // Where it is among the job's readers_.
+  std::list<Subscription*>::iterator reader_;
   // Where it waits in the hub's ready_.
   std::optional<std::list<Subscription*>::iterator> ready_;
 };
@@ -123,7 +124,8 @@ class ProgressHub {
   // In the order in which their events came, each once.
   std::list<Subscription*> ready_;
   bool posted_ = false;
-  std::map<std::string, std::set<Subscription*>> readers_;
+  // In the order in which they came.
+  std::map<std::string, std::list<Subscription*>> readers_;
 };
 
 }  // namespace comera::server

@@ -57,9 +57,8 @@ struct Batches {
   // InvalidArgument: a row holds more than one document.
   absl::Status Add(const trainer::Batch& batch) {
     for (size_t i = 0; i < batch.ids.size(); ++i) {
-      if (batch.segments[i] != 0 || batch.mask[i] != 1) {
-        return absl::InvalidArgumentError(
-            "the text must be one document, long enough to fill every row");
+      if (batch.segments[i] != 0) {
+        return absl::InvalidArgumentError("the text must be one document");
       }
       ids.push_back(batch.ids[i]);
     }

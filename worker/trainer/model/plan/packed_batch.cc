@@ -12,7 +12,7 @@ PackedBatch::PackedBatch(int64_t max_sequences, int64_t max_tokens,
                          int64_t row_stride, bool by_document)
     : row_stride_(row_stride), by_document_(by_document) {
   row_ids_.reserve(max_tokens);
-  positions_.reserve(max_tokens);
+  if (by_document) positions_.reserve(max_tokens);
   offsets_.reserve(max_sequences + 1);
   sequences_.reserve(max_sequences);
   places_.reserve(max_tokens);
@@ -85,7 +85,7 @@ absl::Status PackedBatch::Set(const Batch& batch) {
       places_.push_back(place);
       row_ids_.push_back(static_cast<int32_t>(
           place / batch.length * row_stride_ + place % batch.length));
-      positions_.push_back(j);
+      if (by_document_) positions_.push_back(j);
     }
     offsets_.push_back(static_cast<int32_t>(places_.size()));
   }
@@ -100,7 +100,7 @@ void PackedBatch::PadTo(int64_t tokens, int64_t sequences, int64_t length) {
     for (int64_t i = 0; this->tokens() < end; ++i) {
       places_.push_back(places_[i]);
       row_ids_.push_back(row_ids_[i]);
-      positions_.push_back(positions_[i]);
+      if (by_document_) positions_.push_back(positions_[i]);
     }
     offsets_.push_back(static_cast<int32_t>(end));
   }

@@ -52,8 +52,8 @@ class PackedBatch {
   const std::vector<int32_t>& places() const { return places_; }
   // (tokens): sample * row_stride + position, the token's row of a dropout.
   const std::vector<int32_t>& row_ids() const { return row_ids_; }
-  // (tokens): the token's place in its sequence; of padding anything below the
-  // length of a sample.
+  // (tokens), split by document only: the token's place in its sequence; of
+  // padding anything below the length of a sample.
   const std::vector<int32_t>& positions() const { return positions_; }
   // The token at a row of the padded batch, -1 for padding.
   int32_t TokenAt(int64_t row) const { return token_at_[row]; }
