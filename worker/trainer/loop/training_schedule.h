@@ -73,7 +73,7 @@ class TrainingSchedule {
   bool ValidationDue(const TrainingProgress& progress) const;
 
  private:
-  // As planned, or as the labels ended it.
+  // The planned number, or the step at which max_tokens was reached.
   int64_t EarlySteps(const TrainingProgress& progress) const;
   // TotalSteps, for an early stage of so many steps.
   int64_t TotalSteps(const TrainingProgress& progress,

@@ -33,8 +33,8 @@ class ModelPlan {
   // for, and tokens.
   static constexpr int64_t kTailFloats = 5;
 
-  // For batches of `batch_size` samples, of which a step may add up the
-  // gradients of several. ResourceExhausted: does not fit. InvalidArgument:
+  // Plans batches of `batch_size` samples; a step may add up the gradients of
+  // several such batches. ResourceExhausted: does not fit. InvalidArgument:
   // impossible config.
   static absl::StatusOr<std::unique_ptr<ModelPlan>> Create(
       const ModelConfig& config, int64_t batch_size,

@@ -26,7 +26,7 @@ class TensorNaming {
  public:
   virtual ~TensorNaming() = default;
 
-  // For messages, e.g. "BERT".
+  // The name that messages use, e.g. "BERT".
   virtual const char* name() const = 0;
 
   // Places of the parameter, of which the first that the checkpoint has holds
