@@ -221,6 +221,13 @@ TEST(ProgressViewTest, EventLines) {
                                    message: "signal 9"
                                  })pb")),
             "attempt 1 lost: RANK_LOST on member 1: signal 9");
+  EXPECT_EQ(EventLine(Event(R"pb(incident {
+                                   failure_class: DIVERGED
+                                   attempt: 2
+                                   rank: -1
+                                   message: "step 812 left out"
+                                 })pb")),
+            "attempt 2 goes on: DIVERGED: step 812 left out");
   EXPECT_EQ(EventLine(Event("dropped { count: 12 }")),
             "(12 progress samples were left out)");
   EXPECT_EQ(EventLine(Event(R"pb(run_info {

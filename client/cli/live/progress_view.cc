@@ -297,7 +297,11 @@ std::string EventLine(const v1::JobEvent& event) {
       std::string where = failure.rank() >= 0
                               ? absl::StrCat(" on member ", failure.rank())
                               : "";
-      return absl::StrCat("attempt ", failure.attempt(), " lost: ",
+      // A divergence that the trainer dealt with; one that ends the job is its
+      // failure.
+      const bool goes_on = failure.failure_class() == v1::DIVERGED;
+      return absl::StrCat("attempt ", failure.attempt(),
+                          goes_on ? " goes on: " : " lost: ",
                           v1::FailureClass_Name(failure.failure_class()), where,
                           ": ", Printable(failure.message()));
     }
