@@ -71,6 +71,19 @@ struct AttentionShape {
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
+// Attention of new tokens to the keys and values that are kept of their
+// sequences (a KV cache). Keys and values may have different numbers of heads
+// and widths, so that either may lie in rank space, where all heads share one
+// vector.
+struct CachedAttentionShape {
+  int64_t heads = 0;  // of queries
+  // Heads of keys and of values, divisors of `heads`: query head h uses head
+  // h / (heads / key_heads) of the keys, likewise of the values.
+  int64_t key_heads = 0, key_width = 0;
+  int64_t value_heads = 0, value_width = 0;
+  float scale = 1;  // of the scores
+};
+
 // A feed-forward layer between the rank vectors of its two linear layers.
 struct RankSpaceFfnShape {
   int64_t rows = 0;
@@ -353,6 +366,10 @@ class Backend {
                                                    ConstMatrix grad_out,
                                                    Matrix grad_z) = 0;
 
+  // table[rows[j], :] = in[j, :]; the rows are distinct.
+  virtual absl::Status PutRows(ConstMatrix in, ConstIndices rows,
+                               Matrix table) = 0;
+
   // y = dropout(normalised * gamma + beta): the output of ResidualLayerNorm
   // again, from what it saved. y may be normalised. A null beta is 0.
   virtual absl::Status LayerNormOutput(const DropoutKey& key,
@@ -451,6 +468,17 @@ class Backend {
   // Bytes of workspace for both, for any shape of no more sequences, tokens
   // and max_length.
   virtual int64_t AttentionWorkspaceBytes(const AttentionShape& shape) = 0;
+
+  // For each row i of q, a new token, and each head: out = softmax(scale * q
+  // K^T) V over rows [first[i], first[i] + count[i]) of `keys` and `values`.
+  // q is (rows, heads * key_width), keys (kept rows, key_heads * key_width),
+  // values (kept rows, value_heads * value_width), out (rows, heads *
+  // value_width). Each count is at least 1 and at most `most`.
+  virtual absl::Status CachedAttention(const CachedAttentionShape& shape,
+                                       ConstIndices first, ConstIndices count,
+                                       int64_t most, ConstMatrix q,
+                                       ConstMatrix keys, ConstMatrix values,
+                                       Matrix out) = 0;
 
   // Attention and the projections around it, without queries, keys, values or
   // heads: with q~ (tokens, query_rank + 1) the rank-space vectors T~ = [T, 1]

@@ -79,7 +79,9 @@ def _with_header(kwargs):
     unoptimised = UNOPTIMISED if _unoptimised(package) else []
     kwargs["copts"] = options + select({
         "//deploy/bazel/pch:off": [],
-        "//conditions:default": unoptimised + ["-include", "$(BINDIR)/deploy/bazel/pch/%s.h" % header],
+        # -fpch-deps: objects depend on the headers within the compiled one, so
+        # that a change in one of those compiles them again.
+        "//conditions:default": unoptimised + ["-fpch-deps", "-include", "$(BINDIR)/deploy/bazel/pch/%s.h" % header],
     })
     kwargs["deps"] = kwargs.get("deps", []) + select({
         "//deploy/bazel/pch:off": [],

@@ -27,7 +27,8 @@ def _precompiled_header_impl(ctx):
         system_include_directories = context.system_includes,
         preprocessor_defines = context.defines,
         use_pic = True,
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-xc++-header"],
+        # -MD: the result lists the headers that it was made of (-fpch-deps).
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-MD", "-MF", "/dev/null", "-xc++-header"],
     )
     ctx.actions.run(
         outputs = [compiled],
