@@ -13,7 +13,7 @@
 #   tests/run.sh --fuzz     every fuzz target for a minute, with Clang; other
 #                           arguments go to tests/fuzz/run.sh
 #   tests/run.sh --chaos    five minutes of random faults; other arguments go to
-#                           tests/e2e/chaos.sh (every test run has one minute)
+#                           tests/e2e/chaos.sh (every test run has half a minute)
 #
 # COMERA_SHARED_DIR names the folder with golden/ and data/; default: shared/
 # beside the checkout. Tests that need it are skipped, and say so, without it.

@@ -197,7 +197,11 @@ class SweepEngine {
                        const v1::Job& job);
 
   // Events (sweep_engine_events.cc).
-  void ApplyJob(Entry& entry, const SweepChildId& child, const v1::Job& job);
+  // `complete`: no event of the job is still to come. A job as it is read
+  // beside one of its events may have ended already, and settles only with the
+  // event that says so, after the one with its result.
+  void ApplyJob(Entry& entry, const SweepChildId& child, const v1::Job& job,
+                bool complete);
   void ApplyPoint(Entry& entry, const SweepChildId& child,
                   const v1::ParetoPoint& point);
   void ApplyValidation(Entry& entry, const SweepChildId& child,

@@ -92,7 +92,7 @@ void SweepEngine::ApplyEvent(const v1::JobEvent& event, const v1::Job& job,
       break;
     }
     case v1::JobEvent::kMetrics:
-      ApplyJob(entry, child, job);
+      ApplyJob(entry, child, job, /*complete=*/false);
       if (event.metrics().has_validation_loss()) {
         ApplyValidation(entry, child, event.metrics());
       }
@@ -122,7 +122,10 @@ void SweepEngine::ApplyEvent(const v1::JobEvent& event, const v1::Job& job,
                       entry.pausing.count(job.name()) == 0 &&
                       entry.search->IsDue({child.stage, child.index});
   if (!event.has_state_change() && !dominated && !is_due) return;
-  if (event.has_state_change()) ApplyJob(entry, child, job);
+  if (event.has_state_change()) {
+    ApplyJob(entry, child, job,
+             /*complete=*/comera::IsFinal(event.state_change().state()));
+  }
   Advance(entry, now, effects);
   Store(entry, now, effects);
 }
@@ -143,13 +146,13 @@ void SweepEngine::CaughtUp(const std::string& name, const v1::Job* job,
     gone.set_reason("its job is no longer kept");
     job = &gone;
   }
-  ApplyJob(entry, child, *job);
+  ApplyJob(entry, child, *job, /*complete=*/true);
   Advance(entry, now, effects);
   Store(entry, now, effects);
 }
 
 void SweepEngine::ApplyJob(Entry& entry, const SweepChildId& child,
-                           const v1::Job& job) {
+                           const v1::Job& job, bool complete) {
   entry.unsaved = true;
   if (job.state() == v1::PAUSED) {
     entry.pausing.erase(job.name());
@@ -174,7 +177,9 @@ void SweepEngine::ApplyJob(Entry& entry, const SweepChildId& child,
     *run.mutable_progress() = job.progress();
     entry.changed_runs.insert(child.index);
   }
-  if (comera::IsFinal(job.state())) ApplyFinalState(entry, child, job);
+  if (complete && comera::IsFinal(job.state())) {
+    ApplyFinalState(entry, child, job);
+  }
 }
 
 void SweepEngine::ApplyFinalState(Entry& entry, const SweepChildId& child,

@@ -85,7 +85,7 @@ def ruby(data, work):
         "steps": 1000}
 
 
-def c_source(data, work):
+def kernel_sources(work):
     archive = "/usr/src/linux-source-6.1.tar.xz"
     if not os.path.exists(archive):
         sys.exit("c_source: please install Debian's package linux-source-6.1")
@@ -98,11 +98,24 @@ def c_source(data, work):
                 if entry.name.endswith(".c") and top in (
                         ["kernel"], ["mm"], ["fs"], ["lib"]):
                     files.extract(entry, root)
+    return {"codeDirectory": {"roots": [root], "globs": ["*.c"],
+                              "maxBytes": 16 << 20},
+            "tokenizer": byte_bpe(8192)}
+
+
+def c_source(data, work):
     return {
         "model": encoder("MASKED_LM", 128, heads=4, dropoutOff=True),
-        "data": {"codeDirectory": {"roots": [root], "globs": ["*.c"],
-                                   "maxBytes": 16 << 20},
-                 "tokenizer": byte_bpe(8192), "maxLength": 64},
+        "data": {**kernel_sources(work), "maxLength": 64},
+        "steps": 1500}
+
+
+def c_source_lm(data, work):
+    """A LLaMA that is dense with 9.8M parameters."""
+    return {
+        "model": {"family": "CAUSAL_LM", "architecture": "LLAMA", "layers": 7,
+                  "hidden": 256, "heads": 4},
+        "data": {**kernel_sources(work), "maxLength": 128},
         "steps": 1500}
 
 
@@ -142,7 +155,8 @@ def clicks(data, work):
         "steps": 800, "batch": 512}
 
 
-TASKS = {f.__name__: f for f in (sst2, mnli, ruby, c_source, clicks)}
+TASKS = {f.__name__: f for f in (
+    sst2, mnli, ruby, c_source, c_source_lm, clicks)}
 
 
 def wordpiece(data):
@@ -166,6 +180,10 @@ def clicks_model(spec):
     return spec["model"]["family"] == "DLRM"
 
 
+def language_model(spec):
+    return spec["model"]["family"] in ("MASKED_LM", "CAUSAL_LM")
+
+
 def dense(spec, optimizer="ADAMW"):
     spec["compression"] = {"method": "DENSE"}
     spec["optimizer"] = {"kind": optimizer}
@@ -186,8 +204,13 @@ def set_width(spec, width):
     if clicks_model(spec):
         model["dlrm"]["bottomMlp"][-1] = width
         return
-    heads = max(h for h in range(1, model["heads"] + 1) if width % h == 0)
-    model.update(hidden=width, ffn=4 * width, heads=heads)
+    if model["family"] == "CAUSAL_LM":  # rotary positions pair columns
+        width = max(2, width - width % 2)
+    heads = max(h for h in range(1, model["heads"] + 1)
+                if width % h == 0 and (width // h % 2 == 0 or "ffn" in model))
+    model.update(hidden=width, heads=heads)
+    if "ffn" in model:
+        model["ffn"] = 4 * width
 
 
 def comera(spec, rank, optimizer="MUON"):
@@ -199,10 +222,12 @@ def comera(spec, rank, optimizer="MUON"):
         spec["compression"]["table"] = linear
         optimizer = "ADAMW"
     else:
-        for layer in ("attention", "ffnUp", "ffnDown", "head"):
+        for layer in ("attention", "ffnUp", "ffnDown"):
             spec["compression"][layer] = linear
+        if spec["model"]["family"] != "CAUSAL_LM":
+            spec["compression"]["head"] = linear
         spec["compression"]["embedding"] = wide
-        if spec["model"]["family"] == "MASKED_LM":
+        if language_model(spec):
             spec["compression"]["output"] = wide
     spec["optimizer"] = {"kind": optimizer}
     return spec
@@ -265,7 +290,7 @@ def suits(method, task):
     """Whether the method means something of its own on the task."""
     family = task["model"]["family"]
     if "tied" in method:
-        return family == "MASKED_LM"
+        return language_model(task)
     if family == "DLRM":
         return method in ("dense", "narrow dense", "comera",
                           "comera, published rule")
@@ -419,6 +444,12 @@ def seconds_to(result, target):
     return None
 
 
+def loss_after(result, seconds):
+    """The last loss told within so many seconds; infinite: there is none."""
+    told = [p["loss"] for p in result["curve"] if p["seconds"] <= seconds]
+    return told[-1] if told else float("inf")
+
+
 def spread(values):
     mean = sum(values) / len(values)
     return mean, (sum((v - mean) ** 2 for v in values) / len(values)) ** 0.5
@@ -497,9 +528,13 @@ def table(name, chosen):
     lines = [f"### {name}", ""]
     # Seeds draw data, too: what is compared has the same seed.
     dense = [final(r) for r in chosen.get(("dense", None), (1, []))[1]]
+    # The time that the quickest run took.
+    equal = min(r["curve"][-1]["seconds"] for _, runs in chosen.values()
+                for r in runs)
     lines += ["| size | method | parameters | loss | minus dense's | accuracy "
-              "or AUC | seconds to dense's + 0.05 | seconds in all | rate x |",
-              "|---|---|---|---|---|---|---|---|---|"]
+              f"or AUC | loss after {equal:.0f} s | seconds to dense's + 0.05 "
+              "| seconds in all | rate x |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
     for (method, share), (factor, runs) in sorted(
             chosen.items(), key=lambda c: (
                 c[0][1] or 0, sum(map(final, c[1][1])) / len(c[1][1]))):
@@ -516,6 +551,7 @@ def table(name, chosen):
             "{:+.3f} ± {:.3f}".format(
                 *spread([final(r) - d for r, d in beside])) if dense else "",
             "{:.3f} ± {:.3f}".format(*spread(quality)) if quality else "",
+            "{:.3f}".format(spread([loss_after(r, equal) for r in runs])[0]),
             f"{spread(reached)[0]:.0f}" if reached and None not in reached
             else "not reached" if dense else "",
             f"{spread([p['seconds'] for p in last])[0]:.0f}", f"{factor} |"]))

@@ -5,7 +5,7 @@
 #   tests/bench/time_to_target.sh [--data=../shared] [--tasks=sst2,c_source]
 #     [--methods="dense;comera"] [--shares=5,20,80] [--seeds=3] [--scale=1]
 #     [--jobs=N] [--threads=1] [--out=DIR]
-# Tasks: sst2 mnli ruby c_source clicks. C source is /usr/src/linux-source-6.1
+# Tasks: sst2 mnli ruby c_source c_source_lm clicks. C source is /usr/src/linux-source-6.1
 # (Debian's package linux-source-6.1), the others lie in DATA/data. --shares are
 # the sizes, as fractions of the dense model's. --scale multiplies all step
 # counts. --jobs runs are made at a time (default: as many as there are cores).

@@ -290,6 +290,21 @@ TEST_F(SweepSearchTest, SurvivorsStartOverOneByOne) {
   EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
 }
 
+TEST_F(SweepSearchTest, AnEarlierEventOfAJobThatHasEndedSettlesNothing) {
+  Create(DenseSearch({16, 24}, 0, 44000));
+  const std::string job = sweep().runs(0).job();
+  jobs_[job].set_state(v1::SUCCEEDED);
+  v1::JobEvent event;
+  event.mutable_metrics()->set_step(10);
+  Event(job, event);
+  event.mutable_state_change()->set_state(v1::RUNNING);
+  Event(job, event);
+  EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_ACTIVE);
+  Finish(job, 3.5, v1::TARGET_MET);
+  EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_SUCCEEDED);
+  EXPECT_THAT(sweep().runs(0).reason(), HasSubstr("loss 3.5 with 16,000"));
+}
+
 TEST_F(SweepSearchTest, AResultWithoutTheConfidenceMeetsNothing) {
   v1::SweepSpec spec = DenseSearch({16, 32, 48, 64}, 2.5);
   spec.mutable_job()->mutable_objective()->mutable_late()->set_confidence(0.9);

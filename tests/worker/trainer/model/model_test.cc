@@ -208,6 +208,27 @@ TEST(LanguageModelTest, RowsInSeveralBlocks) {
   }
 }
 
+// Of several chunks Forward leaves the loss to Backward, unless it is read in
+// between.
+TEST(LanguageModelTest, TheLossMayBeReadBeforeAndAfterBackward) {
+  for (ModelConfig config : LanguageModels()) {
+    config.length = config.max_positions = 120;
+    TestModel m(config, 10);
+    const Batch batch = RandomBatch(config, 10, 1100, 0, 7);
+    const double before = m.Gradient(batch);
+    const std::vector<float> gradients = m.gradients;
+    std::fill(m.gradients.begin(), m.gradients.end(), 0);
+    ASSERT_OK(m.model->Forward(batch, m.parameters.data(), true, &m.state));
+    ASSERT_OK(m.model->Backward(m.parameters.data(), m.gradients.data()));
+    for (int reading = 0; reading < 2; ++reading) {
+      ASSERT_OK_AND_ASSIGN(const LossTotals after, m.model->ReadLoss());
+      EXPECT_NEAR(after.loss_sum, before, 1e-5 * before);
+      EXPECT_EQ(after.labels, 1100);
+    }
+    ExpectNear(m.gradients, gradients, 1e-6);
+  }
+}
+
 TEST(LanguageModelTest, NoLabelsMeansNoLossAndNoGradient) {
   for (const ModelConfig& config : LanguageModels()) {
     TestModel m(config, 2);

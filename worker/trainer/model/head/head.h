@@ -24,9 +24,14 @@ class Head {
   // Label rows of the last SetBatch, padding included.
   virtual int64_t label_rows() const = 0;
   // Adds to totals (3 floats, see SoftmaxCrossEntropy). hidden (rows, hidden)
-  // must stay until Backward.
+  // must stay until Backward. In training, what is added may be left to
+  // Backward, which computes the same logits.
   virtual absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                                float* totals) = 0;
+  // Adds to the totals what Forward has left to Backward.
+  virtual absl::Status CompleteLoss(const Step& /*step*/) {
+    return absl::OkStatus();
+  }
   // Writes the whole of grad_hidden.
   virtual absl::Status Backward(const Step& step,
                                 kernels::Matrix grad_hidden) = 0;

@@ -126,11 +126,23 @@ absl::Status LanguageModelHead::Forward(const Step& step, ConstMatrix hidden,
   encoded_ = hidden;
   if (transform_ != nullptr) RETURN_IF_ERROR(transform_->Prepare(step));
   RETURN_IF_ERROR(projection_->Prepare(step));
+  totals_ = totals;
+  // Logits of several chunks would be computed here and again in Backward.
+  loss_left_ = step.train && chunks() > 1;
+  return loss_left_ ? absl::OkStatus() : ComputeLoss(step);
+}
+
+absl::Status LanguageModelHead::ComputeLoss(const Step& step) {
+  loss_left_ = false;
   for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
     RETURN_IF_ERROR(RunChunk(step, chunk));
-    RETURN_IF_ERROR(ChunkLoss(step, chunk, totals));
+    RETURN_IF_ERROR(ChunkLoss(step, chunk, totals_));
   }
   return absl::OkStatus();
+}
+
+absl::Status LanguageModelHead::CompleteLoss(const Step& step) {
+  return loss_left_ ? ComputeLoss(step) : absl::OkStatus();
 }
 
 absl::Status LanguageModelHead::ChunkBackward(const Step& step, int64_t chunk,
@@ -161,11 +173,12 @@ absl::Status LanguageModelHead::ChunkBackward(const Step& step, int64_t chunk,
 absl::Status LanguageModelHead::Backward(const Step& step, Matrix grad_hidden) {
   RETURN_IF_ERROR(plan_.backend->Fill(
       {grad_hidden.data, grad_hidden.rows * grad_hidden.cols}, 0));
+  float* totals = loss_left_ ? totals_ : plan_.saved->Floats(unused_totals_);
+  loss_left_ = false;
   for (int64_t chunk = chunks(); chunk-- > 0;) {
     if (resident_chunk_ != chunk) {
       RETURN_IF_ERROR(RunChunk(step, chunk));
-      RETURN_IF_ERROR(
-          ChunkLoss(step, chunk, plan_.saved->Floats(unused_totals_)));
+      RETURN_IF_ERROR(ChunkLoss(step, chunk, totals));
     }
     RETURN_IF_ERROR(ChunkBackward(step, chunk, grad_hidden));
   }

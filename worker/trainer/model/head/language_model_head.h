@@ -15,8 +15,8 @@ namespace comera::trainer {
 // t is gelu(transform(h)) in a masked LM, and h itself in a causal one.
 //
 // Logits are large and their number varies, so label rows go in chunks of a
-// fixed size and no more than one chunk is kept. Backward starts with the
-// chunk that Forward ended with; the others are computed again. With the usual
+// fixed size and no more than one chunk is kept. In training with several
+// chunks Forward leaves their logits and the loss to Backward. With the usual
 // 15% of labels of a masked LM there is one chunk, or few.
 class LanguageModelHead : public Head {
  public:
@@ -27,12 +27,14 @@ class LanguageModelHead : public Head {
   int64_t label_rows() const override { return labels_.size(); }
   absl::Status Forward(const Step& step, kernels::ConstMatrix hidden,
                        float* totals) override;
+  absl::Status CompleteLoss(const Step& step) override;
   absl::Status Backward(const Step& step, kernels::Matrix grad_hidden) override;
   absl::Status ReadLogits(const Step& step,
                           std::vector<float>* logits) override;
 
  private:
   int64_t chunks() const;
+  absl::Status ComputeLoss(const Step& step);
   int64_t ChunkSize(int64_t chunk) const;
   kernels::Matrix Saved(SavedMemory::Piece piece, int64_t rows,
                         int64_t cols) const;
@@ -52,6 +54,8 @@ class LanguageModelHead : public Head {
   const std::unique_ptr<Linear> projection_;
   const RowNorm norm_;
   kernels::ConstMatrix encoded_;
+  float* totals_ = nullptr;
+  bool loss_left_ = false;  // to Backward
   // The chunk whose gradient of logits lies in logits_; -1: none.
   int64_t resident_chunk_ = -1;
   SavedMemory::Piece gathered_, deviation_, normed_, logits_;

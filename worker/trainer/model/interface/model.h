@@ -69,7 +69,7 @@ class Model {
                                        kernels::Vector gradients,
                                        const BlockDone& done);
   // LossTotals of the last Forward as three floats in device memory, always at
-  // the same place.
+  // the same place. In training they are complete after Backward or ReadLoss.
   virtual const float* totals() const = 0;
   // Totals of the last Forward; synchronises.
   virtual absl::StatusOr<LossTotals> ReadLoss() = 0;

@@ -151,6 +151,9 @@ absl::StatusOr<LossTotals> TransformerModel::ReadLoss() {
   if (state_ == State::kIdle || state_ == State::kBatchSet) {
     return absl::FailedPreconditionError("ReadLoss without a Forward");
   }
+  if (state_ == State::kBackwardReady) {
+    RETURN_IF_ERROR(head_->CompleteLoss(step_));
+  }
   float totals[3];
   RETURN_IF_ERROR(
       plan_.backend->CopyToHost(totals, this->totals(), sizeof(totals)));
