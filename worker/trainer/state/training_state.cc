@@ -24,8 +24,19 @@ absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
   for (auto& [layer, factorisation] : config.layers_by_name) {
     if (factorisation.dense()) continue;
     const auto it = ranks.find(layer);
-    if (it == ranks.end() || it->second.size() != factorisation.ranks.size()) {
+    if (it == ranks.end()) {
       return absl::DataLossError(absl::StrCat("ranks of layer ", layer));
+    }
+    if (it->second.size() != factorisation.ranks.size()) {
+      // A job goes on with the modes that it began with.
+      std::optional<Factorisation> earlier =
+          WithEarlierModes(config, layer, it->second);
+      if (!earlier) {
+        return absl::DataLossError(absl::StrCat("ranks of layer ", layer));
+      }
+      factorisation = *std::move(earlier);
+      ++used;
+      continue;
     }
     for (size_t i = 0; i < it->second.size(); ++i) {
       if (it->second[i] < 0 || it->second[i] > factorisation.ranks[i]) {

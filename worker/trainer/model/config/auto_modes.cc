@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
@@ -73,7 +74,40 @@ std::vector<int64_t> ModesAtLeast(int64_t n, int count) {
   return modes;
 }
 
+// Whether these are modes that some version chose for the layer.
+bool AreAutomatic(const FactorisableLayer& layer, const Factorisation& f) {
+  const auto count = static_cast<int>(f.input_modes.size());
+  std::vector<int64_t> outputs =
+      AutoModes(layer.outputs, count, layer.layer_class == "output");
+  std::reverse(outputs.begin(), outputs.end());
+  return f.input_modes == AutoModes(layer.inputs, count, false) &&
+         f.output_modes == outputs;
+}
+
 }  // namespace
+
+std::optional<Factorisation> WithEarlierModes(
+    const ModelConfig& config, const std::string& layer_key,
+    const std::vector<int64_t>& ranks) {
+  const size_t cores = ranks.size() + 1;
+  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
+    if (layer.key != layer_key) continue;
+    Factorisation f = config.layers_by_name.at(layer_key);
+    // Both sides have equally many automatic modes, three at most.
+    if (layer.embedding || cores % 2 != 0 || cores > 6 ||
+        !AreAutomatic(layer, f)) {
+      return std::nullopt;
+    }
+    const auto count = static_cast<int>(cores / 2);
+    f.input_modes = AutoModes(layer.inputs, count, false);
+    f.output_modes =
+        AutoModes(layer.outputs, count, layer.layer_class == "output");
+    std::reverse(f.output_modes.begin(), f.output_modes.end());
+    f.ranks = ranks;
+    return f;
+  }
+  return std::nullopt;
+}
 
 std::vector<int64_t> AutoModes(int64_t n, int count, bool may_exceed) {
   if (n < 1 || count < 1) return {};

@@ -14,7 +14,7 @@
 namespace comera::trainer {
 namespace {
 
-constexpr int kTtModes = 3;   // on each side, unless given
+constexpr int kTtModes = 3;   // on each side at most, unless given
 constexpr int kTtmModes = 4;  // rows and columns
 constexpr int kMostModes = 16;
 constexpr int64_t kDefaultRank = 30;
@@ -39,6 +39,61 @@ bool IsNarrow(const FactorisableLayer& layer) {
   return layer.layer_class == "attention" && layer.outputs < layer.inputs;
 }
 
+// A bond holds at most its left neighbour times the mode between, and the same
+// from the right.
+void CutRanks(const std::vector<int64_t>& modes, std::vector<int64_t>* ranks) {
+  int64_t bound = 1;
+  for (size_t i = 0; i < ranks->size(); ++i) {
+    bound = (*ranks)[i] = std::min((*ranks)[i], bound * modes[i]);
+  }
+  bound = 1;
+  for (size_t i = ranks->size(); i-- > 0;) {
+    bound = (*ranks)[i] = std::min((*ranks)[i], bound * modes[i + 1]);
+  }
+}
+
+// Numbers in the cores of a linear layer with so many automatic modes on each
+// side.
+double SizeOfTrain(const FactorisableLayer& layer, int count, int64_t rank) {
+  std::vector<int64_t> modes = AutoModes(layer.inputs, count, false);
+  std::vector<int64_t> outputs = AutoModes(layer.outputs, count, false);
+  modes.insert(modes.end(), outputs.rbegin(), outputs.rend());
+  std::vector<int64_t> ranks(modes.size() - 1, rank);
+  CutRanks(modes, &ranks);
+  double size = 0;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    size += static_cast<double>(i == 0 ? 1 : ranks[i - 1]) *
+            static_cast<double>(modes[i]) *
+            static_cast<double>(i + 1 == modes.size() ? 1 : ranks[i]);
+  }
+  return size;
+}
+
+// Automatic modes on each side of a layer. In a transformer's block a train of
+// more cores has to be less than half as large to be worth what it cannot
+// express: at equal sizes one of two cores learns better (docs/concepts.md).
+int ModesOfSide(const FactorisableLayer& layer,
+                const v1::LayerCompression& spec) {
+  if (layer.embedding) return kTtmModes;
+  if (spec.ranks_size() > 1) {
+    return std::min((spec.ranks_size() + 1) / 2, kMostModes);
+  }
+  if (layer.layer_class == "output" || layer.layer_class == "mlp" ||
+      spec.input_modes_size() > 0 || spec.output_modes_size() > 0) {
+    return kTtModes;
+  }
+  constexpr double kWorthACore = 2;
+  const int64_t rank = std::clamp<int64_t>(
+      spec.ranks_size() == 1 ? spec.ranks(0) : kDefaultRank, 1, 1 << 16);
+  double smallest = SizeOfTrain(layer, 1, rank);
+  for (int count = 2; count <= kTtModes; ++count) {
+    smallest = std::min(smallest, SizeOfTrain(layer, count, rank));
+  }
+  int count = 1;
+  while (SizeOfTrain(layer, count, rank) > kWorthACore * smallest) ++count;
+  return count;
+}
+
 // Modes as given, or chosen: large ones outside, where the ranks are small.
 // Output modes given for attention are those of its square layers; narrow ones
 // have as many, of their own width.
@@ -47,7 +102,7 @@ void ChooseModes(const FactorisableLayer& layer,
   f->input_modes.assign(spec.input_modes().begin(), spec.input_modes().end());
   f->output_modes.assign(spec.output_modes().begin(),
                          spec.output_modes().end());
-  const int usual = layer.embedding ? kTtmModes : kTtModes;
+  const int usual = ModesOfSide(layer, spec);
   int output_count = usual;
   if (IsNarrow(layer) && !f->output_modes.empty()) {
     output_count = std::min(spec.output_modes().size(), kMostModes);
@@ -68,19 +123,6 @@ void ChooseModes(const FactorisableLayer& layer,
     if (!layer.embedding) {
       std::reverse(f->output_modes.begin(), f->output_modes.end());
     }
-  }
-}
-
-// A bond holds at most its left neighbour times the mode between, and the same
-// from the right.
-void CutRanks(const std::vector<int64_t>& modes, std::vector<int64_t>* ranks) {
-  int64_t bound = 1;
-  for (size_t i = 0; i < ranks->size(); ++i) {
-    bound = (*ranks)[i] = std::min((*ranks)[i], bound * modes[i]);
-  }
-  bound = 1;
-  for (size_t i = ranks->size(); i-- > 0;) {
-    bound = (*ranks)[i] = std::min((*ranks)[i], bound * modes[i + 1]);
   }
 }
 

@@ -122,6 +122,13 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
 absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
                                             const ClickShape& clicks);
 
+// The same layer with automatic modes of so many bonds as an earlier version
+// chose, and these ranks; null: its modes are given, or no modes have so many
+// bonds. `layer_key` is a key of config.layers_by_name.
+std::optional<Factorisation> WithEarlierModes(
+    const ModelConfig& config, const std::string& layer_key,
+    const std::vector<int64_t>& ranks);
+
 // Balanced factors of n into `count` modes (>= 1 each, product n); for
 // embedding rows the product may exceed n.
 std::vector<int64_t> AutoModes(int64_t n, int count, bool may_exceed);

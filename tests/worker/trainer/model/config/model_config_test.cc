@@ -2,6 +2,7 @@
 #include "worker/trainer/model/config/model_config.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 // The six-encoder model of REFERENCE.md, "Models".
 v1::JobSpec SixEncoder() {
@@ -66,6 +68,71 @@ TEST(AutoModesTest, AreBalanced) {
   }
 }
 
+// A LLaMA of width `hidden` whose linear layers have these ranks.
+v1::JobSpec LlamaOfRanks(int64_t hidden, const std::vector<int64_t>& ranks) {
+  v1::JobSpec spec;
+  v1::ModelSpec& model = *spec.mutable_model();
+  model.set_family(v1::ModelSpec::CAUSAL_LM);
+  model.set_architecture(v1::ModelSpec::LLAMA);
+  model.set_layers(1);
+  model.set_hidden(hidden);
+  model.set_ffn(4 * hidden);
+  model.set_heads(4);
+  spec.mutable_data()->set_max_length(16);
+  v1::CompressionSpec& compression = *spec.mutable_compression();
+  compression.set_method(v1::CompressionSpec::COMERA);
+  for (v1::LayerCompression* layer :
+       {compression.mutable_attention(), compression.mutable_ffn_up(),
+        compression.mutable_ffn_down()}) {
+    layer->mutable_ranks()->Add(ranks.begin(), ranks.end());
+  }
+  return spec;
+}
+
+TEST(MakeModelConfigTest, MoreCoresOnlyWhereTheyHalveTheLayer) {
+  const auto modes = [](int64_t hidden, const std::vector<int64_t>& ranks,
+                        const char* layer) {
+    const auto config = MakeModelConfig(LlamaOfRanks(hidden, ranks), 1000);
+    EXPECT_OK(config);
+    return config->layers_by_name.at(layer);
+  };
+  // 20 (128 + 128) = 5,120 numbers; of six cores 4,864.
+  Factorisation f = modes(128, {20}, "layers.0.query");
+  EXPECT_THAT(f.input_modes, ElementsAre(128));
+  EXPECT_THAT(f.output_modes, ElementsAre(128));
+  EXPECT_THAT(f.ranks, ElementsAre(20));
+  // 5,120 of two cores, 1,120 of four, 880 of six.
+  f = modes(512, {5}, "layers.0.query");
+  EXPECT_THAT(f.input_modes, ElementsAre(32, 16));
+  EXPECT_THAT(f.output_modes, ElementsAre(16, 32));
+  // 32,768 of two cores, 2,560 of four, 1,152 of six.
+  f = modes(4096, {4}, "layers.0.query");
+  EXPECT_THAT(f.input_modes, ElementsAre(16, 16, 16));
+  EXPECT_THAT(f.ranks, ElementsAre(4, 4, 4, 4, 4));
+  // Ranks that are given one by one say how many cores there are.
+  f = modes(128, {8, 20, 8}, "layers.0.ffn_up");
+  EXPECT_THAT(f.input_modes, ElementsAre(16, 8));
+  EXPECT_THAT(f.output_modes, ElementsAre(16, 32));
+  f = modes(128, {8, 20, 20, 20, 8}, "layers.0.ffn_down");
+  EXPECT_THAT(f.input_modes, SizeIs(3));
+}
+
+TEST(MakeModelConfigTest, EarlierModesAreFoundByTheirBonds) {
+  ASSERT_OK_AND_ASSIGN(ModelConfig config,
+                       MakeModelConfig(LlamaOfRanks(128, {20}), 1000));
+  const std::optional<Factorisation> six =
+      WithEarlierModes(config, "layers.0.query", {8, 20, 0, 20, 8});
+  ASSERT_TRUE(six.has_value());
+  EXPECT_EQ(six->input_modes, AutoModes(128, 3, false));
+  EXPECT_THAT(six->ranks, ElementsAre(8, 20, 0, 20, 8));
+  EXPECT_FALSE(WithEarlierModes(config, "layers.0.query", {8, 20}));
+  EXPECT_FALSE(
+      WithEarlierModes(config, "layers.0.query", {8, 8, 8, 8, 8, 8, 8}));
+  EXPECT_FALSE(WithEarlierModes(config, "no such layer", {20, 20, 20}));
+  config.layers_by_name.at("layers.0.query").input_modes = {2, 64};
+  EXPECT_FALSE(WithEarlierModes(config, "layers.0.query", {8, 20, 8}));
+}
+
 TEST(MakeModelConfigTest, SixEncoderHasThePublishedSize) {
   ASSERT_OK_AND_ASSIGN(const ModelConfig config,
                        MakeModelConfig(SixEncoder(), 30522));
@@ -95,9 +162,12 @@ TEST(MakeModelConfigTest, ChoosesModesAndCutsRanks) {
   EXPECT_EQ(config.dropout, 0);
   EXPECT_EQ(config.max_positions, 32);
   const Factorisation& query = config.layers_by_name.at("layers.0.query");
-  EXPECT_THAT(query.input_modes, ElementsAre(8, 6, 4));
-  EXPECT_THAT(query.output_modes, ElementsAre(4, 6, 8));
-  EXPECT_THAT(query.ranks, ElementsAre(8, 30, 30, 30, 8));
+  EXPECT_THAT(query.input_modes, ElementsAre(192));
+  EXPECT_THAT(query.output_modes, ElementsAre(192));
+  EXPECT_THAT(query.ranks, ElementsAre(30));
+  const Factorisation& output = config.layers_by_name.at("output");
+  EXPECT_THAT(output.input_modes, ElementsAre(8, 6, 4));
+  EXPECT_THAT(output.ranks, ElementsAre(8, 30, 30, 30, 16));
   const Factorisation& words = config.layers_by_name.at("embedding");
   EXPECT_THAT(words.input_modes, ElementsAre(8, 8, 8, 8));
   EXPECT_EQ(words.output_modes.size(), 4u);
@@ -109,7 +179,7 @@ TEST(MakeModelConfigTest, ChoosesModesAndCutsRanks) {
   ASSERT_OK_AND_ASSIGN(config, MakeModelConfig(spec, 4096));
   EXPECT_TRUE(config.layers_by_name.at("output").dense());
   EXPECT_THAT(config.layers_by_name.at("layers.0.output").ranks,
-              ElementsAre(4, 4, 4, 4, 4));
+              ElementsAre(4, 4, 4));
 
   spec.mutable_compression()->set_method(v1::CompressionSpec::DENSE);
   ASSERT_OK_AND_ASSIGN(config, MakeModelConfig(spec, 4096));
@@ -200,8 +270,8 @@ TEST(InitialiseTest, CoresAreOrthonormal) {
       const auto dot = [&](int64_t a, int64_t b) {
         double sum = 0;
         for (int64_t o = 0; o < other; ++o) {
-          sum += static_cast<double>(core[i < middle ? o * kept + a
-                                                     : a * other + o]) *
+          sum += static_cast<double>(
+                     core[i < middle ? o * kept + a : a * other + o]) *
                  core[i < middle ? o * kept + b : b * other + o];
         }
         return sum;
@@ -210,8 +280,7 @@ TEST(InitialiseTest, CoresAreOrthonormal) {
       norm *= std::sqrt(scale);
       for (int64_t a = 0; a < kept; ++a) {
         EXPECT_NEAR(dot(a, a), scale, 1e-5 * scale) << p.name;
-        EXPECT_NEAR(dot(a, (a + 1) % kept), kept == 1 ? scale : 0,
-                    1e-5 * scale)
+        EXPECT_NEAR(dot(a, (a + 1) % kept), kept == 1 ? scale : 0, 1e-5 * scale)
             << p.name;
       }
     }
