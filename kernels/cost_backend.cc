@@ -173,6 +173,9 @@ class CostBackend final : public Backend {
   absl::Status ScatterAddRows(ConstMatrix in, ConstIndices, Matrix) override {
     return Move("ScatterAddRows", 3 * Size(in));
   }
+  absl::Status PutRows(ConstMatrix in, ConstIndices, Matrix) override {
+    return Move("PutRows", 2 * Size(in));
+  }
 
   absl::Status PairwiseInteraction(int64_t vectors, ConstMatrix z,
                                    Matrix) override {
@@ -258,6 +261,23 @@ class CostBackend final : public Backend {
     const double width = static_cast<double>(s.head_width);
     return Heads("AttentionBackward", s, key, 5 * width, 0);
   }
+  // Every row sees `most` keys: their number is not to be looked at.
+  absl::Status CachedAttention(const CachedAttentionShape& s, ConstIndices,
+                               ConstIndices, int64_t most, ConstMatrix q,
+                               ConstMatrix keys, ConstMatrix values,
+                               Matrix) override {
+    const double seen = static_cast<double>(q.rows) * static_cast<double>(most);
+    OperationCosts::Entry work;
+    work.math = seen * static_cast<double>(s.heads);
+    work.multiply_adds =
+        work.math * static_cast<double>(s.key_width + s.value_width);
+    work.bytes = 4 * seen * static_cast<double>(keys.cols + values.cols);
+    const double compute =
+        work.multiply_adds / speed_.skinny_rate + work.math / speed_.math_rate;
+    return Add("CachedAttention", work,
+               speed_.call_seconds +
+                   std::max(compute, MoveSeconds(speed_, work.bytes)));
+  }
   absl::Status RankSpaceAttention(const RankSpaceAttentionShape& s,
                                   const DropoutKey& key, ConstIndices,
                                   ConstMatrix, ConstMatrix, ConstMatrix,
@@ -324,10 +344,10 @@ class CostBackend final : public Backend {
       work.multiply_adds += 5 * (2 * k * k * n + k * k * k);
       work.bytes += 4 * 6 * k * n;
     }
-    return Add("OrthogonalStep", work,
-               speed_.call_seconds +
-                   std::max(work.multiply_adds / speed_.skinny_rate,
-                            MoveSeconds(speed_, work.bytes)));
+    return Add(
+        "OrthogonalStep", work,
+        speed_.call_seconds + std::max(work.multiply_adds / speed_.skinny_rate,
+                                       MoveSeconds(speed_, work.bytes)));
   }
   absl::Status BondNorms(ConstVector, absl::Span<const BondSpan> bonds, float,
                          float*, float*) override {

@@ -214,6 +214,35 @@ absl::Status CheckAttentionOperands(const char* op, const AttentionShape& shape,
   return CheckMemory(op, "workspace", workspace, shape.tokens);
 }
 
+absl::Status CheckCachedAttention(const CachedAttentionShape& s,
+                                  ConstIndices first, ConstIndices count,
+                                  int64_t most, ConstMatrix q, ConstMatrix keys,
+                                  ConstMatrix values, ConstMatrix out) {
+  constexpr char kOp[] = "CachedAttention";
+  RETURN_IF_ERROR(CheckCachedHeads(kOp, s));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "q", q, q.rows, s.heads * s.key_width));
+  RETURN_IF_ERROR(
+      CheckMatrix(kOp, "keys", keys, keys.rows, s.key_heads * s.key_width));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "values", values, keys.rows,
+                              s.value_heads * s.value_width));
+  RETURN_IF_ERROR(
+      CheckMatrix(kOp, "out", out, q.rows, s.heads * s.value_width));
+  const std::pair<const char*, ConstIndices> lists[] = {{"first", first},
+                                                        {"count", count}};
+  for (const auto& [name, list] : lists) {
+    if (list.size != q.rows) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kOp, ": ", name, " has size ", list.size, ", expected ", q.rows));
+    }
+    RETURN_IF_ERROR(CheckMemory(kOp, name, list.data, list.size));
+  }
+  if (q.rows > 0 && (most < 1 || most > keys.rows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOp, ": most is ", most, " of ", keys.rows, " kept rows"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckInteraction(const char* op, int64_t vectors, ConstMatrix z,
                               ConstMatrix out) {
   constexpr int64_t kMaxVectors = 1 << 16;

@@ -70,6 +70,12 @@ absl::Status CheckAttentionOperands(const char* op, const AttentionShape& shape,
                                     const float* log_sum,
                                     const void* workspace);
 
+// Checks everything of CachedAttention but what `first` and `count` hold.
+absl::Status CheckCachedAttention(const CachedAttentionShape& shape,
+                                  ConstIndices first, ConstIndices count,
+                                  int64_t most, ConstMatrix q, ConstMatrix keys,
+                                  ConstMatrix values, ConstMatrix out);
+
 // `out` may be its gradient.
 absl::Status CheckInteraction(const char* op, int64_t vectors, ConstMatrix z,
                               ConstMatrix out);

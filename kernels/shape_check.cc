@@ -2,6 +2,7 @@
 #include "kernels/shape_check.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -94,6 +95,27 @@ absl::Status CheckAttention(const char* op, const AttentionShape& s,
                " sequences");
   }
   return CheckMemory(op, "offsets", offsets.data, offsets.size);
+}
+
+absl::Status CheckCachedHeads(const char* op, const CachedAttentionShape& s) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  for (const int64_t size :
+       {s.heads, s.key_heads, s.key_width, s.value_heads, s.value_width}) {
+    if (size < 0 || size > kMost) {
+      return Bad(op, "shape", " is ", s.heads, " heads, ", s.key_heads, "x",
+                 s.key_width, " of keys, ", s.value_heads, "x", s.value_width,
+                 " of values");
+    }
+  }
+  const std::pair<const char*, int64_t> groups[] = {
+      {"key_heads", s.key_heads}, {"value_heads", s.value_heads}};
+  for (const auto& [name, heads] : groups) {
+    if (heads == 0 ? s.heads != 0 : s.heads % heads != 0) {
+      return Bad(op, name, " is ", heads, ", of which ", s.heads,
+                 " heads are no multiple");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckEncoderAttention(const char* op, const AttentionShape& s) {

@@ -29,6 +29,10 @@ absl::Status CheckRankSpaceFfn(const char* op, ConstMatrix t1, ConstMatrix b1,
                                ConstMatrix a2);
 absl::Status CheckAttention(const char* op, const AttentionShape& shape,
                             ConstIndices offsets);
+// Sizes that are not negative and whose products fit, and heads of keys and
+// values that divide those of the queries.
+absl::Status CheckCachedHeads(const char* op,
+                              const CachedAttentionShape& shape);
 // Every query sees every key of its sequence, and each head has keys of its
 // own: the only attention that has a form in rank space.
 absl::Status CheckEncoderAttention(const char* op, const AttentionShape& shape);

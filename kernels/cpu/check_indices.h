@@ -2,6 +2,7 @@
 #ifndef COMERA_KERNELS_CPU_CHECK_INDICES_H_
 #define COMERA_KERNELS_CPU_CHECK_INDICES_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -47,6 +48,23 @@ inline absl::Status CheckOffsets(const char* op, ConstIndices offsets,
     before = next;
   }
   return absl::OkStatus();
+}
+
+// InvalidArgument if an index comes twice; `scratch` has room for a copy of
+// them. Rising indices, the usual ones, are only read.
+inline absl::Status CheckDistinct(const char* op, ConstIndices indices,
+                                  int32_t* scratch) {
+  const int32_t* const end = indices.data + indices.size;
+  const auto rise = [](int32_t a, int32_t b) { return a >= b; };
+  if (std::adjacent_find(indices.data, end, rise) == end) {
+    return absl::OkStatus();
+  }
+  int32_t* const sorted_end = std::copy(indices.data, end, scratch);
+  std::sort(scratch, sorted_end);
+  const int32_t* const twice = std::adjacent_find(scratch, sorted_end);
+  if (twice == sorted_end) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(op, ": index ", *twice, " comes twice"));
 }
 
 }  // namespace comera::kernels

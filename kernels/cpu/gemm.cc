@@ -1,4 +1,4 @@
-// Multiplies matrices, by oneDNN or by the loops for small ones.
+// Multiplies matrices, by oneDNN or by the loops for small and for thin ones.
 #include <dnnl.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "kernels/cpu/gemm_call.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/small_gemm.h"
+#include "kernels/cpu/thin_gemm.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -50,6 +51,13 @@ absl::Status GemmCall(bool transpose_a, bool transpose_b, float alpha,
     SmallGemm({m, n, k, transpose_a ? 1 : a.stride, transpose_a ? a.stride : 1,
                b.stride, c.stride},
               alpha, a.data, b.data, beta, c.data);
+    return absl::OkStatus();
+  }
+  if (ThinGemmPays(transpose_b, m, n) && !(transpose_a && transpose_b)) {
+    ThinGemm({m, n, k, transpose_a ? 1 : a.stride, transpose_a ? a.stride : 1,
+              b.stride, c.stride},
+             transpose_b, alpha, a.data, b.data, beta, c.data,
+             omp_in_parallel() ? 1 : omp_get_max_threads());
     return absl::OkStatus();
   }
   const dnnl_status_t status =

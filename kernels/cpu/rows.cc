@@ -1,4 +1,4 @@
-// Copies, gathers, sums and scatters whole rows.
+// Copies, gathers, sums, scatters and puts whole rows.
 #include <cstring>
 
 #include "common/status_macros.h"
@@ -101,6 +101,24 @@ absl::Status CpuBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
                  [&](int64_t begin, int64_t end) {
                    AddColumns(in, rows.data, table, begin, end);
                  });
+  return absl::OkStatus();
+}
+
+absl::Status CpuBackend::PutRows(ConstMatrix in, ConstIndices rows,
+                                 Matrix table) {
+  constexpr char kOp[] = "PutRows";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "table", table));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "in", in, rows.size, table.cols));
+  RETURN_IF_ERROR(CheckIndices(kOp, rows, table.rows));
+  RETURN_IF_ERROR(CheckDistinct(kOp, rows, Scratch<int32_t>(rows.size)));
+  if (table.cols == 0) return absl::OkStatus();
+  ParallelRanges(
+      threads_, rows.size, table.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t j = begin; j < end; ++j) {
+          std::memcpy(table.data + rows.data[j] * table.stride,
+                      in.data + j * in.stride, in.cols * sizeof(float));
+        }
+      });
   return absl::OkStatus();
 }
 

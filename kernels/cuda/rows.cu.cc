@@ -1,7 +1,9 @@
-// Formula: to = from; out[j, :] = table[rows[j], :]; and out[i, :] = sum of
-// table[rows[q], :] over offsets[i] <= q < offsets[i + 1], in order of q.
-// Shapes: table (any, cols), rows (n), offsets (out.rows + 1), out (., cols).
-// Threads: one takes four neighbouring columns of one row of out.
+// Formula: to = from; out[j, :] = table[rows[j], :]; table[rows[j], :] = in[j,
+// :]; and out[i, :] = sum of table[rows[q], :] over offsets[i] <= q < offsets[i
+// + 1], in order of q.
+// Shapes: table (any, cols), rows (n), in (n, cols), offsets (out.rows + 1),
+// out (., cols).
+// Threads: one takes four neighbouring columns of one row of out or in.
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +38,22 @@ __global__ void __launch_bounds__(256)
                       out.cols - column, x);
     StoreRun<kAligned>(x, out.cols - column,
                        out.data + row * out.stride + column);
+  }
+}
+
+// table[rows[j], :] = in[j, :], likewise.
+template <bool kAligned>
+__global__ void __launch_bounds__(256)
+    PutKernel(ConstMatrix in, const int32_t* rows, Matrix table, int64_t runs) {
+  const int64_t total = in.rows * runs;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       at < total; at += step) {
+    const int64_t row = Divide(at, runs), column = 4 * (at - row * runs);
+    float x[4];
+    LoadRun<kAligned>(in.data + row * in.stride + column, in.cols - column, x);
+    StoreRun<kAligned>(x, in.cols - column,
+                       table.data + rows[row] * table.stride + column);
   }
 }
 
@@ -94,6 +112,20 @@ absl::Status CudaBackend::GatherRows(ConstMatrix table, ConstIndices rows,
       RowsAligned(table) && RowsAligned(out) ? GatherKernel<true>
                                              : GatherKernel<false>,
       table, rows.data, out, runs);
+}
+
+absl::Status CudaBackend::PutRows(ConstMatrix in, ConstIndices rows,
+                                  Matrix table) {
+  constexpr char kOp[] = "PutRows";
+  RETURN_IF_ERROR(CheckMatrix(kOp, "table", table));
+  RETURN_IF_ERROR(CheckMatrix(kOp, "in", in, rows.size, table.cols));
+  RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
+  const int64_t runs = (in.cols + 3) / 4;
+  return Launch(kOp,
+                Shape(Blocks(in.rows * runs, 256, 16 * Multiprocessors()), 256),
+                RowsAligned(in) && RowsAligned(table) ? PutKernel<true>
+                                                      : PutKernel<false>,
+                in, rows.data, table, runs);
 }
 
 absl::Status CudaBackend::SumRows(ConstMatrix table, ConstIndices rows,

@@ -1,4 +1,4 @@
-// Defines attention and rank-space attention, in double.
+// Defines attention, cached and rank-space attention, in double.
 #include "kernels/reference/attention.h"
 
 #include <algorithm>
@@ -185,6 +185,33 @@ void AttentionBackward(const AttentionShape& s, const DropoutNumbers& dropout,
                        DoubleMatrix* grad_k, DoubleMatrix* grad_v) {
   Backward(s, WidthsOf(s), dropout, offsets, q, k, v, log_sum, grad_out, grad_q,
            grad_k, grad_v);
+}
+
+void CachedAttention(const CachedAttentionShape& s, const DoubleMatrix& first,
+                     const DoubleMatrix& count, const DoubleMatrix& q,
+                     const DoubleMatrix& keys, const DoubleMatrix& values,
+                     DoubleMatrix* out) {
+  std::fill(out->values.begin(), out->values.end(), 0.0);
+  for (int64_t i = 0; i < q.rows; ++i) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const int64_t key_head = h / (s.heads / s.key_heads);
+      const int64_t value_head = h / (s.heads / s.value_heads);
+      std::vector<double> p(count.index(i));
+      double sum = 0;
+      for (size_t j = 0; j < p.size(); ++j) {
+        p[j] = s.scale * Dot(q, i, h * s.key_width, keys,
+                             first.index(i) + static_cast<int64_t>(j),
+                             key_head * s.key_width, s.key_width);
+      }
+      const double largest = *std::max_element(p.begin(), p.end());
+      for (double& value : p) sum += value = std::exp(value - largest);
+      for (size_t j = 0; j < p.size(); ++j) {
+        Add(p[j] / sum, values, first.index(i) + static_cast<int64_t>(j),
+            value_head * s.value_width, out, i, h * s.value_width,
+            s.value_width);
+      }
+    }
+  }
 }
 
 void RankSpaceAttention(const RankSpaceAttentionShape& s,

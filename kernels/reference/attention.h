@@ -1,4 +1,4 @@
-// Meaning of Attention and RankSpaceAttention of kernels/backend.h.
+// Meaning of the kinds of attention of kernels/backend.h.
 #ifndef COMERA_KERNELS_REFERENCE_ATTENTION_H_
 #define COMERA_KERNELS_REFERENCE_ATTENTION_H_
 
@@ -20,6 +20,12 @@ void AttentionBackward(const AttentionShape& shape,
                        const DoubleMatrix& log_sum,
                        const DoubleMatrix& grad_out, DoubleMatrix* grad_q,
                        DoubleMatrix* grad_k, DoubleMatrix* grad_v);
+
+// first, count: whole numbers (1, rows of q).
+void CachedAttention(const CachedAttentionShape& shape,
+                     const DoubleMatrix& first, const DoubleMatrix& count,
+                     const DoubleMatrix& q, const DoubleMatrix& keys,
+                     const DoubleMatrix& values, DoubleMatrix* out);
 
 struct RankSpaceInputs {
   DoubleMatrix q, k, v;  // with their columns of ones

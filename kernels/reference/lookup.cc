@@ -86,6 +86,15 @@ void ScatterAddRows(const DoubleMatrix& in, const DoubleMatrix& rows,
   }
 }
 
+void PutRows(const DoubleMatrix& in, const DoubleMatrix& rows,
+             DoubleMatrix* table) {
+  for (int64_t j = 0; j < rows.size(); ++j) {
+    for (int64_t c = 0; c < in.cols; ++c) {
+      table->at(rows.index(j), c) = in.at(j, c);
+    }
+  }
+}
+
 void TtmLookup(const TtmTables& t, const DoubleMatrix& left,
                const DoubleMatrix& right, const PairLists& pairs,
                DoubleMatrix* out) {

@@ -17,6 +17,8 @@ void SumRows(const DoubleMatrix& table, const DoubleMatrix& rows,
              const DoubleMatrix& offsets, DoubleMatrix* out);
 void ScatterAddRows(const DoubleMatrix& in, const DoubleMatrix& rows,
                     DoubleMatrix* table);
+void PutRows(const DoubleMatrix& in, const DoubleMatrix& rows,
+             DoubleMatrix* table);
 // The lists of TtmPairs as matrices of one row.
 struct PairLists {
   DoubleMatrix left, out, start;

@@ -1,4 +1,6 @@
 // Rows for attention: of encoders, causal, and with fewer heads of keys.
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/attention.h"
 #include "tests/conformance/backend/attention_batches.h"
@@ -68,12 +70,15 @@ OpCase Backward(const Sequences& s, const AttentionShape& shape, float rate) {
           1e-5};
 }
 
-// Both passes at several rates of dropout.
+// Both passes at several rates of dropout; `sparing` as in OpCase.
 void AddPasses(const Sequences& s, const AttentionShape& shape,
-               const std::vector<float>& rates, std::vector<OpCase>* cases) {
+               const std::vector<float>& rates, std::vector<OpCase>* cases,
+               bool sparing = false) {
   for (float rate : rates) {
-    cases->push_back(Forward(s, shape, rate));
-    cases->push_back(Backward(s, shape, rate));
+    for (OpCase op : {Forward(s, shape, rate), Backward(s, shape, rate)}) {
+      op.sparing = sparing;
+      cases->push_back(std::move(op));
+    }
   }
 }
 
@@ -90,8 +95,12 @@ AttentionShape WithKeyHeads(int64_t kv_heads, AttentionShape shape) {
 
 std::vector<OpCase> AttentionCases() {
   std::vector<OpCase> cases;
+  // Tiles of 64 and what is beside them; `larger` has two whole ones. Of 261
+  // keys dropout is not drawn once for all, and not all lie in a device's fast
+  // memory.
   const Sequences none({}), empty({0, 0}), one({1}), equal({40, 40, 40}),
-      mixed({1, 65, 0, 17, 128, 3}), long_one({300});
+      uneven({1, 65, 0, 17, 64, 3}), larger({1, 65, 0, 17, 128, 3}),
+      long_one({261});
   // Wide heads, so that a device's fast memory holds only a part of the keys.
   const Sequences pair({70, 33});
   const std::vector<float> rates = {0, 0.1f, 0.5f};
@@ -100,10 +109,11 @@ std::vector<OpCase> AttentionCases() {
   AddPasses(equal, equal.Shape(0, 3), rates, &cases);
   AddPasses(one, one.Shape(1, 1), rates, &cases);
   AddPasses(equal, equal.Shape(4, 8), rates, &cases);
-  AddPasses(mixed, mixed.Shape(3, 5), rates, &cases);
-  AddPasses(mixed, mixed.Shape(2, 48), rates, &cases);
-  AddPasses(long_one, long_one.Shape(1, 4), rates, &cases);
-  AddPasses(pair, pair.Shape(1, 100), {0.1f}, &cases);
+  AddPasses(uneven, uneven.Shape(3, 5), rates, &cases);
+  AddPasses(uneven, uneven.Shape(2, 48), {0}, &cases, true);
+  AddPasses(larger, larger.Shape(2, 48), {0.1f}, &cases, true);
+  AddPasses(long_one, long_one.Shape(1, 4), {0.1f}, &cases, true);
+  AddPasses(pair, pair.Shape(1, 100), {0.1f}, &cases, true);
 
   const std::vector<float> few = {0, 0.1f};
   AddPasses(none, Causal(none.Shape(2, 3)), few, &cases);
@@ -111,22 +121,24 @@ std::vector<OpCase> AttentionCases() {
   AddPasses(equal, Causal(equal.Shape(0, 3)), few, &cases);
   AddPasses(one, Causal(one.Shape(1, 1)), few, &cases);
   AddPasses(equal, Causal(equal.Shape(4, 8)), few, &cases);
-  AddPasses(mixed, Causal(mixed.Shape(3, 5)), few, &cases);
-  AddPasses(long_one, Causal(long_one.Shape(1, 24)), few, &cases);
-  AddPasses(pair, Causal(pair.Shape(1, 100)), {0.1f}, &cases);
+  AddPasses(uneven, Causal(uneven.Shape(3, 5)), {0}, &cases);
+  AddPasses(larger, Causal(larger.Shape(3, 5)), {0.1f}, &cases, true);
+  AddPasses(long_one, Causal(long_one.Shape(1, 24)), {0.1f}, &cases, true);
+  AddPasses(pair, Causal(pair.Shape(1, 100)), {0.1f}, &cases, true);
 
   AddPasses(none, WithKeyHeads(1, none.Shape(2, 3)), few, &cases);
   AddPasses(empty, WithKeyHeads(2, empty.Shape(4, 3)), few, &cases);
   AddPasses(one, WithKeyHeads(1, one.Shape(3, 1)), few, &cases);
   AddPasses(equal, WithKeyHeads(4, equal.Shape(4, 8)), {0.1f}, &cases);
-  AddPasses(mixed, WithKeyHeads(2, mixed.Shape(6, 5)), few, &cases);
+  AddPasses(uneven, WithKeyHeads(2, uneven.Shape(6, 5)), few, &cases);
 
   AddPasses(one, Causal(WithKeyHeads(1, one.Shape(2, 2))), few, &cases);
-  AddPasses(mixed, Causal(WithKeyHeads(1, mixed.Shape(3, 7))), few, &cases);
-  AddPasses(mixed, Causal(WithKeyHeads(2, mixed.Shape(4, 33))), few, &cases);
-  AddPasses(long_one, Causal(WithKeyHeads(1, long_one.Shape(2, 4))), few,
-            &cases);
-  AddPasses(pair, Causal(WithKeyHeads(1, pair.Shape(2, 100))), {0.1f}, &cases);
+  AddPasses(uneven, Causal(WithKeyHeads(1, uneven.Shape(3, 7))), few, &cases);
+  AddPasses(uneven, Causal(WithKeyHeads(2, uneven.Shape(4, 33))), few, &cases);
+  AddPasses(long_one, Causal(WithKeyHeads(1, long_one.Shape(2, 4))), {0.1f},
+            &cases, true);
+  AddPasses(pair, Causal(WithKeyHeads(1, pair.Shape(2, 100))), {0.1f}, &cases,
+            true);
   return cases;
 }
 

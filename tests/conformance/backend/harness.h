@@ -17,7 +17,9 @@ using BackendFactory = std::function<std::unique_ptr<Backend>(int threads)>;
 // Registers with GoogleTest, under `name`, every row of every operation and the
 // checks of refused operands. Call before RUN_ALL_TESTS.
 //
-// A row passes if, for packed rows and for rows with gaps between them:
+// A row passes if, for packed rows and for rows with gaps between them, each
+// with one thread and with two (of a sparing row the first with one thread
+// only, the second with two):
 //  - what it writes is the reference's to the row's tolerance,
 //  - what it reads, the gaps, and the canaries around each operand are intact,
 //  - a second run gives the same bits,
@@ -27,7 +29,8 @@ void RegisterBackendConformance(const std::string& name,
 
 // Registers the rows of the operations that are matrix products or made of
 // them, for a backend that rounds their operands: results may differ from the
-// reference's by `tolerance` of the largest.
+// reference's by `tolerance` of the largest. All rows are sparing: layouts and
+// orders are tested by the first suite.
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
                              double tolerance);
 

@@ -173,6 +173,18 @@ std::vector<OpCase> LinearCases() {
     cases.push_back(GemmBiasCase(transpose, 1, 1, 1));
     cases.push_back(GemmBiasCase(transpose, 131, 68, 44));
   }
+  // Few tokens against a matrix: every number of rows, and of what is left
+  // beside whole tiles; more columns and terms than are taken at a time.
+  for (bool tb : {false, true}) {
+    for (int64_t m = 2; m <= 9; ++m) {
+      cases.push_back(GemmCase(false, tb, m, 258 + m, 21, 0.5f, m % 2));
+    }
+    cases.push_back(GemmCase(false, tb, 3, 270, 1031, 1, -0.5f));
+    cases.push_back(GemmCase(false, tb, 8, 8203, 6, 1, 0));
+  }
+  cases.push_back(GemmCase(false, false, 1, 157, 40, 0.5f, 1));
+  cases.push_back(GemmCase(true, false, 5, 600, 9, -1, 0.5f));
+  cases.push_back(GemmCase(true, true, 5, 600, 9, -1, 0.5f));
   // Many tokens against a small rank, as in gradients of the products.
   cases.push_back(GemmCase(true, false, 30, 96, 1500, 1, 1));
   for (int64_t n : {0, 1, 33, 70001}) AddVectorCases(n, &cases);

@@ -1,4 +1,4 @@
-// Rows for gathers, bags, scatters and products of pairs of blocks.
+// Rows for gathers, bags, scatters, puts and products of pairs of blocks.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -114,6 +114,25 @@ void AddRowCases(int64_t table_rows, int64_t cols, int64_t count,
        5e-6});
 }
 
+// The rows are drawn without replacement, or rise from 0.
+void AddPutCase(int64_t table_rows, int64_t cols, int64_t count, bool rising,
+                std::vector<OpCase>* cases) {
+  std::vector<double> rows(table_rows);
+  std::iota(rows.begin(), rows.end(), 0.0);
+  if (!rising) std::shuffle(rows.begin(), rows.end(), std::mt19937(23));
+  rows.resize(count);
+  cases->push_back(
+      {absl::StrCat("PutRows_", table_rows, "x", cols, "_rows", count,
+                    rising ? "_rising" : ""),
+       {In("in", count, cols), List("rows", rows),
+        Updated("table", table_rows, cols)},
+       [](Backend* backend, const DeviceOperands& d) {
+         return backend->PutRows(d[0].matrix, d[1].indices(), d[2].matrix);
+       },
+       [](Values* v) { reference::PutRows((*v)[0], (*v)[1], &(*v)[2]); },
+       0});
+}
+
 // `count` rows cut into `runs` uneven runs, every third one empty.
 void AddSumCase(int64_t table_rows, int64_t cols, int64_t count, int64_t runs,
                 std::vector<OpCase>* cases) {
@@ -165,6 +184,12 @@ std::vector<OpCase> LookupCases() {
   AddRowCases(40, 257, 300, &cases);
   // Many rows, and many numbers: several passes and blocks of a sort.
   AddRowCases(70000, 2, 3000, &cases);
+  AddPutCase(1, 1, 1, false, &cases);
+  AddPutCase(5, 3, 0, false, &cases);
+  AddPutCase(5, 0, 4, false, &cases);
+  AddPutCase(60, 33, 50, false, &cases);
+  AddPutCase(300, 257, 290, false, &cases);
+  AddPutCase(60, 36, 7, true, &cases);
   AddSumCase(1, 1, 1, 1, &cases);
   AddSumCase(5, 3, 0, 0, &cases);
   AddSumCase(5, 3, 0, 2, &cases);

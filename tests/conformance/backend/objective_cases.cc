@@ -281,8 +281,8 @@ std::vector<OpCase> ObjectiveCases() {
                                   {3951, 33, 33, 0.1f, 0},
                                   {5100, 1, 40, 0.1f, 0},
                                   {5200, 57, 1, 0.1f, 0}}));
-  cases.push_back(
-      OrthogonalCase("large", 512 * 192, {{0, 512, 192, 0.1f, 0.01f, true}}));
+  cases.push_back(Sparing(
+      OrthogonalCase("large", 512 * 192, {{0, 512, 192, 0.1f, 0.01f, true}})));
   cases.push_back(OrthogonalFromStateCase("finite", 3));
   cases.push_back(OrthogonalFromStateCase(
       "not_finite", std::numeric_limits<double>::infinity()));

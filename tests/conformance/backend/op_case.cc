@@ -26,6 +26,10 @@ Operand List(std::string name, std::vector<double> values) {
   operand.values = std::move(values);
   return operand;
 }
+OpCase Sparing(OpCase op) {
+  op.sparing = true;
+  return op;
+}
 Operand Packed(Operand operand) {
   operand.packed = true;
   return operand;

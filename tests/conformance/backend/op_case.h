@@ -68,7 +68,12 @@ struct OpCase {
   std::function<void(std::vector<reference::DoubleMatrix>*)> reference;
   // Relative to the operand's largest expected magnitude.
   double tolerance = 2e-6;
+  // Numbers of threads and layouts of rows meet once each instead of all with
+  // all: a large row that is there for its size, beside smaller ones.
+  bool sparing = false;
 };
+// The row with `sparing`.
+OpCase Sparing(OpCase op);
 
 // Sizes 0, 1, odd, and large enough for several threads.
 std::vector<OpCase> LinearCases();
@@ -83,6 +88,7 @@ std::vector<OpCase> RotateCases();
 std::vector<OpCase> RankSpaceFfnCases();
 std::vector<OpCase> RankSpaceStreamCases();
 std::vector<OpCase> AttentionCases();
+std::vector<OpCase> CachedAttentionCases();
 std::vector<OpCase> RankSpaceAttentionCases();
 std::vector<OpCase> ObjectiveCases();
 

@@ -102,34 +102,45 @@ OpCase RankSpaceBackward(const Sequences& s,
 std::vector<OpCase> RankSpaceAttentionCases() {
   std::vector<OpCase> cases;
   const Sequences none({}), empty({0, 0}), one({1}), equal({40, 40, 40}),
-      mixed({1, 65, 0, 17, 128, 3}), many(std::vector<int64_t>(40, 5)),
-      long_one({300});
-  const auto rank_space = [&](const Sequences& s, int64_t heads, int64_t q,
-                              int64_t k, int64_t v, int64_t o) {
-    const RankSpaceAttentionShape shape = {s.Shape(heads, 64), q, k, v, o};
-    for (float rate : {0.0f, 0.1f, 0.5f}) {
+      uneven({1, 65, 0, 17, 64, 3}), larger({1, 65, 0, 17, 128, 3}),
+      many(std::vector<int64_t>(40, 5));
+  const auto add = [&](const Sequences& s, const RankSpaceAttentionShape& shape,
+                       const std::vector<float>& rates) {
+    for (float rate : rates) {
       cases.push_back(RankSpaceForward(s, shape, rate));
       cases.push_back(RankSpaceBackward(s, shape, rate));
     }
   };
-  rank_space(none, 2, 3, 3, 3, 3);
-  rank_space(empty, 2, 3, 3, 3, 3);
-  rank_space(equal, 0, 3, 3, 3, 3);
-  rank_space(equal, 2, 0, 0, 0, 0);
-  rank_space(one, 1, 1, 1, 1, 1);
-  rank_space(mixed, 3, 5, 7, 20, 2);
-  rank_space(mixed, 12, 30, 30, 30, 30);
-  rank_space(many, 2, 6, 4, 15, 16);
-  rank_space(long_one, 5, 15, 16, 1, 33);
+  const std::vector<float> rates = {0, 0.1f, 0.5f};
+  add(none, {none.Shape(2, 64), 3, 3, 3, 3}, rates);
+  add(empty, {empty.Shape(2, 64), 3, 3, 3, 3}, rates);
+  add(equal, {equal.Shape(0, 64), 3, 3, 3, 3}, rates);
+  add(equal, {equal.Shape(2, 64), 0, 0, 0, 0}, rates);
+  add(one, {one.Shape(1, 64), 1, 1, 1, 1}, rates);
+  add(uneven, {uneven.Shape(3, 64), 5, 7, 20, 2}, {0});
+  add(uneven, {uneven.Shape(2, 64), 30, 30, 30, 30}, {0, 0.1f});
+  add(many, {many.Shape(2, 64), 6, 4, 15, 16}, {0, 0.5f});
+
+  const auto add_large = [&](const Sequences& s,
+                             const RankSpaceAttentionShape& shape) {
+    cases.push_back(Sparing(RankSpaceForward(s, shape, 0.1f)));
+    cases.push_back(Sparing(RankSpaceBackward(s, shape, 0.1f)));
+  };
+  add_large(larger, {larger.Shape(3, 64), 5, 7, 20, 2});
+  // So many sequences that several heads go to one block of threads, and heads
+  // that neither blocks nor warps share evenly.
+  add_large(many, {many.Shape(9, 64), 6, 4, 15, 16});
+  // More keys than lie in a device's fast memory, for several heads of a warp,
+  const Sequences above({165});
+  cases.push_back(Sparing(
+      RankSpaceForward(above, {above.Shape(5, 64), 15, 16, 1, 33}, 0.1f)));
+  // and more than whose dropout is drawn once.
+  const Sequences long_one({261});
+  add_large(long_one, {long_one.Shape(2, 64), 15, 12, 1, 16});
   // Wide, so that a device's fast memory holds only a part of the keys.
   const Sequences pair({70, 33}), longer({130, 5});
-  for (const RankSpaceAttentionShape& shape :
-       {RankSpaceAttentionShape{longer.Shape(2, 64), 40, 63, 20, 64},
-        RankSpaceAttentionShape{pair.Shape(1, 64), 90, 100, 127, 100}}) {
-    const Sequences& s = shape.attention.heads == 2 ? longer : pair;
-    cases.push_back(RankSpaceForward(s, shape, 0.1f));
-    cases.push_back(RankSpaceBackward(s, shape, 0.1f));
-  }
+  add_large(longer, {longer.Shape(2, 64), 40, 63, 20, 64});
+  add_large(pair, {pair.Shape(1, 64), 90, 100, 127, 100});
   return cases;
 }
 

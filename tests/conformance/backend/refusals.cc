@@ -57,6 +57,11 @@ void RefusesShapes(Backend* b, float* p) {
   ExpectRefused(b->ActivateBackward(Activation::kTanh, m, m, Matrix(p, 4, 4)),
                 "ActivateBackward", "grad_x");
   ExpectRefused(b->CopyRows(m, Matrix(p, 5, 4)), "CopyRows", "to");
+  const ConstIndices two(reinterpret_cast<const int32_t*>(p), 2);
+  ExpectRefused(b->PutRows(m, two, m), "PutRows", "in has shape 4x5");
+  ExpectRefused(b->PutRows(Matrix(p, 2, 4), two, m), "PutRows", "2x5");
+  ExpectRefused(b->PutRows(Matrix(p, 2, 5), ConstIndices(nullptr, 2), m),
+                "PutRows", "null");
   ExpectRefused(b->AddBias(Vector(p, 4), m), "AddBias", "bias");
   ExpectRefused(b->BiasGradient(m, Vector(p, 4)), "BiasGradient", "grad_bias");
   ExpectRefused(b->Axpy(1, Vector(p, 3), Vector(p, 4)), "Axpy", "x");
@@ -188,6 +193,49 @@ void RefusesAttention(Backend* b, float* p) {
                 "RankSpaceAttention", "kv_heads");
 }
 
+void RefusesCachedAttention(Backend* b, float* p) {
+  const CachedAttentionShape good = {4, 2, 3, 1, 5, 1};
+  const Matrix q(p, 2, 12), keys(p + 32, 6, 6), values(p + 80, 6, 5),
+      out(p + 128, 2, 20);
+  // Indices that are all in range: memory that was never written is 0.
+  const ConstIndices first(reinterpret_cast<const int32_t*>(p + 192), 2);
+  const auto attend = [&](const CachedAttentionShape& s, ConstIndices count,
+                          int64_t most, Matrix k, Matrix v, Matrix to) {
+    return b->CachedAttention(s, first, count, most, q, k, v, to);
+  };
+  const auto refused = [&](const absl::Status& status, const char* what) {
+    ExpectRefused(status, "CachedAttention", what);
+  };
+  for (int64_t most : {0, -1, 7}) {
+    refused(attend(good, first, most, keys, values, out), "most");
+  }
+  refused(attend(good, ConstIndices(first.data, 1), 3, keys, values, out),
+          "count has size 1");
+  refused(attend(good, ConstIndices(nullptr, 2), 3, keys, values, out),
+          "count is null");
+  refused(b->CachedAttention(good, ConstIndices(first.data, 3), first, 3, q,
+                             keys, values, out),
+          "first has size 3");
+  refused(b->CachedAttention(good, first, first, 3, Matrix(p, 2, 11), keys,
+                             values, out),
+          "q has shape 2x11, expected 2x12");
+  refused(attend(good, first, 3, Matrix(p + 32, 6, 5), values, out),
+          "keys has shape 6x5, expected 6x6");
+  refused(attend(good, first, 3, keys, Matrix(p + 80, 5, 5), out),
+          "values has shape 5x5, expected 6x5");
+  refused(attend(good, first, 3, keys, values, Matrix(p + 128, 2, 5)),
+          "out has shape 2x5, expected 2x20");
+  const auto shaped = [&](const CachedAttentionShape& s, const char* what) {
+    refused(attend(s, first, 3, keys, values, out), what);
+  };
+  shaped({4, 3, 3, 1, 5, 1}, "key_heads is 3");
+  shaped({4, 0, 3, 1, 5, 1}, "key_heads is 0");
+  shaped({4, 2, 3, 8, 5, 1}, "value_heads is 8");
+  shaped({4, 2, -3, 1, 5, 1}, "2x-3 of keys");
+  shaped({4, 2, 3, 1, int64_t{1} << 62, 1}, "of values");
+  shaped({int64_t{1} << 62, 2, 4, 1, 5, 1}, "heads");
+}
+
 void RefusesDropout(Backend* b, float* p) {
   const Matrix m(p, 4, 5);
   const StepState state;
@@ -264,6 +312,7 @@ void RegisterRefusals(const std::string& name, BackendFactory factory) {
       {"RefusesShapes", RefusesShapes},
       {"RefusesRotation", RefusesRotation},
       {"RefusesAttention", RefusesAttention},
+      {"RefusesCachedAttention", RefusesCachedAttention},
       {"RefusesDropout", RefusesDropout},
       {"RefusesOptimiser", RefusesOptimiser},
       {"RefusesMemory", RefusesMemory},

@@ -37,6 +37,7 @@ TEST(CpuBackendTest, RefusesIndicesOutsideTheTable) {
         StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at 1"));
     EXPECT_THAT(backend->GatherRows(table, indices, out), refused);
     EXPECT_THAT(backend->ScatterAddRows(out, indices, table), refused);
+    EXPECT_THAT(backend->PutRows(out, indices, table), refused);
     // The label -1 is none.
     const int32_t labels[] = {1, bad < 0 ? bad - 1 : bad};
     EXPECT_THAT(
@@ -75,6 +76,73 @@ TEST(CpuBackendTest, RefusesOffsetsThatDoNotFit) {
                            data.data(), m, data.data()),
         StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("offset")));
   }
+}
+
+TEST(CpuBackendTest, RefusesToPutARowTwice) {
+  const std::unique_ptr<Backend> backend = CreateCpuBackend({});
+  std::vector<float> data(64);
+  const Matrix table(data.data(), 5, 4), in(data.data() + 32, 3, 4);
+  const std::vector<std::vector<int32_t>> bad = {{1, 1, 2}, {4, 0, 4}};
+  for (const std::vector<int32_t>& rows : bad) {
+    EXPECT_THAT(
+        backend->PutRows(in, ConstIndices(rows.data(), 3), table),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
+  }
+  const int32_t falling[] = {4, 2, 0};
+  EXPECT_OK(backend->PutRows(in, ConstIndices(falling, 3), table));
+}
+
+TEST(CpuBackendTest, RefusesKeysThatAreNotKept) {
+  const std::unique_ptr<Backend> backend = CreateCpuBackend({});
+  std::vector<float> data(64, 1.0f);
+  const Matrix q(data.data(), 2, 2), kept(data.data() + 8, 5, 2),
+      out(data.data() + 32, 2, 2);
+  const CachedAttentionShape shape = {1, 1, 2, 1, 2, 1};
+  struct Seen {
+    int32_t first, count;
+    const char* what;  // is said of it, null: nothing
+  };
+  constexpr int32_t kFar = std::numeric_limits<int32_t>::max();
+  for (const Seen& seen :
+       {Seen{2, 3, nullptr}, Seen{4, 1, nullptr}, Seen{-1, 1, "first -1 at 1"},
+        Seen{3, 3, "first 3 at 1"}, Seen{5, 1, "first 5"},
+        Seen{kFar, 3, "first"}, Seen{0, 0, "count 0 at 1"},
+        Seen{0, -1, "count -1"}, Seen{0, 4, "[1, 3]"},
+        Seen{0, kFar, "count"}}) {
+    const int32_t first[] = {0, seen.first}, count[] = {1, seen.count};
+    const absl::Status status =
+        backend->CachedAttention(shape, ConstIndices(first, 2),
+                                 ConstIndices(count, 2), 3, q, kept, kept, out);
+    if (seen.what == nullptr) {
+      EXPECT_OK(status);
+    } else {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                   HasSubstr(seen.what)));
+    }
+  }
+}
+
+// A later step of the same sequences needs no more scratch: its memory follows
+// from shapes, whatever lies where.
+TEST(CpuBackendTest, CachedAttentionDoesNotGrowWithItsKeys) {
+  const std::unique_ptr<Backend> backend = CreateCpuBackend({2});
+  constexpr int64_t kRows = 6, kKept = 3000;
+  std::vector<float> data = Random(kKept * 8, 1);
+  std::vector<float> out(kRows * 16);
+  const CachedAttentionShape shape = {4, 2, 4, 2, 4, 0.5f};
+  const ConstMatrix kept(data.data(), kKept, 8), q(data.data(), kRows, 16);
+  const auto attend = [&](const std::vector<int32_t>& first,
+                          const std::vector<int32_t>& count) {
+    return backend->CachedAttention(shape, ConstIndices(first.data(), kRows),
+                                    ConstIndices(count.data(), kRows), kKept, q,
+                                    kept, kept, Matrix(out.data(), kRows, 16));
+  };
+  ASSERT_OK(attend({0, 1, 2, 3, 4, 5}, {1, 1, 1, 1, 1, 1}));
+  backend->Seal();
+  ASSERT_OK(attend({0, 0, 0, 0, 0, 0}, {3000, 1, 1, 2999, 2, 3}));
+  ASSERT_OK(attend({0, 1, 0, 1, 0, 1}, {2900, 2900, 2900, 1, 1, 1}));
+  ASSERT_OK(attend({0, 0, 0, 1, 1, 1}, {2900, 2900, 2900, 900, 800, 7}));
+  EXPECT_OK(backend->Unseal());
 }
 
 TEST(CpuBackendTest, RefusesPairsThatDoNotFit) {

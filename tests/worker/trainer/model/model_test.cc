@@ -208,7 +208,7 @@ TEST(LanguageModelTest, RowsInSeveralBlocks) {
   }
 }
 
-// Of several chunks Forward leaves the loss to Backward, unless it is read in
+// With several chunks Forward leaves the loss to Backward, unless it is read in
 // between.
 TEST(LanguageModelTest, TheLossMayBeReadBeforeAndAfterBackward) {
   for (ModelConfig config : LanguageModels()) {
