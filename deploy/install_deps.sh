@@ -22,12 +22,13 @@ packages=(
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
-  # HTTP: Beast and Asio. Metrics.
-  libboost-dev prometheus-cpp-dev
+  # HTTP: Beast and Asio at the coordinator, CivetWeb at workers. Metrics.
+  libboost-dev libcivetweb-dev prometheus-cpp-dev
   # The screen of `comera top`.
   libncurses-dev
   # Store, checksums, text, compression.
   libsqlite3-dev libpqxx-dev libssl-dev libicu-dev zlib1g-dev
+  libzstd-dev
   # Tests and benchmarks are part of the build.
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # The quickstart trains on C/C++ headers and Python's standard library.
@@ -52,7 +53,7 @@ test_packages=(
   # The dashboard's tests.
   chromium
   # Checks exported ONNX graphs.
-  python3-onnx
+  python3-onnx python3-sentencepiece
   # Manual pages, and what a terminal would show.
   groff-base mandoc python3-pyte
   # tests/deploy: scripts, packages, units, Kubernetes files, and a Slurm that

@@ -76,12 +76,12 @@ struct AttentionShape {
 // and widths, so that either may lie in rank space, where all heads share one
 // vector.
 struct CachedAttentionShape {
-  int64_t heads = 0;  // of queries
+  int64_t heads = 0;  // queries' heads
   // Heads of keys and of values, divisors of `heads`: query head h uses head
   // h / (heads / key_heads) of the keys, likewise of the values.
   int64_t key_heads = 0, key_width = 0;
   int64_t value_heads = 0, value_width = 0;
-  float scale = 1;  // of the scores
+  float scale = 1;  // multiplies the scores
 };
 
 // A feed-forward layer between the rank vectors of its two linear layers.

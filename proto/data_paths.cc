@@ -59,6 +59,16 @@ void AddData(v1::DataSpec* data, Collector* collector) {
       collector->AddAll(field, files, PathKind::kFiles);
     }
   }
+  if (data->has_token_shards()) {
+    v1::TokenShards* shards = data->mutable_token_shards();
+    for (const auto& [field, folder] :
+         {std::pair("data.token_shards.train", shards->mutable_train()),
+          std::pair("data.token_shards.validation",
+                    shards->mutable_validation()),
+          std::pair("data.token_shards.test", shards->mutable_test())}) {
+      collector->Add(field, folder, PathKind::kFolder);
+    }
+  }
   if (data->has_code_directory()) {
     collector->AddAll("data.code_directory.roots",
                       data->mutable_code_directory()->mutable_roots(),

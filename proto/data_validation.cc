@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int kMaxEntries = 64;
+constexpr int64_t kMaxBadRows = 10'000'000;
 constexpr char kVocabularyFile[] = "data.tokenizer.vocabulary_file";
 constexpr char kMergesFile[] = "data.tokenizer.merges_file";
 constexpr char kTokenizerFile[] = "data.tokenizer.tokenizer_file";
@@ -163,6 +164,32 @@ void CheckText(const v1::Text& text, SpecChecker& check) {
     check.Require(fraction == 0, prefix + "validation_fraction",
                   "excludes data.text.validation");
   }
+  check.Range(prefix + "max_bad_rows", text.max_bad_rows(), 0, kMaxBadRows);
+}
+
+void CheckTokenShards(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::TokenShards& shards = spec.data().token_shards();
+  const std::string prefix = "data.token_shards.";
+  CheckDataPath(prefix + "train", shards.train(), PathKind::kFolder, check);
+  const double fraction = shards.validation_fraction();
+  if (shards.validation().empty()) {
+    check.Require(fraction > 0 && fraction < 1, prefix + "validation_fraction",
+                  "must lie between 0 and 1");
+  } else {
+    CheckDataPath(prefix + "validation", shards.validation(), PathKind::kFolder,
+                  check);
+    check.Require(fraction == 0, prefix + "validation_fraction",
+                  "excludes data.token_shards.validation");
+  }
+  if (!shards.test().empty()) {
+    CheckDataPath(prefix + "test", shards.test(), PathKind::kFolder, check);
+  }
+  check.Require(spec.model().family() != v1::ModelSpec::MASKED_LM,
+                "data.token_shards",
+                "is for CAUSAL_LM only; text reads what it is made from");
+  check.Require(spec.data().tokenizer().train_vocabulary_size() == 0,
+                kVocabularySize,
+                "contradicts data.token_shards, which have their tokenizer");
 }
 
 // Refuses what tokenizers of other kinds are made of.
@@ -257,10 +284,13 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
     case v1::DataSpec::kText:
       CheckText(data.text(), check);
       break;
+    case v1::DataSpec::kTokenShards:
+      CheckTokenShards(spec, check);
+      break;
     case v1::DataSpec::FORMAT_NOT_SET:
       check.Add("data",
-                "is missing: labelled_text, glue_tsv, text, code_directory or "
-                "jsonl");
+                "is missing: labelled_text, glue_tsv, text, token_shards, "
+                "code_directory or jsonl");
       break;
     default:  // click logs are refused with the model
       break;
@@ -273,8 +303,14 @@ void CheckData(const v1::JobSpec& spec, SpecChecker& check) {
   check.Require(
       !data.has_glue_tsv() || spec.model().family() != v1::ModelSpec::CAUSAL_LM,
       "data.glue_tsv",
-      "is not for CAUSAL_LM, which takes text, code_directory or jsonl");
-  CheckTokenizer(data.tokenizer(), spec.model().family(), check);
+      "is not for CAUSAL_LM, which takes text, token_shards, code_directory "
+      "or jsonl");
+  // Token shards have their own; one that is named has to be the same.
+  if (!data.has_token_shards() ||
+      (data.tokenizer().kind() != v1::TokenizerSpec::KIND_UNSPECIFIED &&
+       data.tokenizer().train_vocabulary_size() == 0)) {
+    CheckTokenizer(data.tokenizer(), spec.model().family(), check);
+  }
   check.Range("data.max_length", data.max_length(), 4, 65536);
   if (spec.model().family() == v1::ModelSpec::MASKED_LM) {
     check.Require(data.mask_probability() > 0 && data.mask_probability() < 1,

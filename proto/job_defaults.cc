@@ -71,6 +71,15 @@ void FillText(v1::DataSpec& data) {
   if (text.validation().empty() && text.validation_fraction() == 0) {
     text.set_validation_fraction(0.1);
   }
+  if (text.field().empty()) text.set_field("text");
+}
+
+void FillTokenShards(v1::DataSpec& data) {
+  if (!data.has_token_shards()) return;
+  v1::TokenShards& shards = *data.mutable_token_shards();
+  if (shards.validation().empty() && shards.validation_fraction() == 0) {
+    shards.set_validation_fraction(0.01);
+  }
 }
 
 void FillData(v1::JobSpec& spec) {
@@ -93,6 +102,7 @@ void FillData(v1::JobSpec& spec) {
   }
   FillLabelledText(data);
   FillText(data);
+  FillTokenShards(data);
   FillClickLog(data);
   if (data.has_jsonl() && data.jsonl().fields().empty()) {
     data.mutable_jsonl()->add_fields("docstring");

@@ -180,8 +180,7 @@ absl::StatusOr<std::string> LocalPredictor::ReceiveLine() {
   }
 }
 
-absl::StatusOr<v1::PredictResponse> LocalPredictor::Predict(
-    const v1::PredictRequest& request) {
+absl::Status LocalPredictor::Ask(const v1::PredictRequest& request) {
   if (stopped_) return absl::CancelledError("stopped");
   std::string line;
   const auto written =
@@ -189,8 +188,11 @@ absl::StatusOr<v1::PredictResponse> LocalPredictor::Predict(
   if (!written.ok()) {
     return absl::InvalidArgumentError(std::string(written.message()));
   }
-  RETURN_IF_ERROR(Send(line + "\n"));
-  ASSIGN_OR_RETURN(line, ReceiveLine());
+  return Send(line + "\n");
+}
+
+absl::StatusOr<v1::PredictResponse> LocalPredictor::Answer() {
+  ASSIGN_OR_RETURN(const std::string line, ReceiveLine());
   v1::PredictResponse response;
   google::protobuf::util::JsonParseOptions lenient;
   lenient.ignore_unknown_fields = true;
@@ -203,10 +205,40 @@ absl::StatusOr<v1::PredictResponse> LocalPredictor::Predict(
   if (!response.error().empty()) {
     return absl::InvalidArgumentError(response.error());
   }
+  return response;
+}
+
+absl::StatusOr<v1::PredictResponse> LocalPredictor::Predict(
+    const v1::PredictRequest& request) {
+  RETURN_IF_ERROR(Ask(request));
+  ASSIGN_OR_RETURN(v1::PredictResponse response, Answer());
   if (response.predictions_size() != request.rows_size()) {
     return absl::InternalError("comera-trainer answers other rows");
   }
   return response;
+}
+
+absl::Status LocalPredictor::Generate(
+    const v1::GenerateRequest& request,
+    const std::function<absl::Status(const v1::GenerateResponse&)>& take) {
+  if (model_.max_generations() <= 0) {
+    return absl::FailedPreconditionError(
+        "the model generates no text: only models of the family causal_lm do");
+  }
+  v1::PredictRequest asked;
+  *asked.mutable_generate() = request;
+  RETURN_IF_ERROR(Ask(asked));
+  while (true) {
+    ASSIGN_OR_RETURN(const v1::PredictResponse response, Answer());
+    if (!response.has_generated()) {
+      return absl::InternalError("comera-trainer answers another request");
+    }
+    RETURN_IF_ERROR(take(response.generated()));
+    if (response.generated().finish() !=
+        v1::GenerateResponse::FINISH_UNSPECIFIED) {
+      return absl::OkStatus();
+    }
+  }
 }
 
 }  // namespace comera::client

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,11 @@ class LocalPredictor : public RowPredictor {
   // request.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request) override;
+  // FailedPrecondition also: the program ended.
+  absl::Status Generate(
+      const v1::GenerateRequest& request,
+      const std::function<absl::Status(const v1::GenerateResponse&)>& take)
+      override;
   void Stop() override;
 
  private:
@@ -36,6 +42,9 @@ class LocalPredictor : public RowPredictor {
   absl::Status Launch(const std::vector<std::string>& command);
   absl::Status Send(const std::string& line);
   absl::StatusOr<std::string> ReceiveLine();
+  absl::Status Ask(const v1::PredictRequest& request);
+  // InvalidArgument: the program refused the request.
+  absl::StatusOr<v1::PredictResponse> Answer();
   // The status that says why the program no longer answers.
   absl::Status EndOfProgram();
 

@@ -13,8 +13,13 @@ namespace comera::client {
 namespace {
 
 constexpr absl::Duration kPredictTimeout = absl::Minutes(5);
+constexpr absl::Duration kGenerateTimeout = absl::Hours(1);
 constexpr int kMaxMessageBytes = 256 << 20;
 constexpr int kTries = 4;
+
+bool MayBeBackSoon(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
 
 }  // namespace
 
@@ -68,9 +73,37 @@ absl::StatusOr<v1::PredictResponse> RemotePredictor::Predict(
       if (response.predictions_size() == request.rows_size()) return response;
       return absl::InternalError("the worker answers other rows");
     }
-    if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
-      break;
-    }
+    if (!MayBeBackSoon(status)) break;
+  }
+  return status;
+}
+
+absl::Status RemotePredictor::Generate(
+    const v1::GenerateRequest& request,
+    const std::function<absl::Status(const v1::GenerateResponse&)>& take) {
+  v1::GenerateRequest named = request;
+  named.set_name(model_.name());
+  bool begun = false, ended = false;
+  absl::Status status, taken;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) absl::SleepFor(absl::Milliseconds(200 << i));
+    status = Run(kGenerateTimeout, [&](grpc::ClientContext* context) {
+      const auto reader = stub_->Generate(context, named);
+      v1::GenerateResponse piece;
+      while (taken.ok() && reader->Read(&piece)) {
+        begun = true;
+        ended = piece.finish() != v1::GenerateResponse::FINISH_UNSPECIFIED;
+        taken = take(piece);
+      }
+      if (!taken.ok()) context->TryCancel();
+      return reader->Finish();
+    });
+    RETURN_IF_ERROR(taken);
+    // Another attempt may continue the text otherwise.
+    if (begun || !MayBeBackSoon(status)) break;
+  }
+  if (status.ok() && !ended) {
+    return absl::InternalError("the worker does not end the text");
   }
   return status;
 }

@@ -1,6 +1,7 @@
 #ifndef COMERA_CLIENT_PREDICT_REMOTE_PREDICTOR_H_
 #define COMERA_CLIENT_PREDICT_REMOTE_PREDICTOR_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,6 +35,12 @@ class RemotePredictor : public RowPredictor {
   // Returns the statuses of Predict; retries for a while if the worker is away.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request) override;
+  // Returns the statuses of Generate; retries for a while if the worker is away
+  // before the text begins.
+  absl::Status Generate(
+      const v1::GenerateRequest& request,
+      const std::function<absl::Status(const v1::GenerateResponse&)>& take)
+      override;
   void Stop() override;
 
  private:

@@ -1,12 +1,13 @@
 """Files as parts of a program."""
 
-def embed_file(name, src, symbol, visibility = None):
-    """A cc_library with `std::string_view comera::server::SYMBOL()`.
+def embed_file(name, src, symbol, namespace = "comera::server", visibility = None):
+    """A cc_library with `std::string_view NAMESPACE::SYMBOL()`.
 
     Args:
       name: of the library and its header NAME.h.
       src: the file.
       symbol: of the function that returns the file's bytes.
+      namespace: of that function.
       visibility: as usual.
     """
     native.genrule(
@@ -19,12 +20,12 @@ cat > $(location %s.h) <<END
 #include <string_view>
 extern "C" const char comera_embedded_%s[];
 extern "C" const char comera_embedded_%s_end[];
-namespace comera::server {
+namespace %s {
 inline std::string_view %s() {
   return {comera_embedded_%s, static_cast<size_t>(
       comera_embedded_%s_end - comera_embedded_%s)};
 }
-}  // namespace comera::server
+}  // namespace %s
 END
 # Bazel does not see the file that .incbin reads: with its digest in the source,
 # the source changes when the file does.
@@ -39,7 +40,7 @@ comera_embedded_%s_end:
   .byte 0
   .section .note.GNU-stack,"",%%progbits
 END
-""" % (name, symbol, symbol, symbol, symbol, symbol, symbol, name, src, symbol, symbol, symbol, src, symbol),
+""" % (name, symbol, symbol, namespace, symbol, symbol, symbol, symbol, namespace, name, src, symbol, symbol, symbol, src, symbol),
     )
     native.cc_library(
         name = name,

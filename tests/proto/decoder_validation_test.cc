@@ -227,5 +227,57 @@ TEST(TokenizerValidationTest, EveryKindHasItsFiles) {
                   }}});
 }
 
+// A job on token shards.
+Spec ShardsSpec() {
+  Spec spec = CausalLmSpec();
+  spec.mutable_data()->clear_tokenizer();
+  v1::TokenShards* shards = spec.mutable_data()->mutable_token_shards();
+  shards->set_train("/shards");
+  shards->set_validation_fraction(0.01);
+  return spec;
+}
+
+v1::TokenShards& Shards(Spec& s) {
+  return *s.mutable_data()->mutable_token_shards();
+}
+
+TEST(DecoderValidationTest, TokenShards) {
+  Spec spec = ShardsSpec();
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  Shards(spec).clear_validation_fraction();
+  EXPECT_EQ(WithDefaults(spec).data().token_shards().validation_fraction(),
+            0.01);
+  Shards(spec).set_validation("datasets/corpus/validation");
+  Shards(spec).set_test("/test");
+  EXPECT_EQ(Describe(ValidateJobSpec(WithDefaults(spec))), "");
+  Tokenizer(spec).set_kind(v1::TokenizerSpec::HUGGING_FACE);
+  Tokenizer(spec).set_tokenizer_file("/tokenizer.json");
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+
+  ExpectRefused(
+      ShardsSpec(),
+      {{"data.token_shards.train", [](Spec& s) { Shards(s).clear_train(); }},
+       {"data.token_shards.train", [](Spec& s) { Shards(s).set_train("a"); }},
+       {"data.token_shards.test", [](Spec& s) { Shards(s).set_test("a"); }},
+       {"data.token_shards.validation_fraction",
+        [](Spec& s) { Shards(s).set_validation_fraction(1); }},
+       {"data.token_shards.validation_fraction",
+        [](Spec& s) { Shards(s).set_validation("/v"); }},
+       {"data.tokenizer.train_vocabulary_size",
+        [](Spec& s) {
+          Tokenizer(s).set_kind(v1::TokenizerSpec::BYTE_BPE);
+          Tokenizer(s).set_train_vocabulary_size(1000);
+        }},
+       {"data.tokenizer.tokenizer_file", [](Spec& s) {
+          Tokenizer(s).set_kind(v1::TokenizerSpec::SENTENCEPIECE);
+        }}});
+  ExpectRefused(CausalLmSpec(),
+                {{"data.text.max_bad_rows",
+                  [](Spec& s) { Text(s).set_max_bad_rows(-1); }},
+                 {"data.text.max_bad_rows", [](Spec& s) {
+                    Text(s).set_max_bad_rows(int64_t{1} << 40);
+                  }}});
+}
+
 }  // namespace
 }  // namespace comera

@@ -93,7 +93,8 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
                  "Serve metrics for Prometheus at this address:port, in the "
                  "clear and to everybody who reaches it (default: nowhere)");
   app.add_option("--predict_models", flags.predict_models,
-                 "Models that may answer `comera predict --remote` here at "
+                 "Models that may answer `comera predict --remote` and "
+                 "`comera generate --remote` here at "
                  "once; 0: none")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
@@ -101,6 +102,11 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
                  "MiB of memory that each of them may take")
       ->check(CLI::Range(64, 1 << 24))
       ->capture_default_str();
+  app.add_option("--completions_listen", flags.completions_listen,
+                 "Continue texts over HTTP at this address:port, in the form "
+                 "of OpenAI's /v1/completions (default: nowhere)");
+  app.add_flag("--insecure_completions", flags.insecure_completions,
+               "Let --completions_listen serve other machines, unencrypted");
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration that would be used, and exit");
 }

@@ -34,6 +34,8 @@ struct WorkerFlags {
   std::string metrics_listen;
   int predict_models = 2;
   int predict_memory_mib = 8192;
+  std::string completions_listen;
+  bool insecure_completions = false;
   bool print_config = false;
 };
 

@@ -32,6 +32,7 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/peer_tls.h"
+#include "worker/completions/completions_port.h"
 #include "worker/gang/stray_processes.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
@@ -145,6 +146,9 @@ void PrintConfig(const WorkerFlags& flags,
             << "\nreplica_memory=" << (options.replica_memory >> 20)
             << "\npredict_models=" << flags.predict_models
             << "\npredict_memory=" << flags.predict_memory_mib
+            << "\ncompletions_listen=" << flags.completions_listen
+            << "\ninsecure_completions="
+            << (flags.insecure_completions ? "true" : "false")
             << "\nca=" << flags.security.ca_file
             << "\ncert=" << flags.security.certificate_file
             << "\nkey=" << flags.security.key_file
@@ -161,12 +165,13 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "[::1]");
 }
 
-// Returns null if no models are served.
+// Returns null if no models are served, at the port for peers or over HTTP.
 absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
     const WorkerFlags& flags, const ChannelSecurity& security,
     const grpc::ChannelArguments& arguments,
     const WorkerSession::Options& session) {
-  if (flags.predict_models == 0 || session.replica_memory == 0) {
+  if (flags.predict_models == 0 ||
+      (session.replica_memory == 0 && flags.completions_listen.empty())) {
     return std::unique_ptr<ServedModels>();
   }
   // The coordinator is asked with the caller's token, not with the worker's
@@ -188,6 +193,25 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
   options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;
   options.threads = std::max(1, session.cores / 2);
   return ServedModels::Create(options, channel);
+}
+
+// Returns null if no texts are continued over HTTP.
+absl::StatusOr<std::unique_ptr<CompletionsPort>> ServeCompletions(
+    const WorkerFlags& flags, ServedModels* models) {
+  if (flags.completions_listen.empty()) {
+    return std::unique_ptr<CompletionsPort>();
+  }
+  if (models == nullptr) {
+    return absl::InvalidArgumentError(
+        "completions_listen: no models are served, --predict_models is 0");
+  }
+  CompletionsPort::Options options;
+  options.listen = flags.completions_listen;
+  options.insecure = flags.insecure_completions;
+  ASSIGN_OR_RETURN(std::unique_ptr<CompletionsPort> port,
+                   CompletionsPort::Start(options, models));
+  LOG(INFO) << "completions served address=" << port->address();
+  return port;
 }
 
 int Fail(const absl::Status& status) {
@@ -319,9 +343,15 @@ int Main(const WorkerFlags& flags) {
   const auto models = ServeModels(flags, security, arguments, options);
   if (!models.ok()) return Fail(models.status());
   PredictServiceImpl predict(models->get());
+  // Ends before the models.
+  const auto completions = ServeCompletions(flags, models->get());
+  if (!completions.ok()) return Fail(completions.status());
   if (*models != nullptr) options.peers.services.push_back(&predict);
   auto session = WorkerSession::Create(options, *channel, *std::move(gpus));
-  if (!session.ok()) return Fail(session.status());
+  if (!session.ok()) {
+    if (*models != nullptr) (*models)->Stop();
+    return Fail(session.status());
+  }
   LOG(INFO) << "worker started name=" << options.worker
             << " incarnation=" << options.incarnation
             << " server=" << flags.server << " slots=" << options.slots.size()

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20;
 constexpr size_t kKeptErrors = 2000;
-constexpr int64_t kLookMilliseconds = 200;
+constexpr absl::Duration kLookInterval = absl::Milliseconds(200);
 
 }  // namespace
 
@@ -36,7 +37,9 @@ absl::StatusOr<std::unique_ptr<ModelChild>> ModelChild::Start(
   auto child = absl::WrapUnique(new ModelChild);
   child->stopped_ = stopped;
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return ErrnoStatus(errno, "socketpair");
+  }
   child->input_ = ends[1];
   fcntl(ends[1], F_SETFL, O_NONBLOCK);
   ChildConfinement own = confinement;
@@ -51,9 +54,7 @@ absl::StatusOr<std::unique_ptr<ModelChild>> ModelChild::Start(
 ModelChild::~ModelChild() {
   if (input_ >= 0) close(input_);
   if (child_.pidfd < 0) return;
-  // Signals by descriptor: the search for strays may have reaped it, and its
-  // number may belong to another process.
-  syscall(SYS_pidfd_send_signal, child_.pidfd, SIGKILL, nullptr, 0);
+  Kill();
   while (waitid(static_cast<idtype_t>(P_PIDFD), child_.pidfd, nullptr,
                 WEXITED) < 0 &&
          errno == EINTR) {
@@ -63,20 +64,29 @@ ModelChild::~ModelChild() {
   close(child_.err);
 }
 
-void ModelChild::DrainStderr() {
+void ModelChild::Kill() {
+  // Signals by descriptor: the search for strays may have reaped it, and its
+  // number may belong to another process.
+  syscall(SYS_pidfd_send_signal, child_.pidfd, SIGKILL, nullptr, 0);
+}
+
+bool ModelChild::DrainStderr() {
+  const std::lock_guard<std::mutex> lock(mutex_);
   char buffer[4096];
-  while (true) {
-    const ssize_t got = read(child_.err, buffer, sizeof(buffer));
-    if (got <= 0) break;
+  ssize_t got;
+  while ((got = read(child_.err, buffer, sizeof(buffer))) > 0) {
     errors_.append(buffer, static_cast<size_t>(got));
   }
+  const bool open = got < 0 && (errno == EAGAIN || errno == EINTR);
   if (errors_.size() > kKeptErrors) {
     errors_.erase(0, errors_.size() - kKeptErrors);
   }
+  return open;
 }
 
 absl::Status ModelChild::End() {
   DrainStderr();
+  const std::lock_guard<std::mutex> lock(mutex_);
   absl::string_view said = absl::StripAsciiWhitespace(errors_);
   absl::ConsumePrefix(&said, "comera-trainer: ");
   return absl::FailedPreconditionError(
@@ -84,29 +94,35 @@ absl::Status ModelChild::End() {
 }
 
 absl::Status ModelChild::Await(int fd, short events, absl::Time deadline) {
+  bool listens = true;
   while (true) {
     if (stopped_ != nullptr && *stopped_) {
       return absl::CancelledError("the worker ends");
     }
-    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now()) + 1;
-    if (left <= 0) {
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError("the model does not answer in time");
     }
-    pollfd waits[] = {{fd, events, 0}, {child_.err, POLLIN, 0}};
-    const int ready =
-        poll(waits, 2, static_cast<int>(std::min(left, kLookMilliseconds)));
+    // Descriptors below 0 are ignored. The process's own end counts, because a
+    // process that it started may hold the streams open.
+    pollfd waits[] = {{fd, events, 0},
+                      {listens ? child_.err : -1, POLLIN, 0},
+                      {child_.pidfd, POLLIN, 0}};
+    const int64_t wait =
+        absl::ToInt64Milliseconds(std::min(left, kLookInterval)) + 1;
+    const int ready = poll(waits, 3, static_cast<int>(wait));
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready <= 0) continue;
-    if (waits[1].revents != 0) DrainStderr();
+    if (waits[1].revents != 0) listens = DrainStderr();
     if (waits[0].revents != 0) return absl::OkStatus();
-    if ((waits[1].revents & POLLHUP) != 0) return absl::OkStatus();
+    if (waits[2].revents != 0) return End();
   }
 }
 
 absl::Status ModelChild::Send(const std::string& line, absl::Time deadline) {
   absl::string_view rest = line;
   while (!rest.empty()) {
-    const ssize_t put = write(input_, rest.data(), rest.size());
+    const ssize_t put = send(input_, rest.data(), rest.size(), MSG_NOSIGNAL);
     if (put > 0) {
       rest.remove_prefix(static_cast<size_t>(put));
     } else if (put < 0 && errno == EAGAIN) {

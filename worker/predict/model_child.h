@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -13,11 +15,11 @@
 
 namespace comera::worker {
 
-// A `comera-trainer --serve` child process, which answers each line with a
-// line. It is killed at destruction, and by the kernel when the thread that
-// started it ends.
+// A `comera-trainer --serve` child process, which answers lines with lines. It
+// is killed at destruction, and by the kernel when the thread that started it
+// ends.
 //
-// Not thread-safe.
+// One thread may Send while another Receives; any thread may Kill.
 class ModelChild {
  public:
   // `environment` (KEY=VALUE) is added to what members inherit. Soon after
@@ -31,22 +33,30 @@ class ModelChild {
 
   // FailedPrecondition: the process ended; the message is its last output.
   // Cancelled: `stopped` was set. DeadlineExceeded. ResourceExhausted: a line
-  // is too long. After any error the child is of no more use.
+  // is too long. After any error the child is of no more use. A deadline may be
+  // absl::InfiniteFuture().
   absl::Status Send(const std::string& line, absl::Time deadline);
   absl::StatusOr<std::string> Receive(absl::Time deadline);
+  // Ends the process, and thereby what waits for it.
+  void Kill();
 
  private:
   ModelChild() = default;
-  // Collects what it wrote on standard error.
-  void DrainStderr();
+  // Collects what it wrote on standard error; returns false once that is
+  // closed.
+  bool DrainStderr();
   // Waits for `fd`, and collects standard error meanwhile.
   absl::Status Await(int fd, short events, absl::Time deadline);
   absl::Status End();
 
   const std::atomic<bool>* stopped_ = nullptr;
   ChildProcess child_;
+  // A socket, so that writing to a child that has ended raises no signal.
   int input_ = -1;
-  std::string received_, errors_;
+  // Used by Receive only.
+  std::string received_;
+  std::mutex mutex_;
+  std::string errors_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::worker

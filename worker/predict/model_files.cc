@@ -17,6 +17,7 @@ namespace comera::worker {
 namespace {
 
 constexpr int kMaxFiles = 64;
+constexpr int kMostListed = 1000;
 
 void Prepare(const std::string& token, absl::Time deadline,
              grpc::ClientContext* context) {
@@ -83,6 +84,21 @@ absl::StatusOr<v1::Artifact> AskForModel(
   v1::Model model;
   RETURN_IF_ERROR(FromGrpcStatus(stub->GetModel(&context, request, &model)));
   return model.artifact();
+}
+
+absl::StatusOr<std::vector<v1::Model>> AskForModels(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
+    absl::Time deadline) {
+  const auto stub = v1::ModelService::NewStub(channel);
+  grpc::ClientContext context;
+  Prepare(token, deadline, &context);
+  v1::ListModelsRequest request;
+  request.set_page_size(kMostListed);
+  v1::ListModelsResponse response;
+  RETURN_IF_ERROR(
+      FromGrpcStatus(stub->ListModels(&context, request, &response)));
+  return std::vector<v1::Model>(response.models().begin(),
+                                response.models().end());
 }
 
 absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/job.pb.h"
+#include "comera/v1/model_service.pb.h"
 
 namespace grpc {
 class Channel;
@@ -22,6 +24,12 @@ namespace comera::worker {
 absl::StatusOr<v1::Artifact> AskForModel(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& name,
     const std::string& token, absl::Time deadline);
+
+// Asks the coordinator for the models that the caller may see, newest job
+// first, at most 1000. Returns the statuses of ListModels.
+absl::StatusOr<std::vector<v1::Model>> AskForModels(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
+    absl::Time deadline);
 
 // Downloads the model's files to `folder`, except those that are there with the
 // announced contents. DataLoss: the contents do not match. ResourceExhausted:

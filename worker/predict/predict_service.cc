@@ -4,22 +4,21 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
+#include "worker/predict/caller_token.h"
 
 namespace comera::worker {
 namespace {
 
-// The limit of a call without a deadline, or with a later one.
+// The limits of calls without a deadline, or with a later one.
 constexpr absl::Duration kMostTime = absl::Minutes(5);
-constexpr size_t kMaxToken = 4096;
+constexpr absl::Duration kMostGenerationTime = absl::Hours(1);
 
-absl::Time DeadlineOf(const grpc::ServerContext& context) {
-  const absl::Time most = absl::Now() + kMostTime;
+absl::Time DeadlineOf(const grpc::ServerContext& context,
+                      absl::Duration limit = kMostTime) {
+  const absl::Time most = absl::Now() + limit;
   // A missing deadline lies beyond what absl::Time can represent.
   if (context.deadline() == std::chrono::system_clock::time_point::max()) {
     return most;
@@ -40,28 +39,6 @@ absl::StatusOr<std::string> TokenOf(const grpc::ServerContext& context) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> TokenOfCall(const std::string& authorization,
-                                        const std::string& peer,
-                                        bool has_certificate) {
-  if (authorization.empty()) {
-    const bool local = absl::StartsWith(peer, "ipv4:127.") ||
-                       absl::StartsWith(peer, "ipv6:[::1]") ||
-                       absl::StartsWith(peer, "ipv6:%5B::1%5D") ||
-                       absl::StartsWith(peer, "unix:");
-    if (local || has_certificate) return std::string();
-    return absl::UnauthenticatedError(
-        "without a token only callers on this machine are served");
-  }
-  absl::string_view token = authorization;
-  if (!absl::ConsumePrefix(&token, "Bearer ") || token.empty() ||
-      token.size() > kMaxToken ||
-      std::any_of(token.begin(), token.end(),
-                  [](char c) { return c <= ' ' || c > '~'; })) {
-    return absl::UnauthenticatedError("malformed authorization");
-  }
-  return std::string(token);
-}
 
 grpc::Status PredictServiceImpl::LoadModel(grpc::ServerContext* context,
                                            const v1::LoadModelRequest* request,
@@ -85,6 +62,21 @@ grpc::Status PredictServiceImpl::Predict(grpc::ServerContext* context,
     return absl::OkStatus();
   };
   return ToGrpcStatus(predict());
+}
+
+grpc::Status PredictServiceImpl::Generate(
+    grpc::ServerContext* context, const v1::GenerateRequest* request,
+    grpc::ServerWriter<v1::GenerateResponse>* writer) {
+  const auto generate = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
+    return models_->Generate(
+        *request, token, DeadlineOf(*context, kMostGenerationTime),
+        [context] { return context->IsCancelled(); },
+        [writer](const v1::GenerateResponse& piece) {
+          return writer->Write(piece);
+        });
+  };
+  return ToGrpcStatus(generate());
 }
 
 }  // namespace comera::worker

@@ -1,7 +1,6 @@
 #ifndef COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_
 #define COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_
 
-#include "absl/status/statusor.h"
 #include "comera/v1/predict_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "worker/predict/served_models.h"
@@ -22,16 +21,13 @@ class PredictServiceImpl : public v1::PredictService::Service {
   grpc::Status Predict(grpc::ServerContext* context,
                        const v1::PredictRequest* request,
                        v1::PredictResponse* response) override;
+  grpc::Status Generate(
+      grpc::ServerContext* context, const v1::GenerateRequest* request,
+      grpc::ServerWriter<v1::GenerateResponse>* writer) override;
 
  private:
   ServedModels* const models_;
 };
-
-// The token of a call; empty if it has none and needs none. `peer` is gRPC's
-// name of the caller. Unauthenticated: a token is missing or malformed.
-absl::StatusOr<std::string> TokenOfCall(const std::string& authorization,
-                                        const std::string& peer,
-                                        bool has_certificate);
 
 }  // namespace comera::worker
 

@@ -26,12 +26,6 @@ constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr size_t kMostAllowed = 10000;
 constexpr absl::Duration kAskTimeout = absl::Seconds(30);
 
-// Whether the status comes from a model that died while it answered; then a
-// second try may succeed.
-bool Died(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status);
-}
-
 std::string VersionOf(const v1::Artifact& model) {
   std::string version;
   for (const v1::ArtifactFile& file : model.files()) {
@@ -45,7 +39,7 @@ std::string VersionOf(const v1::Artifact& model) {
 // A model that is ready, or is being made ready.
 struct ServedModels::Entry {
   ~Entry() {
-    child.reset();
+    calls.reset();
     std::error_code error;
     std::filesystem::remove_all(folder, error);
   }
@@ -53,17 +47,13 @@ struct ServedModels::Entry {
   // The folder belongs to this entry alone: a later entry of the same name may
   // exist before this one is destroyed.
   std::string name, folder;
-  // Held by the call that uses the following members.
-  std::timed_mutex busy;
+  // Held by the call that makes the model ready, or uses the next two members.
+  std::timed_mutex making;
   std::string version;
-  // Null while it does not run.
-  std::unique_ptr<ModelChild> child;
   v1::ServedModel served;
-  // Whether the child still owes an answer to a caller that gave up, and since
-  // when.
-  bool owes = false;
-  absl::Time owes_since;
-  // Guarded by ServedModels::mutex_.
+  // The rest is guarded by ServedModels::mutex_. `calls` is null while no
+  // process runs.
+  std::shared_ptr<ChildCalls> calls;
   int users = 0;
   absl::Time last_used;
 };
@@ -219,15 +209,9 @@ void ServedModels::Return(const std::shared_ptr<Entry>& entry) {
   entry->last_used = absl::Now();
 }
 
-absl::Status ServedModels::MakeReady(const v1::Artifact& model,
-                                     const std::string& token,
-                                     absl::Time deadline, Entry* entry) {
-  const std::string version = VersionOf(model);
-  if (entry->child != nullptr && entry->version == version) {
-    return absl::OkStatus();
-  }
-  entry->child.reset();
-  entry->owes = false;
+absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Start(
+    const v1::Artifact& model, const std::string& token, absl::Time deadline,
+    Entry* entry) {
   RETURN_IF_ERROR(FetchModel(channel_, model, token, options_.max_file_bytes,
                              entry->folder, deadline));
   std::vector<std::string> command = {
@@ -257,15 +241,51 @@ absl::Status ServedModels::MakeReady(const v1::Artifact& model,
     return absl::InternalError("comera-trainer does not tell its model");
   }
   entry->served.set_name(entry->name);
-  entry->version = version;
-  entry->child = *std::move(child);
+  entry->version = VersionOf(model);
   LOG(INFO) << "model loaded name=" << entry->name;
-  return absl::OkStatus();
+  return std::make_shared<ChildCalls>(*std::move(child),
+                                      entry->served.max_generations());
+}
+
+absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Prepare(
+    const v1::Artifact& model, const std::string& token, absl::Time deadline,
+    Entry* entry, v1::ServedModel* served, bool* ran) {
+  const std::unique_lock<std::timed_mutex> making(entry->making,
+                                                  absl::ToChronoTime(deadline));
+  if (!making.owns_lock()) {
+    return absl::DeadlineExceededError("the model is not ready in time");
+  }
+  std::shared_ptr<ChildCalls> calls;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls = entry->calls;
+  }
+  *ran = calls != nullptr;
+  if (calls != nullptr && entry->version != VersionOf(model)) {
+    calls->End(absl::UnavailableError("the model has changed: try again"));
+  }
+  if (calls == nullptr || !calls->status().ok()) {
+    Discard(calls, entry);
+    // Waits for the old process's end, unless others hold it.
+    calls.reset();
+    ASSIGN_OR_RETURN(calls, Start(model, token, deadline, entry));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entry->calls = calls;
+  }
+  *served = entry->served;
+  return calls;
+}
+
+void ServedModels::Discard(const std::shared_ptr<ChildCalls>& calls,
+                           Entry* entry) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (entry->calls == calls) entry->calls.reset();
 }
 
 absl::Status ServedModels::WithModel(
     const std::string& name, const std::string& token, absl::Time deadline,
-    const std::function<absl::Status(Entry*)>& use) {
+    const std::function<absl::Status(const v1::ServedModel&, ChildCalls*)>& use,
+    const std::function<bool()>& again) {
   if (!ParseArtifactName(name)) {
     return absl::InvalidArgumentError(
         "name: must be jobs/{job}/models/{model}");
@@ -274,32 +294,33 @@ absl::Status ServedModels::WithModel(
   ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, token, deadline));
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindOrAdd(name));
   absl::Status status;
-  {
-    const std::unique_lock<std::timed_mutex> own(entry->busy,
-                                                 absl::ToChronoTime(deadline));
-    if (!own.owns_lock()) {
-      status = absl::DeadlineExceededError("the model answers others");
-    } else {
-      for (int attempt = 0; attempt < 2; ++attempt) {
-        const bool ran = entry->child != nullptr;
-        status = MakeReady(model, token, deadline, entry.get());
-        if (status.ok()) status = use(entry.get());
-        if (status.ok() || absl::IsInvalidArgument(status)) break;
-        // A caller that gives up early must not cost the others their model:
-        // the next call skips the outstanding answer.
-        if (absl::IsDeadlineExceeded(status) && entry->owes &&
-            absl::Now() - entry->owes_since < options_.most_late) {
-          break;
-        }
-        entry->child.reset();
-        LOG(WARNING) << "model failed name=" << name << " " << status;
-        // A model that had answered before may do so again.
-        if (!Died(status) || !ran) break;
-      }
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    bool ran = false;
+    v1::ServedModel served;
+    const auto calls =
+        Prepare(model, token, deadline, entry.get(), &served, &ran);
+    status = calls.status();
+    if (!status.ok()) {
+      LOG(WARNING) << "model not ready name=" << name << " " << status;
+      break;
     }
+    status = use(served, calls->get());
+    if (status.ok()) break;
+    // A caller that gives up early must not cost the others their model: an
+    // answer that comes later is dropped.
+    if (absl::IsDeadlineExceeded(status) &&
+        (*calls)->silence() >= options_.most_late) {
+      (*calls)->End(absl::FailedPreconditionError("the model was stuck"));
+    }
+    const absl::Status ended = (*calls)->status();
+    if (ended.ok()) break;
+    LOG(WARNING) << "model failed name=" << name << " " << ended;
+    Discard(*calls, entry.get());
+    // A model that had answered before may do so again.
+    if (!absl::IsFailedPrecondition(status) || !ran || !again()) break;
   }
   Return(entry);
-  if (absl::IsCancelled(status)) {
+  if (stopping_ && absl::IsCancelled(status)) {
     return absl::UnavailableError("the worker ends: ask another");
   }
   return status;
@@ -308,50 +329,77 @@ absl::Status ServedModels::WithModel(
 absl::StatusOr<v1::ServedModel> ServedModels::Load(const std::string& name,
                                                    const std::string& token,
                                                    absl::Time deadline) {
-  v1::ServedModel served;
-  RETURN_IF_ERROR(WithModel(name, token, deadline, [&](Entry* entry) {
-    served = entry->served;
-    return absl::OkStatus();
-  }));
-  return served;
+  v1::ServedModel result;
+  RETURN_IF_ERROR(WithModel(name, token, deadline,
+                            [&](const v1::ServedModel& served, ChildCalls*) {
+                              result = served;
+                              return absl::OkStatus();
+                            }));
+  return result;
 }
 
 absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
     const v1::PredictRequest& request, const std::string& token,
     absl::Time deadline) {
-  std::string line;
-  const auto written =
-      google::protobuf::util::MessageToJsonString(request, &line);
-  if (!written.ok()) {
-    return absl::InvalidArgumentError(std::string(written.message()));
+  if (request.has_generate() || request.cancel() != 0) {
+    return absl::InvalidArgumentError(
+        "generate, cancel: the rpc Generate does this");
   }
-  line += '\n';
   v1::PredictResponse response;
-  RETURN_IF_ERROR(WithModel(
-      request.name(), token, deadline, [&](Entry* entry) -> absl::Status {
-        if (entry->owes) {
-          RETURN_IF_ERROR(entry->child->Receive(deadline).status());
-          entry->owes = false;
-        }
-        RETURN_IF_ERROR(entry->child->Send(line, deadline));
-        entry->owes = true;
-        entry->owes_since = absl::Now();
-        ASSIGN_OR_RETURN(const std::string answer,
-                         entry->child->Receive(deadline));
-        entry->owes = false;
-        google::protobuf::util::JsonParseOptions lenient;
-        lenient.ignore_unknown_fields = true;
-        if (!google::protobuf::util::JsonStringToMessage(answer, &response,
-                                                         lenient)
-                 .ok()) {
-          return absl::InternalError("comera-trainer gives no answer");
-        }
-        if (!response.error().empty()) {
-          return absl::InvalidArgumentError(response.error());
-        }
-        return absl::OkStatus();
-      }));
+  RETURN_IF_ERROR(
+      WithModel(request.name(), token, deadline,
+                [&](const v1::ServedModel&, ChildCalls* calls) -> absl::Status {
+                  ASSIGN_OR_RETURN(response, calls->Predict(request, deadline));
+                  return absl::OkStatus();
+                }));
   return response;
+}
+
+absl::Status ServedModels::Generate(
+    const v1::GenerateRequest& request, const std::string& token,
+    absl::Time deadline, const std::function<bool()>& gone,
+    const std::function<bool(const v1::GenerateResponse&)>& write) {
+  bool began = false;
+  return WithModel(
+      request.name(), token, deadline,
+      [&](const v1::ServedModel&, ChildCalls* calls) {
+        return calls->Generate(request, deadline, gone,
+                               [&](const v1::GenerateResponse& piece) {
+                                 began = true;
+                                 return write(piece);
+                               });
+      },
+      // Another text may begin otherwise.
+      [&] { return !began; });
+}
+
+absl::StatusOr<std::vector<ListedModel>> ServedModels::List(
+    const std::string& token, absl::Time deadline) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (asking_ >= options_.most_calls) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(asking_, " calls are waiting already"));
+    }
+    ++asking_;
+  }
+  const auto models = AskForModels(
+      channel_, token, std::min(deadline, absl::Now() + kAskTimeout));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --asking_;
+  RETURN_IF_ERROR(models.status());
+  std::vector<ListedModel> listed;
+  for (const v1::Model& model : *models) {
+    const auto ids = ParseArtifactName(model.name());
+    // The early stage is not a model but a state to continue from.
+    if (!ids || ids->second == kEarlyStageArtifact) continue;
+    const auto found = entries_.find(model.name());
+    listed.push_back(
+        {model.name(), model.user(),
+         absl::FromUnixSeconds(model.artifact().create_time().seconds()),
+         found != entries_.end() && found->second->calls != nullptr});
+  }
+  return listed;
 }
 
 }  // namespace comera::worker

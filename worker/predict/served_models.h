@@ -21,7 +21,8 @@
 #include "comera/v1/job.pb.h"
 #include "comera/v1/predict_service.pb.h"
 #include "worker/gang/member_user.h"
-#include "worker/predict/model_child.h"
+#include "worker/predict/child_calls.h"
+#include "worker/predict/text_models.h"
 
 namespace grpc {
 class Channel;
@@ -31,13 +32,14 @@ namespace comera::worker {
 
 // Serves models of the coordinator's store. Each model has a comera-trainer of
 // its own, started at the first call and ended when calls cease, or to make
-// room for another. One that dies is started again.
+// room for another. One that dies is started again. Predictions and texts of
+// one model are computed at the same time (child_calls.h).
 //
 // The coordinator judges a caller by its token: whoever may see the model there
 // may use it here. Its permission is remembered for a while.
 //
 // Thread-safe. A call takes no longer than its deadline.
-class ServedModels {
+class ServedModels : public TextModels {
  public:
   struct Options {
     std::string trainer;
@@ -50,7 +52,8 @@ class ServedModels {
     std::optional<MemberUser> user;
     // The number of models that may be loaded at once.
     int most_models = 2;
-    // The number of calls that may run or wait, over all models.
+    // The number of calls that may run or wait, over all models, texts
+    // included.
     int most_calls = 32;
     // The limits of one model: of its files, and of its process's memory.
     int64_t max_file_bytes = int64_t{4} << 30;
@@ -73,7 +76,7 @@ class ServedModels {
   static absl::StatusOr<std::unique_ptr<ServedModels>> Create(
       const Options& options, std::shared_ptr<grpc::Channel> channel);
   // No call may be running.
-  ~ServedModels();
+  ~ServedModels() override;
 
   // Ends running calls, and later ones at once, with Unavailable.
   void Stop() { stopping_ = true; }
@@ -85,6 +88,12 @@ class ServedModels {
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request,
                                               const std::string& token,
                                               absl::Time deadline);
+  absl::Status Generate(
+      const v1::GenerateRequest& request, const std::string& token,
+      absl::Time deadline, const std::function<bool()>& gone,
+      const std::function<bool(const v1::GenerateResponse&)>& write) override;
+  absl::StatusOr<std::vector<ListedModel>> List(const std::string& token,
+                                                absl::Time deadline) override;
 
  private:
   struct Entry;
@@ -102,12 +111,26 @@ class ServedModels {
   // are too many.
   absl::StatusOr<std::shared_ptr<Entry>> FindOrAdd(const std::string& name);
   void Return(const std::shared_ptr<Entry>& entry);
-  absl::Status MakeReady(const v1::Artifact& model, const std::string& token,
-                         absl::Time deadline, Entry* entry);
-  // Runs `use` on the entry once it is ready and this call's alone.
-  absl::Status WithModel(const std::string& name, const std::string& token,
-                         absl::Time deadline,
-                         const std::function<absl::Status(Entry*)>& use);
+  // Fetches the model's files and starts its process. The caller holds
+  // Entry::making.
+  absl::StatusOr<std::shared_ptr<ChildCalls>> Start(const v1::Artifact& model,
+                                                    const std::string& token,
+                                                    absl::Time deadline,
+                                                    Entry* entry);
+  // Makes the model ready unless it is, one caller at a time. `ran` tells
+  // whether its process had been running.
+  absl::StatusOr<std::shared_ptr<ChildCalls>> Prepare(
+      const v1::Artifact& model, const std::string& token, absl::Time deadline,
+      Entry* entry, v1::ServedModel* served, bool* ran);
+  // Has the next call start another process in place of this one.
+  void Discard(const std::shared_ptr<ChildCalls>& calls, Entry* entry);
+  // Runs `use` on the model once it is ready, and again if the process dies and
+  // `again` allows it.
+  absl::Status WithModel(
+      const std::string& name, const std::string& token, absl::Time deadline,
+      const std::function<absl::Status(const v1::ServedModel&, ChildCalls*)>&
+          use,
+      const std::function<bool()>& again = [] { return true; });
   // Runs `start` on a thread that lives as long as this object, because the
   // kernel kills a child when the thread that started it ends.
   void RunOnKeeper(const std::function<void()>& start);

@@ -18,7 +18,8 @@ constexpr absl::Duration kLine = absl::Seconds(10);
 
 }  // namespace
 
-void TransferBar::Show(const std::string& what, int64_t done, int64_t total) {
+void TransferBar::Show(const std::string& what, int64_t done, int64_t total,
+                       const std::string& more) {
   const absl::Time now = absl::Now();
   if (what != what_) {
     End();
@@ -35,18 +36,27 @@ void TransferBar::Show(const std::string& what, int64_t done, int64_t total) {
       total > 0 ? std::clamp(static_cast<double>(done) / total, 0.0, 1.0) : 1;
   const double seconds = absl::ToDoubleSeconds(now - began_);
   const double rate = seconds > 0 ? (done - first_) / seconds : 0;
-  std::string line = absl::StrFormat("%s %3.0f%%  %s of %s", what, 100 * share,
-                                     FormatBytes(done), FormatBytes(total));
+  std::string line =
+      total > 0 ? absl::StrFormat("%s %3.0f%%  %s of %s", what, 100 * share,
+                                  FormatBytes(done), FormatBytes(total))
+                : absl::StrCat(what, "  ", FormatBytes(done));
   if (seconds > 1 && rate > 0) {
-    absl::StrAppend(&line, "  ", FormatBytes(rate), "/s  ",
-                    DurationText(absl::Seconds((total - done) / rate)),
-                    " left");
+    absl::StrAppend(&line, "  ", FormatBytes(rate), "/s");
+    if (total > 0) {
+      absl::StrAppend(&line, "  ",
+                      DurationText(absl::Seconds((total - done) / rate)),
+                      " left");
+    }
   }
+  if (!more.empty()) absl::StrAppend(&line, "  ", more);
   if (!terminal) return session_.Note(line);
   const int filled = static_cast<int>(share * kBarWidth);
-  *session_.env.err << "\r\033[K[" << std::string(filled, '#')
-                    << std::string(kBarWidth - filled, '.') << "] " << line
-                    << std::flush;
+  *session_.env.err << "\r\033[K";
+  if (total > 0) {
+    *session_.env.err << "[" << std::string(filled, '#')
+                      << std::string(kBarWidth - filled, '.') << "] ";
+  }
+  *session_.env.err << line << std::flush;
   open_ = true;
 }
 

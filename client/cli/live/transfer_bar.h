@@ -16,7 +16,9 @@ class TransferBar {
   explicit TransferBar(const Session& session) : session_(session) {}
   ~TransferBar() { End(); }
 
-  void Show(const std::string& what, int64_t done, int64_t total);
+  // A total of 0 is unknown: there is no bar then. `more` ends the line.
+  void Show(const std::string& what, int64_t done, int64_t total,
+            const std::string& more = "");
   // Ends the line.
   void End();
 

@@ -167,10 +167,10 @@ int RunCli(const std::vector<std::string>& args,
       CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
       DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
       SweepVerb(&session),    ParetoVerb(&session)};
-  for (auto make :
-       {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb, DrainVerb,
-        ResumeWorkerVerb, ExportVerb, QueuesVerb, LoginVerb, WhoAmIVerb,
-        TokenVerb, EvaluateVerb, PredictVerb, AuditVerb}) {
+  for (auto make : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
+                    DrainVerb, ResumeWorkerVerb, ExportVerb, QueuesVerb,
+                    LoginVerb, WhoAmIVerb, TokenVerb, EvaluateVerb, PredictVerb,
+                    GenerateVerb, DataVerb, AuditVerb}) {
     verbs.push_back(make(&session));
   }
   verbs.push_back(CompletionVerb(&session));

@@ -14,7 +14,9 @@ constexpr char kExamples[] =
   comera export 4f2x7k3m5q6a --format mlflow --to mlruns
   comera export sweeps/9s1d0p8w6e2r --format mlflow --to mlruns --no-models
   comera export ./model --format hf --to bert          # transformers' layout
+  comera export ./model --format hf-factors --to small # with its factors
   comera export 4f2x7k3m5q6a --format onnx --to onnx   # its newest model
+  comera export ./model --format gguf --precision q8_0 --to llama
   comera export ./model --format safetensors --to dense
 
 TensorBoard shows them with `tensorboard --logdir runs`, MLflow with
@@ -32,7 +34,9 @@ constexpr Format kFormats[] = {
     {"tensorboard", ExportTensorBoard, true},
     {"mlflow", ExportMlflow, false},
     {"hf", ExportModel, false},
+    {"hf-factors", ExportModel, false},
     {"onnx", ExportModel, false},
+    {"gguf", ExportModel, false},
     {"safetensors", ExportModel, false},
 };
 
@@ -42,6 +46,9 @@ int Export(const ExportArguments& arguments, const Session& session) {
     if (arguments.follow && !format.follows) {
       return session.Fail("--follow goes with --format tensorboard",
                           kExitUsage);
+    }
+    if (!arguments.precision.empty() && arguments.format != "gguf") {
+      return session.Fail("--precision goes with --format gguf", kExitUsage);
     }
     return format.run(arguments, session);
   }
@@ -60,8 +67,9 @@ Verb ExportVerb(Session* session) {
                nullptr};
   verb.arguments = {
       {"what",
-       "Id of a job or a sweep; hf, onnx, safetensors: folder of a model, or "
-       "jobs/JOB/models/MODEL (of a job the newest)",
+       "Id of a job or a sweep; hf, hf-factors, onnx, gguf, safetensors: "
+       "folder of a "
+       "model, or jobs/JOB/models/MODEL (of a job the newest)",
        &arguments->what,
        true,
        {},
@@ -82,13 +90,20 @@ Verb ExportVerb(Session* session) {
        &arguments->no_models,
        false,
        {}},
+      {"--precision",
+       "gguf: numbers of the matrices (f16)",
+       &arguments->precision,
+       false,
+       {"f32", "f16", "q8_0"}},
       {"--trainer-binary",
-       "hf, onnx, safetensors: comera-trainer to run (beside comera)",
+       "hf, hf-factors, onnx, gguf, safetensors: comera-trainer to run (beside "
+       "comera)",
        &arguments->use.trainer,
        false,
        {}},
       {"--model-cache",
-       "hf, onnx, safetensors: where downloaded models are kept",
+       "hf, hf-factors, onnx, gguf, safetensors: where downloaded models are "
+       "kept",
        &arguments->use.cache,
        false,
        {}},

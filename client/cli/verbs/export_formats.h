@@ -17,6 +17,8 @@ struct ExportArguments {
   std::string to;
   bool follow = false;
   bool no_models = false;
+  // Numbers of a GGUF file's matrices; "": the trainer's choice.
+  std::string precision;
   // The program that writes models, and the folder for downloads.
   ModelUse use;
 };
@@ -24,7 +26,8 @@ struct ExportArguments {
 // Exports a job or sweep and returns the exit code.
 int ExportTensorBoard(const ExportArguments& arguments, const Session& session);
 int ExportMlflow(const ExportArguments& arguments, const Session& session);
-// Exports a model, named as FindModel accepts it, as hf, onnx or safetensors.
+// Exports a model, named as FindModel accepts it, as hf, hf-factors,
+// onnx, gguf or safetensors.
 int ExportModel(const ExportArguments& arguments, const Session& session);
 
 }  // namespace comera::client

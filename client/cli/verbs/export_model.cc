@@ -1,5 +1,9 @@
-// comera export --format hf|onnx|safetensors: writes a model for other
-// programs.
+// comera export --format hf|hf-factors|onnx|gguf|safetensors: writes a model
+// for other programs.
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -19,11 +23,13 @@ absl::Status Export(const ExportArguments& arguments, const Session& session) {
   ASSIGN_OR_RETURN(const std::string trainer,
                    FindTrainer(use.trainer, session));
   ASSIGN_OR_RETURN(const std::string folder, FindModel(use, session));
-  ASSIGN_OR_RETURN(
-      const ProgramOutput output,
-      RunProgram({trainer, absl::StrCat("--export=", arguments.format),
-                  absl::StrCat("--model=", folder),
-                  absl::StrCat("--to=", arguments.to)}));
+  std::vector<std::string> command = {
+      trainer, absl::StrCat("--export=", arguments.format),
+      absl::StrCat("--model=", folder), absl::StrCat("--to=", arguments.to)};
+  if (!arguments.precision.empty()) {
+    command.push_back(absl::StrCat("--export-precision=", arguments.precision));
+  }
+  ASSIGN_OR_RETURN(const ProgramOutput output, RunProgram(std::move(command)));
   if (output.exit_code == 0) return absl::OkStatus();
   absl::string_view said = absl::StripAsciiWhitespace(output.err);
   absl::ConsumePrefix(&said, "comera-trainer: ");

@@ -1,5 +1,5 @@
-// Finds models, trainers and workers for the verbs that predict, evaluate and
-// export.
+// Finds models, trainers and workers for the verbs that predict, generate,
+// evaluate and export.
 
 #include "client/cli/verbs/model_use.h"
 
@@ -268,6 +268,14 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     }
   }
   return last;
+}
+
+absl::StatusOr<std::unique_ptr<RowPredictor>> OpenPredictor(
+    const ModelUse& use, bool remote, const std::string& worker,
+    const Session& session) {
+  if (remote) return AskWorker(use.model, worker, session);
+  ASSIGN_OR_RETURN(const std::string folder, FindModel(use, session));
+  return StartPredictor(use, folder, session);
 }
 
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(

@@ -65,6 +65,12 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     const std::string& model, const std::string& worker,
     const Session& session);
 
+// Finds the model and starts comera-trainer with it or, `remote`, asks a worker
+// (any if `worker` is empty). Errors of the functions above.
+absl::StatusOr<std::unique_ptr<RowPredictor>> OpenPredictor(
+    const ModelUse& use, bool remote, const std::string& worker,
+    const Session& session);
+
 // Opens the rows. InvalidArgument: the format is unknown; or errors of
 // RowReader::Create and LineSource::Open. `source` is set to the reader's
 // source, so that the caller can Stop it.

@@ -14,7 +14,6 @@
 #include "client/cli/session/interrupts.h"
 #include "client/cli/verbs/model_use.h"
 #include "client/cli/verbs/verbs.h"
-#include "common/status_macros.h"
 
 namespace comera::client {
 namespace {
@@ -115,15 +114,6 @@ absl::Status Answer(const Arguments& arguments, const Session& session,
   return status;
 }
 
-absl::StatusOr<std::unique_ptr<RowPredictor>> OpenPredictor(
-    const Arguments& arguments, const Session& session) {
-  if (arguments.remote || !arguments.worker.empty()) {
-    return AskWorker(arguments.use.model, arguments.worker, session);
-  }
-  ASSIGN_OR_RETURN(const std::string folder, FindModel(arguments.use, session));
-  return StartPredictor(arguments.use, folder, session);
-}
-
 int Predict(const Arguments& arguments, const Session& session) {
   if (arguments.top_k < 0 || arguments.top_k > 100) {
     return session.Fail("--top-k: 0 to 100", kExitUsage);
@@ -135,7 +125,9 @@ int Predict(const Arguments& arguments, const Session& session) {
     return session.Fail("--out: the answers would overwrite --input",
                         kExitUsage);
   }
-  const auto predictor = OpenPredictor(arguments, session);
+  const auto predictor = OpenPredictor(
+      arguments.use, arguments.remote || !arguments.worker.empty(),
+      arguments.worker, session);
   if (!predictor.ok()) return FailModelUse(predictor.status(), session);
   LineSource* source = nullptr;
   const auto rows = OpenRows(arguments.input,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import socket
 import time
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import grpc
 
@@ -34,6 +34,7 @@ Row = Union[str, Tuple[str, str], Mapping[str, Any], predict_service_pb2.Predict
 
 _LOAD_TIMEOUT = 120.0
 _PREDICT_TIMEOUT = 300.0
+_GENERATE_TIMEOUT = 3600.0
 _TRIES = 4
 _MAX_ROWS = 512
 # Another worker would say the same.
@@ -138,6 +139,38 @@ class ServedModel:
                 raise InternalError("the worker answers other rows")
             answers += response.predictions
         return answers
+
+    def generate(
+        self,
+        prompt: str,
+        max_tokens: int = 0,
+        temperature: Optional[float] = None,
+        top_k: int = 0,
+        top_p: Optional[float] = None,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+    ) -> Iterator[predict_service_pb2.GenerateResponse]:
+        """Continues a text with a language model: pieces with `text`, as they
+        come; the last has `finish` and what the request came to. 0 and None
+        mean GenerateRequest's defaults. A caller that closes the iterator ends
+        the text. RpcError."""
+        request = predict_service_pb2.GenerateRequest(
+            name=self.info.name,
+            prompt=prompt,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            stop=stop,
+        )
+        call = self._stub.Generate(request, timeout=_GENERATE_TIMEOUT)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise from_grpc(error) from None
+        finally:
+            call.cancel()
 
     def _ask(
         self, request: predict_service_pb2.PredictRequest

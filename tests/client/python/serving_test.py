@@ -1,6 +1,7 @@
 """Models that workers answer with."""
 
 import socket
+import threading
 import unittest
 
 import grpc
@@ -92,6 +93,54 @@ class ServingTest(ClientTestCase):
         )
         with self.assertRaises(comera.FailedPreconditionError):
             served.predict(["a"])
+
+    def test_a_text_comes_in_pieces(self):
+        self.worker.answers["Generate"] = lambda r, c: iter(
+            [
+                P.GenerateResponse(text=r.prompt),
+                P.GenerateResponse(text="!", finish=P.GenerateResponse.STOP),
+            ]
+        )
+        served = self.model().serve()
+        pieces = list(
+            served.generate("Say:", max_tokens=5, temperature=0, top_k=2, seed=7, stop=["a"])
+        )
+        self.assertEqual([p.text for p in pieces], ["Say:", "!"])
+        self.assertEqual(pieces[-1].finish, P.GenerateResponse.STOP)
+        (request,) = self.worker.requests("Generate")
+        self.assertEqual(request.name, "jobs/a/models/m")
+        self.assertEqual(
+            (request.max_tokens, request.temperature, request.top_k, request.seed),
+            (5, 0, 2, 7),
+        )
+        self.assertTrue(request.HasField("temperature"))
+        self.assertFalse(request.HasField("top_p"))
+        self.assertEqual(list(request.stop), ["a"])
+
+    def test_a_text_that_fails_raises(self):
+        def fails(request, context):
+            yield P.GenerateResponse(text="half")
+            context.abort(Code.INVALID_ARGUMENT, "top_k: no")
+
+        self.worker.answers["Generate"] = fails
+        texts = self.model().serve().generate("x")
+        self.assertEqual(next(texts).text, "half")
+        with self.assertRaisesRegex(comera.InvalidArgumentError, "top_k"):
+            next(texts)
+
+    def test_who_closes_the_iterator_ends_the_text(self):
+        ended = threading.Event()
+
+        def endless(request, context):
+            context.add_callback(ended.set)
+            while context.is_active():
+                yield P.GenerateResponse(text="x")
+
+        self.worker.answers["Generate"] = endless
+        texts = self.model().serve().generate("x")
+        next(texts)
+        texts.close()
+        self.assertTrue(ended.wait(20))
 
     def test_tokens_do_not_travel_in_the_clear(self):
         self.workers("192.0.2.1:7500")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import comera
 from comera import tokenizers
-from comera.tokenizers.byte_bpe import BYTE_CHARACTERS
+from comera.tokenizers.byte_pairs import BYTE_CHARACTERS
 from programs import program, shared
 
 _SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -137,6 +137,130 @@ class TokenizersTest(unittest.TestCase):
             vocabulary = merges.with_name("vocab.json")
             pairs = tokenizers.ByteBpeTokenizer.load(vocabulary, merges)
             self.expect_equal(pairs, [vocabulary, merges], lines)
+
+    def write_document(self, **changes):
+        """The byte pairs as a tokenizer.json with a few added tokens."""
+        self.write_byte_pairs()
+        vocabulary = json.loads((self.folder / "vocab.json").read_text("utf-8"))
+        lines = (self.folder / "merges.txt").read_text("utf-8").split("\n")
+        size = len(vocabulary)
+
+        def added(index, content, **options):
+            return {"id": index, "content": content, "single_word": False,
+                    "lstrip": False, "rstrip": False, "normalized": False,
+                    "special": True, **options}
+
+        document = {
+            "added_tokens": [
+                added(2, "</s>"),
+                added(4, "<mask>", lstrip=True),
+                added(size, "<|x|>", rstrip=True),
+                added(size + 1, "<|x|>y"),
+                added(size + 2, "camel", special=False, normalized=True),
+            ],
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True},
+            "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "unk_token": "<unk>", "vocab": vocabulary,
+                      "merges": [line for line in lines[1:] if line]},
+        }
+        document["model"].update(changes.pop("model", {}))
+        document.update(changes)
+        for name in ("vocab.json", "merges.txt"):
+            (self.folder / name).unlink()
+        path = self.folder / "tokenizer.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
+
+    def test_documents_equal_the_engines(self):
+        cases = texts() + [
+            b"a <mask>b</s>camelCase", b" \xc2\xa0<mask> <|x|> \t\xe2\x80\x83z<|x|>y<|x|",
+            b"<|x|>", b"\xff<mask>\xff", b"camel<|x|>camel",
+        ]
+        for prefix in (True, False):
+            path = self.write_document(
+                pre_tokenizer={"type": "ByteLevel", "add_prefix_space": prefix}
+            )
+            tokenizer = tokenizers.load(self.folder)
+            self.expect_equal(tokenizer, [path], cases)
+        self.assertEqual(tokenizer.end_of_text, 2)
+        self.assertEqual(tokenizer.special.mask, 4)
+        ids = tokenizer.encode("the <mask>camel</s>日本")
+        self.assertEqual(tokenizer.decode(ids), "thecamel日本")
+        path = self.write_document(
+            pre_tokenizer={"type": "ByteLevel", "add_prefix_space": False,
+                           "use_regex": False}
+        )
+        self.expect_equal(tokenizers.load(self.folder), [path], cases)
+
+    def test_documents_of_other_kinds_are_refused(self):
+        for changes, word in (
+            ({"normalizer": {"type": "NFC"}}, "normalizer"),
+            ({"pre_tokenizer": {"type": "Metaspace"}}, "pre_tokenizer"),
+            ({"decoder": {"type": "WordPiece"}}, "decoder"),
+            ({"added_tokens": [{"id": 7, "content": "</s>"}]}, "added_tokens"),
+            ({"added_tokens": [{"id": 99999, "content": "zz"}]}, "gaps"),
+            ({"added_tokens": [{"id": 1, "content": ""}]}, "content"),
+            ({"model": {"type": "Unigram"}}, "model.type"),
+            ({"model": {"byte_fallback": True}}, "byte_fallback"),
+            ({"model": {"merges": ["a"]}}, "merges"),
+            ({"model": {"merges": ["a b", "a b"]}}, "merges"),
+            ({"model": {"vocab": {}}}, "vocab"),
+            ({"model": {"vocab": {"a": -1}}}, "vocab"),
+            ({"model": {"unk_token": "?!"}}, "unk_token"),
+            ({"other": 1}, "other"),
+        ):
+            self.write_document(**changes)
+            with self.subTest(changes), self.assertRaises(comera.IntegrityError) as caught:
+                tokenizers.load(self.folder)
+            self.assertIn(word, str(caught.exception))
+        (self.folder / "tokenizer.json").write_bytes(b"[" * 100_000)
+        with self.assertRaises(comera.IntegrityError):
+            tokenizers.load(self.folder)
+
+    def golden(self, name):
+        path = shared("golden/causal_lm/tokenizers", name)
+        cases = json.loads(path.read_text("utf-8"))["cases"]
+        self.assertGreater(len(cases), 50)
+        return cases
+
+    def test_published_byte_pairs(self):
+        tokenizer = tokenizers.HuggingFaceTokenizer.load(
+            shared("golden/causal_lm/tokenizers/bytelevel_small.tokenizer.json"))
+        for case in self.golden("bytelevel_small_ids.json"):
+            self.assertEqual(tokenizer.encode(case["text"]), case["ids"], case["text"])
+
+    def test_sentence_pieces(self):
+        folder = shared("golden/causal_lm/tokenizers")
+        for name in ("llama_spm_small", "mistral_v1"):
+            path = folder / f"{name}.model"
+            try:
+                tokenizer = tokenizers.SentencePieceTokenizer.load(path)
+            except comera.MissingDependencyError as error:
+                self.skipTest(str(error))
+            for case in self.golden(f"{name}_ids.json"):
+                self.assertEqual(tokenizer.encode(case["text"]), case["ids"])
+            self.expect_equal(tokenizer, [path], texts())
+            self.assertEqual(tokenizer.token(tokenizer.end_of_text), "</s>")
+            with self.assertRaises(IndexError):
+                tokenizer.token(tokenizer.special.mask)
+        (self.folder / "tokenizer.model").write_bytes(b"\x0a\xff")
+        with self.assertRaises(comera.IntegrityError):
+            tokenizers.load(self.folder)
+
+    def test_characters(self):
+        path = self.folder / "characters.json"
+        path.write_text('["<unk>", "</s>", "\\n", "a", "\u65e5"]', encoding="utf-8")
+        tokenizer = tokenizers.load(self.folder)
+        self.assertEqual(tokenizer.encode("a\u65e5b\n"), [3, 4, 0, 2])
+        self.assertEqual(tokenizer.encode(b"\xe2\x82a\xff"), [0, 3, 0])
+        self.assertEqual(tokenizer.decode([3, 1, 0, 4]), "a\ufffd\u65e5")
+        with self.assertRaises(ValueError):
+            tokenizer.sample("a")
+        for bad in ('["<unk>"]', "{}", '["<unk>", "</s>", "b", "a"]',
+                    '["<unk>", "</s>", "ab"]', "["):
+            path.write_text(bad)
+            with self.assertRaises(comera.IntegrityError):
+                tokenizers.load(self.folder)
 
     def test_the_case_is_the_folders(self):
         self.write_words()

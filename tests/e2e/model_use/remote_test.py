@@ -8,58 +8,16 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-import tiny_models as tiny  # pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+import tiny_models as tiny
+from model_cluster import Cluster, wait_for
 
 FOLDER = tiny.folder()
-SERVER = os.path.abspath('server/comera-server')
-WORKER = os.path.abspath('worker/comera-worker')
 ROWS = ''.join(json.dumps({'text': f'int value_{i % 11} = <mask>;'}) + '\n'
                for i in range(300))
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, 'waited in vain'
-        time.sleep(0.05)
-
-
-class Cluster:
-
-    def __init__(self, name, *server_flags):
-        self.folder = FOLDER / name
-        self.folder.mkdir()
-        port = self.folder / 'port'
-        self.processes = []
-        self.start('server', SERVER, '--listen=127.0.0.1:0',
-                   f'--data_dir={self.folder}/server', f'--port_file={port}',
-                   *server_flags)
-        wait_for(lambda: port.exists() and port.read_text().strip())
-        self.address = port.read_text().strip()
-
-    def start(self, log, *command):
-        with open(self.folder / f'{log}.log', 'wb') as file:
-            self.processes.append(subprocess.Popen(  # pylint: disable=R1732
-                [str(part) for part in command], stderr=file))
-        return self.processes[-1]
-
-    def worker(self, *flags):
-        return self.start('worker', WORKER, f'--server={self.address}',
-                          '--slots=1', f'--data_dir={self.folder}/worker',
-                          '--name=one', f'--trainer={tiny.TRAINER}', *flags)
-
-    def comera(self, *arguments, **options):
-        return tiny.run('--server', self.address, *arguments, **options)
-
-    def stop(self):
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            process.wait(30)
 
 
 def children(pid):
@@ -84,7 +42,7 @@ class RemoteTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster('open')
+        cls.cluster = Cluster(FOLDER / 'open')
         cls.worker = cls.cluster.worker('--predict_models=1')
         _, job, _ = tiny.masked_lm(FOLDER)
         cls.jobs = []
@@ -148,7 +106,7 @@ class RemoteTest(unittest.TestCase):
         self.assertIn('no worker two', done.stderr)
 
     def test_a_worker_that_goes_is_named(self):
-        cluster = Cluster('going')
+        cluster = Cluster(FOLDER / 'going')
         self.addCleanup(cluster.stop)
         worker = cluster.worker()
         job = json.loads(cluster.comera(
@@ -178,7 +136,7 @@ class RemoteTest(unittest.TestCase):
 class TokenTest(unittest.TestCase):
 
     def test_who_may_see_the_model_may_ask(self):
-        cluster = Cluster('closed',
+        cluster = Cluster(FOLDER / 'closed',
                           f'--init_admin_token_file={FOLDER}/admin.token')
         self.addCleanup(cluster.stop)
         admin = FOLDER / 'admin.token'

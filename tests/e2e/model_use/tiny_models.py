@@ -97,6 +97,32 @@ def masked_lm(folder, steps=12, tie_output=False, name='masked_lm'):
     }, steps)
 
 
+def causal_lm(folder, architecture, tokenizer, steps=60, method='COMERA',
+              name='causal_lm'):
+    """A language model of sentences about words."""
+    (folder / 'sentences.txt').write_text(''.join(
+        f'The {a} of the {b} is {i}.\n' for i, (a, b) in enumerate(
+            (a, b) for a in _WORDS for b in _WORDS)))
+    model = {'family': 'CAUSAL_LM', 'architecture': architecture, 'layers': 2,
+             'hidden': 32, 'heads': 4, 'ffn': 64}
+    compression = _compression(method)
+    compression.pop('head', None)
+    if architecture == 'LLAMA':
+        model['kv_heads'] = 2
+        if method == 'COMERA':
+            compression['output'] = _RANKS
+    vocabulary = ({'train_vocabulary_size': 320} if tokenizer == 'BYTE_BPE'
+                  else {})
+    return _train(folder, name, {
+        'model': model,
+        'data': {'text': {'train': [str(folder / 'sentences.txt')]},
+                 'tokenizer': dict(vocabulary, kind=tokenizer),
+                 'max_length': 32},
+        'compression': compression,
+        'training': {'batch_size': 8, 'validation_samples': -1},
+    }, steps)
+
+
 def clicks(folder, steps=12, name='clicks'):
     """A DLRM of Criteo's columns; also the file and its validation rows."""
     source = random.Random(11)

@@ -52,6 +52,20 @@ class FakeStore : public v1::ModelService::Service,
     file->set_sha256(Sha256Hex(damaged ? "other" : contents));
     return grpc::Status::OK;
   }
+  grpc::Status ListModels(grpc::ServerContext* context,
+                          const v1::ListModelsRequest*,
+                          v1::ListModelsResponse* response) override {
+    if (const grpc::Status status = Check(*context); !status.ok()) {
+      return status;
+    }
+    for (const char* id : {"a", "early-stage", "b"}) {
+      v1::Model* model = response->add_models();
+      model->set_name(std::string("jobs/j/models/") + id);
+      model->set_user("alice");
+      model->mutable_artifact()->mutable_create_time()->set_seconds(1700000000);
+    }
+    return grpc::Status::OK;
+  }
   grpc::Status DownloadArtifact(
       grpc::ServerContext* context, const v1::DownloadArtifactRequest*,
       grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) override {
@@ -72,14 +86,26 @@ class FakeStore : public v1::ModelService::Service,
 // Stands in for comera-trainer: answers with its process id, and dies or sleeps
 // when asked to.
 constexpr char kTrainer[] = R"(#!/bin/sh
-echo '{"family": "masked_lm"}'
+echo '{"family": "causal_lm", "maxGenerations": 2}'
 while read -r line; do
+  number=${line#*\"number\":\"}
+  number="\"number\": ${number%%\"*}"
   case $line in
     *die*) echo 'comera-trainer: no more' >&2; exit 1 ;;
     *sleep*) : >"$0.asleep"; exec sleep 100 ;;
-    *late*) until [ -e "$0.wake" ]; do :; done; echo '{"predictions": []}' ;;
-    *refuse*) echo '{"error": "refused"}' ;;
-    *) echo "{\"predictions\": [{\"label\": \"$$\"}]}" ;;
+    *late*)
+      until [ -e "$0.wake" ]; do :; done
+      echo "{$number, \"predictions\": []}" ;;
+    *refuse*) echo "{$number, \"error\": \"refused\"}" ;;
+    *begin*)
+      echo >>"$0.begun"
+      echo "{$number, \"generated\": {\"text\": \"$$\"}}"
+      echo 'comera-trainer: no end' >&2; exit 1 ;;
+    *prompt*)
+      echo "{$number, \"generated\": {\"text\": \"$$\", \"finish\": \"STOP\"}}"
+      ;;
+    *cancel*) ;;
+    *) echo "{$number, \"predictions\": [{\"label\": \"$$\"}]}" ;;
   esac
 done
 )";
@@ -126,6 +152,24 @@ class ServedModelsTest : public ::testing::Test {
     const auto response = models_->Predict(request, token, absl::Now() + time);
     if (!response.ok()) return response.status();
     return response->predictions(0).label();
+  }
+
+  // Returns the id of the process that generates.
+  absl::StatusOr<std::string> Continue(const std::string& model,
+                                       const std::string& prompt,
+                                       const std::string& token = "good") {
+    v1::GenerateRequest request;
+    request.set_name("jobs/j/models/" + model);
+    request.set_prompt(prompt);
+    std::string text;
+    const absl::Status status = models_->Generate(
+        request, token, absl::Now() + absl::Seconds(20), [] { return false; },
+        [&](const v1::GenerateResponse& piece) {
+          text += piece.text();
+          return true;
+        });
+    if (!status.ok()) return status;
+    return text;
   }
 
   std::string folder_;
@@ -185,6 +229,64 @@ TEST_F(ServedModelsTest, WhatDiesIsStartedAgain) {
   EXPECT_THAT(Ask("a", "refuse"), StatusIs(absl::StatusCode::kInvalidArgument));
   ASSERT_OK_AND_ASSIGN(const std::string third, Ask("a"));
   EXPECT_EQ(second, third);
+}
+
+TEST_F(ServedModelsTest, TextsComeFromTheSameProcess) {
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  ASSERT_OK_AND_ASSIGN(const std::string second, Continue("a", "prompt"));
+  EXPECT_EQ(first, second);
+  for (const char* token : {"", "bad"}) {
+    EXPECT_THAT(Continue("a", "prompt", token),
+                StatusIs(absl::StatusCode::kUnauthenticated));
+  }
+  EXPECT_THAT(Continue("../a", "prompt"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Continue("a", "refuse"),
+              StatusIs(absl::StatusCode::kInvalidArgument, "refused"));
+}
+
+// A text that has begun may go on otherwise in another process.
+TEST_F(ServedModelsTest, OnlyTextsThatHaveNotBegunAreAskedForAgain) {
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Continue("a", "prompt"));
+  EXPECT_THAT(
+      Continue("a", "begin"),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no end")));
+  ASSERT_OK_AND_ASSIGN(const std::string begun,
+                       ReadFile(options_.trainer + ".begun"));
+  EXPECT_EQ(begun, "\n");
+  ASSERT_OK_AND_ASSIGN(const std::string second, Continue("a", "prompt"));
+  EXPECT_NE(first, second);
+  EXPECT_THAT(
+      Continue("a", "die"),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no more")));
+}
+
+TEST_F(ServedModelsTest, PredictRequestsGenerateNothing) {
+  Create();
+  v1::PredictRequest request;
+  request.set_name("jobs/j/models/a");
+  request.mutable_generate();
+  EXPECT_THAT(
+      models_->Predict(request, "good", absl::Now() + absl::Seconds(20)),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generate")));
+}
+
+TEST_F(ServedModelsTest, TheListIsTheCoordinators) {
+  Create();
+  ASSERT_OK(Ask("b"));
+  const absl::Time soon = absl::Now() + absl::Seconds(20);
+  ASSERT_OK_AND_ASSIGN(const auto models, models_->List("good", soon));
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0].name, "jobs/j/models/a");
+  EXPECT_FALSE(models[0].loaded);
+  EXPECT_EQ(models[0].user, "alice");
+  EXPECT_EQ(models[0].created, absl::FromUnixSeconds(1700000000));
+  EXPECT_EQ(models[1].name, "jobs/j/models/b");
+  EXPECT_TRUE(models[1].loaded);
+  EXPECT_THAT(models_->List("bad", soon),
+              StatusIs(absl::StatusCode::kUnauthenticated));
 }
 
 TEST_F(ServedModelsTest, WhoGivesUpEarlyCostsNobodyTheModel) {

@@ -14,8 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/batch/causal_data.h"
-#include "worker/trainer/data/batch/document_builder.h"
-#include "worker/trainer/data/batch/document_set.h"
+#include "worker/trainer/data/batch/documents.h"
 #include "worker/trainer/data/batch/in_memory_data.h"
 #include "worker/trainer/data/batch/phased_data.h"
 #include "worker/trainer/data/batch/sample_builder.h"
@@ -23,13 +22,13 @@
 #include "worker/trainer/data/clicks/open_click_data.h"
 #include "worker/trainer/data/corpus/corpus.h"
 #include "worker/trainer/data/corpus/open_corpus.h"
+#include "worker/trainer/data/open_documents.h"
+#include "worker/trainer/data/open_token_shards.h"
 #include "worker/trainer/data/source/cache_file.h"
 #include "worker/trainer/data/tokenizer/tokenizer_source.h"
 
 namespace comera::trainer {
 namespace {
-
-using Activity = std::function<void(const std::string&)>;
 
 constexpr int32_t kMinLength = 8;
 constexpr int32_t kMaxLength = 65535;
@@ -155,40 +154,6 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenTexts(
                                         std::move(opened.tokenizer));
 }
 
-// The tokens of a causal language model's documents, whatever the length of its
-// samples.
-absl::StatusOr<DocumentSets> OpenDocuments(const Corpus& corpus,
-                                           const OpenedTokenizer& opened,
-                                           FileCache* cache,
-                                           const Activity& activity) {
-  Tokenizer* const tokenizer = opened.tokenizer.get();
-  DocumentSets documents;
-  RETURN_IF_ERROR(cache->GetOrBuild(
-      "documents",
-      absl::StrCat("documents 1\n", opened.fingerprint, "\n",
-                   corpus.fingerprint()),
-      [&]() -> absl::StatusOr<std::string> {
-        ASSIGN_OR_RETURN(const DocumentSets built,
-                         BuildDocuments(corpus, tokenizer, activity));
-        std::string bytes;
-        built.train.Serialize(&bytes);
-        built.validation.Serialize(&bytes);
-        built.test.Serialize(&bytes);
-        return bytes;
-      },
-      [&](absl::string_view bytes) -> absl::Status {
-        for (DocumentSet* const set :
-             {&documents.train, &documents.validation, &documents.test}) {
-          ASSIGN_OR_RETURN(
-              *set, DocumentSet::Parse(&bytes, tokenizer->vocabulary_size()));
-        }
-        RETURN_IF_ERROR(CheckDocuments(documents, corpus.has_test()));
-        return bytes.empty() ? absl::OkStatus()
-                             : absl::DataLossError("bytes left over");
-      }));
-  return documents;
-}
-
 // The data with the length of each phase, or with the job's.
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenPhases(
     const v1::JobSpec& spec, const OpenLength& open) {
@@ -207,13 +172,34 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenPhases(
   return std::make_unique<PhasedData>(std::move(phases));
 }
 
+// Data of a causal language model, whose phases share the documents.
+absl::StatusOr<std::unique_ptr<TrainingData>> CausalPhases(
+    const v1::JobSpec& spec, const DocumentParts& documents,
+    const std::shared_ptr<const Tokenizer>& tokenizer,
+    const InputFormat& format) {
+  return OpenPhases(spec, [&](int32_t length) {
+    CausalData::Options causal;
+    causal.length = length;
+    causal.seed = spec.training().seed();
+    causal.format = format;
+    return std::make_unique<CausalData>(causal, documents, tokenizer);
+  });
+}
+
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenCausal(
     const v1::JobSpec& spec, const TrainingData::Options& options) {
   const v1::DataSpec& data = spec.data();
+  if (data.has_token_shards()) {
+    FileCache cache(options.cache_dir, options.on_activity);
+    ASSIGN_OR_RETURN(const OpenedShards shards,
+                     OpenTokenShards(data.token_shards(), data.tokenizer(),
+                                     &cache, options.on_activity));
+    return CausalPhases(spec, shards.documents, shards.tokenizer, {});
+  }
   if (!data.has_text() && !data.has_code_directory() && !data.has_jsonl()) {
     return absl::InvalidArgumentError(
-        "data: CAUSAL_LM needs documents, so one of text, code_directory and "
-        "jsonl");
+        "data: CAUSAL_LM needs documents, so one of text, token_shards, "
+        "code_directory and jsonl");
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Corpus> corpus,
                    OpenCorpus(spec, options.on_activity));
@@ -221,19 +207,11 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenCausal(
   ASSIGN_OR_RETURN(
       OpenedTokenizer opened,
       OpenTokenizer(data.tokenizer(), *corpus, &cache, options.on_activity));
-  ASSIGN_OR_RETURN(DocumentSets sets,
-                   OpenDocuments(*corpus, opened, &cache, options.on_activity));
-  // Shared by the phases.
-  const auto documents = std::make_shared<const DocumentSets>(std::move(sets));
-  const std::shared_ptr<const Tokenizer> tokenizer =
-      std::move(opened.tokenizer);
-  return OpenPhases(spec, [&](int32_t length) {
-    CausalData::Options causal;
-    causal.length = length;
-    causal.seed = spec.training().seed();
-    causal.format = corpus->format();
-    return std::make_unique<CausalData>(causal, documents, tokenizer);
-  });
+  ASSIGN_OR_RETURN(const DocumentParts documents,
+                   OpenDocuments(*corpus, opened, options.max_memory_bytes,
+                                 &cache, options.on_activity));
+  return CausalPhases(spec, documents, std::move(opened.tokenizer),
+                      corpus->format());
 }
 
 }  // namespace

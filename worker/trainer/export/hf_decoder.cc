@@ -52,15 +52,6 @@ std::vector<float> Transposed(const float* values, int64_t rows,
   return turned;
 }
 
-// The token that a text without any begins with: where the vocabulary has none
-// for that, the end of the document before.
-Json FirstToken(const Tokenizer& tokenizer) {
-  const int32_t first = tokenizer.special_tokens().cls;
-  if (first >= 0) return first;
-  const std::optional<int32_t> end = tokenizer.end_of_text();
-  return end ? Json(*end) : Json(nullptr);
-}
-
 void AddTokens(const Tokenizer& tokenizer, Json* json) {
   const std::optional<int32_t> end = tokenizer.end_of_text();
   (*json)["bos_token_id"] = FirstToken(tokenizer);
@@ -109,6 +100,13 @@ Json Gpt2(const ModelConfig& config) {
 
 }  // namespace
 
+nlohmann::ordered_json FirstToken(const Tokenizer& tokenizer) {
+  const int32_t first = tokenizer.special_tokens().cls;
+  if (first >= 0) return first;
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  return end ? Json(*end) : Json(nullptr);
+}
+
 absl::Status AddDecoderTensors(const ImportedModel& dense, Safetensors* file) {
   const ModelConfig& config = dense.config;
   const std::unique_ptr<TensorNaming> naming = MakeDecoderNaming(
@@ -153,17 +151,6 @@ std::string DecoderConfigText(const ModelConfig& config,
 std::string GenerationConfigText(const Tokenizer& tokenizer) {
   Json json = Json::object();
   AddTokens(tokenizer, &json);
-  return JsonText(json, 2) + "\n";
-}
-
-std::string BytePairTokenizerConfigText(const Tokenizer& tokenizer) {
-  const SpecialTokens& special = tokenizer.special_tokens();
-  const Json json = {{"tokenizer_class", "GPT2Tokenizer"},
-                     {"bos_token", tokenizer.Token(special.cls)},
-                     {"eos_token", tokenizer.Token(special.sep)},
-                     {"unk_token", tokenizer.Token(special.unk)},
-                     {"pad_token", tokenizer.Token(special.pad)},
-                     {"add_prefix_space", false}};
   return JsonText(json, 2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/safetensors.h"
+#include "nlohmann/json.hpp"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
@@ -17,15 +18,15 @@ namespace comera::trainer {
 // parameter has no name there.
 absl::Status AddDecoderTensors(const ImportedModel& dense, Safetensors* file);
 
+// The token that a text without any begins with: where the vocabulary has none
+// for that, the end of the document before; null where it has neither.
+nlohmann::ordered_json FirstToken(const Tokenizer& tokenizer);
+
 // Texts of config.json and generation_config.json. A document that ends with no
 // token of its own has none there either.
 std::string DecoderConfigText(const ModelConfig& config,
                               const Tokenizer& tokenizer);
 std::string GenerationConfigText(const Tokenizer& tokenizer);
-
-// The text of tokenizer_config.json for a decoder's vocab.json and merges.txt:
-// unlike RoBERTa's, no tokens are put around a text.
-std::string BytePairTokenizerConfigText(const Tokenizer& tokenizer);
 
 }  // namespace comera::trainer
 

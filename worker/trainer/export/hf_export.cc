@@ -22,6 +22,7 @@
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/export/dense_model.h"
 #include "worker/trainer/export/hf_decoder.h"
+#include "worker/trainer/export/hf_tokenizer.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 
@@ -202,7 +203,7 @@ absl::Status WriteEncoder(const ImportedModel& model, const InputFormat& format,
   }
   file.metadata()["format"] = "pt";
   RETURN_IF_ERROR(MakeDirectories(to));
-  RETURN_IF_ERROR(tokenizer.Save(to));
+  RETURN_IF_ERROR(WriteHuggingFaceTokenizer(tokenizer, false, to));
   RETURN_IF_ERROR(file.WriteAtomically(absl::StrCat(to, "/", kModelFile)));
   // Written last: a reader that sees it finds the rest.
   return WriteFileAtomically(
@@ -221,13 +222,7 @@ absl::Status WriteDecoder(const ImportedModel& model,
   RETURN_IF_ERROR(AddDecoderTensors(dense, &file));
   file.metadata()["format"] = "pt";
   RETURN_IF_ERROR(MakeDirectories(to));
-  RETURN_IF_ERROR(tokenizer.Save(to));
-  ASSIGN_OR_RETURN(const v1::TokenizerSpec saved, FindSavedTokenizer(to));
-  if (saved.kind() == v1::TokenizerSpec::BYTE_BPE) {
-    RETURN_IF_ERROR(
-        WriteFileAtomically(absl::StrCat(to, "/tokenizer_config.json"),
-                            BytePairTokenizerConfigText(tokenizer)));
-  }
+  RETURN_IF_ERROR(WriteHuggingFaceTokenizer(tokenizer, true, to));
   RETURN_IF_ERROR(
       WriteFileAtomically(absl::StrCat(to, "/generation_config.json"),
                           GenerationConfigText(tokenizer)));

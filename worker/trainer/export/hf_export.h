@@ -12,7 +12,7 @@ namespace comera::trainer {
 // tokenizer's files. A classifier is a BertForSequenceClassification
 // (WordPiece) or Roberta's (byte-level BPE), a masked LM a BertForMaskedLM or
 // Roberta's. A causal LM is a LlamaForCausalLM or GPT2LMHeadModel and has a
-// generation_config.json; the library has no tokenizer of characters.
+// generation_config.json.
 //
 // Errors of ImportModel and LoadSavedTokenizer; FailedPrecondition: no model of
 // text, or a layer without a dense form. Statuses of WriteFileAtomically.

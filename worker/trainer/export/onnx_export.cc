@@ -11,6 +11,7 @@
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/export/hf_export.h"
+#include "worker/trainer/export/onnx_decoder.h"
 #include "worker/trainer/export/onnx_graph.h"
 #include "worker/trainer/export/onnx_layers.h"
 #include "worker/trainer/model/config/model_config.h"
@@ -92,8 +93,8 @@ void AddHead(const ModelConfig& config, const Value& x, OnnxGraph* graph,
                 {"batch", "length", absl::StrCat(config.vocabulary)});
 }
 
-onnx::ModelProto Build(const ImportedModel& model, bool segments,
-                       const InputFormat& format) {
+onnx::ModelProto BuildEncoder(const ImportedModel& model, bool segments,
+                              const InputFormat& format) {
   const ModelConfig& config = model.config;
   OnnxGraph graph("comera");
   OnnxLayers layers(model, &graph);
@@ -129,14 +130,8 @@ absl::Status ExportToOnnx(const std::string& from, const std::string& to) {
   ASSIGN_OR_RETURN(const ImportedModel model, ImportModel(from));
   if (model.config.family == v1::ModelSpec::DLRM) {
     return absl::FailedPreconditionError(
-        "onnx: only classifiers and masked LMs have that form, not DLRM");
+        "onnx: only models of text have that form, not DLRM");
   }
-  if (model.config.causal()) {
-    return absl::FailedPreconditionError(
-        "onnx: only classifiers and masked LMs have that form, not causal "
-        "language models; --format hf has");
-  }
-  ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(from));
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                    LoadSavedTokenizer(from));
   if (tokenizer->vocabulary_size() != model.config.vocabulary) {
@@ -148,8 +143,14 @@ absl::Status ExportToOnnx(const std::string& from, const std::string& to) {
     return absl::FailedPreconditionError(
         "onnx: the model is larger than 2 GiB, which no protobuf holds");
   }
-  const onnx::ModelProto graph = Build(
-      model, tokenizer->has_segments() && model.config.segments > 1, format);
+  onnx::ModelProto graph;
+  if (model.config.causal()) {
+    graph = BuildOnnxDecoder(model);
+  } else {
+    ASSIGN_OR_RETURN(const InputFormat format, LoadInputFormat(from));
+    graph = BuildEncoder(
+        model, tokenizer->has_segments() && model.config.segments > 1, format);
+  }
   std::string bytes;
   if (graph.ByteSizeLong() > kMaxProtobuf || !graph.SerializeToString(&bytes)) {
     return absl::FailedPreconditionError(

@@ -50,12 +50,23 @@ void OnnxGraph::SetShape(const std::vector<std::string>& dims, int32_t type,
   }
 }
 
-OnnxGraph::Value OnnxGraph::Input(const std::string& name,
-                                  const std::vector<std::string>& dims) {
+OnnxGraph::Value OnnxGraph::AddInput(const std::string& name,
+                                     const std::vector<std::string>& dims,
+                                     int32_t type) {
   onnx::ValueInfoProto* info = model_.mutable_graph()->add_input();
   info->set_name(name);
-  SetShape(dims, onnx::TensorProto::INT64, info);
+  SetShape(dims, type, info);
   return name;
+}
+
+OnnxGraph::Value OnnxGraph::Input(const std::string& name,
+                                  const std::vector<std::string>& dims) {
+  return AddInput(name, dims, onnx::TensorProto::INT64);
+}
+
+OnnxGraph::Value OnnxGraph::FloatInput(const std::string& name,
+                                       const std::vector<std::string>& dims) {
+  return AddInput(name, dims, onnx::TensorProto::FLOAT);
 }
 
 void OnnxGraph::Output(const std::string& name, const Value& value,
@@ -164,6 +175,34 @@ OnnxGraph::Value OnnxGraph::Gelu(const Value& x) {
       Node("Erf", {Node("Mul", {x, Float(static_cast<float>(M_SQRT1_2))})});
   const Value half = Node("Mul", {x, Float(0.5f)});
   return Node("Mul", {half, Node("Add", {erf, Float(1.0f)})});
+}
+
+OnnxGraph::Value OnnxGraph::RmsNorm(const Value& x, const Value& gamma,
+                                    float epsilon) {
+  onnx::NodeProto* mean = Add("ReduceMean", {Node("Mul", {x, x})});
+  AddInt("keepdims", 1, mean);
+  onnx::AttributeProto* axes = mean->add_attribute();
+  axes->set_name("axes");
+  axes->set_type(onnx::AttributeProto::INTS);
+  axes->add_ints(-1);
+  const Value squares = mean->output(0);
+  const Value root = Node("Sqrt", {Node("Add", {squares, Float(epsilon)})});
+  return Node("Mul", {Node("Div", {x, root}), gamma});
+}
+
+OnnxGraph::Value OnnxGraph::GeluTanh(const Value& x) {
+  const Value cube = Node("Mul", {Node("Mul", {x, x}), x});
+  const Value bent = Node("Add", {x, Node("Mul", {cube, Float(0.044715f)})});
+  const Value tanh =
+      Node("Tanh",
+           {Node("Mul",
+                 {bent, Float(static_cast<float>(M_SQRT2 * M_2_SQRTPI / 2))})});
+  const Value half = Node("Mul", {x, Float(0.5f)});
+  return Node("Mul", {half, Node("Add", {tanh, Float(1.0f)})});
+}
+
+OnnxGraph::Value OnnxGraph::Silu(const Value& x) {
+  return Node("Mul", {x, Node("Sigmoid", {x})});
 }
 
 onnx::ModelProto OnnxGraph::Finish(

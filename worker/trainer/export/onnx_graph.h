@@ -23,9 +23,11 @@ class OnnxGraph {
 
   explicit OnnxGraph(const std::string& name);
 
-  // Dimensions: numbers, or names of what may vary. Inputs are int64, outputs
-  // float.
+  // Dimensions: numbers, or names of what may vary. Inputs are int64 or float,
+  // outputs float.
   Value Input(const std::string& name, const std::vector<std::string>& dims);
+  Value FloatInput(const std::string& name,
+                   const std::vector<std::string>& dims);
   void Output(const std::string& name, const Value& value,
               const std::vector<std::string>& dims);
 
@@ -45,13 +47,21 @@ class OnnxGraph {
   Value CastToFloat(const Value& x);
   Value LayerNorm(const Value& x, const Value& gamma, const Value& beta,
                   float epsilon);
+  // x / sqrt(mean of the squares + epsilon) * gamma, over the last dimension.
+  Value RmsNorm(const Value& x, const Value& gamma, float epsilon);
   // The exact one, by Erf.
   Value Gelu(const Value& x);
+  // GPT-2's, by Tanh.
+  Value GeluTanh(const Value& x);
+  // x times its sigmoid.
+  Value Silu(const Value& x);
 
   // The finished model.
   onnx::ModelProto Finish(const std::map<std::string, std::string>& metadata);
 
  private:
+  Value AddInput(const std::string& name, const std::vector<std::string>& dims,
+                 int32_t type);
   onnx::NodeProto* Add(const std::string& op, const std::vector<Value>& inputs);
   static void SetShape(const std::vector<std::string>& dims, int32_t type,
                        onnx::ValueInfoProto* info);

@@ -80,7 +80,7 @@ Value OnnxLayers::WithoutBias(const FactorisableLayer& layer,
   }
   Value t = graph_.Node("MatMul", {x, Tensor(layer.name + ".a")});
   if (low.kind == LowRank::Kind::kCola) {
-    t = graph_.Node("Mul", {t, graph_.Node("Sigmoid", {t})});
+    if (!low.linear) t = graph_.Silu(t);
     return graph_.Node("MatMul", {t, Tensor(layer.name + ".b")});
   }
   const auto scale =
@@ -96,19 +96,26 @@ Value OnnxLayers::WithoutBias(const FactorisableLayer& layer,
 Value OnnxLayers::Linear(const std::string& key, const Value& x) {
   const FactorisableLayer& layer = LayerOf(key);
   const Factorisation& f = model_.config.layers_by_name.at(key);
-  const Value bias = Tensor(layer.name + ".bias");
   if (f.dense() || f.ranks[0] != 0) {
-    return graph_.Node("Add", {WithoutBias(layer, f, x), bias});
+    const Value product = WithoutBias(layer, f, x);
+    if (!layer.bias) return product;
+    return graph_.Node("Add", {product, Tensor(layer.name + ".bias")});
   }
-  // Pruned: its bias, as often as x has rows.
+  // Pruned: its bias or zeros, as often as x has rows.
+  const Value row = layer.bias
+                        ? Tensor(layer.name + ".bias")
+                        : graph_.Node("Expand", {graph_.Float(0.0f),
+                                                 graph_.Ints({layer.outputs})});
   const Value first = graph_.Axis("Gather", {x, graph_.Ints({0})}, -1);
   return graph_.Node("Add",
-                     {graph_.Node("Mul", {first, graph_.Float(0.0f)}), bias});
+                     {graph_.Node("Mul", {first, graph_.Float(0.0f)}), row});
 }
 
 Value OnnxLayers::Norm(const std::string& name, const Value& x) {
-  return graph_.LayerNorm(x, Tensor(name + ".gamma"), Tensor(name + ".beta"),
-                          model_.config.layer_norm_epsilon);
+  const float epsilon = model_.config.layer_norm_epsilon;
+  const Value gamma = Tensor(name + ".gamma");
+  if (model_.config.llama()) return graph_.RmsNorm(x, gamma, epsilon);
+  return graph_.LayerNorm(x, gamma, Tensor(name + ".beta"), epsilon);
 }
 
 Value OnnxLayers::Embedding(const Value& ids) {

@@ -21,9 +21,12 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "worker/trainer/describe/describe.h"
+#include "worker/trainer/export/gguf_export.h"
 #include "worker/trainer/export/hf_export.h"
+#include "worker/trainer/export/hf_factors.h"
 #include "worker/trainer/export/onnx_export.h"
 #include "worker/trainer/main/member_main.h"
+#include "worker/trainer/main/prepare_main.h"
 #include "worker/trainer/planning/calibration.h"
 #include "worker/trainer/predict/evaluate.h"
 #include "worker/trainer/predict/predictor.h"
@@ -147,6 +150,22 @@ int ServeModel(const std::string& directory,
   return 1;
 }
 
+// Tokenises text into token shards as the file says.
+int PrepareData(const std::string& request_file) {
+  StopSignals signals;  // before any other thread
+  absl::Status status;
+  try {
+    status = RunPrepare(
+        request_file, signals.asked(),
+        [](const std::string& line) { std::cout << line << std::flush; });
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError("out of memory");
+  }
+  if (status.ok()) return 0;
+  std::cerr << "comera-trainer: " << status.message() << std::endl;
+  return absl::IsCancelled(status) ? 130 : 1;
+}
+
 // Prints how good the model in `directory` is on the validation set of the
 // task's job, as a line of JSON.
 int EvaluateModel(const std::string& directory, const std::string& task_file,
@@ -171,9 +190,10 @@ int EvaluateModel(const std::string& directory, const std::string& task_file,
   return 1;
 }
 
-// Writes the model in `directory` as `format` into `to`.
-int ExportModelAs(const std::string& format, const std::string& directory,
-                  const std::string& to) {
+// Writes the model in `directory` as `format` into `to`; `numbers` are those
+// of a GGUF file's matrices.
+int ExportModelAs(const std::string& format, GgufNumber numbers,
+                  const std::string& directory, const std::string& to) {
   std::error_code error;
   // Files of both have the same names.
   if (std::filesystem::equivalent(directory, to, error)) {
@@ -184,8 +204,11 @@ int ExportModelAs(const std::string& format, const std::string& directory,
   }
   absl::Status status;
   try {
-    status = format == "hf"     ? ExportToHuggingFace(directory, to)
+    status = format == "hf" ? ExportToHuggingFace(directory, to)
+             : format == "hf-factors"
+                 ? ExportFactorsToHuggingFace(directory, to)
              : format == "onnx" ? ExportToOnnx(directory, to)
+             : format == "gguf" ? ExportToGguf(directory, numbers, to)
                                 : ExportDense(directory, to);
   } catch (const std::bad_alloc&) {
     status = absl::ResourceExhaustedError("out of memory");
@@ -203,9 +226,11 @@ int main(int argc, char** argv) {
       "Trains one member of a job and prints its progress as JSON lines "
       "(comera.v1.TrainerEvent) on standard output."};
   std::string task_file, cache_dir, model, export_format, export_to;
+  std::string prepare_request;
   bool describe = false, calibrate = false;
   bool serve = false, evaluate = false;
   comera::trainer::EvaluateOptions predict;
+  auto export_numbers = comera::trainer::GgufNumber::kFloat16;
   int64_t vocabulary = 0;
   comera::trainer::BackendOptions machine;
   app.add_option(
@@ -228,10 +253,23 @@ int main(int argc, char** argv) {
   app.add_option(
          "--export", export_format,
          "Write the model of --model into --to: hf, as the transformers "
-         "library keeps a BERT or RoBERTa; safetensors, as a model of "
-         "ours without factors")
-      ->check(CLI::IsMember({"hf", "onnx", "safetensors"}));
+         "library keeps such a model; hf-factors, for that library with its "
+         "factors; onnx, with its factors; gguf, a language model for "
+         "llama.cpp; safetensors, as a model of ours without factors")
+      ->check(
+          CLI::IsMember({"hf", "hf-factors", "onnx", "gguf", "safetensors"}));
+  app.add_option("--export-precision", export_numbers,
+                 "Of the matrices that --export=gguf writes: f32, f16 or q8_0; "
+                 "default f16")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, comera::trainer::GgufNumber>{
+              {"f32", comera::trainer::GgufNumber::kFloat32},
+              {"f16", comera::trainer::GgufNumber::kFloat16},
+              {"q8_0", comera::trainer::GgufNumber::kQ8_0}}));
   app.add_option("--to", export_to, "Folder, for --export");
+  app.add_option("--prepare-data", prepare_request,
+                 "Tokenise text into token shards as this JSON file of `comera "
+                 "data prepare` says");
   app.add_flag("--evaluate", evaluate,
                "Tell how good the model of --model is on the validation set of "
                "the task's job, as JSON; train nothing");
@@ -268,6 +306,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);
   CLI11_PARSE(app, argc, argv);
+  if (!prepare_request.empty()) {
+    return comera::trainer::PrepareData(prepare_request);
+  }
   if (calibrate) return comera::trainer::Calibrate(cache_dir, machine);
   predict.predict.backend = machine;
   predict.predict.cache_dir = cache_dir;
@@ -282,7 +323,8 @@ int main(int argc, char** argv) {
     return 106;
   }
   if (exports) {
-    return comera::trainer::ExportModelAs(export_format, model, export_to);
+    return comera::trainer::ExportModelAs(export_format, export_numbers, model,
+                                          export_to);
   }
   if (serve) return comera::trainer::ServeModel(model, predict.predict);
   if (task_file.empty()) {

@@ -16,6 +16,9 @@ Text = Union[str, bytes]
 
 @dataclass(frozen=True)
 class SpecialTokens:
+    """Ids of the tokens that samples are built with; -1 where a vocabulary of a
+    language model has none. `pad` is always an id, if need be another token's."""
+
     pad: int
     # First of every sample: [CLS], <s>.
     cls: int
@@ -65,6 +68,11 @@ class Tokenizer(abc.ABC):
     def decode(self, ids: List[int]) -> str:
         """About the text of these ids; special tokens are left out."""
 
+    @property
+    def end_of_text(self) -> Optional[int]:
+        """The token that ends a document; None where there is none."""
+        return self.special.sep if self.special.sep >= 0 else None
+
     @abc.abstractmethod
     def token(self, token_id: int) -> str:
         """The token as the vocabulary writes it."""
@@ -75,6 +83,8 @@ class Tokenizer(abc.ABC):
         """A text, or a pair of them, as a model takes it; what does not fit is cut
         from the end, of a pair from the longer side."""
         special = self.special
+        if special.cls < 0 or special.sep < 0:
+            raise ValueError("the vocabulary has no tokens that go around a text")
         a = self.encode(first)
         if second is None:
             ids = [special.cls, *a[: max(0, max_length - 2)], special.sep]

@@ -2,78 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import json
-import re
-import unicodedata
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, List, Tuple
 
 from comera.errors import IntegrityError
 from comera.tokenizers.base import SpecialTokens, Text, Tokenizer, read_text
-from comera.tokenizers.wordpiece import _WHITE_SPACE
-
-# Longer words are rarely seen twice.
-_MAX_CACHED_WORD = 64
-_MAX_CACHED = 1 << 20
-# Longer words are cut.
-_MAX_WORD = 64 << 10
-
-
-def _byte_characters() -> List[str]:
-    """The character that stands for each byte in vocabulary files."""
-    characters = []
-    other = 256
-    for byte in range(256):
-        if 33 <= byte <= 126 or 161 <= byte <= 172 or byte >= 174:
-            characters.append(chr(byte))
-        else:
-            characters.append(chr(other))
-            other += 1
-    return characters
-
-
-BYTE_CHARACTERS = _byte_characters()
-
-# A text's classes, one character each: Letter, Number, ASCII space, other white
-# space (w), Other. Words are then as the regular expression
-#   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-# cuts them, of which contractions are looked for in the text itself.
-_WORD = re.compile(r" ?L+| ?N+| ?O+|[ w]+(?![^ w])|[ w]+")
-_CONTRACTION = re.compile(r"'(?:[stmd]|re|ve|ll)")
-
-
-def _class_of(c: str) -> str:
-    if c == " ":
-        return " "
-    if c in _WHITE_SPACE:
-        return "w"
-    category = unicodedata.category(c)
-    return category[0] if category[0] in "LN" else "O"
-
-
-class _Classes(Dict[str, str]):
-    def __missing__(self, c: str) -> str:
-        self[c] = found = _class_of(c)
-        return found
-
-
-_CLASSES = _Classes()
-
-
-def split_words(text: str) -> Iterator[str]:
-    """Every character belongs to exactly one word."""
-    classes = "".join([_CLASSES[c] for c in text])
-    position = 0
-    while position < len(text):
-        match = None
-        if text[position] == "'":
-            match = _CONTRACTION.match(text, position)
-        if match is None:
-            match = _WORD.match(classes, position)
-        assert match is not None  # every class begins a word
-        yield text[position : match.end()]
-        position = match.end()
+from comera.tokenizers.byte_pairs import BYTE_CHARACTERS, BytePairMerger, token_bytes
 
 
 class ByteBpeTokenizer(Tokenizer):
@@ -94,12 +29,7 @@ class ByteBpeTokenizer(Tokenizer):
         except KeyError as error:
             raise IntegrityError(f"{name}: lacks the special token {error}") from None
         unk = self.special.unk
-        self._byte_ids = [ids.get(c, unk) for c in BYTE_CHARACTERS]
-        self._merges = {
-            (left, right): (rank, result)
-            for rank, (left, right, result) in enumerate(merges)
-        }
-        self._cache: Dict[bytes, List[int]] = {}
+        self._merger = BytePairMerger([ids.get(c, unk) for c in BYTE_CHARACTERS], merges)
 
     @classmethod
     def load(cls, vocabulary_file: Path, merges_file: Path) -> "ByteBpeTokenizer":
@@ -114,70 +44,14 @@ class ByteBpeTokenizer(Tokenizer):
         return self._tokens[token_id]
 
     def encode(self, text: Text) -> List[int]:
-        if isinstance(text, str):
-            text = text.encode("utf-8", "surrogatepass")
-        ids: List[int] = []
-        # Bytes that are not UTF-8 count as other characters.
-        for part in split_words(text.decode("utf-8", "surrogateescape")):
-            word = part.encode("utf-8", "surrogateescape")
-            if len(word) > _MAX_CACHED_WORD:
-                for start in range(0, len(word), _MAX_WORD):
-                    ids += self._merge(word[start : start + _MAX_WORD])
-                continue
-            known = self._cache.get(word)
-            if known is None:
-                known = self._merge(word)
-                if len(self._cache) < _MAX_CACHED:
-                    self._cache[word] = known
-            ids += known
-        return ids
-
-    def _merge(self, word: bytes) -> List[int]:
-        # A linked list of symbols and a heap of its merges, lowest rank first,
-        # then leftmost: n log n however long the word is.
-        size = len(word)
-        symbols = [self._byte_ids[byte] for byte in word]
-        previous = list(range(-1, size - 1))
-        following = list(range(1, size + 1))
-        heap: List[Tuple[int, int, int, int, int]] = []
-
-        def propose(at: int) -> None:
-            if at < 0 or following[at] >= size:
-                return
-            left, right = symbols[at], symbols[following[at]]
-            merge = self._merges.get((left, right))
-            if merge is not None:
-                heapq.heappush(heap, (merge[0], at, left, right, merge[1]))
-
-        for at in range(size):
-            propose(at)
-        while heap:
-            _, at, left, right, result = heapq.heappop(heap)
-            gone = following[at]
-            # Either side may have changed since this was proposed.
-            if symbols[at] != left or gone >= size or symbols[gone] != right:
-                continue
-            symbols[at] = result
-            symbols[gone] = -1
-            following[at] = following[gone]
-            if following[at] < size:
-                previous[following[at]] = at
-            propose(previous[at])
-            propose(at)
-        ids = []
-        at = 0
-        while at < size:
-            ids.append(symbols[at])
-            at = following[at]
-        return ids
+        return self._merger.encode_words(text)
 
     def decode(self, ids: List[int]) -> str:
-        byte_of = {c: byte for byte, c in enumerate(BYTE_CHARACTERS)}
         text = bytearray()
         for token_id in ids:
             if token_id in self.special or not 0 <= token_id < len(self._tokens):
                 continue
-            text += bytes(byte_of[c] for c in self._tokens[token_id] if c in byte_of)
+            text += token_bytes(self._tokens[token_id])
         return text.decode("utf-8", "replace")
 
 

@@ -12,7 +12,7 @@ from comera.tokenizers.base import SpecialTokens, Text, Tokenizer, read_text
 _MAX_WORD = 100
 _MAX_CACHED = 1 << 20
 _ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_WHITE_SPACE = frozenset(
+WHITE_SPACE = frozenset(
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     + "".join(map(chr, range(0x2000, 0x200B)))
 )
@@ -40,7 +40,7 @@ def _clean(c: str, lowercase: bool) -> str:
     if c in "\0\ufffd":
         return ""
     category = unicodedata.category(c)
-    if c in _WHITE_SPACE:
+    if c in WHITE_SPACE:
         # U+0085 and the like are controls, which are dropped.
         return "" if category == "Cc" else " "
     if category[0] == "C":

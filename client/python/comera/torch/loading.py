@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from comera import safetensors, tokenizers
 from comera._files import check_plain_name
-from comera.errors import IntegrityError
+from comera.errors import IntegrityError, MissingDependencyError
 from comera.models import Model
 from comera.torch import clicks
 from comera.torch.config import config_to_json, read_config
@@ -93,8 +93,11 @@ def load(
             module.categories = clicks.CategoryTables.load(folder)
             if module.categories.rows != list(module.config.table_rows):
                 raise IntegrityError(f"{folder}/{clicks.FILE}: not this model's tables")
-    elif any((folder / name).exists() for name in ("vocab.txt", "vocab.json")):
-        module.tokenizer = tokenizers.load(folder)
+    elif any((folder / name).exists() for name in tokenizers.FILES):
+        try:
+            module.tokenizer = tokenizers.load(folder)
+        except MissingDependencyError:
+            return module.eval()  # the model takes ids
         words = module.tokenizer.vocabulary_size
         if words != module.config.vocabulary:
             raise IntegrityError(

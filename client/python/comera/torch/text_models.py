@@ -24,7 +24,10 @@ class TextModule(ComeraModule):
 
     def _need_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
-            raise ComeraError("the model's folder had no tokenizer's files")
+            raise ComeraError(
+                "the model's folder had no tokenizer's files, or tokenizer.model, "
+                "which needs sentencepiece (Debian: python3-sentencepiece)"
+            )
         return self.tokenizer
 
     def batch(

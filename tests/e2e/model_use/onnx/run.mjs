@@ -1,21 +1,34 @@
-// Runs an ONNX model on rows of int64 inputs, one a line of JSON:
-// {"name": [[...], ...], ...}; prints the logits as JSON lines.
-import {createRequire} from 'node:module';
+// Answers lines of JSON, {"model": a file, "inputs": {...}}, with what the ONNX
+// model computes, a line each, until its input ends. Inputs are rows of int64,
+// {"name": [[...], ...]}, or floats, {"name": {"dims": [...], "data": [...]}}.
+// The answer has the logits' "dims" and "data", and other outputs by name.
 import {readFileSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {createInterface} from 'node:readline';
 
-const [installed, model] = process.argv.slice(2);
-const ort = createRequire(installed)('onnxruntime-web');
+const ort = createRequire(process.argv[2])('onnxruntime-web');
 ort.env.wasm.numThreads = 1;
-const session = await ort.InferenceSession.create(
-    readFileSync(model), {executionProviders: ['wasm']});
-for (const line of readFileSync(0, 'utf8').split('\n')) {
-  if (line === '') continue;
-  const feeds = {};
-  for (const [name, rows] of Object.entries(JSON.parse(line))) {
-    feeds[name] = new ort.Tensor(
-        'int64', BigInt64Array.from(rows.flat(), BigInt),
-        [rows.length, rows[0].length]);
+let file = '', session = null;
+for await (const line of createInterface({input: process.stdin})) {
+  const {model, inputs} = JSON.parse(line);
+  if (model !== file) {
+    await session?.release();
+    session = await ort.InferenceSession.create(
+        readFileSync(model), {executionProviders: ['wasm']});
+    file = model;
   }
-  const {logits} = await session.run(feeds);
-  console.log(JSON.stringify({dims: logits.dims, data: Array.from(logits.data)}));
+  const feeds = {};
+  for (const [name, value] of Object.entries(inputs)) {
+    feeds[name] = Array.isArray(value) ?
+        new ort.Tensor(
+            'int64', BigInt64Array.from(value.flat(), BigInt),
+            [value.length, value[0].length]) :
+        new ort.Tensor('float32', Float32Array.from(value.data), value.dims);
+  }
+  const {logits, ...others} = await session.run(feeds);
+  const answer = {dims: logits.dims, data: Array.from(logits.data)};
+  for (const [name, {dims, data}] of Object.entries(others)) {
+    answer[name] = {dims, data: Array.from(data)};
+  }
+  console.log(JSON.stringify(answer));
 }

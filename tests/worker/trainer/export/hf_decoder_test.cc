@@ -17,7 +17,6 @@
 #include "tests/worker/trainer/model/small_models.h"
 #include "tests/worker/trainer/model/weights/published_tensors.h"
 #include "worker/trainer/export/hf_export.h"
-#include "worker/trainer/export/onnx_export.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
@@ -260,13 +259,6 @@ TEST_F(HfDecoderTest, WhatHasNoSuchFormIsRefused) {
   EXPECT_THAT(Export(larger, SomeValues(larger)),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("31")));
   EXPECT_FALSE(std::filesystem::exists(to_ + "/config.json"));
-}
-
-TEST_F(HfDecoderTest, OnnxHasNoCausalModels) {
-  const ModelConfig config = SmallDecoder(kLlama, true);
-  ASSERT_OK(ExportModel(config, SomeValues(config).data(), {}, from_));
-  EXPECT_THAT(ExportToOnnx(from_, to_),
-              StatusIs(kRefused, HasSubstr("causal")));
 }
 
 }  // namespace

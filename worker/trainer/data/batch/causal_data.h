@@ -5,8 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
-#include "worker/trainer/data/batch/document_set.h"
+#include "worker/trainer/data/batch/documents.h"
 #include "worker/trainer/data/batch/masking.h"
 #include "worker/trainer/data/batch/shuffled_data.h"
 #include "worker/trainer/data/corpus/input_format.h"
@@ -32,37 +33,38 @@ class CausalData : public ShuffledData {
   };
 
   // The training and validation parts of `documents` have labels.
-  CausalData(const Options& options,
-             std::shared_ptr<const DocumentSets> documents,
+  CausalData(const Options& options, DocumentParts documents,
              std::shared_ptr<const Tokenizer> tokenizer);
 
-  int64_t train_samples() const override { return Rows(documents_->train); }
+  int64_t train_samples() const override { return Rows(*documents_.train); }
   int64_t validation_samples() const override {
-    return Rows(documents_->validation);
+    return Rows(*documents_.validation);
   }
-  int64_t test_samples() const override { return Rows(documents_->test); }
+  int64_t test_samples() const override {
+    return documents_.test == nullptr ? 0 : Rows(*documents_.test);
+  }
   double baseline_loss() const override { return baseline_loss_; }
   std::optional<double> validation_bytes_per_token() const override {
-    return BytesPerToken(documents_->validation);
+    return BytesPerToken(documents_.validation.get());
   }
   std::optional<double> test_bytes_per_token() const override {
-    return BytesPerToken(documents_->test);
+    return BytesPerToken(documents_.test.get());
   }
 
  protected:
-  void Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
-            Batch* batch) const override;
+  absl::Status Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
+                    Batch* batch) const override;
 
  private:
-  int64_t Rows(const DocumentSet& set) const {
+  int64_t Rows(const Documents& set) const {
     return (set.tokens() + length_ - 1) / length_;
   }
-  // Nothing without labels.
-  static std::optional<double> BytesPerToken(const DocumentSet& set);
+  // Nothing without documents or labels; `set` may be null.
+  static std::optional<double> BytesPerToken(const Documents* set);
   double Baseline() const;
 
   const int64_t length_;
-  const std::shared_ptr<const DocumentSets> documents_;
+  const DocumentParts documents_;
   const double baseline_loss_;
 };
 

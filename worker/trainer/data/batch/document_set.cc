@@ -32,6 +32,16 @@ int64_t DocumentSet::DocumentOf(int64_t token) const {
   return std::upper_bound(ends_.begin(), ends_.end(), token) - ends_.begin();
 }
 
+absl::Status DocumentSet::CopyEnds(int64_t first, int64_t count,
+                                   std::vector<int64_t>* ends) const {
+  ends->clear();
+  int64_t document = DocumentOf(first);
+  do {
+    ends->push_back(ends_[document++]);
+  } while (ends->back() < first + count);
+  return absl::OkStatus();
+}
+
 std::vector<int64_t> DocumentSet::LabelCounts() const {
   std::vector<int64_t> counts(token_ids_.vocabulary_size(), 0);
   int64_t begin = 0;

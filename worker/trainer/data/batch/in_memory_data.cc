@@ -17,8 +17,8 @@ InMemoryData::InMemoryData(const Options& options, SampleSets samples,
   baseline_loss_ = masked_lm() ? MaskedLmBaseline() : ClassifierBaseline();
 }
 
-void InMemoryData::Fill(Part part, int64_t sample, const MaskKey& key,
-                        int64_t row, Batch* batch) const {
+absl::Status InMemoryData::Fill(Part part, int64_t sample, const MaskKey& key,
+                                int64_t row, Batch* batch) const {
   const SampleSet& set = part == Part::kTrain        ? samples_.train
                          : part == Part::kValidation ? samples_.validation
                                                      : samples_.test;
@@ -39,6 +39,7 @@ void InMemoryData::Fill(Part part, int64_t sample, const MaskKey& key,
     batch->label_rows.push_back(static_cast<int32_t>(start));
     batch->labels.push_back(set.label(sample));
   }
+  return absl::OkStatus();
 }
 
 double InMemoryData::MaskedLmBaseline() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
 #include "worker/trainer/data/batch/masking.h"
 #include "worker/trainer/data/batch/sample_set.h"
@@ -45,8 +46,8 @@ class InMemoryData : public ShuffledData {
   double baseline_loss() const override { return baseline_loss_; }
 
  protected:
-  void Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
-            Batch* batch) const override;
+  absl::Status Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
+                    Batch* batch) const override;
 
  private:
   bool masked_lm() const { return options_.mask_probability > 0; }

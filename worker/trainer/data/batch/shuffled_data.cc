@@ -50,7 +50,8 @@ absl::Status ShuffledData::TrainBatch(int64_t step, int64_t batch_size,
     const MaskKey key{seed_, RandomStream::kTrainMask,
                       static_cast<uint64_t>(step),
                       static_cast<uint64_t>(first + row)};
-    Fill(Part::kTrain, static_cast<int64_t>(sample), key, row, batch);
+    RETURN_IF_ERROR(
+        Fill(Part::kTrain, static_cast<int64_t>(sample), key, row, batch));
   }
   return absl::OkStatus();
 }
@@ -83,8 +84,8 @@ absl::Status ShuffledData::HeldOutBatch(Part part, int64_t size,
     const auto number = static_cast<uint64_t>(first + row);
     const uint64_t sample =
         PermutedIndex(seed_, order, 0, static_cast<uint64_t>(size), number);
-    Fill(part, static_cast<int64_t>(sample), MaskKey{seed_, masks, 0, number},
-         row, batch);
+    RETURN_IF_ERROR(Fill(part, static_cast<int64_t>(sample),
+                         MaskKey{seed_, masks, 0, number}, row, batch));
   }
   return absl::OkStatus();
 }

@@ -42,8 +42,9 @@ class ShuffledData : public TrainingData {
 
   // Writes a sample of a part into row `row` of `batch`, whose tokens are
   // padding so far, and appends its labels.
-  virtual void Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
-                    Batch* batch) const = 0;
+  // Statuses of where the sample lies.
+  virtual absl::Status Fill(Part part, int64_t sample, const MaskKey& key,
+                            int64_t row, Batch* batch) const = 0;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 

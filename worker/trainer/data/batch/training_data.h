@@ -12,7 +12,7 @@
 
 namespace comera::trainer {
 
-// The tokenised training, validation and test samples of one job, in memory.
+// The tokenised training, validation and test samples of one job.
 //
 // Everything is a function of the spec and the files: every member that opens
 // the same spec sees the same samples, and batch contents depend on (seed,
@@ -28,6 +28,9 @@ class TrainingData {
     // Trained vocabularies and tokenised corpora; "" turns caching off. Safe to
     // share between processes: files appear whole, by rename.
     std::string cache_dir;
+    // Documents of causal language models whose tokens take more are kept as
+    // token shards in cache_dir, if there is one.
+    int64_t max_memory_bytes = int64_t{256} << 20;
     // Called now and then while opening, e.g. "training vocabulary, 1200 of
     // 4096". May be empty.
     std::function<void(const std::string&)> on_activity;

@@ -1,4 +1,4 @@
-// Reads the documents of text files and holds the last ones out.
+// Lists the documents of text files and holds the last ones out.
 #include "worker/trainer/data/corpus/text_corpus.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "proto/dataset_names.h"
 #include "worker/trainer/data/corpus/document_reader.h"
@@ -102,12 +103,21 @@ absl::StatusOr<std::unique_ptr<TextCorpus>> TextCorpus::Open(
     return absl::InvalidArgumentError(
         "data.text.document_separator: holds a line end");
   }
-  auto corpus = absl::WrapUnique(new TextCorpus);
+  if (spec.max_bad_rows() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.text.max_bad_rows: ", spec.max_bad_rows(), " is below 0"));
+  }
+  auto corpus = absl::WrapUnique(new TextCorpus(spec.max_bad_rows()));
   corpus->validation_fraction_ = fraction;
-  corpus->separator_ = spec.document_separator();
+  corpus->format_.separator = spec.document_separator();
+  if (!spec.field().empty()) corpus->format_.field = spec.field();
   corpus->report_ = std::move(report);
   RETURN_IF_ERROR(corpus->FindFiles(spec));
   RETURN_IF_ERROR(corpus->Stamp());
+  if (spec.max_bad_rows() > 0) {
+    absl::StrAppend(&corpus->fingerprint_, "bad rows ", spec.max_bad_rows(),
+                    "\n");
+  }
   return corpus;
 }
 
@@ -148,13 +158,29 @@ absl::Status TextCorpus::Stamp() {
   }
   absl::StrAppend(&fingerprint_,
                   validation_.empty() ? validation_fraction_ : 0.0, "\n",
-                  separator_.size(), " ", separator_, "\n");
+                  format_.separator.size(), " ", format_.separator, "\n");
+  const auto has_rows = [](const std::vector<std::string>& files) {
+    return std::any_of(files.begin(), files.end(), [](const std::string& file) {
+      return DocumentFile::KindOf(file) != DocumentFile::Kind::kPlain;
+    });
+  };
+  if (has_rows(train_) || has_rows(validation_) || has_rows(test_)) {
+    absl::StrAppend(&fingerprint_, "rows 1\n", format_.field.size(), " ",
+                    format_.field, "\n");
+  }
   return absl::OkStatus();
+}
+
+void TextCorpus::ReportSkipped() const {
+  if (bad_rows_.count() == reported_bad_rows_) return;
+  reported_bad_rows_ = bad_rows_.count();
+  LOG(WARNING) << "event=rows_skipped count=" << reported_bad_rows_;
+  if (report_) report_(bad_rows_.Summary());
 }
 
 absl::StatusOr<int64_t> TextCorpus::CountDocuments() const {
   if (documents_) return *documents_;
-  DocumentReader reader(train_, separator_);
+  DocumentReader reader(train_, format_, &bad_rows_);
   std::string document;
   int64_t count = 0;
   while (true) {
@@ -165,6 +191,7 @@ absl::StatusOr<int64_t> TextCorpus::CountDocuments() const {
     if (!more) break;
     ++count;
   }
+  ReportSkipped();
   documents_ = count;
   return count;
 }
@@ -177,7 +204,7 @@ absl::Status TextCorpus::ReadSplit(
   const int64_t held = std::clamp<int64_t>(
       std::llround(validation_fraction_ * static_cast<double>(documents)), 1,
       std::max<int64_t>(documents - 1, 1));
-  DocumentReader reader(train_, separator_);
+  DocumentReader reader(train_, format_, &bad_rows_);
   std::string document;
   for (int64_t i = 0;; ++i) {
     if (!held_out && documents > 1 && i == documents - held) break;
@@ -201,13 +228,15 @@ absl::Status TextCorpus::Read(
   if (part != Part::kTest && validation_.empty()) {
     return ReadSplit(part == Part::kValidation, visit);
   }
-  DocumentReader reader(files(part), separator_);
+  DocumentReader reader(files(part), format_, &bad_rows_);
   std::string document;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next(&document));
-    if (!more) return absl::OkStatus();
+    if (!more) break;
     RETURN_IF_ERROR(Visit(document, visit));
   }
+  ReportSkipped();
+  return absl::OkStatus();
 }
 
 }  // namespace comera::trainer

@@ -23,6 +23,7 @@ enum class RandomStream : uint32_t {
   kClickValidationRow = 17,
   kClickWeight = 18,
   kClickSlope = 19,
+  kGeneratedToken = 24,
 };
 
 // SplitMix64's finaliser: a bijection of 64 bits that scatters close inputs.

@@ -7,7 +7,10 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -50,9 +53,7 @@ absl::Status FileCache::GetOrBuild(
     ASSIGN_OR_RETURN(const std::string bytes, build());
     return accept(bytes);
   }
-  const std::string path =
-      absl::StrCat(directory_, "/", kind, "-",
-                   Sha256Hex({key.data(), key.size()}).substr(0, 32));
+  const std::string path = PathOf(kind, key);
   bool damaged = false;
   const auto try_cached = [&]() {
     const absl::StatusOr<std::string> bytes = ReadCacheFile(path);
@@ -66,35 +67,76 @@ absl::Status FileCache::GetOrBuild(
   };
   if (try_cached()) return absl::OkStatus();
 
-  absl::Status usable = MakeDirectories(directory_);
-  const int lock = usable.ok()
-                       ? open((path + ".lock").c_str(),
-                              O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)
-                       : -1;
-  if (lock < 0) {
+  bool waited = false;
+  const absl::StatusOr<int> lock = Lock(kind, path, &waited);
+  if (!lock.ok()) {
     Report(absl::StrCat("the cache folder cannot be used: ",
-                        usable.ok()
-                            ? absl::ErrnoToStatus(errno, "lock").ToString()
-                            : usable.ToString()));
+                        lock.status().ToString()));
     ASSIGN_OR_RETURN(const std::string bytes, build());
     return accept(bytes);
   }
   // Closing releases the lock, and so does the end of the process.
-  const auto closer = absl::MakeCleanup([lock] { close(lock); });
+  const auto closer = absl::MakeCleanup([&lock] { close(*lock); });
+  // Another process may have built it before this one had the lock.
+  if ((waited || !damaged) && try_cached()) return absl::OkStatus();
+  return Build(path, build, accept);
+}
+
+absl::Status FileCache::GetOrBuildFolder(
+    absl::string_view kind, absl::string_view key,
+    const std::function<absl::Status(const std::string&)>& build,
+    const std::function<absl::Status(const std::string&)>& accept) {
+  if (!is_on()) return absl::FailedPreconditionError("caching is off");
+  const std::string path = PathOf(kind, key);
   bool waited = false;
+  ASSIGN_OR_RETURN(const int lock, Lock(kind, path, &waited));
+  const auto closer = absl::MakeCleanup([lock] { close(lock); });
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    const absl::Status accepted = accept(path);
+    if (accepted.ok()) return absl::OkStatus();
+    Report(absl::StrCat("cached ", kind,
+                        " is not usable, built again: ", accepted.message()));
+    std::filesystem::remove_all(path, error);
+  }
+  // The lock's owner is the only one to write here; what a killed one left is
+  // of no use.
+  const std::string unfinished = path + ".tmp";
+  std::filesystem::remove_all(unfinished, error);
+  RETURN_IF_ERROR(MakeDirectories(unfinished));
+  if (const absl::Status built = build(unfinished); !built.ok()) {
+    std::filesystem::remove_all(unfinished, error);
+    return built;
+  }
+  if (rename(unfinished.c_str(), path.c_str()) != 0) {
+    return ErrnoStatus(errno, "rename to " + path);
+  }
+  return accept(path);
+}
+
+std::string FileCache::PathOf(absl::string_view kind,
+                              absl::string_view key) const {
+  return absl::StrCat(directory_, "/", kind, "-",
+                      Sha256Hex({key.data(), key.size()}).substr(0, 32));
+}
+
+absl::StatusOr<int> FileCache::Lock(absl::string_view kind,
+                                    const std::string& path, bool* waited) {
+  RETURN_IF_ERROR(MakeDirectories(directory_));
+  const int lock = open((path + ".lock").c_str(),
+                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (lock < 0) return absl::ErrnoToStatus(errno, "lock");
   int64_t polls = 0;
   while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;
-    waited = true;
+    *waited = true;
     // The text changes: a member that waits here for long does not hang, and
     // the one that builds is watched itself.
     Report(absl::StrCat("waiting for another process to build the ", kind, ", ",
                         10 * (polls++ / 100), " s"));
     absl::SleepFor(kLockPoll);
   }
-  // Another process may have built it before this one had the lock.
-  if ((waited || !damaged) && try_cached()) return absl::OkStatus();
-  return Build(path, build, accept);
+  return lock;
 }
 
 absl::Status FileCache::Build(

@@ -33,7 +33,24 @@ class FileCache {
       const std::function<absl::StatusOr<std::string>()>& build,
       const std::function<absl::Status(absl::string_view)>& accept);
 
+  // The same for a folder of files: `build` fills one that is empty, which then
+  // appears whole, by rename; `accept` takes it into use, and stays with it.
+  // FailedPrecondition: caching is off; Unavailable, ResourceExhausted,
+  // PermissionDenied: the folder cannot be written.
+  absl::Status GetOrBuildFolder(
+      absl::string_view kind, absl::string_view key,
+      const std::function<absl::Status(const std::string&)>& build,
+      const std::function<absl::Status(const std::string&)>& accept);
+
+  bool is_on() const { return !directory_.empty(); }
+
  private:
+  // Where the result for a key lies.
+  std::string PathOf(absl::string_view kind, absl::string_view key) const;
+  // Waits for the lock of a path. The caller closes the descriptor; `waited`:
+  // another process had it.
+  absl::StatusOr<int> Lock(absl::string_view kind, const std::string& path,
+                           bool* waited);
   absl::Status Build(
       const std::string& path,
       const std::function<absl::StatusOr<std::string>()>& build,

@@ -1,7 +1,6 @@
 // Splits lines of CSV into fields.
 #include "worker/trainer/data/source/csv_reader.h"
 
-#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
@@ -13,8 +12,7 @@ absl::StatusOr<std::unique_ptr<CsvReader>> CsvReader::Open(
     const std::string& path, size_t max_record_bytes) {
   ASSIGN_OR_RETURN(std::unique_ptr<LineReader> lines,
                    LineReader::Open(path, max_record_bytes));
-  return absl::WrapUnique(
-      new CsvReader(std::move(lines), path, max_record_bytes));
+  return std::make_unique<CsvReader>(std::move(lines), path, max_record_bytes);
 }
 
 absl::Status CsvReader::Error(absl::string_view what) const {

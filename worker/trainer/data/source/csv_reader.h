@@ -14,10 +14,10 @@
 
 namespace comera::trainer {
 
-// Records of a CSV file as RFC 4180 defines it, plain or gzip, in bounded
-// memory: fields are separated by commas; a field in double quotes may hold
-// commas, line ends and doubled quotes. Line ends inside of fields come out as
-// LF, and empty lines between records are skipped.
+// Records of a CSV file as RFC 4180 defines it, plain or
+// compressed, in bounded memory: fields are separated by commas; a field in
+// double quotes may hold commas, line ends and doubled quotes. Line ends inside
+// of fields come out as LF, and empty lines between records are skipped.
 //
 // Not thread safe.
 class CsvReader {
@@ -28,11 +28,23 @@ class CsvReader {
   static absl::StatusOr<std::unique_ptr<CsvReader>> Open(
       const std::string& path, size_t max_record_bytes = kMaxRecordBytes);
 
+  // Reads `lines`; `path` is for messages.
+  CsvReader(std::unique_ptr<LineReader> lines, std::string path,
+            size_t max_record_bytes = kMaxRecordBytes)
+      : lines_(std::move(lines)),
+        path_(std::move(path)),
+        max_record_bytes_(max_record_bytes) {}
+
   // Reads the fields of the next record; false at the end of the file.
   // DataLoss, with file and line: a quote that is never closed, or one that
   // stands in the middle of a field; a record above the limit; what LineReader
   // refuses.
   absl::StatusOr<bool> Next(std::vector<std::string>* fields);
+
+  // Whether Next may be called again after an error. It goes on with the line
+  // behind the one where the error was found, which need not be where the next
+  // record begins.
+  bool can_go_on() const { return lines_->can_go_on(); }
 
   // The line on which the record that Next returned last began, from 1.
   int64_t line_number() const { return record_line_; }
@@ -40,11 +52,6 @@ class CsvReader {
   absl::Status Error(absl::string_view what) const;
 
  private:
-  CsvReader(std::unique_ptr<LineReader> lines, std::string path,
-            size_t max_record_bytes)
-      : lines_(std::move(lines)),
-        path_(std::move(path)),
-        max_record_bytes_(max_record_bytes) {}
   // Reads the rest of a quoted field, whose opening quote was the last thing
   // taken from `line`, and takes its closing quote. May read more lines.
   absl::Status ReadQuoted(size_t column, absl::string_view* line,

@@ -14,7 +14,8 @@
 
 namespace comera::trainer {
 
-// Lines of a text file, plain or gzip, in bounded memory.
+// Lines of a text file, plain or compressed (open_byte_source.h), in bounded
+// memory.
 //
 //   ASSIGN_OR_RETURN(auto reader, LineReader::Open(path));
 //   while (true) {
@@ -28,14 +29,21 @@ class LineReader {
  public:
   static constexpr size_t kMaxLineBytes = 16 << 20;
 
-  // NotFound, InvalidArgument (not a regular file), DataLoss (not gzip).
+  // Statuses of OpenByteSource.
   static absl::StatusOr<std::unique_ptr<LineReader>> Open(
       const std::string& path, size_t max_line_bytes = kMaxLineBytes);
+  // Reads `source`; `path` is for messages.
+  LineReader(std::unique_ptr<ByteSource> source, std::string path,
+             size_t max_line_bytes = kMaxLineBytes);
 
   // The next line without its end (LF or CRLF), valid until the next call;
   // false at the end of the file. DataLoss, with file and line: a line above
-  // the limit, a NUL byte, not UTF-8, damaged gzip.
+  // the limit, a NUL byte, not UTF-8, damaged compression.
   absl::StatusOr<bool> Next(absl::string_view* line);
+
+  // Whether the error that Next returned last is of one line, so that Next may
+  // be called again and gives the line behind it.
+  bool can_go_on() const { return can_go_on_; }
 
   // What the file has between the line that Next returned last and the next
   // one: "\n" or "\r\n", or what remains of these at the end of the file.
@@ -47,8 +55,10 @@ class LineReader {
   absl::Status Error(absl::string_view what) const;
 
  private:
-  LineReader(std::unique_ptr<ByteSource> source, std::string path,
-             size_t max_line_bytes);
+  // Fills buffer_ if it is used up; false at the end of the file.
+  absl::StatusOr<bool> Refill();
+  // Passes over what remains of a line that was too long.
+  absl::Status SkipLine();
   // Reads up to and over the next LF, into line_ and line_end_.
   absl::StatusOr<bool> ReadLine();
 
@@ -61,6 +71,8 @@ class LineReader {
   std::string line_;
   absl::string_view line_end_;
   int64_t line_number_ = 0;
+  bool can_go_on_ = false;
+  bool within_line_ = false;  // the rest of a line that was too long follows
 };
 
 }  // namespace comera::trainer

@@ -88,15 +88,17 @@ absl::StatusOr<v1::TokenizerSpec> FindSavedTokenizer(
     spec.set_vocabulary_file(absl::StrCat(directory, "/vocab.txt"));
     ASSIGN_OR_RETURN(const bool lowercase, IsLowerCase(directory));
     spec.set_lowercase(lowercase);
+  } else if (has("characters.json")) {
+    // An exported folder also has them as a tokenizer.json for others, which
+    // is not of the kind that is read here.
+    spec.set_kind(v1::TokenizerSpec::CHARACTERS);
+    spec.set_vocabulary_file(absl::StrCat(directory, "/characters.json"));
   } else if (has("tokenizer.json")) {
     spec.set_kind(v1::TokenizerSpec::HUGGING_FACE);
     spec.set_tokenizer_file(absl::StrCat(directory, "/tokenizer.json"));
   } else if (has("tokenizer.model")) {
     spec.set_kind(v1::TokenizerSpec::SENTENCEPIECE);
     spec.set_tokenizer_file(absl::StrCat(directory, "/tokenizer.model"));
-  } else if (has("characters.json")) {
-    spec.set_kind(v1::TokenizerSpec::CHARACTERS);
-    spec.set_vocabulary_file(absl::StrCat(directory, "/characters.json"));
   } else {
     return absl::NotFoundError(absl::StrCat(
         PrintablePath(directory),

@@ -40,7 +40,8 @@ class WordCache {
   }
 
  private:
-  static constexpr size_t kMaxWords = 1 << 20;
+  // About 25 MiB of them: each thread that tokenises has a cache of its own.
+  static constexpr size_t kMaxWords = 1 << 18;
 
   // Ids at [first, second) of ids_.
   absl::flat_hash_map<std::string, std::pair<uint32_t, uint32_t>> ranges_;

@@ -36,7 +36,7 @@ std::unique_ptr<CausalData> Open(const Texts& texts, int32_t length,
   options.length = length;
   options.seed = kSeed;
   return std::make_unique<CausalData>(
-      options, std::make_shared<const DocumentSets>(*std::move(sets)),
+      options, PartsOf(std::make_shared<const DocumentSets>(*std::move(sets))),
       std::move(tokenizer));
 }
 

@@ -19,8 +19,11 @@ using Texts = std::vector<std::string>;
 
 absl::StatusOr<Texts> ReadAll(
     const std::vector<std::string>& files, const std::string& separator,
-    size_t limit = DocumentReader::kMaxDocumentBytes) {
-  DocumentReader reader(files, separator, limit);
+    size_t limit = DocumentFormat::kMaxDocumentBytes) {
+  DocumentFormat format;
+  format.separator = separator;
+  format.max_document_bytes = limit;
+  DocumentReader reader(files, format);
   Texts documents;
   std::string document;
   while (true) {

@@ -1,6 +1,6 @@
 // Checks which callers need a token, and how tokens are read from headers.
 
-#include "worker/predict/predict_service.h"
+#include "worker/predict/caller_token.h"
 
 #include <string>
 

@@ -1,0 +1,80 @@
+// Tokenises batches of documents on several threads, in order.
+#include "worker/trainer/data/prepare/parallel_encoder.h"
+
+#include <optional>
+#include <utility>
+
+namespace comera::trainer {
+namespace {
+
+void Encode(Tokenizer* tokenizer, EncodedBatch* batch) {
+  const std::optional<int32_t> end_of_text = tokenizer->end_of_text();
+  for (const std::string& text : batch->texts) {
+    const size_t begin = batch->tokens.size();
+    tokenizer->Encode(text, &batch->tokens);
+    if (batch->tokens.size() > begin && end_of_text) {
+      batch->tokens.push_back(*end_of_text);
+    }
+    batch->ends.push_back(batch->tokens.size());
+  }
+}
+
+}  // namespace
+
+ParallelEncoder::ParallelEncoder(
+    std::vector<std::unique_ptr<Tokenizer>> tokenizers)
+    : tokenizers_(std::move(tokenizers)) {
+  for (const std::unique_ptr<Tokenizer>& tokenizer : tokenizers_) {
+    threads_.emplace_back([this, &tokenizer] { Work(tokenizer.get()); });
+  }
+}
+
+ParallelEncoder::~ParallelEncoder() {
+  {
+    absl::MutexLock lock(&mutex_);
+    waiting_.clear();
+    ending_ = true;
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ParallelEncoder::Work(Tokenizer* tokenizer) {
+  while (true) {
+    Task* task = nullptr;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return ending_ || !waiting_.empty();
+      };
+      mutex_.Await(absl::Condition(&ready));
+      if (waiting_.empty()) return;
+      task = waiting_.front();
+      waiting_.pop_front();
+    }
+    Encode(tokenizer, task->batch.get());
+    absl::MutexLock lock(&mutex_);
+    task->done = true;
+  }
+}
+
+void ParallelEncoder::Push(std::unique_ptr<EncodedBatch> batch) {
+  text_bytes_ += batch->text_bytes;
+  auto task = std::make_unique<Task>();
+  task->batch = std::move(batch);
+  batches_.push_back(std::move(task));
+  absl::MutexLock lock(&mutex_);
+  waiting_.push_back(batches_.back().get());
+}
+
+std::unique_ptr<EncodedBatch> ParallelEncoder::Pop() {
+  const std::unique_ptr<Task> task = std::move(batches_.front());
+  batches_.pop_front();
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&task->done));
+  }
+  text_bytes_ -= task->batch->text_bytes;
+  return std::move(task->batch);
+}
+
+}  // namespace comera::trainer
