@@ -245,9 +245,11 @@ int main(int argc, char** argv) {
                "Measure this machine for the planner, print JSON");
   app.add_option("--cache-dir", cache_dir,
                  "Where --calibrate keeps its numbers: cache_dir of the tasks");
-  app.add_flag("--serve", serve,
-               "Answer lines of comera.v1.PredictRequest (protobuf JSON) on "
-               "standard input with the model of --model, a line each");
+  app.add_flag(
+      "--serve", serve,
+      "Answer lines of comera.v1.PredictRequest (protobuf JSON) on "
+      "standard input with the model of --model: a line each, and one for "
+      "each piece of a generated text");
   app.add_option("--model", model,
                  "Folder of a model, for --serve, --evaluate and --export");
   app.add_option(

@@ -23,14 +23,35 @@ absl::StatusOr<std::unique_ptr<Predictor>> CausalPredictor::Create(
         absl::StrCat("the vocabulary has ", tokenizer->vocabulary_size(),
                      " tokens, the model ", parts.config.vocabulary));
   }
-  return absl::WrapUnique(
+  auto predictor = absl::WrapUnique(
       new CausalPredictor(std::move(parts), std::move(tokenizer)));
+  RETURN_IF_ERROR(predictor->MakeGenerator());
+  return std::unique_ptr<Predictor>(std::move(predictor));
 }
 
 CausalPredictor::CausalPredictor(PredictorParts parts,
                                  std::unique_ptr<Tokenizer> tokenizer)
-    : parts_(std::move(parts)), tokenizer_(std::move(tokenizer)) {
+    : parts_(std::move(parts)),
+      tokenizer_(std::move(tokenizer)),
+      generator_(absl::UnknownError("not made")) {
   served_ = parts_.served;
+}
+
+absl::Status CausalPredictor::MakeGenerator() {
+  generator_ = Generator::Create(parts_.config, parts_.scorer->parameters(), {},
+                                 tokenizer_.get(), parts_.backend.get());
+  if (generator_.ok()) {
+    served_.set_max_generations(static_cast<int32_t>((*generator_)->slots()));
+    return absl::OkStatus();
+  }
+  // Where only this does not fit, the model still predicts.
+  return absl::IsResourceExhausted(generator_.status()) ? absl::OkStatus()
+                                                        : generator_.status();
+}
+
+absl::StatusOr<Generator*> CausalPredictor::generator() {
+  RETURN_IF_ERROR(generator_.status());
+  return generator_->get();
 }
 
 absl::StatusOr<std::vector<int32_t>> CausalPredictor::Encode(

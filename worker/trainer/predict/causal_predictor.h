@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
+#include "worker/trainer/generate/generator.h"
 #include "worker/trainer/predict/predictor.h"
 #include "worker/trainer/predict/predictor_parts.h"
 
@@ -15,12 +16,15 @@ namespace comera::trainer {
 // The most probable next tokens of texts, which are told as a mask filled
 // behind the text; or, with pseudo_loss, the mean loss of the text's tokens,
 // each predicted from those before it. A text that is too long is cut at its
-// beginning for the next token, and at its end for the loss.
+// beginning for the next token, and at its end for the loss. Texts are
+// continued by its generator.
 class CausalPredictor : public Predictor {
  public:
   // DataLoss: the tokenizer is not the model's.
   static absl::StatusOr<std::unique_ptr<Predictor>> Create(
       PredictorParts parts, std::unique_ptr<Tokenizer> tokenizer);
+
+  absl::StatusOr<Generator*> generator() override;
 
  protected:
   absl::Status Answer(const v1::PredictRequest& request,
@@ -28,6 +32,7 @@ class CausalPredictor : public Predictor {
 
  private:
   CausalPredictor(PredictorParts parts, std::unique_ptr<Tokenizer> tokenizer);
+  absl::Status MakeGenerator();
   // The row's tokens, at most as many as the model takes. InvalidArgument: not
   // a text that can be answered.
   absl::StatusOr<std::vector<int32_t>> Encode(const v1::PredictRow& row,
@@ -39,6 +44,8 @@ class CausalPredictor : public Predictor {
 
   PredictorParts parts_;
   const std::unique_ptr<Tokenizer> tokenizer_;
+  // Uses the scorer's parameters.
+  absl::StatusOr<std::unique_ptr<Generator>> generator_;
 };
 
 }  // namespace comera::trainer

@@ -109,6 +109,11 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Open(
   return TextPredictor::Create(std::move(parts), std::move(tokenizer));
 }
 
+absl::StatusOr<Generator*> Predictor::generator() {
+  return absl::InvalidArgumentError(
+      absl::StrCat("generate: for causal_lm, not ", served_.family()));
+}
+
 absl::StatusOr<v1::PredictResponse> Predictor::Predict(
     const v1::PredictRequest& request) {
   if (request.rows_size() > kMaxPredictRows) {

@@ -12,6 +12,8 @@
 
 namespace comera::trainer {
 
+class Generator;
+
 // Rows of one request at most.
 inline constexpr int kMaxPredictRows = 1024;
 inline constexpr int kMaxTopK = 100;
@@ -50,6 +52,11 @@ class Predictor {
   // InvalidArgument: the request.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request);
+
+  // What continues texts with the model, owned by the predictor.
+  // InvalidArgument: the model is no causal_lm. ResourceExhausted: there is no
+  // memory for it beside what predicts.
+  virtual absl::StatusOr<Generator*> generator();
 
  protected:
   // Fills in as many predictions as there are rows.

@@ -29,6 +29,9 @@ class Scorer {
   // Activations and parameters.
   int64_t bytes() const;
 
+  // The parameters in the backend's memory.
+  const float* parameters() const { return arena_.Floats(parameters_); }
+
   // (label rows, classes or vocabulary), of a DLRM one a sample. Errors of
   // Model::SetBatch.
   absl::StatusOr<std::vector<float>> Logits(const Batch& batch);

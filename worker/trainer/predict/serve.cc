@@ -1,11 +1,13 @@
-// Answers requests read as lines until the input ends.
+// Answers requests read as lines until the input ends, while texts grow.
 #include "worker/trainer/predict/serve.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -14,48 +16,11 @@
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "worker/trainer/data/source/text.h"
+#include "worker/trainer/generate/generator.h"
+#include "worker/trainer/predict/line_input.h"
 
 namespace comera::trainer {
 namespace {
-
-// Lines from a descriptor in bounded memory.
-class Lines {
- public:
-  explicit Lines(int input) : input_(input) {}
-
-  // False at the end; a last line needs no end.
-  absl::StatusOr<bool> Next(std::string* line) {
-    line->clear();
-    while (true) {
-      const auto begin = buffer_.begin() + static_cast<int64_t>(at_);
-      const auto end = std::find(begin, buffer_.end(), '\n');
-      line->append(begin, end);
-      if (line->size() > kMaxRequestLine) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("a request of more than ", kMaxRequestLine, " bytes"));
-      }
-      if (end != buffer_.end()) {
-        at_ = static_cast<size_t>(end - buffer_.begin()) + 1;
-        return true;
-      }
-      at_ = 0;
-      buffer_.resize(size_t{1} << 16);
-      const ssize_t got = read(input_, buffer_.data(), buffer_.size());
-      if (got < 0 && errno == EINTR) {
-        buffer_.clear();
-        continue;
-      }
-      if (got < 0) return ErrnoStatus(errno, "standard input");
-      buffer_.resize(static_cast<size_t>(got));
-      if (got == 0) return !line->empty();
-    }
-  }
-
- private:
-  const int input_;
-  std::string buffer_;
-  size_t at_ = 0;
-};
 
 // False: nobody reads any more.
 absl::StatusOr<bool> WriteAll(int output, absl::string_view text) {
@@ -68,6 +33,135 @@ absl::StatusOr<bool> WriteAll(int output, absl::string_view text) {
   }
   return true;
 }
+
+// Answers of requests that are read while texts grow.
+class Server {
+ public:
+  Server(Predictor* predictor, int input, int output)
+      : predictor_(*predictor),
+        input_(input, kMaxRequestLine),
+        output_(output) {}
+
+  absl::Status Run() {
+    const absl::StatusOr<Generator*> generator = predictor_.generator();
+    if (generator.ok()) generator_ = *generator;
+    RETURN_IF_ERROR(Write(PredictLine(predictor_.served())));
+    while (!closed_) {
+      RETURN_IF_ERROR(AnswerLines());
+      const bool idle = !Generates();
+      if (idle && input_.ended()) break;
+      RETURN_IF_ERROR(Poll(/*wait=*/idle));
+      if (!idle) RETURN_IF_ERROR(Step());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool Generates() const {
+    return generator_ != nullptr && !generator_->idle();
+  }
+
+  // Answers, or begins to answer, the requests that have been read.
+  absl::Status AnswerLines() {
+    std::string line;
+    while (!closed_ && !in_order_) {
+      ASSIGN_OR_RETURN(const bool more, input_.PopLine(&line));
+      if (!more) break;
+      if (absl::StripAsciiWhitespace(line).empty()) continue;
+      const absl::StatusOr<v1::PredictRequest> request =
+          ParsePredictRequest(line);
+      RETURN_IF_ERROR(request.ok() ? Answer(*request)
+                                   : Refuse(0, request.status()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Answer(const v1::PredictRequest& request) {
+    if (request.cancel() != 0) {
+      if (generator_ != nullptr) generator_->Cancel(request.cancel());
+      return absl::OkStatus();
+    }
+    if (request.has_generate()) return Generate(request);
+    absl::StatusOr<v1::PredictResponse> response = predictor_.Predict(request);
+    if (absl::IsInvalidArgument(response.status())) {
+      return Refuse(request.number(), response.status());
+    }
+    RETURN_IF_ERROR(response.status());
+    response->set_number(request.number());
+    return Write(PredictLine(*response));
+  }
+
+  absl::Status Generate(const v1::PredictRequest& request) {
+    if (request.rows_size() > 0) {
+      return Refuse(request.number(),
+                    absl::InvalidArgumentError(
+                        "rows: a request with `generate` has none"));
+    }
+    const absl::Status started =
+        generator_ == nullptr
+            ? predictor_.generator().status()
+            : generator_->Start(request.number(), request.generate());
+    if (!started.ok()) return Refuse(request.number(), started);
+    in_order_ = request.number() == 0;
+    return absl::OkStatus();
+  }
+
+  // Lets texts grow and writes what they grow by.
+  absl::Status Step() {
+    std::vector<GeneratedPiece> pieces;
+    RETURN_IF_ERROR(generator_->Step(&pieces));
+    std::string lines;
+    for (const GeneratedPiece& piece : pieces) {
+      v1::PredictResponse response;
+      response.set_number(piece.number);
+      if (piece.response.ok()) {
+        *response.mutable_generated() = *piece.response;
+      } else {
+        response.set_error(std::string(piece.response.status().message()));
+      }
+      const bool last =
+          !piece.response.ok() ||
+          piece.response->finish() != v1::GenerateResponse::FINISH_UNSPECIFIED;
+      if (last && piece.number == 0) in_order_ = false;
+      lines += PredictLine(response);
+    }
+    return Write(lines);
+  }
+
+  // Reads what there is, if requests are taken, and notes whether somebody
+  // still reads the answers; `wait`: until there is one or the other.
+  absl::Status Poll(bool wait) {
+    const bool reads = !in_order_ && !input_.ended();
+    pollfd descriptors[2] = {{reads ? input_.descriptor() : -1, POLLIN, 0},
+                             {output_, 0, 0}};
+    const int ready = poll(descriptors, 2, wait ? -1 : 0);
+    if (ready < 0 && errno == EINTR) return absl::OkStatus();
+    if (ready < 0) return ErrnoStatus(errno, "poll");
+    if (descriptors[1].revents != 0) closed_ = true;
+    return descriptors[0].revents != 0 ? input_.Read() : absl::OkStatus();
+  }
+
+  absl::Status Refuse(int64_t number, const absl::Status& why) {
+    v1::PredictResponse refused;
+    refused.set_number(number);
+    refused.set_error(std::string(why.message()));
+    return Write(PredictLine(refused));
+  }
+
+  absl::Status Write(absl::string_view lines) {
+    ASSIGN_OR_RETURN(const bool read, WriteAll(output_, lines));
+    if (!read) closed_ = true;
+    return absl::OkStatus();
+  }
+
+  Predictor& predictor_;
+  Generator* generator_ = nullptr;  // null: the model generates nothing
+  LineInput input_;
+  const int output_;
+  // A text without a number grows: its answers come before the next request.
+  bool in_order_ = false;
+  bool closed_ = false;  // nobody reads the answers
+};
 
 }  // namespace
 
@@ -97,29 +191,7 @@ std::string PredictLine(const google::protobuf::Message& message) {
 }
 
 absl::Status Serve(Predictor* predictor, int input, int output) {
-  ASSIGN_OR_RETURN(bool read_on,
-                   WriteAll(output, PredictLine(predictor->served())));
-  Lines lines(input);
-  std::string line;
-  while (read_on) {
-    ASSIGN_OR_RETURN(const bool more, lines.Next(&line));
-    if (!more) return absl::OkStatus();
-    if (absl::StripAsciiWhitespace(line).empty()) continue;
-    absl::StatusOr<v1::PredictRequest> request = ParsePredictRequest(line);
-    absl::StatusOr<v1::PredictResponse> response =
-        request.ok() ? predictor->Predict(*request)
-                     : absl::StatusOr<v1::PredictResponse>(request.status());
-    if (!response.ok() && !absl::IsInvalidArgument(response.status())) {
-      return response.status();
-    }
-    if (!response.ok()) {
-      v1::PredictResponse refused;
-      refused.set_error(std::string(response.status().message()));
-      response = std::move(refused);
-    }
-    ASSIGN_OR_RETURN(read_on, WriteAll(output, PredictLine(*response)));
-  }
-  return absl::OkStatus();
+  return Server(predictor, input, output).Run();
 }
 
 }  // namespace comera::trainer

@@ -22,10 +22,12 @@ absl::StatusOr<v1::PredictRequest> ParsePredictRequest(const std::string& line);
 std::string PredictLine(const google::protobuf::Message& message);
 
 // Answers requests: writes a line with the ServedModel, then, for each line
-// with a PredictRequest that it reads, one with its PredictResponse. Ends at
-// the end of its input, or when its reader has closed. ResourceExhausted: a
-// line above kMaxRequestLine; Unavailable: a stream is broken; errors of the
-// engine.
+// with a PredictRequest that it reads, one with its PredictResponse, or several
+// for a text that is generated. Requests without a number are answered one
+// after the other; with one, they are also read while texts grow, and their
+// answers come in any order. Ends at the end of its input, when all are
+// answered, or when its reader has closed. ResourceExhausted: a line above
+// kMaxRequestLine; Unavailable: a stream is broken; errors of the engine.
 absl::Status Serve(Predictor* predictor, int input, int output);
 
 }  // namespace comera::trainer

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_matchers.h"
@@ -17,6 +18,7 @@
 #include "worker/trainer/data/clicks/category_tables.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/wordpiece_tokenizer.h"
+#include "worker/trainer/generate/generator.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
 
@@ -417,6 +419,37 @@ TEST_F(ClickPredictorTest, CriteosValuesGoThroughTheDictionaries) {
   ASSERT_OK(others.Save(folder_.path()));
   EXPECT_THAT(Predictor::Open(folder_.path(), {}),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("tables")));
+}
+
+TEST_F(PredictorTest, CausalModelsContinueTexts) {
+  const auto m = Export(v1::ModelSpec::CAUSAL_LM);
+  const auto predictor = Open();
+  ASSERT_NE(predictor, nullptr);
+  EXPECT_EQ(predictor->served().max_generations(), 8);
+  ASSERT_OK_AND_ASSIGN(Generator* const generator, predictor->generator());
+  v1::GenerateRequest request;
+  request.set_prompt("a b e");
+  request.set_temperature(0);
+  request.set_max_tokens(1);
+  ASSERT_OK(generator->Start(1, request));
+  std::vector<GeneratedPiece> pieces;
+  ASSERT_OK(generator->Step(&pieces));
+  ASSERT_EQ(pieces.size(), 1);
+  ASSERT_OK(pieces[0].response);
+  EXPECT_EQ(pieces[0].response->prompt_tokens(), 3);
+  // The most probable token is the one that Predict says.
+  v1::PredictRequest row;
+  AddText("a b e", &row);
+  ASSERT_OK_AND_ASSIGN(const v1::PredictResponse response,
+                       predictor->Predict(row));
+  const std::string& best = response.predictions(0).masks(0).choices(0).token();
+  EXPECT_EQ(absl::StripAsciiWhitespace(pieces[0].response->text()), best);
+
+  Export(kClassifier);
+  const auto classifier = Open();
+  EXPECT_EQ(classifier->served().max_generations(), 0);
+  EXPECT_THAT(classifier->generator(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

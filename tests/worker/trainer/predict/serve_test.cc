@@ -5,20 +5,32 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
+#include "common/clock.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/worker/trainer/generate/letter_tokenizer.h"
+#include "tests/worker/trainer/generate/random_decoder.h"
+#include "worker/trainer/generate/generator.h"
 
 namespace comera::trainer {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 // Answers each row with its own text.
@@ -125,6 +137,194 @@ TEST(ServeTest, ABrokenEngineEndsIt) {
   const Served served = ServeText("{}\n{}\n", &predictor);
   EXPECT_THAT(served.status, StatusIs(absl::StatusCode::kInternal));
   EXPECT_THAT(served.lines, SizeIs(1));
+}
+
+// Goes on by a second each time it is asked, and lets the test look at a
+// moment.
+class GatedClock : public Clock {
+ public:
+  absl::Time Now() override {
+    if (++calls_ == gate_at) {
+      reached.Notify();
+      open.WaitForNotification();
+    }
+    return absl::UnixEpoch() + absl::Seconds(calls_);
+  }
+
+  int gate_at = 0;
+  absl::Notification reached, open;
+
+ private:
+  int calls_ = 0;
+};
+
+// Echoes rows and continues texts.
+class GeneratingPredictor : public EchoPredictor {
+ public:
+  GeneratingPredictor() {
+    DecoderCase c;
+    config_ = DecoderConfig(c, 40);
+    parameters_ = DecoderParameters(c, config_);
+    Generator::Options options;
+    options.decoder.max_slots = 2;
+    options.clock = &clock;
+    auto made = Generator::Create(config_, parameters_.data(), options,
+                                  &tokenizer_, backend_.get());
+    EXPECT_OK(made);
+    if (made.ok()) generator_ = *std::move(made);
+  }
+  absl::StatusOr<Generator*> generator() override { return generator_.get(); }
+
+  GatedClock clock;
+
+ private:
+  LetterTokenizer tokenizer_{/*ends=*/false};
+  ModelConfig config_;
+  std::vector<float> parameters_;
+  std::unique_ptr<kernels::Backend> backend_ = kernels::CreateCpuBackend({});
+  std::unique_ptr<Generator> generator_;
+};
+
+std::string GenerateLine(int64_t number, int max_tokens) {
+  return absl::StrCat("{\"number\": \"", number,
+                      "\", \"generate\": {\"prompt\": \"ab\", "
+                      "\"max_tokens\": ",
+                      max_tokens, ", \"seed\": \"5\"}}\n");
+}
+
+TEST(ServeTest, ATextWithoutNumberIsAnsweredBeforeTheNextRequest) {
+  GeneratingPredictor predictor;
+  const Served served = ServeText(
+      GenerateLine(0, 9) + "{\"rows\": [{\"text\": \"after\"}]}\n", &predictor);
+  EXPECT_OK(served.status);
+  ASSERT_GE(served.lines.size(), 3);
+  for (size_t i = 1; i + 1 < served.lines.size(); ++i) {
+    const v1::PredictResponse response = Response(served.lines[i]);
+    EXPECT_TRUE(response.has_generated()) << served.lines[i];
+    EXPECT_EQ(response.generated().finish() != 0, i + 2 == served.lines.size());
+  }
+  EXPECT_EQ(Response(served.lines.back()).predictions(0).label(), "after");
+}
+
+TEST(ServeTest, NumberedTextsGrowBesideEachOther) {
+  GeneratingPredictor predictor;
+  const Served served =
+      ServeText(GenerateLine(7, 5) + GenerateLine(8, 11) + GenerateLine(9, 11) +
+                    "{\"cancel\": \"9\"}\n" + GenerateLine(8, 3) +
+                    "{\"number\": \"10\", \"rows\": [{\"text\": \"r\"}]}\n",
+                &predictor);
+  EXPECT_OK(served.status);
+  std::map<int64_t, std::string> texts;
+  std::map<int64_t, int> ends;
+  std::vector<int64_t> order;
+  int refused = 0;
+  for (size_t i = 1; i < served.lines.size(); ++i) {
+    const v1::PredictResponse response = Response(served.lines[i]);
+    order.push_back(response.number());
+    if (response.number() == 10) continue;
+    if (!response.error().empty()) {
+      EXPECT_THAT(response.error(), HasSubstr("number: 8 is in use"));
+      ++refused;
+      continue;
+    }
+    texts[response.number()] += response.generated().text();
+    ends[response.number()] += response.generated().finish() != 0 ? 1 : 0;
+  }
+  EXPECT_EQ(refused, 1);
+  EXPECT_THAT(ends, ElementsAre(Pair(7, 1), Pair(8, 1)));
+  EXPECT_EQ(texts[8].substr(0, texts[7].size()), texts[7]);
+  // The row waits for no text.
+  EXPECT_EQ(order[1], 10);
+}
+
+TEST(ServeTest, RequestsAreReadWhileATextGrows) {
+  GeneratingPredictor predictor;
+  predictor.clock.gate_at = 4;  // in the step of the third token
+  int in[2], out[2];
+  ASSERT_EQ(pipe2(in, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(out, O_CLOEXEC), 0);
+  const auto send = [&](const std::string& line) {
+    ASSERT_EQ(write(in[1], line.data(), line.size()),
+              static_cast<ssize_t>(line.size()));
+  };
+  absl::Status status;
+  std::thread serving([&] {
+    status = Serve(&predictor, in[0], out[1]);
+    close(out[1]);
+  });
+  send(GenerateLine(1, 20));
+  predictor.clock.reached.WaitForNotification();
+  send(
+      "{\"number\": \"2\", \"rows\": [{\"text\": \"r\"}]}\n"
+      "{\"cancel\": \"1\"}\n");
+  predictor.clock.open.Notify();
+  close(in[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(out[0], buffer, sizeof(buffer))) > 0;) {
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  serving.join();
+  close(in[0]);
+  close(out[0]);
+  EXPECT_OK(status);
+  const std::vector<std::string> lines =
+      absl::StrSplit(text, '\n', absl::SkipEmpty());
+  ASSERT_GE(lines.size(), 2);
+  EXPECT_EQ(Response(lines.back()).number(), 2);
+  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+    EXPECT_EQ(Response(lines[i]).number(), 1);
+    EXPECT_EQ(Response(lines[i]).generated().finish(), 0);
+  }
+}
+
+TEST(ServeTest, EndsWhenNobodyReads) {
+  signal(SIGPIPE, SIG_IGN);
+  GeneratingPredictor predictor;
+  predictor.clock.gate_at = 2;  // in the step of the first token
+  int in[2], out[2];
+  ASSERT_EQ(pipe2(in, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(out, O_CLOEXEC), 0);
+  absl::Status status;
+  std::thread serving([&] { status = Serve(&predictor, in[0], out[1]); });
+  const std::string line = GenerateLine(1, 20);
+  ASSERT_EQ(write(in[1], line.data(), line.size()),
+            static_cast<ssize_t>(line.size()));
+  predictor.clock.reached.WaitForNotification();
+  close(out[0]);
+  predictor.clock.open.Notify();
+  serving.join();  // although its input is open
+  EXPECT_OK(status);
+
+  // Likewise while it waits for requests.
+  ASSERT_EQ(pipe2(out, O_CLOEXEC), 0);
+  EchoPredictor echo;
+  std::thread waiting([&] { status = Serve(&echo, in[0], out[1]); });
+  char first;
+  ASSERT_EQ(read(out[0], &first, 1), 1);
+  close(out[0]);
+  waiting.join();
+  EXPECT_OK(status);
+  for (const int descriptor : {in[0], in[1], out[1]}) close(descriptor);
+}
+
+TEST(ServeTest, OtherModelsGenerateNothing) {
+  EchoPredictor predictor;
+  GeneratingPredictor generating;
+  const Served served = ServeText(
+      GenerateLine(3, 5) + "{\"cancel\": \"3\"}\n{\"rows\": []}\n", &predictor);
+  EXPECT_OK(served.status);
+  ASSERT_THAT(served.lines, SizeIs(3));
+  EXPECT_EQ(Response(served.lines[1]).error(),
+            "generate: for causal_lm, not masked_lm");
+  EXPECT_EQ(Response(served.lines[1]).number(), 3);
+  const Served both = ServeText(
+      "{\"generate\": {}, \"rows\": [{\"text\": \"r\"}]}\n"
+      "{\"generate\": {\"prompt\": \"a\", \"top_p\": 2}}\n",
+      &generating);
+  ASSERT_THAT(both.lines, SizeIs(3));
+  EXPECT_THAT(Response(both.lines[1]).error(), HasSubstr("rows: "));
+  EXPECT_THAT(Response(both.lines[2]).error(), HasSubstr("top_p: 2"));
 }
 
 }  // namespace
