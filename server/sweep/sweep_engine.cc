@@ -210,7 +210,9 @@ void SweepEngine::Created(const SweepChildId& child,
       entry->sweep().mutable_runs(child.index)->set_job(job->name());
     }
     jobs_[job->name()] = child;
-    ApplyJob(*entry, child, *job, /*complete=*/true);
+    // A repeated request may be answered with a job that has ended; its events
+    // are still to come.
+    ApplyJob(*entry, child, *job, /*complete=*/false);
   } else if (child.stage) {
     v1::SweepStage& stage = *entry->sweep().mutable_stages(child.index);
     stage.set_state(v1::SWEEP_RUN_FAILED);

@@ -26,7 +26,7 @@ constexpr int64_t kMostDiscarded = int64_t{16} << 20;
 constexpr absl::Duration kBodyTimeout = absl::Seconds(30);
 // CivetWeb waits until a piece is full as long as any of it arrives: pieces are
 // small, so that a slow sender cannot keep a thread for long.
-constexpr size_t kPiece = 64;
+constexpr size_t kPiece = 8;
 constexpr absl::Duration kKeepAlive = absl::Seconds(5);
 
 // Sets `value` to the header's; returns how often the header is there.
@@ -99,6 +99,10 @@ absl::StatusOr<std::string> ReadJsonBody(mg_connection* connection) {
   if (absl::StripAsciiWhitespace(kind) != "application/json") {
     return absl::InvalidArgumentError("Content-Type must be application/json");
   }
+  // CivetWeb reads the size of a chunk for as long as any of it arrives.
+  if (info.content_length < 0) {
+    return absl::InvalidArgumentError("Content-Length is missing");
+  }
   const absl::Time end = absl::Now() + kBodyTimeout;
   std::string body;
   int64_t size = 0;
@@ -116,7 +120,7 @@ absl::StatusOr<std::string> ReadJsonBody(mg_connection* connection) {
     return absl::OutOfRangeError(
         absl::StrCat("the body has more than ", kMostBody, " bytes"));
   }
-  if (got < 0 || (info.content_length >= 0 && size != info.content_length)) {
+  if (got < 0 || size != info.content_length) {
     return absl::UnavailableError("the body has not arrived");
   }
   return body;

@@ -62,11 +62,14 @@ bool IsUtf8(const std::string& text) {
       text.data(), static_cast<int>(text.size()));
 }
 
+absl::Status CheckSize(const std::string& prompt) {
+  if (prompt.size() <= kMostPromptBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("prompt: more than ", kMostPromptBytes, " bytes"));
+}
+
 absl::Status CheckPrompt(const std::string& prompt) {
-  if (prompt.size() > kMostPromptBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prompt: more than ", kMostPromptBytes, " bytes"));
-  }
+  RETURN_IF_ERROR(CheckSize(prompt));
   if (!IsUtf8(prompt)) return absl::InvalidArgumentError("prompt: not UTF-8");
   return absl::OkStatus();
 }
@@ -79,11 +82,13 @@ absl::StatusOr<std::string> ReadPrompt() {
   absl::string_view line;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, source->Next(&line));
-    if (!more) return prompt;
+    if (!more) break;
     if (source->line_number() > 1) prompt += '\n';
     prompt.append(line.data(), line.size());
-    RETURN_IF_ERROR(CheckPrompt(prompt));
+    RETURN_IF_ERROR(CheckSize(prompt));
   }
+  RETURN_IF_ERROR(CheckPrompt(prompt));
+  return prompt;
 }
 
 absl::StatusOr<std::string> PromptOf(const Arguments& arguments,

@@ -39,6 +39,12 @@ absl::StatusOr<Shards> OpenFolder(const char* field, const std::string& folder,
                               "shards; prepare them with --tokenizer "
                               "FOLDER_OF_TRAINING_SHARDS/tokenizer"));
   }
+  if (like != nullptr &&
+      (*shards)->index().vocabulary_size != like->index().vocabulary_size) {
+    return InField(field, absl::DataLossError(
+                              "its vocabulary has another size than that of "
+                              "the training shards"));
+  }
   return shards;
 }
 

@@ -9,7 +9,7 @@
 namespace comera::trainer {
 
 Generation::Generation(int64_t number, GenerationRequest request,
-                       int64_t length, const Tokenizer *tokenizer,
+                       int64_t length, const Tokenizer* tokenizer,
                        absl::Time now)
     : number_(number),
       prompt_tokens_(static_cast<int64_t>(request.prompt.size())),
@@ -24,7 +24,7 @@ Generation::Generation(int64_t number, GenerationRequest request,
       stops_(std::move(request.stop)) {}
 
 void Generation::AppendUnseen(int64_t slot, int64_t most,
-                              std::vector<NewToken> *tokens) {
+                              std::vector<NewToken>* tokens) {
   const int64_t count = std::min(most, unseen());
   for (int64_t i = 0; i < count; ++i, ++seen_) {
     tokens->push_back({slot, seen_, ids_[seen_], unseen() == 1});

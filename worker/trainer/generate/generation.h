@@ -34,14 +34,14 @@ class Generation {
  public:
   // Tokens of a text are at most `length`. `tokenizer` outlives it.
   Generation(int64_t number, GenerationRequest request, int64_t length,
-             const Tokenizer *tokenizer, absl::Time now);
+             const Tokenizer* tokenizer, absl::Time now);
 
   // The request's number.
   int64_t number() const { return number_; }
   // Tokens that the model has yet to see.
   int64_t unseen() const { return static_cast<int64_t>(ids_.size()) - seen_; }
   // Appends the next of them, at most `most`; the last of all asks for logits.
-  void AppendUnseen(int64_t slot, int64_t most, std::vector<NewToken> *tokens);
+  void AppendUnseen(int64_t slot, int64_t most, std::vector<NewToken>* tokens);
   // Adds the token that the logits (vocabulary) choose. Returns what it adds to
   // the text, if anything; the last piece has `finish`, and nothing may be
   // called after it. Errors of Sampler::Choose.

@@ -11,13 +11,15 @@
 namespace comera::trainer {
 namespace {
 
+// No text has so many bytes a token on average.
+constexpr int64_t kBytesOfToken = 256;
 constexpr int64_t kDefaultMaxTokens = 128;
 constexpr int64_t kMostTokens = 65536;
 constexpr int kMostStops = 16;
 constexpr size_t kMostStopBytes = 256;
 
-absl::Status SetSampling(const v1::GenerateRequest &request,
-                         SamplingOptions *sampling) {
+absl::Status SetSampling(const v1::GenerateRequest& request,
+                         SamplingOptions* sampling) {
   if (request.has_temperature()) sampling->temperature = request.temperature();
   if (!std::isfinite(sampling->temperature) || sampling->temperature < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -37,13 +39,13 @@ absl::Status SetSampling(const v1::GenerateRequest &request,
   return absl::OkStatus();
 }
 
-absl::Status SetStops(const v1::GenerateRequest &request,
-                      std::vector<std::string> *stops) {
+absl::Status SetStops(const v1::GenerateRequest& request,
+                      std::vector<std::string>* stops) {
   if (request.stop_size() > kMostStops) {
     return absl::InvalidArgumentError(absl::StrCat(
         "stop: ", request.stop_size(), " texts, more than ", kMostStops));
   }
-  for (const std::string &stop : request.stop()) {
+  for (const std::string& stop : request.stop()) {
     if (stop.empty()) return absl::InvalidArgumentError("stop: empty");
     if (stop.size() > kMostStopBytes) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -57,10 +59,16 @@ absl::Status SetStops(const v1::GenerateRequest &request,
   return absl::OkStatus();
 }
 
-absl::Status SetPrompt(const v1::GenerateRequest &request, int64_t length,
-                       Tokenizer *tokenizer, GenerationRequest *checked) {
+absl::Status SetPrompt(const v1::GenerateRequest& request, int64_t length,
+                       Tokenizer* tokenizer, GenerationRequest* checked) {
   if (!IsValidUtf8(request.prompt())) {
     return absl::InvalidArgumentError("prompt: not UTF-8");
+  }
+  // Tokenising a long text would stop all others that grow.
+  if (static_cast<int64_t>(request.prompt().size()) > length * kBytesOfToken) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prompt: ", request.prompt().size(), " bytes, more than ",
+        length * kBytesOfToken, " for a model of ", length, " tokens"));
   }
   tokenizer->Encode(request.prompt(), &checked->prompt);
   const auto tokens = static_cast<int64_t>(checked->prompt.size());
@@ -89,7 +97,7 @@ absl::Status SetPrompt(const v1::GenerateRequest &request, int64_t length,
 }  // namespace
 
 absl::StatusOr<GenerationRequest> CheckGenerateRequest(
-    const v1::GenerateRequest &request, int64_t length, Tokenizer *tokenizer) {
+    const v1::GenerateRequest& request, int64_t length, Tokenizer* tokenizer) {
   GenerationRequest checked;
   checked.max_tokens =
       request.max_tokens() == 0 ? kDefaultMaxTokens : request.max_tokens();

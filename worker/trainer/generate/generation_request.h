@@ -27,7 +27,7 @@ struct GenerationRequest {
 // vocabulary has none, the one that ends the text before. InvalidArgument names
 // the field.
 absl::StatusOr<GenerationRequest> CheckGenerateRequest(
-    const v1::GenerateRequest &request, int64_t length, Tokenizer *tokenizer);
+    const v1::GenerateRequest& request, int64_t length, Tokenizer* tokenizer);
 
 }  // namespace comera::trainer
 

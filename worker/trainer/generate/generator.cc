@@ -11,9 +11,9 @@
 
 namespace comera::trainer {
 
-Generator::Generator(const Options &options,
+Generator::Generator(const Options& options,
                      std::unique_ptr<CachedDecoder> decoder,
-                     Tokenizer *tokenizer)
+                     Tokenizer* tokenizer)
     : chunk_(options.decoder.chunk),
       clock_(options.clock),
       tokenizer_(tokenizer),
@@ -21,8 +21,8 @@ Generator::Generator(const Options &options,
       running_(decoder_->slots()) {}
 
 absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(
-    const ModelConfig &config, const float *parameters, const Options &options,
-    Tokenizer *tokenizer, kernels::Backend *backend) {
+    const ModelConfig& config, const float* parameters, const Options& options,
+    Tokenizer* tokenizer, kernels::Backend* backend) {
   ASSIGN_OR_RETURN(
       std::unique_ptr<CachedDecoder> decoder,
       CachedDecoder::Create(config, parameters, options.decoder, backend));
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(
 }
 
 bool Generator::Has(int64_t number) const {
-  const auto has_number = [&](const Slot &text) {
+  const auto has_number = [&](const Slot& text) {
     return text != nullptr && text->number() == number;
   };
   return std::any_of(running_.begin(), running_.end(), has_number) ||
@@ -39,7 +39,7 @@ bool Generator::Has(int64_t number) const {
 }
 
 absl::Status Generator::Start(int64_t number,
-                              const v1::GenerateRequest &request) {
+                              const v1::GenerateRequest& request) {
   if (Has(number)) {
     return absl::InvalidArgumentError(
         absl::StrCat("number: ", number, " is in use"));
@@ -82,7 +82,7 @@ void Generator::Cancel(int64_t number) {
     return;
   }
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
-                                [&](const std::unique_ptr<Generation> &text) {
+                                [&](const std::unique_ptr<Generation>& text) {
                                   return text->number() == number;
                                 }),
                  waiting_.end());
@@ -92,7 +92,7 @@ void Generator::CollectTokens() {
   tokens_.clear();
   int64_t room = chunk_;
   for (const int64_t slot : order_) {
-    Generation &text = *running_[slot];
+    Generation& text = *running_[slot];
     if (text.unseen() == 1) {
       text.AppendUnseen(slot, 1, &tokens_);
       continue;
@@ -103,16 +103,16 @@ void Generator::CollectTokens() {
   }
 }
 
-absl::Status Generator::Step(std::vector<GeneratedPiece> *pieces) {
+absl::Status Generator::Step(std::vector<GeneratedPiece>* pieces) {
   if (idle()) return absl::OkStatus();
   CollectTokens();
   RETURN_IF_ERROR(decoder_->Step(tokens_, &logits_));
   const absl::Time now = clock_->Now();
   const int64_t width = decoder_->vocabulary();
-  const float *logits = logits_.data();
-  for (const NewToken &token : tokens_) {
+  const float* logits = logits_.data();
+  for (const NewToken& token : tokens_) {
     if (!token.logits) continue;
-    Generation &text = *running_[token.slot];
+    Generation& text = *running_[token.slot];
     auto piece =
         text.Add(absl::MakeConstSpan(logits, static_cast<size_t>(width)), now);
     logits += width;

@@ -45,15 +45,15 @@ class Generator {
   struct Options {
     CachedDecoder::Options decoder;
     // Tells first_token_seconds and generation_seconds.
-    Clock *clock = Clock::Real();
+    Clock* clock = Clock::Real();
   };
 
   // `config`: of the family causal_lm. `parameters`: see ModelParts; they, the
   // tokenizer and the backend outlive the generator. ResourceExhausted: does
   // not fit.
   static absl::StatusOr<std::unique_ptr<Generator>> Create(
-      const ModelConfig &config, const float *parameters,
-      const Options &options, Tokenizer *tokenizer, kernels::Backend *backend);
+      const ModelConfig& config, const float* parameters,
+      const Options& options, Tokenizer* tokenizer, kernels::Backend* backend);
 
   // Texts that grow at the same time at most; further ones wait.
   int64_t slots() const { return static_cast<int64_t>(running_.size()); }
@@ -62,18 +62,18 @@ class Generator {
   // Begins a text, whose pieces will have `number`. InvalidArgument: the
   // request, or a text of this number has not ended. ResourceExhausted: too
   // many wait.
-  absl::Status Start(int64_t number, const v1::GenerateRequest &request);
+  absl::Status Start(int64_t number, const v1::GenerateRequest& request);
   // Ends a text, if it has not ended, without another piece.
   void Cancel(int64_t number);
   // Runs the model once, unless idle, and appends what that gives. Errors are
   // those of the engine, after which nothing may be called.
-  absl::Status Step(std::vector<GeneratedPiece> *pieces);
+  absl::Status Step(std::vector<GeneratedPiece>* pieces);
 
  private:
   using Slot = std::unique_ptr<Generation>;  // null: free
 
-  Generator(const Options &options, std::unique_ptr<CachedDecoder> decoder,
-            Tokenizer *tokenizer);
+  Generator(const Options& options, std::unique_ptr<CachedDecoder> decoder,
+            Tokenizer* tokenizer);
   bool Has(int64_t number) const;
   // Lets texts that wait take the free slots.
   void FillSlots();
@@ -82,8 +82,8 @@ class Generator {
   void End(int64_t slot);
 
   const int64_t chunk_;
-  Clock *const clock_;
-  Tokenizer *const tokenizer_;
+  Clock* const clock_;
+  Tokenizer* const tokenizer_;
   const std::unique_ptr<CachedDecoder> decoder_;
   std::vector<Slot> running_;
   std::vector<int64_t> order_;  // slots in use, in the order of their start

@@ -12,7 +12,7 @@ namespace {
 
 using Candidate = Sampler::Candidate;
 
-bool Before(const Candidate &a, const Candidate &b) {
+bool Before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
@@ -27,14 +27,14 @@ double Uniform(uint64_t seed, uint64_t place) {
 
 void Sampler::Normalise() {
   float most = candidates_[0].logit;
-  for (const Candidate &c : candidates_) most = std::max(most, c.logit);
+  for (const Candidate& c : candidates_) most = std::max(most, c.logit);
   double sum = 0;
-  for (Candidate &c : candidates_) {
+  for (Candidate& c : candidates_) {
     c.probability =
         std::exp((static_cast<double>(c.logit) - most) / options_.temperature);
     sum += c.probability;
   }
-  for (Candidate &c : candidates_) c.probability /= sum;
+  for (Candidate& c : candidates_) c.probability /= sum;
 }
 
 void Sampler::KeepTopK() {
@@ -50,7 +50,7 @@ void Sampler::KeepTopP() {
   if (options_.top_p >= 1) return;
   Normalise();
   // The best are taken from a heap, as few are wanted as a rule.
-  const auto after = [](const Candidate &a, const Candidate &b) {
+  const auto after = [](const Candidate& a, const Candidate& b) {
     return Before(b, a);
   };
   std::make_heap(candidates_.begin(), candidates_.end(), after);
@@ -91,7 +91,7 @@ absl::StatusOr<int32_t> Sampler::Choose(absl::Span<const float> logits,
   ASSIGN_OR_RETURN(const absl::Span<const Candidate> candidates,
                    Candidates(logits));
   double left = Uniform(options_.seed, place);
-  for (const Candidate &c : candidates) {
+  for (const Candidate& c : candidates) {
     left -= c.probability;
     if (left < 0) return c.id;
   }

@@ -27,7 +27,7 @@ struct SamplingOptions {
 // thread-safe.
 class Sampler {
  public:
-  explicit Sampler(const SamplingOptions &options) : options_(options) {}
+  explicit Sampler(const SamplingOptions& options) : options_(options) {}
 
   // The token at `place` of those generated, from logits (vocabulary).
   // FailedPrecondition: a logit is not finite.

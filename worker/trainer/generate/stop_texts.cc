@@ -11,7 +11,7 @@ StopTexts::StopTexts(std::vector<std::string> stops)
 
 size_t StopTexts::PossibleBeginning() const {
   size_t longest = 0;
-  for (const std::string &stop : stops_) {
+  for (const std::string& stop : stops_) {
     for (size_t size = std::min(stop.size() - 1, held_.size()); size > longest;
          --size) {
       if (held_.compare(held_.size() - size, size, stop, 0, size) == 0) {
@@ -27,7 +27,7 @@ std::string StopTexts::Add(absl::string_view piece) {
   held_.append(piece.data(), piece.size());
   // The stop that ends first counts, and the longest of those that end there.
   size_t first = std::string::npos, end = std::string::npos;
-  for (const std::string &stop : stops_) {
+  for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
     if (at == std::string::npos) continue;
     if (at + stop.size() < end || (at + stop.size() == end && at < first)) {

@@ -30,8 +30,12 @@ v1::RankSnapshot MakeRankSnapshot(int64_t step, const ModelConfig& initial,
     v1::LayerRanks* ranks = snapshot.add_layers();
     ranks->set_layer(layer.name);
     ranks->set_layer_class(layer.layer_class);
-    for (int bond : before.layers[i].bonds) {
-      ranks->add_initial(static_cast<int32_t>(before.parameters[bond].size));
+    // A job that goes on with the modes of an earlier version has other bonds
+    // than one that begins.
+    if (before.layers[i].bonds.size() == layer.bonds.size()) {
+      for (int bond : before.layers[i].bonds) {
+        ranks->add_initial(static_cast<int32_t>(before.parameters[bond].size));
+      }
     }
     for (int64_t alive : AliveRanks(now.parameters, layer, parameters.data(),
                                     current.rank_threshold)) {

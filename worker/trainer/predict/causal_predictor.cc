@@ -2,6 +2,7 @@
 #include "worker/trainer/predict/causal_predictor.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -38,8 +39,14 @@ CausalPredictor::CausalPredictor(PredictorParts parts,
 }
 
 absl::Status CausalPredictor::MakeGenerator() {
-  generator_ = Generator::Create(parts_.config, parts_.scorer->parameters(), {},
-                                 tokenizer_.get(), parts_.backend.get());
+  try {
+    generator_ =
+        Generator::Create(parts_.config, parts_.scorer->parameters(), {},
+                          tokenizer_.get(), parts_.backend.get());
+  } catch (const std::bad_alloc&) {
+    generator_ = absl::ResourceExhaustedError(
+        "folding the layers takes more memory than there is");
+  }
   if (generator_.ok()) {
     served_.set_max_generations(static_cast<int32_t>((*generator_)->slots()));
     return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/data_paths.h"
+#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
@@ -21,6 +22,7 @@ RankTable RanksOf(const ModelConfig& config) {
 absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
                                       const RankTable& ranks) {
   size_t used = 0;
+  bool earlier_modes = false;
   for (auto& [layer, factorisation] : config.layers_by_name) {
     if (factorisation.dense()) continue;
     const auto it = ranks.find(layer);
@@ -35,6 +37,7 @@ absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
         return absl::DataLossError(absl::StrCat("ranks of layer ", layer));
       }
       factorisation = *std::move(earlier);
+      earlier_modes = true;
       ++used;
       continue;
     }
@@ -49,6 +52,10 @@ absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
   }
   if (used != ranks.size()) {
     return absl::DataLossError("ranks of layers that the model does not have");
+  }
+  if (earlier_modes) {
+    const absl::Status valid = CheckModelConfig(config);
+    if (!valid.ok()) return absl::DataLossError(valid.message());
   }
   return config;
 }
@@ -68,7 +75,11 @@ v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
   }
   // How often progress is shown changes no number.
   kept.mutable_training()->clear_report_every_steps();
-  // What was the only mode once is the same by its name.
+  // What was the only mode once is the same by its name, and so is the field
+  // that text was read from before others could be.
+  if (spec.data().text().field() == "text") {
+    kept.mutable_data()->mutable_text()->clear_field();
+  }
   if (spec.objective().late().mode() == v1::LateStage::CONSTRAINT) {
     kept.mutable_objective()->mutable_late()->clear_mode();
   }

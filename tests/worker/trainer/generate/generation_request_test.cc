@@ -60,6 +60,8 @@ TEST(GenerationRequestTest, LimitsAreNamed) {
        "prompt: 10 tokens, more "
        "than 9"},
       {[](auto* r) { r->set_prompt("\xff"); }, "prompt: not UTF-8"},
+      {[](auto* r) { r->set_prompt(std::string(100000, '?')); },
+       "prompt: 100000 bytes, more than"},
       {[](auto* r) { r->set_max_tokens(-1); }, "max_tokens: -1"},
       {[](auto* r) { r->set_max_tokens(65537); }, "max_tokens: 65537"},
       {[](auto* r) { r->set_temperature(-0.5); }, "temperature: -0.5"},

@@ -194,6 +194,13 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   other.mutable_training()->set_on_divergence(v1::TrainingSpec::IGNORE);
   other.mutable_training()->set_accumulate(4);
   EXPECT_EQ(SpecFingerprint(other), fingerprint);
+  // Jobs that were accepted before text had a field.
+  other.mutable_data()->mutable_text()->add_train("a.txt");
+  const std::string without_field = SpecFingerprint(other);
+  other.mutable_data()->mutable_text()->set_field("text");
+  EXPECT_EQ(SpecFingerprint(other), without_field);
+  other.mutable_data()->mutable_text()->set_field("body");
+  EXPECT_NE(SpecFingerprint(other), without_field);
   other = spec;
   other.mutable_training()->set_max_tokens(8);
   EXPECT_NE(SpecFingerprint(other), fingerprint);

@@ -17,6 +17,8 @@
 #include "worker/trainer/data/prepare/seen_texts.h"
 #include "worker/trainer/data/prepare/shard_folder.h"
 #include "worker/trainer/data/prepare/source_list.h"
+#include "worker/trainer/data/shards/shard_file.h"
+#include "worker/trainer/data/shards/shard_index.h"
 #include "worker/trainer/data/source/text.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 #include "worker/trainer/data/tokenizer/tokenizer_digest.h"
@@ -134,12 +136,20 @@ class Preparation {
         PrintablePath(folder_.path()), ": ", what, "; --force replaces it"));
   }
 
-  // Looks at what the folder holds; true: the very shards that are wanted.
+  // Looks at what the folder holds; true: the very shards that are wanted. With
+  // `force` what would be refused is removed.
   absl::StatusOr<bool> FindEarlier() {
-    if (options_.force) {
-      RETURN_IF_ERROR(folder_.Clear());
-      return false;
+    if (!trains()) {
+      // It may lie in the folder itself.
+      ASSIGN_OR_RETURN(given_, OpenTokenizerAt(options_.tokenizer));
     }
+    absl::StatusOr<bool> found = LookIntoFolder();
+    if (!options_.force || !absl::IsAlreadyExists(found.status())) return found;
+    RETURN_IF_ERROR(folder_.Clear());
+    return false;
+  }
+
+  absl::StatusOr<bool> LookIntoFolder() {
     const absl::StatusOr<ShardIndex> index = LoadShardIndex(folder_.path());
     if (index.ok()) return IsComplete(*index);
     if (!absl::IsNotFound(index.status())) {
@@ -163,21 +173,40 @@ class Preparation {
     bool same = index.made_from == made_from_ && !standard_input() &&
                 index.sources == StampsDigest(sources_);
     if (same && !trains()) {
-      ASSIGN_OR_RETURN(const auto tokenizer,
-                       OpenTokenizerAt(options_.tokenizer));
-      ASSIGN_OR_RETURN(const std::string digest, TokenizerDigest(*tokenizer));
+      ASSIGN_OR_RETURN(const std::string digest, TokenizerDigest(*given_));
       same = digest == index.tokenizer_digest;
     }
     if (!same) {
       return Refuse(
           "holds token shards of other sources, settings or another tokenizer");
     }
+    const absl::Status whole = CheckFiles(index);
+    if (!whole.ok()) return Refuse(whole.message());
     // An earlier preparation may have been interrupted while it cleaned up.
     RETURN_IF_ERROR(folder_.RemoveState());
     RETURN_IF_ERROR(folder_.RemoveShardsFrom(index.shards.size()));
     result_.index = index;
     result_.already_there = true;
     return true;
+  }
+
+  // Whether what the index tells is there, by sizes; those who train read it
+  // whole.
+  absl::Status CheckFiles(const ShardIndex& index) const {
+    ASSIGN_OR_RETURN(const std::string digest,
+                     SavedTokenizerDigest(folder_.tokenizer_folder()));
+    if (digest != index.tokenizer_digest) {
+      return absl::DataLossError("its tokenizer is another one");
+    }
+    for (size_t i = 0; i < index.shards.size(); ++i) {
+      RETURN_IF_ERROR(
+          ShardFile::Open(absl::StrCat(folder_.path(), "/",
+                                       ShardFileName(static_cast<int64_t>(i))),
+                          index.shards[i], index.vocabulary_size,
+                          /*keep_open=*/false)
+              .status());
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::unique_ptr<Tokenizer>> TrainedAnew() {
@@ -210,11 +239,13 @@ class Preparation {
       }
     }
     absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
-        trains() ? TrainedAnew() : OpenTokenizerAt(options_.tokenizer);
+        trains()
+            ? TrainedAnew()
+            : absl::StatusOr<std::unique_ptr<Tokenizer>>(std::move(given_));
     RETURN_IF_ERROR(tokenizer.status());
     ASSIGN_OR_RETURN(state_.tokenizer_digest, TokenizerDigest(**tokenizer));
     if (state_.tokenizer_digest != earlier_.tokenizer_digest) {
-      if (!trains() && !earlier_.tokenizer_digest.empty()) {
+      if (!trains() && !earlier_.tokenizer_digest.empty() && !options_.force) {
         return Refuse("holds unfinished token shards of another tokenizer");
       }
       earlier_.shards.clear();
@@ -292,7 +323,7 @@ class Preparation {
       if (!more) {
         return absl::FailedPreconditionError(
             "a source has fewer documents than before, but the same time of "
-            "change; --force prepares anew");
+            "change; remove the folder to prepare it anew");
       }
       if (options_.deduplicate && !seen_.Add(document)) ++duplicates_;
       if (stream_.position().documents % 1024 == 0) {
@@ -397,6 +428,7 @@ class Preparation {
   const std::string made_from_;
   // What an interrupted preparation left; what this one has done.
   PrepareState earlier_, state_;
+  std::unique_ptr<Tokenizer> given_;  // null: one is trained
   std::vector<std::unique_ptr<Tokenizer>> tokenizers_;
   std::unique_ptr<ShardSetWriter> writer_;
   DocumentStream stream_;

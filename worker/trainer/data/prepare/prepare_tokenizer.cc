@@ -1,7 +1,9 @@
 // Opens or trains the tokenizer of a corpus that is to be tokenised.
 #include "worker/trainer/data/prepare/prepare_tokenizer.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -27,10 +29,11 @@ class SampledCorpus : public Corpus {
  public:
   SampledCorpus(const std::vector<SourceFile>& sources,
                 const DocumentStream::Options& options, double share,
-                const Activity& activity)
+                int64_t most_bytes, const Activity& activity)
       : sources_(sources),
         options_(options),
         share_(share),
+        most_bytes_(most_bytes),
         activity_(activity) {}
 
   absl::Status Read(Part /*part*/,
@@ -38,7 +41,8 @@ class SampledCorpus : public Corpus {
       const override {
     DocumentStream stream(&sources_, options_);
     std::string document;
-    while (true) {
+    int64_t bytes = 0;
+    while (bytes < most_bytes_) {
       ASSIGN_OR_RETURN(const bool more, stream.Next(&document));
       if (!more) return absl::OkStatus();
       const int64_t number = stream.position().documents;
@@ -50,7 +54,9 @@ class SampledCorpus : public Corpus {
       CorpusText text;
       text.first = document;
       RETURN_IF_ERROR(visit(text));
+      bytes += static_cast<int64_t>(document.size());
     }
+    return absl::OkStatus();
   }
   const std::string& fingerprint() const override { return fingerprint_; }
 
@@ -58,6 +64,7 @@ class SampledCorpus : public Corpus {
   const std::vector<SourceFile>& sources_;
   const DocumentStream::Options& options_;
   const double share_;
+  const int64_t most_bytes_;  // read at most, but for the last text
   const Activity& activity_;
   const std::string fingerprint_;
 };
@@ -112,11 +119,15 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TrainTokenizer(
   int64_t bytes = 0;
   for (const SourceFile& source : sources) bytes += source.size_bytes;
   // Any document may hold a character that the others lack.
-  const bool all =
-      spec.kind() == v1::TokenizerSpec::CHARACTERS || bytes <= max_bytes;
+  const bool characters = spec.kind() == v1::TokenizerSpec::CHARACTERS;
+  const bool all = characters || bytes <= max_bytes;
+  // The sources' sizes are those of packed files.
+  constexpr int64_t kUnpacked = 8;
   const SampledCorpus corpus(
       sources, options,
       all ? 1.0 : static_cast<double>(max_bytes) / static_cast<double>(bytes),
+      characters ? std::numeric_limits<int64_t>::max()
+                 : kUnpacked * std::min(max_bytes, int64_t{1} << 40),
       activity);
   FileCache no_cache("", nullptr);
   absl::Status told;

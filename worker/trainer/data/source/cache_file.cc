@@ -68,7 +68,8 @@ absl::Status FileCache::GetOrBuild(
   if (try_cached()) return absl::OkStatus();
 
   bool waited = false;
-  const absl::StatusOr<int> lock = Lock(kind, path, &waited);
+  const absl::StatusOr<int> lock =
+      Lock(kind, path, /*must_lock=*/false, &waited);
   if (!lock.ok()) {
     Report(absl::StrCat("the cache folder cannot be used: ",
                         lock.status().ToString()));
@@ -89,12 +90,16 @@ absl::Status FileCache::GetOrBuildFolder(
   if (!is_on()) return absl::FailedPreconditionError("caching is off");
   const std::string path = PathOf(kind, key);
   bool waited = false;
-  ASSIGN_OR_RETURN(const int lock, Lock(kind, path, &waited));
+  ASSIGN_OR_RETURN(const int lock,
+                   Lock(kind, path, /*must_lock=*/true, &waited));
   const auto closer = absl::MakeCleanup([lock] { close(lock); });
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
     const absl::Status accepted = accept(path);
-    if (accepted.ok()) return absl::OkStatus();
+    // What is there may be whole: files that cannot be opened now are kept.
+    if (!absl::IsDataLoss(accepted) && !absl::IsNotFound(accepted)) {
+      return accepted;
+    }
     Report(absl::StrCat("cached ", kind,
                         " is not usable, built again: ", accepted.message()));
     std::filesystem::remove_all(path, error);
@@ -121,14 +126,20 @@ std::string FileCache::PathOf(absl::string_view kind,
 }
 
 absl::StatusOr<int> FileCache::Lock(absl::string_view kind,
-                                    const std::string& path, bool* waited) {
+                                    const std::string& path, bool must_lock,
+                                    bool* waited) {
   RETURN_IF_ERROR(MakeDirectories(directory_));
   const int lock = open((path + ".lock").c_str(),
                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (lock < 0) return absl::ErrnoToStatus(errno, "lock");
   int64_t polls = 0;
   while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) break;
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      if (!must_lock) break;
+      const int why = errno;
+      close(lock);
+      return ErrnoStatus(why, "flock " + path + ".lock");
+    }
     *waited = true;
     // The text changes: a member that waits here for long does not hang, and
     // the one that builds is watched itself.

@@ -48,9 +48,11 @@ class FileCache {
   // Where the result for a key lies.
   std::string PathOf(absl::string_view kind, absl::string_view key) const;
   // Waits for the lock of a path. The caller closes the descriptor; `waited`:
-  // another process had it.
+  // another process had it. Where the filesystem has no locks it goes on
+  // without one, unless `must_lock`: files appear whole by rename, but a folder
+  // has to have one writer.
   absl::StatusOr<int> Lock(absl::string_view kind, const std::string& path,
-                           bool* waited);
+                           bool must_lock, bool* waited);
   absl::Status Build(
       const std::string& path,
       const std::function<absl::StatusOr<std::string>()>& build,

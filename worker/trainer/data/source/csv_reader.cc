@@ -57,9 +57,14 @@ absl::StatusOr<bool> CsvReader::Next(std::vector<std::string>* fields) {
   size_t bytes = 0;
   while (true) {
     const size_t column = fields->size() + 1;
+    if (column > kMaxFields) {
+      return Error(absl::StrCat("more than ", kMaxFields, " columns"));
+    }
     std::string& field = fields->emplace_back();
     if (absl::ConsumePrefix(&line, "\"")) {
+      in_quotes_ = true;
       RETURN_IF_ERROR(ReadQuoted(column, &line, &field));
+      in_quotes_ = false;
       if (!line.empty() && line.front() != ',') {
         return Error(absl::StrCat("column ", column,
                                   ": something follows its closing quote"));

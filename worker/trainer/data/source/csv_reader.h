@@ -23,6 +23,7 @@ namespace comera::trainer {
 class CsvReader {
  public:
   static constexpr size_t kMaxRecordBytes = LineReader::kMaxLineBytes;
+  static constexpr size_t kMaxFields = 1 << 16;
 
   // Statuses of LineReader::Open.
   static absl::StatusOr<std::unique_ptr<CsvReader>> Open(
@@ -41,10 +42,9 @@ class CsvReader {
   // refuses.
   absl::StatusOr<bool> Next(std::vector<std::string>* fields);
 
-  // Whether Next may be called again after an error. It goes on with the line
-  // behind the one where the error was found, which need not be where the next
-  // record begins.
-  bool can_go_on() const { return lines_->can_go_on(); }
+  // Whether Next may be called again after an error, which it cannot after one
+  // within quotes: the next record may begin anywhere.
+  bool can_go_on() const { return !in_quotes_ && lines_->can_go_on(); }
 
   // The line on which the record that Next returned last began, from 1.
   int64_t line_number() const { return record_line_; }
@@ -61,6 +61,7 @@ class CsvReader {
   const std::string path_;
   const size_t max_record_bytes_;
   int64_t record_line_ = 0;
+  bool in_quotes_ = false;
 };
 
 }  // namespace comera::trainer

@@ -19,6 +19,7 @@
 #include "tests/worker/trainer/data/temp_folder.h"
 #include "worker/trainer/data/prepare/prepare_tokenizer.h"
 #include "worker/trainer/data/prepare/shard_folder.h"
+#include "worker/trainer/data/shards/shard_index.h"
 #include "worker/trainer/data/shards/shard_set.h"
 
 namespace comera::trainer {
@@ -249,6 +250,36 @@ TEST_F(PrepareTest, ShardsOfSomethingElseAreReplacedByForceOnly) {
   options_.to = out_ / "photos";
   options_.force = false;
   refused();
+}
+
+TEST_F(PrepareTest, ForceRemovesNothingBeforeTheTokenizerIsOpen) {
+  WriteSources();
+  ASSERT_OK(PrepareShards(options_));
+  const Files files = Contents(options_.to);
+  options_.force = true;
+  options_.tokenizer = out_ / "mistyped.json";
+  EXPECT_THAT(PrepareShards(options_), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(Contents(options_.to), files);
+  // More texts under the vocabulary that lies in the folder itself.
+  options_.tokenizer = options_.to + "/tokenizer";
+  options_.sources.push_back(in_.Write("more.jsonl", JsonLines(300, 310)));
+  const auto more = PrepareShards(options_);
+  ASSERT_OK(more);
+  EXPECT_EQ(more->index.documents, 310);
+  EXPECT_EQ(Documents().size(), 310u);
+}
+
+TEST_F(PrepareTest, DamagedShardsAreNotTakenForWhole) {
+  WriteSources();
+  ASSERT_OK(PrepareShards(options_));
+  const Files files = Contents(options_.to);
+  const std::string shard = options_.to + "/" + ShardFileName(0);
+  std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 1);
+  EXPECT_THAT(PrepareShards(options_),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(shard)));
+  options_.force = true;
+  ASSERT_OK(PrepareShards(options_));
+  EXPECT_EQ(Contents(options_.to), files);
 }
 
 TEST_F(PrepareTest, OneProcessAtATime) {
