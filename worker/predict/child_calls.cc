@@ -49,10 +49,18 @@ absl::Status ChildCalls::status() const {
   return status_;
 }
 
-absl::Duration ChildCalls::silence() const {
+absl::Duration ChildCalls::silence(absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return predictions_.running + texts_.running == 0 ? absl::ZeroDuration()
-                                                    : absl::Now() - heard_;
+  absl::Time since = absl::InfiniteFuture();
+  for (const auto& [number, when] : cancelled_) since = std::min(since, when);
+  // The process ends no text while it computes a prediction, of which it has
+  // one at most.
+  for (const auto& [number, call] : calls_) {
+    if (call.lane == &predictions_ && call.sent && !call.answered) {
+      since = call.given_up;
+    }
+  }
+  return std::max(now - std::max(since, heard_), absl::ZeroDuration());
 }
 
 void ChildCalls::End(const absl::Status& status) {
@@ -110,7 +118,6 @@ absl::StatusOr<int64_t> ChildCalls::Begin(Lane* lane,
   changed_.notify_all();
   RETURN_IF_ERROR(turn);
   RETURN_IF_ERROR(status_);
-  if (predictions_.running + texts_.running == 0) heard_ = absl::Now();
   ++lane->running;
   calls_[number].lane = lane;
   lines_.emplace_back(number, std::move(line));
@@ -131,12 +138,13 @@ void ChildCalls::GiveUp(int64_t number) {
   if (line != lines_.end()) {
     lines_.erase(line);
   } else if (!call.answered && call.lane == &predictions_) {
-    call.abandoned = true;
+    call.given_up = absl::Now();
     return;
   } else if (!call.answered) {
     v1::PredictRequest cancel;
     cancel.set_cancel(number);
     lines_.emplace_back(0, LineOf(cancel).value_or("\n"));
+    cancelled_[number] = absl::Now();
   }
   if (!call.answered) Free(call.lane);
   calls_.erase(found);
@@ -204,8 +212,14 @@ absl::Status ChildCalls::Deliver(v1::PredictResponse response) {
   heard_ = absl::Now();
   const auto found = calls_.find(response.number());
   if (found == calls_.end()) {
-    // An answer to nobody is one that was cancelled too late, unless it says
-    // that a request was not understood.
+    // An answer to nobody is one that was cancelled too late, or the end of a
+    // text that was cancelled, unless it says that a request was not
+    // understood.
+    if (!response.error().empty() ||
+        response.generated().finish() !=
+            v1::GenerateResponse::FINISH_UNSPECIFIED) {
+      cancelled_.erase(response.number());
+    }
     if (response.number() != 0 || response.error().empty()) {
       return absl::OkStatus();
     }
@@ -230,7 +244,7 @@ absl::Status ChildCalls::Deliver(v1::PredictResponse response) {
     if (call.answered) call.response = std::move(response);
   }
   if (call.answered) Free(call.lane);
-  if (call.abandoned) calls_.erase(found);
+  if (call.given_up != absl::InfiniteFuture()) calls_.erase(found);
   changed_.notify_all();
   return absl::OkStatus();
 }
@@ -240,8 +254,10 @@ void ChildCalls::Write() {
   while (true) {
     changed_.wait(lock, [&] { return !status_.ok() || !lines_.empty(); });
     if (!status_.ok()) return;
-    const std::string line = std::move(lines_.front().second);
+    const auto [number, line] = std::move(lines_.front());
     lines_.pop_front();
+    const auto sender = calls_.find(number);
+    if (sender != calls_.end()) sender->second.sent = true;
     lock.unlock();
     const absl::Status sent = child_->Send(line, absl::InfiniteFuture());
     lock.lock();

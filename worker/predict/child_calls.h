@@ -56,8 +56,11 @@ class ChildCalls {
   // OK while the process answers. FailedPrecondition: it has ended; the message
   // is its last output. Cancelled: the worker ends. Otherwise End's status.
   absl::Status status() const;
-  // The time for which the process has owed answers and said nothing.
-  absl::Duration silence() const;
+  // The time, at `now`, for which the process has said nothing while it owed
+  // the end of a request whose caller had given up; 0 if it owes none. A
+  // prediction that is still waited for explains any silence: it is computed
+  // in one go.
+  absl::Duration silence(absl::Time now) const;
   // Ends the process and all calls with this status, unless it has ended.
   void End(const absl::Status& status);
 
@@ -70,8 +73,10 @@ class ChildCalls {
   };
   struct Call {
     Lane* lane = nullptr;
-    // The caller left, and the process cannot be told to stop.
-    bool abandoned = false;
+    // The request is with the process.
+    bool sent = false;
+    // When the caller left, if the process cannot be told to stop.
+    absl::Time given_up = absl::InfiniteFuture();
     bool answered = false;
     // The process's refusal.
     absl::Status refusal;
@@ -110,8 +115,11 @@ class ChildCalls {
   std::map<int64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
   // The lines to write, with the numbers of their requests; 0: none.
   std::deque<std::pair<int64_t, std::string>> lines_ ABSL_GUARDED_BY(mutex_);
-  // When the process last said something, or began to owe an answer.
-  absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  // The texts that the process was told to stop and has not ended yet, with the
+  // times at which their callers gave up.
+  std::map<int64_t, absl::Time> cancelled_ ABSL_GUARDED_BY(mutex_);
+  // When the process last said something.
+  absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   // Both end soon after the process.
   std::thread writer_, reader_;
 };

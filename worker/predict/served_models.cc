@@ -22,7 +22,6 @@
 namespace comera::worker {
 namespace {
 
-constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr size_t kMostAllowed = 10000;
 constexpr absl::Duration kAskTimeout = absl::Seconds(30);
 
@@ -97,7 +96,7 @@ void ServedModels::RunOnKeeper(const std::function<void()>& start) {
 void ServedModels::Keep() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ending_) {
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(kLookInterval),
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(options_.look_interval),
                       [&] { return ending_ || !tasks_.empty(); });
     while (!tasks_.empty()) {
       const std::function<void()> task = std::move(tasks_.front());
@@ -107,8 +106,27 @@ void ServedModels::Keep() {
       lock.lock();
     }
     lock.unlock();
+    EndStuck();
     DropIdle();
     lock.lock();
+  }
+}
+
+// Callers' deadlines prove nothing: one that only waited its turn may fail
+// while the process works for another. Hence no call decides this.
+void ServedModels::EndStuck() {
+  std::vector<std::pair<std::string, std::shared_ptr<ChildCalls>>> loaded;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (entry->calls != nullptr) loaded.emplace_back(name, entry->calls);
+    }
+  }
+  for (const auto& [name, calls] : loaded) {
+    if (!calls->status().ok()) continue;
+    if (calls->silence(absl::Now()) <= options_.most_late) continue;
+    LOG(WARNING) << "model stuck name=" << name;
+    calls->End(absl::FailedPreconditionError("the model was stuck"));
   }
 }
 
@@ -306,12 +324,8 @@ absl::Status ServedModels::WithModel(
     }
     status = use(served, calls->get());
     if (status.ok()) break;
-    // A caller that gives up early must not cost the others their model: an
+    // A caller that gives up early does not cost the others their model: an
     // answer that comes later is dropped.
-    if (absl::IsDeadlineExceeded(status) &&
-        (*calls)->silence() >= options_.most_late) {
-      (*calls)->End(absl::FailedPreconditionError("the model was stuck"));
-    }
     const absl::Status ended = (*calls)->status();
     if (ended.ok()) break;
     LOG(WARNING) << "model failed name=" << name << " " << ended;

@@ -67,8 +67,10 @@ class ServedModels : public TextModels {
     absl::Duration allowed_for = absl::Seconds(30);
     absl::Duration load_timeout = absl::Minutes(2);
     // How long an answer may still be computed after its caller has given up;
-    // then the process counts as stuck.
+    // then the process counts as stuck if it says nothing, and is ended.
     absl::Duration most_late = absl::Minutes(1);
+    // How often idle and stuck models are looked for.
+    absl::Duration look_interval = absl::Seconds(5);
   };
 
   // `channel` leads to the coordinator and carries no token. Unavailable: the
@@ -136,6 +138,7 @@ class ServedModels : public TextModels {
   void RunOnKeeper(const std::function<void()>& start);
   void Keep();
   void DropIdle();
+  void EndStuck();
 
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;

@@ -116,12 +116,85 @@ TEST_F(ChildCallsTest, ASlowReaderHoldsUpNobody) {
 TEST_F(ChildCallsTest, WhoLeavesStopsHisTextAndLateWordsAreNobodys) {
   Start(R"(
     next; a=$n; piece "$a" x; next; told=$n; piece "$a" late
-    next; last "$n" "$told"; next)");
+    refuse "$a" cancelled; next; last "$n" "$told"; next)");
   EXPECT_THAT(Generate("first", [] { return false; }),
               StatusIs(absl::StatusCode::kCancelled));
   ASSERT_OK_AND_ASSIGN(const std::string second, Generate("second"));
   EXPECT_EQ(second, "cancel 1 END");
-  EXPECT_EQ(calls_->silence(), absl::ZeroDuration());
+  // The process owes nothing, however long nobody asks it.
+  EXPECT_EQ(calls_->silence(absl::Now() + absl::Hours(1)),
+            absl::ZeroDuration());
+}
+
+// A cancel may cross the end of its text, which then ends it.
+TEST_F(ChildCallsTest, ATextThatEndsBeforeItsCancelIsReadOwesNothing) {
+  Start(R"(
+    next; a=$n; piece "$a" x; next; last "$a" done
+    next; last "$n" text; next)");
+  EXPECT_THAT(Generate("first", [] { return false; }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(Generate("second"));
+  EXPECT_EQ(calls_->silence(absl::Now() + absl::Hours(1)),
+            absl::ZeroDuration());
+}
+
+TEST_F(ChildCallsTest, AProcessThatEndsNoCancelledTextIsSilent) {
+  Start(R"(next; piece "$n" x; exec sleep 100)");
+  const absl::Time begun = absl::Now();
+  EXPECT_THAT(Generate("first", [] { return false; }),
+              StatusIs(absl::StatusCode::kCancelled));
+  const absl::Time given_up = absl::Now();
+  EXPECT_GE(calls_->silence(given_up + absl::Hours(1)), absl::Hours(1));
+  EXPECT_LE(calls_->silence(begun + absl::Hours(1)), absl::Hours(1));
+  // Later texts that nothing becomes of change nothing.
+  EXPECT_THAT(
+      Generate("x", nullptr, nullptr, absl::Now() + absl::Milliseconds(30)),
+      StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_GE(calls_->silence(given_up + absl::Hours(1)), absl::Hours(1));
+}
+
+TEST_F(ChildCallsTest, APredictionThatIsWaitedForExplainsSilence) {
+  Start(R"(
+    next; t=$n; piece "$t" x; next; a=$n; piece "$t" y
+    next; row "$a" label; refuse "$t" cancelled; next; last "$n" end; next)");
+  std::future<absl::StatusOr<std::string>> row;
+  const auto on_piece = [&, pieces = 0]() mutable {
+    if (pieces++ == 0) {
+      row = std::async(std::launch::async, [&] { return Predict(); });
+      return true;
+    }
+    // The process computes; this call only waits for its turn.
+    EXPECT_THAT(Predict(absl::Now() + absl::Milliseconds(30)),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
+    EXPECT_EQ(calls_->silence(absl::Now() + absl::Hours(1)),
+              absl::ZeroDuration());
+    return false;
+  };
+  EXPECT_THAT(Generate("x", on_piece), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(*row.get(), "label");
+  EXPECT_OK(Generate("last"));
+  EXPECT_EQ(calls_->silence(absl::Now() + absl::Hours(1)),
+            absl::ZeroDuration());
+}
+
+// The process may take as long for a prediction as its caller allows, and owes
+// the end of a text only after that.
+TEST_F(ChildCallsTest, SilenceBeginsWhenThePredictionIsGivenUp) {
+  Start(R"(next; t=$n; piece "$t" x; next; piece "$t" y; exec sleep 100)");
+  std::future<absl::StatusOr<std::string>> row;
+  const auto on_piece = [&, pieces = 0]() mutable {
+    if (pieces++ > 0) return false;
+    row = std::async(std::launch::async, [&] {
+      return Predict(absl::Now() + absl::Milliseconds(500));
+    });
+    return true;
+  };
+  EXPECT_THAT(Generate("x", on_piece), StatusIs(absl::StatusCode::kCancelled));
+  const absl::Time text_left = absl::Now();
+  EXPECT_THAT(row.get(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  const absl::Time row_left = absl::Now();
+  EXPECT_GE(calls_->silence(row_left + absl::Hours(1)), absl::Hours(1));
+  EXPECT_LT(calls_->silence(text_left + absl::Hours(1)), absl::Hours(1));
 }
 
 TEST_F(ChildCallsTest, CallersThatAreGoneOrLateStopTheirTexts) {
@@ -230,7 +303,7 @@ TEST_F(ChildCallsTest, AnAnswerThatComesLateIsDropped) {
            next; row "$n" new; next)");
   EXPECT_THAT(Predict(absl::Now() + absl::Milliseconds(30)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_GT(calls_->silence(), absl::ZeroDuration());
+  EXPECT_GE(calls_->silence(absl::Now() + absl::Hours(1)), absl::Hours(1));
   // The process owes an answer, so another prediction waits; a text need not.
   EXPECT_THAT(Predict(absl::Now() + absl::Milliseconds(30)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -238,6 +311,8 @@ TEST_F(ChildCallsTest, AnAnswerThatComesLateIsDropped) {
   EXPECT_EQ(text, "text END");
   ASSERT_OK_AND_ASSIGN(const std::string label, Predict());
   EXPECT_EQ(label, "new");
+  EXPECT_EQ(calls_->silence(absl::Now() + absl::Hours(1)),
+            absl::ZeroDuration());
 }
 
 TEST_F(ChildCallsTest, RefusalsEndOneCallOnly) {

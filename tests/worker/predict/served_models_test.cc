@@ -94,8 +94,9 @@ while read -r line; do
     *die*) echo 'comera-trainer: no more' >&2; exit 1 ;;
     *sleep*) : >"$0.asleep"; exec sleep 100 ;;
     *late*)
+      : >"$0.computes"
       until [ -e "$0.wake" ]; do :; done
-      echo "{$number, \"predictions\": []}" ;;
+      echo "{$number, \"predictions\": [{\"label\": \"$$\"}]}" ;;
     *refuse*) echo "{$number, \"error\": \"refused\"}" ;;
     *begin*)
       echo >>"$0.begun"
@@ -104,7 +105,9 @@ while read -r line; do
     *prompt*)
       echo "{$number, \"generated\": {\"text\": \"$$\", \"finish\": \"STOP\"}}"
       ;;
-    *cancel*) ;;
+    *cancel*)
+      number=${line#*\"cancel\":\"}
+      echo "{\"number\": ${number%%\"*}, \"error\": \"cancelled\"}" ;;
     *) echo "{$number, \"predictions\": [{\"label\": \"$$\"}]}" ;;
   esac
 done
@@ -155,15 +158,16 @@ class ServedModelsTest : public ::testing::Test {
   }
 
   // Returns the id of the process that generates.
-  absl::StatusOr<std::string> Continue(const std::string& model,
-                                       const std::string& prompt,
-                                       const std::string& token = "good") {
+  absl::StatusOr<std::string> Continue(
+      const std::string& model, const std::string& prompt,
+      const std::string& token = "good",
+      absl::Duration time = absl::Seconds(20)) {
     v1::GenerateRequest request;
     request.set_name("jobs/j/models/" + model);
     request.set_prompt(prompt);
     std::string text;
     const absl::Status status = models_->Generate(
-        request, token, absl::Now() + absl::Seconds(20), [] { return false; },
+        request, token, absl::Now() + time, [] { return false; },
         [&](const v1::GenerateResponse& piece) {
           text += piece.text();
           return true;
@@ -300,11 +304,35 @@ TEST_F(ServedModelsTest, WhoGivesUpEarlyCostsNobodyTheModel) {
 }
 
 TEST_F(ServedModelsTest, WhatDoesNotAnswerIsEnded) {
-  options_.most_late = absl::ZeroDuration();
+  options_.most_late = absl::Milliseconds(1);
+  options_.look_interval = absl::Milliseconds(5);
   Create();
   EXPECT_THAT(Ask("a", "sleep", "good", absl::Milliseconds(500)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_OK(Ask("a"));
+  EXPECT_THAT(Continue("a", "sleep", "good", absl::Milliseconds(500)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_OK(Continue("a", "prompt"));
+}
+
+TEST_F(ServedModelsTest, WhoOnlyWaitsForATurnEndsNothing) {
+  options_.most_late = absl::ZeroDuration();
+  options_.look_interval = absl::Milliseconds(5);
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  std::thread busy([&] {
+    ASSERT_OK_AND_ASSIGN(const std::string late, Ask("a", "late"));
+    EXPECT_EQ(late, first);
+  });
+  while (!std::filesystem::exists(options_.trainer + ".computes")) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT(Ask("a", "x", "good", absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  std::ofstream(options_.trainer + ".wake");
+  busy.join();
+  ASSERT_OK_AND_ASSIGN(const std::string last, Ask("a"));
+  EXPECT_EQ(last, first);
 }
 
 TEST_F(ServedModelsTest, OneModelMakesRoomForAnotherUnlessItIsBusy) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/corpus/input_format.h"
 #include "worker/trainer/data/tokenizer/saved_tokenizer.h"
@@ -65,6 +66,16 @@ v1::ServedModel Describe(const ModelConfig& config, const InputFormat& format) {
   return served;
 }
 
+int64_t CountOf(absl::string_view token, absl::string_view text) {
+  int64_t count = 0;
+  for (size_t at = 0;
+       !token.empty() && (at = text.find(token, at)) != absl::string_view::npos;
+       at += token.size()) {
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 absl::StatusOr<PredictorParts> OpenModel(const std::string& directory,
@@ -101,17 +112,47 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Open(
   if (parts.config.family == v1::ModelSpec::DLRM) {
     return ClickPredictor::Create(directory, std::move(parts));
   }
+  const bool tells_tokens =
+      parts.config.family != v1::ModelSpec::ENCODER_CLASSIFIER;
+  const int64_t vocabulary = tells_tokens ? parts.config.vocabulary : 0;
   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
                    LoadSavedTokenizer(directory));
-  if (parts.config.family == v1::ModelSpec::CAUSAL_LM) {
-    return CausalPredictor::Create(std::move(parts), std::move(tokenizer));
-  }
-  return TextPredictor::Create(std::move(parts), std::move(tokenizer));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Predictor> predictor,
+      parts.config.family == v1::ModelSpec::CAUSAL_LM
+          ? CausalPredictor::Create(std::move(parts), std::move(tokenizer))
+          : TextPredictor::Create(std::move(parts), std::move(tokenizer)));
+  predictor->vocabulary_ = vocabulary;
+  return predictor;
 }
 
 absl::StatusOr<Generator*> Predictor::generator() {
   return absl::InvalidArgumentError(
       absl::StrCat("generate: for causal_lm, not ", served_.family()));
+}
+
+absl::Status Predictor::CheckAnswer(const v1::PredictRequest& request) const {
+  if (request.pseudo_loss() || vocabulary_ == 0) return absl::OkStatus();
+  // A choice takes as much of the answer as a few logits.
+  constexpr int64_t kLogitsOfChoice = 5;
+  const int64_t choices = request.top_k() == 0 ? 5 : request.top_k();
+  const int64_t most =
+      kMaxAnswerLogits /
+      (request.logits() ? vocabulary_ : kLogitsOfChoice * choices);
+  int64_t places = 0;
+  for (const v1::PredictRow& row : request.rows()) {
+    // A causal LM tells those of one token; what is cut tells none.
+    places += served_.mask_token().empty()
+                  ? 1
+                  : std::min<int64_t>(
+                        served_.max_length(),
+                        CountOf(served_.mask_token(), row.text()) +
+                            CountOf(served_.mask_token(), row.text_pair()));
+  }
+  if (places <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      request.logits() ? "logits" : "top_k", ": of ", places,
+      " tokens in one request, more than ", most, ": ask with fewer rows"));
 }
 
 absl::StatusOr<v1::PredictResponse> Predictor::Predict(
@@ -129,6 +170,7 @@ absl::StatusOr<v1::PredictResponse> Predictor::Predict(
     return absl::InvalidArgumentError(absl::StrCat(
         "pseudo_loss: for masked_lm and causal_lm, not ", served_.family()));
   }
+  RETURN_IF_ERROR(CheckAnswer(request));
   v1::PredictResponse response;
   RETURN_IF_ERROR(Answer(request, &response));
   return response;

@@ -17,6 +17,9 @@ class Generator;
 // Rows of one request at most.
 inline constexpr int kMaxPredictRows = 1024;
 inline constexpr int kMaxTopK = 100;
+// Vocabulary logits of one answer at most. They travel as text, of up to 16
+// bytes each, in a line of at most kMaxAnswerLine (serve.h).
+inline constexpr int64_t kMaxAnswerLogits = int64_t{1} << 21;
 
 struct PredictOptions {
   BackendOptions backend;
@@ -49,7 +52,7 @@ class Predictor {
   const v1::ServedModel& served() const { return served_; }
 
   // A malformed row is reported in its own prediction.
-  // InvalidArgument: the request.
+  // InvalidArgument: the request, or its answer would be too long.
   absl::StatusOr<v1::PredictResponse> Predict(
       const v1::PredictRequest& request);
 
@@ -64,6 +67,12 @@ class Predictor {
                               v1::PredictResponse* response) = 0;
 
   v1::ServedModel served_;
+  // Tokens that a language model tells logits of; 0: another family.
+  int64_t vocabulary_ = 0;
+
+ private:
+  // Whether the logits or choices that a request asks for fit its answer.
+  absl::Status CheckAnswer(const v1::PredictRequest& request) const;
 };
 
 }  // namespace comera::trainer

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,8 +79,9 @@ class Server {
 
   absl::Status Answer(const v1::PredictRequest& request) {
     if (request.cancel() != 0) {
-      if (generator_ != nullptr) generator_->Cancel(request.cancel());
-      return absl::OkStatus();
+      if (growing_.erase(request.cancel()) == 0) return absl::OkStatus();
+      generator_->Cancel(request.cancel());
+      return Refuse(request.cancel(), absl::CancelledError("cancelled"));
     }
     if (request.has_generate()) return Generate(request);
     absl::StatusOr<v1::PredictResponse> response = predictor_.Predict(request);
@@ -88,7 +90,7 @@ class Server {
     }
     RETURN_IF_ERROR(response.status());
     response->set_number(request.number());
-    return Write(PredictLine(*response));
+    return Write(AnswerLine(*response));
   }
 
   absl::Status Generate(const v1::PredictRequest& request) {
@@ -102,6 +104,7 @@ class Server {
             ? predictor_.generator().status()
             : generator_->Start(request.number(), request.generate());
     if (!started.ok()) return Refuse(request.number(), started);
+    growing_.insert(request.number());
     in_order_ = request.number() == 0;
     return absl::OkStatus();
   }
@@ -123,7 +126,8 @@ class Server {
           !piece.response.ok() ||
           piece.response->finish() != v1::GenerateResponse::FINISH_UNSPECIFIED;
       if (last && piece.number == 0) in_order_ = false;
-      lines += PredictLine(response);
+      if (last) growing_.erase(piece.number);
+      lines += AnswerLine(response);
     }
     return Write(lines);
   }
@@ -145,7 +149,7 @@ class Server {
     v1::PredictResponse refused;
     refused.set_number(number);
     refused.set_error(std::string(why.message()));
-    return Write(PredictLine(refused));
+    return Write(AnswerLine(refused));
   }
 
   absl::Status Write(absl::string_view lines) {
@@ -158,6 +162,8 @@ class Server {
   Generator* generator_ = nullptr;  // null: the model generates nothing
   LineInput input_;
   const int output_;
+  // The numbers of the texts that have not ended.
+  std::set<int64_t> growing_;
   // A text without a number grows: its answers come before the next request.
   bool in_order_ = false;
   bool closed_ = false;  // nobody reads the answers
@@ -188,6 +194,17 @@ std::string PredictLine(const google::protobuf::Message& message) {
   (void)google::protobuf::util::MessageToJsonString(message, &line, options);
   line += '\n';
   return line;
+}
+
+std::string AnswerLine(const v1::PredictResponse& answer) {
+  std::string line = PredictLine(answer);
+  if (line.size() <= kMaxAnswerLine) return line;
+  v1::PredictResponse refused;
+  refused.set_number(answer.number());
+  refused.set_error(absl::StrCat("the answer has ", line.size(),
+                                 " bytes, more than ", kMaxAnswerLine,
+                                 ": ask with fewer rows"));
+  return PredictLine(refused);
 }
 
 absl::Status Serve(Predictor* predictor, int input, int output) {

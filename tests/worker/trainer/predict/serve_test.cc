@@ -30,6 +30,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
@@ -46,6 +47,17 @@ class EchoPredictor : public Predictor {
       response->add_predictions()->set_label(row.text());
     }
     return failure;
+  }
+};
+
+// Would tell logits of a large vocabulary.
+class WidePredictor : public EchoPredictor {
+ public:
+  explicit WidePredictor(const std::string& family) {
+    served_.set_family(family);
+    served_.set_max_length(512);
+    if (family == "masked_lm") served_.set_mask_token("[MASK]");
+    vocabulary_ = 50257;
   }
 };
 
@@ -121,6 +133,58 @@ TEST(ServeTest, RefusedRequestsEndNothing) {
     EXPECT_NE(Response(served.lines[i]).error(), "") << served.lines[i];
   }
   EXPECT_EQ(Response(served.lines[7]).predictions(0).label(), "x");
+}
+
+// The worker gives up a process whose line is longer than it reads.
+TEST(ServeTest, ATooLongAnswerIsARefusal) {
+  EchoPredictor predictor;
+  // A character of one byte may take six in an answer.
+  const std::string text(12 << 20, '<');
+  const Served served = ServeText(
+      absl::StrCat("{\"number\": \"7\", \"rows\": [{\"text\": \"", text,
+                   "\"}]}\n{\"number\": \"8\", \"rows\": []}\n"),
+      &predictor);
+  EXPECT_OK(served.status);
+  ASSERT_THAT(served.lines, SizeIs(3));
+  ASSERT_LE(served.lines[1].size(), kMaxAnswerLine);
+  EXPECT_EQ(Response(served.lines[1]).number(), 7);
+  EXPECT_THAT(Response(served.lines[1]).error(), HasSubstr("bytes"));
+  EXPECT_EQ(Response(served.lines[2]).number(), 8);
+  EXPECT_EQ(Response(served.lines[2]).error(), "");
+}
+
+TEST(ServeTest, OnlyLogitsThatFitAnAnswerAreComputed) {
+  const int64_t most = (int64_t{1} << 21) / 50257;
+  v1::PredictRequest rows;
+  rows.set_logits(true);
+  for (int64_t i = 0; i < most; ++i) rows.add_rows()->set_text("x");
+  WidePredictor causal("causal_lm");
+  EXPECT_OK(causal.Predict(rows));
+  rows.add_rows()->set_text("x");
+  EXPECT_THAT(causal.Predict(rows),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("logits: of 42 tokens")));
+  rows.set_pseudo_loss(true);
+  EXPECT_OK(causal.Predict(rows));
+  rows.set_pseudo_loss(false);
+  rows.set_logits(false);
+  EXPECT_OK(causal.Predict(rows));
+
+  // Each mask has logits, in both texts of a row.
+  WidePredictor masked("masked_lm");
+  v1::PredictRequest masks;
+  masks.set_logits(true);
+  v1::PredictRow* row = masks.add_rows();
+  for (int64_t i = 0; i < most; ++i) row->mutable_text()->append("a [MASK]");
+  EXPECT_OK(masked.Predict(masks));
+  row->set_text_pair("[MASK]");
+  EXPECT_THAT(masked.Predict(masks),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("logits: of 42 tokens")));
+
+  // Whatever a classifier is asked, it tells none of a vocabulary.
+  EchoPredictor other;
+  EXPECT_OK(other.Predict(masks));
 }
 
 TEST(ServeTest, ALineWithoutEndIsGivenUp) {
@@ -217,11 +281,16 @@ TEST(ServeTest, NumberedTextsGrowBesideEachOther) {
   std::map<int64_t, std::string> texts;
   std::map<int64_t, int> ends;
   std::vector<int64_t> order;
-  int refused = 0;
+  int refused = 0, cancelled = 0;
   for (size_t i = 1; i < served.lines.size(); ++i) {
     const v1::PredictResponse response = Response(served.lines[i]);
     order.push_back(response.number());
     if (response.number() == 10) continue;
+    if (response.number() == 9) {
+      EXPECT_EQ(response.error(), "cancelled");
+      ++cancelled;
+      continue;
+    }
     if (!response.error().empty()) {
       EXPECT_THAT(response.error(), HasSubstr("number: 8 is in use"));
       ++refused;
@@ -231,10 +300,24 @@ TEST(ServeTest, NumberedTextsGrowBesideEachOther) {
     ends[response.number()] += response.generated().finish() != 0 ? 1 : 0;
   }
   EXPECT_EQ(refused, 1);
+  EXPECT_EQ(cancelled, 1);
   EXPECT_THAT(ends, ElementsAre(Pair(7, 1), Pair(8, 1)));
   EXPECT_EQ(texts[8].substr(0, texts[7].size()), texts[7]);
   // The row waits for no text.
-  EXPECT_EQ(order[1], 10);
+  EXPECT_EQ(order[2], 10);
+}
+
+TEST(ServeTest, ACancelOfWhatHasEndedIsAnsweredByNoLine) {
+  GeneratingPredictor predictor;
+  // The text without a number ends after the other, and before the cancel.
+  const Served served = ServeText(
+      GenerateLine(7, 3) + GenerateLine(0, 20) + "{\"cancel\": \"7\"}\n",
+      &predictor);
+  EXPECT_OK(served.status);
+  for (const std::string& line : served.lines) {
+    EXPECT_THAT(line, Not(HasSubstr("error")));
+  }
+  EXPECT_EQ(Response(served.lines.back()).number(), 0);
 }
 
 TEST(ServeTest, RequestsAreReadWhileATextGrows) {
@@ -254,9 +337,10 @@ TEST(ServeTest, RequestsAreReadWhileATextGrows) {
   });
   send(GenerateLine(1, 20));
   predictor.clock.reached.WaitForNotification();
+  // What has ended, or never began, is answered by no line.
   send(
       "{\"number\": \"2\", \"rows\": [{\"text\": \"r\"}]}\n"
-      "{\"cancel\": \"1\"}\n");
+      "{\"cancel\": \"1\"}\n{\"cancel\": \"1\"}\n{\"cancel\": \"2\"}\n");
   predictor.clock.open.Notify();
   close(in[1]);
   std::string text;
@@ -270,9 +354,11 @@ TEST(ServeTest, RequestsAreReadWhileATextGrows) {
   EXPECT_OK(status);
   const std::vector<std::string> lines =
       absl::StrSplit(text, '\n', absl::SkipEmpty());
-  ASSERT_GE(lines.size(), 2);
-  EXPECT_EQ(Response(lines.back()).number(), 2);
-  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+  ASSERT_GE(lines.size(), 3);
+  EXPECT_EQ(Response(lines[lines.size() - 2]).number(), 2);
+  EXPECT_EQ(Response(lines.back()).number(), 1);
+  EXPECT_EQ(Response(lines.back()).error(), "cancelled");
+  for (size_t i = 1; i + 2 < lines.size(); ++i) {
     EXPECT_EQ(Response(lines[i]).number(), 1);
     EXPECT_EQ(Response(lines[i]).generated().finish(), 0);
   }
