@@ -97,7 +97,7 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout)
         ports = {port["containerPort"] for port in container["ports"]}
         listens = {int(line.rsplit(":", 1)[1]) for line in
-                   run.stdout.splitlines() if re.match(r"\w*listen=", line)}
+                   run.stdout.splitlines() if re.match(r"\w*listen=.*:", line)}
         self.assertEqual(listens, ports)
 
     def test_mistakes_are_noticed(self):

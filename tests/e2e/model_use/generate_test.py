@@ -90,16 +90,16 @@ class GenerateTest(unittest.TestCase):
 
     def test_figures_and_ends(self):
         done = tiny.run('generate', self.model, '-', '--trainer-binary',
-                        tiny.TRAINER, '--max-tokens', 5, '-o', 'json',
-                        data='The sun\n')
+                        tiny.TRAINER, '--max-tokens', 5, '--temperature', 0,
+                        '-o', 'json', data='The \n')
         pieces = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(pieces[-1]['finish'], 'LENGTH')
-        self.assertEqual(pieces[-1]['prompt_tokens'], 7)
+        self.assertEqual(pieces[-1]['prompt_tokens'], 4)
         self.assertEqual(pieces[-1]['generated_tokens'], 5)
         self.assertEqual(
             sum(len(piece.get('text', '')) for piece in pieces), 5)
         self.assertRegex(done.stderr,
-                         r'7 tokens of prompt, 5 generated \(length\)')
+                         r'4 tokens of prompt, 5 generated \(length\)')
         whole = self.here('The ', '--temperature', 0, '--max-tokens', 20)
         stop = whole[3:5]
         self.assertEqual(
