@@ -27,6 +27,13 @@ inline constexpr int kKeys = kWidth > 64 || (kWidth > 32 &&
                                  ? 32
                                  : 64;
 
+// Whether a warp keeps its queries in registers. Causal attention needs the
+// registers for its masks: in fp32 at width 64 it reads them again instead.
+template <CudaPrecision kPrecision, int kWidth, bool kCausal>
+inline constexpr bool kHeld =
+    kPrecision == CudaPrecision::kBf16 || kWidth < 64 ||
+    (kWidth == 64 && !(kCausal && kPrecision == CudaPrecision::kFp32));
+
 // Blocks for which a multiprocessor has registers.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kResident =
@@ -66,9 +73,8 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int begin = block.begin + 16 * warp;
   const int rows = min(16, block.length - begin);
-  const HeldRows<kPrecision, kWidth,
-                 kWidth <= 64 || kPrecision == CudaPrecision::kBf16>
-      held(queries + 16 * warp * kRowStride<kWidth>);
+  const HeldRows<kPrecision, kWidth, kHeld<kPrecision, kWidth, kCausal>> held(
+      queries + 16 * warp * kRowStride<kWidth>);
   const TileDropout dropout(a.dropout, static_cast<int>(gridDim.y));
   const int64_t first = block.first + begin;
   const int64_t row =
