@@ -5,7 +5,8 @@ has one learning rate, searched over the same three multiples of its default
 with seed 1 (Muon's and AdamW's together, where a method has both); the best one
 is used for the other seeds. A method that can be had at any size is searched at
 each size. The target of a task is the tuned dense model's loss with the same
-seed plus 0.05 nats.
+seed plus 0.05 nats. Seconds are the processor time of a run, all threads
+together, from its first step on: other work on the machine hardly changes them.
 """
 import argparse
 import concurrent.futures
@@ -20,7 +21,6 @@ import sys
 import tarfile
 import tempfile
 import threading
-import time
 
 SEARCH = (0.3, 1, 3)
 SHARES = (5, 20, 80)  # the sizes: this fraction of the dense model's
@@ -213,13 +213,16 @@ def set_width(spec, width):
         model["ffn"] = 4 * width
 
 
-def comera(spec, rank, optimizer="MUON"):
-    """Tensor trains of the dense model's width, all ranks from one number."""
-    linear = {"ranks": [rank]}
+def comera(spec, rank, optimizer="MUON", bonds=1):
+    """Tensor trains of the dense model's width, all ranks from one number.
+
+    A list of ranks fixes the number of cores, which one rank leaves open.
+    """
+    linear = {"ranks": [rank] * bonds}
     wide = {"ranks": [rank * 4 // 3]}
     spec["compression"] = {"method": "COMERA"}
     if clicks_model(spec):
-        spec["compression"]["table"] = linear
+        spec["compression"]["table"] = {"ranks": [rank]}
         optimizer = "ADAMW"
     else:
         for layer in ("attention", "ffnUp", "ffnDown"):
@@ -241,14 +244,16 @@ def comera_tied(spec, rank):
 
 
 def published(spec, rank):
+    """The published objective and optimiser, with layers of six cores."""
     spec["objective"]["kind"] = "REFERENCE"
-    return comera(spec, rank, "ADAMW")
+    return comera(spec, rank, "ADAMW", bonds=5)
 
 
-def cola(spec, width):
+def cola(spec, width, optimizer="ADAMW"):
     set_width(spec, width)
     spec["compression"] = {"method": "COLA",
                            "cola": {"rank": max(1, width // 4)}}
+    spec["optimizer"] = {"kind": optimizer}
     return spec
 
 
@@ -282,6 +287,8 @@ SIZED = {
                                  {"learningRateCores": 2e-2,
                                   "learningRateOther": 3e-3}),
     "CoLA": (cola, {"learningRateOther": 3e-3}),
+    "CoLA, Muon": (lambda s, n: cola(s, n, "MUON"),
+                   {"learningRateCores": 2e-2, "learningRateOther": 3e-3}),
 }
 METHODS = {**WHOLE, **SIZED}
 
@@ -371,6 +378,13 @@ def largest_number(size_of, limit):
     return fits or None
 
 
+def processor_seconds(process):
+    """What the process has used so far, its threads included."""
+    with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(options, spec, cache):
     work = tempfile.mkdtemp(prefix="time_to_target_")
     curve, result = [], {}
@@ -380,7 +394,7 @@ def run(options, spec, cache):
         for line in process.stdout:
             event = json.loads(line)
             if "run_info" in event:
-                begun = time.monotonic()
+                begun = processor_seconds(process)
                 result["dense"] = int(event["run_info"]["dense_parameters"])
                 result["baseline"] = event["run_info"]["baseline_loss"]
             metrics = event.get("metrics", {})
@@ -389,7 +403,7 @@ def run(options, spec, cache):
                 step = int(metrics["step"])
                 curve.append({
                     "step": step,
-                    "seconds": time.monotonic() - begun,
+                    "seconds": processor_seconds(process) - begun,
                     "gigabytes": (curve[-1]["gigabytes"] if curve else 0)
                     + 4e-9 * size
                     * (step - (curve[-1]["step"] if curve else 0)),
