@@ -116,7 +116,7 @@ def c_source_lm(data, work):
         "model": {"family": "CAUSAL_LM", "architecture": "LLAMA", "layers": 7,
                   "hidden": 256, "heads": 4},
         "data": {**kernel_sources(work), "maxLength": 128},
-        "steps": 1500}
+        "steps": 1500, "validation": 256}
 
 
 def clicks(data, work):
@@ -152,7 +152,7 @@ def clicks(data, work):
             "bottomMlp": [32, 16], "topMlp": [64, 32, 1],
             "compressedTables": 2}},
         "data": {"criteoTsv": {"files": [path], "parts": 2}},
-        "steps": 800, "batch": 512}
+        "steps": 800, "batch": 512, "validation": 20000}
 
 
 TASKS = {f.__name__: f for f in (
@@ -322,8 +322,7 @@ def make_spec(task, method, number, factor, seed, scale):
     spec["training"] = {"batchSize": task.get("batch", 32), "seed": seed,
                         "validateEverySteps": max(1, steps // 10),
                         "reportEverySteps": max(1, steps // 10),
-                        "validationSamples":
-                            20000 if clicks_model(spec) else 1024}
+                        "validationSamples": task.get("validation", 1024)}
     spec["resources"] = {"device": "CPU", "processes": 1}
     spec["checkpoint"] = {"everySteps": 10 ** 9}
     return spec
