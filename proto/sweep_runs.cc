@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kMaxFieldAxes = 16;
 
+// The most bytes that the base job may have in all runs together.
+constexpr size_t kMaxExpandedBytes = size_t{64} << 20;
+
 // Combines each value of the axis with each change so far.
 template <typename Apply>
 void Nest(int values, const Apply& apply, std::vector<SweepChange>* changes) {
@@ -33,8 +36,24 @@ void Nest(int values, const Apply& apply, std::vector<SweepChange>* changes) {
   *changes = std::move(nested);
 }
 
-// Returns false if there are too many runs, or an axis is malformed.
-bool CheckGrid(const v1::SweepGrid& grid, SpecChecker& check) {
+// Returns false if the runs together would be too large to make. Values of
+// axes do not count: there are few of them, and none is long.
+bool CheckBytes(const v1::SweepSpec& spec, size_t runs, SpecChecker& check) {
+  const size_t bytes = spec.job().ByteSizeLong();
+  // Neither factor exceeds what a message can hold, so nothing overflows.
+  if (bytes * runs <= kMaxExpandedBytes) return true;
+  check.Add("job",
+            absl::StrCat("has ", bytes, " bytes; ", runs,
+                         " such runs have more than ", kMaxExpandedBytes >> 20,
+                         " MiB: upload long lists of files as a "
+                         "dataset, or make several sweeps"));
+  return false;
+}
+
+// Returns false if there are too many runs, they are too large together, or an
+// axis is malformed.
+bool CheckGrid(const v1::SweepSpec& spec, SpecChecker& check) {
+  const v1::SweepGrid& grid = spec.grid();
   if (grid.fields_size() > kMaxFieldAxes) {
     check.Range("grid.fields", grid.fields_size(), 0, kMaxFieldAxes, "entries");
     return false;
@@ -65,7 +84,7 @@ bool CheckGrid(const v1::SweepGrid& grid, SpecChecker& check) {
     check.Add("grid", absl::StrCat("makes more than ", kMaxSweepRuns, " runs"));
     return false;
   }
-  return sound;
+  return CheckBytes(spec, static_cast<size_t>(runs), check) && sound;
 }
 
 bool CheckList(const v1::SweepSpec& spec, SpecChecker& check) {
@@ -185,7 +204,9 @@ std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
     return {};
   }
   if (!spec.has_grid()) {
-    if (!CheckList(spec, check)) return {};
+    if (!CheckList(spec, check) || !CheckBytes(spec, spec.list_size(), check)) {
+      return {};
+    }
     for (int i = 0; i < spec.list_size(); ++i) {
       SweepChange change;
       change.point = spec.list(i);
@@ -198,7 +219,7 @@ std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
     return changes;
   }
   const v1::SweepGrid& grid = spec.grid();
-  if (!CheckGrid(grid, check)) return {};
+  if (!CheckGrid(spec, check)) return {};
   changes.emplace_back();
   Nest(
       grid.methods_size(),

@@ -38,10 +38,41 @@ const std::string& QueueOf(const v1::Sweep& sweep) {
   return queue.empty() ? kDefault : queue;
 }
 
+// The queues that the sweep's text names. Some of them may be wrong, and the
+// base job's may have been replaced in every run.
+std::set<std::string> NamedQueues(const v1::SweepSpec& spec) {
+  constexpr char kPath[] = "queue";
+  std::set<std::string> queues = {
+      spec.job().queue().empty() ? "default" : spec.job().queue()};
+  for (const v1::FieldValues& axis : spec.grid().fields()) {
+    if (axis.path() != kPath) continue;
+    queues.insert(axis.values().begin(), axis.values().end());
+  }
+  for (const v1::SweepPoint& point : spec.list()) {
+    for (const v1::FieldValue& field : point.fields()) {
+      if (field.path() == kPath) queues.insert(field.value());
+    }
+  }
+  return queues;
+}
+
+// PermissionDenied unless the caller may use one of the queues that the sweep
+// names: planning takes time and memory, which is not for everybody to ask for.
+absl::Status CheckMayPlan(const v1::SweepSpec& spec, const Caller& caller) {
+  absl::Status refused;
+  for (const std::string& queue : NamedQueues(spec)) {
+    const absl::Status status = caller.Check(Permission::kUse, queue);
+    if (status.ok()) return absl::OkStatus();
+    refused.Update(status);
+  }
+  return refused;
+}
+
 absl::Status CheckCreate(const v1::CreateSweepRequest& request,
                          const Caller& caller) {
   RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.has_spec()) return InvalidField("spec", "missing");
+  RETURN_IF_ERROR(CheckMayPlan(request.spec(), caller));
   std::vector<FieldViolation> violations;
   const SweepPlan plan = PlanSweep(request.spec(), &violations);
   if (!violations.empty()) return InvalidSpec(violations);

@@ -116,7 +116,7 @@ def c_source_lm(data, work):
         "model": {"family": "CAUSAL_LM", "architecture": "LLAMA", "layers": 7,
                   "hidden": 256, "heads": 4},
         "data": {**kernel_sources(work), "maxLength": 128},
-        "steps": 1500, "validation": 256}
+        "steps": 1500, "batch": 16, "validation": 128}
 
 
 def clicks(data, work):

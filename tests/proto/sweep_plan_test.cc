@@ -16,6 +16,7 @@ namespace comera {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::SweepSpec Base() {
   v1::SweepSpec spec;
@@ -212,6 +213,25 @@ TEST(SweepPlanTest, SizesAreBounded) {
   v1::SweepSpec many = Base();
   for (int i = 0; i < 513; ++i) many.add_list()->set_seed(i);
   EXPECT_THAT(Violations(many), HasSubstr("list: "));
+}
+
+// A megabyte of paths in the base job is a megabyte in every run.
+TEST(SweepPlanTest, BytesOfAllRunsAreBounded) {
+  v1::SweepSpec spec = Base();
+  v1::CodeDirectory& data =
+      *spec.mutable_job()->mutable_data()->mutable_code_directory();
+  for (int i = 0; i < 300; ++i) data.add_roots(std::string(4000, 'x'));
+  v1::SweepSpec list = spec;
+  for (int seed = 0; seed < 100; ++seed) {
+    spec.mutable_grid()->add_seeds(seed);
+    list.add_list()->set_seed(seed);
+  }
+  EXPECT_THAT(Violations(spec),
+              HasSubstr("100 such runs have more than 64 MiB"));
+  EXPECT_THAT(Violations(list),
+              HasSubstr("100 such runs have more than 64 MiB"));
+  spec.mutable_grid()->mutable_seeds()->Truncate(50);
+  EXPECT_THAT(Violations(spec), Not(HasSubstr("MiB")));
 }
 
 TEST(SweepPlanTest, WhatTheSweepSetsItselfIsRefused) {

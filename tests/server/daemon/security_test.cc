@@ -10,6 +10,7 @@
 #include "comera/rpc/error_details.pb.h"
 #include "comera/v1/access_service.grpc.pb.h"
 #include "comera/v1/queue_service.grpc.pb.h"
+#include "comera/v1/sweep_service.grpc.pb.h"
 #include "common/rpc_channel.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -158,6 +159,29 @@ TEST_F(SecurityTest, FirstTokenClosesTheServer) {
   v1::ListJobsResponse list;
   EXPECT_EQ(training_->ListJobs(twice.get(), {}, &list).error_code(),
             Code::UNAUTHENTICATED);
+}
+
+// A caller without the right to create sweeps cannot make the server plan one:
+// the refusal comes before the specification's faults are found.
+TEST_F(SecurityTest, SweepsArePlannedOnlyForThoseWhoMayCreateThem) {
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  const std::string eve = Token(root, "eve", v1::ROLE_VIEWER);
+  const std::string bob =
+      Token(root, "bob", v1::ROLE_VIEWER, {{"fast", v1::ROLE_USER}});
+  const auto sweeps = v1::SweepService::NewStub(channel_);
+  v1::CreateSweepRequest request;
+  v1::SweepGrid& grid = *request.mutable_spec()->mutable_grid();
+  const auto create = [&](const std::string& secret) {
+    v1::Sweep sweep;
+    return sweeps->CreateSweep(As(secret).get(), request, &sweep).error_code();
+  };
+  EXPECT_EQ(create(eve), Code::PERMISSION_DENIED);
+  EXPECT_EQ(create(bob), Code::PERMISSION_DENIED);
+  v1::FieldValues& queues = *grid.add_fields();
+  queues.set_path("queue");
+  queues.add_values("fast");
+  EXPECT_EQ(create(eve), Code::PERMISSION_DENIED);
+  EXPECT_EQ(create(bob), Code::INVALID_ARGUMENT);
 }
 
 TEST_F(SecurityTest, RolesHoldPerQueue) {
