@@ -6,20 +6,39 @@
 namespace comera {
 namespace {
 
+// Whether arrays and objects of the text nest deeper than `most`. The library's
+// own way to ask, a callback, searches an array anew for each object in it.
+bool IsDeeper(absl::string_view text, int most) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') {
+        ++i;  // whatever follows does not end the string
+      } else if (c == '"') {
+        quoted = false;
+      }
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > most) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 template <typename Json>
 Json Parse(absl::string_view text, int max_depth) {
-  bool deep = false;
-  try {
-    Json value = Json::parse(
-        text.begin(), text.end(),
-        [&](int depth, typename Json::parse_event_t, Json&) {
-          deep |= depth > max_depth;
-          return !deep;
-        },
-        /*allow_exceptions=*/false);
-    if (!deep) return value;
-  } catch (const nlohmann::json::out_of_range&) {
-    // A number that no double holds throws whatever was asked for.
+  if (!IsDeeper(text, max_depth)) {
+    try {
+      return Json::parse(text.begin(), text.end(), /*cb=*/nullptr,
+                         /*allow_exceptions=*/false);
+    } catch (const nlohmann::json::out_of_range&) {
+      // A number that no double holds throws whatever was asked for.
+    }
   }
   return Json(Json::value_t::discarded);
 }

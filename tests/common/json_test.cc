@@ -29,9 +29,20 @@ TEST(JsonTest, DepthIsBounded) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
   EXPECT_FALSE(ParseJson(nested(kMaxJsonDepth)).is_discarded());
-  EXPECT_TRUE(ParseJson(nested(kMaxJsonDepth + 2)).is_discarded());
+  EXPECT_TRUE(ParseJson(nested(kMaxJsonDepth + 1)).is_discarded());
   EXPECT_TRUE(ParseJson(nested(1'000'000)).is_discarded());
-  EXPECT_TRUE(ParseJson("[[[1]]]", /*max_depth=*/1).is_discarded());
+  EXPECT_TRUE(ParseJson("[[1]]", /*max_depth=*/1).is_discarded());
+  EXPECT_EQ(ParseJson(R"(["[[\"[{", {"\\": 1}])", 2).size(), 2u);
+}
+
+// A parser that looks at a whole array for each object in it takes minutes.
+TEST(JsonTest, ManyObjectsAreReadInLinearTime) {
+  constexpr int kObjects = 500'000;
+  std::string text = "[";
+  for (int i = 0; i < kObjects; ++i) text += "{},";
+  text.back() = ']';
+  EXPECT_EQ(ParseJson(text).size(), size_t{kObjects});
+  EXPECT_EQ(ParseOrderedJson(text).size(), size_t{kObjects});
 }
 
 TEST(JsonTest, InvalidUtf8IsReplaced) {
