@@ -281,9 +281,13 @@ TEST_F(TrainerProcessTest, TooLittleMemoryIsSaid) {
     Process process({"--task=" + path});
     const std::vector<v1::TrainerEvent> events = process.RestOfEvents();
     EXPECT_EQ(process.Wait(), 1);
-    ASSERT_FALSE(events.empty());
-    EXPECT_EQ(events.back().failure().failure_class(), v1::OUT_OF_MEMORY)
-        << events.back().ShortDebugString();
+    // A heartbeat of another thread may come after the failure.
+    EXPECT_TRUE(std::any_of(events.begin(), events.end(),
+                            [](const v1::TrainerEvent& event) {
+                              return event.failure().failure_class() ==
+                                     v1::OUT_OF_MEMORY;
+                            }))
+        << "of " << events.size() << " events with limit " << limit;
   }
 }
 
