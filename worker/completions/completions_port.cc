@@ -15,24 +15,26 @@
 #include "civetweb.h"
 #include "common/loopback.h"
 #include "common/status_macros.h"
+#include "worker/completions/caller_socket.h"
 #include "worker/completions/completion_answer.h"
-#include "worker/completions/completion_request.h"
 #include "worker/completions/http_exchange.h"
 
 namespace comera::worker {
 namespace {
 
-// A caller without a stream cannot be seen to leave.
-constexpr absl::Duration kMostTime = absl::Minutes(5);
-constexpr absl::Duration kMostStreamTime = absl::Hours(1);
+// How long after its deadline a stream may still tell that its time is over.
+constexpr absl::Duration kLastWords = absl::Seconds(5);
 constexpr absl::Duration kListTime = absl::Seconds(30);
 constexpr size_t kMostPath = 100;
+// The size of all large bodies that are being read. As JSON values they may
+// take many times as much memory.
+constexpr int64_t kMostBodies = int64_t{8} << 20;
 
 constexpr char kCompletions[] = "/v1/completions";
 constexpr char kModels[] = "/v1/models";
 
 // Connections that are served at once, each on a thread, and that may wait.
-constexpr char kThreads[] = "16";
+constexpr int kThreads = 16;
 constexpr char kWaiting[] = "32";
 constexpr char kTimeoutMilliseconds[] = "10000";
 constexpr char kMostHead[] = "16384";
@@ -79,7 +81,7 @@ absl::Status CheckAddress(const CompletionsPort::Options& options) {
 absl::StatusOr<std::unique_ptr<CompletionsPort>> CompletionsPort::Start(
     const Options& options, TextModels* models) {
   RETURN_IF_ERROR(CheckAddress(options));
-  std::unique_ptr<CompletionsPort> served(new CompletionsPort(models));
+  std::unique_ptr<CompletionsPort> served(new CompletionsPort(options, models));
   mg_callbacks callbacks = {};
   callbacks.begin_request = [](mg_connection* connection) {
     void* port = mg_get_user_data(mg_get_context(connection));
@@ -88,10 +90,11 @@ absl::StatusOr<std::unique_ptr<CompletionsPort>> CompletionsPort::Start(
   };
   // Its messages are about single connections.
   callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
+  const std::string threads = absl::StrCat(kThreads);
   const char* settings[] = {"listening_ports",
                             options.listen.c_str(),
                             "num_threads",
-                            kThreads,
+                            threads.c_str(),
                             "connection_queue",
                             kWaiting,
                             "listen_backlog",
@@ -122,6 +125,9 @@ absl::StatusOr<std::unique_ptr<CompletionsPort>> CompletionsPort::Start(
       options.listen.substr(0, options.listen.rfind(':')), ":", port.port);
   return served;
 }
+
+CompletionsPort::CompletionsPort(const Options& options, TextModels* models)
+    : options_(options), models_(models), bodies_(kThreads, kMostBodies) {}
 
 CompletionsPort::~CompletionsPort() {
   if (context_ != nullptr) mg_stop(context_);
@@ -160,21 +166,30 @@ void CompletionsPort::Handle(mg_connection* connection) {
 
 absl::Status CompletionsPort::List(mg_connection* connection,
                                    const std::string& token) {
+  const CallerSocket caller(connection);
   ASSIGN_OR_RETURN(const std::vector<ListedModel> models,
-                   models_->List(token, absl::Now() + kListTime));
+                   models_->List(token, absl::Now() + kListTime,
+                                 [&] { return caller.HasLeft(); }));
   SendJson(connection, 200, ModelsJson(models));
   return absl::OkStatus();
 }
 
+absl::StatusOr<CompletionRequest> CompletionsPort::ReadRequest(
+    mg_connection* connection) {
+  ASSIGN_OR_RETURN(const JsonBody body, ReadJsonBody(connection, &bodies_));
+  return ParseCompletionRequest(body.text);
+}
+
 absl::Status CompletionsPort::Complete(mg_connection* connection,
                                        const std::string& token) {
-  ASSIGN_OR_RETURN(const std::string body, ReadJsonBody(connection));
-  ASSIGN_OR_RETURN(const CompletionRequest request,
-                   ParseCompletionRequest(body));
+  ASSIGN_OR_RETURN(const CompletionRequest request, ReadRequest(connection));
+  const CallerSocket caller(connection);
   const absl::Time now = absl::Now();
+  const absl::Time deadline =
+      now + (request.stream ? options_.most_stream_time : options_.most_time);
   const CompletionAnswer answer(NewId(), request.generate.name(), now,
                                 request.include_usage);
-  EventStream events(connection);
+  EventStream events(connection, deadline + kLastWords);
   std::string text = request.echo ? request.generate.prompt() : "";
   v1::GenerateResponse last;
   const auto write = [&](const v1::GenerateResponse& piece) {
@@ -191,9 +206,11 @@ absl::Status CompletionsPort::Complete(mg_connection* connection,
     return events.Send(answer.Piece(sent));
   };
   const absl::Status status = models_->Generate(
-      request.generate, token,
-      now + (request.stream ? kMostStreamTime : kMostTime),
-      [&] { return request.stream && !events.KeepAlive(); }, write);
+      request.generate, token, deadline,
+      [&] {
+        return caller.HasLeft() || (request.stream && !events.KeepAlive());
+      },
+      write);
   if (!events.begun()) {
     RETURN_IF_ERROR(status);
     SendJson(connection, 200, answer.Whole(text, last));

@@ -5,6 +5,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/completions/completion_request.h"
+#include "worker/predict/call_budget.h"
 #include "worker/predict/text_models.h"
 
 struct mg_connection;
@@ -25,6 +28,9 @@ class CompletionsPort {
     std::string listen;
     // Whether to serve other machines, although nothing is encrypted.
     bool insecure = false;
+    // The limits of texts in one piece and of streams.
+    absl::Duration most_time = absl::Minutes(5);
+    absl::Duration most_stream_time = absl::Hours(1);
   };
 
   // `models` must outlive it. InvalidArgument: `listen` is malformed, or means
@@ -38,13 +44,17 @@ class CompletionsPort {
   const std::string& address() const { return address_; }
 
  private:
-  explicit CompletionsPort(TextModels* models) : models_(models) {}
+  CompletionsPort(const Options& options, TextModels* models);
   // Serves one request, whatever it is.
   void Handle(mg_connection* connection);
+  absl::StatusOr<CompletionRequest> ReadRequest(mg_connection* connection);
   absl::Status Complete(mg_connection* connection, const std::string& token);
   absl::Status List(mg_connection* connection, const std::string& token);
 
+  const Options options_;
   TextModels* const models_;
+  // What bodies that are being read may hold.
+  CallBudget bodies_;
   std::string address_;
   mg_context* context_ = nullptr;
 };

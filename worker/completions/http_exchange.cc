@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -20,13 +21,20 @@ namespace comera::worker {
 namespace {
 
 constexpr int64_t kMostBody = int64_t{4} << 20;
-// What is read of a body that is too long, so that its sender, who may not read
+// Bodies of at most this size are taken whatever others hold, so that a few
+// senders of large ones, whom nobody knows yet, do not shut out everybody.
+constexpr int64_t kSmallBody = int64_t{64} << 10;
+// What is read of a body that is refused, so that its sender, who may not read
 // before all is sent, gets the answer.
 constexpr int64_t kMostDiscarded = int64_t{16} << 20;
 constexpr absl::Duration kBodyTimeout = absl::Seconds(30);
 // CivetWeb waits until a piece is full as long as any of it arrives: pieces are
 // small, so that a slow sender cannot keep a thread for long.
 constexpr size_t kPiece = 8;
+// CivetWeb writes as long as anything is read in ten seconds: it gets little at
+// once, so that a slow reader cannot keep a thread for long.
+constexpr size_t kSlice = 4096;
+constexpr absl::Duration kMostSendTime = absl::Minutes(2);
 constexpr absl::Duration kKeepAlive = absl::Seconds(5);
 
 // Sets `value` to the header's; returns how often the header is there.
@@ -67,6 +75,22 @@ absl::Status CheckSite(const mg_request_info& info) {
       "without a token, a page of another site may not call");
 }
 
+// Returns false if the reader has gone or has not taken all soon after
+// `deadline`.
+bool WriteAll(mg_connection* connection, absl::string_view text,
+              absl::Time deadline) {
+  while (!text.empty()) {
+    const absl::string_view slice = text.substr(0, kSlice);
+    if (mg_write(connection, slice.data(), slice.size()) !=
+        static_cast<int>(slice.size())) {
+      return false;
+    }
+    text.remove_prefix(slice.size());
+    if (!text.empty() && absl::Now() > deadline) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> TokenOfRequest(const mg_connection* connection) {
@@ -88,7 +112,8 @@ absl::StatusOr<std::string> TokenOfRequest(const mg_connection* connection) {
   return token;
 }
 
-absl::StatusOr<std::string> ReadJsonBody(mg_connection* connection) {
+absl::StatusOr<JsonBody> ReadJsonBody(mg_connection* connection,
+                                      CallBudget* budget) {
   const mg_request_info& info = *mg_get_request_info(connection);
   std::string type;
   FindHeader(info, "content-type", &type);
@@ -103,23 +128,29 @@ absl::StatusOr<std::string> ReadJsonBody(mg_connection* connection) {
   if (info.content_length < 0) {
     return absl::InvalidArgumentError("Content-Length is missing");
   }
+  JsonBody body;
+  absl::Status refused;
+  if (info.content_length > kMostBody) {
+    refused = absl::OutOfRangeError(
+        absl::StrCat("the body has more than ", kMostBody, " bytes"));
+  } else if (info.content_length > kSmallBody) {
+    absl::StatusOr<CallBudget::Share> share = budget->Take(info.content_length);
+    refused = share.status();
+    if (share.ok()) body.share.emplace(*std::move(share));
+  }
   const absl::Time end = absl::Now() + kBodyTimeout;
-  std::string body;
   int64_t size = 0;
   char piece[kPiece];
   int got;
   while ((got = mg_read(connection, piece, sizeof(piece))) > 0) {
     size += got;
-    if (size <= kMostBody) body.append(piece, static_cast<size_t>(got));
+    if (refused.ok()) body.text.append(piece, static_cast<size_t>(got));
     if (size > kMostDiscarded) break;
     if (absl::Now() > end) {
       return absl::DeadlineExceededError("the body does not arrive in time");
     }
   }
-  if (size > kMostBody) {
-    return absl::OutOfRangeError(
-        absl::StrCat("the body has more than ", kMostBody, " bytes"));
-  }
+  if (!refused.ok()) return refused;
   if (got < 0 || size != info.content_length) {
     return absl::UnavailableError("the body has not arrived");
   }
@@ -134,15 +165,15 @@ void SendJson(mg_connection* connection, int status, absl::string_view json) {
       status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
       "Connection: close\r\n\r\n", json);
   // A reader who has gone needs no answer.
-  mg_write(connection, answer.data(), answer.size());
+  WriteAll(connection, answer, absl::Now() + kMostSendTime);
 }
 
 void SendError(mg_connection* connection, const HttpError& error) {
   SendJson(connection, error.status, ErrorJson(error));
 }
 
-EventStream::EventStream(mg_connection* connection)
-    : connection_(connection), last_(absl::Now()) {}
+EventStream::EventStream(mg_connection* connection, absl::Time deadline)
+    : connection_(connection), deadline_(deadline), last_(absl::Now()) {}
 
 bool EventStream::Write(absl::string_view text) {
   if (broken_) return false;
@@ -156,8 +187,7 @@ bool EventStream::Write(absl::string_view text) {
   begun_ = true;
   absl::StrAppend(&all, text);
   last_ = absl::Now();
-  broken_ = mg_write(connection_, all.data(), all.size()) !=
-            static_cast<int>(all.size());
+  broken_ = !WriteAll(connection_, all, deadline_);
   return !broken_;
 }
 

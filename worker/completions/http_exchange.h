@@ -1,12 +1,14 @@
 #ifndef COMERA_WORKER_COMPLETIONS_HTTP_EXCHANGE_H_
 #define COMERA_WORKER_COMPLETIONS_HTTP_EXCHANGE_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "worker/completions/completion_answer.h"
+#include "worker/predict/call_budget.h"
 
 struct mg_connection;
 
@@ -16,12 +18,22 @@ namespace comera::worker {
 // Unauthenticated. PermissionDenied: a page of another site calls.
 absl::StatusOr<std::string> TokenOfRequest(const mg_connection* connection);
 
+// The body of a request.
+struct JsonBody {
+  std::string text;
+  // What it has of the budget; small bodies need nothing of it.
+  std::optional<CallBudget::Share> share;
+};
+
 // Reads the body: JSON of at most 4 MiB that arrives within half a minute.
 // InvalidArgument: it is not announced as JSON. OutOfRange: it is too long.
-// DeadlineExceeded. Unavailable: the connection has ended.
-absl::StatusOr<std::string> ReadJsonBody(mg_connection* connection);
+// ResourceExhausted: `budget` has no room for it. DeadlineExceeded.
+// Unavailable: the connection has ended.
+absl::StatusOr<JsonBody> ReadJsonBody(mg_connection* connection,
+                                      CallBudget* budget);
 
-// Sends an answer of JSON, after which the connection is closed.
+// Sends an answer of JSON, after which the connection is closed. A reader who
+// takes minutes for it gets only a part.
 void SendJson(mg_connection* connection, int status, absl::string_view json);
 void SendError(mg_connection* connection, const HttpError& error);
 
@@ -30,7 +42,8 @@ void SendError(mg_connection* connection, const HttpError& error);
 // Not thread-safe.
 class EventStream {
  public:
-  explicit EventStream(mg_connection* connection);
+  // Soon after `deadline` the reader counts as gone, however slowly it reads.
+  EventStream(mg_connection* connection, absl::Time deadline);
 
   // Returns false once the reader has gone.
   bool Send(absl::string_view data);
@@ -44,6 +57,7 @@ class EventStream {
   bool Write(absl::string_view text);
 
   mg_connection* const connection_;
+  const absl::Time deadline_;
   bool begun_ = false;
   bool broken_ = false;
   absl::Time last_;

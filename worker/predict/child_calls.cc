@@ -98,17 +98,10 @@ absl::Status ChildCalls::Await(std::unique_lock<std::mutex>* lock,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> ChildCalls::Begin(Lane* lane,
-                                          v1::PredictRequest request,
-                                          absl::Time deadline,
-                                          const std::function<bool()>& gone) {
+absl::StatusOr<int64_t> ChildCalls::ClaimTurn(
+    Lane* lane, absl::Time deadline, const std::function<bool()>& gone) {
   std::unique_lock<std::mutex> lock(mutex_);
   const int64_t number = ++last_number_;
-  request.set_number(number);
-  // Writing a long request takes a while, in which others may go on.
-  lock.unlock();
-  ASSIGN_OR_RETURN(std::string line, LineOf(request));
-  lock.lock();
   lane->waiting.push_back(number);
   const absl::Status turn = Await(&lock, deadline, gone, [&] {
     return lane->waiting.front() == number && lane->running < lane->limit;
@@ -120,8 +113,14 @@ absl::StatusOr<int64_t> ChildCalls::Begin(Lane* lane,
   RETURN_IF_ERROR(status_);
   ++lane->running;
   calls_[number].lane = lane;
-  lines_.emplace_back(number, std::move(line));
   return number;
+}
+
+void ChildCalls::Send(int64_t number, v1::PredictRequest request) {
+  request.set_number(number);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  requests_.emplace_back(number, std::move(request));
+  changed_.notify_all();
 }
 
 void ChildCalls::Free(Lane* lane) {
@@ -132,18 +131,18 @@ void ChildCalls::Free(Lane* lane) {
 void ChildCalls::GiveUp(int64_t number) {
   const auto found = calls_.find(number);
   Call& call = found->second;
-  const auto line =
-      std::find_if(lines_.begin(), lines_.end(),
+  const auto request =
+      std::find_if(requests_.begin(), requests_.end(),
                    [&](const auto& one) { return one.first == number; });
-  if (line != lines_.end()) {
-    lines_.erase(line);
+  if (request != requests_.end()) {
+    requests_.erase(request);
   } else if (!call.answered && call.lane == &predictions_) {
     call.given_up = absl::Now();
     return;
   } else if (!call.answered) {
     v1::PredictRequest cancel;
     cancel.set_cancel(number);
-    lines_.emplace_back(0, LineOf(cancel).value_or("\n"));
+    requests_.emplace_back(0, std::move(cancel));
     cancelled_[number] = absl::Now();
   }
   if (!call.answered) Free(call.lane);
@@ -152,12 +151,14 @@ void ChildCalls::GiveUp(int64_t number) {
 }
 
 absl::StatusOr<v1::PredictResponse> ChildCalls::Predict(
-    v1::PredictRequest request, absl::Time deadline) {
+    const v1::PredictRequest& request, absl::Time deadline,
+    const std::function<bool()>& gone) {
   ASSIGN_OR_RETURN(const int64_t number,
-                   Begin(&predictions_, std::move(request), deadline, nullptr));
+                   ClaimTurn(&predictions_, deadline, gone));
+  Send(number, request);
   std::unique_lock<std::mutex> lock(mutex_);
   const absl::Status status =
-      Await(&lock, deadline, nullptr, [&] { return calls_[number].answered; });
+      Await(&lock, deadline, gone, [&] { return calls_[number].answered; });
   if (!status.ok()) {
     GiveUp(number);
     return status;
@@ -181,10 +182,10 @@ absl::Status ChildCalls::Generate(
           "do");
     }
   }
+  ASSIGN_OR_RETURN(const int64_t number, ClaimTurn(&texts_, deadline, gone));
   v1::PredictRequest sent;
   *sent.mutable_generate() = request;
-  ASSIGN_OR_RETURN(const int64_t number,
-                   Begin(&texts_, std::move(sent), deadline, gone));
+  Send(number, std::move(sent));
   std::unique_lock<std::mutex> lock(mutex_);
   Call& call = calls_[number];
   absl::Status status;
@@ -209,7 +210,6 @@ absl::Status ChildCalls::Generate(
 }
 
 absl::Status ChildCalls::Deliver(v1::PredictResponse response) {
-  heard_ = absl::Now();
   const auto found = calls_.find(response.number());
   if (found == calls_.end()) {
     // An answer to nobody is one that was cancelled too late, or the end of a
@@ -252,15 +252,25 @@ absl::Status ChildCalls::Deliver(v1::PredictResponse response) {
 void ChildCalls::Write() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return !status_.ok() || !lines_.empty(); });
+    changed_.wait(lock, [&] { return !status_.ok() || !requests_.empty(); });
     if (!status_.ok()) return;
-    const auto [number, line] = std::move(lines_.front());
-    lines_.pop_front();
+    auto [number, request] = std::move(requests_.front());
+    requests_.pop_front();
     const auto sender = calls_.find(number);
     if (sender != calls_.end()) sender->second.sent = true;
     lock.unlock();
-    const absl::Status sent = child_->Send(line, absl::InfiniteFuture());
+    // Writing a long request takes a while, in which others may go on.
+    const absl::StatusOr<std::string> line =
+        LineOf(std::exchange(request, v1::PredictRequest()));
+    absl::Status sent;
+    if (line.ok()) sent = child_->Send(*line, absl::InfiniteFuture());
     lock.lock();
+    if (!line.ok()) {
+      v1::PredictResponse refused;
+      refused.set_number(number);
+      refused.set_error(std::string(line.status().message()));
+      sent = Deliver(std::move(refused));
+    }
     if (!sent.ok()) EndLocked(sent);
   }
 }
@@ -278,6 +288,7 @@ void ChildCalls::Read() {
         google::protobuf::util::JsonStringToMessage(*line, &response, lenient)
             .ok();
     const std::lock_guard<std::mutex> lock(mutex_);
+    heard_ = absl::Now();
     if (!line.ok()) {
       EndLocked(line.status());
     } else if (!understood) {

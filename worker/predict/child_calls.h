@@ -38,16 +38,18 @@ class ChildCalls {
   // Ends the process. No call may be running.
   ~ChildCalls();
 
-  // DeadlineExceeded: the answer is dropped when it comes. InvalidArgument: the
-  // process refuses the request.
-  absl::StatusOr<v1::PredictResponse> Predict(v1::PredictRequest request,
-                                              absl::Time deadline);
+  // `gone`, asked a few times a second, says whether the caller has left; it
+  // may be null. DeadlineExceeded, or Cancelled once the caller has left: the
+  // answer is dropped when it comes. InvalidArgument: the process refuses the
+  // request.
+  absl::StatusOr<v1::PredictResponse> Predict(
+      const v1::PredictRequest& request, absl::Time deadline,
+      const std::function<bool()>& gone);
   // Passes the text to `write`, piece by piece; the last piece has `finish`. A
-  // slow `write` holds up nobody else. `gone`, asked a few times a second, says
-  // whether the caller has left. The process is told to stop when the caller
-  // has left, when `write` returns false (both Cancelled), and at the deadline
-  // (DeadlineExceeded). InvalidArgument: the process refuses the request.
-  // FailedPrecondition: the model generates no texts.
+  // slow `write` holds up nobody else. `gone` as above. The process is told to
+  // stop when the caller has left, when `write` returns false (both Cancelled),
+  // and at the deadline (DeadlineExceeded). InvalidArgument: the process
+  // refuses the request. FailedPrecondition: the model generates no texts.
   absl::Status Generate(
       const v1::GenerateRequest& request, absl::Time deadline,
       const std::function<bool()>& gone,
@@ -86,9 +88,11 @@ class ChildCalls {
     std::string text;
   };
 
-  absl::StatusOr<int64_t> Begin(Lane* lane, v1::PredictRequest request,
-                                absl::Time deadline,
-                                const std::function<bool()>& gone);
+  // Waits until a call may be with the process, and returns its number.
+  absl::StatusOr<int64_t> ClaimTurn(Lane* lane, absl::Time deadline,
+                                    const std::function<bool()>& gone);
+  // Has the request written, once its call has its turn.
+  void Send(int64_t number, v1::PredictRequest request);
   void GiveUp(int64_t number);
   // Returns once `ready`, which is asked with the lock held.
   absl::Status Await(std::unique_lock<std::mutex>* lock, absl::Time deadline,
@@ -113,8 +117,10 @@ class ChildCalls {
   int64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   // The calls that wait for an answer or have not taken theirs.
   std::map<int64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
-  // The lines to write, with the numbers of their requests; 0: none.
-  std::deque<std::pair<int64_t, std::string>> lines_ ABSL_GUARDED_BY(mutex_);
+  // The requests to write, with the numbers of their calls; 0: none. They
+  // become lines one by one, because a line may be several times as large.
+  std::deque<std::pair<int64_t, v1::PredictRequest>> requests_
+      ABSL_GUARDED_BY(mutex_);
   // The texts that the process was told to stop and has not ended yet, with the
   // times at which their callers gave up.
   std::map<int64_t, absl::Time> cancelled_ ABSL_GUARDED_BY(mutex_);

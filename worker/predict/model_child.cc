@@ -93,11 +93,15 @@ absl::Status ModelChild::End() {
       said.empty() ? "the model's program ended" : std::string(said));
 }
 
-absl::Status ModelChild::Await(int fd, short events, absl::Time deadline) {
+absl::Status ModelChild::Await(int fd, short events, absl::Time deadline,
+                               const std::function<bool()>& gone) {
   bool listens = true;
   while (true) {
     if (stopped_ != nullptr && *stopped_) {
       return absl::CancelledError("the worker ends");
+    }
+    if (gone != nullptr && gone()) {
+      return absl::CancelledError("nobody waits for the model");
     }
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) {
@@ -126,7 +130,7 @@ absl::Status ModelChild::Send(const std::string& line, absl::Time deadline) {
     if (put > 0) {
       rest.remove_prefix(static_cast<size_t>(put));
     } else if (put < 0 && errno == EAGAIN) {
-      RETURN_IF_ERROR(Await(input_, POLLOUT, deadline));
+      RETURN_IF_ERROR(Await(input_, POLLOUT, deadline, nullptr));
     } else if (put < 0 && errno != EINTR) {
       return End();
     }
@@ -134,7 +138,8 @@ absl::Status ModelChild::Send(const std::string& line, absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ModelChild::Receive(absl::Time deadline) {
+absl::StatusOr<std::string> ModelChild::Receive(
+    absl::Time deadline, const std::function<bool()>& gone) {
   size_t searched = 0;
   while (true) {
     const size_t end = received_.find('\n', searched);
@@ -152,7 +157,7 @@ absl::StatusOr<std::string> ModelChild::Receive(absl::Time deadline) {
     if (got > 0) {
       received_.append(buffer, static_cast<size_t>(got));
     } else if (got < 0 && errno == EAGAIN) {
-      RETURN_IF_ERROR(Await(child_.out, POLLIN, deadline));
+      RETURN_IF_ERROR(Await(child_.out, POLLIN, deadline, gone));
     } else if (got == 0 || errno != EINTR) {
       return End();
     }

@@ -2,6 +2,7 @@
 #define COMERA_WORKER_PREDICT_MODEL_CHILD_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,11 +33,13 @@ class ModelChild {
   ~ModelChild();
 
   // FailedPrecondition: the process ended; the message is its last output.
-  // Cancelled: `stopped` was set. DeadlineExceeded. ResourceExhausted: a line
-  // is too long. After any error the child is of no more use. A deadline may be
-  // absl::InfiniteFuture().
+  // Cancelled: `stopped` was set, or `gone`, which is asked a few times a
+  // second and may be null, says that nobody waits any more. DeadlineExceeded.
+  // ResourceExhausted: a line is too long. After any error the child is of no
+  // more use. A deadline may be absl::InfiniteFuture().
   absl::Status Send(const std::string& line, absl::Time deadline);
-  absl::StatusOr<std::string> Receive(absl::Time deadline);
+  absl::StatusOr<std::string> Receive(
+      absl::Time deadline, const std::function<bool()>& gone = nullptr);
   // Ends the process, and thereby what waits for it.
   void Kill();
 
@@ -46,7 +49,8 @@ class ModelChild {
   // closed.
   bool DrainStderr();
   // Waits for `fd`, and collects standard error meanwhile.
-  absl::Status Await(int fd, short events, absl::Time deadline);
+  absl::Status Await(int fd, short events, absl::Time deadline,
+                     const std::function<bool()>& gone);
   absl::Status End();
 
   const std::atomic<bool>* stopped_ = nullptr;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "comera/v1/model_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "common/files.h"
@@ -19,13 +20,61 @@ namespace {
 constexpr int kMaxFiles = 64;
 constexpr int kMostListed = 1000;
 
-void Prepare(const std::string& token, absl::Time deadline,
-             grpc::ClientContext* context) {
-  context->set_deadline(absl::ToChronoTime(deadline));
-  if (!token.empty()) {
-    context->AddMetadata("authorization", absl::StrCat("Bearer ", token));
+constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
+
+// One call to the coordinator, and its events.
+class Call {
+ public:
+  Call(const std::string& token, absl::Time deadline,
+       const std::function<bool()>& gone)
+      : gone_(gone) {
+    context_.set_deadline(absl::ToChronoTime(deadline));
+    if (!token.empty()) {
+      context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+    }
   }
-}
+  ~Call() {
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  grpc::ClientContext* context() { return &context_; }
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+  // Waits for the event that was asked for last; returns false if it failed.
+  bool Wait() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.AsyncNext(&tag, &ok,
+                            absl::ToChronoTime(absl::Now() + kLookInterval)) ==
+           grpc::CompletionQueue::TIMEOUT) {
+      if (!left_ && gone_()) {
+        left_ = true;
+        context_.TryCancel();
+      }
+    }
+    return ok;
+  }
+
+  // Waits for the call's end. `reader` is a client's reader of gRPC.
+  template <typename Reader, typename... Response>
+  absl::Status Finish(Reader* reader, Response*... response) {
+    grpc::Status status;
+    reader->Finish(response..., &status, nullptr);
+    Wait();
+    if (left_) return absl::CancelledError("the caller has gone");
+    return FromGrpcStatus(status);
+  }
+
+ private:
+  const std::function<bool()>& gone_;
+  bool left_ = false;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+};
 
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.size() < 256 &&
@@ -35,26 +84,27 @@ bool IsPlainName(const std::string& name) {
 
 absl::StatusOr<std::string> Download(v1::TrainingService::Stub& stub,
                                      const std::string& model,
-                                     const v1::ArtifactFile& file,
-                                     const std::string& token,
-                                     absl::Time deadline) {
-  grpc::ClientContext context;
-  Prepare(token, deadline, &context);
+                                     const v1::ArtifactFile& file, Call* call) {
   v1::DownloadArtifactRequest request;
   request.set_name(model);
   request.set_path(file.path());
-  auto reader = stub.DownloadArtifact(&context, request);
+  const auto reader = stub.AsyncDownloadArtifact(call->context(), request,
+                                                 call->queue(), nullptr);
+  bool more = call->Wait();
   std::string contents;
   v1::DownloadArtifactResponse part;
   const auto size = static_cast<size_t>(file.size_bytes());
   bool fits = true;
-  while (fits && reader->Read(&part)) {
+  while (more && fits) {
+    reader->Read(&part, nullptr);
+    more = call->Wait();
+    if (!more) break;
     fits = part.offset() == static_cast<int64_t>(contents.size()) &&
            contents.size() + part.data().size() <= size;
     if (fits) contents.append(part.data());
   }
-  if (!fits) context.TryCancel();
-  const absl::Status status = FromGrpcStatus(reader->Finish());
+  if (!fits) call->context()->TryCancel();
+  const absl::Status status = call->Finish(reader.get());
   if (fits) RETURN_IF_ERROR(status);
   if (!fits || contents.size() != size ||
       Sha256Hex(contents) != file.sha256()) {
@@ -75,28 +125,30 @@ bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
 
 absl::StatusOr<v1::Artifact> AskForModel(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& name,
-    const std::string& token, absl::Time deadline) {
+    const std::string& token, absl::Time deadline,
+    const std::function<bool()>& gone) {
   const auto stub = v1::ModelService::NewStub(channel);
-  grpc::ClientContext context;
-  Prepare(token, deadline, &context);
+  Call call(token, deadline, gone);
   v1::GetModelRequest request;
   request.set_name(name);
   v1::Model model;
-  RETURN_IF_ERROR(FromGrpcStatus(stub->GetModel(&context, request, &model)));
+  const auto reader =
+      stub->AsyncGetModel(call.context(), request, call.queue());
+  RETURN_IF_ERROR(call.Finish(reader.get(), &model));
   return model.artifact();
 }
 
 absl::StatusOr<std::vector<v1::Model>> AskForModels(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
-    absl::Time deadline) {
+    absl::Time deadline, const std::function<bool()>& gone) {
   const auto stub = v1::ModelService::NewStub(channel);
-  grpc::ClientContext context;
-  Prepare(token, deadline, &context);
+  Call call(token, deadline, gone);
   v1::ListModelsRequest request;
   request.set_page_size(kMostListed);
   v1::ListModelsResponse response;
-  RETURN_IF_ERROR(
-      FromGrpcStatus(stub->ListModels(&context, request, &response)));
+  const auto reader =
+      stub->AsyncListModels(call.context(), request, call.queue());
+  RETURN_IF_ERROR(call.Finish(reader.get(), &response));
   return std::vector<v1::Model>(response.models().begin(),
                                 response.models().end());
 }
@@ -104,7 +156,8 @@ absl::StatusOr<std::vector<v1::Model>> AskForModels(
 absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
                         const v1::Artifact& model, const std::string& token,
                         int64_t max_bytes, const std::string& folder,
-                        absl::Time deadline) {
+                        absl::Time deadline,
+                        const std::function<bool()>& gone) {
   int64_t bytes = 0;
   if (model.files_size() == 0 || model.files_size() > kMaxFiles) {
     return absl::DataLossError(
@@ -126,8 +179,9 @@ absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
   for (const v1::ArtifactFile& file : model.files()) {
     const std::string path = absl::StrCat(folder, "/", file.path());
     if (IsThere(path, file)) continue;
+    Call call(token, deadline, gone);
     ASSIGN_OR_RETURN(const std::string contents,
-                     Download(*stub, model.name(), file, token, deadline));
+                     Download(*stub, model.name(), file, &call));
     RETURN_IF_ERROR(WriteFileAtomically(path, contents));
   }
   return absl::OkStatus();

@@ -7,17 +7,14 @@
 #include "absl/time/clock.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
+#include "worker/predict/call_timer.h"
 #include "worker/predict/caller_token.h"
 
 namespace comera::worker {
 namespace {
 
-// The limits of calls without a deadline, or with a later one.
-constexpr absl::Duration kMostTime = absl::Minutes(5);
-constexpr absl::Duration kMostGenerationTime = absl::Hours(1);
-
 absl::Time DeadlineOf(const grpc::ServerContext& context,
-                      absl::Duration limit = kMostTime) {
+                      absl::Duration limit) {
   const absl::Time most = absl::Now() + limit;
   // A missing deadline lies beyond what absl::Time can represent.
   if (context.deadline() == std::chrono::system_clock::time_point::max()) {
@@ -46,7 +43,9 @@ grpc::Status PredictServiceImpl::LoadModel(grpc::ServerContext* context,
   const auto load = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
     ASSIGN_OR_RETURN(
-        *response, models_->Load(request->name(), token, DeadlineOf(*context)));
+        *response, models_->Load(request->name(), token,
+                                 DeadlineOf(*context, options_.most_time),
+                                 [context] { return context->IsCancelled(); }));
     return absl::OkStatus();
   };
   return ToGrpcStatus(load());
@@ -57,8 +56,11 @@ grpc::Status PredictServiceImpl::Predict(grpc::ServerContext* context,
                                          v1::PredictResponse* response) {
   const auto predict = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
-    ASSIGN_OR_RETURN(*response,
-                     models_->Predict(*request, token, DeadlineOf(*context)));
+    ASSIGN_OR_RETURN(
+        *response,
+        models_->Predict(*request, token,
+                         DeadlineOf(*context, options_.most_time),
+                         [context] { return context->IsCancelled(); }));
     return absl::OkStatus();
   };
   return ToGrpcStatus(predict());
@@ -69,9 +71,11 @@ grpc::Status PredictServiceImpl::Generate(
     grpc::ServerWriter<v1::GenerateResponse>* writer) {
   const auto generate = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
+    const absl::Time deadline =
+        DeadlineOf(*context, options_.most_generation_time);
+    const CallTimer timer(context, deadline + options_.cancel_after);
     return models_->Generate(
-        *request, token, DeadlineOf(*context, kMostGenerationTime),
-        [context] { return context->IsCancelled(); },
+        *request, token, deadline, [context] { return context->IsCancelled(); },
         [writer](const v1::GenerateResponse& piece) {
           return writer->Write(piece);
         });

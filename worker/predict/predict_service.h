@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_
 #define COMERA_WORKER_PREDICT_PREDICT_SERVICE_H_
 
+#include "absl/time/time.h"
 #include "comera/v1/predict_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "worker/predict/served_models.h"
@@ -12,8 +13,20 @@ namespace comera::worker {
 // Thread-safe.
 class PredictServiceImpl : public v1::PredictService::Service {
  public:
+  struct Options {
+    // The limits of calls without a deadline, or with a later one.
+    absl::Duration most_time = absl::Minutes(5);
+    absl::Duration most_generation_time = absl::Hours(1);
+    // How long after its deadline a text whose client does not read is
+    // cancelled. Other clients are told meanwhile that the time is over.
+    absl::Duration cancel_after = absl::Seconds(5);
+  };
+
   // `models` must outlive it.
-  explicit PredictServiceImpl(ServedModels* models) : models_(models) {}
+  explicit PredictServiceImpl(ServedModels* models)
+      : PredictServiceImpl(models, Options()) {}
+  PredictServiceImpl(ServedModels* models, const Options& options)
+      : models_(models), options_(options) {}
 
   grpc::Status LoadModel(grpc::ServerContext* context,
                          const v1::LoadModelRequest* request,
@@ -27,6 +40,7 @@ class PredictServiceImpl : public v1::PredictService::Service {
 
  private:
   ServedModels* const models_;
+  const Options options_;
 };
 
 }  // namespace comera::worker

@@ -24,6 +24,7 @@ namespace {
 
 constexpr size_t kMostAllowed = 10000;
 constexpr absl::Duration kAskTimeout = absl::Seconds(30);
+constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
 std::string VersionOf(const v1::Artifact& model) {
   std::string version;
@@ -35,10 +36,23 @@ std::string VersionOf(const v1::Artifact& model) {
 
 }  // namespace
 
+// One attempt to make a model ready. Guarded by ServedModels::mutex_, but for
+// the thread that makes the attempt, until it is done.
+struct ServedModels::Loading {
+  bool done = false;
+  absl::Status status;
+  // What the attempt has led to.
+  std::string version;
+  v1::ServedModel served;
+  std::shared_ptr<ChildCalls> calls;
+};
+
 // A model that is ready, or is being made ready.
 struct ServedModels::Entry {
   ~Entry() {
-    calls.reset();
+    evicted = true;
+    if (loader.joinable()) loader.join();
+    ready.reset();
     std::error_code error;
     std::filesystem::remove_all(folder, error);
   }
@@ -46,13 +60,15 @@ struct ServedModels::Entry {
   // The folder belongs to this entry alone: a later entry of the same name may
   // exist before this one is destroyed.
   std::string name, folder;
-  // Held by the call that makes the model ready, or uses the next two members.
-  std::timed_mutex making;
-  std::string version;
-  v1::ServedModel served;
-  // The rest is guarded by ServedModels::mutex_. `calls` is null while no
-  // process runs.
-  std::shared_ptr<ChildCalls> calls;
+  // Soon after this is set, loading ends.
+  std::atomic<bool> evicted{false};
+  // The rest is guarded by ServedModels::mutex_. The thread is that of the last
+  // attempt, and ends right after it.
+  std::thread loader;
+  // Null while nothing loads.
+  std::shared_ptr<Loading> loading;
+  // The last attempt that succeeded; null while no process runs.
+  std::shared_ptr<Loading> ready;
   int users = 0;
   absl::Time last_used;
 };
@@ -69,9 +85,19 @@ ServedModels::ServedModels(const Options& options,
                            std::shared_ptr<grpc::Channel> channel)
     : options_(options),
       channel_(std::move(channel)),
+      calls_(options.most_calls, options.most_request_bytes),
+      asking_(options.most_calls, options.most_request_bytes),
       keeper_([this] { Keep(); }) {}
 
 ServedModels::~ServedModels() {
+  stopping_ = true;
+  std::map<std::string, std::shared_ptr<Entry>> entries;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entries.swap(entries_);
+  }
+  // Waits for what loads, which may need the keeper.
+  entries.clear();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
@@ -119,7 +145,9 @@ void ServedModels::EndStuck() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [name, entry] : entries_) {
-      if (entry->calls != nullptr) loaded.emplace_back(name, entry->calls);
+      if (entry->ready != nullptr) {
+        loaded.emplace_back(name, entry->ready->calls);
+      }
     }
   }
   for (const auto& [name, calls] : loaded) {
@@ -137,7 +165,9 @@ void ServedModels::DropIdle() {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto it = entries_.begin(); it != entries_.end();) {
       const Entry& entry = *it->second;
-      if (entry.users == 0 && now - entry.last_used > options_.idle) {
+      // What loads may need this thread, so that it cannot be waited for here.
+      if (entry.users == 0 && entry.loading == nullptr &&
+          now - entry.last_used > options_.idle) {
         idle.push_back(std::move(it->second));
         it = entries_.erase(it);
       } else {
@@ -154,29 +184,26 @@ void ServedModels::DropIdle() {
 }
 
 absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
-                                                 const std::string& token,
-                                                 absl::Time deadline) {
-  const std::string key = absl::StrCat(Sha256Hex(token), " ", name);
+                                                 int64_t bytes,
+                                                 const Caller& caller) {
+  const std::string key = absl::StrCat(Sha256Hex(caller.token), " ", name);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = allowed_.find(key);
     if (found != allowed_.end() && found->second.until > absl::Now()) {
       return found->second.model;
     }
-    // Each check takes a thread, and the caller is not known yet.
-    if (asking_ >= options_.most_calls) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(asking_, " calls are waiting already"));
-    }
-    ++asking_;
   }
-  const absl::StatusOr<v1::Artifact> model = AskForModel(
-      channel_, name, token, std::min(deadline, absl::Now() + kAskTimeout));
+  // Each check takes a thread, and the caller is not known yet.
+  ASSIGN_OR_RETURN(const CallBudget::Share share, asking_.Take(bytes));
+  ASSIGN_OR_RETURN(
+      v1::Artifact model,
+      AskForModel(channel_, name, caller.token,
+                  std::min(caller.deadline, absl::Now() + kAskTimeout),
+                  caller.gone));
   const std::lock_guard<std::mutex> lock(mutex_);
-  --asking_;
-  RETURN_IF_ERROR(model.status());
   if (allowed_.size() >= kMostAllowed) allowed_.clear();
-  allowed_[key] = {*model, absl::Now() + options_.allowed_for};
+  allowed_[key] = {model, absl::Now() + options_.allowed_for};
   return model;
 }
 
@@ -185,10 +212,6 @@ absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::FindOrAdd(
   // Destroyed after the lock is released.
   std::shared_ptr<Entry> out;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (calls_ >= options_.most_calls) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(calls_, " calls are waiting already"));
-  }
   std::shared_ptr<Entry>& entry = entries_[name];
   if (entry == nullptr) {
     entry = std::make_shared<Entry>();
@@ -216,24 +239,50 @@ absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::FindOrAdd(
     }
   }
   ++entries_[name]->users;
-  ++calls_;
   return entries_[name];
 }
 
 void ServedModels::Return(const std::shared_ptr<Entry>& entry) {
   const std::lock_guard<std::mutex> lock(mutex_);
   --entry->users;
-  --calls_;
   entry->last_used = absl::Now();
 }
 
-absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Start(
-    const v1::Artifact& model, const std::string& token, absl::Time deadline,
-    Entry* entry) {
+std::shared_ptr<ServedModels::Loading> ServedModels::Begin(
+    const v1::Artifact& model, const std::string& token, Entry* entry) {
+  const auto loading = std::make_shared<Loading>();
+  // The last attempt's thread has ended, or is about to.
+  if (entry->loader.joinable()) entry->loader.join();
+  entry->loader = std::thread([this, model, token, entry, loading,
+                               old = std::move(entry->ready)]() mutable {
+    // Waits for the old process's end, unless others hold it.
+    old.reset();
+    const absl::Status status = Start(model, token, *entry, loading.get());
+    if (!status.ok()) {
+      LOG(WARNING) << "model not ready name=" << entry->name << " " << status;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    loading->status = status;
+    loading->done = true;
+    entry->loading = nullptr;
+    if (status.ok()) entry->ready = loading;
+    changed_.notify_all();
+  });
+  entry->loading = loading;
+  return loading;
+}
+
+absl::Status ServedModels::Start(const v1::Artifact& model,
+                                 const std::string& token, const Entry& entry,
+                                 Loading* loading) {
+  const std::function<bool()> given_up = [&] {
+    return entry.evicted || stopping_;
+  };
   RETURN_IF_ERROR(FetchModel(channel_, model, token, options_.max_file_bytes,
-                             entry->folder, deadline));
+                             entry.folder, absl::Now() + options_.fetch_timeout,
+                             given_up));
   std::vector<std::string> command = {
-      options_.trainer, "--serve", absl::StrCat("--model=", entry->folder),
+      options_.trainer, "--serve", absl::StrCat("--model=", entry.folder),
       absl::StrCat("--threads=", options_.threads)};
   if (!options_.cache_dir.empty()) {
     command.push_back(absl::StrCat("--cache-dir=", options_.cache_dir));
@@ -247,61 +296,86 @@ absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Start(
                               &stopping_);
   });
   RETURN_IF_ERROR(child.status());
-  const absl::StatusOr<std::string> line = (*child)->Receive(
-      std::min(deadline, absl::Now() + options_.load_timeout));
-  RETURN_IF_ERROR(line.status());
+  ASSIGN_OR_RETURN(
+      const std::string line,
+      (*child)->Receive(absl::Now() + options_.load_timeout, given_up));
   google::protobuf::util::JsonParseOptions lenient;
   lenient.ignore_unknown_fields = true;
-  entry->served.Clear();
-  if (!google::protobuf::util::JsonStringToMessage(*line, &entry->served,
+  if (!google::protobuf::util::JsonStringToMessage(line, &loading->served,
                                                    lenient)
            .ok()) {
     return absl::InternalError("comera-trainer does not tell its model");
   }
-  entry->served.set_name(entry->name);
-  entry->version = VersionOf(model);
-  LOG(INFO) << "model loaded name=" << entry->name;
-  return std::make_shared<ChildCalls>(*std::move(child),
-                                      entry->served.max_generations());
+  loading->served.set_name(entry.name);
+  loading->version = VersionOf(model);
+  LOG(INFO) << "model loaded name=" << entry.name;
+  loading->calls = std::make_shared<ChildCalls>(
+      *std::move(child), loading->served.max_generations());
+  return absl::OkStatus();
+}
+
+absl::Status ServedModels::Await(const Loading& loading, const Caller& caller) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!loading.done) {
+    const absl::Duration left = caller.deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError("the model is not ready in time");
+    }
+    lock.unlock();
+    const bool gone = caller.gone();
+    lock.lock();
+    if (gone) return absl::CancelledError("the caller has gone");
+    if (loading.done) break;
+    changed_.wait_for(lock,
+                      absl::ToChronoNanoseconds(std::min(left, kLookInterval)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Prepare(
-    const v1::Artifact& model, const std::string& token, absl::Time deadline,
-    Entry* entry, v1::ServedModel* served, bool* ran) {
-  const std::unique_lock<std::timed_mutex> making(entry->making,
-                                                  absl::ToChronoTime(deadline));
-  if (!making.owns_lock()) {
-    return absl::DeadlineExceededError("the model is not ready in time");
+    const v1::Artifact& model, const Caller& caller, Entry* entry,
+    v1::ServedModel* served, bool* ran) {
+  std::shared_ptr<Loading> mine;
+  while (true) {
+    if (stopping_) return absl::CancelledError("the worker ends");
+    std::shared_ptr<Loading> loading;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (entry->loading == nullptr) {
+        const auto& ready = entry->ready;
+        *ran = ready != nullptr;
+        if (ready != nullptr && ready->version != VersionOf(model)) {
+          ready->calls->End(
+              absl::UnavailableError("the model has changed: try again"));
+        }
+        if (ready != nullptr && ready->calls->status().ok()) {
+          *served = ready->served;
+          return ready->calls;
+        }
+        mine = Begin(model, caller.token, entry);
+      }
+      loading = entry->loading;
+    }
+    RETURN_IF_ERROR(Await(*loading, caller));
+    if (loading != mine) continue;
+    RETURN_IF_ERROR(mine->status);
+    *served = mine->served;
+    return mine->calls;
   }
-  std::shared_ptr<ChildCalls> calls;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    calls = entry->calls;
-  }
-  *ran = calls != nullptr;
-  if (calls != nullptr && entry->version != VersionOf(model)) {
-    calls->End(absl::UnavailableError("the model has changed: try again"));
-  }
-  if (calls == nullptr || !calls->status().ok()) {
-    Discard(calls, entry);
-    // Waits for the old process's end, unless others hold it.
-    calls.reset();
-    ASSIGN_OR_RETURN(calls, Start(model, token, deadline, entry));
-    const std::lock_guard<std::mutex> lock(mutex_);
-    entry->calls = calls;
-  }
-  *served = entry->served;
-  return calls;
 }
 
 void ServedModels::Discard(const std::shared_ptr<ChildCalls>& calls,
                            Entry* entry) {
+  // Destroyed after the lock is released.
+  std::shared_ptr<Loading> out;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (entry->calls == calls) entry->calls.reset();
+  if (entry->ready != nullptr && entry->ready->calls == calls) {
+    out = std::move(entry->ready);
+  }
 }
 
 absl::Status ServedModels::WithModel(
-    const std::string& name, const std::string& token, absl::Time deadline,
+    const std::string& name, int64_t bytes, const Caller& caller,
     const std::function<absl::Status(const v1::ServedModel&, ChildCalls*)>& use,
     const std::function<bool()>& again) {
   if (!ParseArtifactName(name)) {
@@ -309,19 +383,16 @@ absl::Status ServedModels::WithModel(
         "name: must be jobs/{job}/models/{model}");
   }
   if (stopping_) return absl::UnavailableError("the worker ends: ask another");
-  ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, token, deadline));
+  ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, bytes, caller));
+  ASSIGN_OR_RETURN(const CallBudget::Share share, calls_.Take(bytes));
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindOrAdd(name));
   absl::Status status;
   for (int attempt = 0; attempt < 2; ++attempt) {
     bool ran = false;
     v1::ServedModel served;
-    const auto calls =
-        Prepare(model, token, deadline, entry.get(), &served, &ran);
+    const auto calls = Prepare(model, caller, entry.get(), &served, &ran);
     status = calls.status();
-    if (!status.ok()) {
-      LOG(WARNING) << "model not ready name=" << name << " " << status;
-      break;
-    }
+    if (!status.ok()) break;
     status = use(served, calls->get());
     if (status.ok()) break;
     // A caller that gives up early does not cost the others their model: an
@@ -340,11 +411,11 @@ absl::Status ServedModels::WithModel(
   return status;
 }
 
-absl::StatusOr<v1::ServedModel> ServedModels::Load(const std::string& name,
-                                                   const std::string& token,
-                                                   absl::Time deadline) {
+absl::StatusOr<v1::ServedModel> ServedModels::Load(
+    const std::string& name, const std::string& token, absl::Time deadline,
+    const std::function<bool()>& gone) {
   v1::ServedModel result;
-  RETURN_IF_ERROR(WithModel(name, token, deadline,
+  RETURN_IF_ERROR(WithModel(name, /*bytes=*/0, {token, deadline, gone},
                             [&](const v1::ServedModel& served, ChildCalls*) {
                               result = served;
                               return absl::OkStatus();
@@ -354,18 +425,19 @@ absl::StatusOr<v1::ServedModel> ServedModels::Load(const std::string& name,
 
 absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
     const v1::PredictRequest& request, const std::string& token,
-    absl::Time deadline) {
+    absl::Time deadline, const std::function<bool()>& gone) {
   if (request.has_generate() || request.cancel() != 0) {
     return absl::InvalidArgumentError(
         "generate, cancel: the rpc Generate does this");
   }
   v1::PredictResponse response;
-  RETURN_IF_ERROR(
-      WithModel(request.name(), token, deadline,
-                [&](const v1::ServedModel&, ChildCalls* calls) -> absl::Status {
-                  ASSIGN_OR_RETURN(response, calls->Predict(request, deadline));
-                  return absl::OkStatus();
-                }));
+  RETURN_IF_ERROR(WithModel(
+      request.name(), static_cast<int64_t>(request.SpaceUsedLong()),
+      {token, deadline, gone},
+      [&](const v1::ServedModel&, ChildCalls* calls) -> absl::Status {
+        ASSIGN_OR_RETURN(response, calls->Predict(request, deadline, gone));
+        return absl::OkStatus();
+      }));
   return response;
 }
 
@@ -375,7 +447,8 @@ absl::Status ServedModels::Generate(
     const std::function<bool(const v1::GenerateResponse&)>& write) {
   bool began = false;
   return WithModel(
-      request.name(), token, deadline,
+      request.name(), static_cast<int64_t>(request.SpaceUsedLong()),
+      {token, deadline, gone},
       [&](const v1::ServedModel&, ChildCalls* calls) {
         return calls->Generate(request, deadline, gone,
                                [&](const v1::GenerateResponse& piece) {
@@ -388,22 +461,16 @@ absl::Status ServedModels::Generate(
 }
 
 absl::StatusOr<std::vector<ListedModel>> ServedModels::List(
-    const std::string& token, absl::Time deadline) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (asking_ >= options_.most_calls) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(asking_, " calls are waiting already"));
-    }
-    ++asking_;
-  }
-  const auto models = AskForModels(
-      channel_, token, std::min(deadline, absl::Now() + kAskTimeout));
+    const std::string& token, absl::Time deadline,
+    const std::function<bool()>& gone) {
+  ASSIGN_OR_RETURN(const CallBudget::Share share, asking_.Take(/*bytes=*/0));
+  ASSIGN_OR_RETURN(
+      const auto models,
+      AskForModels(channel_, token,
+                   std::min(deadline, absl::Now() + kAskTimeout), gone));
   const std::lock_guard<std::mutex> lock(mutex_);
-  --asking_;
-  RETURN_IF_ERROR(models.status());
   std::vector<ListedModel> listed;
-  for (const v1::Model& model : *models) {
+  for (const v1::Model& model : models) {
     const auto ids = ParseArtifactName(model.name());
     // The early stage is not a model but a state to continue from.
     if (!ids || ids->second == kEarlyStageArtifact) continue;
@@ -411,7 +478,7 @@ absl::StatusOr<std::vector<ListedModel>> ServedModels::List(
     listed.push_back(
         {model.name(), model.user(),
          absl::FromUnixSeconds(model.artifact().create_time().seconds()),
-         found != entries_.end() && found->second->calls != nullptr});
+         found != entries_.end() && found->second->ready != nullptr});
   }
   return listed;
 }

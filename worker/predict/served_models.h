@@ -21,6 +21,7 @@
 #include "comera/v1/job.pb.h"
 #include "comera/v1/predict_service.pb.h"
 #include "worker/gang/member_user.h"
+#include "worker/predict/call_budget.h"
 #include "worker/predict/child_calls.h"
 #include "worker/predict/text_models.h"
 
@@ -53,8 +54,11 @@ class ServedModels : public TextModels {
     // The number of models that may be loaded at once.
     int most_models = 2;
     // The number of calls that may run or wait, over all models, texts
-    // included.
+    // included, and the memory that their requests may take. As much again may
+    // wait for the coordinator's permission. While a request is handed to a
+    // process, it is there twice.
     int most_calls = 32;
+    int64_t most_request_bytes = int64_t{64} << 20;
     // The limits of one model: of its files, and of its process's memory.
     int64_t max_file_bytes = int64_t{4} << 30;
     int64_t max_memory_bytes = int64_t{8} << 30;
@@ -65,6 +69,9 @@ class ServedModels : public TextModels {
     absl::Duration idle = absl::Minutes(10);
     // How long the coordinator's permission is remembered.
     absl::Duration allowed_for = absl::Seconds(30);
+    // How long fetching a model's files may take, and then starting its
+    // process.
+    absl::Duration fetch_timeout = absl::Hours(1);
     absl::Duration load_timeout = absl::Minutes(2);
     // How long an answer may still be computed after its caller has given up;
     // then the process counts as stuck if it says nothing, and is ended.
@@ -77,28 +84,39 @@ class ServedModels : public TextModels {
   // folder cannot be used.
   static absl::StatusOr<std::unique_ptr<ServedModels>> Create(
       const Options& options, std::shared_ptr<grpc::Channel> channel);
-  // No call may be running.
+  // No call may be running. Ends what loads.
   ~ServedModels() override;
 
   // Ends running calls, and later ones at once, with Unavailable.
   void Stop() { stopping_ = true; }
 
-  // Errors of predict_service.proto.
+  // `gone`, asked a few times a second, says whether the caller has left; the
+  // call ends then, with Cancelled. Other errors are those of
+  // predict_service.proto.
   absl::StatusOr<v1::ServedModel> Load(const std::string& name,
                                        const std::string& token,
-                                       absl::Time deadline);
-  absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request,
-                                              const std::string& token,
-                                              absl::Time deadline);
+                                       absl::Time deadline,
+                                       const std::function<bool()>& gone);
+  absl::StatusOr<v1::PredictResponse> Predict(
+      const v1::PredictRequest& request, const std::string& token,
+      absl::Time deadline, const std::function<bool()>& gone);
   absl::Status Generate(
       const v1::GenerateRequest& request, const std::string& token,
       absl::Time deadline, const std::function<bool()>& gone,
       const std::function<bool(const v1::GenerateResponse&)>& write) override;
-  absl::StatusOr<std::vector<ListedModel>> List(const std::string& token,
-                                                absl::Time deadline) override;
+  absl::StatusOr<std::vector<ListedModel>> List(
+      const std::string& token, absl::Time deadline,
+      const std::function<bool()>& gone) override;
 
  private:
   struct Entry;
+  struct Loading;
+  // A call: whose it is, and how long it is waited for.
+  struct Caller {
+    const std::string& token;
+    const absl::Time deadline;
+    const std::function<bool()>& gone;
+  };
   struct Allowed {
     v1::Artifact model;
     absl::Time until;
@@ -106,30 +124,34 @@ class ServedModels : public TextModels {
 
   ServedModels(const Options& options, std::shared_ptr<grpc::Channel> channel);
 
-  absl::StatusOr<v1::Artifact> Allow(const std::string& name,
-                                     const std::string& token,
-                                     absl::Time deadline);
-  // Counts a call and returns its model's entry; evicts an idle model if there
-  // are too many.
+  absl::StatusOr<v1::Artifact> Allow(const std::string& name, int64_t bytes,
+                                     const Caller& caller);
+  // Counts a user of the model's entry; evicts an idle model if there are too
+  // many.
   absl::StatusOr<std::shared_ptr<Entry>> FindOrAdd(const std::string& name);
   void Return(const std::shared_ptr<Entry>& entry);
-  // Fetches the model's files and starts its process. The caller holds
-  // Entry::making.
-  absl::StatusOr<std::shared_ptr<ChildCalls>> Start(const v1::Artifact& model,
-                                                    const std::string& token,
-                                                    absl::Time deadline,
-                                                    Entry* entry);
-  // Makes the model ready unless it is, one caller at a time. `ran` tells
+  // Begins to load the model, on a thread of the entry's own: its callers may
+  // leave meanwhile.
+  std::shared_ptr<Loading> Begin(const v1::Artifact& model,
+                                 const std::string& token, Entry* entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fetches the model's files and starts its process.
+  absl::Status Start(const v1::Artifact& model, const std::string& token,
+                     const Entry& entry, Loading* loading);
+  absl::Status Await(const Loading& loading, const Caller& caller);
+  // Waits until the model is ready, and loads it unless it is. `ran` tells
   // whether its process had been running.
-  absl::StatusOr<std::shared_ptr<ChildCalls>> Prepare(
-      const v1::Artifact& model, const std::string& token, absl::Time deadline,
-      Entry* entry, v1::ServedModel* served, bool* ran);
+  absl::StatusOr<std::shared_ptr<ChildCalls>> Prepare(const v1::Artifact& model,
+                                                      const Caller& caller,
+                                                      Entry* entry,
+                                                      v1::ServedModel* served,
+                                                      bool* ran);
   // Has the next call start another process in place of this one.
   void Discard(const std::shared_ptr<ChildCalls>& calls, Entry* entry);
   // Runs `use` on the model once it is ready, and again if the process dies and
-  // `again` allows it.
+  // `again` allows it. `bytes` are those of the request.
   absl::Status WithModel(
-      const std::string& name, const std::string& token, absl::Time deadline,
+      const std::string& name, int64_t bytes, const Caller& caller,
       const std::function<absl::Status(const v1::ServedModel&, ChildCalls*)>&
           use,
       const std::function<bool()>& again = [] { return true; });
@@ -143,15 +165,16 @@ class ServedModels : public TextModels {
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;
   std::atomic<bool> stopping_{false};
+  // The calls that are permitted, and those that wait for the coordinator's
+  // permission: a stranger takes no place of theirs.
+  CallBudget calls_, asking_;
+  // Taken before a ChildCalls' own.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Entry>> entries_
       ABSL_GUARDED_BY(mutex_);
   // The permissions, by hash of token and model name.
   std::map<std::string, Allowed> allowed_ ABSL_GUARDED_BY(mutex_);
-  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The number of calls that wait for the coordinator's permission.
-  int asking_ ABSL_GUARDED_BY(mutex_) = 0;
   // The number of entries ever made.
   int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);

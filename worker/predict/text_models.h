@@ -40,9 +40,11 @@ class TextModels {
       absl::Time deadline, const std::function<bool()>& gone,
       const std::function<bool(const v1::GenerateResponse&)>& write) = 0;
   // Returns the newest models that the caller may see, newest job first, at
-  // most 1000. Errors of ListModels (model_service.proto).
+  // most 1000. `gone` as above: Cancelled. Other errors are those of ListModels
+  // (model_service.proto).
   virtual absl::StatusOr<std::vector<ListedModel>> List(
-      const std::string& token, absl::Time deadline) = 0;
+      const std::string& token, absl::Time deadline,
+      const std::function<bool()>& gone) = 0;
 };
 
 }  // namespace comera::worker

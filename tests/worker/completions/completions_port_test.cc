@@ -57,28 +57,51 @@ class FakeTexts : public TextModels {
     if (!token.empty() && token != "good") {
       return absl::UnauthenticatedError("who are you?");
     }
-    EXPECT_GT(deadline, absl::Now() + absl::Minutes(4));
     asked = request;
+    asked_until = deadline;
+    if (waits) return AwaitLeaving(gone);
     for (const v1::GenerateResponse& piece : pieces) {
       if (gone() || !write(piece)) {
-        left.Notify();
+        left->Notify();
         return absl::CancelledError("the caller has gone");
       }
     }
     return status;
   }
-  absl::StatusOr<std::vector<ListedModel>> List(const std::string& token,
-                                                absl::Time) override {
+  absl::StatusOr<std::vector<ListedModel>> List(
+      const std::string& token, absl::Time,
+      const std::function<bool()>& gone) override {
     if (token != "good") return absl::UnauthenticatedError("who are you?");
+    if (waits) return AwaitLeaving(gone);
     return std::vector<ListedModel>{
         {"jobs/a/models/m", "alice", absl::FromUnixSeconds(1700000000), true}};
   }
 
+  absl::Status AwaitLeaving(const std::function<bool()>& gone) {
+    // A caller who is there is not seen to leave.
+    EXPECT_FALSE(gone());
+    began->Notify();
+    while (!gone()) absl::SleepFor(absl::Milliseconds(1));
+    left->Notify();
+    return absl::CancelledError("the caller has gone");
+  }
+
   v1::GenerateRequest asked;
+  absl::Time asked_until;
+  // Whether nothing is said until the caller leaves.
+  bool waits = false;
   std::vector<v1::GenerateResponse> pieces;
   absl::Status status;
-  absl::Notification left;
+  std::unique_ptr<absl::Notification> began, left;
 };
+
+CompletionsPort::Options OptionsOf(const std::string& listen,
+                                   bool insecure = false) {
+  CompletionsPort::Options options;
+  options.listen = listen;
+  options.insecure = insecure;
+  return options;
+}
 
 struct Answer {
   int status = 0;
@@ -91,7 +114,7 @@ class CompletionsPortTest : public ::testing::Test {
   // One port for all tests, because its end takes seconds.
   static void SetUpTestSuite() {
     texts_ = new FakeTexts;
-    auto port = CompletionsPort::Start({"127.0.0.1:0", false}, texts_);
+    auto port = CompletionsPort::Start(OptionsOf("127.0.0.1:0"), texts_);
     ASSERT_OK(port);
     port_ = port->release();
   }
@@ -103,11 +126,14 @@ class CompletionsPortTest : public ::testing::Test {
     texts_->pieces = {Piece("Hello"),
                       Last(" world", v1::GenerateResponse::LENGTH)};
     texts_->status = absl::OkStatus();
+    texts_->waits = false;
+    texts_->began = std::make_unique<absl::Notification>();
+    texts_->left = std::make_unique<absl::Notification>();
   }
 
-  int Connect() {
+  int Connect(const CompletionsPort& port = *port_) {
     const std::pair<std::string, std::string> address =
-        absl::StrSplit(port_->address(), ':');
+        absl::StrSplit(port.address(), ':');
     int number = 0;
     EXPECT_TRUE(absl::SimpleAtoi(address.second, &number));
     sockaddr_in to = {};
@@ -130,8 +156,9 @@ class CompletionsPortTest : public ::testing::Test {
   }
 
   // Sends a request as it is and reads until the connection ends.
-  Answer Exchange(const std::string& request) {
-    const int socket = Connect();
+  Answer Exchange(const std::string& request,
+                  const CompletionsPort& port = *port_) {
+    const int socket = Connect(port);
     Write(socket, request);
     std::string all;
     char buffer[4096];
@@ -150,12 +177,18 @@ class CompletionsPortTest : public ::testing::Test {
     return answer;
   }
 
+  static std::string PostOf(
+      const std::string& body,
+      const std::string& headers = "Host: localhost:1\r\n",
+      const std::string& type = "application/json") {
+    return absl::StrCat("POST /v1/completions HTTP/1.1\r\n", headers,
+                        "Content-Type: ", type,
+                        "\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+  }
   Answer Post(const std::string& body,
               const std::string& headers = "Host: localhost:1\r\n",
               const std::string& type = "application/json") {
-    return Exchange(absl::StrCat(
-        "POST /v1/completions HTTP/1.1\r\n", headers, "Content-Type: ", type,
-        "\r\nContent-Length: ", body.size(), "\r\n\r\n", body));
+    return Exchange(PostOf(body, headers, type));
   }
 
   // Returns the data of a stream's events.
@@ -193,6 +226,8 @@ TEST_F(CompletionsPortTest, AWholeTextHasOpenAisShape) {
   })"));
   EXPECT_EQ(texts_->asked.prompt(), "Say:");
   EXPECT_EQ(texts_->asked.seed(), 5u);
+  EXPECT_GT(texts_->asked_until, absl::Now() + absl::Minutes(4));
+  EXPECT_LT(texts_->asked_until, absl::Now() + absl::Minutes(6));
 }
 
 TEST_F(CompletionsPortTest, TheEndHasAReasonAndThePromptIsEchoed) {
@@ -274,16 +309,43 @@ TEST_F(CompletionsPortTest, AStreamThatFailsInTheMiddleSaysSo) {
 TEST_F(CompletionsPortTest, ReadersThatLeaveEndTheirTexts) {
   texts_->pieces.assign(100000, Piece(std::string(1000, 'x')));
   const int socket = Connect();
-  const std::string body = absl::StrCat(kPlain, R"(, "stream": true})");
-  Write(socket, absl::StrCat("POST /v1/completions HTTP/1.1\r\n"
-                             "Host: localhost\r\n"
-                             "Content-Type: application/json\r\n"
-                             "Content-Length: ",
-                             body.size(), "\r\n\r\n", body));
+  Write(socket, PostOf(absl::StrCat(kPlain, R"(, "stream": true})")));
   char byte;
   ASSERT_EQ(read(socket, &byte, 1), 1);
   close(socket);
-  texts_->left.WaitForNotification();
+  texts_->left->WaitForNotification();
+}
+
+// Whoever waits for a model to load or for a turn hears nothing for a while.
+TEST_F(CompletionsPortTest, CallersThatLeaveBeforeAnyWordAreNoticed) {
+  texts_->waits = true;
+  const std::string list =
+      "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
+      "Authorization: Bearer good\r\n\r\n";
+  for (const std::string& request :
+       {PostOf(absl::StrCat(kPlain, "}")),
+        PostOf(absl::StrCat(kPlain, R"(, "stream": true})")), list}) {
+    texts_->began = std::make_unique<absl::Notification>();
+    texts_->left = std::make_unique<absl::Notification>();
+    const int socket = Connect();
+    Write(socket, request);
+    texts_->began->WaitForNotification();
+    close(socket);
+    texts_->left->WaitForNotification();
+  }
+}
+
+// However slowly it is read, and though the model has much to say.
+TEST_F(CompletionsPortTest, AStreamEndsSoonAfterItsTime) {
+  CompletionsPort::Options options = OptionsOf("127.0.0.1:0");
+  options.most_stream_time = -absl::Minutes(1);
+  ASSERT_OK_AND_ASSIGN(const auto port,
+                       CompletionsPort::Start(options, texts_));
+  texts_->pieces = {Piece(std::string(1 << 20, 'x'))};
+  const Answer answer =
+      Exchange(PostOf(absl::StrCat(kPlain, R"(, "stream": true})")), *port);
+  EXPECT_LT(answer.body.size(), 10000u);
+  texts_->left->WaitForNotification();
 }
 
 TEST_F(CompletionsPortTest, TokensAreChecked) {
@@ -356,6 +418,31 @@ TEST_F(CompletionsPortTest, OtherPathsMethodsAndBodiesAreRefused) {
       200);
 }
 
+TEST_F(CompletionsPortTest, LargeBodiesThatArriveAreBounded) {
+  const std::string large =
+      absl::StrCat(std::string(size_t{3} << 20, ' '), kPlain, "}");
+  const std::string whole = PostOf(large);
+  // Two bodies that do not arrive leave no room for a third.
+  const int first = Connect(), second = Connect();
+  Write(first, whole.substr(0, 1000));
+  Write(second, whole.substr(0, 1000));
+  Answer answer;
+  do {
+    answer = Post(large);
+  } while (answer.status == 200);
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_EQ(answer.json()["error"]["code"], "rate_limit_exceeded");
+  EXPECT_THAT(answer.json()["error"]["message"].get<std::string>(),
+              HasSubstr("bytes"));
+  EXPECT_EQ(Post(absl::StrCat(kPlain, "}")).status, 200);
+  close(first);
+  close(second);
+  do {
+    answer = Post(large);
+  } while (answer.status == 429);
+  EXPECT_EQ(answer.status, 200);
+}
+
 // The size of a chunk may be sent forever.
 TEST_F(CompletionsPortTest, BodiesInChunksAreRefused) {
   const std::string body = absl::StrCat(kPlain, "}");
@@ -372,13 +459,13 @@ TEST_F(CompletionsPortTest, OnlyThisMachineUnlessAllowed) {
   for (const char* listen :
        {"0.0.0.0:0", "[::]:0", ":0", "127.0.0.1:0s", "127.0.0.1:0,0.0.0.0:0",
         "127.0.0.1", "", "127.0.0.1:", "127.0.0.1:999999"}) {
-    EXPECT_THAT(CompletionsPort::Start({listen, false}, texts_),
+    EXPECT_THAT(CompletionsPort::Start(OptionsOf(listen), texts_),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          StartsWith("completions_listen: ")))
         << listen;
   }
-  EXPECT_OK(CompletionsPort::Start({"0.0.0.0:0", true}, texts_));
-  EXPECT_THAT(CompletionsPort::Start({port_->address(), false}, texts_),
+  EXPECT_OK(CompletionsPort::Start(OptionsOf("0.0.0.0:0", true), texts_));
+  EXPECT_THAT(CompletionsPort::Start(OptionsOf(port_->address()), texts_),
               StatusIs(absl::StatusCode::kUnavailable));
 }
 

@@ -77,10 +77,12 @@ class ChildCallsTest : public ::testing::Test {
     return text;
   }
 
-  absl::StatusOr<std::string> Predict(absl::Time deadline = Soon()) {
+  absl::StatusOr<std::string> Predict(
+      absl::Time deadline = Soon(),
+      const std::function<bool()>& gone = nullptr) {
     v1::PredictRequest request;
     request.add_rows()->set_text("x");
-    auto response = calls_->Predict(request, deadline);
+    auto response = calls_->Predict(request, deadline, gone);
     if (!response.ok()) return response.status();
     EXPECT_EQ(response->number(), 0);
     return response->predictions(0).label();
@@ -313,6 +315,27 @@ TEST_F(ChildCallsTest, AnAnswerThatComesLateIsDropped) {
   EXPECT_EQ(label, "new");
   EXPECT_EQ(calls_->silence(absl::Now() + absl::Hours(1)),
             absl::ZeroDuration());
+}
+
+TEST_F(ChildCallsTest, WhoLeavesHisPredictionIsNotWaitedFor) {
+  Start(R"(next; a=$n; next; row "$a" late; last "$n" text
+           next; row "$n" new; next)");
+  const absl::Time later = absl::Now() + absl::Hours(1);
+  const auto leaves = [] { return true; };
+  // The process may have the first request already, so it owes the answer; the
+  // second only waits for its turn.
+  int asked = 0;
+  EXPECT_THAT(Predict(later,
+                      [&] {
+                        return ++asked > 1 &&
+                               calls_->silence(later) == absl::ZeroDuration();
+                      }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Predict(later, leaves), StatusIs(absl::StatusCode::kCancelled));
+  ASSERT_OK_AND_ASSIGN(const std::string text, Generate("x"));
+  EXPECT_EQ(text, "text END");
+  ASSERT_OK_AND_ASSIGN(const std::string label, Predict());
+  EXPECT_EQ(label, "new");
 }
 
 TEST_F(ChildCallsTest, RefusalsEndOneCallOnly) {

@@ -3,156 +3,39 @@
 
 #include "worker/predict/served_models.h"
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "comera/v1/model_service.grpc.pb.h"
-#include "comera/v1/training_service.grpc.pb.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
-#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/worker/predict/served_models_fixture.h"
 
 namespace comera::worker {
 namespace {
 
 using ::testing::HasSubstr;
 
-// A coordinator's model service: callers with the token `good` may see all
-// models.
-class FakeStore : public v1::ModelService::Service,
-                  public v1::TrainingService::Service {
- public:
-  static grpc::Status Check(const grpc::ServerContext& context) {
-    const auto& metadata = context.client_metadata();
-    const auto found = metadata.find("authorization");
-    if (found != metadata.end() && found->second == "Bearer good") {
-      return grpc::Status::OK;
-    }
-    return {grpc::StatusCode::UNAUTHENTICATED, "who are you?"};
-  }
-  grpc::Status GetModel(grpc::ServerContext* context,
-                        const v1::GetModelRequest* request,
-                        v1::Model* model) override {
-    ++asked;
-    if (const grpc::Status status = Check(*context); !status.ok()) {
-      return status;
-    }
-    v1::Artifact& artifact = *model->mutable_artifact();
-    artifact.set_name(request->name());
-    v1::ArtifactFile* file = artifact.add_files();
-    file->set_path("config.json");
-    file->set_size_bytes(static_cast<int64_t>(contents.size()));
-    file->set_sha256(Sha256Hex(damaged ? "other" : contents));
-    return grpc::Status::OK;
-  }
-  grpc::Status ListModels(grpc::ServerContext* context,
-                          const v1::ListModelsRequest*,
-                          v1::ListModelsResponse* response) override {
-    if (const grpc::Status status = Check(*context); !status.ok()) {
-      return status;
-    }
-    for (const char* id : {"a", "early-stage", "b"}) {
-      v1::Model* model = response->add_models();
-      model->set_name(std::string("jobs/j/models/") + id);
-      model->set_user("alice");
-      model->mutable_artifact()->mutable_create_time()->set_seconds(1700000000);
-    }
-    return grpc::Status::OK;
-  }
-  grpc::Status DownloadArtifact(
-      grpc::ServerContext* context, const v1::DownloadArtifactRequest*,
-      grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) override {
-    if (const grpc::Status status = Check(*context); !status.ok()) {
-      return status;
-    }
-    v1::DownloadArtifactResponse part;
-    part.set_data(contents);
-    writer->Write(part);
-    return grpc::Status::OK;
-  }
+bool NobodyLeaves() { return false; }
 
-  std::atomic<int> asked{0};
-  std::atomic<bool> damaged{false};
-  std::string contents = "one";
-};
-
-// Stands in for comera-trainer: answers with its process id, and dies or sleeps
-// when asked to.
-constexpr char kTrainer[] = R"(#!/bin/sh
-echo '{"family": "causal_lm", "maxGenerations": 2}'
-while read -r line; do
-  number=${line#*\"number\":\"}
-  number="\"number\": ${number%%\"*}"
-  case $line in
-    *die*) echo 'comera-trainer: no more' >&2; exit 1 ;;
-    *sleep*) : >"$0.asleep"; exec sleep 100 ;;
-    *late*)
-      : >"$0.computes"
-      until [ -e "$0.wake" ]; do :; done
-      echo "{$number, \"predictions\": [{\"label\": \"$$\"}]}" ;;
-    *refuse*) echo "{$number, \"error\": \"refused\"}" ;;
-    *begin*)
-      echo >>"$0.begun"
-      echo "{$number, \"generated\": {\"text\": \"$$\"}}"
-      echo 'comera-trainer: no end' >&2; exit 1 ;;
-    *prompt*)
-      echo "{$number, \"generated\": {\"text\": \"$$\", \"finish\": \"STOP\"}}"
-      ;;
-    *cancel*)
-      number=${line#*\"cancel\":\"}
-      echo "{\"number\": ${number%%\"*}, \"error\": \"cancelled\"}" ;;
-    *) echo "{$number, \"predictions\": [{\"label\": \"$$\"}]}" ;;
-  esac
-done
-)";
-
-class ServedModelsTest : public ::testing::Test {
+class ServedModelsTest : public ServedModelsFixture {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    options_.trainer = folder_ + "/trainer";
-    std::ofstream(options_.trainer) << kTrainer;
-    std::filesystem::permissions(options_.trainer,
-                                 std::filesystem::perms::owner_all);
-    options_.folder = folder_ + "/models";
-    options_.max_memory_bytes = 0;
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    builder.RegisterService(static_cast<v1::ModelService::Service*>(&store_));
-    builder.RegisterService(
-        static_cast<v1::TrainingService::Service*>(&store_));
-    server_ = builder.BuildAndStart();
-    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                   grpc::InsecureChannelCredentials());
-  }
-
-  void Create() {
-    auto models = ServedModels::Create(options_, channel_);
-    ASSERT_OK(models);
-    models_ = *std::move(models);
-  }
-
   // Returns the id of the process that answers.
-  absl::StatusOr<std::string> Ask(const std::string& model,
-                                  const std::string& text = "x",
-                                  const std::string& token = "good",
-                                  absl::Duration time = absl::Seconds(20)) {
+  absl::StatusOr<std::string> Ask(
+      const std::string& model, const std::string& text = "x",
+      const std::string& token = "good",
+      absl::Duration time = absl::Seconds(20),
+      const std::function<bool()>& gone = NobodyLeaves) {
     v1::PredictRequest request;
     request.set_name("jobs/j/models/" + model);
     request.add_rows()->set_text(text);
-    const auto response = models_->Predict(request, token, absl::Now() + time);
+    const auto response =
+        models_->Predict(request, token, absl::Now() + time, gone);
     if (!response.ok()) return response.status();
     return response->predictions(0).label();
   }
@@ -161,27 +44,21 @@ class ServedModelsTest : public ::testing::Test {
   absl::StatusOr<std::string> Continue(
       const std::string& model, const std::string& prompt,
       const std::string& token = "good",
-      absl::Duration time = absl::Seconds(20)) {
+      absl::Duration time = absl::Seconds(20),
+      const std::function<bool()>& gone = NobodyLeaves) {
     v1::GenerateRequest request;
     request.set_name("jobs/j/models/" + model);
     request.set_prompt(prompt);
     std::string text;
-    const absl::Status status = models_->Generate(
-        request, token, absl::Now() + time, [] { return false; },
-        [&](const v1::GenerateResponse& piece) {
-          text += piece.text();
-          return true;
-        });
+    const absl::Status status =
+        models_->Generate(request, token, absl::Now() + time, gone,
+                          [&](const v1::GenerateResponse& piece) {
+                            text += piece.text();
+                            return true;
+                          });
     if (!status.ok()) return status;
     return text;
   }
-
-  std::string folder_;
-  ServedModels::Options options_;
-  FakeStore store_;
-  std::unique_ptr<grpc::Server> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<ServedModels> models_;
 };
 
 TEST_F(ServedModelsTest, TheCoordinatorDecidesWhoMayAskAndIsNotAskedAlways) {
@@ -273,7 +150,8 @@ TEST_F(ServedModelsTest, PredictRequestsGenerateNothing) {
   request.set_name("jobs/j/models/a");
   request.mutable_generate();
   EXPECT_THAT(
-      models_->Predict(request, "good", absl::Now() + absl::Seconds(20)),
+      models_->Predict(request, "good", absl::Now() + absl::Seconds(20),
+                       NobodyLeaves),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generate")));
 }
 
@@ -281,7 +159,8 @@ TEST_F(ServedModelsTest, TheListIsTheCoordinators) {
   Create();
   ASSERT_OK(Ask("b"));
   const absl::Time soon = absl::Now() + absl::Seconds(20);
-  ASSERT_OK_AND_ASSIGN(const auto models, models_->List("good", soon));
+  ASSERT_OK_AND_ASSIGN(const auto models,
+                       models_->List("good", soon, NobodyLeaves));
   ASSERT_EQ(models.size(), 2u);
   EXPECT_EQ(models[0].name, "jobs/j/models/a");
   EXPECT_FALSE(models[0].loaded);
@@ -289,7 +168,7 @@ TEST_F(ServedModelsTest, TheListIsTheCoordinators) {
   EXPECT_EQ(models[0].created, absl::FromUnixSeconds(1700000000));
   EXPECT_EQ(models[1].name, "jobs/j/models/b");
   EXPECT_TRUE(models[1].loaded);
-  EXPECT_THAT(models_->List("bad", soon),
+  EXPECT_THAT(models_->List("bad", soon, NobodyLeaves),
               StatusIs(absl::StatusCode::kUnauthenticated));
 }
 
@@ -356,6 +235,116 @@ TEST_F(ServedModelsTest, OneModelMakesRoomForAnotherUnlessItIsBusy) {
   models_->Stop();
   busy.join();
   EXPECT_THAT(Ask("a"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(ServedModelsTest, WhoLeavesWhileAModelLoadsIsNotWaitedFor) {
+  options_.most_calls = 1;
+  Create();
+  Make("hold");
+  const auto leaves = [&] { return Has("started"); };
+  const absl::Duration time = absl::Seconds(60);
+  EXPECT_THAT(
+      models_->Load("jobs/j/models/a", "good", absl::Now() + time, leaves),
+      StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Ask("a", "x", "good", time, leaves),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Continue("a", "prompt", "good", time, leaves),
+              StatusIs(absl::StatusCode::kCancelled));
+  // Others have the place, and what has begun to load goes on.
+  std::filesystem::remove(Mark("hold"));
+  EXPECT_OK(Ask("a"));
+  ASSERT_OK_AND_ASSIGN(const std::string started, ReadFile(Mark("started")));
+  EXPECT_EQ(started, "\n");
+}
+
+TEST_F(ServedModelsTest, WhoLeavesWhileTheCoordinatorDecidesIsNotWaitedFor) {
+  options_.most_calls = 1;
+  Create();
+  store_.holds_answers = true;
+  EXPECT_THAT(Ask("a", "x", "good", absl::Seconds(60),
+                  [&] { return store_.asked > 0; }),
+              StatusIs(absl::StatusCode::kCancelled));
+  store_.holds_answers = false;
+  EXPECT_OK(Ask("a"));
+}
+
+TEST_F(ServedModelsTest, WhatNobodyWaitsForMakesRoom) {
+  options_.most_models = 1;
+  store_.holds_files = true;
+  Create();
+  const auto leaves = [&] { return store_.held > 0; };
+  EXPECT_THAT(Ask("a", "x", "good", absl::Seconds(60), leaves),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(Ask("b"));
+  // A process that does not begin makes room as well.
+  store_.holds_files = false;
+  std::filesystem::remove(Mark("started"));
+  Make("hold");
+  EXPECT_THAT(
+      Ask("a", "x", "good", absl::Seconds(60), [&] { return Has("started"); }),
+      StatusIs(absl::StatusCode::kCancelled));
+  std::filesystem::remove(Mark("hold"));
+  EXPECT_OK(Ask("c"));
+}
+
+TEST_F(ServedModelsTest, WhatLoadsEndsWithTheWorker) {
+  Create();
+  Make("hold");
+  EXPECT_THAT(Ask("a", "x", "good", absl::Milliseconds(500)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  models_.reset();
+}
+
+TEST_F(ServedModelsTest, CallersShareALoad) {
+  Create();
+  Make("hold");
+  std::thread first([&] { EXPECT_OK(Ask("a")); });
+  while (!Has("started")) absl::SleepFor(absl::Milliseconds(1));
+  // Whoever asks whether a caller has left waits already.
+  EXPECT_OK(Ask("a", "x", "good", absl::Seconds(20), [&] {
+    std::filesystem::remove(Mark("hold"));
+    return false;
+  }));
+  first.join();
+  ASSERT_OK_AND_ASSIGN(const std::string started, ReadFile(Mark("started")));
+  EXPECT_EQ(started, "\n");
+}
+
+TEST_F(ServedModelsTest, AnothersFailureIsNotTheCallers) {
+  options_.allowed_for = absl::ZeroDuration();
+  store_.holds_files = true;
+  store_.damaged = true;
+  Create();
+  std::thread first(
+      [&] { EXPECT_THAT(Ask("a"), StatusIs(absl::StatusCode::kDataLoss)); });
+  while (store_.held == 0) absl::SleepFor(absl::Milliseconds(1));
+  store_.damaged = false;
+  EXPECT_OK(Ask("a", "x", "good", absl::Seconds(20), [&] {
+    if (store_.asked == 2) store_.holds_files = false;
+    return false;
+  }));
+  first.join();
+}
+
+TEST_F(ServedModelsTest, RequestsAreBoundedInBytes) {
+  options_.most_request_bytes = 10000;
+  Create();
+  ASSERT_OK(Ask("a"));
+  const std::string large(6000, 'x');
+  std::thread busy([&] { EXPECT_OK(Ask("a", "late" + large)); });
+  while (!Has("computes")) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_THAT(Ask("a", large), StatusIs(absl::StatusCode::kResourceExhausted,
+                                        HasSubstr("bytes")));
+  EXPECT_THAT(Continue("a", "prompt" + large),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  // There is room for small ones.
+  EXPECT_OK(models_->Load("jobs/j/models/a", "good",
+                          absl::Now() + absl::Seconds(20), NobodyLeaves));
+  Make("wake");
+  busy.join();
+  EXPECT_OK(Ask("a", large));
+  EXPECT_THAT(Ask("a", large + large),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("10000")));
 }
 
 }  // namespace
