@@ -1,6 +1,10 @@
 // Measures how fast a language model continues texts, one at a time and several
-// together, under any method. The weights are those at the start of training.
+// together, under any method, and how long they wait for each other's prompts.
+// The weights are those at the start of training.
 //   bazel run -c opt //tests/bench:generation -- --method=comera --json
+// With --pieces=32,64,128 --prompt=1536 --set data.max_length=2048 it tells how
+// long texts wait while a long prompt comes in pieces.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -36,6 +40,7 @@ struct Flags {
   std::string device = "cpu", precision;
   std::vector<int64_t> batches = {1, 8};
   int64_t prompt = 32, tokens = 128;
+  std::vector<int64_t> pieces;
   int threads = 0;
   std::vector<std::string> overrides;
   bool json = false;
@@ -45,6 +50,10 @@ double Seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+int32_t PromptToken(int64_t text, int64_t position, int64_t vocabulary) {
+  return static_cast<int32_t>((text * 7919 + position * 104729) % vocabulary);
 }
 
 struct Figures {
@@ -77,9 +86,8 @@ absl::StatusOr<Figures> Measure(const Flags& flags, int64_t batch,
   for (int64_t text = 0; text < batch; ++text) {
     tokens.clear();
     for (int64_t i = 0; i < flags.prompt; ++i) {
-      const auto id =
-          static_cast<int32_t>((text * 7919 + i * 104729) % vocabulary);
-      tokens.push_back({text, i, id, i + 1 == flags.prompt});
+      tokens.push_back(
+          {text, i, PromptToken(text, i, vocabulary), i + 1 == flags.prompt});
     }
     RETURN_IF_ERROR(decoder->Step(tokens, &logits));
     RETURN_IF_ERROR(choose());
@@ -95,6 +103,59 @@ absl::StatusOr<Figures> Measure(const Flags& flags, int64_t batch,
   figures.token_seconds =
       (Seconds() - start) / static_cast<double>((flags.tokens - 1) * batch);
   return figures;
+}
+
+void Print(const nlohmann::ordered_json& json, bool as_json) {
+  if (as_json) {
+    std::cout << json.dump() << std::endl;
+    return;
+  }
+  for (const auto& [key, value] : json.items()) {
+    std::cout << absl::StrFormat("%-20s %s\n", key, value.dump());
+  }
+}
+
+// Texts in all slots but one grow by a token each step, while the prompt of the
+// last one comes in pieces of so many tokens. What a text waits for its next
+// token is the length of a step.
+absl::Status MeasurePiece(const Flags& flags, int64_t piece,
+                          CachedDecoder* decoder) {
+  const int64_t last = decoder->slots() - 1;
+  const int64_t vocabulary = decoder->vocabulary();
+  std::vector<float> logits;
+  std::vector<double> waits;
+  int64_t grown = 0;
+  for (int64_t seen = 0; seen < flags.prompt; ++grown) {
+    std::vector<NewToken> tokens;
+    for (int64_t text = 0; text < last; ++text) {
+      const int64_t place = grown % decoder->length();
+      tokens.push_back(
+          {text, place, PromptToken(text, place, vocabulary), true});
+    }
+    const int64_t end = std::min(flags.prompt, seen + piece);
+    for (; seen < end; ++seen) {
+      tokens.push_back({last, seen, PromptToken(last, seen, vocabulary),
+                        seen + 1 == flags.prompt});
+    }
+    const double start = Seconds();
+    RETURN_IF_ERROR(decoder->Step(tokens, &logits));
+    waits.push_back(Seconds() - start);
+  }
+  double sum = 0;
+  for (const double wait : waits) sum += wait;
+  std::sort(waits.begin(), waits.end());
+  Print({{"model", flags.model},
+         {"method", flags.method},
+         {"device", flags.device},
+         {"threads", flags.threads},
+         {"texts", last},
+         {"prompt_tokens", flags.prompt},
+         {"piece", piece},
+         {"median_wait_seconds", waits[waits.size() / 2]},
+         {"longest_wait_seconds", waits.back()},
+         {"prompt_seconds", sum}},
+        flags.json);
+  return absl::OkStatus();
 }
 
 absl::Status Run(const Flags& flags) {
@@ -126,9 +187,18 @@ absl::Status Run(const Flags& flags) {
   RETURN_IF_ERROR(
       backend->CopyToDevice(arena.Address(piece), values.data(), bytes));
   RETURN_IF_ERROR(backend->Synchronize());
-  ASSIGN_OR_RETURN(
-      const auto decoder,
-      CachedDecoder::Create(config, arena.Floats(piece), {}, backend.get()));
+  CachedDecoder::Options options;
+  options.chunk = 128;
+  for (const int64_t tokens : flags.pieces) {
+    options.chunk = std::max(options.chunk, tokens);
+  }
+  ASSIGN_OR_RETURN(const auto decoder,
+                   CachedDecoder::Create(config, arena.Floats(piece), options,
+                                         backend.get()));
+  for (const int64_t tokens : flags.pieces) {
+    RETURN_IF_ERROR(MeasurePiece(flags, tokens, decoder.get()));
+  }
+  if (!flags.pieces.empty()) return absl::OkStatus();
   for (const int64_t batch : flags.batches) {
     if (batch < 1 || batch > decoder->slots()) {
       return absl::InvalidArgumentError(absl::StrFormat(
@@ -138,26 +208,21 @@ absl::Status Run(const Flags& flags) {
     RETURN_IF_ERROR(Measure(flags, batch, decoder.get()).status());
     ASSIGN_OR_RETURN(const Figures figures,
                      Measure(flags, batch, decoder.get()));
-    const nlohmann::ordered_json json = {
-        {"model", flags.model},
-        {"method",
-         v1::CompressionSpec::Method_Name(job.spec.compression().method())},
-        {"device", flags.device},
-        {"threads", flags.threads},
-        {"batch", batch},
-        {"prompt_tokens", flags.prompt},
-        {"generated_tokens", flags.tokens},
-        {"parameters", size},
-        {"prompt_seconds", figures.prompt_seconds},
-        {"tokens_per_second", 1 / figures.token_seconds},
-    };
-    if (flags.json) {
-      std::cout << json.dump() << std::endl;
-      continue;
-    }
-    for (const auto& [key, value] : json.items()) {
-      std::cout << absl::StrFormat("%-20s %s\n", key, value.dump());
-    }
+    Print(
+        {
+            {"model", flags.model},
+            {"method",
+             v1::CompressionSpec::Method_Name(job.spec.compression().method())},
+            {"device", flags.device},
+            {"threads", flags.threads},
+            {"batch", batch},
+            {"prompt_tokens", flags.prompt},
+            {"generated_tokens", flags.tokens},
+            {"parameters", size},
+            {"prompt_seconds", figures.prompt_seconds},
+            {"tokens_per_second", 1 / figures.token_seconds},
+        },
+        flags.json);
   }
   return absl::OkStatus();
 }
@@ -178,7 +243,12 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   app.add_option("--prompt", flags.prompt, "tokens of each prompt")
       ->capture_default_str()
-      ->check(CLI::Range(1, 128));
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--pieces", flags.pieces,
+                 "instead: how long seven texts wait for their next token "
+                 "while a prompt comes in pieces of so many tokens")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 16));
   app.add_option("--tokens", flags.tokens, "tokens to generate")
       ->capture_default_str()
       ->check(CLI::Range(2, 1 << 16));

@@ -20,20 +20,30 @@ namespace {
 constexpr int64_t kFloat = sizeof(float);
 constexpr int kIndexRows = 6;  // ids, positions, kept, first, counts, last
 
+int64_t ChunkOf(const CachedDecoder::Options& options,
+                const kernels::Backend& backend) {
+  const int64_t chunk = options.chunk > 0 ? options.chunk
+                        : backend.in_host_memory()
+                            ? CachedDecoder::kHostChunk
+                            : CachedDecoder::kDeviceChunk;
+  return std::max(chunk, options.max_slots);
+}
+
 }  // namespace
 
-CachedDecoder::CachedDecoder(const ModelConfig& config, int64_t max_rows,
-                             kernels::Backend* backend)
+CachedDecoder::CachedDecoder(const ModelConfig& config, int64_t chunk,
+                             int64_t max_slots, kernels::Backend* backend)
     : config_(config),
-      max_rows_(max_rows),
+      chunk_(chunk),
+      max_rows_(chunk + max_slots),
       backend_(backend),
       arena_(backend) {}
 
 absl::StatusOr<std::unique_ptr<CachedDecoder>> CachedDecoder::Create(
     const ModelConfig& config, const float* parameters, const Options& options,
     kernels::Backend* backend) {
-  auto decoder = absl::WrapUnique(
-      new CachedDecoder(config, options.chunk + options.max_slots, backend));
+  auto decoder = absl::WrapUnique(new CachedDecoder(
+      config, ChunkOf(options, *backend), options.max_slots, backend));
   ASSIGN_OR_RETURN(decoder->layers_,
                    FoldDecoder(decoder->config_, parameters, backend));
   std::vector<CacheColumns> columns;

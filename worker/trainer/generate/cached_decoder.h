@@ -36,12 +36,20 @@ struct NewToken {
 // Allocates when made and not again. Not thread-safe.
 class CachedDecoder {
  public:
+  // A text that grows waits for the others' prompts as long as a step takes. On
+  // two cores, with seven texts beside a prompt of 1,536 tokens, 64 tokens a
+  // step make that wait half as long as 128, and the prompt takes as long; with
+  // 32 it takes up to twice as long (tests/bench/generation.cc, --pieces). The
+  // number for devices is not measured.
+  static constexpr int64_t kHostChunk = 64, kDeviceChunk = 128;
+
   struct Options {
     int64_t max_slots = 8;
     // Keys and values take so much, or what one slot needs if that is more.
     int64_t max_cache_bytes = int64_t{1} << 30;
-    // Tokens of a step at most, beside one of each slot.
-    int64_t chunk = 128;
+    // Tokens of a step at most, beside one of each slot; at least max_slots
+    // are taken. 0: kHostChunk or kDeviceChunk.
+    int64_t chunk = 0;
   };
 
   // `config`: of the family causal_lm. `parameters`: see ModelParts; they and
@@ -54,6 +62,8 @@ class CachedDecoder {
   // Tokens that a text may have.
   int64_t length() const { return config_.length; }
   int64_t vocabulary() const { return config_.vocabulary; }
+  // Tokens of a step at most, beside one of each slot; at least slots().
+  int64_t chunk() const { return chunk_; }
   int64_t max_rows() const { return max_rows_; }
   const FoldedDecoder& layers() const { return layers_; }
 
@@ -74,7 +84,7 @@ class CachedDecoder {
   };
   using Piece = kernels::Arena::Piece;
 
-  CachedDecoder(const ModelConfig& config, int64_t max_rows,
+  CachedDecoder(const ModelConfig& config, int64_t chunk, int64_t max_slots,
                 kernels::Backend* backend);
   void ReserveScratch();
   absl::Status Check(absl::Span<const NewToken> tokens) const;
@@ -95,7 +105,7 @@ class CachedDecoder {
                        std::vector<float>* logits);
 
   const ModelConfig config_;
-  const int64_t max_rows_;
+  const int64_t chunk_, max_rows_;
   kernels::Backend* const backend_;
   FoldedDecoder layers_;
   std::unique_ptr<KeyValueCache> cache_;

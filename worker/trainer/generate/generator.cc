@@ -14,8 +14,7 @@ namespace comera::trainer {
 Generator::Generator(const Options& options,
                      std::unique_ptr<CachedDecoder> decoder,
                      Tokenizer* tokenizer)
-    : chunk_(options.decoder.chunk),
-      clock_(options.clock),
+    : clock_(options.clock),
       tokenizer_(tokenizer),
       decoder_(std::move(decoder)),
       running_(decoder_->slots()) {}
@@ -90,16 +89,32 @@ void Generator::Cancel(int64_t number) {
 
 void Generator::CollectTokens() {
   tokens_.clear();
-  int64_t room = chunk_;
+  new_slots_.clear();
   for (const int64_t slot : order_) {
     Generation& text = *running_[slot];
     if (text.unseen() == 1) {
       text.AppendUnseen(slot, 1, &tokens_);
-      continue;
+    } else {
+      new_slots_.push_back(slot);
     }
-    const auto before = static_cast<int64_t>(tokens_.size());
-    text.AppendUnseen(slot, room, &tokens_);
-    room -= static_cast<int64_t>(tokens_.size()) - before;
+  }
+  AddPrompts();
+}
+
+void Generator::AddPrompts() {
+  // From the shortest on, each takes its share of what those before it left.
+  std::stable_sort(new_slots_.begin(), new_slots_.end(),
+                   [&](int64_t a, int64_t b) {
+                     return running_[a]->unseen() < running_[b]->unseen();
+                   });
+  int64_t room = decoder_->chunk();
+  auto left = static_cast<int64_t>(new_slots_.size());
+  for (const int64_t slot : new_slots_) {
+    Generation& text = *running_[slot];
+    const int64_t share = std::min(room / left, text.unseen());
+    text.AppendUnseen(slot, share, &tokens_);
+    room -= share;
+    --left;
   }
 }
 

@@ -26,8 +26,10 @@ struct GeneratedPiece {
 };
 
 // Continues several texts at the same time with one model. A step takes one
-// token of each text that is growing, and a part of the prompts of those that
-// are new, so that texts join and leave while others go on.
+// token of each text that is growing, and at most CachedDecoder::chunk() tokens
+// of the prompts of those that are new, however long these are: texts join and
+// leave while others go on. New texts share these tokens evenly, and what a
+// short prompt leaves is for the others, so that none waits for a long one.
 //
 //   RETURN_IF_ERROR(generator->Start(7, request));
 //   std::vector<GeneratedPiece> pieces;
@@ -79,9 +81,10 @@ class Generator {
   void FillSlots();
   // Puts together the tokens of a step.
   void CollectTokens();
+  // Divides what a step takes of prompts among the new texts.
+  void AddPrompts();
   void End(int64_t slot);
 
-  const int64_t chunk_;
   Clock* const clock_;
   Tokenizer* const tokenizer_;
   const std::unique_ptr<CachedDecoder> decoder_;
@@ -89,6 +92,7 @@ class Generator {
   std::vector<int64_t> order_;  // slots in use, in the order of their start
   std::deque<std::unique_ptr<Generation>> waiting_;
   // These keep their memory from step to step.
+  std::vector<int64_t> new_slots_;  // texts whose prompts are not through
   std::vector<NewToken> tokens_;
   std::vector<float> logits_;
 };

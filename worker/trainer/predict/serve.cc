@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -62,15 +63,23 @@ class Server {
     return generator_ != nullptr && !generator_->idle();
   }
 
-  // Answers, or begins to answer, the requests that have been read.
+  // Answers, or begins to answer, the requests that have been read; while texts
+  // grow, one of rows at most, so that many do not hold them up.
   absl::Status AnswerLines() {
     std::string line;
+    bool rows = held_.has_value();
+    if (rows) RETURN_IF_ERROR(Answer(*std::exchange(held_, std::nullopt)));
     while (!closed_ && !in_order_) {
       ASSIGN_OR_RETURN(const bool more, input_.PopLine(&line));
       if (!more) break;
       if (absl::StripAsciiWhitespace(line).empty()) continue;
-      const absl::StatusOr<v1::PredictRequest> request =
-          ParsePredictRequest(line);
+      absl::StatusOr<v1::PredictRequest> request = ParsePredictRequest(line);
+      const bool has_rows = request.ok() && request->rows_size() > 0;
+      if (rows && has_rows && Generates()) {
+        held_ = *std::move(request);
+        break;
+      }
+      rows = rows || has_rows;
       RETURN_IF_ERROR(request.ok() ? Answer(*request)
                                    : Refuse(0, request.status()));
     }
@@ -135,7 +144,7 @@ class Server {
   // Reads what there is, if requests are taken, and notes whether somebody
   // still reads the answers; `wait`: until there is one or the other.
   absl::Status Poll(bool wait) {
-    const bool reads = !in_order_ && !input_.ended();
+    const bool reads = !in_order_ && !held_ && !input_.ended();
     pollfd descriptors[2] = {{reads ? input_.descriptor() : -1, POLLIN, 0},
                              {output_, 0, 0}};
     const int ready = poll(descriptors, 2, wait ? -1 : 0);
@@ -166,6 +175,8 @@ class Server {
   std::set<int64_t> growing_;
   // A text without a number grows: its answers come before the next request.
   bool in_order_ = false;
+  // A request that waits until texts have grown.
+  std::optional<v1::PredictRequest> held_;
   bool closed_ = false;  // nobody reads the answers
 };
 

@@ -32,9 +32,10 @@ std::string AnswerLine(const v1::PredictResponse& answer);
 // for a text that is generated, the last of which, if the text is cancelled,
 // has an `error`. Requests without a number are answered one after the other;
 // with one, they are also read while texts grow, and their answers come in any
-// order. Ends at the end of its input, when all are answered, or when its
-// reader has closed. ResourceExhausted: a line above kMaxRequestLine;
-// Unavailable: a stream is broken; errors of the engine.
+// order; texts grow by a token between two requests of rows. Ends at the end of
+// its input, when all are answered, or when its reader has closed.
+// ResourceExhausted: a line above kMaxRequestLine; Unavailable: a stream is
+// broken; errors of the engine.
 absl::Status Serve(Predictor* predictor, int input, int output);
 
 }  // namespace comera::trainer

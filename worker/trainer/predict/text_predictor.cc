@@ -19,8 +19,6 @@ namespace {
 
 // Logits of one pass, unless one sequence has more: 64 MiB.
 constexpr int64_t kMaxLogits = int64_t{1} << 24;
-// Logits of one answer: they travel as text.
-constexpr int64_t kMaxToldLogits = int64_t{1} << 22;
 
 const std::string& MaskTokenOf(const ModelConfig& config,
                                const Tokenizer& tokenizer) {
@@ -37,8 +35,7 @@ struct TextPredictor::Pass {
   const v1::PredictRequest* request = nullptr;
   v1::PredictResponse* response = nullptr;
   std::vector<Item> items;
-  int64_t places = 0;           // sum over the items
-  int64_t returned_logits = 0;  // so far
+  int64_t places = 0;  // sum over the items
   // pseudo_loss, by row.
   std::vector<double> loss_sums;
   std::vector<int64_t> losses;
@@ -117,15 +114,6 @@ absl::Status TextPredictor::AddRow(const v1::PredictRow& row, Pass* pass) {
       return absl::InvalidArgumentError(
           absl::StrCat("text: no ", served_.mask_token(), " to fill",
                        item.sample.truncated ? " in what fits" : ""));
-    }
-    if (pass->request->logits()) {
-      pass->returned_logits +=
-          static_cast<int64_t>(item.sample.masks.size()) * Width();
-      if (pass->returned_logits > kMaxToldLogits) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("more than ", kMaxToldLogits,
-                         " logits in one request: ask with fewer rows"));
-      }
     }
     prediction->set_truncated(item.sample.truncated);
     item.places = item.sample.masks;

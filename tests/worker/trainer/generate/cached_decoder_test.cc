@@ -220,5 +220,24 @@ TEST(CachedDecoderMemoryTest, SlotsAreFewerWhereMemoryIsShort) {
   }
 }
 
+TEST(CachedDecoderMemoryTest, AStepHasRoomForATokenOfEverySlot) {
+  DecoderCase c;
+  const ModelConfig config = DecoderConfig(c, kLength);
+  const std::vector<float> parameters = DecoderParameters(c, config);
+  const auto backend = kernels::CreateCpuBackend({});
+  for (const auto& [asked, chunk] : {std::pair<int64_t, int64_t>{2, 5},
+                                     {7, 7},
+                                     {0, CachedDecoder::kHostChunk}}) {
+    CachedDecoder::Options options;
+    options.max_slots = 5;
+    options.chunk = asked;
+    ASSERT_OK_AND_ASSIGN(const auto decoder,
+                         CachedDecoder::Create(config, parameters.data(),
+                                               options, backend.get()));
+    EXPECT_EQ(decoder->chunk(), chunk);
+    EXPECT_EQ(decoder->max_rows(), chunk + 5);
+  }
+}
+
 }  // namespace
 }  // namespace comera::trainer

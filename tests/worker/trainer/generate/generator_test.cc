@@ -21,6 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kLength = 24;
+constexpr int64_t kChunk = 4;  // tokens of prompts that a step takes
 
 // Goes on by a second each time it is asked.
 class TickingClock : public Clock {
@@ -42,18 +43,18 @@ class GeneratorTest : public ::testing::Test {
  protected:
   void SetUp() override { Open(/*slots=*/3); }
 
-  void Open(int64_t slots) {
+  void Open(int64_t slots, int64_t length = kLength, int64_t chunk = kChunk) {
     DecoderCase c;
     c.rank = 5;
-    config_ = DecoderConfig(c, kLength);
+    config_ = DecoderConfig(c, length);
     parameters_ = DecoderParameters(c, config_);
     Generator::Options options;
     options.decoder.max_slots = slots;
-    options.decoder.chunk = 4;
+    options.decoder.chunk = chunk;
     options.clock = &clock_;
     ASSERT_OK_AND_ASSIGN(generator_,
                          Generator::Create(config_, parameters_.data(), options,
-                                           &tokenizer_, backend_.get()));
+                                           tokenizer_.get(), backend_.get()));
   }
 
   static v1::GenerateRequest Request(const std::string& prompt, uint64_t seed,
@@ -93,7 +94,8 @@ class GeneratorTest : public ::testing::Test {
   }
 
   TickingClock clock_;
-  LetterTokenizer tokenizer_;
+  std::unique_ptr<LetterTokenizer> tokenizer_ =
+      std::make_unique<LetterTokenizer>();
   ModelConfig config_;
   std::vector<float> parameters_;
   std::unique_ptr<kernels::Backend> backend_ = kernels::CreateCpuBackend({});
@@ -123,6 +125,57 @@ TEST_F(GeneratorTest, TextsAreTheSameBesideOthers) {
   for (const auto& [number, text] : texts_) {
     EXPECT_EQ(text.text, alone[number]) << number;
     EXPECT_NE(text.last.finish(), v1::GenerateResponse::FINISH_UNSPECIFIED);
+  }
+}
+
+class LongPromptTest : public GeneratorTest {
+ protected:
+  static constexpr int kLong = 120;
+
+  void SetUp() override {
+    tokenizer_ = std::make_unique<LetterTokenizer>(/*ends=*/false);
+    Open(/*slots=*/3, kLong + 60);
+  }
+  static v1::GenerateRequest Long(uint64_t seed, int max_tokens = 12) {
+    return Request(std::string(kLong, 'q'), seed, max_tokens);
+  }
+};
+
+// The clock counts the steps.
+TEST_F(LongPromptTest, ATextGrowsByATokenEachStepOfAFewTokensOfThePrompt) {
+  const std::string alone = Alone(Long(2)).text;
+  texts_.clear();
+  constexpr int kTokens = 50;
+  ASSERT_OK(generator_->Start(1, Request("a", 1, kTokens)));
+  ASSERT_OK(generator_->Start(2, Long(2)));
+  Run();
+  EXPECT_EQ(texts_[1].last.generated_tokens(), kTokens);
+  EXPECT_EQ(texts_[1].last.generation_seconds(), kTokens - 1);
+  EXPECT_EQ(texts_[2].last.first_token_seconds(), kLong / kChunk);
+  EXPECT_LT(texts_[2].last.first_token_seconds(), kTokens);
+  EXPECT_EQ(texts_[2].text, alone);
+}
+
+TEST_F(LongPromptTest, AShortPromptDoesNotWaitForLongOnes) {
+  ASSERT_OK(generator_->Start(1, Long(1)));
+  ASSERT_OK(generator_->Start(2, Long(2)));
+  ASSERT_OK(generator_->Start(3, Request("abc", 3, 4)));
+  Run();
+  // A step computes at least one of its tokens.
+  EXPECT_LE(texts_[3].last.first_token_seconds(), 3);
+  // What it leaves goes to the others, which keep step with each other.
+  for (const int64_t i : {1, 2}) {
+    EXPECT_GE(texts_[i].last.first_token_seconds(), 2 * kLong / kChunk - 2);
+    EXPECT_LE(texts_[i].last.first_token_seconds(), 2 * kLong / kChunk + 3);
+  }
+}
+
+TEST_F(LongPromptTest, EveryPromptGoesOnWhereAStepTakesFewerThanThereAre) {
+  Open(/*slots=*/3, kLong + 60, /*chunk=*/1);
+  for (int64_t i = 1; i <= 3; ++i) ASSERT_OK(generator_->Start(i, Long(i)));
+  Run();
+  for (int64_t i = 1; i <= 3; ++i) {
+    EXPECT_LE(texts_[i].last.first_token_seconds(), kLong + 3) << i;
   }
 }
 

@@ -307,6 +307,23 @@ TEST(ServeTest, NumberedTextsGrowBesideEachOther) {
   EXPECT_EQ(order[2], 10);
 }
 
+TEST(ServeTest, ATextGrowsBetweenRequestsOfRows) {
+  GeneratingPredictor predictor;
+  std::string input = GenerateLine(7, 20);
+  for (int number = 11; number <= 15; ++number) {
+    absl::StrAppend(&input, "{\"number\": \"", number,
+                    "\", \"rows\": [{\"text\": \"r\"}]}\n");
+  }
+  const Served served = ServeText(input, &predictor);
+  EXPECT_OK(served.status);
+  std::vector<int64_t> order;
+  for (size_t i = 1; i < served.lines.size(); ++i) {
+    const int64_t number = Response(served.lines[i]).number();
+    if (order.empty() || order.back() != number) order.push_back(number);
+  }
+  EXPECT_THAT(order, ElementsAre(11, 7, 12, 7, 13, 7, 14, 7, 15, 7));
+}
+
 TEST(ServeTest, ACancelOfWhatHasEndedIsAnsweredByNoLine) {
   GeneratingPredictor predictor;
   // The text without a number ends after the other, and before the cancel.
