@@ -143,10 +143,31 @@ class Preparation {
       // It may lie in the folder itself.
       ASSIGN_OR_RETURN(given_, OpenTokenizerAt(options_.tokenizer));
     }
-    absl::StatusOr<bool> found = LookIntoFolder();
-    if (!options_.force || !absl::IsAlreadyExists(found.status())) return found;
-    RETURN_IF_ERROR(folder_.Clear());
+    const absl::StatusOr<PrepareState> state = LoadPrepareState(folder_.path());
+    if (!state.ok() || !state->clearing || state->made_from != made_from_) {
+      absl::StatusOr<bool> found = LookIntoFolder();
+      if (!options_.force || !absl::IsAlreadyExists(found.status())) {
+        return found;
+      }
+    }
+    RETURN_IF_ERROR(Clear());
     return false;
+  }
+
+  // Removes what the folder holds but for the tokenizer: that is replaced when
+  // the new one is there, which may be the same.
+  absl::Status Clear() {
+    earlier_ = PrepareState();
+    earlier_.made_from = made_from_;
+    earlier_.clearing = true;
+    // From here on the same command goes on, whatever interrupts it.
+    RETURN_IF_ERROR(Before(PrepareStage::kClear));
+    RETURN_IF_ERROR(SavePrepareState(earlier_, folder_.path()));
+    // Without the index the rest is no longer taken for whole.
+    RETURN_IF_ERROR(Before(PrepareStage::kClear));
+    RETURN_IF_ERROR(folder_.RemoveIndex());
+    RETURN_IF_ERROR(Before(PrepareStage::kClear));
+    return folder_.RemoveShardsFrom(0);
   }
 
   absl::StatusOr<bool> LookIntoFolder() {
@@ -244,20 +265,23 @@ class Preparation {
             : absl::StatusOr<std::unique_ptr<Tokenizer>>(std::move(given_));
     RETURN_IF_ERROR(tokenizer.status());
     ASSIGN_OR_RETURN(state_.tokenizer_digest, TokenizerDigest(**tokenizer));
+    // It may be the folder's own, and must not be lost on the way.
+    const absl::StatusOr<std::string> there = SavedTokenizerDigest(saved);
+    const bool is_there = there.ok() && *there == state_.tokenizer_digest;
     if (state_.tokenizer_digest != earlier_.tokenizer_digest) {
       if (!trains() && !earlier_.tokenizer_digest.empty() && !options_.force) {
         return Refuse("holds unfinished token shards of another tokenizer");
       }
       earlier_.shards.clear();
-    } else if (const absl::StatusOr<std::string> digest =
-                   SavedTokenizerDigest(saved);
-               digest.ok() && *digest == state_.tokenizer_digest) {
+    } else if (is_there) {
       return LoadTokenizers();
     }
     RETURN_IF_ERROR(Before(PrepareStage::kTokenizer));
     RETURN_IF_ERROR(SavePrepareState(state_, folder_.path()));
+    if (is_there) return LoadTokenizers();
     RETURN_IF_ERROR(MakeDirectories(saved));
     RETURN_IF_ERROR(folder_.ClearTokenizer());
+    RETURN_IF_ERROR(Before(PrepareStage::kTokenizer));
     RETURN_IF_ERROR((*tokenizer)->Save(saved));
     ASSIGN_OR_RETURN(const std::string digest, SavedTokenizerDigest(saved));
     if (digest != state_.tokenizer_digest) {

@@ -26,7 +26,14 @@ struct PrepareProgress {
 };
 
 // What is about to be made durable.
-enum class PrepareStage { kTokenizer, kShard, kState, kIndex, kCleanUp };
+enum class PrepareStage {
+  kClear,
+  kTokenizer,
+  kShard,
+  kState,
+  kIndex,
+  kCleanUp
+};
 
 struct PrepareOptions {
   // Files, patterns of them, or "-" alone for standard input.
@@ -72,7 +79,8 @@ struct PrepareResult {
 // sources and the settings, not of the number of threads or of interruptions:
 // an interrupted preparation that is started again keeps the shards that were
 // finished, as long as their sources have not changed. (Standard input begins
-// anew.) One process at a time may work on a folder.
+// anew.) Once a preparation with `force` has begun to replace a folder, it goes
+// on without. One process at a time may work on a folder.
 //
 // InvalidArgument: the options; NotFound, DataLoss: the sources or the
 // tokenizer; AlreadyExists: the folder holds something else;

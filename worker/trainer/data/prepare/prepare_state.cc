@@ -44,6 +44,9 @@ absl::StatusOr<PrepareState> Parse(const Json& json) {
     return absl::DataLossError("not of this version");
   }
   PrepareState state;
+  const Json clearing = json.value("clearing", Json(false));
+  if (!clearing.is_boolean()) return malformed;
+  state.clearing = clearing.get<bool>();
   if (!Text(json, "made_from", &state.made_from) ||
       !Text(json, "tokenizer_sha256", &state.tokenizer_digest) ||
       !Text(json, "trained_on", &state.trained_on)) {
@@ -95,7 +98,8 @@ absl::Status SavePrepareState(const PrepareState& state,
                             {"tokenizer_sha256", state.tokenizer_digest},
                             {"trained_on", state.trained_on},
                             {"stamps", state.stamps},
-                            {"shards", shards}};
+                            {"shards", shards},
+                            {"clearing", state.clearing}};
   return WriteFileAtomically(absl::StrCat(folder, "/", kPrepareStateFile),
                              JsonText(json) + "\n");
 }

@@ -30,6 +30,9 @@ struct PrepareState {
   // Stamp of each source; "" for standard input.
   std::vector<std::string> stamps;
   std::vector<Shard> shards;
+  // What the folder held before is being removed, and this preparation takes
+  // its place.
+  bool clearing = false;
 };
 
 inline constexpr char kPrepareStateFile[] = "progress.json";

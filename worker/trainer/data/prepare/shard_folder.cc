@@ -103,12 +103,8 @@ absl::Status ShardFolder::RemoveState() const {
   return Remove(absl::StrCat(path_, "/", kPrepareStateFile));
 }
 
-absl::Status ShardFolder::Clear() const {
-  // Without the index the rest is no longer taken for whole.
-  RETURN_IF_ERROR(Remove(absl::StrCat(path_, "/", kShardIndexFile)));
-  RETURN_IF_ERROR(RemoveState());
-  RETURN_IF_ERROR(RemoveShardsFrom(0));
-  return ClearTokenizer();
+absl::Status ShardFolder::RemoveIndex() const {
+  return Remove(absl::StrCat(path_, "/", kShardIndexFile));
 }
 
 }  // namespace comera::trainer

@@ -24,9 +24,10 @@ class ShardFolder {
   std::string tokenizer_folder() const;
   bool IsEmpty() const;
 
-  // Removes the index, the progress, all shards and the tokenizer, and nothing
-  // else. Errors of ErrnoStatus.
-  absl::Status Clear() const;
+  // What follows removes what it names and nothing else; errors of ErrnoStatus.
+
+  // Removes the index.
+  absl::Status RemoveIndex() const;
   // Removes the tokenizer's files.
   absl::Status ClearTokenizer() const;
   // Removes shards with numbers of `from` and above, and files that a killed

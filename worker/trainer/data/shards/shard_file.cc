@@ -266,13 +266,11 @@ absl::Status ShardFile::Verify(
   if (digest.Finish() != sha256) {
     return Error("its SHA-256 is not that of the index");
   }
-  std::vector<int32_t> ids(kVerifyBytes / 4);
-  for (int64_t first = 0; first < layout_.tokens;
-       first += static_cast<int64_t>(ids.size())) {
-    RETURN_IF_ERROR(
-        ReadTokens(first, std::min<int64_t>(ids.size(), layout_.tokens - first),
-                   ids.data()));
-  }
+  const auto vocabulary = static_cast<size_t>(layout_.vocabulary_size);
+  std::vector<int64_t> counted(vocabulary), told(vocabulary);
+  RETURN_IF_ERROR(AddLabelCountsFrom(0, &counted));
+  RETURN_IF_ERROR(AddLabelCounts(&told));
+  if (counted != told) return Error("label counts are not those of its tokens");
   for (int64_t first = 0; first < layout_.documents; first += kChunkNumbers) {
     const int64_t count = std::min(kChunkNumbers, layout_.documents - first);
     ASSIGN_OR_RETURN(const std::vector<int64_t> ends,

@@ -54,8 +54,9 @@ class ShardFile {
   absl::Status AddLabelCountsFrom(int64_t first_document,
                                   std::vector<int64_t>* counts) const;
 
-  // Reads the whole file and checks its SHA-256, each token, and that both
-  // kinds of ends rise. `on_bytes` is called after so many more bytes.
+  // Reads the whole file and checks its SHA-256, each token, that both kinds of
+  // ends rise, and that the label counts are those of the tokens. `on_bytes` is
+  // called after so many more bytes.
   absl::Status Verify(const std::string& sha256,
                       const std::function<void(int64_t)>& on_bytes) const;
 

@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_TRAINER_DATA_SHARDS_SHARD_INDEX_H_
 #define COMERA_WORKER_TRAINER_DATA_SHARDS_SHARD_INDEX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/json.h"
+#include "worker/trainer/data/shards/shard_layout.h"
 
 namespace comera::trainer {
 
@@ -48,19 +50,30 @@ struct ShardIndex {
 };
 
 inline constexpr char kShardIndexFile[] = "index.json";
+inline constexpr char kShardIndexFormat[] = "comera-token-shards";
+inline constexpr int64_t kShardIndexVersion = 1;
 inline constexpr char kShardTokenizerFolder[] = "tokenizer";
+
+// Shards of a folder at most: 2^42 tokens in those that are written.
+inline constexpr size_t kMaxShards = size_t{1} << 16;
+// Bytes of an index at most: what the most shards, the largest vocabulary and
+// the members beside them take, with counts of nine digits for each token.
+inline constexpr int64_t kMaxShardIndexBytes =
+    static_cast<int64_t>(kMaxShards) * 256 + ShardLayout::kMaxVocabulary * 10 +
+    4096;
 
 // Name of the file of shard `number`, from 0.
 std::string ShardFileName(int64_t number);
 
 // The contents of index.json.
 std::string ShardIndexText(const ShardIndex& index);
-// DataLoss, naming `name`: malformed, of another version, or counts that
-// contradict each other.
+// Takes memory in proportion to what an index may hold, whatever the text is.
+// DataLoss, naming `name`: malformed, of another version, a member twice, or
+// counts that contradict each other.
 absl::StatusOr<ShardIndex> ParseShardIndex(absl::string_view json,
                                            const std::string& name);
 // Reads the file of a folder. NotFound: there is none, so the folder is no
-// token shards or unfinished.
+// token shards or unfinished. InvalidArgument: longer than kMaxShardIndexBytes.
 absl::StatusOr<ShardIndex> LoadShardIndex(const std::string& folder);
 
 }  // namespace comera::trainer

@@ -30,7 +30,8 @@ struct ShardLayout {
   static constexpr uint32_t kVersion = 1;
   static constexpr int64_t kHeaderBytes = 64;
   static constexpr int64_t kFooterBytes = 32;
-  static constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
+  // What tokenizers may have.
+  static constexpr int64_t kMaxVocabulary = int64_t{1} << 22;
   // Bounds of one file that keep all sums far below 2^63.
   static constexpr int64_t kMaxTokens = int64_t{1} << 40;
 

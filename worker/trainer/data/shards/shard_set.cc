@@ -7,6 +7,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/files.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/source/read_limited.h"
 #include "worker/trainer/data/source/text.h"
@@ -123,7 +124,7 @@ absl::StatusOr<std::shared_ptr<const ShardSet>> ShardSet::Open(
 }
 
 absl::Status ShardSet::Verify(FileCache* cache, const Activity& activity) {
-  std::string key = "token shards 1\n";
+  std::string key = "token shards 2\n";
   int64_t total = 0;
   for (size_t i = 0; i < files_.size(); ++i) {
     ASSIGN_OR_RETURN(
@@ -133,6 +134,9 @@ absl::Status ShardSet::Verify(FileCache* cache, const Activity& activity) {
     absl::StrAppend(&key, stamp, " ", index_.shards[i].sha256, "\n");
     total += index_.shards[i].size_bytes;
   }
+  const std::vector<int64_t>& told = index_.label_counts;
+  absl::StrAppend(&key, Sha256Hex({reinterpret_cast<const char*>(told.data()),
+                                   told.size() * sizeof(told[0])}));
   constexpr absl::string_view kVerified = "verified";
   return cache->GetOrBuild(
       "verified-shards", key,
@@ -149,12 +153,24 @@ absl::Status ShardSet::Verify(FileCache* cache, const Activity& activity) {
                                       " of ", total >> 20, " MiB"));
               }));
         }
+        RETURN_IF_ERROR(VerifyLabelCounts());
         return std::string(kVerified.data(), kVerified.size());
       },
       [&](absl::string_view bytes) {
         return bytes == kVerified ? absl::OkStatus()
                                   : absl::DataLossError("malformed");
       });
+}
+
+absl::Status ShardSet::VerifyLabelCounts() const {
+  std::vector<int64_t> counts(index_.label_counts.size());
+  for (const auto& file : files_) {
+    RETURN_IF_ERROR(file->AddLabelCounts(&counts));
+  }
+  if (counts == index_.label_counts) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(PrintablePath(folder_), "/", kShardIndexFile,
+                   ": label_counts: not those of the shards"));
 }
 
 std::shared_ptr<const Documents> WholeShards(

@@ -48,6 +48,8 @@ class ShardSet {
   ShardSet() = default;
   absl::Status Verify(FileCache* cache,
                       const std::function<void(const std::string&)>& activity);
+  // Checks that the index tells what the shards' label counts add up to.
+  absl::Status VerifyLabelCounts() const;
 
   std::string folder_;
   ShardIndex index_;

@@ -7,6 +7,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "worker/trainer/data/shards/shard_file.h"
+#include "worker/trainer/data/source/text.h"
 
 namespace comera::trainer {
 
@@ -56,6 +57,10 @@ absl::Status ShardSetWriter::Add(absl::Span<const int32_t> tokens,
 }
 
 absl::Status ShardSetWriter::FinishShard() {
+  if (index_.shards.size() >= kMaxShards) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        PrintablePath(folder_), ": more than ", kMaxShards, " shards"));
+  }
   ASSIGN_OR_RETURN(const ShardEntry entry, shard_->Finish());
   for (size_t id = 0; id < index_.label_counts.size(); ++id) {
     index_.label_counts[id] += shard_->label_counts()[id];
@@ -76,8 +81,14 @@ int64_t ShardSetWriter::tokens() const {
 absl::Status ShardSetWriter::Finish(int64_t skipped_rows, int64_t duplicates) {
   index_.skipped_rows = skipped_rows;
   index_.duplicates = duplicates;
-  return WriteFileAtomically(absl::StrCat(folder_, "/", kShardIndexFile),
-                             ShardIndexText(index_));
+  const std::string text = ShardIndexText(index_);
+  const std::string path = absl::StrCat(folder_, "/", kShardIndexFile);
+  if (static_cast<int64_t>(text.size()) > kMaxShardIndexBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(PrintablePath(path), ": of ", text.size(),
+                     " bytes, more than ", kMaxShardIndexBytes));
+  }
+  return WriteFileAtomically(path, text);
 }
 
 }  // namespace comera::trainer

@@ -40,6 +40,7 @@ class ShardSetWriter {
   bool shard_is_full() const {
     return shard_ != nullptr && shard_->tokens() >= shard_tokens_;
   }
+  // ResourceExhausted: the folder has kMaxShards.
   absl::Status FinishShard();
 
   // Documents and tokens so far, those of an unfinished shard too.
@@ -48,7 +49,8 @@ class ShardSetWriter {
   // With the finished shards.
   const ShardIndex& index() const { return index_; }
 
-  // Writes index.json, with which the folder is complete.
+  // Writes index.json, with which the folder is complete. ResourceExhausted: it
+  // would be longer than readers take.
   absl::Status Finish(int64_t skipped_rows, int64_t duplicates);
 
  private:

@@ -269,6 +269,72 @@ TEST_F(PrepareTest, ForceRemovesNothingBeforeTheTokenizerIsOpen) {
   EXPECT_EQ(Documents().size(), 310u);
 }
 
+// Interrupts a replacement before each durable change in turn. Once something
+// of the old shards is gone, the same command goes on without force.
+TEST_F(PrepareTest, AnInterruptedReplacementGoesOnWithoutForce) {
+  WriteSources();
+  options_.sources.resize(2);
+  ASSERT_OK(PrepareShards(options_));
+  const PrepareOptions old = options_;
+  // With a tokenizer of its own, and with the one that the folder has.
+  for (const bool keeps_tokenizer : {false, true}) {
+    const auto settings = [&](const std::string& to) {
+      options_ = old;
+      options_.to = to;
+      std::filesystem::copy(old.to, to,
+                            std::filesystem::copy_options::recursive);
+      options_.sources.pop_back();
+      options_.force = true;
+      if (keeps_tokenizer) options_.tokenizer = to + "/tokenizer";
+    };
+    settings(out_ / absl::StrCat("whole", keeps_tokenizer));
+    ASSERT_OK(PrepareShards(options_));
+    const Files whole = Contents(options_.to);
+    int stages = 0;
+    for (bool interrupted = true; interrupted; ++stages) {
+      settings(out_ / absl::StrCat("stage", stages, "-", keeps_tokenizer));
+      const Files before = Contents(options_.to);
+      int passed = 0;
+      options_.before = [&](PrepareStage) {
+        return passed++ == stages ? absl::AbortedError("interrupted")
+                                  : absl::OkStatus();
+      };
+      interrupted = absl::IsAborted(PrepareShards(options_).status());
+      options_.before = nullptr;
+      options_.force = false;
+      if (stages == 0) {
+        EXPECT_EQ(Contents(options_.to), before);
+        EXPECT_THAT(PrepareShards(options_),
+                    StatusIs(absl::StatusCode::kAlreadyExists));
+        continue;
+      }
+      // The removal of the shards may end between two of them.
+      if (stages == 2) {
+        ASSERT_TRUE(
+            std::filesystem::remove(options_.to + "/" + ShardFileName(1)));
+      }
+      ASSERT_OK(PrepareShards(options_)) << stages;
+      EXPECT_EQ(Contents(options_.to), whole) << stages;
+    }
+    EXPECT_GT(stages, 8);
+  }
+}
+
+TEST_F(PrepareTest, AnInterruptedReplacementIsNoOtherCommands) {
+  WriteSources();
+  ASSERT_OK(PrepareShards(options_));
+  const PrepareOptions old = options_;
+  options_.sources.pop_back();
+  options_.force = true;
+  int passed = 0;
+  options_.before = [&](PrepareStage) {
+    return ++passed == 3 ? absl::AbortedError("interrupted") : absl::OkStatus();
+  };
+  ASSERT_TRUE(absl::IsAborted(PrepareShards(options_).status()));
+  EXPECT_THAT(PrepareShards(old), StatusIs(absl::StatusCode::kAlreadyExists,
+                                           HasSubstr("unfinished")));
+}
+
 TEST_F(PrepareTest, DamagedShardsAreNotTakenForWhole) {
   WriteSources();
   ASSERT_OK(PrepareShards(options_));

@@ -1,5 +1,7 @@
 // Tests token shards: what is written is read, batches are those of memory, and
 // damaged or lying files are refused.
+#include <unistd.h>
+
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -371,6 +373,116 @@ TEST_F(DamagedShardsTest, BadIndices) {
          "label_counts");
   change("\"tokens\":", "\"tokens\":1152921504606846976,\"t\":",
          "counts disagree");
+}
+
+// Texts that an honest index never is.
+TEST_F(DamagedShardsTest, HostileIndices) {
+  const std::string good = Read(folder_ / "index.json");
+  const auto change = [&](const std::string& from, const std::string& to,
+                          const std::string& message) {
+    ReplaceInIndex(from, to);
+    Expect("index.json: " + message);
+    Put(folder_ / "index.json", good);
+  };
+  change("\"documents\":40", "\"documents\":40,\"documents\":40",
+         "documents: is there twice");
+  change("\"sha256\":", "\"size_bytes\":1,\"sha256\":",
+         "size_bytes: is there twice");
+  change("\"documents\":40,", "", "documents: missing");
+  change("\"sha256\":", "\"sha\":", "sha256: missing");
+  change("\"sha256\":\"", "\"sha256\":\"x", "sha256: expected a digest");
+  change("\"size_bytes\":", "\"size_bytes\":-", "size_bytes: expected a count");
+  change("\"size_bytes\":", "\"size_bytes\":1e300,\"s\":",
+         "size_bytes: expected a count");
+  change("\"size_bytes\":", "\"size_bytes\":99999999999999999999,\"s\":",
+         "size_bytes: expected a count");
+  change("\"documents\":40", "\"documents\":1152921504606846977",
+         "documents: expected a count");
+  change("\"documents\":40", "\"documents\":[40]",
+         "documents: expected a count");
+  change("\"format\":\"comera-token-shards\"", "\"format\":{}",
+         "format: expected a text");
+  change("\"shards\":[", "\"shards\":[[],", "shards: expected objects");
+  change("\"shards\":[", "\"shards\":[7,", "shards: expected objects");
+  change("\"shards\":[", "\"shards\":7,\"s\":[",
+         "shards: expected an array of objects");
+  change("\"label_counts\":[", "\"label_counts\":[[],",
+         "label_counts: expected counts");
+  change("\"label_counts\":[", "\"label_counts\":[-1,",
+         "label_counts: expected counts");
+  change("\"label_counts\":[", "\"label_counts\":[0,",
+         "label_counts: expected one per token");
+  change("\"vocabulary_size\":300", "\"vocabulary_size\":4194305",
+         "vocabulary_size: is not in 1 to 4194304");
+  change("\"vocabulary_size\":300", "\"vocabulary_size\":0",
+         "vocabulary_size: is not in 1 to 4194304");
+  change("\"version\":1", "\"version\":1,\"deep\":[[[[]]]]",
+         "not an index of token shards");
+  for (const std::string text : {"", "[]", "7", "null", "{}{}", "{\"a\":1}"}) {
+    Put(folder_ / "index.json", text);
+    Expect("index.json: not an index of token shards");
+  }
+  Put(folder_ / "index.json", good + "x");
+  Expect("index.json: not an index of token shards: malformed JSON at byte " +
+         std::to_string(good.size() + 1));
+  // Members that this version does not know are passed over.
+  Put(folder_ / "index.json", good);
+  ReplaceInIndex("\"version\":1", "\"version\":1,\"new\":\"x\"");
+  EXPECT_OK(Open());
+}
+
+TEST_F(DamagedShardsTest, AnIndexLongerThanAnyHonestOneIsNotRead) {
+  const std::string path = folder_ / "index.json";
+  ASSERT_EQ(::truncate(path.c_str(), kMaxShardIndexBytes + 1), 0);
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               HasSubstr("index.json: longer than")));
+}
+
+TEST_F(DamagedShardsTest, LabelCountsThatLie) {
+  const auto index = ParseShardIndex(Read(folder_ / "index.json"), "");
+  ASSERT_OK(index);
+  ShardIndex lying = *index;
+  ASSERT_GT(lying.label_counts[1], 0);
+  ++lying.label_counts[0];
+  --lying.label_counts[1];
+  Put(folder_ / "index.json", ShardIndexText(lying));
+  Expect("index.json: label_counts: not those of the shards");
+  Put(folder_ / "index.json", ShardIndexText(*index));
+  // The file says the same as the index, which its tokens do not.
+  const ShardLayout layout = Layout(0);
+  const std::string bytes = Read(Shard(0));
+  int64_t id = 1;
+  while (LittleEndian64(&bytes[layout.label_counts() + 8 * id]) == 0) ++id;
+  for (const int64_t change : {-1, 1}) {
+    const int64_t offset = layout.label_counts() + 8 * (change < 0 ? id : 0);
+    Overwrite(0, offset, LittleEndian64(&bytes[offset]) + change);
+  }
+  Expect("shard-000000.tokens: label counts are not those of its tokens");
+}
+
+TEST_F(TokenShardsTest, AnIndexIsCheckedAnewWhenItsLabelCountsChange) {
+  const TempFolder cache_folder;
+  FileCache cache(cache_folder.path(), nullptr);
+  auto index = Write(RandomDocuments(50), 200);
+  ASSERT_OK(index);
+  ASSERT_OK(ShardSet::Open(folder_.path(), &cache, {}));
+  ASSERT_GT(index->label_counts[1], 0);
+  ++index->label_counts[0];
+  --index->label_counts[1];
+  folder_.Write(kShardIndexFile, ShardIndexText(*index));
+  EXPECT_THAT(ShardSet::Open(folder_.path(), &cache, {}),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("label_counts")));
+}
+
+TEST_F(TokenShardsTest, NoMoreShardsAreWrittenThanAreRead) {
+  ShardIndex index;
+  index.vocabulary_size = kVocabulary;
+  index.shards.resize(kMaxShards);
+  ShardSetWriter writer(folder_.path(), index, 4);
+  ASSERT_OK(writer.Add({1}, 1));
+  EXPECT_THAT(writer.FinishShard(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("65536 shards")));
 }
 
 // A file that changes behind the reader's back is noticed or read as it is, and
