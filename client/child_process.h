@@ -2,6 +2,7 @@
 #ifndef COMERA_CLIENT_CHILD_PROCESS_H_
 #define COMERA_CLIENT_CHILD_PROCESS_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -13,12 +14,28 @@
 
 namespace comera::client {
 
+// What a child's standard streams are, and how it hangs together with this
+// process.
+struct ChildSettings {
+  int input = -1;  // -1: nothing to read
+  int output = -1;
+  int errors = -1;
+  // A process group of its own, so that Ctrl-C in the terminal does not reach
+  // it; only without one may it read from the terminal.
+  bool own_group = true;
+  // What it gets when the calling thread ends.
+  int parent_signal = SIGTERM;
+};
+
+// Starts `arguments[0]` with `arguments`, without this process's variables
+// COMERA_*. Call this from a thread that lives as long as the child is wanted.
+// NotFound, PermissionDenied: the program cannot be run; other errors of
+// ErrnoStatus.
+absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& arguments,
+                                   const ChildSettings& settings);
+
 // Starts `arguments[0]` with `arguments`, without standard input, its output
-// appended to `log_path`, in a process group of its own (so that Ctrl-C in the
-// terminal does not reach it). The child gets SIGTERM when the calling thread
-// ends, so call this from a thread that lives as long as the child is wanted.
-// NotFound, PermissionDenied: the program cannot be run. Unavailable: any other
-// error.
+// appended to `log_path`, in a process group of its own. Otherwise the same.
 absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& arguments,
                                    const std::string& log_path);
 

@@ -108,12 +108,11 @@ absl::Status EmbeddedCluster::StartChildren() {
   }
   RETURN_IF_ERROR(CancelLeftovers());
   worker_.arguments = {
-      options_.worker_binary,
-      absl::StrCat("--server=", address_),
-      "--name=local",
-      absl::StrCat("--slots=", options_.slots),
+      options_.worker_binary, absl::StrCat("--server=", address_),
+      "--name=local", absl::StrCat("--slots=", options_.slots),
       absl::StrCat("--data_dir=", options_.data_dir, "/worker"),
-      absl::StrCat("--trainer=", options_.trainer_binary)};
+      // The user who runs jobs here may read all these files anyway.
+      "--data_root=/", absl::StrCat("--trainer=", options_.trainer_binary)};
   return StartChild(worker_);
 }
 

@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "proto/data_paths.h"
+#include "proto/data_url.h"
 #include "proto/dataset_names.h"
 #include "proto/field_reader.h"
 #include "proto/yaml_tree.h"
@@ -61,7 +62,7 @@ absl::Status SetJobField(const std::string& assignment,
 
 void ResolveDataPaths(const std::string& folder, v1::JobSpec* spec) {
   for (const DataPath& path : DataPaths(spec)) {
-    if (IsDatasetReference(*path.path)) continue;
+    if (IsDatasetReference(*path.path) || HasUrlScheme(*path.path)) continue;
     *path.path = Absolute(folder, *path.path);
   }
 }

@@ -31,7 +31,8 @@ absl::Status SetJobField(const std::string& assignment,
                          std::vector<std::string>* notes = nullptr);
 
 // Makes the paths of data, tokenizer and weights absolute. Paths of datasets
-// (datasets/...) stay; a local folder of that name is written ./datasets.
+// (datasets/...) stay; a local folder of that name is written ./datasets. URLs
+// stay too.
 void ResolveDataPaths(const std::string& folder, v1::JobSpec* spec);
 
 }  // namespace comera::client

@@ -2,24 +2,15 @@
 
 #include "client/predict/local_predictor.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "common/files.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 
@@ -28,85 +19,18 @@ namespace {
 
 // The size limit of one answer's line.
 constexpr size_t kMaxLine = size_t{256} << 20;
-constexpr off_t kErrorTail = 2000;
-// Variables with this prefix are meant for a coordinator, tokens among them,
-// and must not reach the child.
-constexpr char kOwn[] = "COMERA_";
-
-// Runs in the child: only async-signal-safe calls. Returns errno if exec
-// failed.
-int Become(char* const* argv, char* const* environment, int stream, int errors,
-           pid_t parent) {
-  // This side handles Ctrl-C in the terminal.
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have died before prctl.
-  if (getppid() != parent) _exit(1);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (dup2(stream, STDIN_FILENO) < 0 || dup2(stream, STDOUT_FILENO) < 0 ||
-      dup2(errors, STDERR_FILENO) < 0) {
-    return errno;
-  }
-  execve(argv[0], argv, environment);
-  return errno;
-}
+constexpr size_t kErrorTail = 2000;
 
 }  // namespace
 
-absl::Status LocalPredictor::Launch(const std::vector<std::string>& command) {
-  errors_ = memfd_create("errors", MFD_CLOEXEC);
-  if (errors_ < 0) return ErrnoStatus(errno, "memfd_create");
-  // A socket, so that writing to a child that has ended raises no signal.
-  int ends[2], failure[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return ErrnoStatus(errno, "socketpair");
-  }
-  input_ = output_ = ends[0];
-  // Carries the errno of a failed exec; a successful exec closes it.
-  if (pipe2(failure, O_CLOEXEC) != 0) {
-    const int error = errno;
-    close(ends[1]);
-    return ErrnoStatus(error, "pipe");
-  }
-  std::vector<char*> argv, environment;
-  for (const std::string& argument : command) {
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  }
-  argv.push_back(nullptr);
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (strncmp(*entry, kOwn, sizeof(kOwn) - 1) != 0) {
-      environment.push_back(*entry);
-    }
-  }
-  environment.push_back(nullptr);
-  const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ == 0) {
-    const int error =
-        Become(argv.data(), environment.data(), ends[1], errors_, parent);
-    if (write(failure[1], &error, sizeof(error)) < 0) _exit(126);
-    _exit(127);
-  }
-  const int fork_error = errno;
-  close(ends[1]);
-  close(failure[1]);
-  int error = 0;
-  ssize_t got = 0;
-  while (pid_ > 0 && (got = read(failure[0], &error, sizeof(error))) < 0 &&
-         errno == EINTR) {
-  }
-  close(failure[0]);
-  if (pid_ < 0) return ErrnoStatus(fork_error, "fork");
-  if (got == sizeof(error)) return ErrnoStatus(error, command[0]);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<LocalPredictor>> LocalPredictor::Start(
     const std::vector<std::string>& command) {
-  auto predictor = absl::WrapUnique(new LocalPredictor);
-  RETURN_IF_ERROR(predictor->Launch(command));
+  ChildProgram::Options options;
+  options.input = ChildProgram::Input::kSent;
+  options.longest_line = kMaxLine;
+  options.parent_signal = SIGKILL;
+  ASSIGN_OR_RETURN(auto program, ChildProgram::Start(command, options));
+  auto predictor = absl::WrapUnique(new LocalPredictor(std::move(program)));
   ASSIGN_OR_RETURN(const std::string line, predictor->ReceiveLine());
   google::protobuf::util::JsonParseOptions lenient;
   // A newer program may send more fields.
@@ -119,65 +43,24 @@ absl::StatusOr<std::unique_ptr<LocalPredictor>> LocalPredictor::Start(
   return predictor;
 }
 
-LocalPredictor::~LocalPredictor() {
-  Stop();
-  if (input_ >= 0) close(input_);
-  if (errors_ >= 0) close(errors_);
-  while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
-
 void LocalPredictor::Stop() {
   stopped_ = true;
-  // It is reaped only by the destructor, so the number still belongs to the
-  // child.
-  if (pid_ > 0) kill(pid_, SIGKILL);
+  program_->Stop(/*at_once=*/true);
 }
 
 absl::Status LocalPredictor::EndOfProgram() {
   if (stopped_) return absl::CancelledError("stopped");
-  std::string said;
-  const off_t size = lseek(errors_, 0, SEEK_END);
-  const off_t from = size > kErrorTail ? size - kErrorTail : 0;
-  said.resize(static_cast<size_t>(size - from));
-  const ssize_t got = pread(errors_, said.data(), said.size(), from);
-  said.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  absl::string_view text = absl::StripAsciiWhitespace(said);
+  const std::string said = program_->Errors(kErrorTail);
+  absl::string_view text = said;
   absl::ConsumePrefix(&text, "comera-trainer: ");
   return absl::FailedPreconditionError(text.empty() ? "comera-trainer ended"
-                                                    : std::string(text));
-}
-
-absl::Status LocalPredictor::Send(const std::string& line) {
-  absl::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t put = send(input_, rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return EndOfProgram();
-    rest.remove_prefix(static_cast<size_t>(put));
-  }
-  return absl::OkStatus();
+                                                    : text);
 }
 
 absl::StatusOr<std::string> LocalPredictor::ReceiveLine() {
-  size_t searched = 0;
-  while (true) {
-    const size_t end = received_.find('\n', searched);
-    if (end != std::string::npos) {
-      std::string line = received_.substr(0, end);
-      received_.erase(0, end + 1);
-      return line;
-    }
-    searched = received_.size();
-    if (searched > kMaxLine) {
-      return absl::ResourceExhaustedError("comera-trainer says too much");
-    }
-    char buffer[1 << 16];
-    const ssize_t got = read(output_, buffer, sizeof(buffer));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return EndOfProgram();
-    received_.append(buffer, static_cast<size_t>(got));
-  }
+  ASSIGN_OR_RETURN(std::optional<std::string> line, program_->NextLine());
+  if (!line) return EndOfProgram();
+  return *std::move(line);
 }
 
 absl::Status LocalPredictor::Ask(const v1::PredictRequest& request) {
@@ -188,7 +71,7 @@ absl::Status LocalPredictor::Ask(const v1::PredictRequest& request) {
   if (!written.ok()) {
     return absl::InvalidArgumentError(std::string(written.message()));
   }
-  return Send(line + "\n");
+  return program_->Send(line + "\n") ? absl::OkStatus() : EndOfProgram();
 }
 
 absl::StatusOr<v1::PredictResponse> LocalPredictor::Answer() {

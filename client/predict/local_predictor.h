@@ -1,16 +1,16 @@
 #ifndef COMERA_CLIENT_PREDICT_LOCAL_PREDICTOR_H_
 #define COMERA_CLIENT_PREDICT_LOCAL_PREDICTOR_H_
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/child_program.h"
 #include "client/predict/row_predictor.h"
 
 namespace comera::client {
@@ -23,7 +23,6 @@ class LocalPredictor : public RowPredictor {
   // FailedPrecondition: it ended; the message is its last output.
   static absl::StatusOr<std::unique_ptr<LocalPredictor>> Start(
       const std::vector<std::string>& command);
-  ~LocalPredictor() override;
 
   const v1::ServedModel& model() const override { return model_; }
   // FailedPrecondition: the program ended. InvalidArgument: it refused the
@@ -38,9 +37,8 @@ class LocalPredictor : public RowPredictor {
   void Stop() override;
 
  private:
-  LocalPredictor() = default;
-  absl::Status Launch(const std::vector<std::string>& command);
-  absl::Status Send(const std::string& line);
+  explicit LocalPredictor(std::unique_ptr<ChildProgram> program)
+      : program_(std::move(program)) {}
   absl::StatusOr<std::string> ReceiveLine();
   absl::Status Ask(const v1::PredictRequest& request);
   // InvalidArgument: the program refused the request.
@@ -48,12 +46,7 @@ class LocalPredictor : public RowPredictor {
   // The status that says why the program no longer answers.
   absl::Status EndOfProgram();
 
-  pid_t pid_ = -1;
-  // The child's standard input and output.
-  int input_ = -1, output_ = -1;
-  // The child's standard error, a file in memory.
-  int errors_ = -1;
-  std::string received_;
+  const std::unique_ptr<ChildProgram> program_;
   std::atomic<bool> stopped_{false};
   v1::ServedModel model_;
 };

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/grpc_status.h"
+#include "common/host_port.h"
 #include "common/status_macros.h"
 
 namespace comera::client {
@@ -26,6 +29,12 @@ bool MayBeBackSoon(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<RemotePredictor>> RemotePredictor::Connect(
     const std::string& address, const ChannelSecurity& security,
     const std::string& model, absl::Duration timeout) {
+  // The worker chose it, and the caller's token goes there.
+  if (!IsHostPort(address)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker announces \"", absl::CEscape(address),
+                     "\" as its address, which is not host:port"));
+  }
   ChannelSecurity own = security;
   if (own.certificate_file.empty()) own.ca_file.clear();
   grpc::ChannelArguments arguments;

@@ -26,7 +26,8 @@ class RemotePredictor : public RowPredictor {
   // Has the worker at `address` (its peer_address) load the model. Workers that
   // have certificates speak TLS and ask callers for one. Without a certificate
   // of its own, this side connects unencrypted, and sends no token beyond this
-  // machine unless `security` allows it. Statuses of LoadModel and OpenChannel.
+  // machine unless `security` allows it. FailedPrecondition: the address is not
+  // host:port, and nothing was sent. Statuses of LoadModel and OpenChannel.
   static absl::StatusOr<std::unique_ptr<RemotePredictor>> Connect(
       const std::string& address, const ChannelSecurity& security,
       const std::string& model, absl::Duration timeout);

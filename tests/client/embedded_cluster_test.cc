@@ -104,6 +104,7 @@ TEST_F(EmbeddedClusterTest, WorkerGetsItsSlotsAndTheAddress) {
   while (!ReadFile(told).ok()) std::this_thread::yield();
   const std::string arguments = *ReadFile(told);
   EXPECT_THAT(arguments, HasSubstr("--slots=3"));
+  EXPECT_THAT(arguments, HasSubstr("--data_root=/ "));
   EXPECT_THAT(arguments, HasSubstr("--server=" + cluster->address()));
   EXPECT_THAT(arguments, HasSubstr("--trainer=" + options_.trainer_binary));
 }

@@ -3,6 +3,8 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -327,6 +329,32 @@ TEST_F(GenerateCliTest, AWorkerAnswers) {
   EXPECT_THAT(done.err, MatchesRegex("0 tokens of prompt, 1 generated "
                                      "\\(length\\), the first after 0.00 s, "
                                      "seed [0-9]+\n"));
+}
+
+TEST_F(GenerateCliTest, AWorkerAtAStrangeAddressIsNotCalled) {
+  // The socket of somebody who waits for tokens.
+  std::string folder = "/tmp/comera-XXXXXX";  // socket names are short
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/s";
+  const int trap = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof(name.sun_path));
+  memcpy(name.sun_path, path.c_str(), path.size() + 1);
+  ASSERT_EQ(bind(trap, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0)
+      << path;
+  ASSERT_EQ(listen(trap, 1), 0);
+  for (const std::string& address :
+       {"unix:" + path, "unix://" + path, "dns:///" + worker_.address,
+        "ipv4:" + worker_.address}) {
+    worker_.address = address;
+    const Outcome refused = Remote({"x"});
+    EXPECT_NE(refused.code, 0);
+    EXPECT_THAT(refused.err, HasSubstr("which is not host:port"));
+  }
+  EXPECT_EQ(accept(trap, nullptr, nullptr), -1) << "it was called";
+  close(trap);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(GenerateCliTest, AWorkersErrorsAreTold) {

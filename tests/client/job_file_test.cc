@@ -380,6 +380,20 @@ TEST(JobFileTest, DatasetPathsStay) {
   EXPECT_EQ(spec.data().glue_tsv().validation(), "/jobs/x/datasets/v.tsv");
 }
 
+TEST(JobFileTest, UrlsStay) {
+  ASSERT_OK_AND_ASSIGN(
+      v1::JobSpec spec,
+      ParseJobFile("data: {text: {train: ['https://h/a?x=1', 's3://bucket/a', "
+                   "'gs://bucket/a', 'https:/h/a']}}",
+                   "job.yaml", JobFileFormat::kYaml));
+  ResolveDataPaths("/jobs/x", &spec);
+  EXPECT_EQ(spec.data().text().train(0), "https://h/a?x=1");
+  EXPECT_EQ(spec.data().text().train(1), "s3://bucket/a");
+  // The coordinator says that it cannot be used.
+  EXPECT_EQ(spec.data().text().train(2), "gs://bucket/a");
+  EXPECT_EQ(spec.data().text().train(3), "/jobs/x/https:/h/a");
+}
+
 TEST(JobFileTest, PatternsOfTextsAreRelativeToTheFile) {
   ASSERT_OK_AND_ASSIGN(
       v1::JobSpec spec,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/host_port.h"
 #include "proto/resource_names.h"
 
 namespace comera::server {
@@ -91,8 +92,11 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
         CheckJobs("rendezvous", request.rendezvous(), kMaxRendezvous)}) {
     if (!status.ok()) return status;
   }
-  if (request.peer_address().size() > kMaxNameBytes) {
-    return Bad("peer_address", "too long");
+  // Callers with tokens and other workers connect to it.
+  if (!request.peer_address().empty() &&
+      (request.peer_address().size() > kMaxNameBytes ||
+       !IsHostPort(request.peer_address()))) {
+    return Bad("peer_address", "must be host:port, IPv6 in brackets");
   }
   if (request.checkpoints_size() > kMaxCheckpoints) {
     return Bad("checkpoints", absl::StrCat("more than ", kMaxCheckpoints));

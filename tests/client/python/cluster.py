@@ -57,6 +57,7 @@ class Cluster:
         self._start(
             "worker", program("worker/comera-worker"), f"--server={self.address}",
             "--name=w", "--slots=2", "--gpus=none", f"--data_dir={self.folder}/worker",
+            "--data_root=/",
             f"--trainer={program('worker/trainer/comera-trainer')}",
         )
 

@@ -157,6 +157,11 @@ class JobSpecTest(unittest.TestCase):
         self.assertEqual(spec.data.jsonl.train, "datasets/d/t")
         self.assertEqual(spec.data.jsonl.validation, os.path.join(os.getcwd(), "v"))
 
+    def test_urls_stay(self):
+        spec = job_spec({"data": {"jsonl": {"train": "https://h/a?x=1", "validation": "s3://bucket/v"}}})
+        self.assertEqual(spec.data.jsonl.train, "https://h/a?x=1")
+        self.assertEqual(spec.data.jsonl.validation, "s3://bucket/v")
+
     def test_hostile_nesting_and_size(self):
         nested = {}
         for _ in range(100):

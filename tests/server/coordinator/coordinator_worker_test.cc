@@ -246,6 +246,20 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   bad.gpus = {{1, std::string(5000, 'x')}};
   EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
                                      HasSubstr("slots.gpu")));
+  bad.gpus.clear();
+  // Callers would send their tokens there.
+  for (const char* address :
+       {"unix:/tmp/socket", "unix:80", "dns:///host:80", "http://host:80",
+        "host", "host:0", "ho st:80", "::1:80"}) {
+    bad.peer_address = address;
+    EXPECT_THAT(h_.Sync(bad), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr("peer_address")))
+        << address;
+  }
+  for (const char* address : {"host.example:80", "10.0.0.1:1", "[::1]:80"}) {
+    bad.peer_address = address;
+    EXPECT_OK(h_.Sync(bad)) << address;
+  }
   // Members that no job has are harmless.
   const std::string name = RunningJob();
   w1_.members.push_back(Status(name, 1, 2, kRunning));

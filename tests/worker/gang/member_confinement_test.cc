@@ -102,6 +102,7 @@ TEST(MemberEnvironment, KeepsSecretsOut) {
 TEST_F(MemberConfinementTest, TokensDoNotReachMembers) {
   setenv("COMERA_TOKEN", "comera_secret", 1);
   setenv("COMERA_TOKEN_FILE", "/some/file", 1);
+  setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
   MemberCommand command;
   command.environment = {"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
                          "LOCAL_WORLD_SIZE=2"};
@@ -109,9 +110,11 @@ TEST_F(MemberConfinementTest, TokensDoNotReachMembers) {
   EXPECT_THAT(text, HasSubstr("RANK=3"));
   EXPECT_THAT(text, HasSubstr("LOCAL_WORLD_SIZE=2"));
   EXPECT_THAT(text, Not(HasSubstr("COMERA_TOKEN")));
+  EXPECT_THAT(text, Not(HasSubstr("AWS_")));
   EXPECT_THAT(text, Not(HasSubstr("comera_secret")));
   unsetenv("COMERA_TOKEN");
   unsetenv("COMERA_TOKEN_FILE");
+  unsetenv("AWS_SECRET_ACCESS_KEY");
 }
 
 TEST_F(MemberConfinementTest, NothingStaysOpenAndNoRightsCanBeGained) {
