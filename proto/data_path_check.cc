@@ -2,6 +2,8 @@
 
 #include "proto/data_path_check.h"
 
+#include "absl/strings/str_cat.h"
+#include "proto/data_url.h"
 #include "proto/dataset_names.h"
 
 namespace comera {
@@ -39,8 +41,19 @@ void CheckDataPath(const std::string& field, const std::string& path,
         reference && (whole_dataset || !reference->path.empty()), field,
         DatasetForm(kind));
   }
+  if (HasUrlScheme(path)) {
+    const absl::Status status = ParseDataUrl(path).status();
+    if (!status.ok()) {
+      return check.Add(field,
+                       absl::StrCat("is no URL of data: ", status.message()));
+    }
+    return check.Require(kind != PathKind::kFolder, field,
+                         "must be a folder on the workers or in a dataset, "
+                         "but a URL names one file");
+  }
   check.Require(path[0] == '/', field,
-                "must be an absolute path, or datasets/{dataset}/{file}");
+                "must be an absolute path, datasets/{dataset}/{file}, or a URL "
+                "that begins with https:// or s3://");
 }
 
 }  // namespace comera

@@ -8,8 +8,9 @@
 
 namespace comera {
 
-// Adds a violation unless `path` is absolute or names something in a dataset;
-// where a folder may be meant, that may be the whole dataset.
+// Adds a violation unless `path` is absolute, names something in a dataset, or
+// is a URL of a file (proto/data_url.h); where a folder may be meant, the
+// dataset may be named as a whole. No violation repeats a URL.
 void CheckDataPath(const std::string& field, const std::string& path,
                    PathKind kind, SpecChecker& check);
 

@@ -12,7 +12,9 @@
 #include "absl/time/clock.h"
 #include "common/backoff.h"
 #include "common/log.h"
+#include "common/status_macros.h"
 #include "worker/data/dataset_view.h"
+#include "worker/data/url_view.h"
 
 namespace comera::worker {
 namespace {
@@ -145,23 +147,41 @@ void DataFetcher::Report() {
   }
 }
 
+absl::StatusOr<v1::JobSpec> DataFetcher::FetchAll(
+    Task* task, const std::function<void(const FetchProgress&)>& on_progress) {
+  FetchProgress datasets;
+  ASSIGN_OR_RETURN(const v1::JobSpec spec,
+                   FetchDatasets(
+                       task->assignment.spec(), task->assignment.datasets(),
+                       cache_, source_, task->cancelled,
+                       [&](const FetchProgress& progress) {
+                         datasets = progress;
+                         on_progress(progress);
+                       },
+                       &task->lease));
+  return FetchUrls(
+      spec, options_.urls, cache_, task->cancelled,
+      [&](const FetchProgress& progress) {
+        on_progress({datasets.done_bytes + progress.done_bytes,
+                     datasets.total_bytes + progress.total_bytes});
+      },
+      &task->lease);
+}
+
 absl::StatusOr<v1::JobSpec> DataFetcher::Fetch(Task* task) {
   Backoff backoff(options_.min_backoff, options_.max_backoff);
   absl::Time patience = absl::Now() + options_.patience;
   int64_t furthest = 0;
   while (true) {
-    absl::StatusOr<v1::JobSpec> spec = FetchDatasets(
-        task->assignment.spec(), task->assignment.datasets(), cache_, source_,
-        task->cancelled,
-        [&](const FetchProgress& progress) {
+    absl::StatusOr<v1::JobSpec> spec =
+        FetchAll(task, [&](const FetchProgress& progress) {
           const std::lock_guard<std::mutex> lock(mutex_);
           task->progress = progress;
           if (progress.done_bytes <= furthest) return;
           furthest = progress.done_bytes;
           patience = absl::Now() + options_.patience;
           task->problem.clear();
-        },
-        &task->lease);
+        });
     if (task->cancelled) return absl::CancelledError("not wanted any more");
     if (spec.ok() || !IsTransient(spec.status())) return spec;
     if (absl::Now() >= patience) return spec;

@@ -18,12 +18,13 @@
 #include "comera/v1/worker_service.pb.h"
 #include "worker/data/dataset_cache.h"
 #include "worker/data/dataset_view.h"
+#include "worker/data/remote_files.h"
 
 namespace comera::worker {
 
-// Fetches the datasets of members before they start, each on a thread of its
-// own, and holds them until the member has ended. Thread-safe. Destruction
-// cancels running fetches; no callback follows it.
+// Fetches the data of members, of datasets and from URLs, before they start,
+// each on a thread of its own, and holds them until the member has ended.
+// Thread-safe. Destruction cancels running fetches; no callback follows it.
 class DataFetcher {
  public:
   // The id of a member's process.
@@ -37,6 +38,8 @@ class DataFetcher {
     absl::Duration max_backoff = absl::Seconds(5);
     // The time between two heartbeats.
     absl::Duration report_interval = absl::Seconds(1);
+    // The URLs that jobs may name; null for none. Must outlive the fetcher.
+    const RemoteFiles* urls = nullptr;
   };
 
   // Called on threads of the fetcher, without a lock held.
@@ -83,6 +86,9 @@ class DataFetcher {
   void Run(Id id, Task* task);
   void Report();
   absl::StatusOr<v1::JobSpec> Fetch(Task* task);
+  // One try.
+  absl::StatusOr<v1::JobSpec> FetchAll(
+      Task* task, const std::function<void(const FetchProgress&)>& on_progress);
   // Joins and forgets tasks that ended and are not needed.
   void Reap();
 

@@ -1,81 +1,280 @@
 // Checks that the paths of a job's data lie below the folders that the operator
-// allows.
+// offers, and not in what no job may read.
 
 #include "worker/data/data_roots.h"
 
-#include <limits.h>
-#include <stdlib.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/data_paths.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "proto/dataset_names.h"
 
 namespace comera::worker {
 namespace {
 
-// The path without symbolic links; empty if there is no such file. A NUL is
-// refused because it would end the path for the system but not for us.
-std::string RealPath(const std::string& path) {
-  if (path.find('\0') != std::string::npos || path.size() >= PATH_MAX) {
-    return "";
-  }
-  char* resolved = realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return "";
-  const std::string result = resolved;
-  free(resolved);
-  return result;
+constexpr size_t kMaxShownBytes = 200;
+// The entries of a folder with shards or a model.
+constexpr int kMaxEntries = 1'000'000;
+// The fields whose folders are not walked: files of known names are opened in
+// them, whatever links these are.
+constexpr char kShardsField[] = "data.token_shards.";
+constexpr char kWeightsField[] = "initial_weights.safetensors";
+
+// An absolute name without ".", ".." and doubled slashes.
+std::string Normal(const std::string& path) {
+  std::error_code error;
+  std::string normal =
+      std::filesystem::absolute(path, error).lexically_normal().string();
+  if (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
 }
 
-// What must lie below a root: the path, or the folder in which all matches of
-// a pattern are, since no symbolic link is followed behind it.
-std::string Place(const DataPath& path) {
+// The name without symbolic links, as far as the folders exist.
+std::string Resolved(const std::string& path) {
+  std::error_code error;
+  const std::string resolved =
+      std::filesystem::weakly_canonical(path, error).string();
+  return error ? Normal(path) : Normal(resolved);
+}
+
+// What a path is looked up by: itself, or the folder in which all matches of a
+// pattern are, since no symbolic link is followed behind it. `rest` receives
+// the pattern.
+std::string Place(const DataPath& path, std::string* rest) {
   if (path.kind != PathKind::kFiles || !IsFilePattern(*path.path)) {
     return *path.path;
   }
   const size_t wildcard = path.path->find_first_of("*?[");
-  return path.path->substr(0, path.path->rfind('/', wildcard) + 1);
+  const size_t end = path.path->rfind('/', wildcard) + 1;
+  *rest = path.path->substr(end);
+  return path.path->substr(0, end);
+}
+
+// The first `parts` of the components of `path`, or all of them.
+std::string FirstParts(const std::string& path, size_t parts) {
+  std::vector<std::string> components =
+      absl::StrSplit(path, '/', absl::SkipEmpty());
+  components.resize(std::min(parts, components.size()));
+  return absl::StrJoin(components, "/");
+}
+
+size_t Parts(const std::string& path) {
+  return std::vector<std::string>(absl::StrSplit(path, '/', absl::SkipEmpty()))
+      .size();
+}
+
+// Whether the pattern, which begins in `place`, may match `file` or, if that is
+// a folder, something below it.
+bool MayReach(const std::string& place, const std::string& pattern,
+              const std::string& file, bool is_folder) {
+  if (!IsSameOrBelow(file, place)) return false;
+  const std::string below = file.substr(place == "/" ? 0 : place.size());
+  const size_t parts = Parts(below);
+  return (is_folder ? parts <= Parts(pattern) : parts == Parts(pattern)) &&
+         MatchesFilePattern(FirstParts(pattern, parts),
+                            FirstParts(below, parts));
 }
 
 }  // namespace
 
-absl::StatusOr<DataRoots> DataRoots::Create(
-    const std::vector<std::string>& folders) {
+struct DataRoots::Refused {
+  std::string given;
+  std::string resolved;
+  std::optional<FileIdentity> identity;
+  bool is_folder = false;
+
+  bool Holds(const RootedPath& found) const {
+    return IsSameOrBelow(found.path, resolved) ||
+           (identity && std::find(found.line.begin(), found.line.end(),
+                                  *identity) != found.line.end());
+  }
+};
+
+absl::StatusOr<DataRoots> DataRoots::Create(const Options& options) {
   DataRoots roots;
-  for (const std::string& folder : folders) {
-    std::string resolved = RealPath(folder);
-    struct stat info = {};
-    if (resolved.empty() || stat(resolved.c_str(), &info) != 0 ||
-        !S_ISDIR(info.st_mode)) {
+  for (const char* kernel : {"/proc", "/sys", "/dev"}) {
+    roots.own_.push_back(kernel);
+  }
+  for (const std::string& own : options.own) {
+    if (!own.empty()) roots.own_.push_back(Normal(own));
+  }
+  if (!options.views.empty()) {
+    roots.views_ = {Normal(options.views), Resolved(options.views)};
+  }
+  const std::vector<Refused> refused = roots.FindRefused();
+  for (const std::string& folder : options.folders) {
+    const auto bad = [&](const std::string& why) {
       return absl::InvalidArgumentError(
-          absl::StrCat("data_root: ", folder, " is no folder"));
+          absl::StrCat("--data_root=", folder, ": ", why));
+    };
+    std::error_code error;
+    const bool is_folder =
+        !folder.empty() && std::filesystem::is_directory(folder, error);
+    if (!is_folder) return bad("not a folder");
+    PathRoot root;
+    root.given = Normal(folder);
+    root.resolved = Normal(std::filesystem::canonical(folder, error).string());
+    if (error) return bad("not a folder");
+    const auto found = FindBelow(root.resolved, {{"/", "/"}});
+    if (!found.ok()) return bad(std::string(found.status().message()));
+    for (const Refused& one : refused) {
+      if (found->is_kernel_state || one.Holds(*found)) {
+        return bad(
+            "lies in what no job may read: the worker's own files, "
+            "/proc, /sys or /dev");
+      }
     }
-    if (resolved.back() != '/') resolved += '/';
-    roots.roots_.push_back(std::move(resolved));
+    roots.roots_.push_back(std::move(root));
   }
   return roots;
 }
 
-absl::Status DataRoots::Check(const v1::JobSpec& spec) const {
-  if (roots_.empty()) return absl::OkStatus();
+std::vector<DataRoots::Refused> DataRoots::FindRefused() const {
+  std::vector<Refused> refused;
+  for (const std::string& path : own_) {
+    Refused one;
+    one.given = path;
+    one.resolved = Resolved(path);
+    struct stat info = {};
+    if (stat(path.c_str(), &info) == 0) {
+      one.identity = FileIdentity{info.st_dev, info.st_ino};
+      one.is_folder = S_ISDIR(info.st_mode);
+    }
+    refused.push_back(std::move(one));
+  }
+  return refused;
+}
+
+absl::Status DataRoots::Check(
+    const v1::JobSpec& spec,
+    const google::protobuf::RepeatedPtrField<v1::DatasetPin>& pins) const {
+  std::vector<PathRoot> views;
+  for (const v1::DatasetPin& pin : pins) {
+    if (views_.given.empty() || !IsSha256(pin.digest())) continue;
+    views.push_back({absl::StrCat(views_.given, "/", pin.digest()),
+                     absl::StrCat(views_.resolved, "/", pin.digest())});
+  }
+  const std::vector<Refused> refused = FindRefused();
   v1::JobSpec copy = spec;
   for (const DataPath& path : DataPaths(&copy)) {
-    if (IsDatasetReference(*path.path)) continue;
-    const std::string resolved = RealPath(Place(path));
-    const bool below =
-        std::any_of(roots_.begin(), roots_.end(), [&](const std::string& root) {
-          return absl::StartsWith(resolved + "/", root);
-        });
-    // The message is the same whether the file is missing or not allowed, so
-    // that jobs cannot find out what else is on the machine.
-    if (!below) {
+    const absl::Status status = CheckPath(path, views, refused);
+    if (!status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path.field, ": ", absl::CEscape(path.path->substr(0, 200)),
-          " is not below a folder that this worker offers (--data_root)"));
+          path.field, ": ", absl::CEscape(path.path->substr(0, kMaxShownBytes)),
+          ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DataRoots::CheckPath(const DataPath& path,
+                                  const std::vector<PathRoot>& views,
+                                  const std::vector<Refused>& refused) const {
+  // The message is the same whether a file is missing or not allowed, so that
+  // jobs cannot find out what else is on the machine.
+  const absl::Status outside = absl::PermissionDeniedError(
+      roots_.empty()
+          ? "this worker lets jobs read uploaded datasets only; upload it "
+            "(comera datasets upload), or have the operator start the worker "
+            "with --data_root=FOLDER"
+          : "not below a folder that this worker lets jobs read; upload it "
+            "(comera datasets upload), or have the operator add its folder "
+            "with --data_root=FOLDER");
+  std::string pattern;
+  const std::string place = Place(path, &pattern);
+  // A dataset's files are below the daemon's folder, so they come first.
+  const absl::StatusOr<RootedPath> in_view = FindBelow(place, views);
+  if (in_view.ok()) return absl::OkStatus();
+  const absl::StatusOr<RootedPath> found = FindBelow(place, roots_);
+  if (absl::IsPermissionDenied(found.status())) return outside;
+  if (!found.ok()) {
+    // Inside a root jobs may know what is missing, but not inside what is
+    // refused there.
+    const std::string would_be = Resolved(place);
+    for (const Refused& one : refused) {
+      if (IsSameOrBelow(Normal(place), one.given) ||
+          IsSameOrBelow(would_be, one.resolved)) {
+        return outside;
+      }
+    }
+    return found.status();
+  }
+  if (found->is_kernel_state) return outside;
+  for (const Refused& one : refused) {
+    if (one.Holds(*found)) return outside;
+    if (!one.identity) continue;
+    const bool reached =
+        pattern.empty()
+            ? found->is_folder && IsSameOrBelow(one.resolved, found->path)
+            : MayReach(found->path, pattern, one.resolved, one.is_folder);
+    if (reached) {
+      return absl::PermissionDeniedError(
+          "what no job may read lies below it (the worker's own files, /proc, "
+          "/sys or /dev); name the folders beside that");
+    }
+  }
+  if (absl::StartsWith(path.field, kShardsField)) {
+    return CheckLinksIn(found->path, refused,
+                        [](absl::string_view) { return true; });
+  }
+  if (path.field == kWeightsField) {
+    // A model's other files lie beside the one that is named.
+    const std::string folder =
+        found->is_folder
+            ? found->path
+            : std::filesystem::path(found->path).parent_path().string();
+    return CheckLinksIn(folder, refused, [](absl::string_view name) {
+      return absl::EndsWith(name, ".safetensors") ||
+             absl::EndsWith(name, ".json");
+    });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DataRoots::CheckLinksIn(
+    const std::string& folder, const std::vector<Refused>& refused,
+    const std::function<bool(absl::string_view)>& is_read) const {
+  DIR* const dir = opendir(folder.c_str());
+  if (dir == nullptr) {
+    return absl::FailedPreconditionError(strerror(errno));
+  }
+  const auto closer = absl::MakeCleanup([dir] { closedir(dir); });
+  int entries = 0;
+  while (const dirent* entry = readdir(dir)) {
+    if (++entries > kMaxEntries) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("more than ", kMaxEntries, " entries"));
+    }
+    const std::string name = entry->d_name;
+    struct stat info = {};
+    if (!is_read(name) ||
+        fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISLNK(info.st_mode)) {
+      continue;
+    }
+    const auto found = FindBelow(absl::StrCat(folder, "/", name), roots_);
+    if (absl::IsNotFound(found.status())) continue;
+    const bool allowed =
+        found.ok() && !found->is_kernel_state &&
+        std::none_of(refused.begin(), refused.end(),
+                     [&](const Refused& one) { return one.Holds(*found); });
+    if (!allowed) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("its link ", absl::CEscape(name),
+                       " does not lead to a file that jobs may read"));
     }
   }
   return absl::OkStatus();

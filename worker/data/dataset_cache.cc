@@ -44,11 +44,12 @@ absl::StatusOr<std::unique_ptr<DatasetCache>> DatasetCache::Open(
   std::unique_ptr<DatasetCache> cache(new DatasetCache(folder, options));
   std::error_code error;
   fs::remove_all(folder + "/views", error);
-  for (const char* name : {"/blobs", "/partial", "/views"}) {
+  for (const char* name : {"/blobs", "/partial", "/views", "/versions"}) {
     RETURN_IF_ERROR(MakeDirectories(folder + name));
   }
   const std::lock_guard<std::mutex> lock(cache->mutex_);
   cache->Scan();
+  cache->ScanVersions();
   return cache;
 }
 
@@ -69,12 +70,27 @@ void DatasetCache::Scan() {
   }
 }
 
+void DatasetCache::ScanVersions() {
+  for (const fs::path& path : Children(folder_ + "/versions")) {
+    const absl::StatusOr<std::string> sha256 = ReadFile(path.string());
+    if (sha256.ok() && entries_.count(*sha256) > 0) {
+      versions_[path.filename().string()] = *sha256;
+    } else {
+      unlink(path.c_str());
+    }
+  }
+}
+
 std::string DatasetCache::BlobPath(const std::string& sha256) const {
   return absl::StrCat(folder_, "/blobs/", sha256.substr(0, 2), "/", sha256);
 }
 
 std::string DatasetCache::PartialPath(const std::string& sha256) const {
   return absl::StrCat(folder_, "/partial/", sha256);
+}
+
+std::string DatasetCache::VersionPath(const std::string& version) const {
+  return absl::StrCat(folder_, "/versions/", version);
 }
 
 std::string DatasetCache::View(const std::string& digest) const {
@@ -123,6 +139,14 @@ bool DatasetCache::EvictOldest() {
   for (const std::string& link : oldest->second.links) unlink(link.c_str());
   unlink(BlobPath(oldest->first).c_str());
   used_bytes_ -= oldest->second.size;
+  for (auto it = versions_.begin(); it != versions_.end();) {
+    if (it->second == oldest->first) {
+      unlink(VersionPath(it->first).c_str());
+      it = versions_.erase(it);
+    } else {
+      ++it;
+    }
+  }
   entries_.erase(oldest);
   return true;
 }
@@ -169,34 +193,58 @@ absl::Status DatasetCache::MakeRoom(int64_t bytes) {
 absl::StatusOr<std::string> DatasetCache::Get(const std::string& sha256,
                                               int64_t size, const Fetch& fetch,
                                               Lease* lease) {
+  RETURN_IF_ERROR(
+      Obtain(sha256, NamedBy::kContents, size, fetch, lease).status());
+  return BlobPath(sha256);
+}
+
+absl::StatusOr<std::string> DatasetCache::GetVersion(const std::string& version,
+                                                     int64_t size,
+                                                     const Fetch& fetch,
+                                                     Lease* lease) {
+  return Obtain(version, NamedBy::kVersion, size, fetch, lease);
+}
+
+absl::StatusOr<std::string> DatasetCache::Obtain(const std::string& name,
+                                                 NamedBy named_by, int64_t size,
+                                                 const Fetch& fetch,
+                                                 Lease* lease) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
+    std::string sha256 = name;
+    if (named_by == NamedBy::kVersion) {
+      const auto version = versions_.find(name);
+      sha256 = version == versions_.end() ? "" : version->second;
+    }
     const auto it = entries_.find(sha256);
     if (it != entries_.end()) {
       AddUse(sha256, it->second, lease);
       if (fetch.on_bytes) fetch.on_bytes(it->second.size);
-      return BlobPath(sha256);
+      return sha256;
     }
     if (*fetch.cancelled) return absl::CancelledError("not wanted any more");
-    if (fetching_.count(sha256) == 0) break;
+    if (fetching_.count(name) == 0) break;
     changed_.wait_for(lock, kLook);
   }
   const int64_t reserved = std::max<int64_t>(size, 0);
   RETURN_IF_ERROR(MakeRoom(reserved));
   used_bytes_ += reserved;
-  fetching_.insert(sha256);
+  fetching_.insert(name);
   lock.unlock();
-  const absl::StatusOr<int64_t> fetched = Download(sha256, size, fetch);
+  const absl::StatusOr<Downloaded> fetched =
+      Download(name, named_by, size, fetch);
   lock.lock();
-  fetching_.erase(sha256);
+  fetching_.erase(name);
   changed_.notify_all();
   used_bytes_ -= reserved;
   RETURN_IF_ERROR(fetched.status());
-  used_bytes_ += *fetched;
-  Entry& entry = entries_[sha256];
-  entry.size = *fetched;
-  AddUse(sha256, entry, lease);
-  return BlobPath(sha256);
+  Entry& entry = entries_[fetched->sha256];
+  // The same contents may be there under another name.
+  used_bytes_ += fetched->size - entry.size;
+  entry.size = fetched->size;
+  AddUse(fetched->sha256, entry, lease);
+  if (named_by == NamedBy::kVersion) versions_[name] = fetched->sha256;
+  return fetched->sha256;
 }
 
 absl::Status DatasetCache::Link(const std::string& sha256,

@@ -26,6 +26,8 @@ namespace comera::worker {
 //   views/<digest>/<path>  hard links to blobs under the names that a dataset's
 //                          version, known by its manifest's digest, has for
 //                          them
+//   versions/abcdef...     the SHA-256 of what came from a URL; the name is a
+//                          digest of the URL and the version of its file
 // The least recently used files are evicted first, never one that a Lease
 // holds. When several callers want the same blob, one fetches it and the others
 // wait.
@@ -74,6 +76,13 @@ class DatasetCache {
                                   const Fetch& fetch, Lease* lease);
   static constexpr int64_t kMaxUnknownBytes = int64_t{128} << 20;
 
+  // Does the same for contents whose SHA-256 is not known before: `version`
+  // names them to the source, has the form of a SHA-256, and always stands for
+  // the same bytes. Returns their SHA-256, by which they can be linked.
+  absl::StatusOr<std::string> GetVersion(const std::string& version,
+                                         int64_t size, const Fetch& fetch,
+                                         Lease* lease);
+
   // The folder that holds a version's files under their own names.
   std::string View(const std::string& digest) const;
   // Makes the leased blob appear in the view under `path`, a path of the
@@ -101,7 +110,9 @@ class DatasetCache {
 
   std::string BlobPath(const std::string& sha256) const;
   std::string PartialPath(const std::string& sha256) const;
+  std::string VersionPath(const std::string& version) const;
   void Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ScanVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts one more use and renews the time of the last one.
   void AddUse(const std::string& sha256, Entry& entry, Lease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -109,15 +120,27 @@ class DatasetCache {
   bool EvictOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool RemoveParts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(const std::set<std::string>& blobs);
-  // Downloads to disk without holding the lock; returns the size.
-  absl::StatusOr<int64_t> Download(const std::string& sha256, int64_t size,
-                                   const Fetch& fetch);
+  // How a source calls a blob.
+  enum class NamedBy { kContents, kVersion };
+  struct Downloaded {
+    std::string sha256;
+    int64_t size = 0;
+  };
+  // Returns the SHA-256 of the leased contents.
+  absl::StatusOr<std::string> Obtain(const std::string& name, NamedBy named_by,
+                                     int64_t size, const Fetch& fetch,
+                                     Lease* lease);
+  // Downloads to disk without holding the lock.
+  absl::StatusOr<Downloaded> Download(const std::string& name, NamedBy named_by,
+                                      int64_t size, const Fetch& fetch);
 
   const std::string folder_;
   const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // The SHA-256 of each version's contents, which are in entries_.
+  std::map<std::string, std::string> versions_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> fetching_ ABSL_GUARDED_BY(mutex_);
   int64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -1,5 +1,5 @@
-// Downloads one blob into the cache: resumes a partial file, verifies its
-// SHA-256, moves it in place.
+// Downloads one blob into the cache: resumes a partial file, verifies or learns
+// its SHA-256, moves it in place.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,10 +46,10 @@ absl::StatusOr<int64_t> HashPart(int fd, Sha256Stream* sha256) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
-                                               int64_t size,
-                                               const Fetch& fetch) {
-  const std::string part = PartialPath(sha256);
+absl::StatusOr<DatasetCache::Downloaded> DatasetCache::Download(
+    const std::string& name, NamedBy named_by, int64_t size,
+    const Fetch& fetch) {
+  const std::string part = PartialPath(name);
   const int fd = open(
       part.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return ErrnoStatus(errno, part);
@@ -63,10 +63,10 @@ absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
   }
   if (fetch.on_bytes) fetch.on_bytes(there);
   const absl::Status came = fetch.source->Fetch(
-      sha256, there, *fetch.cancelled, [&](std::string_view data) {
+      name, there, *fetch.cancelled, [&](std::string_view data) {
         if (static_cast<int64_t>(data.size()) > limit - there) {
           return absl::DataLossError(
-              absl::StrCat(sha256, ": more than ", limit, " bytes came"));
+              absl::StrCat(name, ": more than ", limit, " bytes came"));
         }
         RETURN_IF_ERROR(WriteAll(fd, data));
         hash.Add(data);
@@ -80,10 +80,12 @@ absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
     unlink(part.c_str());
   }
   RETURN_IF_ERROR(came);
-  if ((size >= 0 && there != size) || hash.Finish() != sha256) {
+  const std::string sha256 = hash.Finish();
+  if ((size >= 0 && there != size) ||
+      (named_by == NamedBy::kContents && sha256 != name)) {
     unlink(part.c_str());
     return absl::DataLossError(
-        absl::StrCat(sha256, ": the bytes that came are others"));
+        absl::StrCat(name, ": the bytes that came are others"));
   }
   // The modification time is fixed, so that a file fetched again counts as the
   // same one in what members computed from it. Members may not write to it.
@@ -94,7 +96,10 @@ absl::StatusOr<int64_t> DatasetCache::Download(const std::string& sha256,
   }
   RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
   if (rename(part.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, path);
-  return there;
+  if (named_by == NamedBy::kVersion) {
+    RETURN_IF_ERROR(WriteFileAtomically(VersionPath(name), sha256));
+  }
+  return Downloaded{sha256, there};
 }
 
 }  // namespace comera::worker

@@ -70,8 +70,27 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
       "with limits for memory, processes and CPU where they can be "
       "set");
   app.add_option("--data_root", flags.data_roots,
-                 "Folder below which jobs may read data; repeatable (default: "
-                 "anywhere)");
+                 "Folder below which jobs may read files of this machine, but "
+                 "for the worker's own; repeatable, / for all (default: none, "
+                 "uploaded datasets only)");
+  app.add_option("--data_url", flags.data_urls,
+                 "Prefix of URLs from which jobs may read data, "
+                 "https://HOST/FOLDER/ or s3://BUCKET/FOLDER/; repeatable "
+                 "(default: none)");
+  app.add_option("--data_ca", flags.data_ca,
+                 "Authorities of the certificates of these servers, PEM file "
+                 "(default: the system's)");
+  app.add_option("--s3_endpoint", flags.s3_endpoint,
+                 "http[s]://HOST[:PORT] of a service that speaks S3 (default: "
+                 "AWS)");
+  app.add_option("--s3_region", flags.s3_region, "Region of S3")
+      ->capture_default_str();
+  app.add_option("--s3_credentials_file", flags.s3_credentials_file,
+                 "Key for S3: file in the format of AWS's tools, profile "
+                 "default, that only this user may read (default: "
+                 "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+                 "AWS_SESSION_TOKEN in the environment; without them, public "
+                 "objects only)");
   app.add_option("--grace", flags.grace,
                  "Seconds from SIGTERM to SIGKILL when a member is stopped")
       ->check(CLI::Range(0.0, 86400.0))

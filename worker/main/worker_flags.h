@@ -27,6 +27,11 @@ struct WorkerFlags {
   std::string member_user;
   bool rank_cgroups = false;
   std::vector<std::string> data_roots;
+  std::vector<std::string> data_urls;
+  std::string data_ca;
+  std::string s3_endpoint;
+  std::string s3_region = "us-east-1";
+  std::string s3_credentials_file;
   double grace = 30;
   std::string orphan_after = "10m";
   std::string checkpoint_store;

@@ -33,6 +33,7 @@
 #include "proto/resource_names.h"
 #include "worker/checkpoint/peer_tls.h"
 #include "worker/completions/completions_port.h"
+#include "worker/data/remote_files.h"
 #include "worker/gang/stray_processes.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
@@ -156,7 +157,12 @@ void PrintConfig(const WorkerFlags& flags,
             << "\nrank_user=" << flags.member_user
             << "\nmetrics_listen=" << flags.metrics_listen
             << "\nrank_cgroups=" << (flags.rank_cgroups ? "true" : "false")
-            << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",") << "\n";
+            << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",")
+            << "\ndata_url=" << absl::StrJoin(flags.data_urls, ",")
+            << "\ndata_ca=" << flags.data_ca
+            << "\ns3_endpoint=" << flags.s3_endpoint
+            << "\ns3_region=" << flags.s3_region
+            << "\ns3_credentials_file=" << flags.s3_credentials_file << "\n";
 }
 
 bool IsLoopback(const std::string& address) {
@@ -214,6 +220,48 @@ absl::StatusOr<std::unique_ptr<CompletionsPort>> ServeCompletions(
   return port;
 }
 
+// Returns what jobs may read on this machine.
+absl::StatusOr<DataRoots> OfferData(const WorkerFlags& flags,
+                                    const WorkerSession::Options& session) {
+  DataRoots::Options options;
+  options.folders = flags.data_roots;
+  options.own = {session.data_dir,
+                 session.checkpoint_store,
+                 flags.security.token_file,
+                 flags.security.key_file,
+                 flags.security.certificate_file,
+                 flags.s3_credentials_file};
+  options.views = session.data_dir + "/datasets/views";
+  ASSIGN_OR_RETURN(DataRoots roots, DataRoots::Create(options));
+  LOG_IF(INFO, flags.data_roots.empty())
+      << "jobs may read uploaded datasets only, because there is no "
+         "--data_root";
+  return roots;
+}
+
+std::string Environment(const char* name) {
+  const char* const value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Returns the URLs from which jobs may read.
+absl::StatusOr<std::unique_ptr<RemoteFiles>> OfferUrls(
+    const WorkerFlags& flags) {
+  RemoteFiles::Options options;
+  options.prefixes = flags.data_urls;
+  options.client.ca_file = flags.data_ca;
+  options.s3_endpoint = flags.s3_endpoint;
+  options.s3_region = flags.s3_region;
+  options.s3_credentials_file = flags.s3_credentials_file;
+  // Members get only the variables on a list, which has none of these.
+  if (flags.s3_credentials_file.empty() && !flags.data_urls.empty()) {
+    options.s3_credentials = {Environment("AWS_ACCESS_KEY_ID"),
+                              Environment("AWS_SECRET_ACCESS_KEY"),
+                              Environment("AWS_SESSION_TOKEN")};
+  }
+  return RemoteFiles::Create(options);
+}
+
 int Fail(const absl::Status& status) {
   LOG(ERROR) << "worker ends " << status;
   return 1;
@@ -269,6 +317,8 @@ int Main(const WorkerFlags& flags) {
     absl::StatusOr<MemberUser> user = FindMemberUser(flags.member_user);
     if (!user.ok()) return Fail(user.status());
     options.member_user = *std::move(user);
+  } else if (geteuid() == 0) {
+    LOG(WARNING) << "members run as root, because there is no --member_user";
   }
   if (flags.print_config) {
     PrintConfig(flags, options);
@@ -281,16 +331,12 @@ int Main(const WorkerFlags& flags) {
   AdoptOrphans();
   const absl::Status locked = LockFolder(options.data_dir);
   if (!locked.ok()) return Fail(locked);
-  if (!flags.data_roots.empty()) {
-    std::vector<std::string> folders = flags.data_roots;
-    // Uploaded datasets are open to every job.
-    folders.push_back(options.data_dir + "/datasets");
-    const absl::Status made = MakeDirectories(folders.back());
-    if (!made.ok()) return Fail(made);
-    absl::StatusOr<DataRoots> roots = DataRoots::Create(folders);
-    if (!roots.ok()) return Fail(roots.status());
-    options.data_roots = *std::move(roots);
-  }
+  absl::StatusOr<DataRoots> roots = OfferData(flags, options);
+  if (!roots.ok()) return Fail(roots.status());
+  options.data_roots = *std::move(roots);
+  const auto urls = OfferUrls(flags);
+  if (!urls.ok()) return Fail(urls.status());
+  options.fetch.urls = urls->get();
   std::unique_ptr<MemberCgroups> cgroups;
   if (flags.rank_cgroups) {
     absl::StatusOr<std::unique_ptr<MemberCgroups>> made =

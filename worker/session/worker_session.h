@@ -75,7 +75,7 @@ class WorkerSession : private GangMembers::Observer,
     std::optional<MemberUser> member_user;
     // Makes members' control groups; null for none. Must outlive the session.
     const MemberCgroups* cgroups = nullptr;
-    // The folders from which jobs may read data.
+    // What jobs may read on this machine; by default nothing.
     DataRoots data_roots;
     GangMembers::Options processes;
     ModelUploader::Options upload;

@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "worker/data/url_view.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -24,7 +25,8 @@ std::vector<MemberTable::Actions::Start> WorkerSession::FetchData(
     const std::vector<MemberTable::Actions::Start>& starts) {
   std::vector<MemberTable::Actions::Start> ready;
   for (const MemberTable::Actions::Start& start : starts) {
-    if (start.assignment.datasets().empty()) {
+    if (start.assignment.datasets().empty() &&
+        !NamesUrls(start.assignment.spec())) {
       ready.push_back(start);
       continue;
     }
@@ -61,6 +63,8 @@ void WorkerSession::OnFetched(DataFetcher::Id id,
   if (it == fetching_.end()) return;
   if (spec.ok()) {
     MemberTable::Actions::Start start{id, std::move(it->second)};
+    PinUrls(start.assignment.spec(), *spec,
+            start.assignment.mutable_datasets());
     *start.assignment.mutable_spec() = *std::move(spec);
     fetched_.push_back(std::move(start));
     table_.Preparing(id);

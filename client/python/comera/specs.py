@@ -105,10 +105,12 @@ def _parse(source: Union[str, "os.PathLike[str]"]) -> Tuple[Any, str]:
 
 
 def resolve_data_paths(spec: JobSpec, folder: str) -> None:
-    """Makes relative paths of data absolute; datasets' names stay."""
+    """Makes relative paths of data absolute; datasets' names and URLs stay."""
 
     def absolute(path: str) -> str:
         if not path or path.startswith("datasets/"):
+            return path
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://", path):
             return path
         return os.path.normpath(os.path.join(folder, path))
 

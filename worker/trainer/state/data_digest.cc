@@ -5,8 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "proto/data_paths.h"
+#include "proto/data_url.h"
 
 namespace comera::trainer {
 namespace {
@@ -52,6 +56,20 @@ absl::StatusOr<std::string> DataDigest(const TrainingData& data,
       0, std::min(kValidationSamples, data.validation_samples()), &batch));
   Append(batch, &bytes);
   return Sha256Hex(bytes);
+}
+
+std::string WithFetchedFiles(const std::string& digest,
+                             const v1::JobSpec& spec) {
+  v1::JobSpec copy = spec;
+  copy.clear_initial_weights();
+  std::string fetched;
+  for (const DataPath& path : DataPaths(&copy)) {
+    const absl::string_view contents = FetchedUrlDigest(*path.path);
+    if (contents.empty()) continue;
+    absl::StrAppend(&fetched, path.field, " ", contents, "\n");
+  }
+  if (fetched.empty()) return digest;
+  return Sha256Hex(absl::StrCat(digest, "\n", fetched));
 }
 
 }  // namespace comera::trainer

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "comera/v1/job.pb.h"
 #include "worker/trainer/data/batch/training_data.h"
 
 namespace comera::trainer {
@@ -14,6 +15,12 @@ namespace comera::trainer {
 // batches spread over the epoch. Errors are those of the batches.
 absl::StatusOr<std::string> DataDigest(const TrainingData& data,
                                        int64_t batch_size);
+
+// Adds to a digest the whole contents of the files that the worker has fetched
+// from URLs, which may change there between two looks at them. Returns `digest`
+// where the spec's data has no such file.
+std::string WithFetchedFiles(const std::string& digest,
+                             const v1::JobSpec& spec);
 
 }  // namespace comera::trainer
 

@@ -6,6 +6,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/data_paths.h"
+#include "proto/data_url.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 
@@ -72,6 +73,12 @@ v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
   *kept.mutable_training() = spec.training();
   if (spec.has_initial_weights()) {
     *kept.mutable_initial_weights() = spec.initial_weights();
+  }
+  // Files from URLs are told by the digest of the data (data_digest.h), because
+  // their local paths differ between machines.
+  for (const DataPath& path : DataPaths(&kept)) {
+    if (FetchedUrlDigest(*path.path).empty()) continue;
+    path.path->erase(0, path.path->rfind('/') + 1);
   }
   // How often progress is shown changes no number.
   kept.mutable_training()->clear_report_every_steps();

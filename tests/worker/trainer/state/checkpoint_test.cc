@@ -201,6 +201,15 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   EXPECT_EQ(SpecFingerprint(other), without_field);
   other.mutable_data()->mutable_text()->set_field("body");
   EXPECT_NE(SpecFingerprint(other), without_field);
+  // A file from a URL lies elsewhere on each machine, and the data's digest
+  // tells its contents.
+  v1::Text& text = *other.mutable_data()->mutable_text();
+  text.set_train(0, "/w1/views/" + std::string(64, 'a') + "/.url/a.txt");
+  const std::string fetched = SpecFingerprint(other);
+  text.set_train(0, "/w2/views/" + std::string(64, 'b') + "/.url/a.txt");
+  EXPECT_EQ(SpecFingerprint(other), fetched);
+  text.set_train(0, "/w2/views/" + std::string(64, 'b') + "/.url/b.txt");
+  EXPECT_NE(SpecFingerprint(other), fetched);
   other = spec;
   other.mutable_training()->set_max_tokens(8);
   EXPECT_NE(SpecFingerprint(other), fingerprint);

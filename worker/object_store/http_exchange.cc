@@ -1,0 +1,244 @@
+// One HTTP exchange by libcurl, with a request's signature and an answer's
+// headers.
+
+#include "worker/object_store/http_exchange.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr size_t kMaxHeaderValue = 1024;
+constexpr int64_t kStallBytesPerSecond = 100;
+// The SHA-256 of nothing, which every request here sends. S3 wants it said, and
+// libcurl 7.88 signs such a header but does not add it.
+constexpr char kNoBody[] =
+    "x-amz-content-sha256: "
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+// The number in digits; -1 if it is none.
+int64_t ParseCount(absl::string_view digits) {
+  int64_t number = -1;
+  if (digits.empty() || digits.size() > 18 ||
+      !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &number)) {
+    return -1;
+  }
+  return number;
+}
+
+void ParseRange(absl::string_view value, HttpHead* head) {
+  if (!absl::ConsumePrefix(&value, "bytes ")) return;
+  const size_t dash = value.find('-');
+  const size_t slash = value.find('/');
+  if (dash == absl::string_view::npos || slash == absl::string_view::npos) {
+    return;
+  }
+  head->range_first = ParseCount(value.substr(0, dash));
+  head->range_total = ParseCount(value.substr(slash + 1));
+}
+
+// What the callbacks of one exchange share.
+struct Exchange {
+  CURL* curl = nullptr;
+  const HttpRequest* request = nullptr;
+  const std::function<absl::Status(const HttpHead&)>* on_head = nullptr;
+  const std::function<absl::Status(absl::string_view)>* sink = nullptr;
+  HttpHead* head = nullptr;
+  bool reported_head = false;
+  // The first error of `on_head` or `sink`.
+  absl::Status refused;
+
+  absl::Status ReportHead() {
+    if (reported_head) return absl::OkStatus();
+    reported_head = true;
+    long code = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
+    head->code = static_cast<int>(code);
+    return (*on_head)(*head);
+  }
+};
+
+size_t OnHeader(char* data, size_t /*one*/, size_t size, void* user) {
+  HttpHead& head = *static_cast<Exchange*>(user)->head;
+  const absl::string_view line(data, size);
+  // The lines of an interim answer (1xx) do not count.
+  if (absl::StartsWith(line, "HTTP/")) head = HttpHead();
+  const size_t colon = line.find(':');
+  if (colon == absl::string_view::npos) return size;
+  const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
+  const absl::string_view value =
+      absl::StripAsciiWhitespace(line.substr(colon + 1));
+  if (value.size() > kMaxHeaderValue) return size;
+  if (name == "content-length") head.content_length = ParseCount(value);
+  if (name == "content-range") ParseRange(value, &head);
+  // Goes back into a header of later requests.
+  const bool printable =
+      std::all_of(value.begin(), value.end(), absl::ascii_isprint);
+  if (name == "etag" && printable) head.etag = std::string(value);
+  if (name == "last-modified" && printable) {
+    head.last_modified = std::string(value);
+  }
+  return size;
+}
+
+size_t OnBody(char* data, size_t /*one*/, size_t size, void* user) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  exchange.refused = exchange.ReportHead();
+  if (exchange.refused.ok()) {
+    exchange.refused = (*exchange.sink)(absl::string_view(data, size));
+  }
+  return exchange.refused.ok() ? size : CURL_WRITEFUNC_ERROR;
+}
+
+int OnProgress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return *static_cast<Exchange*>(user)->request->cancelled ? 1 : 0;
+}
+
+absl::Status ToStatus(CURLcode code) {
+  const std::string text = curl_easy_strerror(code);
+  switch (code) {
+    case CURLE_OK:
+      return absl::OkStatus();
+    case CURLE_ABORTED_BY_CALLBACK:
+      return absl::CancelledError("not wanted any more");
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+      return absl::PermissionDeniedError(text);
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+      return absl::InvalidArgumentError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using HeaderList = std::unique_ptr<curl_slist, FreeList>;
+
+void Append(const std::string& line, HeaderList* headers) {
+  curl_slist* const longer = curl_slist_append(headers->get(), line.c_str());
+  if (longer == nullptr) return;
+  headers->release();
+  headers->reset(longer);
+}
+
+HeaderList HeadersOf(const HttpRequest& request) {
+  HeaderList headers;
+  if (!request.if_match.empty()) {
+    Append(absl::StrCat("If-Match: ", request.if_match), &headers);
+  }
+  if (request.s3_region.empty()) return headers;
+  Append(kNoBody, &headers);
+  if (!request.credentials.session_token.empty()) {
+    Append(absl::StrCat("x-amz-security-token: ",
+                        request.credentials.session_token),
+           &headers);
+  }
+  return headers;
+}
+
+void SetUp(const HttpRequest& request, const curl_slist* headers,
+           Exchange* exchange, CURL* curl) {
+  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  const char* protocols = request.plain_http ? "http,https" : "https";
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, protocols);
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
+  curl_easy_setopt(curl, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+  if (!request.ca_file.empty()) {
+    curl_easy_setopt(curl, CURLOPT_CAINFO, request.ca_file.c_str());
+  }
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(
+      curl, CURLOPT_CONNECTTIMEOUT_MS,
+      static_cast<long>(absl::ToInt64Milliseconds(request.connect_timeout)));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT,
+                   static_cast<long>(kStallBytesPerSecond));
+  curl_easy_setopt(
+      curl, CURLOPT_LOW_SPEED_TIME,
+      std::max(1L, static_cast<long>(absl::ToInt64Seconds(request.stall))));
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "comera-worker");
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+  if (request.head) curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+  if (request.offset > 0) {
+    curl_easy_setopt(curl, CURLOPT_RANGE,
+                     absl::StrCat(request.offset, "-").c_str());
+  }
+  if (!request.s3_region.empty()) {
+    curl_easy_setopt(
+        curl, CURLOPT_AWS_SIGV4,
+        absl::StrCat("aws:amz:", request.s3_region, ":s3").c_str());
+    curl_easy_setopt(curl, CURLOPT_USERNAME,
+                     request.credentials.access_key_id.c_str());
+    curl_easy_setopt(curl, CURLOPT_PASSWORD,
+                     request.credentials.secret_access_key.c_str());
+  }
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, exchange);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBody);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, exchange);
+}
+
+}  // namespace
+
+absl::Status PerformHttp(
+    const HttpRequest& request,
+    const std::function<absl::Status(const HttpHead&)>& on_head,
+    const std::function<absl::Status(absl::string_view)>& sink,
+    HttpHead* head) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(),
+                                                    curl_easy_cleanup);
+  if (started != CURLE_OK || curl == nullptr) {
+    return absl::InternalError("libcurl does not start");
+  }
+  *head = HttpHead();
+  Exchange exchange;
+  exchange.curl = curl.get();
+  exchange.request = &request;
+  exchange.on_head = &on_head;
+  exchange.sink = &sink;
+  exchange.head = head;
+  const HeaderList headers = HeadersOf(request);
+  SetUp(request, headers.get(), &exchange, curl.get());
+  const CURLcode code = curl_easy_perform(curl.get());
+  if (!exchange.refused.ok()) return exchange.refused;
+  if (code != CURLE_OK) return ToStatus(code);
+  const char* redirect = nullptr;
+  curl_easy_getinfo(curl.get(), CURLINFO_REDIRECT_URL, &redirect);
+  if (redirect != nullptr) head->redirect = redirect;
+  return exchange.ReportHead();
+}
+
+std::string HostOf(const std::string& url) {
+  const std::unique_ptr<CURLU, void (*)(CURLU*)> parts(curl_url(),
+                                                       curl_url_cleanup);
+  char* host = nullptr;
+  if (parts == nullptr ||
+      curl_url_set(parts.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK ||
+      curl_url_get(parts.get(), CURLUPART_HOST, &host, 0) != CURLUE_OK) {
+    return "";
+  }
+  const std::string result = host;
+  curl_free(host);
+  return result;
+}
+
+}  // namespace comera::worker

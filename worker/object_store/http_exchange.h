@@ -1,0 +1,70 @@
+#ifndef COMERA_WORKER_OBJECT_STORE_HTTP_EXCHANGE_H_
+#define COMERA_WORKER_OBJECT_STORE_HTTP_EXCHANGE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "worker/object_store/s3_credentials.h"
+
+namespace comera::worker {
+
+// One request for an object.
+struct HttpRequest {
+  std::string url;
+  // Whether only the headers are wanted.
+  bool head = false;
+  // The first byte that is wanted.
+  int64_t offset = 0;
+  // An ETag that the object must have; empty for any.
+  std::string if_match;
+  // Signs the request for this S3 region; empty for no signature.
+  std::string s3_region;
+  S3Credentials credentials;
+  // Whether the URL may be one of http.
+  bool plain_http = false;
+  // PEM file of the authorities to trust; empty for the system's.
+  std::string ca_file;
+  absl::Duration connect_timeout;
+  // The exchange ends when fewer than 100 bytes a second come for this long.
+  absl::Duration stall;
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+// The head of an answer, as far as it matters here. Values that are missing or
+// malformed are -1 or empty.
+struct HttpHead {
+  int code = 0;
+  int64_t content_length = -1;
+  // "Content-Range: bytes first-last/total".
+  int64_t range_first = -1;
+  int64_t range_total = -1;
+  std::string etag;
+  std::string last_modified;
+  // The absolute URL to which the answer redirects; known after the exchange.
+  std::string redirect;
+};
+
+// Makes one exchange by libcurl: no redirect is followed, certificates are
+// verified, no other protocol is possible. `on_head` is called before the first
+// byte of a body; an error of it or of `sink` ends the exchange and becomes its
+// result. Fills `head`; answers with any HTTP status are OK.
+//
+// Cancelled. Unavailable: the network failed or the answer is cut off.
+// PermissionDenied: the server's certificate is not trusted. InvalidArgument:
+// the URL is malformed. No message holds a URL or a header.
+absl::Status PerformHttp(
+    const HttpRequest& request,
+    const std::function<absl::Status(const HttpHead&)>& on_head,
+    const std::function<absl::Status(absl::string_view)>& sink, HttpHead* head);
+
+// The host in a URL, for messages; empty if it has none.
+std::string HostOf(const std::string& url);
+
+}  // namespace comera::worker
+
+#endif  // COMERA_WORKER_OBJECT_STORE_HTTP_EXCHANGE_H_

@@ -1,0 +1,217 @@
+// Asks for versions and bytes of objects: redirects, checks of answers, and
+// tries after failures.
+
+#include "worker/object_store/object_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/backoff.h"
+#include "common/status_macros.h"
+#include "worker/object_store/http_exchange.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr int kMaxRedirects = 5;
+// How often a pause checks whether the transfer was cancelled.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
+
+absl::Status CheckCode(int code) {
+  if (code >= 200 && code < 300) return absl::OkStatus();
+  const std::string text = absl::StrCat("the server answers with HTTP ", code);
+  if (code == 404 || code == 410) return absl::NotFoundError(text);
+  if (code == 401 || code == 403) return absl::PermissionDeniedError(text);
+  if (code == 412 || code == 416) {
+    return absl::AbortedError("it has changed since it was first looked at");
+  }
+  if (code >= 500 || code == 408 || code == 425 || code == 429) {
+    return absl::UnavailableError(text);
+  }
+  return absl::FailedPreconditionError(text);
+}
+
+bool IsRedirect(int code) {
+  return code == 301 || code == 302 || code == 303 || code == 307 ||
+         code == 308;
+}
+
+HttpRequest RequestFor(const ObjectLocation& location,
+                       const ObjectClient::Options& options,
+                       const std::atomic<bool>& cancelled) {
+  HttpRequest request;
+  request.url = location.url;
+  request.plain_http = location.plain_http;
+  request.s3_region = location.s3_region;
+  request.credentials = location.credentials;
+  request.ca_file = options.ca_file;
+  request.connect_timeout = options.connect_timeout;
+  request.stall = options.stall;
+  request.cancelled = &cancelled;
+  return request;
+}
+
+// Makes the exchange and those to which it is redirected. Bodies of redirects
+// and errors are passed over.
+absl::Status Follow(const ObjectLocation& location, HttpRequest request,
+                    const std::function<absl::Status(const HttpHead&)>& on_head,
+                    const ObjectClient::Sink& sink) {
+  for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
+    HttpHead head;
+    const absl::Status status = PerformHttp(
+        request,
+        [&](const HttpHead& answer) {
+          if (IsRedirect(answer.code)) return absl::OkStatus();
+          RETURN_IF_ERROR(CheckCode(answer.code));
+          return on_head(answer);
+        },
+        [&](absl::string_view data) {
+          return IsRedirect(head.code) ? absl::OkStatus() : sink(data);
+        },
+        &head);
+    if (!status.ok() || !IsRedirect(head.code)) return status;
+    if (!location.may_redirect ||
+        !absl::StartsWith(head.redirect, "https://") ||
+        !location.may_redirect(head.redirect)) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("the server redirects (HTTP ", head.code, ") to ",
+                       HostOf(head.redirect), ", which is not allowed"));
+    }
+    request.url = head.redirect;
+    request.plain_http = false;
+    // Another server must not get the signature.
+    request.s3_region.clear();
+  }
+  return absl::FailedPreconditionError("the server redirects too often");
+}
+
+absl::Status CheckSameVersion(const HttpHead& head,
+                              const ObjectVersion& version, int64_t offset) {
+  const bool partial = head.code == 206;
+  if (offset > 0 && !partial) {
+    return absl::OutOfRangeError("the server cannot go on in the middle");
+  }
+  if (partial && head.range_first != offset) {
+    return absl::OutOfRangeError("the server sends other bytes than asked for");
+  }
+  const int64_t size = partial ? head.range_total : head.content_length;
+  const bool same = version.etag.empty()
+                        ? head.last_modified == version.last_modified
+                        : head.etag == version.etag;
+  if (!same || (size >= 0 && size != version.size)) {
+    return absl::AbortedError("it has changed since it was first looked at");
+  }
+  return absl::OkStatus();
+}
+
+// Calls `try_once` until it succeeds, fails for good, or has failed
+// `options.tries` times in a row; it sets its argument if it made progress.
+absl::Status Retry(const ObjectClient::Options& options,
+                   const std::atomic<bool>& cancelled,
+                   const std::function<absl::Status(bool*)>& try_once) {
+  Backoff backoff(options.min_backoff, options.max_backoff);
+  for (int failures = 0;;) {
+    bool progress = false;
+    const absl::Status status = try_once(&progress);
+    if (!absl::IsUnavailable(status)) return status;
+    if (progress) {
+      failures = 0;
+      backoff.Reset();
+    }
+    if (++failures >= options.tries) return status;
+    absl::Duration pause = backoff.Next();
+    while (pause > absl::ZeroDuration() && !cancelled) {
+      absl::SleepFor(std::min(pause, kLook));
+      pause -= kLook;
+    }
+    if (cancelled) return absl::CancelledError("not wanted any more");
+  }
+}
+
+}  // namespace
+
+bool ObjectVersion::resumable() const {
+  return absl::StartsWith(etag, "\"");  // not W/"...", which is weak
+}
+
+absl::StatusOr<ObjectVersion> ObjectClient::Head(
+    const ObjectLocation& location, const std::atomic<bool>& cancelled) const {
+  ObjectVersion version;
+  RETURN_IF_ERROR(Retry(options_, cancelled, [&](bool*) {
+    return TryHead(location, cancelled, &version);
+  }));
+  return version;
+}
+
+absl::Status ObjectClient::TryHead(const ObjectLocation& location,
+                                   const std::atomic<bool>& cancelled,
+                                   ObjectVersion* version) const {
+  HttpRequest request = RequestFor(location, options_, cancelled);
+  request.head = true;
+  return Follow(
+      location, std::move(request),
+      [&](const HttpHead& head) -> absl::Status {
+        if (head.content_length < 0) {
+          return absl::FailedPreconditionError(
+              "the server does not say its size");
+        }
+        if (head.etag.empty() && head.last_modified.empty()) {
+          return absl::FailedPreconditionError(
+              "the server sends neither ETag nor Last-Modified, so that a "
+              "change could not be noticed");
+        }
+        version->size = head.content_length;
+        version->etag = head.etag;
+        version->last_modified = head.last_modified;
+        return absl::OkStatus();
+      },
+      [](absl::string_view) { return absl::OkStatus(); });
+}
+
+absl::Status ObjectClient::Get(const ObjectLocation& location,
+                               const ObjectVersion& version, int64_t offset,
+                               const std::atomic<bool>& cancelled,
+                               const Sink& sink) const {
+  return Retry(options_, cancelled, [&](bool* progress) -> absl::Status {
+    if (offset == version.size) return absl::OkStatus();
+    if (offset > 0 && !version.resumable()) {
+      return absl::OutOfRangeError(
+          "the server sends no strong ETag, so that a part is of no use");
+    }
+    const int64_t before = offset;
+    const absl::Status status =
+        TryGet(location, version, &offset, cancelled, sink);
+    *progress = offset > before;
+    return status;
+  });
+}
+
+absl::Status ObjectClient::TryGet(const ObjectLocation& location,
+                                  const ObjectVersion& version, int64_t* offset,
+                                  const std::atomic<bool>& cancelled,
+                                  const Sink& sink) const {
+  HttpRequest request = RequestFor(location, options_, cancelled);
+  request.offset = *offset;
+  if (version.resumable()) request.if_match = version.etag;
+  const int64_t first = *offset;
+  RETURN_IF_ERROR(Follow(
+      location, std::move(request),
+      [&](const HttpHead& head) {
+        return CheckSameVersion(head, version, first);
+      },
+      [&](absl::string_view data) -> absl::Status {
+        if (static_cast<int64_t>(data.size()) > version.size - *offset) {
+          return absl::AbortedError("it has more bytes than it was said to");
+        }
+        RETURN_IF_ERROR(sink(data));
+        *offset += static_cast<int64_t>(data.size());
+        return absl::OkStatus();
+      }));
+  if (*offset == version.size) return absl::OkStatus();
+  return absl::UnavailableError("the answer ended too early");
+}
+
+}  // namespace comera::worker
