@@ -124,42 +124,43 @@ absl::StatusOr<Safetensors> Safetensors::Parse(const std::string& contents) {
   uint64_t header_bytes;
   std::memcpy(&header_bytes, contents.data(), 8);
   if (header_bytes > kMaxHeaderBytes || header_bytes > contents.size() - 8) {
-    return Damaged(absl::StrCat("header of ", header_bytes,
-                                " bytes in a file of ", contents.size()));
+    return Damaged(absl::StrCat("the header is longer than the file, of ",
+                                contents.size(), " bytes, or than ",
+                                kMaxHeaderBytes));
   }
   ASSIGN_OR_RETURN(const Json header, ParseHeader(contents, header_bytes));
   const int64_t data_bytes = contents.size() - 8 - header_bytes;
   Safetensors file;
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (const auto& [name, entry] : header.items()) {
-    if (!entry.is_object()) return Damaged(name + " is not an object");
+    if (!entry.is_object())
+      return Damaged("an entry of the header is not an object");
     if (name == "__metadata__") {
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) return Damaged("metadata " + key);
+        if (!value.is_string())
+          return Damaged("__metadata__: expected texts only");
         file.metadata_[key] = value.get<std::string>();
       }
       continue;
     }
     if (!entry.contains("dtype") || !entry["dtype"].is_string() ||
         !entry.contains("shape") || !entry.contains("data_offsets")) {
-      return Damaged(name + ": dtype, shape or data_offsets missing");
+      return Damaged("a tensor lacks dtype, shape or data_offsets");
     }
     const TypeName* type = FindType(entry["dtype"].get<std::string>());
     if (type == nullptr) {
-      return Damaged(absl::StrCat(name, ": unknown type ",
-                                  entry["dtype"].get<std::string>()));
+      return Damaged("a tensor's dtype is not known");
     }
     const auto shape = Integers(entry["shape"]);
     const auto offsets = Integers(entry["data_offsets"]);
     const auto elements = shape ? Elements(*shape) : std::nullopt;
     if (!elements || !offsets || offsets->size() != 2) {
-      return Damaged(name + ": malformed shape or data_offsets");
+      return Damaged("a tensor has a malformed shape or data_offsets");
     }
     const int64_t begin = (*offsets)[0], end = (*offsets)[1];
     if (begin > end || end > data_bytes ||
         end - begin != *elements * type->bytes) {
-      return Damaged(absl::StrCat(name, ": bytes ", begin, " to ", end, " of ",
-                                  data_bytes, " do not hold its shape"));
+      return Damaged("a tensor's bytes do not hold its shape");
     }
     if (begin < end) ranges.emplace_back(begin, end);
     Tensor& tensor = file.tensors_[name];

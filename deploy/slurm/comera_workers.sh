@@ -6,7 +6,7 @@
 #
 #   sbatch --nodes=4 --gpus-per-node=8 --time=12:00:00 comera_workers.sh \
 #     --server=train.example.com:7400 --ca=ca.pem --token_file=worker.token \
-#     --checkpoint_store=/shared/comera/checkpoints
+#     --checkpoint_store=/shared/comera/checkpoints --data_root=/shared/data
 #   sbatch --nodes=2 --cpus-per-task=16 comera_workers.sh \
 #     --coordinator=/shared/comera
 #
@@ -20,6 +20,9 @@
 #       end; default: $TMPDIR or /tmp
 #   other arguments go to comera-worker. Without --gpus and --slots a node offers
 #       its GPUs of the allocation, or a slot for each two of its processors.
+#       Jobs read files below each --data_root=DIR; without one, all that this
+#       user may read if the coordinator is this user's own (--coordinator), and
+#       else uploaded datasets only.
 #
 # Before the time limit (--signal) or with `scancel --batch --signal=TERM JOB`
 # the members save a checkpoint and their jobs are queued again; that is waited
@@ -113,6 +116,11 @@ TEXT
   flags+=(--server="$first:$port" --ca="$tls/ca/ca.pem"
     --cert="$tls/%n/current/cert.pem" --key="$tls/%n/current/key.pem"
     --checkpoint_store="$coordinator/checkpoints")
+  # Only this user has a certificate for it.
+  case " ${flags[*]} " in
+    *" --data_root="*) ;;
+    *) flags+=(--data_root=/) ;;
+  esac
 fi
 
 # srun itself would kill the workers at once.

@@ -43,7 +43,7 @@ COMERA_SERVER=$(cat "$results/port")
 export COMERA_SERVER
 # One job at a time, so that times of jobs can be compared.
 bazel-bin/worker/comera-worker --server="$COMERA_SERVER" --slots=1 \
-  --data_dir="$results/worker" \
+  --data_dir="$results/worker" --data_root=/ \
   --trainer="$PWD/bazel-bin/worker/trainer/comera-trainer" \
   >"$results/worker.log" 2>&1 &
 worker=$!

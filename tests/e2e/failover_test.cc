@@ -39,6 +39,7 @@ class FailOverTest : public ::testing::Test {
             Binary("worker/comera-worker"), absl::StrCat("--server=", Both()),
             "--name=w1", "--slots=2",
             absl::StrCat("--data_dir=", folder_, "/worker"),
+            absl::StrCat("--data_root=", folder_),
             absl::StrCat("--trainer=",
                          Binary("worker/trainer/comera-trainer"))},
         folder_ + "/worker.log");

@@ -100,6 +100,7 @@ class MultiHostTest : public ::testing::Test {
              absl::StrCat("--name=worker", machine),
              absl::StrCat("--address=", VirtualNetwork::Address(machine)),
              "--slots=1", absl::StrCat("--data_dir=", folder_, "/", machine),
+             absl::StrCat("--data_root=", folder_),
              absl::StrCat("--trainer=",
                           Binary("worker/trainer/comera-trainer"))}),
         absl::StrCat(folder_, "/worker", machine, ".log"));

@@ -62,6 +62,7 @@ class RecoveryTest : public ::testing::Test {
             absl::StrCat("--name=w", i),
             absl::StrCat("--address=127.0.0.", 2 + i), "--slots=1",
             absl::StrCat("--data_dir=", folder_, "/w", i),
+            absl::StrCat("--data_root=", folder_),
             absl::StrCat("--trainer=",
                          Binary("worker/trainer/comera-trainer"))},
         absl::StrCat(folder_, "/w", i, ".log"));

@@ -53,6 +53,7 @@ sweep:
               absl::StrCat("--server=", address_),
               absl::StrCat("--name=", name), "--slots=1",
               absl::StrCat("--data_dir=", folder_, "/", name),
+              absl::StrCat("--data_root=", folder_),
               absl::StrCat("--trainer=",
                            Binary("worker/trainer/comera-trainer"))},
           absl::StrCat(folder_, "/", name, ".log")));

@@ -47,6 +47,7 @@ class TwoWorkersTest : public ::testing::Test {
             Binary("worker/comera-worker"), absl::StrCat("--server=", address_),
             absl::StrCat("--name=", name), absl::StrCat("--address=", address),
             "--slots=1", absl::StrCat("--data_dir=", folder_, "/", name),
+            absl::StrCat("--data_root=", folder_),
             absl::StrCat("--trainer=",
                          Binary("worker/trainer/comera-trainer"))},
         absl::StrCat(folder_, "/", name, ".log"));

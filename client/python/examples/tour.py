@@ -4,7 +4,7 @@
 # From a job to its model in PyTorch. Needs a coordinator with a CPU worker:
 # `COMERA_SERVER` names it, or what `comera login` stored; one is started by
 #
-#     comera-server --data_dir=/tmp/comera & comera-worker --slots=2 --data_dir=/tmp/comera-worker &
+#     comera-server --data_dir=/tmp/comera & comera-worker --slots=2 --data_dir=/tmp/comera-worker --data_root=/usr &
 #
 # This notebook is made from `tour.py` by `make_notebook.py`.
 

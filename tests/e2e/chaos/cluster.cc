@@ -95,6 +95,7 @@ std::vector<std::string> ChaosCluster::Command(int which) const {
         "--gpus=none",
         "--grace=10",
         absl::StrCat("--data_dir=", worker_folder(which)),
+        "--data_root=/",
         absl::StrCat("--trainer=", Binary("worker/trainer/comera-trainer"))};
   }
   command.insert(command.end(), program.begin(), program.end());

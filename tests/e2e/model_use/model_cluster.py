@@ -40,7 +40,8 @@ class Cluster:
     def worker(self, *flags):
         return self.start('worker', WORKER, f'--server={self.address}',
                           '--slots=1', f'--data_dir={self.folder}/worker',
-                          '--name=one', f'--trainer={tiny.TRAINER}', *flags)
+                          '--name=one', '--data_root=/',
+                          f'--trainer={tiny.TRAINER}', *flags)
 
     def comera(self, *arguments, **options):
         return tiny.run('--server', self.address, *arguments, **options)

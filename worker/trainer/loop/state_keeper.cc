@@ -32,8 +32,9 @@ StateKeeper::StateKeeper(const TrainerOptions* options,
 
 absl::Status StateKeeper::DigestData() {
   ASSIGN_OR_RETURN(
-      data_digest_,
+      const std::string samples,
       DataDigest(*options_.data, schedule_.phases().At(0).batch_size));
+  data_digest_ = WithFetchedFiles(samples, options_.spec);
   return absl::OkStatus();
 }
 

@@ -96,6 +96,7 @@ export class Service {
         '--slots=2',
         `--trainer=${trainer}`,
         `--data_dir=${join(this.folder, 'worker')}`,
+        '--data_root=/',
       ],
       'worker.log',
     );

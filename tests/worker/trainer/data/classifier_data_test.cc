@@ -100,7 +100,8 @@ TEST_F(ClassifierDataTest, DataErrorsReachTheCaller) {
   folder_.Write("dev.tsv", "a\tb\tlabel\nx\ty\tmaybe\n");
   EXPECT_THAT(OpenTrainingData(spec_, {}),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("dev.tsv:2: unknown label 'maybe'")));
+                       HasSubstr("dev.tsv:2: column 3: expected one of the "
+                                 "2 known labels")));
 }
 
 }  // namespace

@@ -27,10 +27,10 @@ constexpr int64_t kReportRows = 500000;
 
 using Cells = std::array<absl::string_view, kColumns>;
 
-absl::Status CellError(const LineReader& reader, const Cells& cells, int column,
-                       absl::string_view what) {
-  return reader.Error(absl::StrCat("column ", column + 1, ": '",
-                                   Printable(cells[column]), "' ", what));
+absl::Status CellError(const LineReader& reader, int column,
+                       absl::string_view expected) {
+  return reader.Error(
+      absl::StrCat("column ", column + 1, ": expected ", expected));
 }
 
 absl::Status SplitLine(const LineReader& reader, absl::string_view line,
@@ -100,13 +100,13 @@ class CriteoReader {
     Cells cells;
     RETURN_IF_ERROR(SplitLine(reader, line, &cells));
     if (cells[0] != "0" && cells[0] != "1") {
-      return CellError(reader, cells, 0, "is no label, 0 or 1");
+      return CellError(reader, 0, "a label, 0 or 1");
     }
     std::array<float, kCriteoIntegers> dense;
     for (int i = 0; i < kCriteoIntegers; ++i) {
       int64_t value = 0;
       if (!ParseCriteoInteger(cells[1 + i], &value)) {
-        return CellError(reader, cells, 1 + i, "is no integer");
+        return CellError(reader, 1 + i, "an integer or nothing");
       }
       dense[i] = CriteoNumber(static_cast<double>(value));
     }
@@ -115,9 +115,9 @@ class CriteoReader {
       const int column = 1 + kCriteoIntegers + c;
       uint64_t value = 0;
       if (!ParseCriteoCategory(cells[column], &value)) {
-        return CellError(reader, cells, column,
-                         absl::StrCat("is not at most ", kCriteoDigits,
-                                      " hexadecimal digits"));
+        return CellError(
+            reader, column,
+            absl::StrCat("at most ", kCriteoDigits, " hexadecimal digits"));
       }
       if (dictionaries_[c].size() == kMaxValues) {
         return absl::ResourceExhaustedError(

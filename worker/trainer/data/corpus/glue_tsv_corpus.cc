@@ -105,12 +105,15 @@ absl::Status GlueTsvCorpus::FindLabels(int32_t max_classes) {
   if (labels.empty()) {
     std::set<std::string, std::less<>> found;
     RETURN_IF_ERROR(ReadRows(spec_.train(), [&](const Row& row) {
-      if (row.label.empty()) return (*row.error)("empty label");
+      if (row.label.empty()) {
+        return (*row.error)(absl::StrCat("column ", row.label_column,
+                                         ": expected a label, it is empty"));
+      }
       if (found.find(row.label) == found.end()) {
         if (static_cast<int64_t>(found.size()) == max_classes) {
-          return (*row.error)(absl::StrCat("label '", Printable(row.label),
-                                           "' is one more than ", max_classes,
-                                           " classes"));
+          return (*row.error)(absl::StrCat(
+              "column ", row.label_column, ": expected one of the ",
+              max_classes, " labels of the rows above"));
         }
         found.emplace(row.label);
       }
@@ -176,6 +179,7 @@ absl::Status GlueTsvCorpus::ReadRows(
       row.sentence2 = cells[*columns.sentence2];
     }
     row.label = cells[columns.label];
+    row.label_column = columns.label + 1;
     row.error = &error;
     RETURN_IF_ERROR(visit(row));
   }
@@ -191,8 +195,9 @@ absl::Status GlueTsvCorpus::Read(
   return ReadRows(path, [&](const Row& row) {
     const auto found = classes_.find(row.label);
     if (found == classes_.end()) {
-      return (*row.error)(
-          absl::StrCat("unknown label '", Printable(row.label), "'"));
+      return (*row.error)(absl::StrCat("column ", row.label_column,
+                                       ": expected one of the ",
+                                       classes_.size(), " known labels"));
     }
     CorpusText text;
     text.first = row.sentence1;

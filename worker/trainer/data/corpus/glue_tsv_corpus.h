@@ -43,6 +43,7 @@ class GlueTsvCorpus : public Corpus {
     absl::string_view sentence1;
     absl::string_view sentence2;  // empty without second sentences
     absl::string_view label;
+    size_t label_column = 0;  // from 1
     // Makes a DataLoss at this row.
     const std::function<absl::Status(absl::string_view)>* error = nullptr;
   };

@@ -75,8 +75,8 @@ class TokenReader : public nlohmann::json_sax<json> {
     for (auto& [token, id] : ids_) {
       if (id >= ids_.size()) {
         return absl::DataLossError(absl::StrCat(
-            PrintablePath(name_), ": token '", Printable(token), "' has id ",
-            id, ", but there are ", ids_.size(), " tokens: ids have gaps"));
+            PrintablePath(name_), ": expected ids from 0 to ", ids_.size() - 1,
+            " for ", ids_.size(), " tokens: ids have gaps"));
       }
       if (seen[id]) {
         return absl::DataLossError(
@@ -96,7 +96,7 @@ class TokenReader : public nlohmann::json_sax<json> {
     if (!inside_) return Fail("expected an object of tokens and ids");
     if (ids_.size() >= kMaxTokens) return Fail("too many tokens");
     if (!ids_.emplace(token_, id).second) {
-      return Fail(absl::StrCat("token '", Printable(token_), "' occurs twice"));
+      return Fail("this token occurs twice");
     }
     return true;
   }
@@ -150,6 +150,13 @@ absl::StatusOr<std::vector<std::string>> ParseTokens(absl::string_view text,
   return reader.Finish();
 }
 
+// One of the three tokens that a merge names.
+struct Part {
+  const char* what;
+  absl::string_view token;
+  int32_t* id;
+};
+
 absl::StatusOr<BytePairVocabulary::Merge> ParseMerge(
     absl::string_view line,
     const absl::flat_hash_map<absl::string_view, int32_t>& ids) {
@@ -163,14 +170,14 @@ absl::StatusOr<BytePairVocabulary::Merge> ParseMerge(
   BytePairVocabulary::Merge merge;
   const std::string joined =
       absl::StrCat(line.substr(0, space), line.substr(space + 1));
-  for (auto [token, id] : {std::pair<absl::string_view, int32_t*>{
-                               line.substr(0, space), &merge.left},
-                           {line.substr(space + 1), &merge.right},
-                           {joined, &merge.result}}) {
+  for (const auto& [what, token, id] :
+       {Part{"first token", line.substr(0, space), &merge.left},
+        Part{"second token", line.substr(space + 1), &merge.right},
+        Part{"joined token", joined, &merge.result}}) {
     const auto found = ids.find(token);
     if (found == ids.end()) {
-      return absl::DataLossError(absl::StrCat("token '", Printable(token),
-                                              "' is not in the vocabulary"));
+      return absl::DataLossError(
+          absl::StrCat("its ", what, " is not in the vocabulary"));
     }
     *id = found->second;
   }

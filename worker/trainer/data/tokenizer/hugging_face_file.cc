@@ -24,6 +24,13 @@ constexpr size_t kMaxTokens = 4 << 20;
 constexpr size_t kMaxAddedTokens = 64 << 10;
 constexpr size_t kMaxAddedTokenBytes = 1 << 10;
 
+// One of the three tokens that a merge names.
+struct Part {
+  const char* what;
+  const std::string* token;
+  int32_t* id;
+};
+
 class Reader {
  public:
   // `name` outlives the reader.
@@ -56,9 +63,7 @@ absl::Status Reader::ReadByteLevel(const json& value, const std::string& path) {
   const json& type = JsonMembers::Member(value, "type");
   if (type != "ByteLevel") {
     return members_.Unsupported(path + ".type",
-                                absl::StrCat(Printable(JsonText(type)),
-                                             " is not supported, only "
-                                             "\"ByteLevel\" is"));
+                                "only \"ByteLevel\" is supported");
   }
   const std::string prefix = path + ".";
   RETURN_IF_ERROR(members_.CheckKnown(
@@ -116,8 +121,7 @@ absl::Status Reader::ReadVocabulary(const json& vocabulary) {
   for (const auto& [token, id] : vocabulary.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMaxTokens) {
       return members_.Malformed(path,
-                                absl::StrCat("token '", Printable(token),
-                                             "': an id must be a whole number "
+                                absl::StrCat("each id must be a whole number "
                                              "from 0 to ",
                                              kMaxTokens - 1));
     }
@@ -146,14 +150,14 @@ absl::StatusOr<BytePairVocabulary::Merge> Reader::ReadMerge(
         "must be \"left right\" or [\"left\", \"right\"]");
   }
   BytePairVocabulary::Merge merge;
-  for (const auto& [token, id] :
-       {std::pair<std::string, int32_t*>{left, &merge.left},
-        {right, &merge.right},
-        {left + right, &merge.result}}) {
-    const auto found = ids_.find(token);
+  const std::string joined = left + right;
+  for (const auto& [what, token, id] :
+       {Part{"left", &left, &merge.left}, Part{"right", &right, &merge.right},
+        Part{"joined", &joined, &merge.result}}) {
+    const auto found = ids_.find(*token);
     if (found == ids_.end()) {
       return absl::DataLossError(
-          absl::StrCat("token '", Printable(token), "' is not in model.vocab"));
+          absl::StrCat("its ", what, " token is not in model.vocab"));
     }
     *id = found->second;
   }
@@ -214,9 +218,8 @@ absl::StatusOr<AddedToken> Reader::ReadAddedToken(
                    members_.Bool(value, prefix, "normalized", !token.special));
   const auto found = ids_.find(token.content);
   if (found != ids_.end() && found->second != token.id) {
-    return members_.Malformed(
-        prefix + "id",
-        absl::StrCat("model.vocab has id ", found->second, " for this token"));
+    return members_.Malformed(prefix + "id",
+                              "model.vocab has another id for this token");
   }
   return token;
 }
@@ -250,8 +253,7 @@ absl::Status Reader::PlaceTokens() {
     if (i > 0 && all[i - 1].first == id) {
       return members_.Malformed(
           "model.vocab, added_tokens",
-          absl::StrCat("id ", id, " is that of '", Printable(all[i - 1].second),
-                       "' and of '", Printable(token), "'"));
+          absl::StrCat("id ", id, " is that of two tokens"));
     }
     if (static_cast<size_t>(id) != i) {
       return members_.Malformed("model.vocab, added_tokens",
@@ -287,9 +289,7 @@ absl::Status Reader::ReadModel(const json& model) {
     return members_.Malformed("model", "must be an object");
   const json& type = JsonMembers::Member(model, "type");
   if (!type.is_null() && type != "BPE") {
-    return members_.Unsupported(
-        "model.type", absl::StrCat(Printable(JsonText(type)),
-                                   " is not supported, only \"BPE\" is"));
+    return members_.Unsupported("model.type", "only \"BPE\" is supported");
   }
   const std::string path = "model.";
   RETURN_IF_ERROR(members_.CheckKnown(

@@ -3,6 +3,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "worker/trainer/data/source/text.h"
 
 namespace comera::trainer {
@@ -38,8 +40,10 @@ absl::Status JsonMembers::CheckKnown(
     std::initializer_list<absl::string_view> known) const {
   for (const auto& [key, value] : object.items()) {
     if (!absl::c_linear_search(known, key)) {
-      return Unsupported(absl::StrCat(path, Printable(key)),
-                         "this member is not known");
+      // Its name may be a secret, if the file is another than was meant.
+      return Unsupported(absl::StripSuffix(path, "."),
+                         absl::StrCat("a member is not known; expected only ",
+                                      absl::StrJoin(known, ", ")));
     }
   }
   return absl::OkStatus();

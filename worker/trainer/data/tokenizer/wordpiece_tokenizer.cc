@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<WordpieceTokenizer>> WordpieceTokenizer::Parse(
     const bool continues = Continues(line);
     auto& ids = continues ? tokenizer->continuations_ : tokenizer->starts_;
     if (!ids.emplace(continues ? line.substr(2) : line, id).second) {
-      return fail(absl::StrCat("token '", Printable(line), "' occurs twice"));
+      return fail("this token occurs twice");
     }
     tokenizer->tokens_.emplace_back(line);
     tokenizer->longest_token_ =

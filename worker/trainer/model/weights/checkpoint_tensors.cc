@@ -80,8 +80,7 @@ absl::Status CheckpointTensors::ReadIndex(const std::string& index) {
     const std::string shard = value.is_string() ? value.get<std::string>() : "";
     if (!IsPlainName(shard)) {
       return absl::DataLossError(absl::StrCat(
-          index, ": ", name.substr(0, kMaxShardName),
-          ": not a file's name: ", JsonText(value).substr(0, kMaxShardName)));
+          index, ": weight_map: expected names of files in the same folder"));
     }
     names_.insert(name);
     shards_[name] = shard;

@@ -19,7 +19,6 @@ using Json = nlohmann::json;
 
 constexpr char kFile[] = "config.json";
 constexpr int64_t kMaxBytes = 1 << 20;
-constexpr size_t kMaxShown = 80;
 // What a number may lose on its way through float and decimal digits.
 constexpr double kRounding = 1e-6;
 
@@ -76,10 +75,10 @@ class Comparison {
 
   void Differ(const std::string& field, const Json& ours) {
     if (!status_.ok()) return;
+    // What the file has instead is for those who may read it.
     status_ = absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", field, " is ",
-                     JsonText(Get(field.c_str(), nullptr)).substr(0, kMaxShown),
-                     ", the job's model has ", JsonText(ours)));
+        absl::StrCat(path_, ": ", field, ": expected ", JsonText(ours),
+                     ", which the job's model has"));
   }
 
  private:

@@ -137,10 +137,11 @@ TEST_F(CriteoTsvTest, MalformedContentsAreNamedByPlace) {
   EXPECT_THAT(StatusOf(good + "\n"), at("log.tsv:2", "1 columns"));
   EXPECT_THAT(StatusOf(good + good.substr(0, good.size() - 1) + "\t\n"),
               at("log.tsv:2", "41 columns"));
-  EXPECT_THAT(StatusOf(Row("2", {}, {})), at("log.tsv:1: column 1", "'2'"));
+  EXPECT_THAT(StatusOf(Row("2", {}, {})),
+              at("log.tsv:1: column 1", "expected a label"));
   EXPECT_THAT(StatusOf(Row("", {}, {})), at("column 1", "label"));
   EXPECT_THAT(StatusOf(good + Row("0", {"", "1.5"}, {})),
-              at("log.tsv:2: column 3", "'1.5' is no integer"));
+              at("log.tsv:2: column 3", "expected an integer"));
   EXPECT_THAT(StatusOf(Row("0", {"-"}, {})), at("column 2", "integer"));
   EXPECT_THAT(StatusOf(Row("0", {"9999999999999999999"}, {})),
               at("column 2", "integer"));

@@ -106,9 +106,9 @@ TEST_F(GlueTsvTest, BadContents) {
             "train.tsv:3: 2 columns, but the header"},
            {header + "p\tq\tr\tx\n", "train.tsv:2: 4 columns"},
            {header + "\n", "train.tsv:2: 1 columns"},
-           {header + "p\tq\tw\n", "train.tsv:2: unknown label 'w'"},
-           {header + "p\tq\t\n", "train.tsv:2: unknown label ''"},
-           {header + "p\tq\t\x01\n", "train.tsv:2: unknown label '\\x01'"},
+           {header + "p\tq\tw\n", "train.tsv:2: column 3: expected one of"},
+           {header + "p\tq\t\n", "train.tsv:2: column 3: expected one of"},
+           {header + "p\tq\t\x01\n", "train.tsv:2: column 3: expected one of"},
            {header + "p\t\xff\tx\n", "train.tsv:2: not UTF-8"},
            {std::string("\x7f"
                         "ELF\0\0\x01",

@@ -234,7 +234,7 @@ TEST(SentencePieceTokenizerTest, Refusals) {
       {[](ModelProto* m) { m->mutable_pieces(5)->set_piece("\xff"); },
        kMalformed, "m: pieces[5]: must be UTF-8"},
       {[](ModelProto* m) { m->mutable_pieces(5)->set_piece("ab"); }, kMalformed,
-       "m: pieces[5]: 'ab' occurs twice"},
+       "m: pieces[5]: this piece occurs twice"},
       {[](ModelProto* m) {
          m->mutable_pieces(5)->set_score(
              std::numeric_limits<float>::quiet_NaN());
@@ -243,7 +243,7 @@ TEST(SentencePieceTokenizerTest, Refusals) {
       {[](ModelProto* m) {
          m->mutable_pieces(5)->set_type(SentencePiece::BYTE);
        },
-       kMalformed, "m: pieces[5]: 'bc' is not of the form <0x41>"},
+       kMalformed, "m: pieces[5]: a byte must be of the form <0x41>"},
       {[](ModelProto* m) {
          m->mutable_trainer_spec()->set_byte_fallback(true);
        },

@@ -91,8 +91,8 @@ TEST(WordpieceTokenizerTest, BadVocabularies) {
     std::string message;
   };
   for (const Row& row : std::vector<Row>{
-           {good + "want\n", "v:17: token 'want' occurs twice"},
-           {good + "##ed\n", "v:17: token '##ed' occurs twice"},
+           {good + "want\n", "v:17: this token occurs twice"},
+           {good + "##ed\n", "v:17: this token occurs twice"},
            {good + "\nx\n", "v:17: empty line"},
            {good + "x\xff\n", "v:17: not UTF-8"},
            {good + std::string(5000, 'x') + "\n", "v:17: longer than 1024"},

@@ -139,7 +139,7 @@ TEST_F(DecoderImportTest, OurExportIntoADenseModelIsACopy) {
     other.heads = 6;
     other.kv_heads = config.llama() ? 2 : 6;
     EXPECT_THAT(Load(other, &copy), StatusIs(absl::StatusCode::kInvalidArgument,
-                                             HasSubstr("heads is 3")));
+                                             HasSubstr("heads: expected 6")));
   }
 }
 

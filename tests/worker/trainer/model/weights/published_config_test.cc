@@ -45,10 +45,11 @@ class PublishedConfigTest : public ::testing::Test {
     for (const auto& [field, value] : changes) {
       Json json = sound;
       json[field] = value;
-      EXPECT_THAT(Check(json, config),
-                  StatusIs(absl::StatusCode::kInvalidArgument,
-                           AllOf(HasSubstr(absl::StrCat(": ", field, " is ")),
-                                 HasSubstr("the job's model has"))))
+      EXPECT_THAT(
+          Check(json, config),
+          StatusIs(absl::StatusCode::kInvalidArgument,
+                   AllOf(HasSubstr(absl::StrCat(": ", field, ": expected ")),
+                         HasSubstr("the job's model has"))))
           << field << " " << value;
     }
   }
@@ -163,7 +164,7 @@ TEST_F(PublishedConfigTest, OurOwn) {
   compressed.rope_theta = 5e5f;
   EXPECT_THAT(Check(file(config), compressed),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("rope_theta is 10000.0")));
+                       HasSubstr("rope_theta: expected 500000.0")));
   EXPECT_EQ(Check({{"format", "comera-model"}}, config).code(),
             absl::StatusCode::kDataLoss);
 }

@@ -83,8 +83,7 @@ class PieceReader {
     // A piece of text and another may have one name.
     auto& names = piece.is_text() ? texts_ : others_;
     if (!names.insert(piece.text).second) {
-      return absl::DataLossError(
-          absl::StrCat("'", Printable(piece.text), "' occurs twice"));
+      return absl::DataLossError("this piece occurs twice");
     }
     const int32_t id = static_cast<int32_t>(model_.pieces.size());
     if (piece.type == Type::kUnknown) {
@@ -116,8 +115,7 @@ class PieceReader {
     uint32_t byte = 0;
     if (text.size() != 6 || !absl::SimpleHexAtoi(text.substr(3, 2), &byte) ||
         text != absl::StrFormat("<0x%02X>", byte)) {
-      return absl::DataLossError(
-          absl::StrCat("'", Printable(text), "' is not of the form <0x41>"));
+      return absl::DataLossError("a byte must be of the form <0x41>");
     }
     model_.byte_ids[byte] = id;
     return absl::OkStatus();
