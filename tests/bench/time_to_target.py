@@ -268,7 +268,7 @@ WHOLE = {
     "dense": (dense, {"learningRateOther": 1e-3}),
     "dense, Muon": (lambda s: dense(s, "MUON"),
                     {"learningRateCores": 2e-2, "learningRateOther": 1e-3}),
-    "GaLore": (galore, {"learningRateOther": 1e-3}),
+    "GaLore": (galore, {"learningRateOther": 1e-2}),
 }
 # The same, of methods whose models are as large as a number makes them.
 SIZED = {
