@@ -354,7 +354,9 @@ TEST(TrainerTargetsTest, AchievementMeetsTheSizeAsFarAsTheLossAllows) {
       }
       share += size / target / 3;
     }
-    if (w_size < 1) EXPECT_GT(share, 1.2);
+    if (w_size < 1) {
+      EXPECT_GT(share, 1.2);
+    }
   }
 }
 
