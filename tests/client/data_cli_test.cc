@@ -118,6 +118,8 @@ TEST_F(DataCliTest, BadArguments) {
   refused({"a", "--to", "o", "--vocabulary", "299"}, "300 to 65536");
   refused({"a", "--to", "o", "--vocabulary", "1000", "--tokenizer", "t"},
           "excludes");
+  refused({"-", "--to", "o", "--vocabulary", "1000", "--force"},
+          "standard input is read only once");
   refused({"a", "--to", "o", "--kind", "characters", "--vocabulary", "500"},
           "characters have the vocabulary of the text");
   refused({"a", "--to", "o", "--tokenizer", "t", "--format", "csv"},

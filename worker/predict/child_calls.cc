@@ -57,7 +57,7 @@ absl::Duration ChildCalls::silence(absl::Time now) const {
   // one at most.
   for (const auto& [number, call] : calls_) {
     if (call.lane == &predictions_ && call.sent && !call.answered) {
-      since = call.given_up;
+      since = call.given_up ? call.deadline : absl::InfiniteFuture();
     }
   }
   return std::max(now - std::max(since, heard_), absl::ZeroDuration());
@@ -112,7 +112,9 @@ absl::StatusOr<int64_t> ChildCalls::ClaimTurn(
   RETURN_IF_ERROR(turn);
   RETURN_IF_ERROR(status_);
   ++lane->running;
-  calls_[number].lane = lane;
+  Call& call = calls_[number];
+  call.lane = lane;
+  call.deadline = deadline;
   return number;
 }
 
@@ -137,7 +139,7 @@ void ChildCalls::GiveUp(int64_t number) {
   if (request != requests_.end()) {
     requests_.erase(request);
   } else if (!call.answered && call.lane == &predictions_) {
-    call.given_up = absl::Now();
+    call.given_up = true;
     return;
   } else if (!call.answered) {
     v1::PredictRequest cancel;
@@ -244,7 +246,7 @@ absl::Status ChildCalls::Deliver(v1::PredictResponse response) {
     if (call.answered) call.response = std::move(response);
   }
   if (call.answered) Free(call.lane);
-  if (call.given_up != absl::InfiniteFuture()) calls_.erase(found);
+  if (call.given_up) calls_.erase(found);
   changed_.notify_all();
   return absl::OkStatus();
 }

@@ -59,9 +59,9 @@ class ChildCalls {
   // is its last output. Cancelled: the worker ends. Otherwise End's status.
   absl::Status status() const;
   // The time, at `now`, for which the process has said nothing while it owed
-  // the end of a request whose caller had given up; 0 if it owes none. A
-  // prediction that is still waited for explains any silence: it is computed
-  // in one go.
+  // the end of a text that it was told to stop, or of a prediction whose
+  // deadline had passed; 0 if it owes none. A prediction explains any silence
+  // before: it is computed in one go, also when its caller leaves early.
   absl::Duration silence(absl::Time now) const;
   // Ends the process and all calls with this status, unless it has ended.
   void End(const absl::Status& status);
@@ -77,8 +77,9 @@ class ChildCalls {
     Lane* lane = nullptr;
     // The request is with the process.
     bool sent = false;
-    // When the caller left, if the process cannot be told to stop.
-    absl::Time given_up = absl::InfiniteFuture();
+    absl::Time deadline;
+    // The caller has left, and the process cannot be told to stop.
+    bool given_up = false;
     bool answered = false;
     // The process's refusal.
     absl::Status refusal;

@@ -253,19 +253,25 @@ std::shared_ptr<ServedModels::Loading> ServedModels::Begin(
   const auto loading = std::make_shared<Loading>();
   // The last attempt's thread has ended, or is about to.
   if (entry->loader.joinable()) entry->loader.join();
-  entry->loader = std::thread([this, model, token, entry, loading,
+  entry->loader = std::thread([this, model, token, entry, mine = loading,
                                old = std::move(entry->ready)]() mutable {
     // Waits for the old process's end, unless others hold it.
     old.reset();
-    const absl::Status status = Start(model, token, *entry, loading.get());
+    const absl::Status status = Start(model, token, *entry, mine.get());
     if (!status.ok()) {
       LOG(WARNING) << "model not ready name=" << entry->name << " " << status;
     }
     const std::lock_guard<std::mutex> lock(mutex_);
-    loading->status = status;
-    loading->done = true;
+    mine->status = status;
+    mine->done = true;
     entry->loading = nullptr;
-    if (status.ok()) entry->ready = loading;
+    if (status.ok()) {
+      // Callers who have left do not make it an idle one.
+      entry->last_used = absl::Now();
+      // Moved, so that this thread never is the last to hold a process: the
+      // next attempt waits for the thread, and not for the process's end.
+      entry->ready = std::move(mine);
+    }
     changed_.notify_all();
   });
   entry->loading = loading;

@@ -73,8 +73,9 @@ class ServedModels : public TextModels {
     // process.
     absl::Duration fetch_timeout = absl::Hours(1);
     absl::Duration load_timeout = absl::Minutes(2);
-    // How long an answer may still be computed after its caller has given up;
-    // then the process counts as stuck if it says nothing, and is ended.
+    // How long a prediction may still be computed after its deadline, and a
+    // text after its caller has given up; then the process counts as stuck if
+    // it says nothing, and is ended.
     absl::Duration most_late = absl::Minutes(1);
     // How often idle and stuck models are looked for.
     absl::Duration look_interval = absl::Seconds(5);

@@ -119,6 +119,10 @@ class Command {
       return "data prepare: --tokenizer FILE_OR_FOLDER, or --vocabulary SIZE "
              "to train one";
     }
+    if (pipes()) {
+      return "-: standard input is read only once, so a vocabulary cannot be "
+             "trained on it; --tokenizer names one";
+    }
     if (arguments_.kind == "characters") {
       return arguments_.vocabulary != 0
                  ? "--vocabulary: characters have the vocabulary of the text"

@@ -214,6 +214,23 @@ TEST_F(ServedModelsTest, WhoOnlyWaitsForATurnEndsNothing) {
   EXPECT_EQ(last, first);
 }
 
+// A prediction may take as long as its deadline says, whoever leaves.
+TEST_F(ServedModelsTest, WhoLeavesALongPredictionEndsNothing) {
+  options_.most_late = absl::ZeroDuration();
+  options_.look_interval = absl::Milliseconds(5);
+  Create();
+  ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
+  EXPECT_THAT(Ask("a", "late", "good", absl::Seconds(60),
+                  [&] { return Has("computes"); }),
+              StatusIs(absl::StatusCode::kCancelled));
+  // Waits for its turn while the process is looked at several times.
+  EXPECT_THAT(Ask("a", "x", "good", absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  Make("wake");
+  ASSERT_OK_AND_ASSIGN(const std::string last, Ask("a"));
+  EXPECT_EQ(last, first);
+}
+
 TEST_F(ServedModelsTest, OneModelMakesRoomForAnotherUnlessItIsBusy) {
   options_.most_models = 1;
   Create();

@@ -17,6 +17,7 @@
 #include "worker/trainer/data/prepare/seen_texts.h"
 #include "worker/trainer/data/prepare/shard_folder.h"
 #include "worker/trainer/data/prepare/source_list.h"
+#include "worker/trainer/data/prepare/tokenizer_swap.h"
 #include "worker/trainer/data/shards/shard_file.h"
 #include "worker/trainer/data/shards/shard_index.h"
 #include "worker/trainer/data/source/text.h"
@@ -84,6 +85,7 @@ class Preparation {
       : options_(options),
         sources_(std::move(sources)),
         folder_(folder),
+        swap_(folder.path()),
         made_from_(MadeFrom(options, sources_)),
         stream_(&sources_, options.reading) {
     for (const SourceFile& source : sources_) {
@@ -92,6 +94,11 @@ class Preparation {
   }
 
   absl::StatusOr<PrepareResult> Run() {
+    if (trains() && standard_input()) {
+      return absl::InvalidArgumentError(
+          "-: standard input is read only once, so a vocabulary cannot be "
+          "trained on it; --tokenizer names one");
+    }
     ASSIGN_OR_RETURN(const bool complete, FindEarlier());
     if (complete) return std::move(result_);
     RETURN_IF_ERROR(MakeTokenizer());
@@ -141,28 +148,48 @@ class Preparation {
   absl::StatusOr<bool> FindEarlier() {
     if (!trains()) {
       // It may lie in the folder itself.
-      ASSIGN_OR_RETURN(given_, OpenTokenizerAt(options_.tokenizer));
+      RETURN_IF_ERROR(swap_.Recover());
+      ASSIGN_OR_RETURN(tokenizer_, OpenTokenizerAt(options_.tokenizer));
+      ASSIGN_OR_RETURN(given_digest_, TokenizerDigest(*tokenizer_));
     }
-    const absl::StatusOr<PrepareState> state = LoadPrepareState(folder_.path());
-    if (!state.ok() || !state->clearing || state->made_from != made_from_) {
+    if (!IsClearing()) {
       absl::StatusOr<bool> found = LookIntoFolder();
       if (!options_.force || !absl::IsAlreadyExists(found.status())) {
         return found;
       }
     }
+    // What is wrong with the sources is to be known while all is still there.
+    if (trains()) {
+      ASSIGN_OR_RETURN(tokenizer_, TrainedAnew());
+    }
     RETURN_IF_ERROR(Clear());
     return false;
+  }
+
+  // Whether this very command was interrupted while it removed what the folder
+  // held.
+  bool IsClearing() const {
+    const absl::StatusOr<PrepareState> state = LoadPrepareState(folder_.path());
+    if (!state.ok() || !state->clearing || state->made_from != made_from_ ||
+        state->tokenizer_digest != given_digest_) {
+      return false;
+    }
+    // Another text may come through standard input this time.
+    return !standard_input() ||
+           absl::IsNotFound(LoadShardIndex(folder_.path()).status());
   }
 
   // Removes what the folder holds but for the tokenizer: that is replaced when
   // the new one is there, which may be the same.
   absl::Status Clear() {
     earlier_ = PrepareState();
-    earlier_.made_from = made_from_;
-    earlier_.clearing = true;
+    PrepareState clearing;
+    clearing.made_from = made_from_;
+    clearing.tokenizer_digest = given_digest_;
+    clearing.clearing = true;
     // From here on the same command goes on, whatever interrupts it.
     RETURN_IF_ERROR(Before(PrepareStage::kClear));
-    RETURN_IF_ERROR(SavePrepareState(earlier_, folder_.path()));
+    RETURN_IF_ERROR(SavePrepareState(clearing, folder_.path()));
     // Without the index the rest is no longer taken for whole.
     RETURN_IF_ERROR(Before(PrepareStage::kClear));
     RETURN_IF_ERROR(folder_.RemoveIndex());
@@ -193,10 +220,7 @@ class Preparation {
   absl::StatusOr<bool> IsComplete(const ShardIndex& index) {
     bool same = index.made_from == made_from_ && !standard_input() &&
                 index.sources == StampsDigest(sources_);
-    if (same && !trains()) {
-      ASSIGN_OR_RETURN(const std::string digest, TokenizerDigest(*given_));
-      same = digest == index.tokenizer_digest;
-    }
+    if (same && !trains()) same = given_digest_ == index.tokenizer_digest;
     if (!same) {
       return Refuse(
           "holds token shards of other sources, settings or another tokenizer");
@@ -204,6 +228,7 @@ class Preparation {
     const absl::Status whole = CheckFiles(index);
     if (!whole.ok()) return Refuse(whole.message());
     // An earlier preparation may have been interrupted while it cleaned up.
+    RETURN_IF_ERROR(swap_.RemoveReplaced());
     RETURN_IF_ERROR(folder_.RemoveState());
     RETURN_IF_ERROR(folder_.RemoveShardsFrom(index.shards.size()));
     result_.index = index;
@@ -215,7 +240,7 @@ class Preparation {
   // whole.
   absl::Status CheckFiles(const ShardIndex& index) const {
     ASSIGN_OR_RETURN(const std::string digest,
-                     SavedTokenizerDigest(folder_.tokenizer_folder()));
+                     SavedTokenizerDigest(swap_.path()));
     if (digest != index.tokenizer_digest) {
       return absl::DataLossError("its tokenizer is another one");
     }
@@ -231,11 +256,6 @@ class Preparation {
   }
 
   absl::StatusOr<std::unique_ptr<Tokenizer>> TrainedAnew() {
-    if (standard_input()) {
-      return absl::InvalidArgumentError(
-          "-: standard input is read only once, so a vocabulary cannot be "
-          "trained on it; --tokenizer names one");
-    }
     return TrainTokenizer(options_.train, sources_, options_.reading,
                           options_.max_training_bytes,
                           [this](const std::string& what) {
@@ -246,27 +266,25 @@ class Preparation {
 
   // Puts the tokenizer into the folder.
   absl::Status MakeTokenizer() {
-    const std::string saved = folder_.tokenizer_folder();
     state_.made_from = made_from_;
     for (const SourceFile& source : sources_) {
       state_.stamps.push_back(source.stamp);
     }
     if (trains()) state_.trained_on = StampsDigest(sources_);
     if (trains() && earlier_.trained_on == state_.trained_on) {
-      const absl::StatusOr<std::string> digest = SavedTokenizerDigest(saved);
+      const absl::StatusOr<std::string> digest =
+          SavedTokenizerDigest(swap_.path());
       if (digest.ok() && *digest == earlier_.tokenizer_digest) {
         state_.tokenizer_digest = *digest;
         return LoadTokenizers();
       }
     }
-    absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
-        trains()
-            ? TrainedAnew()
-            : absl::StatusOr<std::unique_ptr<Tokenizer>>(std::move(given_));
-    RETURN_IF_ERROR(tokenizer.status());
-    ASSIGN_OR_RETURN(state_.tokenizer_digest, TokenizerDigest(**tokenizer));
-    // It may be the folder's own, and must not be lost on the way.
-    const absl::StatusOr<std::string> there = SavedTokenizerDigest(saved);
+    if (tokenizer_ == nullptr) {
+      ASSIGN_OR_RETURN(tokenizer_, TrainedAnew());
+    }
+    ASSIGN_OR_RETURN(state_.tokenizer_digest, TokenizerDigest(*tokenizer_));
+    const absl::StatusOr<std::string> there =
+        SavedTokenizerDigest(swap_.path());
     const bool is_there = there.ok() && *there == state_.tokenizer_digest;
     if (state_.tokenizer_digest != earlier_.tokenizer_digest) {
       if (!trains() && !earlier_.tokenizer_digest.empty() && !options_.force) {
@@ -278,24 +296,22 @@ class Preparation {
     }
     RETURN_IF_ERROR(Before(PrepareStage::kTokenizer));
     RETURN_IF_ERROR(SavePrepareState(state_, folder_.path()));
-    if (is_there) return LoadTokenizers();
-    RETURN_IF_ERROR(MakeDirectories(saved));
-    RETURN_IF_ERROR(folder_.ClearTokenizer());
-    RETURN_IF_ERROR(Before(PrepareStage::kTokenizer));
-    RETURN_IF_ERROR((*tokenizer)->Save(saved));
-    ASSIGN_OR_RETURN(const std::string digest, SavedTokenizerDigest(saved));
-    if (digest != state_.tokenizer_digest) {
-      return absl::InternalError("the tokenizer is not saved as it is");
+    if (!is_there) {
+      RETURN_IF_ERROR(
+          swap_.Replace(*tokenizer_, state_.tokenizer_digest,
+                        [this] { return Before(PrepareStage::kTokenizer); }));
     }
     return LoadTokenizers();
   }
 
   // A tokenizer for each thread, as those who train will read it.
   absl::Status LoadTokenizers() {
+    tokenizer_.reset();
+    RETURN_IF_ERROR(swap_.RemoveReplaced());
     for (int i = 0; i < options_.threads; ++i) {
       Report("opening the tokenizer");
       ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
-                       LoadSavedTokenizer(folder_.tokenizer_folder()));
+                       LoadSavedTokenizer(swap_.path()));
       tokenizers_.push_back(std::move(tokenizer));
     }
     return absl::OkStatus();
@@ -449,10 +465,13 @@ class Preparation {
   const PrepareOptions& options_;
   const std::vector<SourceFile> sources_;
   const ShardFolder& folder_;
+  const TokenizerSwap swap_;
   const std::string made_from_;
   // What an interrupted preparation left; what this one has done.
   PrepareState earlier_, state_;
-  std::unique_ptr<Tokenizer> given_;  // null: one is trained
+  // The one that was given, or has been trained; null: neither yet.
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::string given_digest_;  // "": one is trained
   std::vector<std::unique_ptr<Tokenizer>> tokenizers_;
   std::unique_ptr<ShardSetWriter> writer_;
   DocumentStream stream_;

@@ -80,7 +80,9 @@ struct PrepareResult {
 // an interrupted preparation that is started again keeps the shards that were
 // finished, as long as their sources have not changed. (Standard input begins
 // anew.) Once a preparation with `force` has begun to replace a folder, it goes
-// on without. One process at a time may work on a folder.
+// on without, but that of standard input only when the old index is gone; a
+// tokenizer that lies in the folder is never lost on the way. One process at a
+// time may work on a folder.
 //
 // InvalidArgument: the options; NotFound, DataLoss: the sources or the
 // tokenizer; AlreadyExists: the folder holds something else;

@@ -31,7 +31,8 @@ struct PrepareState {
   std::vector<std::string> stamps;
   std::vector<Shard> shards;
   // What the folder held before is being removed, and this preparation takes
-  // its place.
+  // its place; tokenizer_digest is that of the tokenizer that was given, "" if
+  // one is trained.
   bool clearing = false;
 };
 

@@ -21,7 +21,6 @@
 #include "worker/trainer/data/prepare/prepare_state.h"
 #include "worker/trainer/data/shards/shard_index.h"
 #include "worker/trainer/data/source/text.h"
-#include "worker/trainer/data/tokenizer/saved_tokenizer.h"
 
 namespace comera::trainer {
 namespace {
@@ -65,20 +64,9 @@ absl::StatusOr<std::unique_ptr<ShardFolder>> ShardFolder::Lock(
 
 ShardFolder::~ShardFolder() { close(fd_); }
 
-std::string ShardFolder::tokenizer_folder() const {
-  return absl::StrCat(path_, "/", kShardTokenizerFolder);
-}
-
 bool ShardFolder::IsEmpty() const {
   std::error_code error;
   return fs::is_empty(path_, error);
-}
-
-absl::Status ShardFolder::ClearTokenizer() const {
-  for (const char* const name : kTokenizerFiles) {
-    RETURN_IF_ERROR(Remove(absl::StrCat(tokenizer_folder(), "/", name)));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status ShardFolder::RemoveShardsFrom(size_t from) const {

@@ -21,15 +21,12 @@ class ShardFolder {
   ShardFolder& operator=(const ShardFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  std::string tokenizer_folder() const;
   bool IsEmpty() const;
 
   // What follows removes what it names and nothing else; errors of ErrnoStatus.
 
   // Removes the index.
   absl::Status RemoveIndex() const;
-  // Removes the tokenizer's files.
-  absl::Status ClearTokenizer() const;
   // Removes shards with numbers of `from` and above, and files that a killed
   // writer left.
   absl::Status RemoveShardsFrom(size_t from) const;

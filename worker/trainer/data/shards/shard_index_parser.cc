@@ -23,6 +23,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMaxCount = int64_t{1} << 60;
+// The depth of values of unknown members.
+constexpr int kMaxUnknownDepth = 16;
 
 bool IsDigest(absl::string_view text) {
   return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
@@ -76,6 +78,7 @@ class IndexEvents : public nlohmann::json_sax<Json> {
   bool string(std::string& value) override { return Scalar(&value, nullptr); }
 
   bool start_object(size_t) override {
+    if (IsUnknown()) return BeginUnknown();
     if (place_ == Place::kOutside) {
       place_ = Place::kIndex;
       return true;
@@ -91,6 +94,7 @@ class IndexEvents : public nlohmann::json_sax<Json> {
   }
 
   bool end_object() override {
+    if (unknown_depth_ > 0) return EndUnknown();
     if (place_ == Place::kIndex) {
       place_ = Place::kOutside;
       return Check(index_members_) && CheckIndex();
@@ -106,6 +110,7 @@ class IndexEvents : public nlohmann::json_sax<Json> {
   }
 
   bool start_array(size_t) override {
+    if (IsUnknown()) return BeginUnknown();
     if (place_ != Place::kIndex || member_ == nullptr) return RefuseValue();
     if (member_->kind == Kind::kShards) {
       place_ = Place::kShards;
@@ -118,11 +123,13 @@ class IndexEvents : public nlohmann::json_sax<Json> {
   }
 
   bool end_array() override {
+    if (unknown_depth_ > 0) return EndUnknown();
     place_ = Place::kIndex;
     return true;
   }
 
   bool key(std::string& name) override {
+    if (unknown_depth_ > 0) return true;
     const absl::Span<Member> members = place_ == Place::kShard
                                            ? absl::MakeSpan(shard_members_)
                                            : absl::MakeSpan(index_members_);
@@ -156,6 +163,20 @@ class IndexEvents : public nlohmann::json_sax<Json> {
     return false;
   }
 
+  // Whether what comes belongs to a member that is not known. Members that
+  // others may add later are passed over.
+  bool IsUnknown() const {
+    return member_ == nullptr &&
+           (place_ == Place::kIndex || place_ == Place::kShard);
+  }
+  bool BeginUnknown() {
+    return ++unknown_depth_ <= kMaxUnknownDepth || Stop("nested too deeply");
+  }
+  bool EndUnknown() {
+    --unknown_depth_;
+    return true;
+  }
+
   // Refuses a value of a kind that does not belong here.
   bool RefuseValue() {
     if (place_ == Place::kLabelCounts) {
@@ -174,8 +195,7 @@ class IndexEvents : public nlohmann::json_sax<Json> {
     if (place_ == Place::kOutside || place_ == Place::kShards) {
       return RefuseValue();
     }
-    // Members that others may add later are passed over.
-    if (member_ == nullptr) return true;
+    if (IsUnknown()) return true;
     const bool fits = member_->kind == Kind::kCount ? count != nullptr
                       : member_->kind == Kind::kDigest
                           ? text != nullptr && IsDigest(*text)
@@ -260,6 +280,8 @@ class IndexEvents : public nlohmann::json_sax<Json> {
   ShardIndex index_;
   Place place_ = Place::kOutside;
   Member* member_ = nullptr;  // null: one that is not known
+  // Arrays and objects that are open in its value.
+  int unknown_depth_ = 0;
   std::string format_, file_;
   int64_t version_ = 0;
   ShardEntry entry_;

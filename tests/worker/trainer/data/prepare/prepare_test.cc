@@ -21,6 +21,7 @@
 #include "worker/trainer/data/prepare/shard_folder.h"
 #include "worker/trainer/data/shards/shard_index.h"
 #include "worker/trainer/data/shards/shard_set.h"
+#include "worker/trainer/data/tokenizer/tokenizer_digest.h"
 
 namespace comera::trainer {
 namespace {
@@ -260,6 +261,16 @@ TEST_F(PrepareTest, ForceRemovesNothingBeforeTheTokenizerIsOpen) {
   options_.tokenizer = out_ / "mistyped.json";
   EXPECT_THAT(PrepareShards(options_), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(Contents(options_.to), files);
+  options_.tokenizer = "";
+  const std::vector<std::string> sources =
+      std::exchange(options_.sources, {"-"});
+  EXPECT_THAT(PrepareShards(options_),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(Contents(options_.to), files);
+  options_.sources = {in_.Write("bad.jsonl", "{")};
+  EXPECT_THAT(PrepareShards(options_), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_EQ(Contents(options_.to), files);
+  options_.sources = sources;
   // More texts under the vocabulary that lies in the folder itself.
   options_.tokenizer = options_.to + "/tokenizer";
   options_.sources.push_back(in_.Write("more.jsonl", JsonLines(300, 310)));
@@ -318,6 +329,102 @@ TEST_F(PrepareTest, AnInterruptedReplacementGoesOnWithoutForce) {
     }
     EXPECT_GT(stages, 8);
   }
+}
+
+// The folder's tokenizer is the only copy, and not as it would be saved.
+TEST_F(PrepareTest, AnInterruptedReplacementKeepsTheTokenizer) {
+  WriteSources();
+  options_.sources.resize(1);
+  options_.shard_tokens = 100000;
+  ASSERT_OK(PrepareShards(options_));
+  const PrepareOptions old = options_;
+  const std::string digest = *SavedTokenizerDigest(old.to + "/tokenizer");
+  out_.Write("shards/tokenizer/README.md", "Read me.");
+  const Files tokenizer = Contents(old.to + "/tokenizer");
+  out_.Write("shards/tokenizer/tokenizer_config.json", "{\"more\": 1}");
+  int stages = 0;
+  for (bool interrupted = true; interrupted; ++stages) {
+    options_ = old;
+    options_.to = out_ / absl::StrCat("stage", stages);
+    options_.tokenizer = options_.to + "/tokenizer";
+    options_.force = true;
+    std::filesystem::copy(old.to, options_.to,
+                          std::filesystem::copy_options::recursive);
+    int passed = 0;
+    options_.before = [&](PrepareStage) {
+      return passed++ == stages ? absl::AbortedError("interrupted")
+                                : absl::OkStatus();
+    };
+    interrupted = absl::IsAborted(PrepareShards(options_).status());
+    const auto there = OpenTokenizerAt(options_.tokenizer);
+    ASSERT_OK(there) << stages;
+    EXPECT_EQ(*TokenizerDigest(**there), digest) << stages;
+    options_.before = nullptr;
+    options_.force = stages == 0;
+    const auto resumed = PrepareShards(options_);
+    ASSERT_OK(resumed) << stages;
+    EXPECT_EQ(Contents(options_.tokenizer), tokenizer) << stages;
+    EXPECT_FALSE(std::filesystem::exists(options_.to + "/.tokenizer.new"));
+  }
+  EXPECT_GT(stages, 8);
+}
+
+// Where two folders cannot be exchanged in one step, the old one may be aside.
+TEST_F(PrepareTest, ATokenizerThatIsAsideIsFound) {
+  WriteSources();
+  ASSERT_OK(PrepareShards(options_));
+  options_.tokenizer = options_.to + "/tokenizer";
+  options_.force = true;
+  ASSERT_OK(PrepareShards(options_));
+  const Files files = Contents(options_.to);
+  std::filesystem::rename(options_.tokenizer, options_.to + "/.tokenizer.old");
+  out_.Write("shards/.tokenizer.new/vocab.json", "{}");
+  const auto found = PrepareShards(options_);
+  ASSERT_OK(found);
+  EXPECT_TRUE(found->already_there);
+  EXPECT_EQ(Contents(options_.to), files);
+}
+
+TEST_F(PrepareTest, AnInterruptedReplacementIsNoOtherTokenizers) {
+  WriteSources();
+  ASSERT_OK(PrepareShards(options_));
+  const auto interrupt = [this](int stage) {
+    int passed = 0;
+    options_.force = true;
+    options_.before = [=](PrepareStage) mutable {
+      return passed++ == stage ? absl::AbortedError("interrupted")
+                               : absl::OkStatus();
+    };
+    EXPECT_TRUE(absl::IsAborted(PrepareShards(options_).status()));
+    options_.before = nullptr;
+    options_.force = false;
+  };
+  PrepareOptions other = options_;
+  other.to = out_ / "other";
+  other.train.set_train_vocabulary_size(330);
+  ASSERT_OK(PrepareShards(other));
+  options_.tokenizer = out_ / "other/tokenizer";
+  options_.sources.pop_back();
+  const std::string index = options_.to + "/" + kShardIndexFile;
+  // The index is there after the first stage and gone after the second.
+  for (const int stage : {1, 2}) {
+    interrupt(stage);
+    EXPECT_EQ(std::filesystem::exists(index), stage == 1);
+    const Files before = Contents(options_.to);
+    PrepareOptions mistaken = options_;
+    mistaken.tokenizer = options_.to + "/tokenizer";
+    EXPECT_THAT(PrepareShards(mistaken),
+                StatusIs(absl::StatusCode::kAlreadyExists));
+    EXPECT_EQ(Contents(options_.to), before);
+  }
+  ASSERT_OK(PrepareShards(options_));
+  EXPECT_EQ(Documents().size(), 200u);
+  // Standard input may hold another text the next time.
+  options_.sources = {"-"};
+  interrupt(1);
+  EXPECT_THAT(PrepareShards(options_),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_TRUE(std::filesystem::exists(index));
 }
 
 TEST_F(PrepareTest, AnInterruptedReplacementIsNoOtherCommands) {

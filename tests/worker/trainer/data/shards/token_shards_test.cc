@@ -416,8 +416,10 @@ TEST_F(DamagedShardsTest, HostileIndices) {
          "vocabulary_size: is not in 1 to 4194304");
   change("\"vocabulary_size\":300", "\"vocabulary_size\":0",
          "vocabulary_size: is not in 1 to 4194304");
-  change("\"version\":1", "\"version\":1,\"deep\":[[[[]]]]",
-         "not an index of token shards");
+  change(
+      "\"version\":1",
+      "\"version\":1,\"deep\":" + std::string(17, '[') + std::string(17, ']'),
+      "nested too deeply");
   for (const std::string text : {"", "[]", "7", "null", "{}{}", "{\"a\":1}"}) {
     Put(folder_ / "index.json", text);
     Expect("index.json: not an index of token shards");
@@ -427,7 +429,12 @@ TEST_F(DamagedShardsTest, HostileIndices) {
          std::to_string(good.size() + 1));
   // Members that this version does not know are passed over.
   Put(folder_ / "index.json", good);
-  ReplaceInIndex("\"version\":1", "\"version\":1,\"new\":\"x\"");
+  const std::string unknown =
+      "\"new\":\"x\",\"list\":[[],{\"version\":2},7],\"object\":{\"tokens\":[]"
+      ",\"shards\":{\"file\":null}},\"deep\":" +
+      std::string(16, '[') + std::string(16, ']');
+  ReplaceInIndex("\"version\":1", "\"version\":1," + unknown);
+  ReplaceInIndex("\"size_bytes\"", unknown + ",\"size_bytes\"");
   EXPECT_OK(Open());
 }
 
