@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace comera {
 namespace {
@@ -41,6 +42,8 @@ bool IsScheme(absl::string_view host) {
 }
 
 bool IsHostName(absl::string_view host) {
+  // A dot at the end says that the name is complete.
+  host = absl::StripSuffix(host, ".");
   if (host.empty() || host.size() > kMaxHostBytes || IsScheme(host)) {
     return false;
   }

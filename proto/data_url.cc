@@ -184,7 +184,9 @@ absl::Status CheckPath(absl::string_view path) {
   if (path.find_first_of("*[]") != absl::string_view::npos) {
     return Bad("it holds one of *[], but a URL names one file");
   }
-  for (const absl::string_view part : absl::StrSplit(path, '/')) {
+  for (absl::string_view part : absl::StrSplit(path, '/')) {
+    // Some servers take what follows a semicolon for parameters of the folder.
+    part = part.substr(0, std::min(part.find(';'), part.find("%3B")));
     if (part == "." || part == "..") return Bad("it has a . or .. part");
   }
   return absl::OkStatus();

@@ -118,7 +118,7 @@ TEXT
     --checkpoint_store="$coordinator/checkpoints")
   # Only this user has a certificate for it.
   case " ${flags[*]} " in
-    *" --data_root="*) ;;
+    *" --data_root="* | *" --data_root "*) ;;
     *) flags+=(--data_root=/) ;;
   esac
 fi

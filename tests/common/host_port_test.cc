@@ -13,7 +13,8 @@ TEST(HostPortTest, HostAndPort) {
   for (const char* address :
        {"train.example.com:7400", "10.0.0.2:1", "127.0.0.1:65535",
         "localhost:443", "rack-1:80", "a_b.c:80", "[::1]:80",
-        "[2001:db8::10.0.0.1]:7401", "w1:1", "Unix7:80", "dns.example:53"}) {
+        "[2001:db8::10.0.0.1]:7401", "w1:1", "Unix7:80", "dns.example:53",
+        "train.example.com.:7400"}) {
     EXPECT_TRUE(IsHostPort(address)) << address;
   }
 }
@@ -37,6 +38,9 @@ TEST(HostPortTest, NothingElse) {
                                      std::string("unix:///tmp/sock:80"),
                                      std::string("unix:sock:80"),
                                      std::string("unix:80"),
+                                     std::string("unix.:80"),
+                                     std::string(".:80"),
+                                     std::string("host..:80"),
                                      std::string("UNIX:80"),
                                      std::string("unix-abstract:80"),
                                      std::string("dns:80"),

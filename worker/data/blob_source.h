@@ -26,7 +26,8 @@ class BlobSource {
   virtual ~BlobSource() = default;
   // Passes the blob's bytes from `offset` on to `sink`. OK: all bytes came.
   // NotFound: there is no such blob. Cancelled: `cancelled` was set.
-  // Unavailable: the bytes stopped coming; try again from there.
+  // Unavailable: the bytes stopped coming; try again from there. Aborted: the
+  // name stands for other bytes by now.
   virtual absl::Status Fetch(const std::string& sha256, int64_t offset,
                              const std::atomic<bool>& cancelled,
                              const Sink& sink) = 0;

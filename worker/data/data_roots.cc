@@ -20,7 +20,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/status_macros.h"
 #include "proto/dataset_names.h"
+#include "worker/data/mount_table.h"
 
 namespace comera::worker {
 namespace {
@@ -96,11 +98,26 @@ struct DataRoots::Refused {
   std::optional<FileIdentity> identity;
   bool is_folder = false;
 
+  // Its names by all mounts, `resolved` among them.
+  std::vector<std::string> names;
+
   bool Holds(const RootedPath& found) const {
-    return IsSameOrBelow(found.path, resolved) ||
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& name) {
+                         return IsSameOrBelow(found.path, name);
+                       }) ||
            (identity && std::find(found.line.begin(), found.line.end(),
                                   *identity) != found.line.end());
   }
+};
+
+struct DataRoots::Present {
+  std::vector<PathRoot> roots;
+  // The folders of the datasets that the job names.
+  std::vector<PathRoot> views;
+  std::vector<Refused> refused;
+  // The mount points with kernel state.
+  std::vector<std::string> kernel_state;
 };
 
 absl::StatusOr<DataRoots> DataRoots::Create(const Options& options) {
@@ -112,8 +129,9 @@ absl::StatusOr<DataRoots> DataRoots::Create(const Options& options) {
     if (!own.empty()) roots.own_.push_back(Normal(own));
   }
   if (!options.views.empty()) {
-    roots.views_ = {Normal(options.views), Resolved(options.views)};
+    roots.views_ = Normal(options.views);
   }
+  roots.mount_info_ = options.mount_info;
   const std::vector<Refused> refused = roots.FindRefused();
   for (const std::string& folder : options.folders) {
     const auto bad = [&](const std::string& why) {
@@ -153,36 +171,69 @@ std::vector<DataRoots::Refused> DataRoots::FindRefused() const {
       one.identity = FileIdentity{info.st_dev, info.st_ino};
       one.is_folder = S_ISDIR(info.st_mode);
     }
+    one.names.push_back(one.resolved);
     refused.push_back(std::move(one));
   }
   return refused;
 }
 
+bool DataRoots::Concerns(const v1::JobSpec& spec) {
+  v1::JobSpec copy = spec;
+  return !DataPaths(&copy).empty();
+}
+
+absl::StatusOr<DataRoots::Present> DataRoots::Inspect() const {
+  Present present;
+  present.refused = FindRefused();
+  if (roots_.empty()) return present;
+  // Members open paths by name, so a link on the way to a root counts as it is
+  // now. A root that is gone has its old name, under which nothing is found.
+  for (const PathRoot& root : roots_) {
+    std::error_code error;
+    const std::string resolved =
+        std::filesystem::canonical(root.given, error).string();
+    present.roots.push_back(
+        {root.given, error ? root.resolved : Normal(resolved)});
+  }
+  ASSIGN_OR_RETURN(const MountTable mounts, MountTable::Read(mount_info_));
+  for (Refused& one : present.refused) {
+    for (std::string& name : mounts.NamesOf(one.resolved)) {
+      one.names.push_back(std::move(name));
+    }
+  }
+  present.kernel_state = mounts.kernel_state();
+  return present;
+}
+
 absl::Status DataRoots::Check(
     const v1::JobSpec& spec,
     const google::protobuf::RepeatedPtrField<v1::DatasetPin>& pins) const {
-  std::vector<PathRoot> views;
-  for (const v1::DatasetPin& pin : pins) {
-    if (views_.given.empty() || !IsSha256(pin.digest())) continue;
-    views.push_back({absl::StrCat(views_.given, "/", pin.digest()),
-                     absl::StrCat(views_.resolved, "/", pin.digest())});
-  }
-  const std::vector<Refused> refused = FindRefused();
   v1::JobSpec copy = spec;
-  for (const DataPath& path : DataPaths(&copy)) {
-    const absl::Status status = CheckPath(path, views, refused);
-    if (!status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path.field, ": ", absl::CEscape(path.path->substr(0, kMaxShownBytes)),
-          ": ", status.message()));
-    }
+  const std::vector<DataPath> paths = DataPaths(&copy);
+  if (paths.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Present present, Inspect());
+  for (const v1::DatasetPin& pin : pins) {
+    if (views_.empty() || !IsSha256(pin.digest())) continue;
+    present.views.push_back(
+        {absl::StrCat(views_, "/", pin.digest()),
+         absl::StrCat(Resolved(views_), "/", pin.digest())});
+  }
+  for (const DataPath& path : paths) {
+    const absl::Status status = CheckPath(path, present);
+    if (status.ok()) continue;
+    // The job is at fault unless the machine is.
+    return absl::Status(
+        absl::IsUnavailable(status) ? status.code()
+                                    : absl::StatusCode::kInvalidArgument,
+        absl::StrCat(path.field, ": ",
+                     absl::CEscape(path.path->substr(0, kMaxShownBytes)), ": ",
+                     status.message()));
   }
   return absl::OkStatus();
 }
 
 absl::Status DataRoots::CheckPath(const DataPath& path,
-                                  const std::vector<PathRoot>& views,
-                                  const std::vector<Refused>& refused) const {
+                                  const Present& present) const {
   // The message is the same whether a file is missing or not allowed, so that
   // jobs cannot find out what else is on the machine.
   const absl::Status outside = absl::PermissionDeniedError(
@@ -196,15 +247,15 @@ absl::Status DataRoots::CheckPath(const DataPath& path,
   std::string pattern;
   const std::string place = Place(path, &pattern);
   // A dataset's files are below the daemon's folder, so they come first.
-  const absl::StatusOr<RootedPath> in_view = FindBelow(place, views);
+  const absl::StatusOr<RootedPath> in_view = FindBelow(place, present.views);
   if (in_view.ok()) return absl::OkStatus();
-  const absl::StatusOr<RootedPath> found = FindBelow(place, roots_);
+  const absl::StatusOr<RootedPath> found = FindBelow(place, present.roots);
   if (absl::IsPermissionDenied(found.status())) return outside;
   if (!found.ok()) {
     // Inside a root jobs may know what is missing, but not inside what is
     // refused there.
     const std::string would_be = Resolved(place);
-    for (const Refused& one : refused) {
+    for (const Refused& one : present.refused) {
       if (IsSameOrBelow(Normal(place), one.given) ||
           IsSameOrBelow(would_be, one.resolved)) {
         return outside;
@@ -213,21 +264,29 @@ absl::Status DataRoots::CheckPath(const DataPath& path,
     return found.status();
   }
   if (found->is_kernel_state) return outside;
-  for (const Refused& one : refused) {
+  const auto reaches = [&](const std::string& name, bool is_folder) {
+    return pattern.empty()
+               ? found->is_folder && IsSameOrBelow(name, found->path)
+               : MayReach(found->path, pattern, name, is_folder);
+  };
+  bool reached =
+      std::any_of(present.kernel_state.begin(), present.kernel_state.end(),
+                  [&](const std::string& name) { return reaches(name, true); });
+  for (const Refused& one : present.refused) {
     if (one.Holds(*found)) return outside;
     if (!one.identity) continue;
-    const bool reached =
-        pattern.empty()
-            ? found->is_folder && IsSameOrBelow(one.resolved, found->path)
-            : MayReach(found->path, pattern, one.resolved, one.is_folder);
-    if (reached) {
-      return absl::PermissionDeniedError(
-          "what no job may read lies below it (the worker's own files, /proc, "
-          "/sys or /dev); name the folders beside that");
-    }
+    reached = reached || std::any_of(one.names.begin(), one.names.end(),
+                                     [&](const std::string& name) {
+                                       return reaches(name, one.is_folder);
+                                     });
+  }
+  if (reached) {
+    return absl::PermissionDeniedError(
+        "what no job may read lies below it (the worker's own files, /proc, "
+        "/sys or /dev); name the folders beside that");
   }
   if (absl::StartsWith(path.field, kShardsField)) {
-    return CheckLinksIn(found->path, refused,
+    return CheckLinksIn(found->path, present,
                         [](absl::string_view) { return true; });
   }
   if (path.field == kWeightsField) {
@@ -236,7 +295,7 @@ absl::Status DataRoots::CheckPath(const DataPath& path,
         found->is_folder
             ? found->path
             : std::filesystem::path(found->path).parent_path().string();
-    return CheckLinksIn(folder, refused, [](absl::string_view name) {
+    return CheckLinksIn(folder, present, [](absl::string_view name) {
       return absl::EndsWith(name, ".safetensors") ||
              absl::EndsWith(name, ".json");
     });
@@ -245,11 +304,13 @@ absl::Status DataRoots::CheckPath(const DataPath& path,
 }
 
 absl::Status DataRoots::CheckLinksIn(
-    const std::string& folder, const std::vector<Refused>& refused,
+    const std::string& folder, const Present& present,
     const std::function<bool(absl::string_view)>& is_read) const {
   DIR* const dir = opendir(folder.c_str());
   if (dir == nullptr) {
-    return absl::FailedPreconditionError(strerror(errno));
+    const std::string reason = strerror(errno);
+    return errno == EACCES ? absl::FailedPreconditionError(reason)
+                           : absl::UnavailableError(reason);
   }
   const auto closer = absl::MakeCleanup([dir] { closedir(dir); });
   int entries = 0;
@@ -259,17 +320,24 @@ absl::Status DataRoots::CheckLinksIn(
           absl::StrCat("more than ", kMaxEntries, " entries"));
     }
     const std::string name = entry->d_name;
-    struct stat info = {};
+    // Most file systems say in the folder itself what is a link.
     if (!is_read(name) ||
-        fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISLNK(info.st_mode)) {
+        (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)) {
       continue;
     }
-    const auto found = FindBelow(absl::StrCat(folder, "/", name), roots_);
+    struct stat info = {};
+    if (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return absl::UnavailableError(strerror(errno));
+    }
+    if (!S_ISLNK(info.st_mode)) continue;
+    const auto found =
+        FindBelow(absl::StrCat(folder, "/", name), present.roots);
+    if (absl::IsUnavailable(found.status())) return found.status();
     if (absl::IsNotFound(found.status())) continue;
     const bool allowed =
         found.ok() && !found->is_kernel_state &&
-        std::none_of(refused.begin(), refused.end(),
+        std::none_of(present.refused.begin(), present.refused.end(),
                      [&](const Refused& one) { return one.Holds(*found); });
     if (!allowed) {
       return absl::PermissionDeniedError(

@@ -13,7 +13,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -26,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLook(200);
+// Begins the names of the partial files of URLs.
+constexpr absl::string_view kUrlPart = "url-";
 
 std::vector<fs::path> Children(const fs::path& folder) {
   std::vector<fs::path> children;
@@ -46,6 +51,12 @@ absl::StatusOr<std::unique_ptr<DatasetCache>> DatasetCache::Open(
   fs::remove_all(folder + "/views", error);
   for (const char* name : {"/blobs", "/partial", "/views", "/versions"}) {
     RETURN_IF_ERROR(MakeDirectories(folder + name));
+  }
+  // Nobody may ever ask for that version of a URL again.
+  for (const fs::path& path : Children(folder + "/partial")) {
+    if (absl::StartsWith(path.filename().string(), kUrlPart)) {
+      unlink(path.c_str());
+    }
   }
   const std::lock_guard<std::mutex> lock(cache->mutex_);
   cache->Scan();
@@ -85,8 +96,10 @@ std::string DatasetCache::BlobPath(const std::string& sha256) const {
   return absl::StrCat(folder_, "/blobs/", sha256.substr(0, 2), "/", sha256);
 }
 
-std::string DatasetCache::PartialPath(const std::string& sha256) const {
-  return absl::StrCat(folder_, "/partial/", sha256);
+std::string DatasetCache::PartialPath(const std::string& name,
+                                      NamedBy named_by) const {
+  return absl::StrCat(folder_, "/partial/",
+                      named_by == NamedBy::kVersion ? kUrlPart : "", name);
 }
 
 std::string DatasetCache::VersionPath(const std::string& version) const {
@@ -154,13 +167,28 @@ bool DatasetCache::EvictOldest() {
 bool DatasetCache::RemoveParts() {
   bool removed = false;
   for (const fs::path& path : Children(folder_ + "/partial")) {
-    if (fetching_.count(path.filename().string()) > 0) continue;
+    const std::string file = path.filename().string();
+    if (fetching_.count(std::string(absl::StripPrefix(file, kUrlPart))) > 0) {
+      continue;
+    }
     removed |= unlink(path.c_str()) == 0;
   }
   return removed;
 }
 
-absl::Status DatasetCache::MakeRoom(int64_t bytes) {
+absl::Status DatasetCache::Fault(const absl::Status& detail) {
+  LOG(ERROR) << "cache of data " << detail;
+  if (absl::IsResourceExhausted(detail)) {
+    return absl::ResourceExhaustedError("the worker's disk is full");
+  }
+  const std::string text =
+      "the worker cannot use its cache of data; its log has the reason";
+  return absl::IsUnavailable(detail) ? absl::UnavailableError(text)
+                                     : absl::FailedPreconditionError(text);
+}
+
+absl::Status DatasetCache::AddSize(int64_t bytes, int64_t* sum) const {
+  if (bytes < 0) return absl::DataLossError("a file has a negative size");
   if (bytes > options_.max_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a file of ", bytes,
@@ -168,7 +196,20 @@ absl::Status DatasetCache::MakeRoom(int64_t bytes) {
                      "cache of ",
                      options_.max_bytes, " (--cache_bytes)"));
   }
-  while (used_bytes_ + bytes > options_.max_bytes) {
+  if (*sum > options_.max_bytes - bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the job's files have more bytes than the worker's cache "
+                     "of ",
+                     options_.max_bytes, " (--cache_bytes)"));
+  }
+  *sum += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status DatasetCache::MakeRoom(int64_t bytes) {
+  int64_t alone = 0;
+  RETURN_IF_ERROR(AddSize(bytes, &alone));
+  while (used_bytes_ > options_.max_bytes - bytes) {
     if (EvictOldest()) continue;
     return absl::ResourceExhaustedError(
         absl::StrCat("the worker's cache of ", options_.max_bytes,
@@ -178,7 +219,7 @@ absl::Status DatasetCache::MakeRoom(int64_t bytes) {
   while (true) {
     struct statvfs info;
     if (statvfs(folder_.c_str(), &info) != 0) {
-      return ErrnoStatus(errno, folder_);
+      return Fault(ErrnoStatus(errno, folder_));
     }
     const int64_t free = static_cast<int64_t>(info.f_bavail) *
                          static_cast<int64_t>(info.f_frsize);
@@ -238,27 +279,66 @@ absl::StatusOr<std::string> DatasetCache::Obtain(const std::string& name,
   changed_.notify_all();
   used_bytes_ -= reserved;
   RETURN_IF_ERROR(fetched.status());
-  Entry& entry = entries_[fetched->sha256];
-  // The same contents may be there under another name.
-  used_bytes_ += fetched->size - entry.size;
-  entry.size = fetched->size;
-  AddUse(fetched->sha256, entry, lease);
-  if (named_by == NamedBy::kVersion) versions_[name] = fetched->sha256;
+  RETURN_IF_ERROR(Claim(name, named_by, *fetched, lease));
   return fetched->sha256;
+}
+
+// Holds the lock while the file moves: the same contents may be there under
+// another name, and must not be evicted between the move and the account of it.
+absl::Status DatasetCache::Claim(const std::string& name, NamedBy named_by,
+                                 const Downloaded& downloaded, Lease* lease) {
+  const std::string part = PartialPath(name, named_by);
+  const std::string path = BlobPath(downloaded.sha256);
+  const bool known = entries_.count(downloaded.sha256) > 0;
+  if (known && access(path.c_str(), F_OK) == 0) {
+    unlink(part.c_str());
+  } else {
+    const absl::Status made = MakeDirectories(path.substr(0, path.rfind('/')));
+    if (!made.ok()) return Fault(made);
+    if (rename(part.c_str(), path.c_str()) != 0) {
+      return Fault(ErrnoStatus(errno, path));
+    }
+  }
+  Entry& entry = entries_[downloaded.sha256];
+  used_bytes_ += downloaded.size - entry.size;
+  entry.size = downloaded.size;
+  AddUse(downloaded.sha256, entry, lease);
+  if (named_by == NamedBy::kVersion) AddVersion(name, downloaded.sha256);
+  return absl::OkStatus();
+}
+
+void DatasetCache::AddVersion(const std::string& version,
+                              const std::string& sha256) {
+  size_t count = 0;
+  for (auto it = versions_.begin(); it != versions_.end();) {
+    if (it->second != sha256 || it->first == version ||
+        ++count < kMaxVersionsOfBlob) {
+      ++it;
+      continue;
+    }
+    unlink(VersionPath(it->first).c_str());
+    it = versions_.erase(it);
+  }
+  versions_[version] = sha256;
+  // Without the file it is only fetched once more after a restart.
+  const absl::Status written =
+      WriteFileAtomically(VersionPath(version), sha256);
+  LOG_IF(WARNING, !written.ok()) << "data version not kept " << written;
 }
 
 absl::Status DatasetCache::Link(const std::string& sha256,
                                 const std::string& digest,
                                 const std::string& path) {
   const std::string name = absl::StrCat(View(digest), "/", path);
-  RETURN_IF_ERROR(MakeDirectories(name.substr(0, name.rfind('/'))));
+  const absl::Status made = MakeDirectories(name.substr(0, name.rfind('/')));
+  if (!made.ok()) return Fault(made);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(sha256);
   if (it == entries_.end()) return absl::InternalError("no leased blob");
   if (!it->second.links.insert(name).second) return absl::OkStatus();
   if (link(BlobPath(sha256).c_str(), name.c_str()) != 0 && errno != EEXIST) {
     it->second.links.erase(name);
-    return ErrnoStatus(errno, name);
+    return Fault(ErrnoStatus(errno, name));
   }
   return absl::OkStatus();
 }

@@ -23,6 +23,9 @@ namespace comera::worker {
 // Blobs of datasets on this machine's disk, within a bound:
 //   blobs/ab/abcdef...     whole and verified
 //   partial/abcdef...      on their way in; a broken fetch goes on there
+//   partial/url-abcdef...  the same for what comes from a URL, until it is
+//                          given up, another version is there, or the cache is
+//                          opened anew
 //   views/<digest>/<path>  hard links to blobs under the names that a dataset's
 //                          version, known by its manifest's digest, has for
 //                          them
@@ -72,9 +75,12 @@ class DatasetCache {
   // of -1 means unknown, at most kMaxUnknownBytes. Returns the errors of the
   // source. DataLoss: the bytes do not match the name. ResourceExhausted: the
   // bound or the disk is full. Cancelled: `fetch.cancelled` was set.
+  // Unavailable or FailedPrecondition also: the cache's own files fail.
   absl::StatusOr<std::string> Get(const std::string& sha256, int64_t size,
                                   const Fetch& fetch, Lease* lease);
   static constexpr int64_t kMaxUnknownBytes = int64_t{128} << 20;
+  // How many versions of URLs may be known to have the same contents.
+  static constexpr size_t kMaxVersionsOfBlob = 64;
 
   // Does the same for contents whose SHA-256 is not known before: `version`
   // names them to the source, has the form of a SHA-256, and always stands for
@@ -82,6 +88,11 @@ class DatasetCache {
   absl::StatusOr<std::string> GetVersion(const std::string& version,
                                          int64_t size, const Fetch& fetch,
                                          Lease* lease);
+
+  // Adds `bytes`, the size of one more file that a job needs, to `*sum`.
+  // ResourceExhausted: so much can never fit, whatever is evicted. DataLoss:
+  // the size is negative.
+  absl::Status AddSize(int64_t bytes, int64_t* sum) const;
 
   // The folder that holds a version's files under their own names.
   std::string View(const std::string& digest) const;
@@ -105,11 +116,14 @@ class DatasetCache {
     std::set<std::string> links;
   };
 
+  // Turns an error of this machine's files into one that lays no blame on the
+  // data and names no path; the log gets all of it.
+  static absl::Status Fault(const absl::Status& detail);
+
   DatasetCache(std::string folder, const Options& options)
       : folder_(std::move(folder)), options_(options) {}
 
   std::string BlobPath(const std::string& sha256) const;
-  std::string PartialPath(const std::string& sha256) const;
   std::string VersionPath(const std::string& version) const;
   void Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScanVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -122,15 +136,23 @@ class DatasetCache {
   void Release(const std::set<std::string>& blobs);
   // How a source calls a blob.
   enum class NamedBy { kContents, kVersion };
+  std::string PartialPath(const std::string& name, NamedBy named_by) const;
   struct Downloaded {
     std::string sha256;
     int64_t size = 0;
   };
+  // Moves what has been downloaded in place and leases it.
+  absl::Status Claim(const std::string& name, NamedBy named_by,
+                     const Downloaded& downloaded, Lease* lease)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Remembers that the version has these contents.
+  void AddVersion(const std::string& version, const std::string& sha256)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the SHA-256 of the leased contents.
   absl::StatusOr<std::string> Obtain(const std::string& name, NamedBy named_by,
                                      int64_t size, const Fetch& fetch,
                                      Lease* lease);
-  // Downloads to disk without holding the lock.
+  // Downloads to the partial file without holding the lock.
   absl::StatusOr<Downloaded> Download(const std::string& name, NamedBy named_by,
                                       int64_t size, const Fetch& fetch);
 

@@ -1,5 +1,5 @@
-// Downloads one blob into the cache: resumes a partial file, verifies or learns
-// its SHA-256, moves it in place.
+// Downloads one blob into the cache's partial files: resumes one, verifies or
+// learns its SHA-256.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -49,14 +49,16 @@ absl::StatusOr<int64_t> HashPart(int fd, Sha256Stream* sha256) {
 absl::StatusOr<DatasetCache::Downloaded> DatasetCache::Download(
     const std::string& name, NamedBy named_by, int64_t size,
     const Fetch& fetch) {
-  const std::string part = PartialPath(name);
+  const std::string part = PartialPath(name, named_by);
   const int fd = open(
       part.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return ErrnoStatus(errno, part);
+  if (fd < 0) return Fault(ErrnoStatus(errno, part));
   const auto closer = absl::MakeCleanup([fd] { close(fd); });
   const int64_t limit = size < 0 ? kMaxUnknownBytes : size;
   Sha256Stream hash;
-  ASSIGN_OR_RETURN(int64_t there, HashPart(fd, &hash));
+  const absl::StatusOr<int64_t> hashed = HashPart(fd, &hash);
+  if (!hashed.ok()) return Fault(hashed.status());
+  int64_t there = *hashed;
   if (there > limit) {
     unlink(part.c_str());
     return absl::UnavailableError("a part of other data was there");
@@ -68,17 +70,23 @@ absl::StatusOr<DatasetCache::Downloaded> DatasetCache::Download(
           return absl::DataLossError(
               absl::StrCat(name, ": more than ", limit, " bytes came"));
         }
-        RETURN_IF_ERROR(WriteAll(fd, data));
+        const absl::Status written = WriteAll(fd, data);
+        if (!written.ok()) return Fault(written);
         hash.Add(data);
         there += static_cast<int64_t>(data.size());
         if (fetch.on_bytes) fetch.on_bytes(static_cast<int64_t>(data.size()));
         return absl::OkStatus();
       });
-  // Keeps the partial file for the next try unless it is useless.
+  // Keeps the partial file for the next try unless it is useless. A part of a
+  // URL's file is of use only while the next try may ask for the same version.
   if (absl::IsDataLoss(came) || absl::IsResourceExhausted(came) ||
-      absl::IsOutOfRange(came)) {
+      absl::IsOutOfRange(came) ||
+      (named_by == NamedBy::kVersion && !came.ok() &&
+       !absl::IsUnavailable(came))) {
     unlink(part.c_str());
   }
+  // The next try begins with the version that is there then.
+  if (absl::IsAborted(came)) return absl::UnavailableError(came.message());
   RETURN_IF_ERROR(came);
   const std::string sha256 = hash.Finish();
   if ((size >= 0 && there != size) ||
@@ -90,14 +98,8 @@ absl::StatusOr<DatasetCache::Downloaded> DatasetCache::Download(
   // The modification time is fixed, so that a file fetched again counts as the
   // same one in what members computed from it. Members may not write to it.
   const timespec times[2] = {{0, UTIME_NOW}, {1, 0}};
-  const std::string path = BlobPath(sha256);
   if (fchmod(fd, 0444) != 0 || futimens(fd, times) != 0 || fsync(fd) != 0) {
-    return ErrnoStatus(errno, part);
-  }
-  RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
-  if (rename(part.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, path);
-  if (named_by == NamedBy::kVersion) {
-    RETURN_IF_ERROR(WriteFileAtomically(VersionPath(name), sha256));
+    return Fault(ErrnoStatus(errno, part));
   }
   return Downloaded{sha256, there};
 }

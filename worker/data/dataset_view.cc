@@ -4,6 +4,7 @@
 #include "worker/data/dataset_view.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,6 +111,18 @@ absl::StatusOr<v1::JobSpec> FetchDatasets(
     }
   }
   FetchProgress progress;
+  // Equal files count once, as they do in the cache.
+  std::set<std::string> counted;
+  int64_t needed = 0;
+  for (const auto& [key, one] : wanted) {
+    if (!counted.insert(one.file.sha256()).second) continue;
+    const absl::Status fits = cache->AddSize(one.file.size_bytes(), &needed);
+    if (!fits.ok()) {
+      return absl::Status(fits.code(),
+                          absl::StrCat(one.version, "/", one.file.path(), ": ",
+                                       fits.message()));
+    }
+  }
   for (const auto& [key, one] : wanted) {
     progress.total_bytes += one.file.size_bytes();
   }

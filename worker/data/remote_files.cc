@@ -9,10 +9,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace comera::worker {
 namespace {
+
+// Makes a server's refusal the job's fault: another worker would be refused as
+// well.
+absl::Status Answered(const absl::Status& status) {
+  if (absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status)) {
+    return absl::InvalidArgumentError(status.message());
+  }
+  return status;
+}
 
 // One version of an object as a blob.
 class ObjectBlob : public BlobSource {
@@ -26,15 +36,14 @@ class ObjectBlob : public BlobSource {
   absl::Status Fetch(const std::string& /*name*/, int64_t offset,
                      const std::atomic<bool>& cancelled,
                      const Sink& sink) override {
+    absl::Status kept;
     const absl::Status status = client_.Get(
         location_, version_, offset, cancelled, [&](absl::string_view data) {
-          return sink(std::string_view(data.data(), data.size()));
+          kept = sink(std::string_view(data.data(), data.size()));
+          return kept;
         });
-    // The next try begins with the version that is there then.
-    if (absl::IsAborted(status)) {
-      return absl::UnavailableError(status.message());
-    }
-    return status;
+    // What the worker could not keep is no answer of the server.
+    return kept.ok() ? Answered(status) : kept;
   }
 
  private:
@@ -60,8 +69,16 @@ absl::StatusOr<std::unique_ptr<RemoteFiles>> RemoteFiles::Create(
     }
     files->prefixes_.push_back(*std::move(prefix));
   }
+  if (!options.client.ca_file.empty()) {
+    const absl::Status status = ReadFile(options.client.ca_file).status();
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("data_ca: ", status.message()));
+    }
+  }
   if (!options.s3_credentials_file.empty()) {
-    const absl::Status status = files->Credentials().status();
+    const absl::Status status =
+        ReadS3CredentialsFile(options.s3_credentials_file).status();
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("s3_credentials_file: ",
                                                       status.message()));
@@ -78,7 +95,13 @@ bool RemoteFiles::Allows(const DataUrl& url) const {
 
 absl::StatusOr<S3Credentials> RemoteFiles::Credentials() const {
   if (options_.s3_credentials_file.empty()) return options_.s3_credentials;
-  return ReadS3CredentialsFile(options_.s3_credentials_file);
+  absl::StatusOr<S3Credentials> credentials =
+      ReadS3CredentialsFile(options_.s3_credentials_file);
+  if (credentials.ok()) return credentials;
+  // Perhaps it is just being replaced. Who may read the job need not know where
+  // it lies.
+  LOG(ERROR) << "S3 key not read " << credentials.status();
+  return absl::UnavailableError("this worker's key for S3 cannot be read");
 }
 
 absl::StatusOr<ObjectLocation> RemoteFiles::Locate(const DataUrl& url) const {
@@ -108,11 +131,17 @@ absl::StatusOr<RemoteFiles::File> RemoteFiles::Find(
     const DataUrl& url, const std::atomic<bool>& cancelled) const {
   if (!Allows(url)) {
     return absl::InvalidArgumentError(
-        "this worker may not read there: its operator allows URLs with "
-        "--data_url");
+        prefixes_.empty()
+            ? "this worker reads no URLs: its operator allows them with "
+              "--data_url (the worker of `comera run` never does; a cluster's "
+              "worker can)"
+            : "this worker may not read there: its operator allows URLs with "
+              "--data_url");
   }
   ASSIGN_OR_RETURN(ObjectLocation location, Locate(url));
-  ASSIGN_OR_RETURN(ObjectVersion version, client_.Head(location, cancelled));
+  absl::StatusOr<ObjectVersion> found = client_.Head(location, cancelled);
+  if (!found.ok()) return Answered(found.status());
+  ObjectVersion version = *std::move(found);
   File file;
   file.version = Sha256Hex(
       absl::StrCat(location.url, "\n", version.size, "\n", version.etag, "\n",

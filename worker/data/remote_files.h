@@ -45,13 +45,16 @@ class RemoteFiles {
   };
 
   // InvalidArgument or FailedPrecondition, with the flag: a prefix, the
-  // endpoint or the credentials are malformed or open to others.
+  // endpoint or the credentials are malformed or open to others. Errors of
+  // ErrnoStatus, with the flag: a file of the options cannot be read.
   static absl::StatusOr<std::unique_ptr<RemoteFiles>> Create(
       const Options& options);
 
   // Asks the server for the file's present version. InvalidArgument: no prefix
-  // allows the URL. Other errors are those of ObjectClient::Head and of the
-  // credentials. The source must not outlive this object.
+  // allows the URL, or the server refuses it. Unavailable also: the credentials
+  // cannot be read now. Other errors are those of ObjectClient::Head. The
+  // source must not outlive this object; it returns InvalidArgument where the
+  // server refuses, and errors of the sink as they are.
   absl::StatusOr<File> Find(const DataUrl& url,
                             const std::atomic<bool>& cancelled) const;
 

@@ -83,8 +83,20 @@ bool Strip(const std::string& root, Components* components) {
 
 absl::Status Lost(int error) {
   const std::string reason = strerror(error);
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(reason);
-  return absl::FailedPreconditionError(reason);
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(reason);
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EXDEV:
+      return absl::FailedPreconditionError(reason);
+    default:
+      // The machine or a server of files fails, whatever the path is.
+      return absl::UnavailableError(reason);
+  }
 }
 
 absl::Status Left() {
@@ -92,9 +104,9 @@ absl::Status Left() {
 }
 
 // Whether the kernel makes up what this file system holds.
-bool IsKernelState(int fd) {
+absl::StatusOr<bool> IsKernelState(int fd) {
   struct statfs info = {};
-  if (fstatfs(fd, &info) != 0) return true;
+  if (fstatfs(fd, &info) != 0) return Lost(errno);
   switch (static_cast<uint32_t>(info.f_type)) {
     case PROC_SUPER_MAGIC:
     case SYSFS_MAGIC:
@@ -190,7 +202,7 @@ class Walk {
     }
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0 || !(Identity(info) == found.line.back())) {
-      return absl::FailedPreconditionError("the files are being changed");
+      return absl::UnavailableError("the files are being changed");
     }
     return absl::OkStatus();
   }
@@ -215,7 +227,8 @@ class Walk {
     if (fd.get() < 0) return Lost(errno);
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0) return Lost(errno);
-    kernel_state_ = kernel_state_ || IsKernelState(fd.get());
+    ASSIGN_OR_RETURN(const bool kernel_state, IsKernelState(fd.get()));
+    kernel_state_ = kernel_state_ || kernel_state;
     steps_.push_back({name, std::move(fd), info});
     return absl::OkStatus();
   }

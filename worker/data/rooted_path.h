@@ -60,8 +60,8 @@ enum class BeneathCheck {
 // PermissionDenied: the path leaves the roots. NotFound: nothing of that name
 // is below the root, or a folder on the way is none. InvalidArgument: not
 // absolute, too long, or it holds a NUL byte. FailedPrecondition: a folder on
-// the way may not be searched, there are too many links, or the files changed
-// meanwhile.
+// the way may not be searched, or there are too many links. Unavailable: the
+// files changed meanwhile, or the machine fails to read them.
 absl::StatusOr<RootedPath> FindBelow(
     const std::string& path, const std::vector<PathRoot>& roots,
     BeneathCheck check = BeneathCheck::kKernel);

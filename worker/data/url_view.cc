@@ -27,11 +27,8 @@ struct Wanted {
 
 absl::Status At(const std::string& field, const DataUrl& url,
                 const absl::Status& status) {
-  // Another worker would be refused as well.
-  const bool refused =
-      absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status);
   return absl::Status(
-      refused ? absl::StatusCode::kInvalidArgument : status.code(),
+      status.code(),
       absl::StrCat(field, ": ", WithoutQuery(url), ": ", status.message()));
 }
 
@@ -68,7 +65,8 @@ absl::StatusOr<v1::JobSpec> FetchUrls(
     }
     absl::StatusOr<RemoteFiles::File> file = files->Find(*url, cancelled);
     if (!file.ok()) return At(path.field, *url, file.status());
-    progress.total_bytes += file->size;
+    const absl::Status fits = cache->AddSize(file->size, &progress.total_bytes);
+    if (!fits.ok()) return At(path.field, *url, fits);
     wanted.emplace(*path.path,
                    Wanted{*std::move(file), *url, path.field, /*local=*/""});
   }

@@ -25,6 +25,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
+#include "common/host_port.h"
 #include "common/log.h"
 #include "common/rpc_channel.h"
 #include "common/status_macros.h"
@@ -274,6 +275,14 @@ int Main(const WorkerFlags& flags) {
   if (!IsResourceId(options.worker)) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
         "--name=", options.worker, " must match [a-z0-9-]{1,63}")));
+  }
+  // The coordinator would refuse it at each call.
+  if (!flags.address.empty() &&
+      !IsHostPort(absl::StrCat(flags.address, ":1")) &&
+      !IsHostPort(absl::StrCat("[", flags.address, "]:1"))) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("--address=", flags.address,
+                     " must be a host name or an IP address, without a port")));
   }
   options.address = flags.address;
   options.rack = flags.rack;

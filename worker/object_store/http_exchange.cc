@@ -112,7 +112,6 @@ absl::Status ToStatus(CURLcode code) {
     case CURLE_ABORTED_BY_CALLBACK:
       return absl::CancelledError("not wanted any more");
     case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
       return absl::PermissionDeniedError(text);
     case CURLE_UNSUPPORTED_PROTOCOL:

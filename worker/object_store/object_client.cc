@@ -17,6 +17,8 @@ namespace comera::worker {
 namespace {
 
 constexpr int kMaxRedirects = 5;
+// The part of a redirect's body that is read, which nobody needs.
+constexpr size_t kMaxRedirectBytes = size_t{64} << 10;
 // How often a pause checks whether the transfer was cancelled.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 
@@ -61,6 +63,7 @@ absl::Status Follow(const ObjectLocation& location, HttpRequest request,
                     const ObjectClient::Sink& sink) {
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     HttpHead head;
+    size_t passed_over = 0;
     const absl::Status status = PerformHttp(
         request,
         [&](const HttpHead& answer) {
@@ -68,11 +71,21 @@ absl::Status Follow(const ObjectLocation& location, HttpRequest request,
           RETURN_IF_ERROR(CheckCode(answer.code));
           return on_head(answer);
         },
-        [&](absl::string_view data) {
-          return IsRedirect(head.code) ? absl::OkStatus() : sink(data);
+        [&](absl::string_view data) -> absl::Status {
+          if (!IsRedirect(head.code)) return sink(data);
+          passed_over += data.size();
+          if (passed_over <= kMaxRedirectBytes) return absl::OkStatus();
+          return absl::FailedPreconditionError(absl::StrCat(
+              "the server redirects (HTTP ", head.code, ") at great length"));
         },
         &head);
     if (!status.ok() || !IsRedirect(head.code)) return status;
+    if (head.redirect.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the server redirects (HTTP ", head.code,
+          ") without saying where to; in S3, the bucket may be in another "
+          "region than this worker's operator has given (--s3_region)"));
+    }
     if (!location.may_redirect ||
         !absl::StartsWith(head.redirect, "https://") ||
         !location.may_redirect(head.redirect)) {

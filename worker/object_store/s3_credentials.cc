@@ -22,7 +22,7 @@ namespace {
 constexpr off_t kMaxFileBytes = 64 << 10;
 constexpr size_t kMaxValueBytes = 4096;
 
-// Returns the file's contents if only its owner may read it.
+// Returns the file's contents if only its owner and group may read it.
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return ErrnoStatus(errno, path);
@@ -33,9 +33,12 @@ absl::StatusOr<std::string> ReadPrivateFile(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": no file of at most 64 KiB"));
   }
-  if ((info.st_mode & 077) != 0) {
+  // Kubernetes and systemd give a secret to the group of who needs it.
+  if ((info.st_mode & 037) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        path, ": others than its owner may use this file: chmod 600 it"));
+        path,
+        ": others than its owner and group may use this file, or its "
+        "group may write to it: chmod 600 it"));
   }
   std::string contents(kMaxFileBytes, '\0');
   size_t size = 0;

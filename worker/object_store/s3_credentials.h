@@ -21,7 +21,8 @@ struct S3Credentials {
 //   aws_access_key_id = ...
 //   aws_secret_access_key = ...
 //   aws_session_token = ...
-// FailedPrecondition: others than the file's owner may read it. NotFound.
+// FailedPrecondition: others than the file's owner and group may read it, or
+// its group may write to it. NotFound.
 // InvalidArgument, with the line but never with what stands there: malformed,
 // or the profile has no key.
 absl::StatusOr<S3Credentials> ReadS3CredentialsFile(const std::string& path);

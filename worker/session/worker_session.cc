@@ -65,10 +65,12 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
              const absl::StatusOr<ModelUploader::Models>& models) {
         self->OnUpload(rank, models);
       });
-  session->preparer_ = std::make_unique<MemberPreparer>([self] {
+  const auto notify = [self] {
     const std::lock_guard<std::mutex> lock(self->mutex_);
     self->Notify();
-  });
+  };
+  session->preparer_ = std::make_unique<MemberPreparer>(notify);
+  session->checker_ = std::make_unique<MemberPreparer>(notify);
   GangMembers::Options processes = options.processes;
   processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
   ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
@@ -76,10 +78,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
     // Makes the first call report the health of GPUs.
     gpus->Poll();
     session->gpus_ = std::move(gpus);
-    session->gpus_->Start([self] {
-      const std::lock_guard<std::mutex> lock(self->mutex_);
-      self->Notify();
-    });
+    session->gpus_->Start(notify);
   }
   session->AddCollectors();
   return session;
@@ -126,6 +125,7 @@ WorkerSession::WorkerSession(const Options& options,
 WorkerSession::~WorkerSession() {
   if (options_.metrics != nullptr) options_.metrics->ClearCollectors();
   preparer_.reset();
+  checker_.reset();
   processes_.reset();
   fetcher_.reset();
   copier_.reset();
@@ -238,21 +238,25 @@ void WorkerSession::ApplyActions() {
     if (!AbandonPreparation(id)) processes_->Stop(id, GraceOf(id));
   }
   for (const MemberTable::Actions::Start& start : FetchData(actions.start)) {
-    if (!Prepare(start)) StartOrFail(start);
+    if (!Prepare(start)) CheckAndStart(start);
   }
   StartPrepared();
 }
 
 void WorkerSession::StartOrFail(const MemberTable::Actions::Start& start) {
   const absl::Status status = StartMember(start);
-  if (!status.ok()) {
-    LOG(ERROR) << "member not started job=" << start.assignment.job()
-               << " attempt=" << start.assignment.attempt()
-               << " rank=" << start.assignment.rank() << " " << status;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    fetcher_->Release(start.id);
-    table_.StartFailed(start.id, status, absl::Now());
-  }
+  if (!status.ok()) FailStart(start, status);
+}
+
+void WorkerSession::FailStart(const MemberTable::Actions::Start& start,
+                              const absl::Status& status) {
+  LOG(ERROR) << "member not started job=" << start.assignment.job()
+             << " attempt=" << start.assignment.attempt()
+             << " rank=" << start.assignment.rank() << " " << status;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  fetcher_->Release(start.id);
+  table_.StartFailed(start.id, status, absl::Now());
+  Notify();
 }
 
 v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {

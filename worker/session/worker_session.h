@@ -174,7 +174,11 @@ class WorkerSession : private GangMembers::Observer,
   void StartPrepared();
   // Returns false if the member is not being prepared.
   bool AbandonPreparation(GangMembers::Id id);
+  // Starts the member once the paths of its data have been checked.
+  void CheckAndStart(const MemberTable::Actions::Start& start);
   void StartOrFail(const MemberTable::Actions::Start& start);
+  void FailStart(const MemberTable::Actions::Start& start,
+                 const absl::Status& status);
   absl::Status StartMember(const MemberTable::Actions::Start& start);
   // Opens the cache of datasets and the fetcher that fills it.
   absl::Status OpenCache();
@@ -250,6 +254,7 @@ class WorkerSession : private GangMembers::Observer,
   std::unique_ptr<GpuWatch> gpus_;  // Null: no GPUs.
   std::unique_ptr<DataFetcher> fetcher_;
   std::unique_ptr<MemberPreparer> preparer_;
+  std::unique_ptr<MemberPreparer> checker_;  // Checks the paths of data.
   std::unique_ptr<PeerServer> peer_server_;  // Null: no copies.
 };
 

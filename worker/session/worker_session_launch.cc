@@ -87,7 +87,6 @@ absl::Status WorkerSession::StartMember(
   for (const v1::Slot& one : options_.slots) {
     if (one.index() == rank.slot()) slot = one;
   }
-  RETURN_IF_ERROR(options_.data_roots.Check(rank.spec(), rank.datasets()));
   ASSIGN_OR_RETURN(const std::string task,
                    folders_.WriteTask(rank, threads, options_.address,
                                       slot.device() == v1::ResourceSpec::GPU

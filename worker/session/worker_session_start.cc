@@ -1,5 +1,5 @@
 // Prepares a member's start: fetches the checkpoint from which its job begins
-// or resumes.
+// or resumes, and checks the paths of its data.
 #include "absl/time/clock.h"
 #include "common/log.h"
 #include "common/status_macros.h"
@@ -27,10 +27,27 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
   return true;
 }
 
+// Looks at files on a thread of its own, because a server of files that does not
+// answer must not keep this worker from reporting.
+void WorkerSession::CheckAndStart(const MemberTable::Actions::Start& start) {
+  const v1::MemberAssignment& rank = start.assignment;
+  if (!DataRoots::Concerns(rank.spec())) {
+    StartOrFail(start);
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.Preparing(start.id);
+  }
+  checker_->Begin(start, [this, rank](const std::atomic<bool>&) {
+    return options_.data_roots.Check(rank.spec(), rank.datasets());
+  });
+}
+
 void WorkerSession::StartPrepared() {
   for (const MemberPreparer::Done& done : preparer_->PopFinished()) {
     if (done.status.ok()) {
-      StartOrFail(done.start);
+      CheckAndStart(done.start);
       continue;
     }
     LOG(ERROR) << "member not started job=" << done.start.assignment.job()
@@ -42,10 +59,17 @@ void WorkerSession::StartPrepared() {
     table_.FetchFailed(done.start.id, done.status, absl::Now());
     Notify();
   }
+  for (const MemberPreparer::Done& done : checker_->PopFinished()) {
+    if (done.status.ok()) {
+      StartOrFail(done.start);
+    } else {
+      FailStart(done.start, done.status);
+    }
+  }
 }
 
 bool WorkerSession::AbandonPreparation(GangMembers::Id id) {
-  if (!preparer_->Abandon(id)) return false;
+  if (!preparer_->Abandon(id) && !checker_->Abandon(id)) return false;
   fetcher_->Release(id);
   const std::lock_guard<std::mutex> lock(mutex_);
   table_.FetchFailed(id, absl::CancelledError("not wanted"), absl::Now());

@@ -39,6 +39,7 @@ class DataRootsTest : public ::testing::Test {
     options.folders = roots;
     options.own = {folder_ + "/daemon", "", folder_ + "/open/key.pem"};
     options.views = folder_ + "/daemon/datasets/views";
+    if (!mount_info_.empty()) options.mount_info = mount_info_;
     return DataRoots::Create(options);
   }
   absl::Status Check(const std::string& path,
@@ -75,6 +76,8 @@ class DataRootsTest : public ::testing::Test {
   }
 
   std::string folder_;
+  // Stands for the machine's own table of mounts if it is not empty.
+  std::string mount_info_;
 };
 
 TEST_F(DataRootsTest, WithoutRootsNothingIsAllowed) {
@@ -225,6 +228,63 @@ TEST_F(DataRootsTest, FoldersAndPatternsMayNotReachThem) {
   EXPECT_THAT(CheckText("/*/self/environ", {"/"}), Not(IsOk()));
   EXPECT_THAT(CheckText(folder_ + "/closed/*", {folder_ + "/open"}),
               Not(IsOk()));
+}
+
+TEST_F(DataRootsTest, MountsMayNotLeadFoldersAndPatternsToThem) {
+  fs::create_directories(folder_ + "/closed/jail/proc");
+  fs::create_directories(folder_ + "/open/mounted");
+  mount_info_ = folder_ + "/mountinfo";
+  // The whole of the file system is mounted below a root once more, a part of
+  // the daemon's folder below another, and proc in a jail.
+  std::ofstream(mount_info_)
+      << "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:9 / /proc rw - proc p rw\n"
+      << "3 1 8:1 " << folder_ << " " << folder_
+      << "/open/mounted rw shared:1 - ext4 /dev/a rw\n"
+      << "4 1 8:1 " << folder_ << "/daemon/jobs " << folder_
+      << "/openness/jobs rw - ext4 /dev/a rw\n"
+      << "5 1 0:10 / " << folder_ << "/closed/jail/proc rw - proc p rw\n";
+  for (const char* place :
+       {"/open", "/open/mounted", "/open/mounted/daemon", "/openness",
+        "/closed", "/closed/jail", "/closed/jail/proc"}) {
+    EXPECT_THAT(CheckCode(folder_ + place, {folder_}), Not(IsOk())) << place;
+  }
+  EXPECT_OK(CheckCode(folder_ + "/open/sub", {folder_}));
+  for (const char* pattern :
+       {"/closed/*/*/*/environ", "/closed/j*/proc/*", "/open/m*/*/train.jsonl",
+        "/open/*/daemon/*", "/openness/j*/*"}) {
+    EXPECT_THAT(CheckText(folder_ + pattern, {folder_}), Not(IsOk()))
+        << pattern;
+  }
+  for (const char* pattern :
+       {"/closed/*.jsonl", "/closed/*/*.jsonl", "/open/s*/*", "/openness/*.txt",
+        "/open/*/closed/*"}) {
+    EXPECT_OK(CheckText(folder_ + pattern, {folder_})) << pattern;
+  }
+  // Nothing is promised without the table.
+  fs::remove(mount_info_);
+  EXPECT_THAT(CheckCode(folder_ + "/open/sub", {folder_}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("mounts")));
+}
+
+TEST_F(DataRootsTest, ARootsLinkCountsAsItIsNow) {
+  fs::create_directory_symlink(folder_ + "/open", folder_ + "/now");
+  ASSERT_OK_AND_ASSIGN(const DataRoots roots, Make({folder_ + "/now"}));
+  v1::JobSpec spec;
+  spec.mutable_data()->mutable_jsonl()->set_train(folder_ +
+                                                  "/now/sub/train.jsonl");
+  EXPECT_OK(roots.Check(spec));
+  fs::remove(folder_ + "/now");
+  fs::create_directory_symlink(folder_ + "/closed", folder_ + "/now");
+  EXPECT_THAT(roots.Check(spec), IsRefused("No such file"));
+  spec.mutable_data()->mutable_jsonl()->set_train(folder_ + "/now/train.jsonl");
+  EXPECT_OK(roots.Check(spec));
+  spec.mutable_data()->mutable_jsonl()->set_train(folder_ +
+                                                  "/open/train.jsonl");
+  EXPECT_THAT(roots.Check(spec), Not(IsOk()));
+  fs::remove(folder_ + "/now");
+  fs::create_directory_symlink(folder_ + "/daemon", folder_ + "/now");
+  spec.mutable_data()->mutable_jsonl()->set_train(folder_ + "/now/train.jsonl");
+  EXPECT_THAT(roots.Check(spec), Not(IsOk()));
 }
 
 TEST_F(DataRootsTest, LinksInAModelsFolderMayNotLeadOut) {

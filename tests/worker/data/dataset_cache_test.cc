@@ -26,6 +26,22 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 using Lease = DatasetCache::Lease;
 
+// A source that sends some bytes and then ends as it is told.
+class Ending : public BlobSource {
+ public:
+  Ending(std::string data, absl::Status end)
+      : data_(std::move(data)), end_(std::move(end)) {}
+  absl::Status Fetch(const std::string&, int64_t offset,
+                     const std::atomic<bool>&, const Sink& sink) override {
+    const absl::Status status = sink(std::string_view(data_).substr(offset));
+    return status.ok() ? end_ : status;
+  }
+
+ private:
+  const std::string data_;
+  const absl::Status end_;
+};
+
 class DatasetCacheTest : public ::testing::Test {
  protected:
   DatasetCacheTest() {
@@ -58,6 +74,23 @@ class DatasetCacheTest : public ::testing::Test {
     const auto contents = ReadFile(*path);
     EXPECT_EQ(Sha256Hex(*contents), sha256);
     return absl::OkStatus();
+  }
+
+  // Fetches a version, named by `name`, of what a URL has.
+  absl::StatusOr<std::string> GetVersion(const std::string& name, int64_t size,
+                                         BlobSource* source, Lease* lease) {
+    DatasetCache::Fetch fetch;
+    fetch.source = source;
+    fetch.cancelled = &cancelled_;
+    return cache_->GetVersion(Sha256Hex(name), size, fetch, lease);
+  }
+  int Files(const std::string& folder) const {
+    int count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator(folder_ + "/" + folder)) {
+      ++count;
+    }
+    return count;
   }
 
   std::string folder_;
@@ -201,6 +234,98 @@ TEST_F(DatasetCacheTest, OneFetchForMany) {
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(source_.offsets().size(), 1);
   EXPECT_EQ(cache_->used_bytes(), 6);
+}
+
+TEST_F(DatasetCacheTest, EqualContentsOfTwoNamesAreOneFile) {
+  Ending hello("hello", absl::OkStatus());
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("hello", &lease));
+  }
+  const std::string path =
+      folder_ + "/blobs/" + Sha256Hex("hello").substr(0, 2) + "/";
+  struct stat before = {}, after = {};
+  ASSERT_EQ(stat((path + Sha256Hex("hello")).c_str(), &before), 0);
+  for (const char* name : {"one", "two"}) {
+    Lease lease(cache_.get());
+    ASSERT_OK_AND_ASSIGN(const std::string sha256,
+                         GetVersion(name, 5, &hello, &lease));
+    EXPECT_EQ(sha256, Sha256Hex("hello"));
+    // What is there stays, since other threads count on it.
+    ASSERT_EQ(stat((path + Sha256Hex("hello")).c_str(), &after), 0);
+    EXPECT_EQ(before.st_ino, after.st_ino);
+    EXPECT_EQ(Files("partial"), 0);
+    EXPECT_EQ(cache_->used_bytes(), 5);
+  }
+}
+
+TEST_F(DatasetCacheTest, PartsOfUrlsThatNobodyCanCompleteGo) {
+  Lease lease(cache_.get());
+  for (const absl::Status& end :
+       {absl::CancelledError(""), absl::NotFoundError(""),
+        absl::PermissionDeniedError("")}) {
+    Ending source("hel", end);
+    EXPECT_EQ(GetVersion("v", 5, &source, &lease).status(), end);
+    EXPECT_EQ(Files("partial"), 0) << end;
+  }
+  Ending changed("hel", absl::AbortedError("it has changed"));
+  EXPECT_THAT(GetVersion("v", 5, &changed, &lease),
+              StatusIs(Code::kUnavailable, HasSubstr("it has changed")));
+  EXPECT_EQ(Files("partial"), 0);
+  // The next try goes on with this one, but no other process.
+  Ending broken("hel", absl::UnavailableError(""));
+  EXPECT_THAT(GetVersion("v", 5, &broken, &lease),
+              StatusIs(Code::kUnavailable));
+  EXPECT_EQ(Files("partial"), 1);
+}
+
+TEST_F(DatasetCacheTest, PartsOfUrlsDoNotOutliveTheProcess) {
+  {
+    Lease lease(cache_.get());
+    Ending broken("hel", absl::UnavailableError(""));
+    EXPECT_THAT(GetVersion("v", 5, &broken, &lease),
+                StatusIs(Code::kUnavailable));
+    EXPECT_EQ(Files("partial"), 1);
+  }
+  Open();
+  EXPECT_EQ(Files("partial"), 0);
+}
+
+TEST_F(DatasetCacheTest, VersionsOfOneBlobAreBounded) {
+  Ending hello("hello", absl::OkStatus());
+  const int many = static_cast<int>(DatasetCache::kMaxVersionsOfBlob) + 6;
+  {
+    Lease lease(cache_.get());
+    for (int i = 0; i < many; ++i) {
+      EXPECT_OK(GetVersion(std::to_string(i), 5, &hello, &lease));
+    }
+    EXPECT_EQ(Files("versions"), DatasetCache::kMaxVersionsOfBlob);
+    // The last one is always known.
+    EXPECT_OK(GetVersion(std::to_string(many - 1), 5, &source_, &lease));
+  }
+  Open();
+  EXPECT_EQ(Files("versions"), DatasetCache::kMaxVersionsOfBlob);
+}
+
+TEST_F(DatasetCacheTest, WhatCannotFitEvictsNothing) {
+  options_.max_bytes = 10;
+  Open();
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("hello", &lease));
+  }
+  int64_t sum = 0;
+  EXPECT_OK(cache_->AddSize(6, &sum));
+  EXPECT_THAT(cache_->AddSize(5, &sum), StatusIs(Code::kResourceExhausted));
+  EXPECT_THAT(cache_->AddSize(INT64_MAX, &sum),
+              StatusIs(Code::kResourceExhausted));
+  EXPECT_THAT(cache_->AddSize(-1, &sum), StatusIs(Code::kDataLoss));
+  EXPECT_EQ(sum, 6);
+  Lease lease(cache_.get());
+  Ending source("hello", absl::OkStatus());
+  EXPECT_THAT(GetVersion("v", INT64_MAX, &source, &lease),
+              StatusIs(Code::kResourceExhausted, HasSubstr("does not fit")));
+  EXPECT_EQ(cache_->used_bytes(), 5);
 }
 
 TEST_F(DatasetCacheTest, WhoWaitsCanGiveUp) {

@@ -224,6 +224,41 @@ TEST_F(UrlViewTest, ErrorsTellFieldAndUrl) {
                                  "the server answers with HTTP 404")));
 }
 
+TEST_F(UrlViewTest, AFaultOfTheWorkerIsNotTheJobs) {
+  options_.s3_credentials_file = folder_ + "/key";
+  ASSERT_OK(WriteFileAtomically(
+      folder_ + "/key",
+      "[default]\naws_access_key_id=a\naws_secret_access_key=b\n"));
+  std::filesystem::permissions(folder_ + "/key", std::filesystem::perms(0600));
+  const auto files = RemoteFiles::Create(options_);
+  ASSERT_OK(files);
+  const auto fetch = [&] {
+    return FetchUrls(
+               Spec({"s3://bucket/c/a.txt"}), files->get(), cache_.get(),
+               cancelled_, [](const FetchProgress&) {}, lease_.get())
+        .status();
+  };
+  // The key is being replaced.
+  for (const char* contents : {"[default]\naws_acc", ""}) {
+    ASSERT_OK(WriteFileAtomically(folder_ + "/key", contents));
+    std::filesystem::permissions(folder_ + "/key",
+                                 std::filesystem::perms(0600));
+    EXPECT_THAT(fetch(), StatusIs(Code::kUnavailable, HasSubstr("key for S3")));
+    EXPECT_THAT(fetch().message(), Not(HasSubstr(folder_)));
+  }
+  std::filesystem::remove(folder_ + "/key");
+  EXPECT_THAT(fetch(), StatusIs(Code::kUnavailable, HasSubstr("key for S3")));
+  // Neither is a cache that cannot be written.
+  ASSERT_OK(WriteFileAtomically(
+      folder_ + "/key",
+      "[default]\naws_access_key_id=a\naws_secret_access_key=b\n"));
+  std::filesystem::permissions(folder_ + "/key", std::filesystem::perms(0600));
+  std::filesystem::remove_all(folder_ + "/cache/partial");
+  EXPECT_THAT(fetch(),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("cache of data")));
+  EXPECT_THAT(fetch().message(), Not(HasSubstr(folder_)));
+}
+
 TEST_F(UrlViewTest, AJobMayReadItsUrlsAndNoOthers) {
   DataRoots::Options roots;
   roots.own = {folder_};
@@ -258,6 +293,9 @@ TEST_F(UrlViewTest, MalformedFlagsAreNamed) {
   options.s3_credentials_file = folder_ + "/none";
   EXPECT_THAT(create(options),
               StatusIs(Code::kNotFound, HasSubstr("s3_credentials_file")));
+  options = {};
+  options.client.ca_file = folder_ + "/none";
+  EXPECT_THAT(create(options), StatusIs(Code::kNotFound, HasSubstr("data_ca")));
 }
 
 TEST_F(UrlViewTest, HttpsIsVerifiedAndRedirectedWithinThePrefixes) {

@@ -172,12 +172,19 @@ TEST_F(ObjectClientTest, AnswersThatCannotBeUsedAreRefused) {
   EXPECT_THAT(Head(At("/code-403/f")),
               StatusIs(Code::kPermissionDenied, HasSubstr("403")));
   EXPECT_THAT(Head(At("/code-400/f")), StatusIs(Code::kFailedPrecondition));
+  EXPECT_THAT(Head(At("/code-301/f")),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("--s3_region")));
   EXPECT_THAT(Head(At("/bare/f")),
               StatusIs(Code::kFailedPrecondition, HasSubstr("ETag")));
   EXPECT_THAT(Head(At("/sizeless/f")),
               StatusIs(Code::kFailedPrecondition, HasSubstr("size")));
   // Neither is tried twice.
-  EXPECT_EQ(Log().size(), 6u);
+  EXPECT_EQ(Log().size(), 7u);
+  // Nobody reads a redirect's body to its end.
+  ObjectVersion version;
+  version.size = 1;
+  EXPECT_THAT(Get(At("/flood/f"), version),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("length")));
 }
 
 TEST_F(ObjectClientTest, OtherProtocolsAreImpossible) {

@@ -16,6 +16,7 @@ The first part of a path may be the name of a fault, with its argument:
     /changing/FILE    has another ETag at each request
     /code-N/FILE      answers with N
     /to-BASE64/FILE   redirects to the URL
+    /flood/FILE       redirects with a body of 16 MiB
 
 FOLDER/requests lists the requests, one a line: method, path, Range, If-Match.
 """
@@ -70,6 +71,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == 'to':
             self.answer(302, b'elsewhere', [
                 ('Location', base64.urlsafe_b64decode(argument + '==').decode())])
+            return
+        if fault == 'flood':
+            self.answer(302, b'x' * (16 << 20),
+                        [('Location', 'https://127.0.0.1/')])
             return
         known = ('cut', 'busy', 'stall', 'norange', 'weak', 'bare', 'sizeless',
                  'changing')

@@ -58,8 +58,10 @@ TEST_F(S3CredentialsTest, TheDefaultProfileCounts) {
 TEST_F(S3CredentialsTest, FilesOpenToOthersAreRefused) {
   const std::string key =
       "[default]\naws_access_key_id=a\naws_secret_access_key=b\n";
-  EXPECT_OK(Read(key, 0400));
-  for (const mode_t mode : {0640, 0604, 0620, 0666}) {
+  for (const mode_t mode : {0400, 0440, 0640}) {
+    EXPECT_OK(Read(key, mode)) << mode;
+  }
+  for (const mode_t mode : {0604, 0620, 0660, 0641, 0650, 0666}) {
     EXPECT_THAT(Read(key, mode),
                 StatusIs(Code::kFailedPrecondition, HasSubstr("chmod 600")))
         << mode;

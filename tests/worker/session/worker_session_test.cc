@@ -291,6 +291,28 @@ TEST_F(WorkerSessionTest, AProgramThatCannotStartIsAFailure) {
   EXPECT_THAT(rank.failure().message(), HasSubstr("/no/such/trainer"));
 }
 
+TEST_F(WorkerSessionTest, MembersReadOfferedFoldersOnly) {
+  fs::create_directories(folder_ + "-open");
+  DataRoots::Options roots;
+  roots.folders = {folder_ + "-open"};
+  ASSERT_OK_AND_ASSIGN(options_.data_roots, DataRoots::Create(roots));
+  std::ofstream(folder_ + "-open/train.jsonl") << "{}\n";
+  v1::MemberAssignment good = Assign("wait", 1, 0);
+  good.mutable_spec()->mutable_data()->mutable_jsonl()->set_train(
+      folder_ + "-open/train.jsonl");
+  v1::MemberAssignment bad = Assign("wait", 1, 1);
+  bad.mutable_spec()->mutable_data()->mutable_jsonl()->set_train("/etc/passwd");
+  service_.Want({good, bad});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0}) && Exited(state, {kJob, 1, 1});
+  }));
+  const v1::Failure failure = StatusOf(1).failure();
+  EXPECT_EQ(failure.failure_class(), v1::USER);
+  EXPECT_THAT(failure.message(), HasSubstr("data.jsonl.train: /etc/passwd"));
+  fs::remove_all(folder_ + "-open");
+}
+
 TEST_F(WorkerSessionTest, RefusesNamesThatAreNoNames) {
   v1::MemberAssignment escape = Assign("succeed");
   escape.set_job("jobs/../../etc");
