@@ -41,7 +41,8 @@ bool ChargeRetry(v1::FailureClass cause, JobRecord* record) {
     case v1::RANK_LOST:
     case v1::COLLECTIVE_HANG:
     case v1::DISK_FULL:
-    case v1::CHECKPOINT_DAMAGED: {
+    case v1::CHECKPOINT_DAMAGED:
+    case v1::CHECKPOINT_UNREACHABLE: {
       const int32_t allowed = budget.has_infrastructure()
                                   ? budget.infrastructure()
                                   : kDefaultInfrastructureRetries;
