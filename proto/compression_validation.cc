@@ -315,7 +315,7 @@ void CheckCompression(const v1::JobSpec& spec, SpecChecker& check) {
   }
   CheckMethod(spec, check);
   CheckSizeTargets(spec, check);
-  check.Require(c.rank_threshold() > 0 && c.rank_threshold() < 1,
+  check.Require(c.rank_threshold() >= 0 && c.rank_threshold() < 1,
                 "compression.rank_threshold", "must lie between 0 and 1");
   check.Range("compression.compact_every_steps", c.compact_every_steps(), 1,
               1'000'000'000);

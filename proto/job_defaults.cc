@@ -26,7 +26,7 @@ void FillDecoder(v1::ModelSpec& model) {
     model.set_architecture(v1::ModelSpec::LLAMA);
   }
   if (!model.has_norm_epsilon()) model.set_norm_epsilon(1e-5);
-  if (model.dropout() == 0) model.set_dropout_off(true);
+  if (!model.has_dropout()) model.set_dropout(0);
   if (IsGpt2(model)) {
     model.set_tie_output(true);
     return;
@@ -35,12 +35,8 @@ void FillDecoder(v1::ModelSpec& model) {
   if (!model.has_rope_theta()) model.set_rope_theta(1e4);
 }
 
-void FillModel(v1::JobSpec& spec) {
+void FillTransformer(v1::JobSpec& spec) {
   v1::ModelSpec& model = *spec.mutable_model();
-  if (model.family() == v1::ModelSpec::DLRM) {
-    FillDlrm(*model.mutable_dlrm());
-    return;
-  }
   if (model.ffn() == 0) model.set_ffn(DefaultFfn(model));
   if (model.max_positions() == 0) {
     model.set_max_positions(spec.data().max_length());
@@ -52,7 +48,20 @@ void FillModel(v1::JobSpec& spec) {
       model.classes() == 0) {
     model.set_classes(spec.data().labelled_text().labels_size());
   }
-  if (model.dropout() == 0 && !model.dropout_off()) model.set_dropout(0.1);
+  if (!model.has_dropout()) {
+    model.set_dropout(model.dropout_off() ? 0 : 0.1);
+  }
+}
+
+void FillModel(v1::JobSpec& spec) {
+  v1::ModelSpec& model = *spec.mutable_model();
+  if (model.family() == v1::ModelSpec::DLRM) {
+    FillDlrm(*model.mutable_dlrm());
+    return;
+  }
+  FillTransformer(spec);
+  // Workers of earlier versions know a dropout of 0 by this field alone.
+  if (model.dropout() == 0) model.set_dropout_off(true);
 }
 
 void FillLabelledText(v1::DataSpec& data) {
@@ -85,7 +94,7 @@ void FillTokenShards(v1::DataSpec& data) {
 void FillData(v1::JobSpec& spec) {
   v1::DataSpec& data = *spec.mutable_data();
   if (spec.model().family() == v1::ModelSpec::MASKED_LM &&
-      data.mask_probability() == 0) {
+      !data.has_mask_probability()) {
     data.set_mask_probability(0.15);
   }
   if (data.has_glue_tsv()) {
@@ -154,8 +163,8 @@ void FillCompression(v1::JobSpec& spec) {
   if (compression.method() == v1::CompressionSpec::METHOD_UNSPECIFIED) {
     compression.set_method(v1::CompressionSpec::COMERA);
   }
-  if (compression.rank_threshold() == 0) compression.set_rank_threshold(0.01);
-  if (compression.compact_every_steps() == 0) {
+  if (!compression.has_rank_threshold()) compression.set_rank_threshold(0.01);
+  if (!compression.has_compact_every_steps()) {
     compression.set_compact_every_steps(50);
   }
   FillMethod(spec.model().hidden(), compression);
@@ -253,12 +262,12 @@ void FillOptimizer(v1::JobSpec& spec) {
 
 void FillTraining(v1::JobSpec& spec) {
   v1::TrainingSpec& training = *spec.mutable_training();
-  if (training.report_every_steps() == 0) training.set_report_every_steps(10);
-  if (training.validate_every_steps() == 0) {
+  if (!training.has_report_every_steps()) training.set_report_every_steps(10);
+  if (!training.has_validate_every_steps()) {
     training.set_validate_every_steps(100);
   }
   if (training.validation_samples() == 0) training.set_validation_samples(512);
-  if (training.accumulate() == 0) training.set_accumulate(1);
+  if (!training.has_accumulate()) training.set_accumulate(1);
   if (training.on_divergence() == v1::TrainingSpec::DIVERGENCE_UNSPECIFIED) {
     training.set_on_divergence(v1::TrainingSpec::FAIL);
   }
@@ -288,8 +297,8 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (!retries.has_infrastructure()) retries.set_infrastructure(3);
   if (!retries.has_training()) retries.set_training(0);
   v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
-  if (checkpoint.every_steps() == 0) checkpoint.set_every_steps(100);
-  if (checkpoint.keep() == 0) checkpoint.set_keep(2);
+  if (!checkpoint.has_every_steps()) checkpoint.set_every_steps(100);
+  if (!checkpoint.has_keep()) checkpoint.set_keep(2);
   if (!checkpoint.has_replicas()) checkpoint.set_replicas(1);
   if (!checkpoint.has_durable()) checkpoint.set_durable(true);
   if (!checkpoint.has_snapshot_every_steps()) {

@@ -167,5 +167,32 @@ TEST(JobDefaultsTest, KeepsWhatIsGiven) {
   EXPECT_EQ(filled.compression().head().ranks_size(), 0);
 }
 
+TEST(JobDefaultsTest, ZerosThatAreGivenStayZeros) {
+  v1::JobSpec spec = ClassifierSpec();
+  spec.mutable_model()->set_dropout(0);
+  spec.mutable_compression()->set_rank_threshold(0);
+  spec.mutable_compression()->set_compact_every_steps(0);
+  spec.mutable_training()->set_report_every_steps(0);
+  spec.mutable_training()->set_validate_every_steps(0);
+  spec.mutable_training()->set_accumulate(0);
+  spec.mutable_checkpoint()->set_every_steps(0);
+  spec.mutable_checkpoint()->set_keep(0);
+  const v1::JobSpec filled = WithDefaults(spec);
+  EXPECT_EQ(filled.model().dropout(), 0);
+  EXPECT_TRUE(filled.model().dropout_off());
+  EXPECT_EQ(filled.compression().rank_threshold(), 0);
+  EXPECT_EQ(filled.compression().compact_every_steps(), 0);
+  EXPECT_EQ(filled.training().report_every_steps(), 0);
+  EXPECT_EQ(filled.training().validate_every_steps(), 0);
+  EXPECT_EQ(filled.training().accumulate(), 0);
+  EXPECT_EQ(filled.checkpoint().every_steps(), 0);
+  EXPECT_EQ(filled.checkpoint().keep(), 0);
+  v1::JobSpec masked;
+  masked.mutable_model()->set_family(v1::ModelSpec::MASKED_LM);
+  EXPECT_EQ(WithDefaults(masked).data().mask_probability(), 0.15);
+  masked.mutable_data()->set_mask_probability(0);
+  EXPECT_EQ(WithDefaults(masked).data().mask_probability(), 0);
+}
+
 }  // namespace
 }  // namespace comera

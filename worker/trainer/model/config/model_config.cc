@@ -247,7 +247,7 @@ class DlrmCompression {
 absl::StatusOr<ModelConfig> WithFactorisations(
     ModelConfig config, const v1::CompressionSpec& compression,
     const std::function<bool(const FactorisableLayer&)>& wants) {
-  if (compression.rank_threshold() != 0) {
+  if (compression.has_rank_threshold()) {
     config.rank_threshold = static_cast<float>(compression.rank_threshold());
   }
   RETURN_IF_ERROR(CheckModelShape(config));
@@ -337,9 +337,9 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
   }
   config.ffn = model.ffn() != 0 ? model.ffn() : DefaultFfn(config);
   const double usual_dropout = config.causal() ? 0 : kEncoderDropout;
-  config.dropout = static_cast<float>(model.dropout_off()    ? 0
-                                      : model.dropout() != 0 ? model.dropout()
-                                                             : usual_dropout);
+  config.dropout = static_cast<float>(model.dropout_off()   ? 0
+                                      : model.has_dropout() ? model.dropout()
+                                                            : usual_dropout);
   ASSIGN_OR_RETURN(config, WithFactorisations(
                                std::move(config), spec.compression(),
                                [](const FactorisableLayer&) { return true; }));
