@@ -101,9 +101,12 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     server->host_->SetDatasetPinner(server->catalog_.get());
     server->describer_ = std::make_unique<DatasetDescriber>(
         options.describer, options.data_dir, server->catalog_.get());
-    ASSIGN_OR_RETURN(
-        server->sweeps_,
-        SweepHost::Start(options.sweeps, server->host_.get(), ids, clock));
+    SweepEngine::Options sweeps = options.sweeps;
+    if (!server->host_->may_expire()) {
+      sweeps.keep_ended = absl::InfiniteDuration();
+    }
+    ASSIGN_OR_RETURN(server->sweeps_,
+                     SweepHost::Start(sweeps, server->host_.get(), ids, clock));
   }
   ASSIGN_OR_RETURN(
       server->security_,

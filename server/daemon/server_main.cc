@@ -21,12 +21,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/files.h"
+#include "common/http/http_server.h"
 #include "common/log.h"
 #include "common/slewed_clock.h"
 #include "common/version.h"
 #include "server/daemon/comera_server.h"
 #include "server/daemon/coordinator_node.h"
-#include "server/http/http_server.h"
 #include "server/store/store_restore.h"
 
 namespace {
@@ -59,6 +59,7 @@ struct Flags {
   std::string keep_jobs = "30d";
   std::string keep_logs = "30d";
   bool retention_dry_run = false;
+  std::string confirm_clock;
   comera::server::ServerSecurity::Options security;
   // Nothing: kHttpListen, or another port where that is taken.
   std::optional<std::string> http_listen;
@@ -87,6 +88,12 @@ std::string CheckRetention(const std::string& text) {
   if (ParseRetention(text)) return "";
   return "\"" + text +
          "\" is not a time to keep things, e.g. 30d, 12h, forever";
+}
+
+std::string CheckDay(const std::string& text) {
+  absl::Time day;
+  if (absl::ParseTime("%Y-%m-%d", text, &day, nullptr)) return "";
+  return "\"" + text + "\" is not a day, e.g. 2026-01-31";
 }
 
 std::string CheckDuration(const std::string& text) {
@@ -211,6 +218,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CheckRetention);
   app.add_flag("--retention_dry_run", flags.retention_dry_run,
                "Only log what --keep_jobs and --keep_logs would remove");
+  app.add_option("--confirm_clock", flags.confirm_clock,
+                 "Today's date, e.g. 2026-01-31. Nothing expires while the "
+                 "clock leads the newest time in the store by more than a day, "
+                 "unless this confirms it")
+      ->check(CheckDay);
   AddHttpFlags(app, flags);
   AddSecurityFlags(app, flags.security);
   app.add_flag("--print-config", flags.print_config,
@@ -237,6 +249,7 @@ void PrintConfig(const Flags& flags) {
             << "\nkeep_jobs=" << flags.keep_jobs
             << "\nkeep_logs=" << flags.keep_logs << "\nretention_dry_run="
             << (flags.retention_dry_run ? "true" : "false")
+            << "\nconfirm_clock=" << flags.confirm_clock
             << "\ninsecure_allow_remote="
             << (flags.security.insecure_allow_remote ? "true" : "false")
             << "\ntls_cert=" << flags.security.tls.certificate
@@ -363,6 +376,8 @@ int Serve(const Flags& flags) {
   options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
   options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);
   options.host.retention.dry_run = flags.retention_dry_run;
+  absl::ParseTime("%Y-%m-%d", flags.confirm_clock, &options.host.confirmed_day,
+                  nullptr);
   if (!flags.retention_dry_run) {
     options.sweeps.keep_ended = options.host.retention.keep_jobs;
   }

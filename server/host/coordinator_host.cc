@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "server/coordinator/synchronize/synchronize_validation.h"
+#include "server/host/clock_check.h"
 #include "server/host/received_logs.h"
 
 namespace comera::server {
@@ -96,6 +97,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     absl::Status loaded =
         host->mutable_engine()->LoadDocuments(*queues, *workers);
     if (!loaded.ok()) return loaded;
+    const absl::Status checked =
+        host->CheckClock(store, *records, clock->Now());
+    if (!checked.ok()) return checked;
     host->mutable_engine()->Load(*std::move(records), clock->Now());
   }
   StoreThread::OnCommit on_commit;
@@ -287,7 +291,31 @@ void CoordinatorHost::Tick() {
   if (retention_.IsDue(now())) RemoveExpired();
 }
 
+absl::Status CoordinatorHost::CheckClock(JobStore* store,
+                                         const std::vector<JobRecord>& records,
+                                         absl::Time now) {
+  const absl::StatusOr<absl::Time> newest = NewestStoredTime(store, records);
+  if (!newest.ok()) return newest.status();
+  may_expire_ = MayExpireBy(now, *newest, options_.confirmed_day);
+  if (may_expire_) {
+    StoreBatch batch;
+    batch.documents.push_back(TimeNote(now));
+    return store->Commit(batch);
+  }
+  LOG(ERROR) << "event=clock_not_believed clock=" << now
+             << " newest_stored=" << *newest
+             << " text=\"nothing expires until the clock is set right, or the "
+                "server starts with --confirm_clock="
+             << absl::FormatTime("%Y-%m-%d", now, absl::UTCTimeZone()) << "\"";
+  return absl::OkStatus();
+}
+
 void CoordinatorHost::RemoveExpired() {
+  if (!may_expire_) {
+    LOG(WARNING) << "event=clock_not_believed text=\"nothing expires\"";
+    return;
+  }
+  Write({{}, {}, {}, {TimeNote(now())}, {}}, [](const absl::Status&) {});
   JobRetention::Expired expired = retention_.Find(engine(), now());
   if (options_.retention.dry_run) return;
   if (!expired.jobs.empty()) {

@@ -66,6 +66,9 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
     // With `follow`: the error that sends a client to the leader.
     std::function<absl::Status()> not_leader;
     Retention retention;
+    // The midnight, UTC, of the day that an operator has confirmed
+    // (clock_check.h).
+    absl::Time confirmed_day = absl::InfinitePast();
     // Metrics to update; may be null. Must outlive the host.
     CoordinatorMetrics* metrics = nullptr;
   };
@@ -135,6 +138,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   // The thread that may block on files.
   EventLoop& io() { return *io_; }
   const std::string& data_dir() const { return options_.data_dir; }
+  // Whether old things may be removed; if not, the clock is not believed.
+  bool may_expire() const { return may_expire_; }
 
   // Loop only.
   const JobDirectory& directory() const { return directory_; }
@@ -184,6 +189,10 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void Tick();
   void UpdateMetrics();
   void RemoveExpired();
+  // Before the loop starts: compares the clock with the store's newest time.
+  absl::Status CheckClock(JobStore* store,
+                          const std::vector<JobRecord>& records,
+                          absl::Time now);
   // Hands the report to the coordinator, which answers `call` now or later.
   void RunSynchronize(const v1::SynchronizeRequest& request,
                       const std::vector<v1::LogAck>& log_acks, int64_t call);
@@ -206,6 +215,7 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   // Before the next pass.
   absl::Duration schedule_pause_;
   JobRetention retention_;
+  bool may_expire_ = true;
   absl::Time next_measure_ = absl::InfinitePast();
   // Set while another coordinator leads.
   std::unique_ptr<StoreFollower> follower_;

@@ -8,6 +8,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "server/coordinator/coordinator.h"
+#include "server/host/clock_check.h"
 #include "server/rpc/proto_time.h"
 #include "server/store/store_restore.h"
 #include "tests/server/daemon/server_fixture.h"
@@ -98,6 +99,47 @@ TEST_F(RetentionTest, DryRunRemovesNothing) {
   Pass(absl::Hours(100));
   EXPECT_TRUE(Known(done));
   EXPECT_TRUE(Exists(Log(done)));
+}
+
+TEST_F(RetentionTest, AClockThatStartsFarAheadRemovesNothing) {
+  Pass(absl::Minutes(2));
+  const std::string done = Finished("r");
+  clock_.Advance(31 * absl::Hours(24));
+  RestartServer();
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(2));
+  EXPECT_TRUE(Known(done));
+  EXPECT_TRUE(Exists(Model(done)));
+  // Nor after another start: a time that is not believed is not noted.
+  RestartServer();
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(2));
+  EXPECT_TRUE(Known(done));
+  // An operator who confirms another day confirms nothing.
+  options_.host.confirmed_day = clock_.Now() - absl::Hours(24 * 20);
+  RestartServer();
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(2));
+  EXPECT_TRUE(Known(done));
+  options_.host.confirmed_day = clock_.Now();
+  RestartServer();
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(2));
+  EXPECT_FALSE(Known(done));
+  EXPECT_FALSE(Exists(Path("artifacts", done)));
+}
+
+TEST(ClockCheckTest, BelievesADay) {
+  const absl::Time newest = absl::FromUnixSeconds(1000000);
+  const absl::Time never = absl::InfinitePast();
+  EXPECT_TRUE(MayExpireBy(newest, never, never));
+  EXPECT_TRUE(MayExpireBy(newest + absl::Hours(24), newest, never));
+  EXPECT_TRUE(MayExpireBy(newest - absl::Hours(1000), newest, never));
+  EXPECT_FALSE(MayExpireBy(newest + absl::Hours(25), newest, never));
+  const absl::Time now = newest + absl::Hours(240);
+  EXPECT_TRUE(MayExpireBy(now, newest, now - absl::Hours(20)));
+  EXPECT_FALSE(MayExpireBy(now, newest, now - absl::Hours(50)));
+  EXPECT_FALSE(MayExpireBy(now, newest, now + absl::Hours(25)));
 }
 
 TEST(ExpiredJobsTest, WhatAnUnfinishedJobBeginsWithStays) {
