@@ -113,6 +113,9 @@ absl::Status EmbeddedCluster::StartChildren() {
       absl::StrCat("--data_dir=", options_.data_dir, "/worker"),
       // The user who runs jobs here may read all these files anyway.
       "--data_root=/", absl::StrCat("--trainer=", options_.trainer_binary)};
+  worker_.arguments.insert(worker_.arguments.end(),
+                           options_.worker_flags.begin(),
+                           options_.worker_flags.end());
   return StartChild(worker_);
 }
 

@@ -39,6 +39,8 @@ class EmbeddedCluster {
     std::string data_dir;
     // The number of members that the worker can run at once.
     int slots = 1;
+    // Further flags of comera-worker.
+    std::vector<std::string> worker_flags;
     // A file that receives pids and address as JSON at every start of a child;
     // "" for none.
     std::string status_file;

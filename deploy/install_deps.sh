@@ -22,9 +22,8 @@ packages=(
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
-  # HTTP: Beast and Asio at the coordinator, CivetWeb at workers, which fetch
-  # data with libcurl. Metrics.
-  libboost-dev libcivetweb-dev libcurl4-openssl-dev prometheus-cpp-dev
+  # HTTP: Beast and Asio serve it, workers fetch data with libcurl. Metrics.
+  libboost-dev libcurl4-openssl-dev prometheus-cpp-dev
   # The screen of `comera top`.
   libncurses-dev
   # Store, checksums, text, compression.

@@ -51,6 +51,7 @@ struct Flags {
   std::string node_lost_after = "60s";
   std::string reattach_grace = "60s";
   std::string stall_after = "28s";
+  std::string checkpoint_wait = "10m";
   int64_t dataset_quota_bytes =
       comera::server::BlobStore::Options().quota_bytes;
   int64_t max_dataset_bytes = comera::server::ManifestLimits().max_bytes;
@@ -195,6 +196,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "for five steps if that is longer")
       ->capture_default_str()
       ->check(CheckDuration);
+  app.add_option("--checkpoint_wait", flags.checkpoint_wait,
+                 "A job waits this long for a worker that holds its newest "
+                 "checkpoint, before it goes on from an older one or is paused")
+      ->capture_default_str()
+      ->check(CheckDuration);
   app.add_option("--dataset_quota_bytes", flags.dataset_quota_bytes,
                  "Bytes of all uploaded datasets together, at most")
       ->check(CLI::NonNegativeNumber)
@@ -243,6 +249,7 @@ void PrintConfig(const Flags& flags) {
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
             << "\nstall_after=" << flags.stall_after
+            << "\ncheckpoint_wait=" << flags.checkpoint_wait
             << "\ndataset_quota_bytes=" << flags.dataset_quota_bytes
             << "\nmax_dataset_bytes=" << flags.max_dataset_bytes
             << "\nmax_dataset_file_bytes=" << flags.max_dataset_file_bytes
@@ -280,7 +287,7 @@ std::string HttpListen(const Flags& flags) {
     return *flags.http_listen == "none" ? "" : *flags.http_listen;
   }
   if (absl::EndsWith(flags.listen, ":0")) return "127.0.0.1:0";
-  if (comera::server::CanListen(kHttpListen)) return kHttpListen;
+  if (comera::CanListen(kHttpListen)) return kHttpListen;
   LOG(WARNING) << "event=http_port_taken address=" << kHttpListen
                << " text=\"another port is used; --http_listen chooses one\"";
   return "127.0.0.1:0";
@@ -372,6 +379,7 @@ int Serve(const Flags& flags) {
   options.datasets.blobs.quota_bytes = flags.dataset_quota_bytes;
   options.datasets.blobs.max_blob_bytes = flags.max_dataset_file_bytes;
   options.datasets.limits.max_bytes = flags.max_dataset_bytes;
+  options.host.coordinator.checkpoint_wait = ToDuration(flags.checkpoint_wait);
   options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
   options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
   options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);

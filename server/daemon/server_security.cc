@@ -10,6 +10,7 @@
 #include "common/loopback.h"
 #include "common/status_macros.h"
 #include "server/api/audited_call.h"
+#include "server/auth/tls_credentials.h"
 
 namespace comera::server {
 

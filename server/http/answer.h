@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "server/http/http_exchange.h"
-#include "server/http/http_message.h"
+#include "common/http/http_exchange.h"
+#include "common/http/http_message.h"
 #include "server/http/static_files.h"
 
 namespace comera::server {

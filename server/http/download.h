@@ -8,8 +8,8 @@
 #include <string>
 
 #include "comera/v1/training_service.pb.h"
+#include "common/http/http_exchange.h"
 #include "server/http/api_calls.h"
-#include "server/http/http_exchange.h"
 
 namespace comera::server {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/http/http_message.h"
 #include "grpcpp/grpcpp.h"
-#include "server/http/http_message.h"
 
 namespace comera::server {
 

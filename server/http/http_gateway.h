@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/http/http_server.h"
 #include "grpcpp/grpcpp.h"
 #include "server/auth/forwarded_calls.h"
 #include "server/auth/token_access.h"
 #include "server/http/answer_cache.h"
-#include "server/http/http_server.h"
 #include "server/http/metrics_source.h"
 
 namespace comera::server {

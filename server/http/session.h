@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/http/http_message.h"
+#include "common/http/http_message.h"
 
 namespace comera::server {
 

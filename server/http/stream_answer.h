@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "common/http/http_exchange.h"
 #include "google/protobuf/message.h"
 #include "server/http/api_calls.h"
-#include "server/http/http_exchange.h"
 #include "server/http/stream_format.h"
 
 namespace comera::server {

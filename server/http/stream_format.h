@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/http/http_message.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/grpcpp.h"
-#include "server/http/http_message.h"
 
 namespace comera::server {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/http/http_message.h"
+#include "common/http/http_message.h"
 
 namespace comera::server {
 

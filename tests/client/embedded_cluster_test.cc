@@ -100,11 +100,14 @@ TEST_F(EmbeddedClusterTest, WorkerGetsItsSlotsAndTheAddress) {
   options_.worker_binary = Script(
       "worker", absl::StrCat("echo \"$@\" > ", told, ".part; mv ", told,
                              ".part ", told, "; exec tail -f /dev/null"));
+  options_.worker_flags = {"--data_url=https://h/c/", "--data_url=s3://b/"};
   ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
   while (!ReadFile(told).ok()) std::this_thread::yield();
   const std::string arguments = *ReadFile(told);
   EXPECT_THAT(arguments, HasSubstr("--slots=3"));
   EXPECT_THAT(arguments, HasSubstr("--data_root=/ "));
+  EXPECT_THAT(arguments,
+              HasSubstr("--data_url=https://h/c/ --data_url=s3://b/"));
   EXPECT_THAT(arguments, HasSubstr("--server=" + cluster->address()));
   EXPECT_THAT(arguments, HasSubstr("--trainer=" + options_.trainer_binary));
 }

@@ -171,6 +171,60 @@ TEST_F(UrlDataTest, MembersThatGetDifferentBytesDoNotTrain) {
   EXPECT_THAT(Dump(events), Not(HasSubstr("\"metrics\"")));
 }
 
+TEST_F(UrlDataTest, AJobOnThisMachineReadsWhatItsCommandLineAllows) {
+  ASSERT_NO_FATAL_FAILURE(Begin("url_run"));
+  server_.reset();
+  const auto run = [&](const std::vector<std::string>& flags, int* code) {
+    std::vector<std::string> arguments = {
+        Binary("client/comera"),
+        "run",
+        job_,
+        "-o",
+        "json",
+        "--data-dir",
+        folder_ + "/data",
+        "--model-dir",
+        folder_ + "/model",
+        "--server-binary",
+        Binary("server/comera-server"),
+        "--worker-binary",
+        Binary("worker/comera-worker"),
+        "--trainer-binary",
+        Binary("worker/trainer/comera-trainer"),
+        "--set",
+        "data.text.train=[\"s3://corpora/code.txt\"]",
+        "--set",
+        "data.text.validation_fraction=0.1",
+        "--set",
+        "resources.processes=1",
+        "--set",
+        "objective.early.steps=20",
+        "--set",
+        "objective.late.target_loss=6.9",
+        "--set",
+        "objective.late.target_ratio=1"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    Process client(arguments, folder_ + "/run.log");
+    std::vector<Json> events;
+    while (const auto line = client.ReadLine(kBound)) {
+      events.push_back(Json::parse(*line, nullptr, false));
+    }
+    *code = client.Wait(kBound).value_or(-1);
+    return events;
+  };
+  int code = -1;
+  EXPECT_THAT(run({}, &code), ::testing::IsEmpty());
+  EXPECT_NE(code, 0);
+  ASSERT_OK_AND_ASSIGN(const std::string log, ReadFile(folder_ + "/run.log"));
+  EXPECT_THAT(log, HasSubstr("data.text.train[0]"));
+  EXPECT_THAT(log, HasSubstr("--data-url"));
+  const std::vector<Json> events = run(
+      {"--data-url=s3://corpora/", "--s3-endpoint", objects_->Url("")}, &code);
+  ASSERT_EQ(code, 0) << Dump(events);
+  EXPECT_EQ(events.back()["state_change"].value("outcome", ""), "TARGET_MET")
+      << Dump(events);
+}
+
 TEST_F(UrlDataTest, AWorkerThatMayReadNoUrlsNamesFieldAndFlag) {
   ASSERT_NO_FATAL_FAILURE(Begin("url_refused"));
   const auto worker = StartWorker("alone", "127.0.0.2", {});

@@ -5,19 +5,19 @@
 #include <cstddef>
 #include <random>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "civetweb.h"
 #include "common/loopback.h"
 #include "common/status_macros.h"
-#include "worker/completions/caller_socket.h"
 #include "worker/completions/completion_answer.h"
-#include "worker/completions/http_exchange.h"
+#include "worker/completions/completion_request.h"
+#include "worker/completions/event_stream.h"
+#include "worker/completions/request_checks.h"
 
 namespace comera::worker {
 namespace {
@@ -26,18 +26,13 @@ namespace {
 constexpr absl::Duration kLastWords = absl::Seconds(5);
 constexpr absl::Duration kListTime = absl::Seconds(30);
 constexpr size_t kMostPath = 100;
-// The size of all large bodies that are being read. As JSON values they may
-// take many times as much memory.
-constexpr int64_t kMostBodies = int64_t{8} << 20;
 
 constexpr char kCompletions[] = "/v1/completions";
 constexpr char kModels[] = "/v1/models";
 
-// Connections that are served at once, each on a thread, and that may wait.
-constexpr int kThreads = 16;
-constexpr char kWaiting[] = "32";
-constexpr char kTimeoutMilliseconds[] = "10000";
-constexpr char kMostHead[] = "16384";
+// Calls that are answered at once, each on a thread, and that may wait.
+constexpr size_t kThreads = 16;
+constexpr size_t kWaiting = 32;
 
 std::string NewId() {
   std::random_device random;
@@ -54,142 +49,163 @@ HttpError NoSuch(int status, const std::string& message,
   return error;
 }
 
-// CivetWeb takes a list of ports with letters for options: one plain address is
-// let through.
-absl::Status CheckAddress(const CompletionsPort::Options& options) {
-  const std::string& listen = options.listen;
-  const size_t colon = listen.rfind(':');
-  const std::string port =
-      colon == std::string::npos ? "" : listen.substr(colon + 1);
-  if (colon == 0 || port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos ||
-      listen.find_first_not_of("0123456789abcdef.:[]") != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("completions_listen: \"", absl::CEscape(listen),
-                     "\" is not address:port, e.g. 127.0.0.1:7402"));
+HttpResponse JsonResponse(int status, std::string json) {
+  HttpResponse response =
+      MakeResponse(status, "application/json", std::move(json));
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  if (status == 401) {
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
-  if (!options.insecure && !IsLoopback(listen.substr(0, colon))) {
+  return response;
+}
+
+HttpResponse ErrorResponse(const HttpError& error) {
+  return JsonResponse(error.status, ErrorJson(error));
+}
+
+// The answer to what the server refuses by itself.
+HttpResponse Refusal(int code, const std::string& reason) {
+  switch (code) {
+    case 413:
+      return ErrorResponse(ErrorOf(absl::OutOfRangeError(reason)));
+    case 503:
+      return ErrorResponse(ErrorOf(absl::ResourceExhaustedError(reason)));
+    default:
+      return ErrorResponse(NoSuch(code, reason, "bad_request"));
+  }
+}
+
+absl::Status CheckOptions(const CompletionsPort::Options& options) {
+  if (!options.tls.enabled() && !options.tls.key.empty()) {
     return absl::InvalidArgumentError(
-        "completions_listen: other machines would send texts and tokens "
-        "unencrypted; --insecure_completions allows it");
+        "completions_tls_cert: missing, completions_tls_key needs it");
+  }
+  const std::string& listen = options.listen;
+  if (!options.tls.enabled() && !options.insecure &&
+      !IsLoopback(listen.substr(0, listen.rfind(':')))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("completions_listen: ", absl::CEscape(listen),
+                     ": other machines would send texts and tokens "
+                     "unencrypted; give --completions_tls_cert, or allow it "
+                     "with --insecure_completions"));
   }
   return absl::OkStatus();
+}
+
+HttpServer::Options ServerOptions(const CompletionsPort::Options& options) {
+  HttpServer::Options server;
+  server.listen = options.listen;
+  server.listen_flag = "completions_listen";
+  server.tls = options.tls;
+  server.tls.flags = "completions_tls_";
+  server.max_connections = 256;
+  server.max_body_bytes = size_t{4} << 20;
+  // Bodies that are being read or parsed. As JSON values they may take many
+  // times as much memory.
+  server.max_bodies_bytes = size_t{8} << 20;
+  server.small_body_bytes = size_t{64} << 10;
+  server.idle_timeout = absl::Seconds(10);
+  server.body_timeout = absl::Seconds(30);
+  server.idle_text_after = kSilence;
+  server.watch_callers = true;
+  server.refusal = Refusal;
+  return server;
+}
+
+// Whether the request is one that is answered; sends the answer if not.
+bool IsKnown(HttpExchange* exchange) {
+  const HttpRequest& request = exchange->request();
+  if (request.path != kCompletions && request.path != kModels) {
+    const std::string path = absl::CEscape(request.path.substr(0, kMostPath));
+    exchange->Send(ErrorResponse(
+        NoSuch(404, absl::StrCat("no such path: ", path), "unknown_url")));
+    return false;
+  }
+  const absl::string_view wanted = request.path == kModels ? "GET" : "POST";
+  if (request.method != wanted) {
+    exchange->Send(
+        ErrorResponse(NoSuch(405, absl::StrCat(request.path, " takes ", wanted),
+                             "method_not_allowed")));
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
 
+struct CompletionsPort::Call {
+  bool HasLeft() const { return *left; }
+
+  const std::shared_ptr<HttpExchange> exchange;
+  const std::string token;
+  const absl::Time arrived;
+  // Whether the caller has left.
+  const std::shared_ptr<const std::atomic<bool>> left;
+};
+
 absl::StatusOr<std::unique_ptr<CompletionsPort>> CompletionsPort::Start(
     const Options& options, TextModels* models) {
-  RETURN_IF_ERROR(CheckAddress(options));
-  std::unique_ptr<CompletionsPort> served(new CompletionsPort(options, models));
-  mg_callbacks callbacks = {};
-  callbacks.begin_request = [](mg_connection* connection) {
-    void* port = mg_get_user_data(mg_get_context(connection));
-    static_cast<CompletionsPort*>(port)->Handle(connection);
-    return 1;
-  };
-  // Its messages are about single connections.
-  callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
-  const std::string threads = absl::StrCat(kThreads);
-  const char* settings[] = {"listening_ports",
-                            options.listen.c_str(),
-                            "num_threads",
-                            threads.c_str(),
-                            "connection_queue",
-                            kWaiting,
-                            "listen_backlog",
-                            kWaiting,
-                            "request_timeout_ms",
-                            kTimeoutMilliseconds,
-                            "max_request_size",
-                            kMostHead,
-                            "tcp_nodelay",
-                            "1",
-                            nullptr};
-  mg_init_data init = {};
-  init.callbacks = &callbacks;
-  init.user_data = served.get();
-  init.configuration_options = settings;
-  char text[256] = {};
-  mg_error_data error = {};
-  error.text = text;
-  error.text_buffer_size = sizeof(text);
-  served->context_ = mg_start2(&init, &error);
-  mg_server_port port = {};
-  if (served->context_ == nullptr ||
-      mg_get_server_ports(served->context_, 1, &port) != 1) {
-    return absl::UnavailableError(absl::StrCat(
-        "completions_listen: ", options.listen, ": cannot be opened ", text));
-  }
-  served->address_ = absl::StrCat(
-      options.listen.substr(0, options.listen.rfind(':')), ":", port.port);
-  return served;
+  RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<CompletionsPort> port(new CompletionsPort(options, models));
+  ASSIGN_OR_RETURN(port->server_,
+                   HttpServer::Start(ServerOptions(options),
+                                     [raw = port.get()](auto exchange) {
+                                       raw->Handle(std::move(exchange));
+                                     }));
+  return port;
 }
 
 CompletionsPort::CompletionsPort(const Options& options, TextModels* models)
-    : options_(options), models_(models), bodies_(kThreads, kMostBodies) {}
+    : options_(options),
+      models_(models),
+      threads_(std::make_unique<CallThreads>(kThreads, kWaiting)) {}
 
 CompletionsPort::~CompletionsPort() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (server_ != nullptr) server_->Shutdown(absl::ZeroDuration());
+  threads_.reset();
 }
 
-void CompletionsPort::Handle(mg_connection* connection) {
-  // What a refused sender still sends is not waited for.
-  mg_disable_connection_keep_alive(connection);
-  const mg_request_info& info = *mg_get_request_info(connection);
-  const absl::string_view path =
-      info.local_uri == nullptr ? "" : info.local_uri;
-  const absl::string_view method =
-      info.request_method == nullptr ? "" : info.request_method;
-  if (path != kCompletions && path != kModels) {
-    return SendError(
-        connection,
-        NoSuch(404,
-               absl::StrCat("no such path: ",
-                            absl::CEscape(path.substr(0, kMostPath))),
-               "unknown_url"));
+void CompletionsPort::Handle(std::shared_ptr<HttpExchange> exchange) {
+  if (!IsKnown(exchange.get())) return;
+  absl::StatusOr<std::string> token = TokenOfRequest(exchange->request());
+  if (!token.ok()) {
+    return exchange->Send(ErrorResponse(ErrorOf(token.status())));
   }
-  const absl::string_view wanted = path == kModels ? "GET" : "POST";
-  if (method != wanted) {
-    return SendError(connection,
-                     NoSuch(405, absl::StrCat(path, " takes ", wanted),
-                            "method_not_allowed"));
+  const auto left = std::make_shared<std::atomic<bool>>(false);
+  exchange->OnDisconnect([left] { *left = true; });
+  const Call call = {exchange, *std::move(token), absl::Now(), left};
+  const bool taken = threads_->Run([this, call] {
+    if (call.HasLeft()) return;
+    const absl::Status status =
+        call.exchange->request().path == kModels ? List(call) : Complete(call);
+    if (!status.ok()) call.exchange->Send(ErrorResponse(ErrorOf(status)));
+  });
+  if (!taken) {
+    exchange->Send(ErrorResponse(
+        ErrorOf(absl::ResourceExhaustedError("too many calls wait"))));
   }
-  const absl::StatusOr<std::string> token = TokenOfRequest(connection);
-  absl::Status status = token.status();
-  if (status.ok()) {
-    status = path == kModels ? List(connection, *token)
-                             : Complete(connection, *token);
-  }
-  if (!status.ok()) SendError(connection, ErrorOf(status));
 }
 
-absl::Status CompletionsPort::List(mg_connection* connection,
-                                   const std::string& token) {
-  const CallerSocket caller(connection);
+absl::Status CompletionsPort::List(const Call& call) {
   ASSIGN_OR_RETURN(const std::vector<ListedModel> models,
-                   models_->List(token, absl::Now() + kListTime,
-                                 [&] { return caller.HasLeft(); }));
-  SendJson(connection, 200, ModelsJson(models));
+                   models_->List(call.token, call.arrived + kListTime,
+                                 [&call] { return call.HasLeft(); }));
+  call.exchange->Send(JsonResponse(200, ModelsJson(models)));
   return absl::OkStatus();
 }
 
-absl::StatusOr<CompletionRequest> CompletionsPort::ReadRequest(
-    mg_connection* connection) {
-  ASSIGN_OR_RETURN(const JsonBody body, ReadJsonBody(connection, &bodies_));
-  return ParseCompletionRequest(body.text);
-}
-
-absl::Status CompletionsPort::Complete(mg_connection* connection,
-                                       const std::string& token) {
-  ASSIGN_OR_RETURN(const CompletionRequest request, ReadRequest(connection));
-  const CallerSocket caller(connection);
-  const absl::Time now = absl::Now();
+absl::Status CompletionsPort::Complete(const Call& call) {
+  RETURN_IF_ERROR(CheckJsonBody(call.exchange->request()));
+  ASSIGN_OR_RETURN(const CompletionRequest request,
+                   ParseCompletionRequest(call.exchange->request().body));
+  call.exchange->DropBody();
   const absl::Time deadline =
-      now + (request.stream ? options_.most_stream_time : options_.most_time);
-  const CompletionAnswer answer(NewId(), request.generate.name(), now,
+      call.arrived +
+      (request.stream ? options_.most_stream_time : options_.most_time);
+  const CompletionAnswer answer(NewId(), request.generate.name(), absl::Now(),
                                 request.include_usage);
-  EventStream events(connection, deadline + kLastWords);
+  EventStream events(call.exchange.get(), deadline + kLastWords);
   std::string text = request.echo ? request.generate.prompt() : "";
   v1::GenerateResponse last;
   const auto write = [&](const v1::GenerateResponse& piece) {
@@ -206,23 +222,22 @@ absl::Status CompletionsPort::Complete(mg_connection* connection,
     return events.Send(answer.Piece(sent));
   };
   const absl::Status status = models_->Generate(
-      request.generate, token, deadline,
-      [&] {
-        return caller.HasLeft() || (request.stream && !events.KeepAlive());
-      },
+      request.generate, call.token, deadline,
+      [&] { return call.HasLeft() || (request.stream && !events.KeepAlive()); },
       write);
   if (!events.begun()) {
     RETURN_IF_ERROR(status);
-    SendJson(connection, 200, answer.Whole(text, last));
+    call.exchange->Send(JsonResponse(200, answer.Whole(text, last)));
     return absl::OkStatus();
   }
   // Readers that have gone take nothing more.
   if (!status.ok()) {
     events.Send(ErrorJson(ErrorOf(status)));
-    return absl::OkStatus();
+  } else {
+    if (request.include_usage) events.Send(answer.Usage(last));
+    events.Send("[DONE]");
   }
-  if (request.include_usage) events.Send(answer.Usage(last));
-  events.Send("[DONE]");
+  events.End();
   return absl::OkStatus();
 }
 

@@ -1,17 +1,17 @@
 #ifndef COMERA_WORKER_COMPLETIONS_COMPLETIONS_PORT_H_
 #define COMERA_WORKER_COMPLETIONS_COMPLETIONS_PORT_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "worker/completions/completion_request.h"
-#include "worker/predict/call_budget.h"
+#include "common/http/http_server.h"
+#include "common/http/tls_files.h"
+#include "worker/predict/call_threads.h"
 #include "worker/predict/text_models.h"
-
-struct mg_connection;
-struct mg_context;
 
 namespace comera::worker {
 
@@ -24,39 +24,45 @@ namespace comera::worker {
 class CompletionsPort {
  public:
   struct Options {
-    // host:port with a numeric host; port 0 means any free one.
+    // host:port; port 0 means any free one.
     std::string listen;
-    // Whether to serve other machines, although nothing is encrypted.
+    // The certificate that the port shows; without one nothing is encrypted.
+    // Its `flags` are set by Start().
+    TlsFiles tls;
+    // Whether to serve other machines although nothing is encrypted.
     bool insecure = false;
-    // The limits of texts in one piece and of streams.
+    // The limits of texts in one piece and of streams, from the request on.
     absl::Duration most_time = absl::Minutes(5);
     absl::Duration most_stream_time = absl::Hours(1);
   };
 
   // `models` must outlive it. InvalidArgument: `listen` is malformed, or means
-  // other machines without `insecure`. Unavailable: the port cannot be opened.
+  // other machines without `tls` or `insecure`; files of `tls` are no good.
+  // Unavailable: the port cannot be opened.
   static absl::StatusOr<std::unique_ptr<CompletionsPort>> Start(
       const Options& options, TextModels* models);
   // Calls must be ending, see ServedModels::Stop: waits for them.
   ~CompletionsPort();
 
   // The address, with the port that was bound.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_->address(); }
 
  private:
+  // A request on its way to its answer.
+  struct Call;
+
   CompletionsPort(const Options& options, TextModels* models);
-  // Serves one request, whatever it is.
-  void Handle(mg_connection* connection);
-  absl::StatusOr<CompletionRequest> ReadRequest(mg_connection* connection);
-  absl::Status Complete(mg_connection* connection, const std::string& token);
-  absl::Status List(mg_connection* connection, const std::string& token);
+  // Takes a request, whatever it is; does not block.
+  void Handle(std::shared_ptr<HttpExchange> exchange);
+  absl::Status Complete(const Call& call);
+  absl::Status List(const Call& call);
 
   const Options options_;
   TextModels* const models_;
-  // What bodies that are being read may hold.
-  CallBudget bodies_;
-  std::string address_;
-  mg_context* context_ = nullptr;
+  // The server, which calls the threads, outlives them, because their calls
+  // hold its exchanges; it is shut down before they end.
+  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<CallThreads> threads_;
 };
 
 }  // namespace comera::worker

@@ -133,8 +133,7 @@ absl::StatusOr<RemoteFiles::File> RemoteFiles::Find(
     return absl::InvalidArgumentError(
         prefixes_.empty()
             ? "this worker reads no URLs: its operator allows them with "
-              "--data_url (the worker of `comera run` never does; a cluster's "
-              "worker can)"
+              "--data_url"
             : "this worker may not read there: its operator allows URLs with "
               "--data_url");
   }

@@ -124,6 +124,11 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option("--completions_listen", flags.completions_listen,
                  "Continue texts over HTTP at this address:port, in the form "
                  "of OpenAI's /v1/completions (default: nowhere)");
+  app.add_option("--completions_tls_cert", flags.completions_tls_cert,
+                 "Certificate that --completions_listen shows, PEM file; turns "
+                 "TLS on there; read again when it changes");
+  app.add_option("--completions_tls_key", flags.completions_tls_key,
+                 "Its key, PEM file");
   app.add_flag("--insecure_completions", flags.insecure_completions,
                "Let --completions_listen serve other machines, unencrypted");
   app.add_flag("--print-config", flags.print_config,

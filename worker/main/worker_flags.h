@@ -40,6 +40,8 @@ struct WorkerFlags {
   int predict_models = 2;
   int predict_memory_mib = 8192;
   std::string completions_listen;
+  std::string completions_tls_cert;
+  std::string completions_tls_key;
   bool insecure_completions = false;
   bool print_config = false;
 };

@@ -149,6 +149,8 @@ void PrintConfig(const WorkerFlags& flags,
             << "\npredict_models=" << flags.predict_models
             << "\npredict_memory=" << flags.predict_memory_mib
             << "\ncompletions_listen=" << flags.completions_listen
+            << "\ncompletions_tls_cert=" << flags.completions_tls_cert
+            << "\ncompletions_tls_key=" << flags.completions_tls_key
             << "\ninsecure_completions="
             << (flags.insecure_completions ? "true" : "false")
             << "\nca=" << flags.security.ca_file
@@ -214,10 +216,13 @@ absl::StatusOr<std::unique_ptr<CompletionsPort>> ServeCompletions(
   }
   CompletionsPort::Options options;
   options.listen = flags.completions_listen;
+  options.tls.certificate = flags.completions_tls_cert;
+  options.tls.key = flags.completions_tls_key;
   options.insecure = flags.insecure_completions;
   ASSIGN_OR_RETURN(std::unique_ptr<CompletionsPort> port,
                    CompletionsPort::Start(options, models));
-  LOG(INFO) << "completions served address=" << port->address();
+  LOG(INFO) << "completions served address=" << port->address()
+            << " tls=" << options.tls.enabled();
   return port;
 }
 
@@ -231,6 +236,8 @@ absl::StatusOr<DataRoots> OfferData(const WorkerFlags& flags,
                  flags.security.token_file,
                  flags.security.key_file,
                  flags.security.certificate_file,
+                 flags.completions_tls_key,
+                 flags.completions_tls_cert,
                  flags.s3_credentials_file};
   options.views = session.data_dir + "/datasets/views";
   ASSIGN_OR_RETURN(DataRoots roots, DataRoots::Create(options));

@@ -11,10 +11,10 @@ namespace comera::worker {
 struct CallTimer::Call {
   std::mutex mutex;
   // Null once the call may end.
-  grpc::ServerContext* context ABSL_GUARDED_BY(mutex) = nullptr;
+  grpc::ServerContextBase* context ABSL_GUARDED_BY(mutex) = nullptr;
 };
 
-CallTimer::CallTimer(grpc::ServerContext* context, absl::Time when)
+CallTimer::CallTimer(grpc::ServerContextBase* context, absl::Time when)
     : call_(std::make_shared<Call>()) {
   {
     const std::lock_guard<std::mutex> lock(call_->mutex);

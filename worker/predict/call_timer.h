@@ -9,13 +9,13 @@
 
 namespace comera::worker {
 
-// Cancels a call at a time, unless it is destroyed before. gRPC's blocking
-// Write waits for a client that does not read for as long as that client stays:
-// only the call's cancellation ends it.
+// Cancels a call at a time, unless it is destroyed before. What gRPC sends
+// waits for a client that does not read for as long as that client stays: only
+// the call's cancellation ends it.
 class CallTimer {
  public:
   // `context`, the call's, must outlive it.
-  CallTimer(grpc::ServerContext* context, absl::Time when);
+  CallTimer(grpc::ServerContextBase* context, absl::Time when);
   ~CallTimer();
 
   CallTimer(const CallTimer&) = delete;

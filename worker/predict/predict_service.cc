@@ -3,6 +3,9 @@
 #include "worker/predict/predict_service.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "common/grpc_status.h"
@@ -13,7 +16,7 @@
 namespace comera::worker {
 namespace {
 
-absl::Time DeadlineOf(const grpc::ServerContext& context,
+absl::Time DeadlineOf(const grpc::ServerContextBase& context,
                       absl::Duration limit) {
   const absl::Time most = absl::Now() + limit;
   // A missing deadline lies beyond what absl::Time can represent.
@@ -23,7 +26,7 @@ absl::Time DeadlineOf(const grpc::ServerContext& context,
   return std::min(most, absl::FromChrono(context.deadline()));
 }
 
-absl::StatusOr<std::string> TokenOf(const grpc::ServerContext& context) {
+absl::StatusOr<std::string> TokenOf(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   std::string authorization;
   const auto found = metadata.find("authorization");
@@ -35,35 +38,72 @@ absl::StatusOr<std::string> TokenOf(const grpc::ServerContext& context) {
                      identity != nullptr && identity->IsPeerAuthenticated());
 }
 
+// A call with one answer, which owns itself.
+class UnaryCall : public grpc::ServerUnaryReactor {
+ public:
+  // Sends the answer, and cancels the call if it is not read.
+  void Send(grpc::CallbackServerContext* context, UnreadAnswers* unread,
+            int64_t bytes, absl::Time read_until, const absl::Status& status) {
+    unread_.emplace(unread, context, bytes);
+    timer_.emplace(context, read_until);
+    Finish(ToGrpcStatus(status));
+  }
+
+ private:
+  void OnDone() override { delete this; }
+
+  std::optional<UnreadAnswers::Answer> unread_;
+  std::optional<CallTimer> timer_;
+};
+
 }  // namespace
 
-grpc::Status PredictServiceImpl::LoadModel(grpc::ServerContext* context,
-                                           const v1::LoadModelRequest* request,
-                                           v1::ServedModel* response) {
-  const auto load = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
-    ASSIGN_OR_RETURN(
-        *response, models_->Load(request->name(), token,
-                                 DeadlineOf(*context, options_.most_time),
-                                 [context] { return context->IsCancelled(); }));
-    return absl::OkStatus();
-  };
-  return ToGrpcStatus(load());
+grpc::ServerUnaryReactor* PredictServiceImpl::Answer(
+    grpc::CallbackServerContext* context,
+    const google::protobuf::Message* response,
+    std::function<absl::Status()> answer) {
+  auto* const call = new UnaryCall;
+  const bool taken = threads_.Run([=, answer = std::move(answer)] {
+    const absl::Status status = answer();
+    // The message, and what is sent of it.
+    const auto bytes =
+        static_cast<int64_t>(response->SpaceUsedLong()) +
+        (status.ok() ? static_cast<int64_t>(response->ByteSizeLong()) : 0);
+    call->Send(context, &unread_, bytes, absl::Now() + options_.read_within,
+               status);
+  });
+  if (!taken) {
+    call->Finish(ToGrpcStatus(absl::ResourceExhaustedError(
+        "too many calls are waiting already: try again")));
+  }
+  return call;
 }
 
-grpc::Status PredictServiceImpl::Predict(grpc::ServerContext* context,
-                                         const v1::PredictRequest* request,
-                                         v1::PredictResponse* response) {
-  const auto predict = [&]() -> absl::Status {
+grpc::ServerUnaryReactor* PredictServiceImpl::LoadModel(
+    grpc::CallbackServerContext* context, const v1::LoadModelRequest* request,
+    v1::ServedModel* response) {
+  const absl::Time deadline = DeadlineOf(*context, options_.most_time);
+  return Answer(context, response, [=]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
     ASSIGN_OR_RETURN(
-        *response,
-        models_->Predict(*request, token,
-                         DeadlineOf(*context, options_.most_time),
-                         [context] { return context->IsCancelled(); }));
+        *response, models_->Load(request->name(), token, deadline,
+                                 [context] { return context->IsCancelled(); }));
     return absl::OkStatus();
-  };
-  return ToGrpcStatus(predict());
+  });
+}
+
+grpc::ServerUnaryReactor* PredictServiceImpl::Predict(
+    grpc::CallbackServerContext* context, const v1::PredictRequest* request,
+    v1::PredictResponse* response) {
+  const absl::Time deadline = DeadlineOf(*context, options_.most_time);
+  return Answer(context, response, [=]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
+    ASSIGN_OR_RETURN(*response,
+                     models_->Predict(*request, token, deadline, [context] {
+                       return context->IsCancelled();
+                     }));
+    return absl::OkStatus();
+  });
 }
 
 grpc::Status PredictServiceImpl::Generate(

@@ -16,6 +16,7 @@
 #include "client/cli/session/spec_input.h"
 #include "client/cli/verbs/model_download.h"
 #include "client/cli/verbs/sweep_submit.h"
+#include "client/cli/verbs/url_access.h"
 #include "client/cli/verbs/verbs.h"
 #include "client/embedded_cluster.h"
 #include "client/job_file.h"
@@ -38,6 +39,7 @@ struct Arguments {
   std::string data_dir;
   std::string model_dir;
   std::string status_file;
+  UrlAccess urls;
   ClusterBinaries binaries;
 };
 
@@ -102,6 +104,10 @@ EmbeddedCluster::Options ClusterOptions(const Arguments& arguments,
       OrElse(Absolute(arguments.data_dir, session), session.env.state_folder);
   options.status_file = Absolute(arguments.status_file, session);
   options.slots = std::max(spec.resources().processes(), 1);
+  UrlAccess urls = arguments.urls;
+  urls.data_ca = Absolute(urls.data_ca, session);
+  urls.s3_credentials_file = Absolute(urls.s3_credentials_file, session);
+  options.worker_flags = WorkerFlags(urls);
   options.on_note = [&session](const std::string& note) { session.Note(note); };
   options.on_failure = [stopper](const absl::Status& status) {
     stopper->Fail(status);
@@ -296,6 +302,11 @@ int Run(const Arguments& arguments, const Session& session) {
                      << std::flush;
     return kExitOk;
   }
+  const absl::Status urls = CheckUrls(arguments.urls, spec->job);
+  if (!urls.ok()) {
+    return session.Fail(Printable(std::string(urls.message())),
+                        kExitClientError);
+  }
   Stopper stopper;
   Interrupts interrupts([&] { stopper.Stop(); });
   auto cluster = EmbeddedCluster::Start(
@@ -424,6 +435,8 @@ Verb RunVerb(Session* session) {
        {}},
   };
   verb.arguments.insert(verb.arguments.end(), std::begin(more), std::end(more));
+  const std::vector<Argument> urls = UrlArguments(&arguments->urls);
+  verb.arguments.insert(verb.arguments.end(), urls.begin(), urls.end());
   verb.examples =
       R"(  comera run docs/examples/quickstart_code_mlm.yaml
   comera run job.yaml --set resources.processes=1 --model-dir ./model

@@ -233,9 +233,11 @@ class Job:
         )
         return self
 
-    def resume(self) -> "Job":
+    def resume(self, start_over: bool = False) -> "Job":
+        """Queues a paused job again; `start_over` begins at step 0."""
         self.proto = self._client._training(
-            "ResumeJob", service_pb2.ResumeJobRequest(name=self.name)
+            "ResumeJob",
+            service_pb2.ResumeJobRequest(name=self.name, start_over=start_over),
         )
         return self
 

@@ -115,12 +115,15 @@ def resolve_data_paths(spec: JobSpec, folder: str) -> None:
         return os.path.normpath(os.path.join(folder, path))
 
     data = spec.data
-    for name in ("glue_tsv", "jsonl", "labelled_text"):
+    for name in ("glue_tsv", "jsonl", "labelled_text", "token_shards"):
         if data.HasField(name):
             texts = getattr(data, name)
             texts.train = absolute(texts.train)
             texts.validation = absolute(texts.validation)
             texts.test = absolute(texts.test)
+    if data.HasField("text"):
+        for files in (data.text.train, data.text.validation, data.text.test):
+            files[:] = [absolute(path) for path in files]
     if data.HasField("code_directory"):
         roots = [absolute(root) for root in data.code_directory.roots]
         data.code_directory.roots[:] = roots
@@ -131,6 +134,7 @@ def resolve_data_paths(spec: JobSpec, folder: str) -> None:
         tokenizer = data.tokenizer
         tokenizer.vocabulary_file = absolute(tokenizer.vocabulary_file)
         tokenizer.merges_file = absolute(tokenizer.merges_file)
+        tokenizer.tokenizer_file = absolute(tokenizer.tokenizer_file)
     if spec.HasField("initial_weights"):
         weights = spec.initial_weights
         weights.safetensors = absolute(weights.safetensors)

@@ -1,5 +1,6 @@
 """What people write as jobs and sweeps."""
 
+import json
 import os
 import tempfile
 import unittest
@@ -156,6 +157,48 @@ class JobSpecTest(unittest.TestCase):
         spec = job_spec({"data": {"jsonl": {"train": "datasets/d/t", "validation": "v"}}})
         self.assertEqual(spec.data.jsonl.train, "datasets/d/t")
         self.assertEqual(spec.data.jsonl.validation, os.path.join(os.getcwd(), "v"))
+
+    def test_every_path_is_relative_to_the_file(self):
+        names = {part: part for part in ("train", "validation", "test")}
+        lists = {part: [part, f"../{part}/*.txt"] for part in names}
+        for data, expected in (
+            ({"glue_tsv": names}, ["{0}/train", "{0}/validation", "{0}/test"]),
+            ({"jsonl": names}, ["{0}/train", "{0}/validation", "{0}/test"]),
+            ({"labelled_text": names}, ["{0}/train", "{0}/validation", "{0}/test"]),
+            ({"token_shards": names}, ["{0}/train", "{0}/validation", "{0}/test"]),
+            (
+                {"text": lists},
+                [
+                    path
+                    for part in names
+                    for path in ("{0}/" + part, "{1}/" + part + "/*.txt")
+                ],
+            ),
+            ({"code_directory": {"roots": ["a", "/b"]}}, ["{0}/a", "/b"]),
+            ({"criteo_tsv": {"files": ["a", "/b"]}}, ["{0}/a", "/b"]),
+            (
+                {
+                    "tokenizer": {
+                        "vocabulary_file": "v",
+                        "merges_file": "m",
+                        "tokenizer_file": "t",
+                    }
+                },
+                ["{0}/v", "{0}/m", "{0}/t"],
+            ),
+        ):
+            with self.subTest(next(iter(data))), tempfile.TemporaryDirectory() as top:
+                folder = Path(top) / "jobs"
+                folder.mkdir()
+                path = folder / "job.json"
+                path.write_text(json.dumps({"data": data}))
+                spec = job_spec(path).data
+                (field, message), = spec.ListFields()
+                found = []
+                for _, value in message.ListFields():
+                    found += [value] if isinstance(value, str) else list(value)
+                wanted = [text.format(folder, top) for text in expected]
+                self.assertEqual(sorted(found), sorted(wanted), field.name)
 
     def test_urls_stay(self):
         spec = job_spec({"data": {"jsonl": {"train": "https://h/a?x=1", "validation": "s3://bucket/v"}}})

@@ -14,7 +14,7 @@
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/coordinator_address.h"
 #include "common/status_matchers.h"
-#include "tests/server/http/http_client.h"
+#include "tests/common/http/http_client.h"
 #include "tests/server/store/postgres_server.h"
 #include "tests/server/temp_dir.h"
 #include "tests/server/test_spec.h"

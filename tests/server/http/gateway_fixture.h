@@ -4,8 +4,8 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "tests/common/http/http_client.h"
 #include "tests/server/daemon/server_fixture.h"
-#include "tests/server/http/http_client.h"
 
 namespace comera::server {
 

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/http/http_server.h"
+#include "common/http/tls_files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/auth/tls_files.h"
-#include "server/http/http_server.h"
 #include "tests/security/certificates.h"
 #include "tests/server/http/gateway_fixture.h"
 

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "common/status_matchers.h"
@@ -74,6 +76,100 @@ class PredictServiceTest : public ServedModelsFixture {
   std::unique_ptr<grpc::Server> served_;
   std::unique_ptr<v1::PredictService::Stub> stub_;
 };
+
+// A call of Predict with an answer of a megabyte.
+class LargeAnswer {
+ public:
+  LargeAnswer(v1::PredictService::Stub* stub,
+              std::unique_ptr<grpc::ClientContext> context)
+      : context_(std::move(context)) {
+    v1::PredictRequest request;
+    request.set_name("jobs/j/models/a");
+    request.add_rows()->set_text("large");
+    call_ = stub->AsyncPredict(context_.get(), request, &events_);
+  }
+  ~LargeAnswer() {
+    context_->TryCancel();
+    events_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (events_.Next(&tag, &ok)) {
+    }
+  }
+
+  // Waits until the answer begins to arrive.
+  void Await() {
+    call_->ReadInitialMetadata(this);
+    Next();
+  }
+  // Reads the answer.
+  grpc::StatusCode Read() {
+    v1::PredictResponse response;
+    grpc::Status status;
+    call_->Finish(&response, &status, this);
+    Next();
+    if (status.ok()) {
+      EXPECT_EQ(response.predictions(0).label().size(), size_t{1} << 20);
+    }
+    return status.error_code();
+  }
+
+ private:
+  void Next() {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(events_.Next(&tag, &ok));
+  }
+
+  const std::unique_ptr<grpc::ClientContext> context_;
+  grpc::CompletionQueue events_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::PredictResponse>> call_;
+};
+
+TEST_F(PredictServiceTest, AnswersThatAreNotReadKeepNoThread) {
+  PredictServiceImpl::Options options;
+  options.most_threads = 2;
+  options.most_waiting = 0;
+  Serve(options);
+  std::vector<std::unique_ptr<LargeAnswer>> unread;
+  for (int i = 0; i < 6; ++i) {
+    unread.push_back(std::make_unique<LargeAnswer>(stub_.get(), Context()));
+    unread.back()->Await();
+    // What ends the call on the worker may take a moment longer.
+    EXPECT_EQ(AwaitPlace(), grpc::StatusCode::OK);
+  }
+  // They can still be read.
+  EXPECT_EQ(unread[0]->Read(), grpc::StatusCode::OK);
+}
+
+TEST_F(PredictServiceTest, AnswersThatAreNotReadEndAfterAWhile) {
+  PredictServiceImpl::Options options;
+  options.read_within = absl::Milliseconds(200);
+  Serve(options);
+  LargeAnswer unread(stub_.get(), Context());
+  unread.Await();
+  // Waits for the end of all calls.
+  served_->Shutdown();
+  EXPECT_NE(unread.Read(), grpc::StatusCode::OK);
+}
+
+TEST_F(PredictServiceTest, TheOldestOfTooManyUnreadAnswersEnd) {
+  PredictServiceImpl::Options options;
+  // Two answers, each of them as a message and as it is sent.
+  options.most_unread_bytes = int64_t{5} << 20;
+  Serve(options);
+  LargeAnswer first(stub_.get(), Context());
+  first.Await();
+  ASSERT_EQ(AwaitPlace(), grpc::StatusCode::OK);
+  LargeAnswer second(stub_.get(), Context());
+  second.Await();
+  ASSERT_EQ(AwaitPlace(), grpc::StatusCode::OK);
+  LargeAnswer third(stub_.get(), Context());
+  // An answer that is read has been counted.
+  EXPECT_EQ(third.Read(), grpc::StatusCode::OK);
+  EXPECT_EQ(first.Read(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(second.Read(), grpc::StatusCode::OK);
+}
 
 TEST_F(PredictServiceTest, TextsThatAreNotReadEndSoonAfterTheirTime) {
   PredictServiceImpl::Options options;

@@ -121,6 +121,9 @@ while read -r line; do
         echo "{$number, \"generated\": {\"text\": \"$piece\"}}"
       done
       : >"$0.flooded" ;;
+    *large*)
+      piece=$(head -c 1048576 /dev/zero | tr '\0' x)
+      echo "{$number, \"predictions\": [{\"label\": \"$piece\"}]}" ;;
     *prompt*)
       echo "{$number, \"generated\": {\"text\": \"$$\", \"finish\": \"STOP\"}}"
       ;;

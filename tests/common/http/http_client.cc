@@ -1,5 +1,5 @@
 // A small blocking HTTP client for tests.
-#include "tests/server/http/http_client.h"
+#include "tests/common/http/http_client.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace comera::server {
+namespace comera {
 namespace {
 
 bool Has(const HttpClient::Headers& headers, const std::string& name) {
@@ -214,4 +214,4 @@ std::string HttpClient::ReadEvent() {
   }
 }
 
-}  // namespace comera::server
+}  // namespace comera

@@ -1,5 +1,5 @@
 // Builds the TLS contexts of connections, and rebuilds them when files change.
-#include "server/http/tls_context.h"
+#include "common/http/tls_context.h"
 
 #include <openssl/ssl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 
-namespace comera::server {
+namespace comera {
 namespace {
 
 using SslContext = boost::asio::ssl::context;
@@ -69,21 +69,21 @@ std::string TlsContext::Fingerprint() const {
 absl::Status TlsContext::Read() {
   auto fresh = std::make_shared<SslContext>(SslContext::tls_server);
   boost::system::error_code error;
-  const auto failed = [&error](const char* flag, const std::string& path) {
+  const auto failed = [&](const char* flag, const std::string& path) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": ", path, ": ", error.message()));
+        absl::StrCat(files_.flags, flag, ": ", path, ": ", error.message()));
   };
   fresh->set_options(SslContext::default_workarounds | SslContext::no_sslv2 |
                          SslContext::no_sslv3 | SslContext::no_tlsv1 |
                          SslContext::no_tlsv1_1 | SslContext::no_compression,
                      error);
   fresh->use_certificate_chain_file(files_.certificate, error);
-  if (error) return failed("tls_cert", files_.certificate);
+  if (error) return failed("cert", files_.certificate);
   fresh->use_private_key_file(files_.key, SslContext::pem, error);
-  if (error) return failed("tls_key", files_.key);
+  if (error) return failed("key", files_.key);
   if (!files_.client_ca.empty()) {
     fresh->load_verify_file(files_.client_ca, error);
-    if (error) return failed("tls_client_ca", files_.client_ca);
+    if (error) return failed("client_ca", files_.client_ca);
     fresh->set_verify_mode(boost::asio::ssl::verify_peer |
                            boost::asio::ssl::verify_fail_if_no_peer_cert);
   }
@@ -98,4 +98,4 @@ absl::Status TlsContext::Read() {
   return absl::OkStatus();
 }
 
-}  // namespace comera::server
+}  // namespace comera

@@ -1,6 +1,6 @@
 // Connections of HttpServer; for its own use.
-#ifndef COMERA_SERVER_HTTP_HTTP_CONNECTION_H_
-#define COMERA_SERVER_HTTP_HTTP_CONNECTION_H_
+#ifndef COMERA_COMMON_HTTP_HTTP_CONNECTION_H_
+#define COMERA_COMMON_HTTP_HTTP_CONNECTION_H_
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/http_server.h"
+#include "common/http/http_server.h"
 
-namespace comera::server {
+namespace comera {
 
 class HttpConnection;
 
@@ -73,6 +73,6 @@ class HttpConnection {
   virtual void Close() = 0;
 };
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_HTTP_CONNECTION_H_
+#endif  // COMERA_COMMON_HTTP_HTTP_CONNECTION_H_

@@ -1,5 +1,7 @@
 // Reads requests from one connection and writes their answers.
-#include "server/http/http_connection.h"
+#include "common/http/http_connection.h"
+
+#include <poll.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -17,11 +19,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/http/peer_names.h"
+#include "common/http/response_head.h"
 #include "common/steady_time.h"
-#include "server/http/peer_names.h"
-#include "server/http/response_head.h"
 
-namespace comera::server {
+namespace comera {
 namespace {
 
 namespace asio = boost::asio;
@@ -68,6 +70,7 @@ class Connection : public HttpConnection,
     asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
       const int64_t now_ms = NowMs();
       if (now_ms >= self->deadline_ms_) return self->CloseNow();
+      if (self->watches_peer_ && self->PeerHasLeft()) return self->CloseNow();
       if (now_ms >= self->idle_text_ms_) self->WriteIdleText();
     });
   }
@@ -100,6 +103,11 @@ class Connection : public HttpConnection,
   void End() {
     asio::post(stream_.get_executor(),
                [self = this->shared_from_this()] { self->EndNow(); });
+  }
+  void BodyDropped() {
+    asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
+      if (self->answering_) self->ReleaseBody(0);
+    });
   }
   void OnDisconnect(std::function<void()> gone) {
     asio::post(stream_.get_executor(), [self = this->shared_from_this(),
@@ -136,7 +144,19 @@ class Connection : public HttpConnection,
     deadline_ms_ = kNever;
     SetDue();
   }
-  void SetDue() { due_ms_ = std::min(deadline_ms_, idle_text_ms_); }
+  void SetDue() {
+    due_ms_ = watches_peer_ ? 0 : std::min(deadline_ms_, idle_text_ms_);
+  }
+  // Between a request and its answer.
+  void WatchPeer(bool watches) {
+    watches_peer_ = watches && all_->options().watch_callers;
+    SetDue();
+  }
+  // Nothing is read meanwhile, because it may be the next request.
+  bool PeerHasLeft() {
+    pollfd wait = {socket().native_handle(), POLLRDHUP, 0};
+    return poll(&wait, 1, 0) > 0;
+  }
 
   void BeginNow() {
     Error error;
@@ -173,22 +193,22 @@ class Connection : public HttpConnection,
 
   void OnHeadRead(const Error& error) {
     if (error == http::error::header_limit) {
-      return Refuse(431, "the request's head is too large\n");
+      return Refuse(431, "the request's head is too large");
     }
     if (error == http::error::body_limit) {
-      return Refuse(413, "the request's body is too large\n");
+      return Refuse(413, "the request's body is too large");
     }
     if (error == http::error::end_of_stream) return CloseNow();
     if (error.category() ==
             http::make_error_code(http::error::bad_method).category() &&
         error != http::error::partial_message) {
-      return Refuse(400, "this is no HTTP request\n");
+      return Refuse(400, "this is no HTTP request");
     }
     if (error) return CloseNow();
     const auto& head = parser_->get();
     if (head.count(http::field::host) > 1 ||
         (head.version() >= 11 && head.count(http::field::host) == 0)) {
-      return Refuse(400, "a request needs one header Host\n");
+      return Refuse(400, "a request needs one header Host");
     }
     size_t length = 0;
     if (const auto known = parser_->content_length()) {
@@ -197,7 +217,7 @@ class Connection : public HttpConnection,
       length = all_->options().max_body_bytes;
     }
     if (!all_->ReserveBody(length)) {
-      return Refuse(503, "too many large requests\n");
+      return Refuse(503, "too many large requests");
     }
     body_bytes_ = length;
     if (length > 0 &&
@@ -227,7 +247,7 @@ class Connection : public HttpConnection,
 
   void OnBodyRead(const Error& error) {
     if (error == http::error::body_limit) {
-      return Refuse(413, "the request's body is too large\n");
+      return Refuse(413, "the request's body is too large");
     }
     if (error) return CloseNow();
     auto message = parser_->release();
@@ -255,23 +275,27 @@ class Connection : public HttpConnection,
     answering_ = true;
     head_sent_ = false;
     all_->AddActive(1);
+    WatchPeer(true);
     all_->handler()(std::make_shared<Exchange<Stream>>(this->shared_from_this(),
                                                        std::move(request)));
   }
 
   // Answers what is no request, and closes.
-  void Refuse(int code, const std::string& text) {
+  void Refuse(int code, const std::string& reason) {
     parser_.reset();
     keep_alive_ = false;
     is_head_ = false;
     answering_ = true;
     all_->AddActive(1);
-    SendNow(MakeResponse(code, "text/plain", text));
+    const auto& refusal = all_->options().refusal;
+    SendNow(refusal ? refusal(code, reason)
+                    : MakeResponse(code, "text/plain", reason + "\n"));
   }
 
   void SendNow(const HttpResponse& response) {
     if (closed_ || !answering_ || head_sent_) return;
     head_sent_ = true;
+    WatchPeer(false);
     body_ = response.body;
     const size_t length = body_ == nullptr ? 0 : body_->size();
     const bool bodiless = response.code == 304 || response.code == 204;
@@ -343,6 +367,7 @@ class Connection : public HttpConnection,
   void BeginStreamNow(const HttpResponse& head, std::string idle_text) {
     if (closed_ || !answering_ || head_sent_) return;
     head_sent_ = true;
+    WatchPeer(false);
     keep_alive_ = false;
     chunks_ = chunks_ && FindHeader(head.headers, "Content-Length") == nullptr;
     idle_text_ = std::move(idle_text);
@@ -442,6 +467,7 @@ class Connection : public HttpConnection,
     if (closed_) return;
     closed_ = true;
     all_->Closed();
+    watches_peer_ = false;
     due_ms_ = kNever;
     Error error;
     socket().close(error);
@@ -467,6 +493,7 @@ class Connection : public HttpConnection,
   // Only the strand uses it, and all below.
   int64_t deadline_ms_ = kNever;
   int64_t idle_text_ms_ = kNever;
+  bool watches_peer_ = false;
 
   bool closed_ = false;
   bool keep_alive_ = true;
@@ -499,6 +526,10 @@ class Exchange : public HttpExchange {
   ~Exchange() override { connection_->Abandon(answered_); }
 
   const HttpRequest& request() const override { return request_; }
+  void DropBody() override {
+    std::string().swap(request_.body);
+    connection_->BodyDropped();
+  }
   void Send(HttpResponse response) override {
     answered_ = true;
     connection_->Send(std::move(response));
@@ -519,7 +550,7 @@ class Exchange : public HttpExchange {
 
  private:
   const std::shared_ptr<Connection<Stream>> connection_;
-  const HttpRequest request_;
+  HttpRequest request_;
   std::atomic<bool> answered_{false};
 };
 
@@ -540,4 +571,4 @@ void HttpConnection::Start(Tcp::socket socket,
       ->Begin();
 }
 
-}  // namespace comera::server
+}  // namespace comera

@@ -3,10 +3,10 @@
 #include <mutex>
 #include <vector>
 
+#include "common/http/http_connection.h"
 #include "common/steady_time.h"
-#include "server/http/http_connection.h"
 
-namespace comera::server {
+namespace comera {
 
 void HttpConnections::Add(const std::shared_ptr<HttpConnection>& connection) {
   ++open_;
@@ -54,4 +54,4 @@ bool HttpConnections::ReserveBody(size_t bytes) {
   return false;
 }
 
-}  // namespace comera::server
+}  // namespace comera

@@ -1,13 +1,13 @@
 // A small blocking HTTP client for tests: shows exactly what was sent.
-#ifndef COMERA_TESTS_SERVER_HTTP_HTTP_CLIENT_H_
-#define COMERA_TESTS_SERVER_HTTP_HTTP_CLIENT_H_
+#ifndef COMERA_TESTS_COMMON_HTTP_HTTP_CLIENT_H_
+#define COMERA_TESTS_COMMON_HTTP_HTTP_CLIENT_H_
 
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace comera::server {
+namespace comera {
 
 struct HttpReply {
   // 0: no answer came, or it was cut off.
@@ -60,6 +60,6 @@ class HttpClient {
   size_t left_ = 0;
 };
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_TESTS_SERVER_HTTP_HTTP_CLIENT_H_
+#endif  // COMERA_TESTS_COMMON_HTTP_HTTP_CLIENT_H_

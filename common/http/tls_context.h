@@ -1,5 +1,5 @@
-#ifndef COMERA_SERVER_HTTP_TLS_CONTEXT_H_
-#define COMERA_SERVER_HTTP_TLS_CONTEXT_H_
+#ifndef COMERA_COMMON_HTTP_TLS_CONTEXT_H_
+#define COMERA_COMMON_HTTP_TLS_CONTEXT_H_
 
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/auth/tls_files.h"
+#include "common/http/tls_files.h"
 
-namespace comera::server {
+namespace comera {
 
 // The files of TlsFiles for Asio, read again when they change. Not thread-safe.
 class TlsContext {
@@ -42,6 +42,6 @@ class TlsContext {
   absl::Time next_look_;
 };
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_TLS_CONTEXT_H_
+#endif  // COMERA_COMMON_HTTP_TLS_CONTEXT_H_

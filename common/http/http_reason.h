@@ -1,7 +1,7 @@
-#ifndef COMERA_SERVER_HTTP_HTTP_REASON_H_
-#define COMERA_SERVER_HTTP_HTTP_REASON_H_
+#ifndef COMERA_COMMON_HTTP_HTTP_REASON_H_
+#define COMERA_COMMON_HTTP_HTTP_REASON_H_
 
-namespace comera::server {
+namespace comera {
 
 // The words beside a code in an answer's first line.
 inline const char* HttpReason(int code) {
@@ -55,6 +55,6 @@ inline const char* HttpReason(int code) {
   }
 }
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_HTTP_REASON_H_
+#endif  // COMERA_COMMON_HTTP_HTTP_REASON_H_

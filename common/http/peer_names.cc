@@ -1,5 +1,5 @@
 // Names a connection's other end by its address and certificate.
-#include "server/http/peer_names.h"
+#include "common/http/peer_names.h"
 
 #include <openssl/x509.h>
 
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace comera::server {
+namespace comera {
 
 std::string AddressText(const boost::asio::ip::tcp::endpoint& peer) {
   const std::string address = peer.address().to_string();
@@ -32,4 +32,4 @@ std::string CommonName(SSL* ssl) {
   return name;
 }
 
-}  // namespace comera::server
+}  // namespace comera

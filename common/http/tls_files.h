@@ -1,14 +1,11 @@
-#ifndef COMERA_SERVER_AUTH_TLS_FILES_H_
-#define COMERA_SERVER_AUTH_TLS_FILES_H_
+#ifndef COMERA_COMMON_HTTP_TLS_FILES_H_
+#define COMERA_COMMON_HTTP_TLS_FILES_H_
 
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "grpcpp/grpcpp.h"
 
-namespace comera::server {
+namespace comera {
 
 // PEM files of a server that speaks TLS. They are looked at every few seconds,
 // and what changed is used for new connections, which fail as long as key and
@@ -22,6 +19,9 @@ struct TlsFiles {
   // one. Empty: none is asked for.
   std::string client_ca;
   unsigned refresh_seconds = 10;
+  // What the names of their flags begin with, for messages: "tls_" in
+  // "tls_cert".
+  std::string flags = "tls_";
 
   bool enabled() const { return !certificate.empty(); }
 };
@@ -30,11 +30,6 @@ struct TlsFiles {
 // or a key of another certificate.
 absl::Status CheckTlsFiles(const TlsFiles& files);
 
-// Clear text if not enabled. InvalidArgument: files missing, unreadable, no
-// PEM, or a key of another certificate.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsFrom(
-    const TlsFiles& files);
+}  // namespace comera
 
-}  // namespace comera::server
-
-#endif  // COMERA_SERVER_AUTH_TLS_FILES_H_
+#endif  // COMERA_COMMON_HTTP_TLS_FILES_H_

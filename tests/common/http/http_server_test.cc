@@ -1,6 +1,6 @@
 // The bounds of the HTTP port: what is too large, too slow or too much.
 
-#include "server/http/http_server.h"
+#include "common/http/http_server.h"
 
 #include <future>
 #include <mutex>
@@ -10,9 +10,9 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/server/http/http_client.h"
+#include "tests/common/http/http_client.h"
 
-namespace comera::server {
+namespace comera {
 namespace {
 
 using ::testing::HasSubstr;
@@ -219,6 +219,66 @@ TEST_F(HttpServerTest, SilentStreamsSayThatTheyLive) {
   stream.reset();
 }
 
+TEST_F(HttpServerTest, CallersWhoLeaveBeforeTheAnswerAreNoticedOnDemand) {
+  std::promise<std::shared_ptr<HttpExchange>> pending;
+  std::promise<void> gone;
+  handler_ = [&](std::shared_ptr<HttpExchange> exchange) {
+    exchange->OnDisconnect([&gone] { gone.set_value(); });
+    pending.set_value(std::move(exchange));
+  };
+  options_.watch_callers = true;
+  Start();
+  std::shared_ptr<HttpExchange> exchange;
+  {
+    HttpClient client(server_->address());
+    // The next request, which is there already, does not hide it.
+    client.SendRaw(
+        "GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    exchange = pending.get_future().get();
+  }
+  gone.get_future().wait();
+  exchange.reset();
+}
+
+TEST_F(HttpServerTest, BodiesThatAreDroppedMakeRoom) {
+  options_.max_bodies_bytes = 1000;
+  options_.small_body_bytes = 100;
+  std::promise<std::shared_ptr<HttpExchange>> pending;
+  handler_ = [&pending](std::shared_ptr<HttpExchange> exchange) {
+    if (exchange->request().path == "/keep") {
+      return pending.set_value(std::move(exchange));
+    }
+    exchange->Send(MakeResponse(200, "text/plain", "x"));
+  };
+  Start();
+  const std::string body(900, 'x');
+  HttpClient first(server_->address());
+  first.SendRaw(absl::StrCat(
+      "POST /keep HTTP/1.1\r\nHost: h\r\nContent-Length: 900\r\n\r\n", body));
+  const std::shared_ptr<HttpExchange> exchange = pending.get_future().get();
+  EXPECT_EQ(exchange->request().body, body);
+  EXPECT_EQ(Connect().Call("POST", "/", {}, body).code, 503);
+  exchange->DropBody();
+  EXPECT_EQ(exchange->request().body, "");
+  int code = 503;
+  while (code == 503) code = Connect().Call("POST", "/", {}, body).code;
+  EXPECT_EQ(code, 200);
+  exchange->Send(MakeResponse(200, "text/plain", "x"));
+  EXPECT_EQ(first.Receive().code, 200);
+}
+
+TEST_F(HttpServerTest, RefusalsHaveTheFormThatIsAskedFor) {
+  options_.max_body_bytes = 10;
+  options_.refusal = [](int code, const std::string& reason) {
+    return MakeResponse(code + 1, "text/x", reason);
+  };
+  Start();
+  const HttpReply reply = Connect().Call("POST", "/", {}, std::string(11, 'x'));
+  EXPECT_EQ(reply.code, 414);
+  EXPECT_EQ(reply.Header("Content-Type"), "text/x");
+  EXPECT_EQ(reply.body, "the request's body is too large");
+}
+
 TEST_F(HttpServerTest, WhatIsDroppedIsToldOrCutOff) {
   handler_ = [](std::shared_ptr<HttpExchange> exchange) {
     if (exchange->request().path == "/stream") {
@@ -284,4 +344,4 @@ TEST(HttpServerAddressTest, MustMakeSense) {
 }
 
 }  // namespace
-}  // namespace comera::server
+}  // namespace comera

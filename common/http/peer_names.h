@@ -1,13 +1,13 @@
 // Names of a connection's other end; for HttpServer's own use.
-#ifndef COMERA_SERVER_HTTP_PEER_NAMES_H_
-#define COMERA_SERVER_HTTP_PEER_NAMES_H_
+#ifndef COMERA_COMMON_HTTP_PEER_NAMES_H_
+#define COMERA_COMMON_HTTP_PEER_NAMES_H_
 
 #include <openssl/ssl.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 
-namespace comera::server {
+namespace comera {
 
 // "http:127.0.0.1:40000".
 std::string AddressText(const boost::asio::ip::tcp::endpoint& peer);
@@ -16,6 +16,6 @@ std::string AddressText(const boost::asio::ip::tcp::endpoint& peer);
 // no name.
 std::string CommonName(SSL* ssl);
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_PEER_NAMES_H_
+#endif  // COMERA_COMMON_HTTP_PEER_NAMES_H_

@@ -1,5 +1,5 @@
 // Accepts connections, and starts and stops the HTTP server.
-#include "server/http/http_server.h"
+#include "common/http/http_server.h"
 
 #include <sys/resource.h>
 
@@ -16,15 +16,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/http/http_connection.h"
+#include "common/http/tls_context.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
-#include "server/http/http_connection.h"
-#include "server/http/tls_context.h"
 
-namespace comera::server {
+namespace comera {
 namespace {
 
 namespace asio = boost::asio;
@@ -37,19 +38,19 @@ constexpr auto kPoll = std::chrono::milliseconds(2);
 // Left for the rest of the process: stores, logs, gRPC.
 constexpr int kOtherFiles = 256;
 
-absl::Status BadAddress(const std::string& listen, const std::string& why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("http_listen: \"", listen, "\" ", why));
-}
-
 absl::StatusOr<Tcp::endpoint> ToEndpoint(asio::io_context& io,
+                                         const std::string& flag,
                                          const std::string& listen) {
+  const auto bad = [&](const std::string& why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": \"", absl::CEscape(listen), "\" ", why));
+  };
   const size_t colon = listen.rfind(':');
   int port = 0;
   if (colon == std::string::npos || colon == 0 ||
       !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port < 0 ||
       port > 65535) {
-    return BadAddress(listen, "is not host:port, e.g. 127.0.0.1:7480");
+    return bad("is not host:port, e.g. 127.0.0.1:7480");
   }
   std::string host = listen.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
@@ -62,7 +63,7 @@ absl::StatusOr<Tcp::endpoint> ToEndpoint(asio::io_context& io,
   const auto found = resolver.resolve(host, std::to_string(port),
                                       asio::ip::resolver_base::passive, error);
   if (error || found.empty()) {
-    return BadAddress(listen, "has no address: " + error.message());
+    return bad("has no address: " + error.message());
   }
   // localhost means 127.0.0.1 to most programs.
   for (const auto& one : found) {
@@ -71,9 +72,9 @@ absl::StatusOr<Tcp::endpoint> ToEndpoint(asio::io_context& io,
   return found.begin()->endpoint();
 }
 
-absl::Status Listen(asio::io_context& io, const std::string& listen,
-                    Tcp::acceptor* acceptor) {
-  ASSIGN_OR_RETURN(const Tcp::endpoint endpoint, ToEndpoint(io, listen));
+absl::Status Listen(asio::io_context& io, const std::string& flag,
+                    const std::string& listen, Tcp::acceptor* acceptor) {
+  ASSIGN_OR_RETURN(const Tcp::endpoint endpoint, ToEndpoint(io, flag, listen));
   Error error;
   acceptor->open(endpoint.protocol(), error);
   if (!error) acceptor->set_option(Tcp::acceptor::reuse_address(true), error);
@@ -117,7 +118,8 @@ class HttpServer::Impl {
     if (options.tls.enabled()) {
       ASSIGN_OR_RETURN(tls_, TlsContext::Load(options.tls));
     }
-    RETURN_IF_ERROR(Listen(io_, options.listen, &acceptor_));
+    RETURN_IF_ERROR(
+        Listen(io_, options.listen_flag, options.listen, &acceptor_));
     Error error;
     address_ = absl::StrCat(options.listen.substr(0, options.listen.rfind(':')),
                             ":", acceptor_.local_endpoint(error).port());
@@ -219,9 +221,9 @@ const std::string& HttpServer::address() const { return impl_->address(); }
 bool CanListen(const std::string& listen) {
   asio::io_context io;
   Tcp::acceptor acceptor(io);
-  return Listen(io, listen, &acceptor).ok();
+  return Listen(io, "", listen, &acceptor).ok();
 }
 
 void HttpServer::Shutdown(absl::Duration grace) { impl_->Shutdown(grace); }
 
-}  // namespace comera::server
+}  // namespace comera

@@ -1,12 +1,12 @@
 // Writes the status line and the headers of an answer.
-#include "server/http/response_head.h"
+#include "common/http/response_head.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/http/http_reason.h"
+#include "common/http/http_reason.h"
 
-namespace comera::server {
+namespace comera {
 namespace {
 
 // Neither may smuggle a line into the head.
@@ -35,4 +35,4 @@ std::string ResponseHead(const HttpResponse& response,
   return head;
 }
 
-}  // namespace comera::server
+}  // namespace comera

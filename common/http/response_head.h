@@ -1,12 +1,12 @@
-#ifndef COMERA_SERVER_HTTP_RESPONSE_HEAD_H_
-#define COMERA_SERVER_HTTP_RESPONSE_HEAD_H_
+#ifndef COMERA_COMMON_HTTP_RESPONSE_HEAD_H_
+#define COMERA_COMMON_HTTP_RESPONSE_HEAD_H_
 
 #include <optional>
 #include <string>
 
-#include "server/http/http_message.h"
+#include "common/http/http_message.h"
 
-namespace comera::server {
+namespace comera {
 
 // Everything before an answer's body. `length`: of the body; nothing: it is
 // told otherwise. Headers that hold line breaks are left out.
@@ -14,6 +14,6 @@ std::string ResponseHead(const HttpResponse& response,
                          std::optional<size_t> length, bool chunked,
                          bool keep_alive);
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_RESPONSE_HEAD_H_
+#endif  // COMERA_COMMON_HTTP_RESPONSE_HEAD_H_

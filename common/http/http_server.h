@@ -1,16 +1,17 @@
-#ifndef COMERA_SERVER_HTTP_HTTP_SERVER_H_
-#define COMERA_SERVER_HTTP_HTTP_SERVER_H_
+#ifndef COMERA_COMMON_HTTP_HTTP_SERVER_H_
+#define COMERA_COMMON_HTTP_HTTP_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/auth/tls_files.h"
-#include "server/http/http_exchange.h"
+#include "common/http/http_exchange.h"
+#include "common/http/tls_files.h"
 
-namespace comera::server {
+namespace comera {
 
 // An HTTP/1.1 server on Asio: few threads, any number of connections, each of
 // which costs some kilobytes. Answers by calling a handler, on one of its
@@ -20,6 +21,8 @@ class HttpServer {
   struct Options {
     // host:port, host an address or "localhost"; port 0: any free one.
     std::string listen;
+    // The flag that gives it, for messages.
+    std::string listen_flag = "http_listen";
     // Clear text if not enabled.
     TlsFiles tls;
     int threads = 2;
@@ -41,6 +44,13 @@ class HttpServer {
     absl::Duration write_timeout = absl::Seconds(30);
     // How long a stream is silent before it gets its idle text.
     absl::Duration idle_text_after = absl::Seconds(15);
+    // Whether a caller that leaves before the answer begins is noticed, within a
+    // second. A caller that only closes its side of the connection counts as
+    // gone. A stream's reader that leaves is always noticed.
+    bool watch_callers = false;
+    // Makes the answer to what is refused before it gets to the handler, from a
+    // code of HTTP and the reason. Null: the reason as plain text.
+    std::function<HttpResponse(int code, const std::string& reason)> refusal;
   };
 
   // InvalidArgument: the address, TLS files; Unavailable: it cannot be bound.
@@ -66,6 +76,6 @@ class HttpServer {
 // Whether a server could listen on the address now.
 bool CanListen(const std::string& listen);
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_HTTP_SERVER_H_
+#endif  // COMERA_COMMON_HTTP_HTTP_SERVER_H_

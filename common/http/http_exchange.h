@@ -1,13 +1,13 @@
-#ifndef COMERA_SERVER_HTTP_HTTP_EXCHANGE_H_
-#define COMERA_SERVER_HTTP_HTTP_EXCHANGE_H_
+#ifndef COMERA_COMMON_HTTP_HTTP_EXCHANGE_H_
+#define COMERA_COMMON_HTTP_HTTP_EXCHANGE_H_
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "server/http/http_message.h"
+#include "common/http/http_message.h"
 
-namespace comera::server {
+namespace comera {
 
 // One request and its answer: either Send(), or BeginStream(), any number of
 // Write() and End(). Thread-safe; nothing blocks. An exchange that goes without
@@ -17,6 +17,9 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
 
   virtual const HttpRequest& request() const = 0;
+  // Drops the body of request(), so that it no longer counts against the bodies
+  // that the server holds. Nobody may be reading it.
+  virtual void DropBody() = 0;
 
   virtual void Send(HttpResponse response) = 0;
 
@@ -36,6 +39,6 @@ class HttpExchange {
 
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_HTTP_EXCHANGE_H_
+#endif  // COMERA_COMMON_HTTP_HTTP_EXCHANGE_H_

@@ -1,6 +1,6 @@
 // HTTP requests and answers as the gateway sees them, free of any library.
-#ifndef COMERA_SERVER_HTTP_HTTP_MESSAGE_H_
-#define COMERA_SERVER_HTTP_HTTP_MESSAGE_H_
+#ifndef COMERA_COMMON_HTTP_HTTP_MESSAGE_H_
+#define COMERA_COMMON_HTTP_HTTP_MESSAGE_H_
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 
-namespace comera::server {
+namespace comera {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
@@ -59,6 +59,6 @@ inline HttpResponse MakeResponse(int code, std::string content_type,
   return response;
 }
 
-}  // namespace comera::server
+}  // namespace comera
 
-#endif  // COMERA_SERVER_HTTP_HTTP_MESSAGE_H_
+#endif  // COMERA_COMMON_HTTP_HTTP_MESSAGE_H_

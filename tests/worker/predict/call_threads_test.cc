@@ -1,0 +1,67 @@
+// Runs calls on threads, more than there are.
+
+#include "worker/predict/call_threads.h"
+
+#include <memory>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+
+namespace comera::worker {
+namespace {
+
+TEST(CallThreadsTest, SoManyRunAndSoManyWait) {
+  absl::BlockingCounter running(2), waited(3);
+  absl::Notification end;
+  CallThreads threads(2, 3);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(threads.Run([&] {
+      running.DecrementCount();
+      end.WaitForNotification();
+    }));
+  }
+  running.Wait();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(threads.Run([&] { waited.DecrementCount(); }));
+  }
+  EXPECT_FALSE(threads.Run([] { FAIL(); }));
+  end.Notify();
+  waited.Wait();
+}
+
+TEST(CallThreadsTest, CallsComeInTheirOrder) {
+  std::vector<int> order;
+  absl::Notification begin, end;
+  CallThreads threads(1, 3);
+  ASSERT_TRUE(threads.Run([&] { begin.WaitForNotification(); }));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(threads.Run([&order, i] { order.push_back(i); }));
+  }
+  ASSERT_TRUE(threads.Run([&] { end.Notify(); }));
+  begin.Notify();
+  end.WaitForNotification();
+  EXPECT_EQ(order, (std::vector<int>{0, 1}));
+}
+
+// What a call holds goes with it, so that callers are told.
+TEST(CallThreadsTest, TheEndDropsWhatWaits) {
+  absl::Notification running, end;
+  const auto held = std::make_shared<int>(0);
+  {
+    CallThreads threads(1, 1);
+    ASSERT_TRUE(threads.Run([&] {
+      running.Notify();
+      end.WaitForNotification();
+    }));
+    running.WaitForNotification();
+    ASSERT_TRUE(threads.Run([held] {}));
+    EXPECT_EQ(held.use_count(), 2);
+    end.Notify();
+  }
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+}  // namespace
+}  // namespace comera::worker
