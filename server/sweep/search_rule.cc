@@ -2,6 +2,8 @@
 #include "server/sweep/search_rule.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +15,12 @@ namespace {
 
 bool Beats(const SearchTarget& target, const SearchEntrant& a,
            const SearchEntrant& b) {
-  if (a.present > b.size || target.IsBetter(b.quality, a.quality)) return false;
-  return a.present < b.size || target.IsBetter(a.quality, b.quality);
+  if (a.present > b.size || target.IsBetter(b.quality, a.quality) ||
+      target.IsBetter(b.hope, a.hope)) {
+    return false;
+  }
+  if (target.IsBetter(a.quality, b.quality)) return true;
+  return a.loss <= b.loss && (a.present < b.size || a.loss < b.loss);
 }
 
 // A candidate with all that decides its place.
@@ -32,8 +38,14 @@ struct Ranked {
     const double distance = target.has_quality          ? gap
                             : target.higher_is_better() ? -entrant->quality
                                                         : entrant->quality;
-    return std::make_tuple(!entrant->measured, beaten, distance, entrant->size,
-                           order);
+    // Candidates that will meet the quality are told apart by size alone.
+    double loss = target.has_quality && gap <= 0 ? 0 : entrant->loss;
+    if (!std::isfinite(loss)) loss = std::numeric_limits<double>::max();
+    // A candidate that promises the quality is not judged by what others have
+    // today: they may still miss it.
+    const int beaten_by = target.has_quality && gap <= 0 ? 0 : beaten;
+    return std::make_tuple(!entrant->measured, beaten_by, distance, loss,
+                           entrant->size, order);
   }
 };
 

@@ -25,11 +25,15 @@ struct SearchEntrant {
   // only if its final `size` is no smaller.
   int64_t size = 0;
   int64_t present = 0;
-  // The best value of the target's metric so far, and an extrapolation of it:
-  // `quality` plus the improvement made over the second half of what the
-  // candidate has spent.
+  // The best value of the target's metric so far, and the one to expect at the
+  // end of the training: `quality` and the improvement over the second half of
+  // what the candidate has spent, continued as it has become less from one
+  // doubling of the training to the next.
   double quality = 0;
   double hope = 0;
+  // The lowest loss at the present size: it tells candidates apart whose metric
+  // is still that of guessing.
+  double loss = 0;
 };
 
 // A candidate that is to stop, and why, in one sentence.
@@ -40,8 +44,8 @@ struct SearchStop {
 
 // Stops all but `keep` of the candidates. In this order they go:
 //  - those without any validation;
-//  - those that others beat in both the metric and the size, the most beaten
-//    first;
+//  - those that others beat in the metric, in the one to expect and in the
+//    size, the most beaten first; equal metrics are compared by the loss;
 //  - those that, by `hope`, will not meet the quality, the farthest from it
 //    first; then, of those that will, the largest.
 // Without a target quality the metric alone decides, in place of the last two.

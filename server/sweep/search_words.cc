@@ -101,12 +101,12 @@ std::string ExplainChoice(const SearchTarget& target,
                   absl::StrJoin(asked, ", "), ")");
   // The best of each other kind, and then the next best.
   std::vector<const SearchAccount*> others;
-  size_t tried = 0;
+  size_t tried = 0, needless = 0;
   int learned = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     learned += candidates[i].learned ? 1 : 0;
     if (static_cast<int>(i) == chosen) continue;
-    ++tried;
+    ++(candidates[i].needless ? needless : tried);
     if (candidates[i].measured) others.push_back(&candidates[i]);
   }
   const auto is_better = [&](const SearchAccount* a, const SearchAccount* b) {
@@ -141,6 +141,10 @@ std::string ExplainChoice(const SearchTarget& target,
     if (!sentences.empty()) {
       absl::StrAppend(&text, ": ", absl::StrJoin(sentences, "; "));
     }
+  }
+  if (needless > 0) {
+    absl::StrAppend(&text, "; ", needless, needless == 1 ? " was" : " were",
+                    " not begun, because a smaller model had met the target");
   }
   if (learned > 0) {
     absl::StrAppend(&text, "; ", learned,

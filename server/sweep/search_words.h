@@ -29,6 +29,8 @@ struct SearchAccount {
   bool meets_quality = false;
   // Finished jobs that the search learned from proposed it.
   bool learned = false;
+  // It was never begun: a smaller model had met the target by then.
+  bool needless = false;
 };
 
 // Why the search ends with `chosen`, an index into `candidates`, or with none

@@ -262,7 +262,9 @@ void SweepEngine::StartRun(Entry& entry, int index, int* room, absl::Time now,
   v1::SweepRun& run = *sweep.mutable_runs(index);
   if (run.stage() >= 0) {
     v1::SweepStage& stage = *sweep.mutable_stages(run.stage());
-    if (stage.state() == v1::SWEEP_RUN_WAITING && *room > 0) {
+    if (stage.state() == v1::SWEEP_RUN_WAITING && *room > 0 &&
+        (entry.search == nullptr ||
+         entry.search->MayStart({true, run.stage()}))) {
       stage.set_state(v1::SWEEP_RUN_ACTIVE);
       entry.changed_stages.insert(run.stage());
       --*room;
@@ -279,7 +281,9 @@ void SweepEngine::StartRun(Entry& entry, int index, int* room, absl::Time now,
     if (stage.state() != v1::SWEEP_RUN_SUCCEEDED) return;
   }
   if (*room <= 0) return;
-  if (entry.search != nullptr && !entry.search->MayStart(index)) return;
+  if (entry.search != nullptr && !entry.search->MayStart({false, index})) {
+    return;
+  }
   run.set_state(v1::SWEEP_RUN_ACTIVE);
   entry.changed_runs.insert(index);
   --*room;

@@ -3,18 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/search_portfolio.h"
 #include "server/rpc/proto_time.h"
+#include "server/sweep/search_stops.h"
 #include "server/sweep/search_words.h"
 
 namespace comera::server {
 namespace {
 
-constexpr int kKeptQualities = 32;
 // A candidate without any validation may overdraw its allowance so often.
 constexpr double kOverdraft = 3;
 // A plan may be off by so much before a run is started over for it.
@@ -24,23 +25,10 @@ constexpr double kMostFit = 1.5;
 constexpr double kMeasuringShare = 0.2;
 // Shorter runs teach nothing.
 constexpr double kLeastSteps = 20;
-
-bool IsOver(v1::SweepRunState state) {
-  return state != v1::SWEEP_RUN_WAITING && state != v1::SWEEP_RUN_ACTIVE;
-}
-
-// Drops every second validation but the newest, so that the early ones, from
-// which the gain of the last half is taken, stay.
-void Thin(SweepChild* record) {
-  auto& samples = *record->mutable_qualities();
-  int kept = 0;
-  for (int i = 0; i < samples.size(); ++i) {
-    if (i % 2 == 0 || i + 1 == samples.size()) {
-      samples.SwapElements(i, kept++);
-    }
-  }
-  samples.DeleteSubrange(kept, samples.size() - kept);
-}
+// Rounds that a group plays whatever they show.
+constexpr int kGroupRounds = 2;
+// Shares are compared with this much slack: a pause comes at a whole step.
+constexpr double kAlmost = 0.95;
 
 double BudgetOf(const v1::Budget& budget) {
   switch (budget.limit_case()) {
@@ -56,13 +44,16 @@ double BudgetOf(const v1::Budget& budget) {
   return 0;
 }
 
+// The rounds that a group plays before the next one begins, of `rounds` in all.
+int GroupRounds(int rounds) { return std::min(kGroupRounds, rounds - 1); }
+
 }  // namespace
 
 SweepSearch::SweepSearch(SweepRecord* record, const SweepPlan* plan)
     : record_(record),
       plan_(plan),
-      target_(SearchTargetOf(record->sweep().spec().job().objective().late())) {
-}
+      ledger_(record, plan),
+      groups_(GroupBySize(*plan)) {}
 
 void SweepSearch::Begin(int parallel) {
   search().set_parallel(std::max(1, parallel));
@@ -78,20 +69,21 @@ void SweepSearch::Begin(int parallel) {
     state().set_rounds(2);
     search().set_allowance(kMeasuringShare * rounds.first);
   }
+  if (!ledger_.target().has_quality || Parallel() > 1 || IsMeasuring()) return;
+  search().set_first_share(rounds.first);
+  search().set_full_share(rounds.last);
+  if (rounds.rounds == 1) return;
+  search().set_group(1);
+  search().set_group_round(1);
+  const int groups = static_cast<int>(groups_.groups.size());
+  state().set_rounds(rounds.rounds + (groups - 1) * GroupRounds(rounds.rounds));
 }
 
-SweepChild& SweepSearch::Of(const SearchChild& child) {
-  return child.stage ? *record_->mutable_stages(child.index)
-                     : *record_->mutable_runs(child.index);
-}
-
-const SweepChild& SweepSearch::Of(const SearchChild& child) const {
-  return child.stage ? record_->stages(child.index)
-                     : record_->runs(child.index);
-}
-
-bool SweepSearch::InTime() const {
-  return !sweep().spec().job().budget().has_steps();
+void SweepSearch::OnMetrics(const SearchChild& child,
+                            const v1::StepMetrics& metrics, absl::Time time,
+                            int64_t attempt) {
+  ledger_.OnMetrics(child, metrics, time, attempt);
+  state().set_spent(BudgetSpent());
 }
 
 int SweepSearch::Parallel() const {
@@ -101,7 +93,7 @@ int SweepSearch::Parallel() const {
 }
 
 double SweepSearch::BudgetSpent() const {
-  const double all = TotalSpent() / Parallel();
+  const double all = ledger_.TotalSpent() / Parallel();
   return Parallel() == 1
              ? all
              : std::max(all, search().rounds_spent() + RoundSpent());
@@ -113,7 +105,7 @@ double SweepSearch::RoundSpent() const {
   double sum = 0, most = 0;
   for (const SearchChild& child : live) {
     const double spent =
-        std::max(0.0, SpentFor(child) - search().round_begin());
+        std::max(0.0, ledger_.SpentFor(child) - search().round_begin());
     sum += spent;
     most = std::max(most, spent);
   }
@@ -121,375 +113,264 @@ double SweepSearch::RoundSpent() const {
                   sum / std::min(Parallel(), static_cast<int>(live.size())));
 }
 
-double SweepSearch::TotalSpent() const {
-  double spent = 0;
-  for (const SweepChild& run : record_->runs()) {
-    spent += run.spent() + run.spent_before();
-  }
-  for (const SweepChild& stage : record_->stages()) {
-    spent += stage.spent() + stage.spent_before();
-  }
-  return spent;
-}
-
-double SweepSearch::SpentFor(const SearchChild& child) const {
-  double spent = Of(child).spent();
+int SweepSearch::GroupOf(const SearchChild& child) const {
+  SearchChild entrant = child;
   if (!child.stage && sweep().runs(child.index).stage() >= 0) {
-    spent += record_->stages(sweep().runs(child.index).stage()).spent();
+    entrant = {true, sweep().runs(child.index).stage()};
   }
-  return spent;
-}
-
-const google::protobuf::RepeatedPtrField<QualitySample>&
-SweepSearch::QualitiesOf(const SearchChild& child) const {
-  const SweepChild& own = Of(child);
-  if (child.stage || own.qualities_size() > 0) return own.qualities();
-  const int stage = sweep().runs(child.index).stage();
-  return stage < 0 ? own.qualities() : record_->stages(stage).qualities();
-}
-
-double SweepSearch::QualityOf(const v1::StepMetrics& metrics,
-                              bool* known) const {
-  switch (target_.metric) {
-    case v1::LateStage::kTargetAccuracy:
-      *known = metrics.has_validation_accuracy();
-      return metrics.validation_accuracy();
-    case v1::LateStage::kTargetF1:
-      *known = metrics.has_validation_f1();
-      return metrics.validation_f1();
-    case v1::LateStage::kTargetMcc:
-      *known = metrics.has_validation_mcc();
-      return metrics.validation_mcc();
-    case v1::LateStage::kTargetAuc:
-      *known = metrics.has_validation_auc();
-      return metrics.validation_auc();
-    case v1::LateStage::kTargetPerplexity:
-      *known = metrics.has_validation_loss();
-      return std::exp(metrics.validation_loss());
-    default:
-      *known = metrics.has_validation_loss();
-      return metrics.validation_loss();
-  }
-}
-
-double SweepSearch::QualityOf(const v1::TrainingResult& result) const {
-  switch (target_.metric) {
-    case v1::LateStage::kTargetAccuracy:
-      return result.validation_accuracy();
-    case v1::LateStage::kTargetF1:
-      return result.validation_f1();
-    case v1::LateStage::kTargetMcc:
-      return result.validation_mcc();
-    case v1::LateStage::kTargetAuc:
-      return result.validation_auc();
-    case v1::LateStage::kTargetPerplexity:
-      return std::exp(result.validation_loss());
-    default:
-      return result.validation_loss();
-  }
-}
-
-void SweepSearch::OnMetrics(const SearchChild& child,
-                            const v1::StepMetrics& metrics, absl::Time time,
-                            int64_t attempt) {
-  SweepChild& record = Of(child);
-  if (InTime()) {
-    const int64_t micros = absl::ToUnixMicros(time);
-    if (record.counted_attempt() == attempt && record.counted_micros() > 0) {
-      const v1::JobSpec& job = sweep().spec().job();
-      const double processes = job.budget().has_processor_time()
-                                   ? std::max(1, job.resources().processes())
-                                   : 1;
-      record.set_spent(record.spent() +
-                       processes * 1e-6 *
-                           static_cast<double>(std::max<int64_t>(
-                               0, micros - record.counted_micros())));
+  for (size_t i = 0; i < groups_.groups.size(); ++i) {
+    const std::vector<SearchChild>& group = groups_.groups[i];
+    if (std::find(group.begin(), group.end(), entrant) != group.end()) {
+      return static_cast<int>(i) + 1;
     }
-    record.set_counted_micros(micros);
-    record.set_counted_attempt(attempt);
-  } else {
-    // A run that continues an early stage counts its steps from there.
-    const int64_t before =
-        child.stage || sweep().runs(child.index).stage() < 0
-            ? 0
-            : plan_->runs[child.index].spec.objective().early().steps();
-    record.set_spent(
-        std::max(record.spent(), static_cast<double>(metrics.step() - before)));
   }
-  state().set_spent(BudgetSpent());
-  if (!child.stage) {
-    record_->mutable_sweep()
-        ->mutable_runs(child.index)
-        ->set_spent(SpentFor(child) + record.spent_before());
-  }
-  bool known = false;
-  const double quality = QualityOf(metrics, &known);
-  if (!known) return;
-  QualitySample* sample = record.add_qualities();
-  sample->set_spent(SpentFor(child));
-  sample->set_loss(metrics.validation_loss());
-  sample->set_quality(quality);
-  sample->set_size_parameters(metrics.size_parameters());
-  if (record.qualities_size() > kKeptQualities) Thin(&record);
-  if (child.stage) return;
-  v1::SweepRun* run = record_->mutable_sweep()->mutable_runs(child.index);
-  run->set_quality(Describe(child, 0).quality);
-}
-
-void SweepSearch::OnResult(const SearchChild& child,
-                           const v1::TrainingResult& result) {
-  QualitySample* sample = Of(child).mutable_result();
-  sample->set_spent(SpentFor(child));
-  sample->set_loss(result.validation_loss());
-  sample->set_quality(QualityOf(result));
-  sample->set_size_parameters(result.size_parameters());
-  sample->set_meets_quality(
-      sweep().spec().job().objective().late().confidence() > 0
-          ? result.outcome() == v1::TARGET_MET
-          : target_.MeetsQuality(sample->quality()));
-  if (child.stage) return;
-  record_->mutable_sweep()
-      ->mutable_runs(child.index)
-      ->set_quality(sample->quality());
-}
-
-int64_t SweepSearch::ExpectedSize(int run) const {
-  const SearchChild child{false, run};
-  const SweepChild& record = Of(child);
-  if (record.has_result()) return record.result().size_parameters();
-  const auto& samples = QualitiesOf(child);
-  if (samples.empty()) return 0;
-  const int64_t now = samples.rbegin()->size_parameters();
-  const v1::JobSpec& spec = plan_->runs[run].spec;
-  if (spec.compression().method() != v1::CompressionSpec::COMERA) return now;
-  const v1::LateStage& late = spec.objective().late();
-  const SearchTarget own = SearchTargetOf(late);
-  if (own.parameters > 0) return std::min(now, own.parameters);
-  // The share is one of the size at the start of the late stage.
-  const int stage = sweep().runs(run).stage();
-  const auto& early =
-      stage >= 0 ? record_->stages(stage).qualities() : record.qualities();
-  int64_t whole = now;
-  for (const QualitySample& sample : early) {
-    whole = std::max(whole, sample.size_parameters());
-  }
-  const double shrunk = late.target_ratio() * static_cast<double>(whole);
-  return std::min(now, static_cast<int64_t>(shrunk));
+  return 1;
 }
 
 std::vector<SearchChild> SweepSearch::Live() const {
   std::vector<SearchChild> live;
-  for (const v1::SweepStage& stage : sweep().stages()) {
-    if (!IsOver(stage.state()) &&
-        record_->stages(stage.index()).dominated().empty()) {
-      live.push_back({true, stage.index()});
+  const auto add = [&](const SearchChild& child) {
+    if (IsOver(StateOf(child)) || !ledger_.Of(child).dominated().empty()) {
+      return;
     }
-  }
+    if (search().group() > 0 && GroupOf(child) > search().group()) return;
+    live.push_back(child);
+  };
+  for (int i = 0; i < sweep().stages_size(); ++i) add({true, i});
   for (const v1::SweepRun& run : sweep().runs()) {
-    if (IsOver(run.state()) ||
-        !record_->runs(run.index()).dominated().empty()) {
-      continue;
+    if (run.stage() < 0 ||
+        sweep().stages(run.stage()).state() == v1::SWEEP_RUN_SUCCEEDED) {
+      add({false, run.index()});
     }
-    if (run.stage() >= 0 &&
-        sweep().stages(run.stage()).state() != v1::SWEEP_RUN_SUCCEEDED) {
-      continue;
-    }
-    live.push_back({false, run.index()});
   }
   return live;
 }
 
+std::vector<SearchChild> SweepSearch::Playing() const {
+  std::vector<SearchChild> playing = Live();
+  if (search().group() == 0) return playing;
+  playing.erase(std::remove_if(playing.begin(), playing.end(),
+                               [&](const SearchChild& child) {
+                                 return ledger_.Of(child).waits() ||
+                                        GroupOf(child) != search().group();
+                               }),
+                playing.end());
+  return playing;
+}
+
+std::pair<int64_t, int64_t> SweepSearch::PlaceInTurn(
+    const SearchChild& child) const {
+  const auto size_of = [&](int run) {
+    const int64_t expected = ledger_.ExpectedSize(run);
+    return expected > 0 ? expected : ledger_.PlannedSize(run);
+  };
+  const int stage =
+      child.stage ? child.index : sweep().runs(child.index).stage();
+  if (stage < 0) return {size_of(child.index), 0};
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int run : plan_->stages[stage].runs) {
+    if (!IsOver(sweep().runs(run).state())) {
+      least = std::min(least, size_of(run));
+    }
+  }
+  return {least, child.stage ? 0 : -size_of(child.index)};
+}
+
+std::vector<SearchChild> SweepSearch::Turns() const {
+  int room = search().parallel();
+  std::vector<SearchChild> waiting;
+  for (const SearchChild& child : Playing()) {
+    const bool runs = StateOf(child) == v1::SWEEP_RUN_ACTIVE &&
+                      JobStateOf(child) != v1::PAUSED;
+    if (runs) {
+      --room;
+    } else if (!IsSpent(child)) {
+      waiting.push_back(child);
+    }
+  }
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [&](const SearchChild& a, const SearchChild& b) {
+                     return PlaceInTurn(a) < PlaceInTurn(b);
+                   });
+  waiting.resize(std::min<size_t>(waiting.size(), std::max(0, room)));
+  return waiting;
+}
+
+v1::SweepRunState SweepSearch::StateOf(const SearchChild& child) const {
+  return child.stage ? sweep().stages(child.index).state()
+                     : sweep().runs(child.index).state();
+}
+
+v1::JobState SweepSearch::JobStateOf(const SearchChild& child) const {
+  return child.stage ? sweep().stages(child.index).job_state()
+                     : sweep().runs(child.index).job_state();
+}
+
+const std::string& SweepSearch::JobOf(const SearchChild& child) const {
+  return child.stage ? sweep().stages(child.index).job()
+                     : sweep().runs(child.index).job();
+}
+
 bool SweepSearch::HasRested(const SearchChild& child) const {
-  const bool spent = SpentFor(child) >= search().allowance();
-  if (child.stage) {
-    return spent && sweep().stages(child.index).job_state() == v1::PAUSED;
+  const bool spent = ledger_.SpentFor(child) >= search().allowance();
+  if (!child.stage && StateOf(child) == v1::SWEEP_RUN_WAITING) {
+    return spent && sweep().runs(child.index).stage() >= 0;
   }
-  const v1::SweepRun& run = sweep().runs(child.index);
-  if (run.state() == v1::SWEEP_RUN_WAITING) return spent && run.stage() >= 0;
-  return spent && run.job_state() == v1::PAUSED;
+  return spent && JobStateOf(child) == v1::PAUSED;
 }
 
-bool SweepSearch::AllHaveRested(const std::vector<SearchChild>& live) const {
-  return std::all_of(live.begin(), live.end(), [&](const SearchChild& child) {
-    return HasRested(child);
-  });
-}
-
-SearchEntrant SweepSearch::Describe(const SearchChild& child, int id) const {
-  SearchEntrant entrant;
-  entrant.id = id;
-  int64_t size = 0;
-  if (child.stage) {
-    // Its loss is nearest to that of its largest run which is small enough.
-    int largest = -1;
-    for (int run : plan_->stages[child.index].runs) {
-      if (IsOver(sweep().runs(run).state())) continue;
-      const int64_t expected = ExpectedSize(run);
-      if (largest >= 0 && (expected <= size || !target_.MeetsSize(expected))) {
-        continue;
-      }
-      largest = run;
-      size = expected;
-    }
-    entrant.name = CandidateWords(plan_->runs[std::max(largest, 0)].label);
-  } else {
-    size = ExpectedSize(child.index);
-    entrant.name = CandidateWords(plan_->runs[child.index].label);
-  }
-  const auto& samples = QualitiesOf(child);
-  if (samples.empty()) return entrant;
-  entrant.measured = true;
-  entrant.size = size;
-  entrant.present = samples.rbegin()->size_parameters();
-  // At its present size: what was reached with more parameters is gone.
-  const double half = samples.rbegin()->spent() / 2;
-  std::optional<double> now, then;
-  for (const QualitySample& sample : samples) {
-    const double quality = sample.quality();
-    if (sample.spent() <= half && (!then || target_.IsBetter(quality, *then))) {
-      then = quality;
-    }
-    if (sample.size_parameters() > entrant.present) continue;
-    if (!now || target_.IsBetter(quality, *now)) now = quality;
-  }
-  entrant.quality = *now;
-  entrant.hope = *now;
-  if (then && target_.IsBetter(*now, *then)) entrant.hope += *now - *then;
-  return entrant;
-}
-
-void SweepSearch::Stop(const SearchChild& child, const std::string& reason) {
-  Of(child).set_dominated(reason);
-}
-
-bool SweepSearch::StopTooLarge() {
-  bool stopped = false;
-  for (const v1::SweepRun& run : sweep().runs()) {
-    SweepChild& record = *record_->mutable_runs(run.index());
-    const int64_t expected = ExpectedSize(run.index());
-    if (IsOver(run.state()) || !record.dominated().empty() || expected == 0 ||
-        target_.MeetsSize(expected)) {
-      continue;
-    }
-    record.set_dominated(absl::StrCat("stopped: it has ", SizeWords(expected),
-                                      " parameters, more than the target of ",
-                                      SizeWords(target_.parameters)));
-    stopped = true;
-  }
-  return stopped;
-}
-
-bool SweepSearch::StopLarger() {
-  if (!target_.has_quality) return false;
-  const v1::SweepRun* smallest = nullptr;
-  int64_t size = 0;
-  for (const v1::SweepRun& run : sweep().runs()) {
-    const SweepChild& record = record_->runs(run.index());
-    if (run.state() != v1::SWEEP_RUN_SUCCEEDED || !record.has_result()) {
-      continue;
-    }
-    const QualitySample& result = record.result();
-    if (!result.meets_quality() ||
-        !target_.MeetsSize(result.size_parameters())) {
-      continue;
-    }
-    if (smallest == nullptr || result.size_parameters() < size) {
-      smallest = &run;
-      size = result.size_parameters();
-    }
-  }
-  if (smallest == nullptr) return false;
-  bool stopped = false;
-  for (const v1::SweepRun& run : sweep().runs()) {
-    SweepChild& record = *record_->mutable_runs(run.index());
-    if (IsOver(run.state()) || !record.dominated().empty()) continue;
-    const int64_t expected = ExpectedSize(run.index());
-    if (expected == 0 || expected < size) continue;
-    Stop({false, run.index()},
-         absl::StrCat(
-             "stopped: ", CandidateWords(plan_->runs[smallest->index()].label),
-             " met the target with ", SizeWords(size),
-             " parameters, this one would have ", SizeWords(expected)));
-    stopped = true;
-  }
-  return stopped;
-}
-
-void SweepSearch::StopIdleStages() {
-  for (const v1::SweepStage& stage : sweep().stages()) {
-    SweepChild& record = *record_->mutable_stages(stage.index());
-    if (IsOver(stage.state()) || !record.dominated().empty()) continue;
-    const std::vector<int>& runs = plan_->stages[stage.index()].runs;
-    const bool idle = std::all_of(runs.begin(), runs.end(), [&](int run) {
-      return IsOver(sweep().runs(run).state()) ||
-             !record_->runs(run).dominated().empty();
-    });
-    if (idle) record.set_dominated(record_->runs(runs.front()).dominated());
-  }
+bool SweepSearch::IsRoundOver() const {
+  const std::vector<SearchChild> playing = Playing();
+  // The search is over with its last round, but not with that of a group.
+  if (playing.empty()) return search().group() > 0;
+  return search().allowance() > 0 && std::all_of(playing.begin(), playing.end(),
+                                                 [&](const SearchChild& child) {
+                                                   return HasRested(child);
+                                                 });
 }
 
 bool SweepSearch::IsMeasuring() const {
-  return InTime() && sweep().search().round() == 1 &&
+  return ledger_.InTime() && sweep().search().round() == 1 &&
          !HasOwnSteps(sweep().spec().job());
 }
 
 SweepSearch::Decision SweepSearch::Decide() {
   Decision decision;
   if (sweep().state() != v1::Sweep::ACTIVE) return decision;
-  const bool too_large = StopTooLarge();
-  const bool larger = StopLarger();
-  decision.changed = too_large || larger;
-  StopIdleStages();
-  const std::vector<SearchChild> live = Live();
+  const bool too_large = StopTooLarge(ledger_, record_);
+  const bool larger = StopLarger(ledger_, *plan_, record_);
+  const bool shrunk = TakesTurns() && StopMoreShrunk(ledger_, *plan_, record_);
+  decision.changed = too_large || larger || shrunk;
+  StopIdleStages(*plan_, record_);
   // A round whose others have ended needs no pause.
-  if (search().allowance() > 0 && !live.empty() && AllHaveRested(live)) {
-    EndRound(&decision);
+  if (IsRoundOver()) {
+    if (search().group() > 0) {
+      EndGroupRound(&decision);
+    } else {
+      EndRound(&decision);
+    }
     return decision;
   }
-  for (const SearchChild& child : live) {
-    const v1::JobState job_state = child.stage
-                                       ? sweep().stages(child.index).job_state()
-                                       : sweep().runs(child.index).job_state();
-    const std::string& job = child.stage ? sweep().stages(child.index).job()
-                                         : sweep().runs(child.index).job();
-    if (job.empty()) continue;
-    if (job_state == v1::PAUSED) {
-      if (!IsSpent(child)) decision.resume.push_back(job);
+  for (const SearchChild& child : Live()) {
+    if (JobOf(child).empty()) continue;
+    if (JobStateOf(child) == v1::PAUSED) {
+      if (!TakesTurns() && !IsSpent(child)) {
+        decision.resume.push_back(JobOf(child));
+      }
     } else if (IsDue(child)) {
-      decision.pause.push_back(job);
+      decision.pause.push_back(JobOf(child));
+    }
+  }
+  if (!TakesTurns()) return decision;
+  for (const SearchChild& child : Turns()) {
+    if (JobStateOf(child) == v1::PAUSED) {
+      decision.resume.push_back(JobOf(child));
     }
   }
   return decision;
 }
 
 bool SweepSearch::IsSpent(const SearchChild& child) const {
-  return search().allowance() > 0 && SpentFor(child) >= search().allowance();
+  return search().allowance() > 0 &&
+         ledger_.SpentFor(child) >= search().allowance();
 }
 
 bool SweepSearch::IsDue(const SearchChild& child) const {
   return IsSpent(child) &&
-         (!QualitiesOf(child).empty() ||
-          SpentFor(child) >= kOverdraft * search().allowance());
+         (!ledger_.QualitiesOf(child).empty() ||
+          ledger_.SpentFor(child) >= kOverdraft * search().allowance());
+}
+
+bool SweepSearch::IsHopeful(const SearchChild& child) const {
+  const SearchEntrant entrant = ledger_.Describe(child, 0);
+  return entrant.measured && ledger_.target().MeetsQuality(entrant.hope);
+}
+
+void SweepSearch::StopAllBut(size_t keep,
+                             const std::vector<SearchChild>& children) {
+  std::vector<SearchEntrant> entrants;
+  for (size_t i = 0; i < children.size(); ++i) {
+    entrants.push_back(ledger_.Describe(children[i], static_cast<int>(i)));
+  }
+  for (const SearchStop& stop : StopWorse(ledger_.target(), entrants, keep)) {
+    StopChild(children[stop.id], stop.reason);
+  }
+}
+
+void SweepSearch::StopChild(const SearchChild& child,
+                            const std::string& reason) {
+  ledger_.Of(child).set_dominated(reason);
+  if (!child.stage) return;
+  for (int run : plan_->stages[child.index].runs) {
+    if (!IsOver(sweep().runs(run).state())) {
+      record_->mutable_runs(run)->set_dominated(reason);
+    }
+  }
+}
+
+void SweepSearch::CountRound() {
+  state().set_round(state().round() + 1);
+  state().set_rounds(std::max(state().rounds(), state().round()));
+}
+
+void SweepSearch::EndGroupRound(Decision* decision) {
+  decision->changed = true;
+  const int rounds = PlanSearchRounds(CountEntrants(*plan_), 1).rounds;
+  if (search().group_round() == 1) {
+    // Members that have ended count, too: they are no reason to stop others.
+    const size_t members = groups_.groups[search().group() - 1].size();
+    StopAllBut((members + 1) / 2, Playing());
+  }
+  if (search().group_round() >= GroupRounds(rounds)) {
+    for (const SearchChild& child : Playing()) {
+      if (!IsHopeful(child)) ledger_.Of(child).set_waits(true);
+    }
+  }
+  if (Playing().empty()) return BeginNextGroup(decision);
+  search().set_group_round(search().group_round() + 1);
+  // The last share is all that a candidate may spend.
+  search().set_allowance(
+      search().group_round() < rounds
+          ? std::ldexp(search().first_share(), search().group_round() - 1)
+          : 0);
+  CountRound();
+}
+
+void SweepSearch::BeginNextGroup(Decision* decision) {
+  const int groups = static_cast<int>(groups_.groups.size());
+  while (search().group() < groups) {
+    search().set_group(search().group() + 1);
+    search().set_group_round(1);
+    search().set_allowance(search().first_share());
+    if (Playing().empty()) continue;
+    CountRound();
+    return;
+  }
+  search().set_group(0);
+  for (SweepChild& child : *record_->mutable_runs()) child.clear_waits();
+  for (SweepChild& child : *record_->mutable_stages()) child.clear_waits();
+  EndRound(decision);
+}
+
+void SweepSearch::StopHopeless() {
+  for (const SearchChild& child : Live()) {
+    if (ledger_.SpentFor(child) < kAlmost * search().full_share() / 2) continue;
+    const SearchEntrant entrant = ledger_.Describe(child, 0);
+    if (!entrant.measured || IsHopeful(child)) continue;
+    StopChild(
+        child,
+        absl::StrCat("stopped: another model has met the target, and "
+                     "this one, at ",
+                     ledger_.target().Name(), " ", FigureWords(entrant.quality),
+                     " after half of its training, promises to miss it"));
+  }
 }
 
 void SweepSearch::EndRound(Decision* decision) {
   decision->changed = true;
+  if (TakesTurns() && HasMet(ledger_, *record_)) StopHopeless();
   const std::vector<SearchChild> live = Live();
-  std::vector<SearchEntrant> entrants;
-  for (size_t i = 0; i < live.size(); ++i) {
-    entrants.push_back(Describe(live[i], static_cast<int>(i)));
-  }
-  const size_t keep = live.size() <= 2 ? live.size() : (live.size() + 1) / 2;
-  for (const SearchStop& stop : StopWorse(target_, entrants, keep)) {
-    const SearchChild& child = live[stop.id];
-    Stop(child, stop.reason);
-    if (!child.stage) continue;
-    for (int run : plan_->stages[child.index].runs) {
-      if (!IsOver(sweep().runs(run).state())) {
-        Stop({false, run}, stop.reason);
-      }
-    }
-  }
+  StopAllBut(live.size() <= 2 ? live.size() : (live.size() + 1) / 2, live);
   BeginRound(Live(), decision);
 }
 
@@ -504,11 +385,18 @@ void SweepSearch::BeginRound(const std::vector<SearchChild>& live,
     for (const SearchChild& child : live) StartOver(child, plan.last, decision);
   }
   for (const SearchChild& child : live) {
-    spent = std::max(spent, SpentFor(child));
+    spent = std::max(spent, ledger_.SpentFor(child));
   }
   search().set_round_begin(spent);
-  search().set_allowance(
-      plan.rounds > 1 ? spent + NextSearchShare(count, left, Parallel()) : 0);
+  double allowance =
+      plan.rounds > 1 ? spent + NextSearchShare(count, left, Parallel()) : 0;
+  if (TakesTurns()) {
+    // What candidates left over that were not needed is not to be spent.
+    const double twice = 2 * std::max(spent, search().first_share());
+    allowance = allowance > 0 ? std::min(allowance, twice) : twice;
+    if (allowance >= kAlmost * search().full_share()) allowance = 0;
+  }
+  search().set_allowance(allowance);
   state().set_round(state().round() + 1);
   state().set_rounds(state().round() + plan.rounds - 1);
 }
@@ -517,7 +405,7 @@ void SweepSearch::StartOver(const SearchChild& child, double share,
                             Decision* decision) {
   // A run that continues an early stage has that stage's plan.
   if (!child.stage && sweep().runs(child.index).stage() >= 0) return;
-  SweepChild& record = Of(child);
+  SweepChild& record = ledger_.Of(child);
   const v1::JobProgress& progress = child.stage
                                         ? sweep().stages(child.index).progress()
                                         : sweep().runs(child.index).progress();
@@ -535,14 +423,19 @@ void SweepSearch::StartOver(const SearchChild& child, double share,
   decision->start_over.push_back(child);
 }
 
-bool SweepSearch::MayStart(int run) const {
-  return search().allowance() == 0 || sweep().runs(run).stage() < 0 ||
-         SpentFor({false, run}) < search().allowance();
+bool SweepSearch::MayStart(const SearchChild& child) const {
+  if (TakesTurns()) {
+    const std::vector<SearchChild> turns = Turns();
+    return std::find(turns.begin(), turns.end(), child) != turns.end();
+  }
+  return search().allowance() == 0 || child.stage ||
+         sweep().runs(child.index).stage() < 0 ||
+         ledger_.SpentFor(child) < search().allowance();
 }
 
 v1::JobSpec SweepSearch::PlannedSpec(const SearchChild& child,
                                      v1::JobSpec spec) const {
-  int64_t steps = Of(child).planned_steps();
+  int64_t steps = ledger_.Of(child).planned_steps();
   if (!child.stage && sweep().runs(child.index).stage() >= 0) {
     steps = record_->stages(sweep().runs(child.index).stage()).planned_steps();
   }
@@ -561,17 +454,6 @@ v1::JobSpec SweepSearch::PlannedSpec(const SearchChild& child,
   return spec;
 }
 
-std::string SweepSearch::WordsOf(int run) const {
-  const SweepChild& record = record_->runs(run);
-  if (!record.has_result()) return "";
-  const QualitySample& result = record.result();
-  const bool met =
-      result.meets_quality() && target_.MeetsSize(result.size_parameters());
-  return absl::StrCat(met ? "" : "missed the target: ", target_.Name(), " ",
-                      FigureWords(result.quality()), " with ",
-                      SizeWords(result.size_parameters()), " parameters");
-}
-
 std::optional<SearchChoice> SweepSearch::Conclude() {
   std::vector<SearchResult> results;
   std::vector<SearchAccount> accounts;
@@ -580,6 +462,8 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
     SearchAccount account;
     account.label = plan_->runs[run.index()].label;
     account.learned = run.index() < search().from_history();
+    account.needless = run.state() == v1::SWEEP_RUN_STOPPED && TakesTurns() &&
+                       ledger_.SpentFor({false, run.index()}) <= 0;
     account.has_model = run.state() == v1::SWEEP_RUN_SUCCEEDED;
     if (record.has_result()) {
       account.measured = true;
@@ -587,7 +471,7 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
       account.quality = record.result().quality();
       account.meets_quality = record.result().meets_quality();
     } else {
-      const SearchEntrant described = Describe({false, run.index()}, 0);
+      const SearchEntrant described = ledger_.Describe({false, run.index()}, 0);
       account.measured = described.measured;
       account.size = described.size;
       account.quality = described.quality;
@@ -598,10 +482,12 @@ std::optional<SearchChoice> SweepSearch::Conclude() {
     }
     accounts.push_back(std::move(account));
   }
-  const std::optional<SearchChoice> choice = ChooseModel(target_, results);
+  const std::optional<SearchChoice> choice =
+      ChooseModel(ledger_.target(), results);
   if (choice) state().set_chosen_run(choice->id);
-  state().set_explanation(ExplainChoice(
-      target_, accounts, choice ? choice->id : -1, choice && choice->met));
+  state().set_explanation(ExplainChoice(ledger_.target(), accounts,
+                                        choice ? choice->id : -1,
+                                        choice && choice->met));
   return choice;
 }
 

@@ -4,22 +4,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
-#include "proto/search_target.h"
 #include "proto/sweep_plan.h"
+#include "server/sweep/search_groups.h"
+#include "server/sweep/search_ledger.h"
 #include "server/sweep/search_rule.h"
 #include "server/sweep/sweep_record.pb.h"
 
 namespace comera::server {
-
-// A job of a search: a run, or an early stage that several runs share.
-struct SearchChild {
-  bool stage = false;
-  int index = 0;
-};
 
 // Steers a sweep whose job's method is AUTO: successive halving over what
 // `job.budget` allows. In each round every candidate may spend as much as every
@@ -27,6 +23,13 @@ struct SearchChild {
 // the others is doubled, counting what they have spent. The last two run to
 // their ends. Candidates that share an early stage compete as one while it
 // lasts.
+//
+// Where the smallest model that meets a quality is looked for, and the time of
+// each job counts against the budget, the first rounds are played by one group
+// of candidates after another (search_groups.h), the smallest first. A group
+// goes on while the figures of one of its candidates promise the quality.
+// Candidates then take turns, the smallest first, as many side by side as the
+// cluster has room for.
 //
 // Where the budget is a time and the job file names no steps, the first round
 // also measures speed: its survivors start over with as many steps as fit into
@@ -46,7 +49,9 @@ class SweepSearch {
   // Takes a job's newest figures. `time` and `attempt` are those of the event.
   void OnMetrics(const SearchChild& child, const v1::StepMetrics& metrics,
                  absl::Time time, int64_t attempt);
-  void OnResult(const SearchChild& child, const v1::TrainingResult& result);
+  void OnResult(const SearchChild& child, const v1::TrainingResult& result) {
+    ledger_.OnResult(child, result);
+  }
 
   // What is to be done now.
   struct Decision {
@@ -61,21 +66,19 @@ class SweepSearch {
 
   // Whether the child has spent its share of the round and is to be paused.
   bool IsDue(const SearchChild& child) const;
-  // Whether the waiting run may start: its early stage has left it something
-  // of this round's allowance.
-  bool MayStart(int run) const;
+  // Whether the waiting run or stage may start: it is its turn, and its early
+  // stage has left it something of this round's allowance.
+  bool MayStart(const SearchChild& child) const;
   // `spec` of a run or stage, with the steps that it is planned with by now.
   v1::JobSpec PlannedSpec(const SearchChild& child, v1::JobSpec spec) const;
 
   // What the run has reached, in words.
-  std::string WordsOf(int run) const;
+  std::string WordsOf(int run) const { return ledger_.WordsOf(run); }
   // Names the result and the reason for it, once all runs have ended. Nothing
   // if none has a model.
   std::optional<SearchChoice> Conclude();
 
  private:
-  SweepChild& Of(const SearchChild& child);
-  const SweepChild& Of(const SearchChild& child) const;
   v1::SearchState& state() {
     return *record_->mutable_sweep()->mutable_search();
   }
@@ -83,42 +86,49 @@ class SweepSearch {
   const SearchRecord& search() const { return record_->search(); }
   const v1::Sweep& sweep() const { return record_->sweep(); }
 
-  bool InTime() const;
-  // What all children have spent together: steps, process-seconds, or, for a
-  // time budget, seconds summed over the jobs.
-  double TotalSpent() const;
   // How many jobs a time by the clock pays for at once; 1 for other budgets.
   int Parallel() const;
   // What the search has used of its budget: by the clock for a time budget.
   double BudgetSpent() const;
   // What the present round has taken so far, likewise.
   double RoundSpent() const;
-  // What the child's current job has spent, plus what the early stage that it
-  // continues has spent.
-  double SpentFor(const SearchChild& child) const;
-  bool IsSpent(const SearchChild& child) const;
-  // Validations that say how good the child is, oldest first.
-  const google::protobuf::RepeatedPtrField<QualitySample>& QualitiesOf(
-      const SearchChild& child) const;
-  // The final number of parameters; 0 if not known yet.
-  int64_t ExpectedSize(int run) const;
-  double QualityOf(const v1::StepMetrics& metrics, bool* known) const;
-  double QualityOf(const v1::TrainingResult& result) const;
 
-  // The children that still compete.
+  // Whether the candidates begin in groups, and take turns.
+  bool TakesTurns() const { return search().first_share() > 0; }
+  // The child's group, from 1.
+  int GroupOf(const SearchChild& child) const;
+  // The children that still compete, those of later groups left out.
   std::vector<SearchChild> Live() const;
+  // The live children that train in this round: the present group's, or all.
+  std::vector<SearchChild> Playing() const;
+  // Waiting and paused children whose turn it is now.
+  std::vector<SearchChild> Turns() const;
+  // Children take turns in ascending order of this: by size, which is 0 where
+  // it is not known. The runs of an early stage have the place of the smallest,
+  // but among them the largest comes first: where it misses the quality, the
+  // others would too.
+  std::pair<int64_t, int64_t> PlaceInTurn(const SearchChild& child) const;
+  v1::SweepRunState StateOf(const SearchChild& child) const;
+  v1::JobState JobStateOf(const SearchChild& child) const;
+  const std::string& JobOf(const SearchChild& child) const;
+
+  bool IsSpent(const SearchChild& child) const;
   bool HasRested(const SearchChild& child) const;
-  SearchEntrant Describe(const SearchChild& child, int id) const;
-  void Stop(const SearchChild& child, const std::string& reason);
-  // Stops what turns out to be above the target size.
-  bool StopTooLarge();
-  // Stops early stages none of whose runs goes on.
-  void StopIdleStages();
-  // Stops what can no longer be the smallest model that meets the quality.
-  bool StopLarger();
-  bool AllHaveRested(const std::vector<SearchChild>& live) const;
+  bool IsRoundOver() const;
+  bool IsHopeful(const SearchChild& child) const;
+  void StopChild(const SearchChild& child, const std::string& reason);
+  // Stops those that have had half of their training and promise to miss the
+  // target, where another model has met it.
+  void StopHopeless();
+  void StopAllBut(size_t keep, const std::vector<SearchChild>& children);
+  // Ends a round of the present group, which goes on, or leaves its place to
+  // the next.
+  void EndGroupRound(Decision* decision);
+  void BeginNextGroup(Decision* decision);
+  // Ends a round in which all compete.
   void EndRound(Decision* decision);
   void BeginRound(const std::vector<SearchChild>& live, Decision* decision);
+  void CountRound();
   // Plans the child's job anew so that it spends `share`, unless its plan fits.
   void StartOver(const SearchChild& child, double share, Decision* decision);
   // Whether the survivors of the first round are to start over.
@@ -126,7 +136,8 @@ class SweepSearch {
 
   SweepRecord* const record_;
   const SweepPlan* const plan_;
-  const SearchTarget target_;
+  SearchLedger ledger_;
+  const SearchGroups groups_;
 };
 
 }  // namespace comera::server

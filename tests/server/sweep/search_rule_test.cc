@@ -57,6 +57,21 @@ TEST(SearchRuleTest, TheBeatenGoBeforeTheFar) {
                         "300"));
 }
 
+TEST(SearchRuleTest, EqualMetricsAreToldApartByTheLoss) {
+  std::vector<SearchEntrant> guessing = {Entrant(0, 100, 0.5),
+                                         Entrant(1, 200, 0.5)};
+  guessing[0].loss = 0.69;
+  guessing[1].loss = 0.68;
+  EXPECT_THAT(Ids(StopWorse(Accuracy(0.8), guessing, 1)), ElementsAre(0));
+}
+
+TEST(SearchRuleTest, WhatPromisesTheQualityIsNotBeatenByWhatDoesNot) {
+  std::vector<SearchEntrant> entrants = {Entrant(0, 100, 0.70),
+                                         Entrant(1, 200, 0.65)};
+  entrants[1].hope = 0.9;
+  EXPECT_THAT(Ids(StopWorse(Accuracy(0.8), entrants, 1)), ElementsAre(0));
+}
+
 TEST(SearchRuleTest, OfTheUnbeatenTheFarthestFromTheQualityGo) {
   const auto stops = StopWorse(Accuracy(0.8),
                                {Entrant(0, 100, 0.60), Entrant(1, 200, 0.70),
@@ -156,6 +171,12 @@ TEST(SearchWordsTest, TheChoiceIsExplainedBesideTheOthers) {
       "finished jobs on the same data");
   EXPECT_THAT(ExplainChoice(Accuracy(0.9), accounts, 0, false),
               HasSubstr("and misses the target (accuracy 0.9)"));
+  accounts[2].measured = false;
+  accounts[2].needless = true;
+  EXPECT_THAT(ExplainChoice(Accuracy(0.8), accounts, 0, true),
+              HasSubstr("; 1 other was tried: dense with width 64 needed "
+                        "170,234 parameters for it; 1 was not begun, because "
+                        "a smaller model had met the target; "));
   EXPECT_EQ(ExplainChoice(Accuracy(0.8), accounts, -1, false),
             "none of 3 candidates ended with a model");
   EXPECT_EQ(CandidateWords(

@@ -3,16 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/sweep_plan.h"
-#include "server/rpc/proto_time.h"
-#include "tests/server/sweep/sweep_engine_fixture.h"
+#include "tests/server/sweep/search_cluster.h"
 #include "tests/server/test_spec.h"
 
 namespace comera::server {
@@ -50,126 +47,18 @@ v1::SweepSpec DenseSearch(const std::vector<int>& widths, double loss,
   return spec;
 }
 
-// Plays the cluster: jobs train as they are told, one event each `kStride`
-// steps, with losses that fall towards a floor that wider models have lower.
-class SweepSearchTest : public SweepEngineFixture {
+// Losses fall towards a floor that wider models have lower.
+class SweepSearchTest : public SearchCluster {
  protected:
   static constexpr int64_t kStride = 50;
-  static constexpr double kStepsPerSecond = 20;
 
-  // What jobs say that reach their target loss.
-  v1::Outcome outcome_ = v1::TARGET_MET;
-
-  static int64_t SizeOf(const v1::JobSpec& spec) {
+  int64_t SizeAt(const v1::JobSpec& spec, int64_t /*step*/) override {
     return 1000 * spec.model().hidden();
   }
-  static double LossAt(const v1::JobSpec& spec, int64_t step) {
+  double LossAt(const v1::JobSpec& spec, int64_t step) override {
     const double floor = 4 - static_cast<double>(spec.model().hidden()) / 40;
     return floor + 2 * std::exp(-static_cast<double>(step) / 400);
   }
-
-  void SetState(const std::string& name, v1::JobState state) {
-    jobs_[name].set_state(state);
-    v1::JobEvent event;
-    event.mutable_state_change()->set_state(state);
-    Event(name, event);
-  }
-
-  // Carries out the pauses, resumptions and cancellations that were asked for.
-  void Obey() {
-    while (!paused_.empty() || !resumed_.empty() || !cancelled_.empty()) {
-      const auto pause = std::exchange(paused_, {});
-      const auto resume = std::exchange(resumed_, {});
-      const auto cancel = std::exchange(cancelled_, {});
-      for (const std::string& job : cancel) {
-        ended_.insert(job);
-        jobs_[job].set_state(v1::CANCELLED);
-        if (engine_->JobSequence(job)) SetState(job, v1::CANCELLED);
-      }
-      for (const std::string& job : pause) {
-        if (ended_.count(job) == 0) SetState(job, v1::PAUSED);
-      }
-      for (const std::string& job : resume) {
-        if (ended_.count(job) > 0) continue;
-        ++attempts_[job];
-        SetState(job, v1::QUEUED);
-      }
-    }
-  }
-
-  void Finish(const std::string& name, double loss, v1::Outcome outcome) {
-    v1::Job& job = jobs_[name];
-    v1::JobEvent event;
-    event.mutable_result()->set_outcome(outcome);
-    event.mutable_result()->set_validation_loss(loss);
-    event.mutable_result()->set_size_parameters(SizeOf(job.spec()));
-    Event(name, event);
-    ended_.insert(name);
-    End(name, v1::SUCCEEDED, outcome);
-  }
-
-  // One stride of a job.
-  void Train(const std::string& name) {
-    v1::Job& job = jobs_[name];
-    job.set_state(v1::RUNNING);
-    const v1::ObjectiveSpec& objective = job.spec().objective();
-    const int64_t total =
-        objective.early().steps() +
-        (objective.early().only() ? 0 : objective.late().max_steps());
-    const int64_t before =
-        std::max(job.progress().step(),
-                 job.spec().has_start_from() ? objective.early().steps() : 0);
-    const int64_t step = std::min(total, before + kStride);
-    const double loss = LossAt(job.spec(), step);
-    absl::Time& clock = clocks_.try_emplace(name, now_).first->second;
-    clock +=
-        absl::Seconds(static_cast<double>(step - before) / kStepsPerSecond);
-    v1::JobProgress& progress = *job.mutable_progress();
-    progress.set_step(step);
-    progress.set_total_steps(total);
-    progress.set_size_parameters(SizeOf(job.spec()));
-    v1::JobEvent event;
-    event.set_attempt(attempts_[name]);
-    *event.mutable_time() = ToTimestamp(clock);
-    event.mutable_metrics()->set_step(step);
-    event.mutable_metrics()->set_total_steps(total);
-    event.mutable_metrics()->set_validation_loss(loss);
-    event.mutable_metrics()->set_size_parameters(SizeOf(job.spec()));
-    Event(name, event);
-    trained_ += kStride;
-    const bool met =
-        !objective.early().only() && loss <= objective.late().target_loss();
-    if (met || step >= total) {
-      Finish(name, loss, met ? outcome_ : v1::TARGET_MISSED);
-    }
-  }
-
-  // Trains what may train until the search ends, or `stop` says so.
-  void Play(const std::function<bool()>& stop = [] { return false; }) {
-    for (int turn = 0; turn < 5000 && !stop(); ++turn) {
-      if (IsFinal(sweep().state())) return;
-      std::vector<std::string> names;
-      for (const auto& [name, job] : jobs_) names.push_back(name);
-      for (const std::string& name : names) {
-        const v1::JobState state = jobs_[name].state();
-        if (ended_.count(name) > 0 || state == v1::PAUSED ||
-            !engine_->JobSequence(name)) {
-          continue;
-        }
-        Train(name);
-        Obey();
-      }
-      Tick();
-      Obey();
-    }
-    if (!stop()) ADD_FAILURE() << sweep().DebugString();
-  }
-
-  std::set<std::string> ended_;
-  std::map<std::string, int64_t> attempts_;
-  // Each job's own time: they train side by side.
-  std::map<std::string, absl::Time> clocks_;
-  int64_t trained_ = 0;
 };
 
 TEST_F(SweepSearchTest, TheSmallestThatMeetsTheLossIsChosenWithinTheBudget) {
@@ -177,7 +66,8 @@ TEST_F(SweepSearchTest, TheSmallestThatMeetsTheLossIsChosenWithinTheBudget) {
   Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 2.9));
   ASSERT_EQ(sweep().runs_size(), 8);
   EXPECT_EQ(sweep().search().round(), 1);
-  EXPECT_EQ(sweep().search().rounds(), 3);
+  // Two of each of the three groups, and one in which all compete.
+  EXPECT_EQ(sweep().search().rounds(), 7);
   Play();
   ASSERT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
   EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
@@ -193,7 +83,8 @@ TEST_F(SweepSearchTest, TheSmallestThatMeetsTheLossIsChosenWithinTheBudget) {
 }
 
 TEST_F(SweepSearchTest, EachRoundPausesAllStopsHalfAndDoublesTheRest) {
-  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 1.0));
+  // Where only a size is asked for, all compete from the beginning.
+  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 0, 99000));
   Play([&] { return sweep().search().round() == 2; });
   // A share is 16000 / 16 steps.
   int stopped = 0;
@@ -201,17 +92,64 @@ TEST_F(SweepSearchTest, EachRoundPausesAllStopsHalfAndDoublesTheRest) {
     EXPECT_EQ(run.progress().step(), 1000) << run.label();
     if (run.state() != v1::SWEEP_RUN_STOPPED) continue;
     ++stopped;
-    EXPECT_THAT(run.reason(), HasSubstr("farther from the target 1"));
+    EXPECT_THAT(run.reason(), HasSubstr("than the 4 that go on"));
   }
   EXPECT_EQ(stopped, 4);
   Play([&] { return sweep().search().round() == 3; });
   EXPECT_EQ(sweep().counts().stopped(), 6);
   Play();
-  // None reaches loss 1: the nearest is kept, and said to miss.
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_EQ(sweep().search().chosen_run(), 7);
+}
+
+TEST_F(SweepSearchTest, IfNoneMeetsTheLossTheNearestIsKept) {
+  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 1.0));
+  Play();
   EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
   EXPECT_EQ(sweep().outcome(), v1::TARGET_MISSED);
   EXPECT_THAT(sweep().reason(), HasSubstr("misses the target"));
   EXPECT_EQ(sweep().search().chosen_run(), 7);
+}
+
+TEST_F(SweepSearchTest, GroupsBeginOneAfterAnotherTheSmallestFirst) {
+  Create(DenseSearch({72, 16, 64, 24, 56, 32, 48, 40}, 1.0));
+  // One slot: one job at a time, the smallest first.
+  ASSERT_THAT(asked_, SizeIs(1));
+  EXPECT_EQ(asked_[0].request.spec().model().hidden(), 16);
+  Play([&] { return sweep().search().round() == 2; });
+  std::vector<int64_t> steps(80);
+  const auto look = [&] {
+    for (const v1::SweepRun& run : sweep().runs()) {
+      steps[std::stoi(run.label().substr(19))] = run.progress().step();
+    }
+  };
+  look();
+  for (int width : {16, 24, 32}) EXPECT_EQ(steps[width], 1000) << width;
+  for (int width : {40, 48, 56, 64, 72}) EXPECT_EQ(steps[width], 0) << width;
+  EXPECT_EQ(sweep().counts().stopped(), 1);
+  // The first group has had two shares when the second begins.
+  Play([&] { return sweep().search().round() == 3; });
+  look();
+  EXPECT_EQ(steps[16] + steps[24] + steps[32], 5000);
+  EXPECT_EQ(steps[40], 0);
+  Play([&] { return sweep().search().round() == 4; });
+  look();
+  for (int width : {40, 48, 56}) EXPECT_EQ(steps[width], 1000) << width;
+  EXPECT_EQ(steps[64], 0);
+}
+
+TEST_F(SweepSearchTest, AGroupGoesOnWhileItPromisesTheLossAndSparesTheLarger) {
+  // Width 24 meets it late, at a loss of 3.41 (its floor is 3.4).
+  Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 3.42));
+  Play();
+  EXPECT_EQ(sweep().runs(sweep().search().chosen_run()).label(),
+            "method=dense width=24");
+  for (int run = 3; run < 8; ++run) {
+    // Their plans do not tell these made-up sizes, but their first figures do.
+    EXPECT_LE(sweep().runs(run).progress().step(), kStride) << run;
+    EXPECT_EQ(sweep().runs(run).state(), v1::SWEEP_RUN_STOPPED) << run;
+  }
+  EXPECT_LE(trained_, 6000);
 }
 
 TEST_F(SweepSearchTest, OfASizeAloneTheLowestLossWithinItIsChosen) {
@@ -365,6 +303,7 @@ TEST_F(SweepSearchTest, SharedEarlyStagesCompeteAsOne) {
   v1::SweepPoint& dense = *spec.add_list();
   dense.set_method(v1::CompressionSpec::DENSE);
   dense.set_label("method=dense width=64");
+  context_.parallel = 3;
   Create(spec);
   ASSERT_EQ(sweep().stages_size(), 2);
   EXPECT_THAT(asked_, SizeIs(3));
@@ -376,7 +315,27 @@ TEST_F(SweepSearchTest, SharedEarlyStagesCompeteAsOne) {
   EXPECT_EQ(sweep().runs(0).job(), "");
 }
 
+TEST_F(SweepSearchTest, WhatShrinksMoreIsSparedWhereShrinkingLessMissed) {
+  // Width 64 has its floor at 2.4.
+  v1::SweepSpec spec = Search(2.0, 0);
+  for (double ratio : {0.8, 0.9}) {
+    v1::SweepPoint& point = *spec.add_list();
+    point.set_method(v1::CompressionSpec::COMERA);
+    point.set_label(absl::StrCat("method=comera shrunk_to=", ratio));
+    point.mutable_target()->set_target_ratio(ratio);
+  }
+  Create(spec);
+  ASSERT_EQ(sweep().stages_size(), 1);
+  Play();
+  EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_STOPPED);
+  EXPECT_EQ(sweep().runs(0).job(), "");
+  EXPECT_THAT(sweep().runs(0).reason(),
+              HasSubstr("shrinks the same model less, missed the target"));
+  EXPECT_EQ(sweep().search().chosen_run(), 1);
+}
+
 TEST_F(SweepSearchTest, CancellingEndsPausedJobsToo) {
+  context_.parallel = 2;
   Create(DenseSearch({16, 24, 32, 40}, 1.0));
   while (jobs_["jobs/1"].state() != v1::PAUSED) {
     Train("jobs/1");
@@ -386,7 +345,7 @@ TEST_F(SweepSearchTest, CancellingEndsPausedJobsToo) {
   SweepEffects effects;
   ASSERT_OK(engine_->Cancel(name_, "enough", now_, &effects));
   Take(std::move(effects));
-  EXPECT_THAT(cancelled_, SizeIs(4));
+  EXPECT_THAT(cancelled_, SizeIs(2));
   Obey();
   EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLED);
   EXPECT_THAT(resumed_, IsEmpty());
