@@ -1,0 +1,210 @@
+"""The variants of tt_variants.py and one training run of a variant."""
+import collections
+import math
+import time
+
+import numpy
+import torch
+from torch.nn import functional as F
+
+import tt_prototype
+import tt_steps
+
+VALIDATION, FEW = 256, 64  # rows at the end and before
+GAMMA, BETA = 1e-4, 1e-5
+# The engine's defaults, but for cores: in as few steps as these they learn more
+# at three times theirs.
+CORES_RATE, RANKS_RATE, OTHER_RATE = 0.03, 0.01, 0.001
+WARMUP = 0.1  # share of all steps
+SEARCH = (1, 1 / 3, 3)
+
+# A fifth of the dense model.
+RANKS = {
+    2048: {"attention": 24, "ffn": 24, "head": 24, "embedding": 22,
+           "output": 16},
+    8192: {"attention": 38, "ffn": 38, "head": 38, "embedding": 50,
+           "output": 22}}
+# As large as these, with the ranks of one class raised at the other's cost.
+MORE_ATTENTION = {2048: {"attention": 36, "ffn": 14},
+                  8192: {"attention": 57, "ffn": 23}}
+MORE_FFN = {2048: {"attention": 12, "ffn": 33},
+            8192: {"attention": 19, "ffn": 53}}
+# As large, with a dense row in both tables for the most frequent tokens.
+FREQUENT = 64
+WITH_FREQUENT = {2048: {"embedding": 14, "output": 12},
+                 8192: {"embedding": 46, "output": 21}}
+
+
+class Variant:
+    def __init__(self, about, searched="cores", factors=SEARCH, ranks=None,
+                 form=tt_prototype.Train, start="cores", step="muon",
+                 **more):
+        self.about, self.searched, self.factors = about, searched, factors
+        self.ranks = {v: {**RANKS[v], **(ranks or {}).get(v, {})}
+                      for v in RANKS}
+        self.form, self.start, self.step = form, start, step
+        self.more = more
+
+
+VARIANTS = {
+    "baseline": Variant("Muon on both cores, as the engine does"),
+    "dense": Variant("dense matrices, AdamW", searched="other", step="dense"),
+    "silu": Variant("SiLU between the halves of each linear layer",
+                    form=tt_prototype.BentTrain),
+    "svd": Variant("start from the TT-SVD of a dense start", start="svd"),
+    "entries": Variant("orthonormal cores, the scale in the rank entries",
+                       start="entries"),
+    "gram": Variant("scaled gradient descent in place of orthogonalisation",
+                    step="gram"),
+    "gram_muon": Variant("scaled gradients, then orthogonalised",
+                         step="gram_muon"),
+    "attention": Variant("1.5 times the ranks in attention, fewer elsewhere",
+                         ranks=MORE_ATTENTION),
+    "ffn": Variant("half the ranks in attention, more in feed-forward",
+                   ranks=MORE_FFN),
+    "frequent": Variant(f"dense rows for the {FREQUENT} most frequent tokens",
+                        ranks=WITH_FREQUENT, frequent=FREQUENT),
+    "bound": Variant("spectral norm of each W at most twice its start's",
+                     bound=2),
+    "slow_ranks": Variant("rank entries with a warm-up of a third of the "
+                          "steps (rates: their own)",
+                          searched="ranks", factors=(0.3, 3, 1),
+                          ranks_warmup=1 / 3),
+    "riemann": Variant("Riemannian steps, orthogonalised",
+                       form=tt_prototype.TangentTrain, step="riemann"),
+    "riemann_plain": Variant("Riemannian steps, not orthogonalised",
+                             form=tt_prototype.TangentTrain,
+                             step="riemann_plain"),
+    "grow": Variant("ranks that double after a third of the steps", grow=True),
+}
+
+
+def scale_at(step, steps, warmup=WARMUP):
+    """The engine's linear decay after a linear warm-up."""
+    begin = max(1, round(warmup * steps))
+    if step < begin:
+        return (step + 1) / begin
+    return 1 - (step - begin) / (steps - begin)
+
+
+class Run:
+    def __init__(self, variant, factor, seed, options, corpus):
+        self.variant, self.factor, self.seed = variant, factor, seed
+        self.steps, self.batch = options.steps, options.batch
+        self.corpus = corpus
+        dense = variant.step == "dense"
+        self.ranks = variant.ranks[corpus.special.vocabulary]
+        ranks = None if dense else self.ranks
+        if variant.more.get("grow"):
+            ranks = {kind: r // 2 for kind, r in ranks.items()}
+        frequent = numpy.argsort(-corpus.counts)[
+            :variant.more.get("frequent", 0)]
+        self.model = tt_prototype.Model(
+            corpus.special.vocabulary, ranks, seed, variant.form,
+            variant.start, numpy.sort(frequent), corpus.causal)
+        self.trains = self.model.trains()
+        cores = {id(p) for t in self.trains for p in t.parameters()}
+        self.adamw = tt_steps.AdamW({
+            "ranks": [t.entries for t in self.trains
+                      if t.entries.requires_grad],
+            "other": [p for p in self.model.parameters()
+                      if id(p) not in cores]})
+        self.cores = self.core_steps()
+        self.bound = None
+        if "bound" in variant.more:
+            self.bound = tt_steps.SpectralBound(
+                self.trains, variant.more["bound"])
+
+    def core_steps(self):
+        step = self.variant.step
+        if step.startswith("riemann"):
+            return tt_steps.Riemannian(self.trains, step == "riemann")
+        return tt_steps.Muon(self.trains, gram=step.startswith("gram"),
+                             orthogonal=step != "gram")
+
+    def rates(self, step):
+        rates = {"cores": CORES_RATE, "ranks": RANKS_RATE, "other": OTHER_RATE}
+        scale = {name: scale_at(step, self.steps) for name in rates}
+        scale["ranks"] = scale_at(
+            step, self.steps, self.variant.more.get("ranks_warmup", WARMUP))
+        rates[self.variant.searched] *= self.factor
+        return {name: rate * scale[name] for name, rate in rates.items()}
+
+    def add_objective(self):
+        """The gradients of gamma times the relaxed size and beta |cores|^2."""
+        size = self.model.size()
+        for train in self.trains:
+            if train.entries.requires_grad:
+                train.entries.grad += GAMMA / size * train.entries.sign() * (
+                    train.inputs + train.outputs)
+                for core in (train.left, train.right):
+                    core.grad.add_(core.data, alpha=2 * BETA)
+
+    def train_step(self, step, batch):
+        ids, places, labels = (torch.from_numpy(a) for a in batch)
+        loss = tt_prototype.CrossEntropy.apply(self.model(ids, places), labels)
+        for p in self.model.parameters():
+            p.grad = None
+        loss.backward()
+        self.add_objective()
+        norm = torch.stack([p.grad.norm() for p in self.model.parameters()
+                            if p.grad is not None]).norm()
+        rates = self.rates(step)
+        self.cores.step(rates["cores"])
+        self.adamw.step(rates, min(1.0, 1 / (float(norm) + 1e-6)))
+        if self.bound:
+            self.bound.apply()
+        return loss.item()
+
+    def grow(self):
+        generator = torch.Generator().manual_seed(self.seed + 1000)
+        whole = {rank // 2: rank for rank in self.ranks.values()}
+        for train in self.trains:
+            tt_steps.grow(train, whole[train.rank], self.cores, self.adamw,
+                          generator)
+
+    @torch.no_grad()
+    def validate(self, rows):
+        """The loss on so many rows."""
+        ids, places, labels = self.corpus.validation
+        inside = places < rows * ids.shape[1]
+        ids, places, labels = ids[:rows], places[inside], labels[inside]
+        total = 0.0
+        for at in range(0, len(ids), self.batch):
+            part = ids[at:at + self.batch]
+            begin = at * ids.shape[1]
+            inside = (places >= begin) & (places < begin + part.size)
+            logits = self.model(torch.from_numpy(part), torch.from_numpy(
+                places[inside] - begin))
+            total += F.cross_entropy(
+                logits, torch.from_numpy(labels[inside]),
+                reduction="sum").item()
+        return total / len(labels)
+
+    def run(self, give_up=math.inf):
+        """`give_up`: the highest validation loss allowed after a third."""
+        third = self.steps // 3
+        curve, seconds, recent = [], 0.0, collections.deque(maxlen=20)
+        batches = self.corpus.batches(self.seed, self.batch, self.steps)
+        for step, batch in enumerate(batches):
+            begun = time.process_time()
+            if step == third and self.variant.more.get("grow"):
+                self.grow()
+            recent.append(self.train_step(step, batch))
+            seconds += time.process_time() - begun
+            if not math.isfinite(recent[-1]):
+                break
+            done = step + 1
+            if done == third // 2 and sum(recent) / len(recent) > (
+                    math.log(self.corpus.special.vocabulary)):
+                break  # worse than guessing without any knowledge
+            if done in (third, 2 * third, self.steps):
+                rows = VALIDATION if done == self.steps else FEW
+                curve.append({
+                    "step": done, "loss": self.validate(rows),
+                    "training_loss": sum(recent) / len(recent)})
+                if done == third and curve[-1]["loss"] > give_up:
+                    break
+        return {"curve": curve, "parameters": self.model.size(),
+                "seconds_per_step": seconds / done,
+                "finished": bool(curve) and curve[-1]["step"] == self.steps}
