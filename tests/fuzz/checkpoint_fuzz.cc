@@ -38,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool with_checksum = input.Choose(2) == 1;
   const std::string bytes = input.Rest();
   if (with_checksum) {
-    comera::trainer::CheckpointStore store(std::make_unique<OneFile>(bytes), 2);
+    comera::trainer::CheckpointStore store(std::make_unique<OneFile>(bytes),
+                                           {});
     store.LoadNewest("fingerprint").status().IgnoreError();
     return 0;
   }

@@ -7,14 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/files.h"
 #include "common/log.h"
+#include "common/status_macros.h"
+#include "worker/checkpoint/stored_checkpoints.h"
 
 namespace comera::worker {
-
-std::string StoredCheckpointsFolder(const std::string& job) {
-  return absl::StrCat("checkpoints/", job.substr(job.rfind('/') + 1));
-}
 
 CheckpointCopier::CheckpointCopier(const Options& options, PeerClient* peers,
                                    ArtifactStore* store, OnDurable on_durable)
@@ -28,6 +25,7 @@ CheckpointCopier::~CheckpointCopier() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
+    abandoned_ = true;
     changed_.notify_all();
   }
   thread_.join();
@@ -40,10 +38,16 @@ void CheckpointCopier::Add(Task task) {
   changed_.notify_all();
 }
 
+std::vector<v1::MemberTrouble> CheckpointCopier::Troubles() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return troubles_.List();
+}
+
 void CheckpointCopier::Forget(const std::string& job) {
   const std::lock_guard<std::mutex> lock(mutex_);
   durable_.erase(job);
   copies_.erase(job);
+  troubles_.Forget(job);
   changed_.notify_all();
 }
 
@@ -89,40 +93,96 @@ void CheckpointCopier::Loop() {
   }
 }
 
-void CheckpointCopier::ReportCopy(bool to_store, size_t bytes,
+void CheckpointCopier::ReportCopy(bool to_store, int64_t bytes,
                                   const absl::Status& status) {
   if (options_.on_copy == nullptr) return;
-  options_.on_copy(to_store, static_cast<int64_t>(bytes), status.ok());
+  options_.on_copy(to_store, bytes, status.ok());
+}
+
+void CheckpointCopier::ReportTroubles(bool changed) {
+  if (changed && options_.on_troubles != nullptr) options_.on_troubles();
 }
 
 void CheckpointCopier::Copy(const Task& task) {
-  const absl::StatusOr<std::string> contents = ReadFile(task.path);
+  const absl::StatusOr<CheckpointFile> file = CheckpointFile::Open(task.path);
   // The trainer may have deleted it by now to make room for a newer one.
-  if (!contents.ok() || !IsWhole(*contents)) return;
-  for (const std::string& address : task.replicas) {
+  if (!file.ok()) return;
+  std::string sha256;
+  if (!file->Verify(&sha256).ok()) return;
+  if (!task.replicas.empty()) CopyToReplicas(task, *file, sha256);
+  if (task.durable) CopyToStore(task, file->size());
+}
+
+void CheckpointCopier::CopyToReplicas(const Task& task,
+                                      const CheckpointFile& file,
+                                      const std::string& sha256) {
+  TransferLimits limits;
+  limits.idle = options_.idle;
+  limits.abandoned = &abandoned_;
+  std::vector<CopyTroubles::ReplicaResult> results;
+  for (const v1::Peer& peer : task.replicas) {
     const absl::Status status =
-        peers_->Put(address, task.job, task.name, *contents, options_.timeout);
-    ReportCopy(/*to_store=*/false, contents->size(), status);
+        peers_->Put(peer.address(), task.job, task.name, file, sha256, limits);
+    ReportCopy(/*to_store=*/false, file.size(), status);
     LOG_IF(WARNING, !status.ok())
         << "checkpoint not copied job=" << task.job
-        << " step=" << task.name.step << " to=" << address << " " << status;
+        << " attempt=" << task.name.attempt << " step=" << task.name.step
+        << " to=" << peer.worker() << " " << status;
+    results.push_back({peer.worker(), status});
   }
-  if (!task.durable) return;
+  bool changed = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changed = troubles_.OnReplicas(task.job, task.name.attempt, results);
+  }
+  ReportTroubles(changed);
+}
+
+absl::Status CheckpointCopier::Store(const Task& task,
+                                     const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, store_->List(folder));
+  for (const std::string& file : files) {
+    const auto name = ParseCheckpointName(file);
+    if (name && name->attempt > task.name.attempt) {
+      return absl::AbortedError("there is a state of a later attempt");
+    }
+  }
+  return store_->PutFile(absl::StrCat(folder, "/", ToFileName(task.name)),
+                         task.path);
+}
+
+void CheckpointCopier::CopyToStore(const Task& task, int64_t size) {
   const std::string folder = StoredCheckpointsFolder(task.job);
-  const absl::Status status =
-      store_->Put(absl::StrCat(folder, "/", ToFileName(task.name)), *contents);
-  ReportCopy(/*to_store=*/true, contents->size(), status);
-  if (!status.ok()) {
-    LOG(WARNING) << "checkpoint not durable job=" << task.job
-                 << " step=" << task.name.step << " " << status;
-    return;
+  const absl::Status status = Store(task, folder);
+  // The trainer has deleted it meanwhile to make room for a newer one.
+  if (absl::IsNotFound(status) && !CheckpointFile::Open(task.path).ok()) return;
+  ReportCopy(/*to_store=*/true, size, status);
+  LOG_IF(WARNING, !status.ok()) << "checkpoint not durable job=" << task.job
+                                << " attempt=" << task.name.attempt
+                                << " step=" << task.name.step << " " << status;
+  if (absl::IsAborted(status)) return;
+  bool changed = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changed = troubles_.OnStore(task.job, task.name.attempt, status);
   }
+  ReportTroubles(changed);
+  if (!status.ok()) return;
   on_durable_(task);
-  const auto names = store_->List(folder);
-  if (!names.ok()) return;
-  const size_t keep = std::max(2, task.keep);
-  for (size_t i = 0; i + keep < names->size(); ++i) {
-    (void)store_->Delete(absl::StrCat(folder, "/", (*names)[i]));
+  Prune(task, folder);
+}
+
+void CheckpointCopier::Prune(const Task& task, const std::string& folder) {
+  const auto files = store_->List(folder);
+  if (!files.ok()) return;
+  std::vector<CheckpointName> names;
+  for (const std::string& file : *files) {
+    if (const auto name = ParseCheckpointName(file)) names.push_back(*name);
+  }
+  std::sort(names.begin(), names.end(), IsOlder);
+  const size_t keep = static_cast<size_t>(std::max(2, task.keep));
+  for (size_t i = 0; i + keep < names.size(); ++i) {
+    (void)store_->Delete(absl::StrCat(folder, "/", ToFileName(names[i])));
   }
 }
 

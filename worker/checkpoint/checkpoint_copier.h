@@ -1,7 +1,9 @@
 #ifndef COMERA_WORKER_CHECKPOINT_CHECKPOINT_COPIER_H_
 #define COMERA_WORKER_CHECKPOINT_CHECKPOINT_COPIER_H_
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -10,20 +12,25 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "comera/v1/worker_service.pb.h"
+#include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/checkpoint_names.h"
+#include "worker/checkpoint/copy_troubles.h"
 #include "worker/checkpoint/peer_client.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
 
-// The folder of the store that holds a job's checkpoints; `job` is `jobs/<id>`.
-std::string StoredCheckpointsFolder(const std::string& job);
-
 // Copies training states that were saved on this machine to other workers'
 // memory and to the store, in the background. Only the newest state of a job
 // waits for its turn, because an older one helps nobody; but a snapshot never
-// displaces a checkpoint that is not in the store yet.
+// displaces a checkpoint that is not in the store yet. A state of an earlier
+// attempt than what is in a place already is not brought there.
+//
+// Files are read in parts, so that they may have any size. What keeps them from
+// arriving is told as long as it lasts.
 //
 // Runs a thread of its own from construction to destruction. Thread-safe.
 class CheckpointCopier {
@@ -32,18 +39,21 @@ class CheckpointCopier {
     std::string job;
     CheckpointName name;
     std::string path;  // the saved file on this machine
-    // Addresses of the workers that get a copy.
-    std::vector<std::string> replicas;
+    // The workers that get a copy.
+    std::vector<v1::Peer> replicas;
     // Whether the state also goes to the store, if there is one, which keeps
     // the newest `keep` checkpoints of the job.
     bool durable = false;
     int keep = 2;
   };
   struct Options {
-    absl::Duration timeout = absl::Seconds(20);
+    // A copy is given up when nothing of it has moved for this long.
+    absl::Duration idle = absl::Seconds(20);
     // Called on the copier's thread after each copy with its size and whether
     // it arrived, at the store or at a worker. May be empty.
     std::function<void(bool to_store, int64_t bytes, bool ok)> on_copy;
+    // Called on the copier's thread when Troubles() has changed. May be empty.
+    std::function<void()> on_troubles;
   };
   // Called when a task's checkpoint has arrived in the store.
   using OnDurable = std::function<void(const Task&)>;
@@ -55,6 +65,8 @@ class CheckpointCopier {
   ~CheckpointCopier();
 
   void Add(Task task);
+  // What keeps states from being copied, by the attempt that saved them.
+  std::vector<v1::MemberTrouble> Troubles() const;
   // Drops the job's waiting copies: the job no longer exists.
   void Forget(const std::string& job);
   // Waits until nothing is left to copy. Returns false if that takes longer
@@ -64,19 +76,30 @@ class CheckpointCopier {
  private:
   void Loop();
   void Copy(const Task& task);
-  void ReportCopy(bool to_store, size_t bytes, const absl::Status& status);
+  void CopyToReplicas(const Task& task, const CheckpointFile& file,
+                      const std::string& sha256);
+  void CopyToStore(const Task& task, int64_t size);
+  // Aborted: the store has a state of a later attempt.
+  absl::Status Store(const Task& task, const std::string& folder);
+  // Deletes the job's older states from the store.
+  void Prune(const Task& task, const std::string& folder);
+  void ReportCopy(bool to_store, int64_t bytes, const absl::Status& status);
+  void ReportTroubles(bool changed);
 
   const Options options_;
   PeerClient* const peers_;
   ArtifactStore* const store_;
   const OnDurable on_durable_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
+  CopyTroubles troubles_ ABSL_GUARDED_BY(mutex_);
   // The waiting tasks, by job: those that end in the store, and all others.
   std::map<std::string, Task> durable_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Task> copies_ ABSL_GUARDED_BY(mutex_);
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // Ends the copy under way.
+  std::atomic<bool> abandoned_{false};
   // Declared last, because it starts when everything else is in place.
   std::thread thread_;
 };

@@ -1,5 +1,4 @@
-// Formats and parses the file names of checkpoints, and verifies their
-// checksums.
+// Formats, parses and compares the file names of checkpoints.
 
 #include "worker/checkpoint/checkpoint_names.h"
 
@@ -11,23 +10,31 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "common/files.h"
 
 namespace comera::worker {
 namespace {
 
 constexpr char kPrefix[] = "step-";
+constexpr char kAttempt[] = ".attempt-";
 constexpr char kCheckpoint[] = ".checkpoint";
 constexpr char kSnapshot[] = ".snapshot";
 constexpr size_t kDigits = 12;
-constexpr std::string_view kTrailer = "\nsha256 ";
-constexpr size_t kHashDigits = 64;
+
+bool IsNumber(absl::string_view text, int64_t* number) {
+  return !text.empty() && text.size() <= kDigits &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return c >= '0' && c <= '9'; }) &&
+         absl::SimpleAtoi(text, number);
+}
 
 }  // namespace
 
 std::string ToFileName(const CheckpointName& name) {
-  return absl::StrFormat("%s%012d%s", kPrefix, name.step,
+  const std::string attempt =
+      name.attempt > 0 ? absl::StrCat(kAttempt, name.attempt) : "";
+  return absl::StrFormat("%s%012d%s%s", kPrefix, name.step, attempt,
                          name.snapshot ? kSnapshot : kCheckpoint);
 }
 
@@ -37,10 +44,14 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view file) {
   name.snapshot = absl::EndsWith(text, kSnapshot);
   if (!absl::ConsumePrefix(&text, kPrefix) ||
       !absl::ConsumeSuffix(&text, name.snapshot ? kSnapshot : kCheckpoint) ||
-      text.size() != kDigits ||
-      !std::all_of(text.begin(), text.end(),
-                   [](char c) { return c >= '0' && c <= '9'; }) ||
-      !absl::SimpleAtoi(text, &name.step)) {
+      text.size() < kDigits || !IsNumber(text.substr(0, kDigits), &name.step)) {
+    return std::nullopt;
+  }
+  text.remove_prefix(kDigits);
+  if (text.empty()) return name;
+  // Every state has one name only, so numbers do not begin with 0.
+  if (!absl::ConsumePrefix(&text, kAttempt) || absl::StartsWith(text, "0") ||
+      !IsNumber(text, &name.attempt)) {
     return std::nullopt;
   }
   return name;
@@ -55,19 +66,24 @@ std::vector<CheckpointName> ListCheckpointFiles(const std::string& folder) {
       names.push_back(*name);
     }
   }
-  std::sort(names.begin(), names.end(),
-            [](const CheckpointName& a, const CheckpointName& b) {
-              return a.step < b.step;
-            });
+  std::sort(names.begin(), names.end(), IsOlder);
   return names;
 }
 
-bool IsWhole(std::string_view contents) {
-  const size_t trailer = kTrailer.size() + kHashDigits + 1;
-  if (contents.size() < trailer) return false;
-  const std::string_view body = contents.substr(0, contents.size() - trailer);
-  return contents.substr(body.size()) ==
-         absl::StrCat(std::string(kTrailer), Sha256Hex(body), "\n");
+std::vector<CheckpointName> NamesOf(const StateKey& key,
+                                    std::vector<CheckpointName> names) {
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [&](const CheckpointName& name) {
+                               return name.step != key.step ||
+                                      (key.attempt != 0 && name.attempt != 0 &&
+                                       name.attempt != key.attempt);
+                             }),
+              names.end());
+  std::sort(names.begin(), names.end(),
+            [](const CheckpointName& a, const CheckpointName& b) {
+              return IsOlder(b, a);
+            });
+  return names;
 }
 
 }  // namespace comera::worker

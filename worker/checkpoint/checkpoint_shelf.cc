@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "worker/checkpoint/checkpoint_names.h"
-
 namespace comera::worker {
 namespace {
 
@@ -30,6 +28,7 @@ void CheckpointShelf::Scan(const std::string& job) {
     held.set_job(job);
     held.set_step(name.step);
     held.set_snapshot(name.snapshot);
+    held.set_attempt(name.attempt);
     held.set_place(v1::HeldCheckpoint::DISK);
     std::error_code gone;
     const auto size =
@@ -47,12 +46,12 @@ void CheckpointShelf::Scan(const std::string& job) {
   on_disk_[job] = std::move(found);
 }
 
-void CheckpointShelf::MarkStored(const std::string& job, int64_t step,
+void CheckpointShelf::MarkStored(const std::string& job, const StateKey& key,
                                  int keep) {
-  std::set<int64_t>& steps = durable_[job];
-  steps.insert(step);
-  while (steps.size() > static_cast<size_t>(std::max(2, keep))) {
-    steps.erase(steps.begin());
+  std::set<StateKey>& states = durable_[job];
+  states.insert(key);
+  while (states.size() > static_cast<size_t>(std::max(2, keep))) {
+    states.erase(states.begin());
   }
 }
 
@@ -70,6 +69,7 @@ void CheckpointShelf::Fill(
       one->set_job(job);
       one->set_step(entry.name.step);
       one->set_snapshot(entry.name.snapshot);
+      one->set_attempt(entry.name.attempt);
       one->set_size_bytes(entry.size);
       one->set_place(v1::HeldCheckpoint::MEMORY);
     }
@@ -80,12 +80,13 @@ void CheckpointShelf::Fill(
       *held->Add() = one;
     }
   }
-  for (const auto& [job, steps] : durable_) {
-    for (int64_t step : steps) {
+  for (const auto& [job, states] : durable_) {
+    for (const StateKey& key : states) {
       if (held->size() >= kMaxHeld) return;
       v1::HeldCheckpoint* one = held->Add();
       one->set_job(job);
-      one->set_step(step);
+      one->set_step(key.step);
+      one->set_attempt(key.attempt);
       one->set_place(v1::HeldCheckpoint::DURABLE);
     }
   }

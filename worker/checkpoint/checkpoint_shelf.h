@@ -9,6 +9,7 @@
 
 #include "comera/v1/worker_service.pb.h"
 #include "google/protobuf/repeated_ptr_field.h"
+#include "worker/checkpoint/checkpoint_names.h"
 #include "worker/checkpoint/replica_cache.h"
 #include "worker/gang/job_folders.h"
 
@@ -24,9 +25,9 @@ class CheckpointShelf {
   // Reads anew what the folders hold, of all jobs or of one.
   void ScanAll();
   void Scan(const std::string& job);
-  // Notes that the state of this step has arrived in the store, which keeps the
-  // newest `keep` states of a job.
-  void MarkStored(const std::string& job, int64_t step, int keep);
+  // Notes that the state has arrived in the store, which keeps the newest
+  // `keep` states of a job.
+  void MarkStored(const std::string& job, const StateKey& key, int keep);
   // Forgets a job that no longer exists.
   void Forget(const std::string& job);
 
@@ -37,8 +38,8 @@ class CheckpointShelf {
   const JobFolders* const folders_;
   const ReplicaCache* const cache_;
   std::map<std::string, std::vector<v1::HeldCheckpoint>> on_disk_;
-  std::map<std::string, std::set<int64_t>>
-      durable_;  // steps in the store, by job
+  // The states in the store, by job.
+  std::map<std::string, std::set<StateKey>> durable_;
 };
 
 }  // namespace comera::worker

@@ -7,15 +7,12 @@
 
 #include "absl/time/clock.h"
 #include "comera/v1/peer_service.grpc.pb.h"
-#include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 
 namespace comera::worker {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
-constexpr size_t kMaxBytes = size_t{4} << 30;
 constexpr size_t kMaxChannels = 256;
 
 }  // namespace
@@ -39,35 +36,48 @@ std::shared_ptr<grpc::Channel> PeerClient::ChannelTo(
   return channel;
 }
 
-void PeerClient::Prepare(absl::Duration timeout,
-                         grpc::ClientContext* context) const {
-  context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+void PeerClient::AddKey(grpc::ClientContext* context) const {
   context->AddMetadata(kPeerKeyMetadata, keys_->newest());
 }
 
 absl::Status PeerClient::Put(const std::string& address, const std::string& job,
                              const CheckpointName& name,
-                             const std::string& contents,
-                             absl::Duration timeout) {
+                             const CheckpointFile& file,
+                             const std::string& sha256,
+                             const TransferLimits& limits) {
   const auto stub = v1::PeerService::NewStub(ChannelTo(address));
   grpc::ClientContext context;
-  Prepare(timeout, &context);
+  AddKey(&context);
   v1::PutCheckpointResponse response;
+  // Begins before the call, which blocks until the worker is connected.
+  CallWatch watch(&context, limits);
   const auto writer = stub->PutCheckpoint(&context, &response);
   v1::PutCheckpointRequest request;
   v1::PeerCheckpoint& header = *request.mutable_header();
   header.set_job(job);
   header.set_step(name.step);
   header.set_snapshot(name.snapshot);
-  header.set_size_bytes(static_cast<int64_t>(contents.size()));
-  header.set_sha256(Sha256Hex(contents));
-  bool going = writer->Write(request);
-  for (size_t at = 0; going && at < contents.size(); at += kChunkBytes) {
-    request.set_data(contents.substr(at, kChunkBytes));
-    going = writer->Write(request);
+  header.set_attempt(name.attempt);
+  header.set_size_bytes(file.size());
+  header.set_sha256(sha256);
+  absl::Status sent;
+  if (writer->Write(request)) {
+    sent = file.Read(0, [&](std::string_view data) {
+      request.set_data(data.data(), data.size());
+      // The reason comes with Finish.
+      if (!writer->Write(request)) return absl::CancelledError("refused");
+      watch.Touch();
+      return absl::OkStatus();
+    });
+    if (sent.ok()) {
+      writer->WritesDone();
+    } else if (!absl::IsCancelled(sent)) {
+      context.TryCancel();
+    }
   }
-  if (going) writer->WritesDone();
-  return FromGrpcStatus(writer->Finish());
+  const absl::Status status = watch.Explain(FromGrpcStatus(writer->Finish()));
+  if (!sent.ok() && !absl::IsCancelled(sent)) return sent;
+  return status;
 }
 
 absl::StatusOr<std::vector<CheckpointName>> PeerClient::List(
@@ -75,7 +85,8 @@ absl::StatusOr<std::vector<CheckpointName>> PeerClient::List(
     absl::Duration timeout) {
   const auto stub = v1::PeerService::NewStub(ChannelTo(address));
   grpc::ClientContext context;
-  Prepare(timeout, &context);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  AddKey(&context);
   v1::ListCheckpointsRequest request;
   request.set_job(job);
   v1::ListCheckpointsResponse response;
@@ -83,36 +94,50 @@ absl::StatusOr<std::vector<CheckpointName>> PeerClient::List(
       FromGrpcStatus(stub->ListCheckpoints(&context, request, &response)));
   std::vector<CheckpointName> names;
   for (const v1::PeerCheckpoint& one : response.checkpoints()) {
-    names.push_back({one.step(), one.snapshot()});
+    // They become names of files.
+    if (one.step() < 0 || one.step() > kMaxNamed || one.attempt() < 0 ||
+        one.attempt() > kMaxNamed) {
+      return absl::InvalidArgumentError("a checkpoint without a proper name");
+    }
+    names.push_back({one.step(), one.snapshot(), one.attempt()});
   }
   return names;
 }
 
-absl::StatusOr<std::string> PeerClient::Get(const std::string& address,
-                                            const std::string& job,
-                                            int64_t step,
-                                            absl::Duration timeout) {
+absl::Status PeerClient::Get(const std::string& address, const std::string& job,
+                             const StateKey& key, int64_t offset,
+                             const TransferLimits& limits, const OnPart& part) {
   const auto stub = v1::PeerService::NewStub(ChannelTo(address));
   grpc::ClientContext context;
-  Prepare(timeout, &context);
+  AddKey(&context);
   v1::GetCheckpointRequest request;
   request.set_job(job);
-  request.set_step(step);
+  request.set_step(key.step);
+  request.set_attempt(key.attempt);
+  request.set_offset(offset);
+  // Begins before the call, which blocks until the worker is connected.
+  CallWatch watch(&context, limits);
   const auto reader = stub->GetCheckpoint(&context, request);
-  std::string contents;
   v1::GetCheckpointResponse response;
-  while (reader->Read(&response)) {
-    if (contents.size() + response.data().size() > kMaxBytes) {
-      context.TryCancel();
-      return absl::ResourceExhaustedError("larger than 4 GiB");
+  int64_t size = -1;
+  absl::Status taken;
+  while (taken.ok() && reader->Read(&response)) {
+    // Empty parts are no progress.
+    if (size < 0 || !response.data().empty()) watch.Touch();
+    if (size < 0) {
+      size = response.size_bytes();
+      if (size < 0) taken = absl::DataLossError("its size is negative");
+      // It would send the whole file, of whichever attempt.
+      if (size == 0 && (offset > 0 || key.attempt > 0)) {
+        taken = absl::UnimplementedError(
+            "it is of an earlier version, which does not tell attempts");
+      }
     }
-    contents += response.data();
+    if (taken.ok()) taken = part(size, response.data());
   }
-  RETURN_IF_ERROR(FromGrpcStatus(reader->Finish()));
-  if (!IsWhole(contents)) {
-    return absl::DataLossError("its checksum differs");
-  }
-  return contents;
+  if (!taken.ok()) context.TryCancel();
+  const absl::Status status = watch.Explain(FromGrpcStatus(reader->Finish()));
+  return taken.ok() ? status : taken;
 }
 
 }  // namespace comera::worker

@@ -2,10 +2,13 @@
 #ifndef COMERA_WORKER_CHECKPOINT_PEER_CLIENT_H_
 #define COMERA_WORKER_CHECKPOINT_PEER_CLIENT_H_
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -13,6 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
+#include "worker/checkpoint/call_watch.h"
+#include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/checkpoint_names.h"
 #include "worker/checkpoint/peer_keys.h"
 
@@ -20,7 +25,8 @@ namespace comera::worker {
 
 // Calls PeerService on other workers over one channel per address. Returns the
 // errors of PeerService, or Unavailable or DeadlineExceeded if the worker
-// cannot be reached. Thread-safe.
+// cannot be reached or stands still, or Aborted if the transfer was abandoned.
+// Thread-safe.
 class PeerClient {
  public:
   // Without credentials (null) the channels are unencrypted. `keys` must
@@ -28,21 +34,29 @@ class PeerClient {
   PeerClient(std::shared_ptr<grpc::ChannelCredentials> credentials,
              const PeerKeys* keys);
 
+  // Sends a whole file, of which `sha256` are the digits.
   absl::Status Put(const std::string& address, const std::string& job,
-                   const CheckpointName& name, const std::string& contents,
-                   absl::Duration timeout);
+                   const CheckpointName& name, const CheckpointFile& file,
+                   const std::string& sha256, const TransferLimits& limits);
   absl::StatusOr<std::vector<CheckpointName>> List(const std::string& address,
                                                    const std::string& job,
                                                    absl::Duration timeout);
-  // Returns the whole file. DataLoss: it is damaged. ResourceExhausted: it is
-  // larger than 4 GiB.
-  absl::StatusOr<std::string> Get(const std::string& address,
-                                  const std::string& job, int64_t step,
-                                  absl::Duration timeout);
+
+  // Receives a state's bytes with the size of the whole; the first part may be
+  // empty. The size is 0 if the other worker does not tell it.
+  using OnPart =
+      std::function<absl::Status(int64_t size, std::string_view data)>;
+  // Passes the file of the state from `offset` on to `part`. The caller
+  // verifies what has come. Unimplemented: the other worker is of an earlier
+  // version, which knows neither attempts nor offsets. Other errors are those
+  // of `part`.
+  absl::Status Get(const std::string& address, const std::string& job,
+                   const StateKey& key, int64_t offset,
+                   const TransferLimits& limits, const OnPart& part);
 
  private:
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
-  void Prepare(absl::Duration timeout, grpc::ClientContext* context) const;
+  void AddKey(grpc::ClientContext* context) const;
 
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const PeerKeys* const keys_;

@@ -14,29 +14,46 @@
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
+#include "worker/checkpoint/checkpoint_file.h"
 
 namespace comera::worker {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr int kMaxMessageBytes = 4 << 20;
-// The largest number of twelve digits.
-constexpr int64_t kMaxStep = 999'999'999'999;
 
-absl::Status CheckHeader(const v1::PeerCheckpoint& header, size_t room) {
-  if (!ParseJobName(header.job())) {
+absl::Status CheckKey(const std::string& job, int64_t step, int64_t attempt) {
+  if (!ParseJobName(job)) {
     return absl::InvalidArgumentError("job: malformed name");
   }
-  if (header.step() < 0 || header.step() > kMaxStep) {
+  if (step < 0 || step > kMaxNamed) {
     return absl::InvalidArgumentError("step: out of range");
   }
-  if (header.size_bytes() < 0 ||
-      static_cast<size_t>(header.size_bytes()) > room) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("size_bytes: ", header.size_bytes(), " of ", room));
+  if (attempt < 0 || attempt > kMaxNamed) {
+    return absl::InvalidArgumentError("attempt: out of range");
   }
   return absl::OkStatus();
 }
+
+// Sends a state in parts, the first of which tells its size.
+class PartWriter {
+ public:
+  PartWriter(int64_t size, grpc::ServerWriter<v1::GetCheckpointResponse>* to)
+      : to_(to) {
+    response_.set_size_bytes(size);
+  }
+  // Cancelled: nobody reads any more.
+  absl::Status Send(std::string_view data) {
+    response_.set_data(data.data(), data.size());
+    if (!to_->Write(response_)) return absl::CancelledError("not wanted");
+    response_.clear_size_bytes();
+    return absl::OkStatus();
+  }
+
+ private:
+  v1::GetCheckpointResponse response_;
+  grpc::ServerWriter<v1::GetCheckpointResponse>* const to_;
+};
 
 }  // namespace
 
@@ -71,7 +88,11 @@ class PeerServer::Service : public v1::PeerService::Service {
       return absl::InvalidArgumentError("header: must come first");
     }
     const v1::PeerCheckpoint header = request.header();
-    RETURN_IF_ERROR(CheckHeader(header, cache_->max_bytes()));
+    RETURN_IF_ERROR(CheckKey(header.job(), header.step(), header.attempt()));
+    if (header.size_bytes() < 0) {
+      return absl::InvalidArgumentError("size_bytes: negative");
+    }
+    RETURN_IF_ERROR(cache_->CheckFits(header.size_bytes()));
     const auto size = static_cast<size_t>(header.size_bytes());
     // Memory is not reserved up front, because the announced size is only a
     // claim.
@@ -86,7 +107,8 @@ class PeerServer::Service : public v1::PeerService::Service {
         !IsWhole(contents)) {
       return absl::DataLossError("data: size or checksum differ");
     }
-    return cache_->Put(header.job(), {header.step(), header.snapshot()},
+    return cache_->Put(header.job(),
+                       {header.step(), header.snapshot(), header.attempt()},
                        std::move(contents));
   }
 
@@ -103,15 +125,13 @@ class PeerServer::Service : public v1::PeerService::Service {
       for (const auto& entry : cache_->List(request->job())) {
         names.push_back(entry.name);
       }
-      std::sort(names.begin(), names.end(),
-                [](const CheckpointName& a, const CheckpointName& b) {
-                  return a.step < b.step;
-                });
+      std::sort(names.begin(), names.end(), IsOlder);
       for (const CheckpointName& name : names) {
         v1::PeerCheckpoint* one = response->add_checkpoints();
         one->set_job(request->job());
         one->set_step(name.step);
         one->set_snapshot(name.snapshot);
+        one->set_attempt(name.attempt);
       }
       return absl::OkStatus();
     };
@@ -121,31 +141,58 @@ class PeerServer::Service : public v1::PeerService::Service {
   grpc::Status GetCheckpoint(
       grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
       grpc::ServerWriter<v1::GetCheckpointResponse>* writer) override {
-    const auto find = [&]() -> absl::StatusOr<ReplicaCache::Contents> {
-      RETURN_IF_ERROR(Authenticate(*context));
-      if (!ParseJobName(request->job()) || request->step() < 0 ||
-          request->step() > kMaxStep) {
-        return absl::InvalidArgumentError("job or step: malformed");
-      }
-      if (auto copy = cache_->Get(request->job(), request->step())) return copy;
-      for (bool snapshot : {false, true}) {
-        absl::StatusOr<std::string> contents =
-            ReadFile(absl::StrCat(folders_->Checkpoints(request->job()), "/",
-                                  ToFileName({request->step(), snapshot})));
-        if (contents.ok() && IsWhole(*contents)) {
-          return std::make_shared<const std::string>(*std::move(contents));
-        }
-      }
-      return absl::NotFoundError("there is no such checkpoint");
-    };
-    const absl::StatusOr<ReplicaCache::Contents> contents = find();
-    if (!contents.ok()) return ToGrpcStatus(contents.status());
-    v1::GetCheckpointResponse response;
-    for (size_t at = 0; at < (*contents)->size(); at += kChunkBytes) {
-      response.set_data((*contents)->substr(at, kChunkBytes));
-      if (!writer->Write(response)) break;
+    return ToGrpcStatus(Get(*context, *request, writer));
+  }
+
+  absl::Status Get(const grpc::ServerContext& context,
+                   const v1::GetCheckpointRequest& request,
+                   grpc::ServerWriter<v1::GetCheckpointResponse>* writer) {
+    RETURN_IF_ERROR(Authenticate(context));
+    RETURN_IF_ERROR(CheckKey(request.job(), request.step(), request.attempt()));
+    if (request.offset() < 0) {
+      return absl::InvalidArgumentError("offset: negative");
     }
-    return grpc::Status::OK;
+    const StateKey key = {request.attempt(), request.step()};
+    // What is in memory has been verified; what is on disk is verified by the
+    // worker that asks, because a part may be all that it needs.
+    if (const auto copy = cache_->Get(request.job(), key)) {
+      return SendCopy(*copy, request.offset(), writer);
+    }
+    const std::string folder = folders_->Checkpoints(request.job());
+    for (const CheckpointName& name :
+         NamesOf(key, ListCheckpointFiles(folder))) {
+      const absl::StatusOr<CheckpointFile> file =
+          CheckpointFile::Open(absl::StrCat(folder, "/", ToFileName(name)));
+      // The trainer may just have deleted it.
+      if (!file.ok()) continue;
+      PartWriter parts(file->size(), writer);
+      RETURN_IF_ERROR(CheckOffset(request.offset(), file->size()));
+      RETURN_IF_ERROR(parts.Send(""));
+      return file->Read(request.offset(), [&](std::string_view data) {
+        return parts.Send(data);
+      });
+    }
+    return absl::NotFoundError("there is no such checkpoint");
+  }
+
+  static absl::Status CheckOffset(int64_t offset, int64_t size) {
+    if (offset <= size) return absl::OkStatus();
+    return absl::OutOfRangeError(
+        absl::StrCat("offset: ", offset, " of ", size));
+  }
+
+  static absl::Status SendCopy(
+      const std::string& copy, int64_t offset,
+      grpc::ServerWriter<v1::GetCheckpointResponse>* writer) {
+    RETURN_IF_ERROR(CheckOffset(offset, static_cast<int64_t>(copy.size())));
+    PartWriter parts(static_cast<int64_t>(copy.size()), writer);
+    RETURN_IF_ERROR(parts.Send(""));
+    std::string_view rest = std::string_view(copy).substr(offset);
+    while (!rest.empty()) {
+      RETURN_IF_ERROR(parts.Send(rest.substr(0, kChunkBytes)));
+      rest.remove_prefix(std::min(rest.size(), kChunkBytes));
+    }
+    return absl::OkStatus();
   }
 
   ReplicaCache* const cache_;

@@ -2,7 +2,6 @@
 
 #include "worker/checkpoint/start_fetch.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -14,43 +13,66 @@
 #include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 #include "proto/resource_names.h"
+#include "worker/checkpoint/call_watch.h"
+#include "worker/checkpoint/checkpoint_file.h"
+#include "worker/report/growing_file.h"
 
 namespace comera::worker {
 namespace {
 
-// The size limit; a training state is three times a compressed model.
-constexpr size_t kMaxBytes = size_t{8} << 30;
+// Larger files are taken for a mistake of whoever sends them.
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
 // How long an abandoned fetch may go on waiting.
-constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
-absl::StatusOr<std::string> Download(
-    const StartFetchOptions& options,
-    const std::shared_ptr<grpc::Channel>& channel,
-    const std::string& checkpoint, const std::atomic<bool>& abandoned) {
+// Appends the rest of the checkpoint's file to what has come of it. `local`
+// gets an error of this machine.
+absl::Status Download(const StartFetchOptions& options,
+                      const std::shared_ptr<grpc::Channel>& channel,
+                      const std::string& checkpoint,
+                      const std::atomic<bool>& abandoned,
+                      const std::function<void(int64_t)>& on_progress,
+                      GrowingFile* file, absl::Status* local) {
   const auto stub = v1::TrainingService::NewStub(channel);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
   v1::DownloadArtifactRequest request;
   request.set_name(checkpoint);
   request.set_path(kTrainingStateFile);
+  request.set_offset(file->size());
+  TransferLimits limits;
+  limits.idle = options.idle;
+  limits.abandoned = &abandoned;
+  // Begins before the call, which blocks until the coordinator is connected.
+  CallWatch watch(&context, limits);
   auto reader = stub->DownloadArtifact(&context, request);
-  std::string contents;
   v1::DownloadArtifactResponse part;
   absl::Status broken;
   while (broken.ok() && reader->Read(&part)) {
-    if (abandoned) broken = absl::AbortedError("abandoned");
-    if (part.offset() != static_cast<int64_t>(contents.size()) ||
-        contents.size() + part.data().size() > kMaxBytes) {
+    // Empty parts are no progress.
+    if (!part.data().empty()) watch.Touch();
+    if (part.offset() != file->size() ||
+        static_cast<int64_t>(part.data().size()) > kMaxBytes - file->size()) {
       broken = absl::DataLossError("the coordinator sends another file");
+      break;
     }
-    contents.append(part.data());
+    broken = *local = file->Append(part.data());
+    if (on_progress && !part.data().empty()) on_progress(file->size());
   }
   if (!broken.ok()) context.TryCancel();
-  const absl::Status status = FromGrpcStatus(reader->Finish());
-  RETURN_IF_ERROR(broken);
-  RETURN_IF_ERROR(status);
-  return contents;
+  const absl::Status status = watch.Explain(FromGrpcStatus(reader->Finish()));
+  return broken.ok() ? status : broken;
+}
+
+// DataLoss: the file is damaged.
+absl::Status Verify(const GrowingFile& file,
+                    const std::atomic<bool>& abandoned) {
+  ASSIGN_OR_RETURN(const CheckpointFile whole,
+                   CheckpointFile::Open(file.temporary()));
+  return whole.Verify(nullptr, [&](std::string_view) {
+    return abandoned ? absl::AbortedError("abandoned") : absl::OkStatus();
+  });
 }
 
 bool MayPass(const absl::Status& status) {
@@ -64,24 +86,48 @@ bool MayPass(const absl::Status& status) {
 absl::Status FetchStart(const StartFetchOptions& options,
                         const std::shared_ptr<grpc::Channel>& channel,
                         const std::string& checkpoint, const std::string& path,
-                        const std::atomic<bool>& abandoned) {
+                        const std::atomic<bool>& abandoned,
+                        const std::function<void(int64_t)>& on_progress) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) return absl::OkStatus();
+  RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
   Backoff backoff(options.min_backoff, options.max_backoff);
+  const auto pause = [&] {
+    const absl::Time again = SteadyNow() + backoff.Next();
+    while (!abandoned && SteadyNow() < again) absl::SleepFor(kPollInterval);
+  };
   while (!abandoned) {
-    const absl::StatusOr<std::string> contents =
-        Download(options, channel, checkpoint, abandoned);
-    if (contents.ok()) {
-      RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
-      return WriteFileAtomically(path, *contents);
+    absl::StatusOr<GrowingFile> file =
+        GrowingFile::Open(path, path + ".tmp.fetch");
+    if (absl::IsAborted(file.status())) {
+      // A fetch that was abandoned may take a moment to end.
+      pause();
+      continue;
     }
-    if (!MayPass(contents.status())) {
-      return absl::Status(
-          contents.status().code(),
-          absl::StrCat(checkpoint, ": ", contents.status().message()));
+    RETURN_IF_ERROR(file.status());
+    const int64_t before = file->size();
+    absl::Status local;
+    absl::Status status = Download(options, channel, checkpoint, abandoned,
+                                   on_progress, &*file, &local);
+    RETURN_IF_ERROR(local);
+    if (abandoned) break;
+    if (status.ok()) {
+      status = Verify(*file, abandoned);
+      if (status.ok()) return file->Commit();
+      if (abandoned) break;
     }
-    const absl::Time again = absl::Now() + backoff.Next();
-    while (!abandoned && absl::Now() < again) absl::SleepFor(kPollInterval);
+    if (file->size() > before) backoff.Reset();
+    if (absl::IsDataLoss(status) || absl::IsOutOfRange(status)) {
+      RETURN_IF_ERROR(file->Reset());
+      // What had come before may have been of another file.
+      if (before > 0) continue;
+    }
+    if (!MayPass(status)) {
+      file->Discard();
+      return absl::Status(status.code(),
+                          absl::StrCat(checkpoint, ": ", status.message()));
+    }
+    pause();
   }
   return absl::AbortedError("abandoned");
 }

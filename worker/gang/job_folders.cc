@@ -134,6 +134,10 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_work_dir(Work(job));
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
   task.set_resume(assignment.resume());
+  if (assignment.resume() && assignment.has_start()) {
+    task.mutable_start()->set_attempt(assignment.start().attempt());
+    task.mutable_start()->set_step(assignment.start().step());
+  }
   task.set_snapshot_every_steps(
       assignment.spec().checkpoint().snapshot_every_steps());
   if (SpansWorkers(assignment)) task.set_host(address);
@@ -176,6 +180,10 @@ void JobFolders::RemoveOld(const std::set<std::string>& active,
     if (active.count("jobs/" + job.filename().string()) > 0) continue;
     for (const fs::path& child : Children(job)) {
       const bool is_logs = child.filename() == "logs";
+      if (child.filename() == "work" &&
+          !Children(child / "checkpoints").empty()) {
+        continue;
+      }
       if (Age(child) > (is_logs ? logs : stopped)) Remove(child.string());
     }
     std::error_code not_empty;

@@ -57,7 +57,8 @@ class JobFolders {
 
   // Removes what has not been written to for a long time: work and attempt
   // folders after `stopped`, logs after `logs`. Jobs in `active` are left
-  // alone.
+  // alone, and so are work folders with checkpoints: only the coordinator knows
+  // whether a job is merely paused.
   void RemoveOld(const std::set<std::string>& active, absl::Duration stopped,
                  absl::Duration logs) const;
 

@@ -4,11 +4,14 @@
 
 #include <string.h>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace comera::worker {
 namespace {
+
+constexpr char kFailureClassUrl[] = "type.comera/failure_class";
 
 // The length of the UTF-8 character at text[i]; 0 if there is none.
 size_t CharacterLength(const std::string& text, size_t i) {
@@ -36,6 +39,25 @@ size_t CharacterLength(const std::string& text, size_t i) {
 }
 
 }  // namespace
+
+absl::Status WithFailureClass(absl::Status status,
+                              v1::FailureClass failure_class) {
+  if (!status.ok()) {
+    status.SetPayload(kFailureClassUrl,
+                      absl::Cord(v1::FailureClass_Name(failure_class)));
+  }
+  return status;
+}
+
+std::optional<v1::FailureClass> FailureClassIn(const absl::Status& status) {
+  const auto payload = status.GetPayload(kFailureClassUrl);
+  v1::FailureClass failure_class;
+  if (!payload.has_value() ||
+      !v1::FailureClass_Parse(std::string(*payload), &failure_class)) {
+    return std::nullopt;
+  }
+  return failure_class;
+}
 
 std::string ToUtf8(std::string text) {
   for (size_t i = 0; i < text.size();) {

@@ -164,17 +164,22 @@ void MemberTable::FetchFailed(GangMembers::Id id, const absl::Status& status,
     rank->failure = ShutDownFailure(ToProto(KeyOf(rank->assignment)), true,
                                     rank->stop_why, now);
   } else if (!rank->stopping) {
+    const std::optional<v1::FailureClass> known = FailureClassIn(status);
+    std::string what = "its data could not be fetched: ";
     v1::FailureClass failure_class = v1::RANK_LOST;
-    if (absl::IsNotFound(status) || absl::IsDataLoss(status) ||
-        absl::IsInvalidArgument(status)) {
+    if (known.has_value()) {
+      failure_class = *known;
+      what.clear();
+    } else if (absl::IsNotFound(status) || absl::IsDataLoss(status) ||
+               absl::IsInvalidArgument(status)) {
       failure_class = v1::DATA;
     } else if (absl::IsResourceExhausted(status)) {
       failure_class = v1::DISK_FULL;
     }
     rank->failure = MakeFailure(
         failure_class,
-        TruncateUtf8(absl::StrCat("the data of member ", key.rank(),
-                                  " could not be fetched: ", status.message()),
+        TruncateUtf8(absl::StrCat("member ", key.rank(), ": ", what,
+                                  ToUtf8(std::string(status.message()))),
                      kMaxTextBytes),
         key, now);
   }
@@ -190,6 +195,14 @@ bool MemberTable::IsAwaited(GangMembers::Id id) const {
 
 void MemberTable::Preparing(GangMembers::Id id) {
   if (Member* rank = FindById(id)) rank->preparing = true;
+}
+
+void MemberTable::PreparationMoved(GangMembers::Id id,
+                                   const std::string& activity) {
+  Member* rank = FindById(id);
+  if (rank == nullptr || !rank->preparing) return;
+  rank->progress_time = rank->heard_time = steady_();
+  rank->status.set_activity(TruncateUtf8(activity, kMaxActivityBytes));
 }
 
 void MemberTable::Launching(GangMembers::Id id) {

@@ -63,8 +63,9 @@ class MemberTable {
                    absl::Time now);
 
   // Takes the place of StartFailed when the member's data could not be fetched
-  // (errors of DataFetcher). A member that is being stopped gets no failure of
-  // its own.
+  // (errors of DataFetcher), or the training state that it starts from. A class
+  // in the status (FailureClassIn) is that of the failure. A member that is
+  // being stopped gets no failure of its own.
   void FetchFailed(GangMembers::Id id, const absl::Status& status,
                    absl::Time now);
   // Whether the member should still be started: it is known and not being
@@ -73,6 +74,9 @@ class MemberTable {
   // Between Preparing() and Launching() the member's data have arrived but its
   // process does not exist yet, so that no sign of life is expected.
   void Preparing(GangMembers::Id id);
+  // The preparation has got on; `activity` says how far. The member still
+  // counts as starting.
+  void PreparationMoved(GangMembers::Id id, const std::string& activity);
   void Launching(GangMembers::Id id);
 
   // Returns false if the process is unknown.
@@ -99,8 +103,10 @@ class MemberTable {
   // state and end, and none is started before it answers again.
   void GiveUpCoordinator(const std::string& why) { gave_up_ = why; }
 
-  // Addresses of the workers that keep copies of the member's checkpoints.
-  std::vector<std::string> Replicas(const v1::MemberKey& rank) const;
+  // The workers that are to keep copies of the member's checkpoints.
+  std::vector<v1::Peer> Replicas(const v1::MemberKey& rank) const;
+  // Whether the member is here and has not ended.
+  bool IsAlive(const v1::MemberKey& rank) const;
   std::optional<v1::MemberAssignment> Assignment(GangMembers::Id id) const;
 
   // Returns the jobs that have ended and have no member here, each once.

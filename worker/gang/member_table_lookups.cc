@@ -14,15 +14,15 @@ v1::MemberKey MemberTable::ToProto(const Key& key) {
   return proto;
 }
 
-std::vector<std::string> MemberTable::Replicas(
-    const v1::MemberKey& rank) const {
-  std::vector<std::string> addresses;
+std::vector<v1::Peer> MemberTable::Replicas(const v1::MemberKey& rank) const {
   const auto it = desired_.find(KeyOf(rank));
-  if (it == desired_.end()) return addresses;
-  for (const v1::Peer& peer : it->second.replicas()) {
-    addresses.push_back(peer.address());
-  }
-  return addresses;
+  if (it == desired_.end()) return {};
+  return {it->second.replicas().begin(), it->second.replicas().end()};
+}
+
+bool MemberTable::IsAlive(const v1::MemberKey& rank) const {
+  const auto it = ranks_.find(KeyOf(rank));
+  return it != ranks_.end() && it->second.process;
 }
 
 std::optional<v1::MemberAssignment> MemberTable::Assignment(

@@ -2,18 +2,27 @@
 
 #include "worker/report/artifact_store.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
+#include "worker/report/growing_file.h"
 
 namespace comera::worker {
 namespace {
@@ -23,6 +32,7 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kTrailer = "\nsha256 ";
 constexpr size_t kTrailerBytes = 8 + 64 + 1;
 constexpr size_t kMaxNameBytes = 512;
+constexpr size_t kPartBytes = size_t{1} << 20;
 
 absl::Status CheckName(const std::string& name) {
   bool good = !name.empty() && name.size() <= kMaxNameBytes;
@@ -43,6 +53,46 @@ bool IsLeftover(const std::string& name) {
   return absl::StrContains(name, ".tmp.");
 }
 
+// Passes the bytes of the file from `offset` to `end` on.
+absl::Status ReadParts(
+    int fd, int64_t offset, int64_t end, const std::string& name,
+    const std::function<absl::Status(std::string_view)>& part) {
+  std::string buffer(kPartBytes, '\0');
+  while (offset < end) {
+    const size_t wanted =
+        std::min(buffer.size(), static_cast<size_t>(end - offset));
+    const ssize_t count = ::pread(fd, buffer.data(), wanted, offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "read " + name);
+    if (count == 0) return absl::DataLossError(name + ": truncated");
+    RETURN_IF_ERROR(
+        part(std::string_view(buffer.data(), static_cast<size_t>(count))));
+    offset += count;
+  }
+  return absl::OkStatus();
+}
+
+// The open file, and its size.
+struct OpenedFile {
+  int fd = -1;
+  int64_t size = 0;
+};
+
+absl::StatusOr<OpenedFile> OpenToRead(const std::string& path) {
+  OpenedFile file;
+  // A link could stand for what only this process may read.
+  file.fd =
+      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file.fd < 0) return ErrnoStatus(errno, "open " + path);
+  struct stat info;
+  if (::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(file.fd);
+    return absl::InvalidArgumentError(path + " is no plain file");
+  }
+  file.size = info.st_size;
+  return file;
+}
+
 class DirectoryStore : public ArtifactStore {
  public:
   explicit DirectoryStore(std::string directory)
@@ -56,6 +106,52 @@ class DirectoryStore : public ArtifactStore {
     std::string file(contents);
     absl::StrAppend(&file, kTrailer, Sha256Hex(contents), "\n");
     return WriteFileAtomically(path, file);
+  }
+
+  absl::Status PutFile(const std::string& name,
+                       const std::string& from) override {
+    RETURN_IF_ERROR(CheckName(name));
+    const std::string path = absl::StrCat(directory_, "/", name);
+    RETURN_IF_ERROR(MakeDirectories(fs::path(path).parent_path().string()));
+    ASSIGN_OR_RETURN(const OpenedFile source, OpenToRead(from));
+    const auto closer = absl::MakeCleanup([&] { ::close(source.fd); });
+    // Several workers may write the same file, so each has a name of its own.
+    static std::atomic<int> counter{0};
+    ASSIGN_OR_RETURN(
+        GrowingFile file,
+        GrowingFile::Open(path, absl::StrCat(path, ".tmp.", ::getpid(), ".",
+                                             counter.fetch_add(1))));
+    const auto write = [&]() -> absl::Status {
+      RETURN_IF_ERROR(file.Reset());
+      Sha256Stream hash;
+      RETURN_IF_ERROR(ReadParts(source.fd, 0, source.size, from,
+                                [&](std::string_view data) {
+                                  hash.Add(data);
+                                  return file.Append(data);
+                                }));
+      RETURN_IF_ERROR(file.Append(absl::StrCat(kTrailer, hash.Finish(), "\n")));
+      return file.Commit();
+    };
+    const absl::Status status = write();
+    if (!status.ok()) file.Discard();
+    return status;
+  }
+
+  absl::Status Read(const std::string& name, int64_t offset,
+                    const OnPart& part) override {
+    RETURN_IF_ERROR(CheckName(name));
+    ASSIGN_OR_RETURN(const OpenedFile file,
+                     OpenToRead(absl::StrCat(directory_, "/", name)));
+    const auto closer = absl::MakeCleanup([&] { ::close(file.fd); });
+    const int64_t size = file.size - static_cast<int64_t>(kTrailerBytes);
+    if (size < 0) return absl::DataLossError(name + ": truncated");
+    if (offset < 0 || offset > size) {
+      return absl::OutOfRangeError(
+          absl::StrCat(name, ": offset ", offset, " of ", size));
+    }
+    RETURN_IF_ERROR(part(size, ""));
+    return ReadParts(file.fd, offset, size, name,
+                     [&](std::string_view data) { return part(size, data); });
   }
 
   absl::StatusOr<std::string> Get(const std::string& name) override {
@@ -102,7 +198,8 @@ class DirectoryStore : public ArtifactStore {
     return absl::UnavailableError(absl::StrCat(name, ": ", error.message()));
   }
 
-  absl::Status Expire(const std::string& folder, absl::Duration age) override {
+  absl::Status Expire(const std::string& folder, absl::Duration age,
+                      const std::set<std::string>& spared) override {
     RETURN_IF_ERROR(CheckName(folder));
     const auto oldest =
         fs::file_time_type::clock::now() - absl::ToChronoSeconds(age);
@@ -115,7 +212,9 @@ class DirectoryStore : public ArtifactStore {
       std::error_code gone;
       if (it->is_directory(gone)) {
         folders.push_back(it->path());
-      } else if (it->last_write_time(gone) < oldest && !gone) {
+      } else if (it->last_write_time(gone) < oldest && !gone &&
+                 spared.count(
+                     it->path().lexically_relative(directory_).string()) == 0) {
         old.push_back(it->path());
       }
     }

@@ -18,6 +18,8 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
+#include "worker/checkpoint/checkpoint_names.h"
+#include "worker/checkpoint/stored_checkpoints.h"
 #include "worker/gang/gang.h"
 #include "worker/gang/stray_processes.h"
 
@@ -42,7 +44,12 @@ bool IsSane(const v1::MemberAssignment& assignment) {
          assignment.attempt() >= 1 && assignment.rank() >= 0 &&
          assignment.rank() < assignment.world_size() &&
          assignment.local_rank() >= 0 &&
-         assignment.local_rank() < assignment.local_world_size();
+         assignment.local_rank() < assignment.local_world_size() &&
+         assignment.attempt() <= kMaxNamed &&
+         assignment.start().attempt() >= 0 &&
+         assignment.start().attempt() <= kMaxNamed &&
+         assignment.start().step() >= 0 &&
+         assignment.start().step() <= kMaxNamed;
 }
 
 }  // namespace
@@ -281,6 +288,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
     request.set_peer_address(peer_server_->address());
   }
   shelf_.Fill(request.mutable_checkpoints());
+  FillTroubles(&request);
   const auto spanning = table_.SpanningGangs();
   const bool statuses = table_.Fill(&request, SteadyNow() - heard_ > kCutOff);
   const bool logs = logs_.Fill(kMaxLogBytes, request.mutable_logs());
@@ -364,6 +372,10 @@ void WorkerSession::CleanUp() {
     copier_->Forget(job);
     replicas_.Drop(job);
     folders_.RemoveAllButLogs(job);
+    if (store_ != nullptr) {
+      const absl::Status marked = MarkEndedInStore(store_.get(), job);
+      LOG_IF(WARNING, !marked.ok()) << "checkpoint store " << marked;
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     shelf_.Forget(job);
   }
@@ -377,7 +389,7 @@ void WorkerSession::CleanUp() {
   }
   if (store_ == nullptr) return;
   const absl::Status expired =
-      store_->Expire("checkpoints", options_.keep_durable);
+      ExpireStoredCheckpoints(store_.get(), options_.keep_durable);
   LOG_IF(WARNING, !expired.ok()) << "checkpoint store " << expired;
 }
 

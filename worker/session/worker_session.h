@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_SESSION_WORKER_SESSION_H_
 #define COMERA_WORKER_SESSION_WORKER_SESSION_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -23,6 +24,7 @@
 #include "worker/checkpoint/peer_server.h"
 #include "worker/checkpoint/replica_cache.h"
 #include "worker/checkpoint/start_fetch.h"
+#include "worker/checkpoint/state_fetch.h"
 #include "worker/data/blob_source.h"
 #include "worker/data/data_fetcher.h"
 #include "worker/data/data_roots.h"
@@ -107,15 +109,16 @@ class WorkerSession : private GangMembers::Observer,
     // A folder of a file system that all workers share. If it is empty,
     // checkpoints are only as safe as this machine's disk.
     std::string checkpoint_store;
-    // Limits for fetching a checkpoint before a member resumes, and for
-    // finishing copies before this daemon ends.
-    absl::Duration fetch_timeout = absl::Seconds(20);
+    // How the training state that a member resumes from is fetched.
+    StateFetchOptions state_fetch;
+    // The limit for finishing copies before this daemon ends.
     absl::Duration flush_timeout = absl::Seconds(10);
-    // How long files in the checkpoint store are kept.
+    // How long files in the checkpoint store are kept. The newest checkpoint of
+    // a job that has not ended is kept for ever.
     absl::Duration keep_durable = absl::Hours(24 * 30);
-    // How long files are kept of jobs that have no member here any more,
-    // including the checkpoints of jobs that are paused or queued. The files of
-    // ended jobs are removed at once.
+    // How long files are kept of jobs that have no member here any more, other
+    // than checkpoints, which stay until the coordinator says that the job has
+    // ended. The files of ended jobs are removed at once.
     absl::Duration keep_stopped = absl::Hours(24 * 30);
     absl::Duration keep_logs = absl::Hours(24 * 30);
     // Receives counts of what happens; may be null. Must outlive the session.
@@ -189,8 +192,18 @@ class WorkerSession : private GangMembers::Observer,
   // Cancels the fetch for a member that should no longer start.
   void CancelFetch(GangMembers::Id id);
   void DropFetched() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Brings the newest training state to this machine if the member resumes.
-  void FetchCheckpoint(const v1::MemberAssignment& rank);
+  // So many bytes of so many (0: unknown) are here of the state that the member
+  // waits for.
+  void OnPreparationMoved(GangMembers::Id id, int64_t bytes, int64_t size,
+                          const std::string& source);
+  // Brings the training state that the member resumes from to this machine.
+  // Errors are those of CheckpointFetcher.
+  absl::Status FetchCheckpoint(GangMembers::Id id,
+                               const v1::MemberAssignment& rank,
+                               const std::atomic<bool>& abandoned);
+  // Adds what keeps checkpoints of the members here from being copied.
+  void FillTroubles(v1::SynchronizeRequest* request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Queues copies of the state that member 0 has saved.
   void CopyCheckpoint(GangMembers::Id id, const v1::CheckpointSaved& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -4,7 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "common/status_macros.h"
+#include "worker/checkpoint/byte_text.h"
 #include "worker/checkpoint/checkpoint_fetcher.h"
+#include "worker/gang/member_failure.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -23,11 +26,15 @@ void WorkerSession::StartPeers() {
                                 bytes, ok);
     };
   }
+  copies.on_troubles = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Notify();
+  };
   copier_ = std::make_unique<CheckpointCopier>(
       copies, &peers_, store_.get(),
       [this](const CheckpointCopier::Task& task) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        shelf_.MarkStored(task.job, task.name.step, task.keep);
+        shelf_.MarkStored(task.job, task.name.key(), task.keep);
         Notify();
       });
   if (options_.replica_memory == 0) return;
@@ -44,14 +51,17 @@ void WorkerSession::StartPeers() {
 void WorkerSession::CopyCheckpoint(GangMembers::Id id,
                                    const v1::CheckpointSaved& saved) {
   const std::optional<v1::MemberAssignment> rank = table_.Assignment(id);
-  if (!rank || rank->rank() != 0 || saved.step() < 0) return;
+  if (!rank || rank->rank() != 0 || saved.step() < 0 ||
+      saved.step() > kMaxNamed) {
+    return;
+  }
   shelf_.Scan(rank->job());
   v1::MemberKey key;
   key.set_job(rank->job());
   key.set_attempt(rank->attempt());
   CheckpointCopier::Task task;
   task.job = rank->job();
-  task.name = {saved.step(), saved.snapshot()};
+  task.name = {saved.step(), saved.snapshot(), rank->attempt()};
   task.path =
       absl::StrCat(folders_.Checkpoints(task.job), "/", ToFileName(task.name));
   task.replicas = table_.Replicas(key);
@@ -60,13 +70,52 @@ void WorkerSession::CopyCheckpoint(GangMembers::Id id,
   copier_->Add(std::move(task));
 }
 
-void WorkerSession::FetchCheckpoint(const v1::MemberAssignment& rank) {
-  if (!rank.resume() || rank.rank() != 0) return;
-  const FetchedCheckpoint found = FetchNewestCheckpoint(
-      rank, folders_.Checkpoints(rank.job()), options_.fetch_timeout, replicas_,
-      &peers_, store_.get());
+void WorkerSession::FillTroubles(v1::SynchronizeRequest* request) {
+  for (v1::MemberTrouble& trouble : copier_->Troubles()) {
+    v1::MemberKey key;
+    key.set_job(trouble.job());
+    key.set_attempt(trouble.attempt());
+    // What an attempt could not copy concerns nobody once it has ended.
+    if (table_.IsAlive(key)) *request->add_troubles() = std::move(trouble);
+  }
+}
+
+void WorkerSession::OnPreparationMoved(GangMembers::Id id, int64_t bytes,
+                                       int64_t size,
+                                       const std::string& source) {
+  const std::string activity = absl::StrCat(
+      "fetching the training state, ", BytesText(bytes),
+      size > 0 ? absl::StrCat(" of ", BytesText(size)) : "", ", from ", source);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  table_.PreparationMoved(id, activity);
+}
+
+absl::Status WorkerSession::FetchCheckpoint(
+    GangMembers::Id id, const v1::MemberAssignment& rank,
+    const std::atomic<bool>& abandoned) {
+  const auto on_progress = [this, id](int64_t bytes, int64_t size,
+                                      const std::string& source) {
+    OnPreparationMoved(id, bytes, size, source);
+  };
+  const CheckpointFetcher fetcher(options_.state_fetch,
+                                  folders_.Checkpoints(rank.job()), &replicas_,
+                                  &peers_, store_.get(), on_progress);
+  const absl::StatusOr<FetchedCheckpoint> found =
+      rank.has_start() ? fetcher.FetchStart(rank, abandoned)
+                       : fetcher.FetchNewest(rank, abandoned);
+  if (absl::IsNotFound(found.status())) {
+    return WithFailureClass(found.status(), v1::CHECKPOINT_UNREACHABLE);
+  }
+  if (absl::IsDataLoss(found.status())) {
+    return WithFailureClass(found.status(), v1::CHECKPOINT_DAMAGED);
+  }
+  RETURN_IF_ERROR(found.status());
   LOG(INFO) << "goes on job=" << rank.job() << " attempt=" << rank.attempt()
-            << " step=" << found.step << " from=\"" << found.from << "\"";
+            << " step=" << found->step << " from=\"" << found->from << "\"";
+  const std::lock_guard<std::mutex> lock(mutex_);
+  shelf_.Scan(rank.job());
+  Notify();
+  return absl::OkStatus();
 }
 
 }  // namespace comera::worker

@@ -15,20 +15,27 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
   }
   // Runs on a thread of its own, because peers that do not answer must not keep
   // this worker from reporting.
-  preparer_->Begin(start, [this, rank](const std::atomic<bool>& abandoned) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_.Preparing(start.id);
+  }
+  const GangMembers::Id id = start.id;
+  preparer_->Begin(start, [this, id, rank](const std::atomic<bool>& abandoned) {
     if (rank.spec().has_start_from()) {
-      RETURN_IF_ERROR(FetchStart(options_.start_fetch, channel_,
-                                 rank.spec().start_from().checkpoint(),
-                                 folders_.Start(rank.job()), abandoned));
+      RETURN_IF_ERROR(FetchStart(
+          options_.start_fetch, channel_, rank.spec().start_from().checkpoint(),
+          folders_.Start(rank.job()), abandoned, [this, id](int64_t bytes) {
+            OnPreparationMoved(id, bytes, 0, "the coordinator");
+          }));
     }
-    if (rank.resume() && !abandoned) FetchCheckpoint(rank);
-    return absl::OkStatus();
+    if (!rank.resume() || abandoned) return absl::OkStatus();
+    return FetchCheckpoint(id, rank, abandoned);
   });
   return true;
 }
 
-// Looks at files on a thread of its own, because a server of files that does not
-// answer must not keep this worker from reporting.
+// Looks at files on a thread of its own, because a server of files that does
+// not answer must not keep this worker from reporting.
 void WorkerSession::CheckAndStart(const MemberTable::Actions::Start& start) {
   const v1::MemberAssignment& rank = start.assignment;
   if (!DataRoots::Concerns(rank.spec())) {

@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <future>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -16,6 +19,7 @@
 namespace comera::worker {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class StartFetchTest : public ::testing::Test {
@@ -44,33 +48,65 @@ class StartFetchTest : public ::testing::Test {
   const std::atomic<bool> wanted_{false};
 };
 
+// Makes a file as the trainer writes it.
+std::string State(const std::string& text) {
+  return absl::StrCat(text, "\nsha256 ", Sha256Hex(text), "\n");
+}
+
 TEST_F(StartFetchTest, BringsTheFileWholeAndOnce) {
-  int calls = 0;
+  const std::string state = State("one state");
+  std::vector<int64_t> offsets;
   service_.download = [&](const v1::DownloadArtifactRequest& request,
                           grpc::ServerContext*, auto* writer) {
-    ++calls;
+    offsets.push_back(request.offset());
     EXPECT_EQ(request.name(), "jobs/a/checkpoints/40");
     EXPECT_EQ(request.path(), "training_state.checkpoint");
     v1::DownloadArtifactResponse part;
-    if (calls == 1) {
-      part.set_data("broken");
-      writer->Write(part);
+    part.set_offset(request.offset());
+    part.set_data(state.substr(request.offset(), 30));
+    writer->Write(part);
+    if (offsets.size() == 1) {
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
     }
-    part.set_data("one ");
-    writer->Write(part);
-    part.set_offset(4);
-    part.set_data("two");
+    part.set_offset(request.offset() + 30);
+    part.set_data(state.substr(part.offset()));
     writer->Write(part);
     return grpc::Status::OK;
   };
   Serve();
   EXPECT_OK(Fetch(wanted_));
   ASSERT_OK_AND_ASSIGN(const std::string contents, ReadFile(path_));
-  EXPECT_EQ(contents, "one two");
+  EXPECT_EQ(contents, state);
   EXPECT_OK(Fetch(wanted_));
   service_.Shutdown();
-  EXPECT_EQ(calls, 2);
+  EXPECT_THAT(offsets, ElementsAre(0, 30));
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp.fetch"));
+}
+
+TEST_F(StartFetchTest, WhatIsDamagedIsNotTaken) {
+  service_.download = [](const v1::DownloadArtifactRequest&,
+                         grpc::ServerContext*, auto* writer) {
+    v1::DownloadArtifactResponse part;
+    part.set_data(State("one state") + "x");
+    writer->Write(part);
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_THAT(Fetch(wanted_), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp.fetch"));
+}
+
+TEST_F(StartFetchTest, AnAbandonedFetchIsCancelledWhileItBlocks) {
+  std::atomic<bool> abandoned{false};
+  service_.download = [&](const v1::DownloadArtifactRequest&,
+                          grpc::ServerContext* context, auto*) {
+    abandoned = true;
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status(grpc::StatusCode::CANCELLED, "");
+  };
+  Serve();
+  EXPECT_THAT(Fetch(abandoned), StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(StartFetchTest, WhatTheCoordinatorDoesNotHaveIsAnError) {

@@ -113,6 +113,36 @@ TEST_F(JobFoldersTest, RemovesAnEpochOrAllButTheLogs) {
   EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/3-1.log"));
 }
 
+TEST_F(JobFoldersTest, ATaskNamesTheStateToStartFrom) {
+  rank_.mutable_start()->set_attempt(2);
+  rank_.mutable_start()->set_step(40);
+  const auto read = [&](trainer::TrainerTask* task) {
+    ASSERT_OK_AND_ASSIGN(const std::string path,
+                         folders_.WriteTask(rank_, 5, ""));
+    ASSERT_OK_AND_ASSIGN(const std::string json, ReadFile(path));
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, task).ok());
+  };
+  trainer::TrainerTask task;
+  read(&task);
+  EXPECT_EQ(task.start().attempt(), 2);
+  EXPECT_EQ(task.start().step(), 40);
+  rank_.set_resume(false);
+  trainer::TrainerTask anew;
+  read(&anew);
+  EXPECT_FALSE(anew.has_start());
+}
+
+TEST_F(JobFoldersTest, CheckpointsOfAStoppedJobStay) {
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
+  fs::create_directories(folders_.Checkpoints("jobs/a"));
+  MakeOld(folder_ + "/jobs/a", absl::Hours(96));
+  std::ofstream(folders_.Checkpoints("jobs/a") + "/step") << "x";
+  MakeOld(folder_ + "/jobs/a", absl::Hours(96));
+  folders_.RemoveOld({}, absl::Hours(24), absl::Hours(24));
+  EXPECT_TRUE(fs::exists(folders_.Checkpoints("jobs/a") + "/step"));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
+}
+
 TEST_F(JobFoldersTest, RemovesWhatIsOldAndNotInUse) {
   ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
   WriteLog();

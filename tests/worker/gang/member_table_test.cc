@@ -5,6 +5,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/gang/member_failure.h"
 
 namespace comera::worker {
 namespace {
@@ -97,6 +98,42 @@ TEST_F(MemberTableTest, StartsWhatIsWantedOnce) {
   EXPECT_THAT(Starts(), IsEmpty());
   EXPECT_EQ(Request().members_size(), 2);
   EXPECT_EQ(Request().members(0).phase(), v1::MemberStatus::STARTING);
+}
+
+TEST_F(MemberTableTest, AMemberThatIsPreparedStarts) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  const GangMembers::Id id = Starts()[0];
+  table_.Preparing(id);
+  v1::MemberKey key;
+  key.set_job("jobs/a");
+  key.set_attempt(1);
+  EXPECT_TRUE(table_.IsAlive(key));
+  steady_ += absl::Seconds(100);
+  table_.PreparationMoved(id, "fetching");
+  steady_ += absl::Seconds(3);
+  table_.Reconcile(kNow);
+  const v1::MemberStatus status = Request().members(0);
+  EXPECT_EQ(status.phase(), v1::MemberStatus::STARTING);
+  EXPECT_EQ(status.activity(), "fetching");
+  EXPECT_FALSE(status.has_silent());
+  EXPECT_LT(status.stalled().seconds(), 5);
+}
+
+TEST_F(MemberTableTest, AnUnreachableStateIsAClassOfItsOwn) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  const GangMembers::Id id = Starts()[0];
+  table_.FetchFailed(id,
+                     WithFailureClass(absl::NotFoundError("nobody has it"),
+                                      v1::CHECKPOINT_UNREACHABLE),
+                     kNow);
+  const v1::MemberStatus status = Request().members(0);
+  EXPECT_EQ(status.phase(), v1::MemberStatus::EXITED);
+  EXPECT_EQ(status.failure().failure_class(), v1::CHECKPOINT_UNREACHABLE);
+  EXPECT_EQ(status.failure().message(), "member 0: nobody has it");
+  v1::MemberKey key;
+  key.set_job("jobs/a");
+  key.set_attempt(1);
+  EXPECT_FALSE(table_.IsAlive(key));
 }
 
 TEST_F(MemberTableTest, AnUnknownSlotIsNotUsed) {

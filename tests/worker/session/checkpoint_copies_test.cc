@@ -2,26 +2,37 @@
 // and fetching them back.
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comera/v1/peer_service.grpc.pb.h"
 #include "common/files.h"
+#include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "worker/checkpoint/checkpoint_copier.h"
 #include "worker/checkpoint/checkpoint_fetcher.h"
+#include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/checkpoint_shelf.h"
 #include "worker/checkpoint/peer_server.h"
 #include "worker/checkpoint/replica_cache.h"
+#include "worker/checkpoint/stored_checkpoints.h"
 #include "worker/report/artifact_store.h"
+#include "worker/trainer/state/checkpoint_name.h"
 
 namespace comera::worker {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -41,41 +52,163 @@ std::string State(const std::string& text) {
 }
 
 TEST(CheckpointNamesTest, OnlyTheTrainersNames) {
-  const auto name = ParseCheckpointName("step-000000000120.snapshot");
+  auto name = ParseCheckpointName("step-000000000120.attempt-17.snapshot");
   ASSERT_TRUE(name.has_value());
   EXPECT_EQ(name->step, 120);
+  EXPECT_EQ(name->attempt, 17);
   EXPECT_TRUE(name->snapshot);
-  EXPECT_EQ(ToFileName({120, false}), "step-000000000120.checkpoint");
+  // Earlier versions did not write the attempt.
+  name = ParseCheckpointName("step-000000000120.checkpoint");
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(name->attempt, 0);
   for (const char* bad :
        {"", "step-1.checkpoint", "step-00000000012x.checkpoint",
-        "step-000000000120.checkpoint.tmp.1", "step-0000000001200.snapshot"}) {
+        "step-000000000120.checkpoint.tmp.1", "step-0000000001200.snapshot",
+        "step-000000000120.attempt-.checkpoint",
+        "step-000000000120.attempt-0.checkpoint",
+        "step-000000000120.attempt-01.checkpoint",
+        "step-000000000120.attempt--1.checkpoint",
+        "step-000000000120.attempt-1234567890123.checkpoint",
+        "step-000000000120.attempt-1x.checkpoint",
+        "step-000000000120.attempt-1"}) {
     EXPECT_FALSE(ParseCheckpointName(bad).has_value()) << bad;
+    EXPECT_FALSE(trainer::ParseCheckpointFile(bad).has_value()) << bad;
   }
 }
 
-TEST(CheckpointNamesTest, EveryFlippedBitIsSeen) {
+TEST(CheckpointNamesTest, TheTrainersAre) {
+  for (int64_t attempt : {int64_t{0}, int64_t{1}, kMaxNamed}) {
+    for (int64_t step : {int64_t{0}, int64_t{120}, kMaxNamed}) {
+      for (bool snapshot : {false, true}) {
+        const std::string file =
+            trainer::ToFileName({{attempt, step}, snapshot});
+        EXPECT_EQ(ToFileName({step, snapshot, attempt}), file);
+        const auto name = ParseCheckpointName(file);
+        ASSERT_TRUE(name.has_value()) << file;
+        EXPECT_EQ(name->step, step);
+        EXPECT_EQ(name->snapshot, snapshot);
+        EXPECT_EQ(name->attempt, attempt);
+        const auto own = trainer::ParseCheckpointFile(file);
+        ASSERT_TRUE(own.has_value()) << file;
+        EXPECT_EQ(own->key.attempt, attempt);
+        EXPECT_EQ(own->key.step, step);
+      }
+    }
+  }
+}
+
+TEST(CheckpointNamesTest, AStateIsFoundByItsAttempt) {
+  const std::vector<CheckpointName> names = {{100, false, 0},
+                                             {100, true, 2},
+                                             {100, false, 2},
+                                             {100, false, 3},
+                                             {101, false, 2}};
+  const auto found = [&](const StateKey& key) {
+    std::vector<std::string> files;
+    for (const CheckpointName& name : NamesOf(key, names)) {
+      files.push_back(absl::StrCat(name.attempt, name.snapshot ? "s" : ""));
+    }
+    return files;
+  };
+  // Its own, then the one that nobody knows the attempt of.
+  EXPECT_THAT(found({2, 100}), ElementsAre("2", "2s", "0"));
+  EXPECT_THAT(found({4, 100}), ElementsAre("0"));
+  EXPECT_THAT(found({0, 100}), ElementsAre("3", "2", "2s", "0"));
+  EXPECT_THAT(found({2, 102}), IsEmpty());
+}
+
+TEST(CheckpointFileTest, EveryFlippedBitIsSeen) {
+  const std::string path = ::testing::TempDir() + "/checkpoint_file_test";
+  const auto verify = [&](const std::string& contents) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << contents;
+    auto file = CheckpointFile::Open(path);
+    EXPECT_OK(file);
+    return file->Verify();
+  };
   const std::string whole = State("some state");
   EXPECT_TRUE(IsWhole(whole));
+  EXPECT_OK(verify(whole));
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] ^= 4;
     EXPECT_FALSE(IsWhole(damaged)) << i;
     EXPECT_FALSE(IsWhole(whole.substr(0, i))) << i;
+    EXPECT_THAT(verify(damaged), StatusIs(absl::StatusCode::kDataLoss)) << i;
+    EXPECT_THAT(verify(whole.substr(0, i)),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << i;
   }
+}
+
+TEST(CheckpointFileTest, IsReadFromAnyOffsetInParts) {
+  const std::string path = ::testing::TempDir() + "/checkpoint_file_test";
+  // Parts end within the checksum.
+  const std::string whole = State(std::string((3 << 20) - 40, 'x'));
+  ASSERT_OK(WriteFileAtomically(path, whole));
+  ASSERT_OK_AND_ASSIGN(const CheckpointFile file, CheckpointFile::Open(path));
+  EXPECT_EQ(file.size(), static_cast<int64_t>(whole.size()));
+  std::string sha256;
+  EXPECT_OK(file.Verify(&sha256));
+  EXPECT_EQ(sha256, Sha256Hex(whole));
+  for (size_t offset : {size_t{0}, size_t{1} << 20, whole.size()}) {
+    std::string rest;
+    EXPECT_OK(
+        file.Read(static_cast<int64_t>(offset), [&](std::string_view data) {
+          rest.append(data);
+          return absl::OkStatus();
+        }));
+    EXPECT_EQ(rest, whole.substr(offset));
+  }
+  EXPECT_THAT(file.Read(file.size() + 1, nullptr),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_FALSE(CheckpointFile::Open("/dev/null").ok());
+  EXPECT_FALSE(CheckpointFile::Open(::testing::TempDir()).ok());
 }
 
 TEST(ReplicaCacheTest, KeepsTheNewestTwoOfAJob) {
   ReplicaCache cache(1000);
   for (int64_t step : {10, 20, 30}) {
-    ASSERT_OK(cache.Put(kJob, {step, false}, "state"));
+    ASSERT_OK(cache.Put(kJob, {step, false, 1}, "state"));
   }
   EXPECT_THAT(cache.List(kJob), SizeIs(2));
-  EXPECT_EQ(cache.Get(kJob, 10), nullptr);
-  EXPECT_EQ(*cache.Get(kJob, 30), "state");
+  EXPECT_EQ(cache.Get(kJob, {1, 10}), nullptr);
+  EXPECT_EQ(*cache.Get(kJob, {1, 30}), "state");
+  EXPECT_EQ(cache.Get(kJob, {2, 30}), nullptr);
   EXPECT_EQ(cache.bytes(), 10u);
   cache.Drop(kJob);
   EXPECT_EQ(cache.bytes(), 0u);
   EXPECT_THAT(cache.Jobs(), IsEmpty());
+}
+
+TEST(ReplicaCacheTest, AfterStartingOverLowStepsStay) {
+  ReplicaCache cache(1000);
+  ASSERT_OK(cache.Put(kJob, {500, false, 1}, "old"));
+  ASSERT_OK(cache.Put(kJob, {600, false, 1}, "old"));
+  ASSERT_OK(cache.Put(kJob, {10, false, 2}, "new"));
+  EXPECT_EQ(cache.Get(kJob, {1, 500}), nullptr);
+  EXPECT_NE(cache.Get(kJob, {1, 600}), nullptr);
+  ASSERT_OK(cache.Put(kJob, {20, false, 2}, "new"));
+  const auto entries = cache.List(kJob);
+  ASSERT_THAT(entries, SizeIs(2));
+  EXPECT_EQ(entries[0].name.step, 10);
+  EXPECT_EQ(entries[1].name.step, 20);
+  // What the first attempt saved late comes too late.
+  EXPECT_THAT(cache.Put(kJob, {700, false, 1}, "late"),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(cache.List(kJob), SizeIs(2));
+}
+
+TEST(ReplicaCacheTest, ACopyThatDoesNotFitDisplacesNothing) {
+  ReplicaCache cache(100);
+  ASSERT_OK(cache.Put(kJob, {10, false, 1}, std::string(60, 'a')));
+  EXPECT_THAT(cache.Put(kJob, {10, false, 1}, std::string(101, 'a')),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("101 bytes needed, 100 bytes there")));
+  EXPECT_NE(cache.Get(kJob, {1, 10}), nullptr);
+  // Without room for two, the newer one stays.
+  ASSERT_OK(cache.Put(kJob, {20, false, 1}, std::string(60, 'a')));
+  EXPECT_EQ(cache.Get(kJob, {1, 10}), nullptr);
+  EXPECT_NE(cache.Get(kJob, {1, 20}), nullptr);
 }
 
 TEST(ReplicaCacheTest, OlderCopiesGiveWayNewestOnesDoNot) {
@@ -83,11 +216,12 @@ TEST(ReplicaCacheTest, OlderCopiesGiveWayNewestOnesDoNot) {
   ASSERT_OK(cache.Put("jobs/a", {1, false}, std::string(40, 'a')));
   ASSERT_OK(cache.Put("jobs/a", {2, false}, std::string(40, 'a')));
   ASSERT_OK(cache.Put("jobs/b", {1, false}, std::string(40, 'b')));
-  EXPECT_EQ(cache.Get("jobs/a", 1), nullptr);
-  EXPECT_NE(cache.Get("jobs/a", 2), nullptr);
+  EXPECT_EQ(cache.Get("jobs/a", {0, 1}), nullptr);
+  EXPECT_NE(cache.Get("jobs/a", {0, 2}), nullptr);
   EXPECT_THAT(cache.Put("jobs/c", {1, false}, std::string(40, 'c')),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_NE(cache.Get("jobs/b", 1), nullptr);
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("taken by the newest copies")));
+  EXPECT_NE(cache.Get("jobs/b", {0, 1}), nullptr);
   EXPECT_LE(cache.bytes(), 100u);
 }
 
@@ -123,20 +257,72 @@ class CopiesTest : public ::testing::Test {
                                   contents));
   }
 
-  FetchedCheckpoint Fetch() {
+  v1::Peer Peer(const std::string& worker, const std::string& address) {
+    v1::Peer peer;
+    peer.set_worker(worker);
+    peer.set_address(address);
+    return peer;
+  }
+
+  v1::MemberAssignment Assignment() {
     v1::MemberAssignment assignment;
     assignment.set_job(kJob);
-    v1::Peer* peer = assignment.add_sources();
-    peer->set_worker("peer");
-    peer->set_address(server_->address());
-    peer = assignment.add_sources();
-    peer->set_worker("gone");
-    peer->set_address("127.0.0.1:1");
-    return FetchNewestCheckpoint(assignment, Local(), kBound, memory_,
-                                 client_.get(), store_.get());
+    *assignment.add_sources() = Peer("peer", server_->address());
+    *assignment.add_sources() = Peer("gone", "127.0.0.1:1");
+    return assignment;
+  }
+
+  CheckpointFetcher Fetcher() {
+    StateFetchOptions options;
+    options.start_wait = start_wait_;
+    options.min_backoff = options.max_backoff = absl::Milliseconds(1);
+    return CheckpointFetcher(options, Local(), &memory_, client_.get(),
+                             store_.get(), nullptr);
+  }
+
+  FetchedCheckpoint Fetch() {
+    auto fetched = Fetcher().FetchNewest(Assignment(), abandoned_);
+    EXPECT_OK(fetched);
+    return fetched.ok() ? *fetched : FetchedCheckpoint();
+  }
+
+  absl::StatusOr<FetchedCheckpoint> FetchStart(int64_t attempt, int64_t step) {
+    v1::MemberAssignment assignment = Assignment();
+    assignment.mutable_start()->set_attempt(attempt);
+    assignment.mutable_start()->set_step(step);
+    return Fetcher().FetchStart(assignment, abandoned_);
+  }
+
+  // Sends the contents as a file.
+  absl::Status Put(PeerClient& client, const std::string& job,
+                   const CheckpointName& name, const std::string& contents) {
+    const std::string path = folder_ + "/to_send";
+    RETURN_IF_ERROR(WriteFileAtomically(path, contents));
+    ASSIGN_OR_RETURN(const CheckpointFile file, CheckpointFile::Open(path));
+    return client.Put(server_->address(), job, name, file, Sha256Hex(contents),
+                      {});
+  }
+
+  // Receives the rest of a file.
+  absl::StatusOr<std::string> Get(PeerClient& client,
+                                  const std::string& address,
+                                  const StateKey& key, int64_t offset = 0,
+                                  const TransferLimits& limits = {}) {
+    std::string rest;
+    int64_t size = -1;
+    RETURN_IF_ERROR(client.Get(address, kJob, key, offset, limits,
+                               [&](int64_t of, std::string_view data) {
+                                 size = of;
+                                 rest.append(data);
+                                 return absl::OkStatus();
+                               }));
+    EXPECT_EQ(size, offset + static_cast<int64_t>(rest.size()));
+    return rest;
   }
 
   const std::string folder_ = MakeFolder();
+  absl::Duration start_wait_ = absl::Milliseconds(20);
+  std::atomic<bool> abandoned_{false};
   PeerKeys keys_;
   // The cache of the peer, and that of this worker.
   ReplicaCache cache_{size_t{64} << 20};
@@ -150,28 +336,50 @@ class CopiesTest : public ::testing::Test {
 TEST_F(CopiesTest, ACopyComesBackWhole) {
   // Larger than one piece.
   const std::string state = State(std::string(3 << 20, 'w'));
-  ASSERT_OK(client_->Put(server_->address(), kJob, {40, true}, state, kBound));
+  ASSERT_OK(Put(*client_, kJob, {40, true, 3}, state));
   ASSERT_OK_AND_ASSIGN(const auto names,
                        client_->List(server_->address(), kJob, kBound));
   ASSERT_THAT(names, SizeIs(1));
   EXPECT_TRUE(names[0].snapshot);
+  EXPECT_EQ(names[0].attempt, 3);
   ASSERT_OK_AND_ASSIGN(const std::string back,
-                       client_->Get(server_->address(), kJob, 40, kBound));
+                       Get(*client_, server_->address(), {3, 40}));
   EXPECT_EQ(back, state);
-  EXPECT_THAT(client_->Get(server_->address(), kJob, 41, kBound),
-              StatusIs(absl::StatusCode::kNotFound));
+  for (const StateKey& other : {StateKey{3, 41}, StateKey{4, 40}}) {
+    EXPECT_THAT(Get(*client_, server_->address(), other),
+                StatusIs(absl::StatusCode::kNotFound));
+  }
+}
+
+TEST_F(CopiesTest, ATransferGoesOnFromAnyOffset) {
+  const std::string state = State(std::string(3 << 20, 'w'));
+  const auto size = static_cast<int64_t>(state.size());
+  // From memory, and from disk.
+  ASSERT_OK(cache_.Put(kJob, {40, false, 1}, state));
+  Save(folders_.Checkpoints(kJob), {50, false, 1}, state);
+  for (int64_t step : {40, 50}) {
+    for (int64_t offset : {int64_t{1}, int64_t{1} << 20, size}) {
+      ASSERT_OK_AND_ASSIGN(
+          const std::string rest,
+          Get(*client_, server_->address(), {1, step}, offset));
+      EXPECT_EQ(rest, state.substr(offset));
+    }
+    EXPECT_THAT(Get(*client_, server_->address(), {1, step}, size + 1),
+                StatusIs(absl::StatusCode::kOutOfRange));
+    EXPECT_THAT(Get(*client_, server_->address(), {1, step}, -1),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
 }
 
 TEST_F(CopiesTest, StrangersAreRefused) {
   PeerKeys others;
   others.Learn("guess");
   PeerClient stranger(nullptr, &others);
-  EXPECT_THAT(
-      stranger.Put(server_->address(), kJob, {1, false}, State("x"), kBound),
-      StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(Put(stranger, kJob, {1, false}, State("x")),
+              StatusIs(absl::StatusCode::kUnauthenticated));
   EXPECT_THAT(stranger.List(server_->address(), kJob, kBound),
               StatusIs(absl::StatusCode::kUnauthenticated));
-  EXPECT_THAT(stranger.Get(server_->address(), kJob, 1, kBound),
+  EXPECT_THAT(Get(stranger, server_->address(), {0, 1}),
               StatusIs(absl::StatusCode::kUnauthenticated));
   // A restarted coordinator gives out another key; the previous one is still
   // accepted.
@@ -185,14 +393,15 @@ TEST_F(CopiesTest, StrangersAreRefused) {
 }
 
 TEST_F(CopiesTest, MalformedCopiesAreRefused) {
-  const std::string& address = server_->address();
-  EXPECT_THAT(client_->Put(address, "../x", {1, false}, State("x"), kBound),
+  EXPECT_THAT(Put(*client_, "../x", {1, false}, State("x")),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(client_->Put(address, kJob, {-1, false}, State("x"), kBound),
+  EXPECT_THAT(Put(*client_, kJob, {-1, false}, State("x")),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(client_->Put(address, kJob, {1, false}, "no state", kBound),
+  EXPECT_THAT(Put(*client_, kJob, {1, false, -1}, State("x")),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Put(*client_, kJob, {1, false}, "no state"),
               StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_THAT(client_->List(address, "jobs/../..", kBound),
+  EXPECT_THAT(client_->List(server_->address(), "jobs/../..", kBound),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(cache_.Jobs(), IsEmpty());
 }
@@ -202,20 +411,23 @@ TEST_F(CopiesTest, TheNewestWholeStateIsFetchedWhereverItLies) {
   Save(Local(), {10, false}, State("ten"));
   EXPECT_EQ(Fetch().from, "this disk");
   // On the other worker's disk, from a time when the job ran there.
-  Save(folders_.Checkpoints(kJob), {20, false}, State("twenty"));
+  Save(folders_.Checkpoints(kJob), {20, false, 1}, State("twenty"));
   EXPECT_EQ(Fetch().step, 20);
-  ASSERT_OK(cache_.Put(kJob, {30, true}, State("thirty")));
+  ASSERT_OK(cache_.Put(kJob, {30, true, 1}, State("thirty")));
   const FetchedCheckpoint fetched = Fetch();
   EXPECT_EQ(fetched.step, 30);
-  EXPECT_EQ(fetched.from, "peer");
-  EXPECT_THAT(ReadFile(Local() + "/step-000000000030.snapshot"),
+  EXPECT_EQ(fetched.from, "worker peer");
+  EXPECT_THAT(ReadFile(Local() + "/step-000000000030.attempt-1.snapshot"),
               IsOkAndHolds(State("thirty")));
-  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.checkpoint",
+  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-1.checkpoint",
                         State("forty")));
   EXPECT_EQ(Fetch().from, "the store");
   EXPECT_EQ(Fetch().from, "this disk");  // by now
-  ASSERT_OK(memory_.Put(kJob, {50, true}, State("fifty")));
+  ASSERT_OK(memory_.Put(kJob, {50, true, 1}, State("fifty")));
   EXPECT_EQ(Fetch().from, "this memory");
+  // A later attempt, which began further back.
+  ASSERT_OK(cache_.Put(kJob, {5, true, 2}, State("five")));
+  EXPECT_EQ(Fetch().step, 5);
 }
 
 TEST_F(CopiesTest, Complaint12_DamagedStatesArePassedOver) {
@@ -226,48 +438,352 @@ TEST_F(CopiesTest, Complaint12_DamagedStatesArePassedOver) {
   EXPECT_EQ(Fetch().step, 20);
 }
 
-TEST_F(CopiesTest, WhatIsSavedIsCopiedAndMadeDurable) {
+TEST_F(CopiesTest, TheNamedStateIsFetchedAndNoOther) {
+  // What a cut-off attempt saved late, and what the same attempt saved before.
+  Save(Local(), {90, false, 2}, State("late"));
+  Save(Local(), {30, false, 3}, State("before"));
+  ASSERT_OK(memory_.Put(kJob, {40, false, 2}, State("another attempt's")));
+  ASSERT_OK(cache_.Put(kJob, {40, true, 3}, State("forty")));
+  ASSERT_OK_AND_ASSIGN(const FetchedCheckpoint fetched, FetchStart(3, 40));
+  EXPECT_EQ(fetched.step, 40);
+  EXPECT_EQ(fetched.from, "worker peer");
+  EXPECT_THAT(ReadFile(Local() + "/step-000000000040.attempt-3.checkpoint"),
+              IsOkAndHolds(State("forty")));
+  EXPECT_EQ(FetchStart(3, 40)->from, "this disk");
+  EXPECT_EQ(FetchStart(2, 40)->from, "this memory");
+  EXPECT_EQ(FetchStart(0, 90)->from, "this disk");
+}
+
+TEST_F(CopiesTest, TheNamedStateComesFromTheStoreToo) {
+  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-2.checkpoint",
+                        State("another attempt's")));
+  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-3.checkpoint",
+                        State("forty")));
+  EXPECT_EQ(FetchStart(3, 40)->from, "the store");
+  EXPECT_THAT(ReadFile(Local() + "/step-000000000040.attempt-3.checkpoint"),
+              IsOkAndHolds(State("forty")));
+}
+
+TEST_F(CopiesTest, ANamedStateThatNobodyHasIsAnErrorThatSaysWhy) {
+  Save(Local(), {40, false, 2}, State("another attempt's"));
+  Save(Local(), {40, false, 3}, State("forty") + "x");
+  Save(folders_.Checkpoints(kJob), {50, false, 3}, State("fifty"));
+  EXPECT_THAT(
+      FetchStart(3, 40),
+      StatusIs(absl::StatusCode::kNotFound,
+               AllOf(HasSubstr("of step 40 saved by attempt 3"),
+                     HasSubstr("this disk: damaged"),
+                     HasSubstr("this memory: not there"),
+                     HasSubstr("worker peer: there is no such checkpoint"),
+                     HasSubstr("worker gone: "),
+                     HasSubstr("the store: not there"))));
+}
+
+TEST_F(CopiesTest, ANamedStateThatIsDamagedEverywhereIsDataLoss) {
+  v1::MemberAssignment assignment;
+  assignment.set_job(kJob);
+  assignment.mutable_start()->set_attempt(3);
+  assignment.mutable_start()->set_step(40);
+  Save(Local(), {40, false, 3}, "junk");
+  EXPECT_THAT(Fetcher().FetchStart(assignment, abandoned_),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("of step 40")));
+  *assignment.add_sources() = Peer("peer", server_->address());
+  std::filesystem::remove_all(Local());
+  EXPECT_THAT(Fetcher().FetchStart(assignment, abandoned_),
+              StatusIs(absl::StatusCode::kNotFound));
+  Save(folders_.Checkpoints(kJob), {40, false, 3}, "junk");
+  EXPECT_THAT(Fetcher().FetchStart(assignment, abandoned_),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST_F(CopiesTest, ADamagedCopyOfTheNamedStateIsPassedOver) {
+  Save(folders_.Checkpoints(kJob), {40, false, 3}, "junk");
+  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-3.checkpoint",
+                        State("forty")));
+  EXPECT_EQ(FetchStart(3, 40)->from, "the store");
+}
+
+// A worker that sends what the test says.
+class FakePeer : public v1::PeerService::Service {
+ public:
+  using Writer = grpc::ServerWriter<v1::GetCheckpointResponse>;
+  using Handler = std::function<grpc::Status(const v1::GetCheckpointRequest&,
+                                             grpc::ServerContext&, Writer&)>;
+
+  explicit FakePeer(Handler handler) : handler_(std::move(handler)) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~FakePeer() override { server_->Shutdown(); }
+
+  const std::string& address() const { return address_; }
+
+  static bool Send(Writer& writer, int64_t size, std::string_view data) {
+    v1::GetCheckpointResponse response;
+    response.set_size_bytes(size);
+    response.set_data(std::string(data));
+    return writer.Write(response);
+  }
+
+ private:
+  grpc::Status GetCheckpoint(grpc::ServerContext* context,
+                             const v1::GetCheckpointRequest* request,
+                             Writer* writer) override {
+    return handler_(*request, *context, *writer);
+  }
+
+  const Handler handler_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+TEST_F(CopiesTest, ATransferThatBreaksInTheMiddleGoesOnFromThere) {
+  const std::string state = State(std::string(1000, 's'));
+  std::vector<int64_t> offsets;
+  FakePeer peer([&](const v1::GetCheckpointRequest& request,
+                    grpc::ServerContext&, FakePeer::Writer& writer) {
+    offsets.push_back(request.offset());
+    EXPECT_EQ(request.attempt(), 3);
+    FakePeer::Send(writer, static_cast<int64_t>(state.size()),
+                   state.substr(request.offset(), 400));
+    return request.offset() + 400 < static_cast<int64_t>(state.size())
+               ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken")
+               : grpc::Status::OK;
+  });
+  v1::MemberAssignment assignment;
+  assignment.set_job(kJob);
+  *assignment.add_sources() = Peer("flaky", peer.address());
+  assignment.mutable_start()->set_attempt(3);
+  assignment.mutable_start()->set_step(40);
+  start_wait_ = kBound;
+  ASSERT_OK_AND_ASSIGN(const FetchedCheckpoint fetched,
+                       Fetcher().FetchStart(assignment, abandoned_));
+  EXPECT_EQ(fetched.from, "worker flaky");
+  EXPECT_THAT(offsets, ElementsAre(0, 400, 800));
+  EXPECT_THAT(ReadFile(Local() + "/step-000000000040.attempt-3.checkpoint"),
+              IsOkAndHolds(state));
+}
+
+TEST_F(CopiesTest, AWorkerOfAnEarlierVersionIsNotTakenForAnother) {
+  FakePeer peer([&](const v1::GetCheckpointRequest&, grpc::ServerContext&,
+                    FakePeer::Writer& writer) {
+    // It knows neither sizes nor offsets nor attempts.
+    FakePeer::Send(writer, 0, State("of whichever attempt"));
+    return grpc::Status::OK;
+  });
+  EXPECT_THAT(Get(*client_, peer.address(), {3, 40}),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+TEST_F(CopiesTest, ATransferThatStandsStillIsGivenUp) {
+  FakePeer peer([](const v1::GetCheckpointRequest&,
+                   grpc::ServerContext& context, FakePeer::Writer& writer) {
+    FakePeer::Send(writer, 100, "something");
+    while (!context.IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  });
+  TransferLimits limits;
+  limits.idle = absl::Milliseconds(30);
+  EXPECT_THAT(Get(*client_, peer.address(), {1, 40}, 0, limits),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("nothing has come for 30ms")));
+}
+
+TEST_F(CopiesTest, AnAbandonedTransferIsCancelledWhileItBlocks) {
+  std::promise<void> begun;
+  FakePeer peer([&](const v1::GetCheckpointRequest&,
+                    grpc::ServerContext& context, FakePeer::Writer&) {
+    begun.set_value();
+    while (!context.IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  });
+  v1::MemberAssignment assignment;
+  assignment.set_job(kJob);
+  *assignment.add_sources() = Peer("silent", peer.address());
+  assignment.mutable_start()->set_step(40);
+  auto fetched = std::async(std::launch::async, [&] {
+    return Fetcher().FetchStart(assignment, abandoned_).status();
+  });
+  begun.get_future().wait();
+  abandoned_ = true;
+  EXPECT_THAT(fetched.get(), StatusIs(absl::StatusCode::kAborted));
+}
+
+class CopierTest : public CopiesTest {
+ protected:
+  CheckpointCopier::Task TaskOf(const CheckpointName& name,
+                                const std::string& contents) {
+    Save(Local(), name, contents);
+    CheckpointCopier::Task task;
+    task.job = kJob;
+    task.name = name;
+    task.path = absl::StrCat(Local(), "/", ToFileName(name));
+    return task;
+  }
+};
+
+TEST_F(CopierTest, WhatIsSavedIsCopiedAndMadeDurable) {
   std::promise<int64_t> durable;
   CheckpointCopier copier({}, client_.get(), store_.get(),
                           [&](const CheckpointCopier::Task& task) {
                             if (task.name.step == 30) durable.set_value(30);
                           });
   for (int64_t step : {10, 20, 30}) {
-    Save(Local(), {step, false}, State(absl::StrCat(step)));
-    CheckpointCopier::Task task;
-    task.job = kJob;
-    task.name = {step, false};
-    task.path = absl::StrCat(Local(), "/", ToFileName(task.name));
+    CheckpointCopier::Task task =
+        TaskOf({step, false, 1}, State(absl::StrCat(step)));
     // A worker that does not exist delays nothing.
-    task.replicas = {"127.0.0.1:1", server_->address()};
+    task.replicas = {Peer("gone", "127.0.0.1:1"),
+                     Peer("peer", server_->address())};
     task.durable = true;
     copier.Add(task);
     ASSERT_TRUE(copier.Flush(kBound));
   }
   EXPECT_EQ(durable.get_future().get(), 30);
-  EXPECT_NE(cache_.Get(kJob, 30), nullptr);
+  EXPECT_NE(cache_.Get(kJob, {1, 30}), nullptr);
+  EXPECT_THAT(
+      store_->List("checkpoints/a"),
+      IsOkAndHolds(ElementsAre("step-000000000020.attempt-1.checkpoint",
+                               "step-000000000030.attempt-1.checkpoint")));
+  EXPECT_THAT(
+      store_->Get("checkpoints/a/step-000000000030.attempt-1.checkpoint"),
+      IsOkAndHolds(State("30")));
+  // One of two has a copy, as far as that goes.
+  EXPECT_THAT(copier.Troubles(), IsEmpty());
+}
+
+TEST_F(CopierTest, AfterStartingOverTheStoreKeepsLowSteps) {
+  CheckpointCopier copier({}, client_.get(), store_.get(),
+                          [](const CheckpointCopier::Task&) {});
+  // What somebody put there is left alone.
+  ASSERT_OK(store_->Put("checkpoints/a/notes", "x"));
+  const auto add = [&](const CheckpointName& name) {
+    CheckpointCopier::Task task = TaskOf(name, State("x"));
+    task.durable = true;
+    copier.Add(task);
+    ASSERT_TRUE(copier.Flush(kBound));
+  };
+  add({500, false, 1});
+  add({600, false, 1});
+  add({10, false, 2});
   EXPECT_THAT(store_->List("checkpoints/a"),
-              IsOkAndHolds(ElementsAre("step-000000000020.checkpoint",
-                                       "step-000000000030.checkpoint")));
+              IsOkAndHolds(
+                  ElementsAre("notes", "step-000000000010.attempt-2.checkpoint",
+                              "step-000000000600.attempt-1.checkpoint")));
+  add({20, false, 2});
+  // What the first attempt saves late stays out.
+  add({700, false, 1});
+  EXPECT_THAT(store_->List("checkpoints/a"),
+              IsOkAndHolds(
+                  ElementsAre("notes", "step-000000000010.attempt-2.checkpoint",
+                              "step-000000000020.attempt-2.checkpoint")));
+}
+
+TEST_F(CopierTest, CopiesThatDoNotFitAreATroubleWhileItLasts) {
+  ReplicaCache small(size_t{1} << 20);
+  ASSERT_OK_AND_ASSIGN(const auto server,
+                       PeerServer::Start({}, &small, &folders_, &keys_));
+  int told = 0;
+  CheckpointCopier::Options options;
+  options.on_troubles = [&] { ++told; };
+  CheckpointCopier copier(options, client_.get(), nullptr,
+                          [](const CheckpointCopier::Task&) {});
+  const auto add = [&](int64_t step, size_t size) {
+    CheckpointCopier::Task task =
+        TaskOf({step, false, 4}, State(std::string(size, 'x')));
+    task.replicas = {Peer("w2", server->address()),
+                     Peer("peer", server_->address())};
+    copier.Add(task);
+    ASSERT_TRUE(copier.Flush(kBound));
+  };
+  add(10, 3 << 20);
+  ASSERT_THAT(copier.Troubles(), SizeIs(1));
+  const v1::MemberTrouble trouble = copier.Troubles()[0];
+  EXPECT_EQ(trouble.job(), kJob);
+  EXPECT_EQ(trouble.attempt(), 4);
+  EXPECT_EQ(trouble.failure_class(), v1::CHECKPOINT_UNREACHABLE);
+  EXPECT_EQ(trouble.message(),
+            "copies of checkpoints do not fit into the memory of worker w2: "
+            "3.0 MiB needed, 1.0 MiB there");
+  EXPECT_EQ(told, 1);
+  add(20, (3 << 20) + 100);
+  EXPECT_EQ(copier.Troubles()[0].message(), trouble.message());
+  EXPECT_EQ(told, 1);
+  add(30, 100);
+  EXPECT_THAT(copier.Troubles(), IsEmpty());
+  EXPECT_EQ(told, 2);
+  add(40, 3 << 20);
+  EXPECT_THAT(copier.Troubles(), SizeIs(1));
+  copier.Forget(kJob);
+  EXPECT_THAT(copier.Troubles(), IsEmpty());
+}
+
+TEST_F(CopierTest, AStoreThatCannotBeWrittenToIsATrouble) {
+  ASSERT_OK(WriteFileAtomically(folder_ + "/blocked", "a file"));
+  const auto blocked = OpenDirectoryStore(folder_ + "/blocked/store");
+  CheckpointCopier copier({}, client_.get(), blocked.get(),
+                          [](const CheckpointCopier::Task&) { FAIL(); });
+  CheckpointCopier::Task task = TaskOf({10, false, 1}, State("x"));
+  task.durable = true;
+  copier.Add(task);
+  ASSERT_TRUE(copier.Flush(kBound));
+  ASSERT_THAT(copier.Troubles(), SizeIs(1));
+  EXPECT_THAT(copier.Troubles()[0].message(),
+              HasSubstr("checkpoints do not reach the store"));
+}
+
+// A job may be paused for longer than files are kept.
+TEST_F(CopiesTest, TheNewestCheckpointOfAJobThatHasNotEndedStaysInTheStore) {
+  const auto put = [&](const std::string& file) {
+    const std::string name = "checkpoints/a/" + file;
+    ASSERT_OK(store_->Put(name, "x"));
+    std::filesystem::last_write_time(
+        absl::StrCat(folder_, "/store/", name),
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  };
+  ASSERT_OK(MarkEndedInStore(store_.get(), kJob));
+  EXPECT_THAT(store_->List("checkpoints/a"), IsOkAndHolds(IsEmpty()));
+  put("step-000000000600.attempt-1.checkpoint");
+  put("step-000000000010.attempt-2.checkpoint");
+  put("step-000000000020.attempt-2.checkpoint");
+  ASSERT_OK(ExpireStoredCheckpoints(store_.get(), absl::Hours(1)));
+  EXPECT_THAT(
+      store_->List("checkpoints/a"),
+      IsOkAndHolds(ElementsAre("step-000000000020.attempt-2.checkpoint")));
+  ASSERT_OK(MarkEndedInStore(store_.get(), kJob));
+  ASSERT_OK(MarkEndedInStore(store_.get(), kJob));
+  ASSERT_OK(ExpireStoredCheckpoints(store_.get(), absl::Hours(1)));
+  EXPECT_THAT(store_->List("checkpoints/a"),
+              IsOkAndHolds(ElementsAre("ended")));
 }
 
 TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
-  Save(folders_.Checkpoints(kJob), {10, false}, State("ten"));
+  Save(folders_.Checkpoints(kJob), {10, false, 5}, State("ten"));
   ASSERT_OK(MakeDirectories(folders_.Work("jobs/b")));
-  ASSERT_OK(cache_.Put("jobs/c", {20, true}, State("twenty")));
+  ASSERT_OK(cache_.Put("jobs/c", {20, true, 6}, State("twenty")));
   CheckpointShelf shelf(&folders_, &cache_);
   shelf.ScanAll();
-  shelf.MarkStored(kJob, 10, 2);
+  // After starting over, the newest two are those of the later attempt.
+  for (const StateKey& key :
+       {StateKey{4, 700}, StateKey{5, 10}, StateKey{5, 20}}) {
+    shelf.MarkStored(kJob, key, 2);
+  }
   v1::SynchronizeRequest request;
   shelf.Fill(request.mutable_checkpoints());
   std::vector<std::string> told;
   for (const v1::HeldCheckpoint& held : request.checkpoints()) {
-    told.push_back(absl::StrCat(held.job(), " ", held.step(), " ",
+    told.push_back(absl::StrCat(held.job(), " ", held.attempt(), " ",
+                                held.step(), " ",
                                 v1::HeldCheckpoint::Place_Name(held.place())));
   }
   EXPECT_THAT(told, ::testing::UnorderedElementsAre(
-                        "jobs/a 10 DISK", "jobs/a 10 DURABLE",
-                        "jobs/b 0 PLACE_UNSPECIFIED", "jobs/c 20 MEMORY"));
+                        "jobs/a 5 10 DISK", "jobs/a 5 10 DURABLE",
+                        "jobs/a 5 20 DURABLE", "jobs/b 0 0 PLACE_UNSPECIFIED",
+                        "jobs/c 6 20 MEMORY"));
 }
 
 TEST_F(CopiesTest, TheStoreHoldsWhatItWasGivenOrSaysSo) {
@@ -287,11 +803,30 @@ TEST_F(CopiesTest, TheStoreHoldsWhatItWasGivenOrSaysSo) {
   ASSERT_OK(WriteFileAtomically(path, file));
   EXPECT_THAT(store_->Get("checkpoints/a/one"),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("checksum")));
+  const std::string source = folder_ + "/source";
+  ASSERT_OK(WriteFileAtomically(source, "of a file"));
+  ASSERT_OK(store_->PutFile("checkpoints/a/three", source));
+  EXPECT_THAT(store_->Get("checkpoints/a/three"), IsOkAndHolds("of a file"));
+  std::string rest;
+  EXPECT_OK(store_->Read("checkpoints/a/three", 3,
+                         [&](int64_t size, std::string_view data) {
+                           EXPECT_EQ(size, 9);
+                           rest.append(data);
+                           return absl::OkStatus();
+                         }));
+  EXPECT_EQ(rest, "a file");
+  EXPECT_THAT(store_->Read("checkpoints/a/three", 10, nullptr),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(store_->Read("checkpoints/a/four", 0, nullptr),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store_->PutFile("checkpoints/a/four", folder_ + "/nothing"),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store_->Delete("checkpoints/a/three"));
   ASSERT_OK(store_->Put("checkpoints/b/old", "x"));
   std::filesystem::last_write_time(
       folder_ + "/store/checkpoints/b/old",
       std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
-  ASSERT_OK(store_->Expire("checkpoints", absl::Hours(1)));
+  ASSERT_OK(store_->Expire("checkpoints", absl::Hours(1), {}));
   EXPECT_THAT(store_->List("checkpoints/b"), IsOkAndHolds(IsEmpty()));
   EXPECT_THAT(store_->List("checkpoints/a"), IsOkAndHolds(SizeIs(1)));
   EXPECT_OK(store_->Delete("checkpoints/a/one"));

@@ -326,6 +326,48 @@ TEST_F(WorkerSessionTest, RefusesNamesThatAreNoNames) {
   EXPECT_EQ(service_.state().last.members_size(), 1);
 }
 
+TEST_F(WorkerSessionTest, WithoutTheStateToStartFromNoMemberStarts) {
+  // Another attempt's, of a later step.
+  const std::string folder = folder_ + "/jobs/a/work/checkpoints";
+  ASSERT_OK(MakeDirectories(folder));
+  ASSERT_OK(WriteFileAtomically(
+      folder + "/step-000000000090.attempt-1.checkpoint", "late"));
+  v1::MemberAssignment assignment = Assign("result", 3);
+  assignment.set_resume(true);
+  assignment.mutable_start()->set_attempt(2);
+  assignment.mutable_start()->set_step(40);
+  service_.Want({assignment});
+  Run();
+  ASSERT_TRUE(service_.WaitFor(
+      [](const State& s) { return Exited(s, Key(kJob, 3, 0)); }));
+  const v1::MemberStatus status = service_.state().ranks[Key(kJob, 3, 0)];
+  EXPECT_EQ(status.failure().failure_class(), v1::CHECKPOINT_UNREACHABLE);
+  EXPECT_THAT(status.failure().message(),
+              HasSubstr("of step 40 saved by attempt 2"));
+  EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
+}
+
+TEST_F(WorkerSessionTest, AMemberThatWaitsForItsStateCanBeStopped) {
+  options_.state_fetch.start_wait = absl::Hours(1);
+  options_.state_fetch.min_backoff = absl::Hours(1);
+  v1::MemberAssignment assignment = Assign("result", 3);
+  assignment.set_resume(true);
+  assignment.mutable_start()->set_step(40);
+  v1::Peer& peer = *assignment.add_sources();
+  peer.set_worker("gone");
+  peer.set_address("127.0.0.1:1");
+  service_.Want({assignment});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& s) {
+    const auto it = s.ranks.find(Key(kJob, 3, 0));
+    return it != s.ranks.end() &&
+           it->second.phase() == v1::MemberStatus::STARTING;
+  }));
+  service_.Want({});
+  EXPECT_TRUE(service_.WaitFor(
+      [](const State& s) { return Exited(s, Key(kJob, 3, 0)); }));
+}
+
 TEST_F(WorkerSessionTest, StopsWhatIsNotWantedAnyMore) {
   service_.Want({Assign("wait")});
   Run();

@@ -26,8 +26,11 @@ StateKeeper::StateKeeper(const TrainerOptions* options,
       reporter_(*reporter),
       fingerprint_(SpecFingerprint(options->spec)) {
   if (files == nullptr) return;
-  checkpoints_ = std::make_unique<CheckpointStore>(
-      std::move(files), options->spec.checkpoint().keep());
+  CheckpointStore::Options kept;
+  kept.keep = options->spec.checkpoint().keep();
+  kept.attempt = options->attempt;
+  if (options->resume) kept.start = options->start;
+  checkpoints_ = std::make_unique<CheckpointStore>(std::move(files), kept);
 }
 
 absl::Status StateKeeper::DigestData() {
@@ -39,6 +42,9 @@ absl::Status StateKeeper::DigestData() {
 }
 
 absl::StatusOr<std::optional<TrainingState>> StateKeeper::Load() {
+  if (options_.resume && options_.start.has_value()) {
+    return LoadNamed(*options_.start);
+  }
   if (options_.resume && checkpoints_ != nullptr) {
     ASSIGN_OR_RETURN(std::optional<TrainingState> newest, LoadNewest());
     if (newest.has_value()) return newest;
@@ -55,8 +61,32 @@ absl::StatusOr<std::optional<TrainingState>> StateKeeper::LoadNewest() {
   }
   RETURN_IF_ERROR(loaded.status());
   if (!loaded->has_value()) return std::nullopt;
-  TrainingState state = std::move((*loaded)->state);
-  for (const std::string& line : (*loaded)->damaged) {
+  return Accept(*std::move(*loaded));
+}
+
+absl::StatusOr<TrainingState> StateKeeper::LoadNamed(const StateKey& start) {
+  absl::StatusOr<CheckpointStore::Loaded> loaded =
+      checkpoints_ != nullptr
+          ? checkpoints_->Load(start, fingerprint_)
+          : absl::NotFoundError("this member keeps no checkpoints");
+  if (absl::IsFailedPrecondition(loaded.status())) return loaded.status();
+  if (!loaded.ok()) {
+    // The same file would be as damaged for the next attempt.
+    const bool damaged = absl::IsDataLoss(loaded.status());
+    return WithFailureClass(
+        absl::DataLossError(
+            absl::StrCat("the training state to start from, of step ",
+                         start.step, " and attempt ", start.attempt,
+                         ", cannot be had: ", loaded.status().message())),
+        damaged ? v1::CHECKPOINT_DAMAGED : v1::CHECKPOINT_UNREACHABLE);
+  }
+  return Accept(*std::move(loaded));
+}
+
+absl::StatusOr<TrainingState> StateKeeper::Accept(
+    CheckpointStore::Loaded loaded) {
+  TrainingState state = std::move(loaded.state);
+  for (const std::string& line : loaded.damaged) {
     const std::string what =
         absl::StrCat("damaged checkpoint passed over: ", line);
     options_.log(what);

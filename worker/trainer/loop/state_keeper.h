@@ -34,8 +34,7 @@ class StateKeeper {
   StateKeeper(const TrainerOptions* options, const TrainingSchedule* schedule,
               const TrainingProgress* progress, TrainedModel* model,
               const LateStage* late_stage, const DivergenceGuard* guard,
-              StepReporter* reporter,
-              std::unique_ptr<CheckpointFiles> files);
+              StepReporter* reporter, std::unique_ptr<CheckpointFiles> files);
 
   // Names the parts of the specification that the numbers depend on.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -44,10 +43,15 @@ class StateKeeper {
   absl::Status DigestData();
   const std::string& data_digest() const { return data_digest_; }
 
-  // After DigestData, the state to go on from, on member 0: the newest good checkpoint if the
-  // options say resume, else the checkpoint that the job starts from, else
-  // nothing. Damaged checkpoints that are passed over are incidents.
-  // CHECKPOINT_DAMAGED: there are checkpoints, and none is good. DataLoss: the
+  // After DigestData, the state to go on from, on member 0. If the options say
+  // resume and name a start, it is that one and no other. If they say resume
+  // without one, it is the newest good checkpoint. Else it is the checkpoint
+  // that the job starts from, else nothing. Damaged checkpoints that are passed
+  // over are incidents.
+  //
+  // CHECKPOINT_UNREACHABLE: the named start is not here.
+  // CHECKPOINT_DAMAGED: it is damaged, or there are checkpoints and none is
+  // good. DataLoss: the
   // samples are not those that the checkpoint was trained on.
   // FailedPrecondition: it belongs to another specification.
   absl::StatusOr<std::optional<TrainingState>> Load();
@@ -67,6 +71,9 @@ class StateKeeper {
 
  private:
   absl::StatusOr<std::optional<TrainingState>> LoadNewest();
+  absl::StatusOr<TrainingState> LoadNamed(const StateKey& start);
+  // Tells of damaged files, and compares the samples.
+  absl::StatusOr<TrainingState> Accept(CheckpointStore::Loaded loaded);
   // The state in start_from's checkpoint, as if this job had got there.
   absl::StatusOr<TrainingState> LoadStart() const;
   absl::Status CheckData(const TrainingState& state) const;

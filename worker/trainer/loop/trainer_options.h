@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "worker/trainer/process/event_writer.h"
 #include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/state/checkpoint.h"
+#include "worker/trainer/state/checkpoint_name.h"
 
 namespace comera::trainer {
 
@@ -30,8 +32,13 @@ namespace comera::trainer {
 struct TrainerOptions {
   // Valid (job_validation) and with its defaults filled in (job_defaults).
   v1::JobSpec spec;
-  // Continue from the newest good checkpoint, if there is one.
+  // The attempt of the job that runs; part of its checkpoints' names.
+  int64_t attempt = 0;
+  // Continue from a checkpoint: from `start` if set, else from the newest good
+  // one, if there is one.
   bool resume = false;
+  // With `resume`: the training state to start from, and no other.
+  std::optional<StateKey> start;
 
   // Reads the checkpoint that spec.start_from names (checkpoint.h), on member 0
   // only. It is used where the job has no checkpoint of its own. Empty: there

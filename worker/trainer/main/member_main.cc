@@ -172,7 +172,11 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   if (data->classes() > 0) {
     options.spec.mutable_model()->set_classes(data->classes());
   }
+  options.attempt = task.attempt();
   options.resume = task.resume();
+  if (task.has_start()) {
+    options.start = StateKey{task.start().attempt(), task.start().step()};
+  }
   options.graphs = member_options.graphs;
   options.backend = backend.get();
   options.device = device;

@@ -17,11 +17,18 @@ namespace {
 
 constexpr size_t kMaxTaskBytes = size_t{16} << 20;
 constexpr int kMaxRanks = 1 << 16;
+// The largest number that the name of a checkpoint's file can hold.
+constexpr int64_t kMaxNamed = 999'999'999'999;
 
 absl::Status CheckRank(absl::string_view field, int rank, int world_size) {
   if (rank >= 0 && rank < world_size) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": ", rank, " of ", world_size));
+}
+
+absl::Status CheckNamed(absl::string_view field, int64_t number) {
+  if (number >= 0 && number <= kMaxNamed) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", number));
 }
 
 }  // namespace
@@ -55,6 +62,12 @@ absl::StatusOr<TrainerTask> ParseTask(const std::string& json) {
   RETURN_IF_ERROR(CheckRank("rank", task.rank(), task.world_size()));
   RETURN_IF_ERROR(
       CheckRank("local_rank", task.local_rank(), task.local_world_size()));
+  RETURN_IF_ERROR(CheckNamed("attempt", task.attempt()));
+  RETURN_IF_ERROR(CheckNamed("start.attempt", task.start().attempt()));
+  RETURN_IF_ERROR(CheckNamed("start.step", task.start().step()));
+  if (task.has_start() && !task.resume()) {
+    return absl::InvalidArgumentError("start: set, and resume is not");
+  }
   if (task.threads() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads: ", task.threads()));

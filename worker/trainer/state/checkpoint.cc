@@ -1,4 +1,4 @@
-// Writes checkpoint files, and finds the newest good one.
+// Writes checkpoint files, and finds the newest good one or a certain one.
 #include "worker/trainer/state/checkpoint.h"
 
 #include <algorithm>
@@ -18,11 +18,7 @@
 namespace comera::trainer {
 namespace {
 
-constexpr absl::string_view kSuffix = ".checkpoint";
-constexpr absl::string_view kSnapshotSuffix = ".snapshot";
-constexpr int kKeepSnapshots = 2;
-constexpr absl::string_view kPrefix = "step-";
-constexpr size_t kDigits = 12;
+constexpr size_t kKeepSnapshots = 2;
 constexpr absl::string_view kTrailer = "\nsha256 ";
 constexpr size_t kHashDigits = 64;
 
@@ -91,30 +87,6 @@ class CheckpointFolder : public CheckpointFiles {
   const std::string folder_;
 };
 
-bool IsNameWith(absl::string_view suffix, absl::string_view name) {
-  return name.size() == kPrefix.size() + kDigits + suffix.size() &&
-         absl::StartsWith(name, kPrefix) && absl::EndsWith(name, suffix) &&
-         std::all_of(name.begin() + kPrefix.size(),
-                     name.begin() + kPrefix.size() + kDigits,
-                     [](char c) { return c >= '0' && c <= '9'; });
-}
-
-bool IsSnapshotName(absl::string_view name) {
-  return IsNameWith(kSnapshotSuffix, name);
-}
-
-// True for a file that a process left behind when it was killed while writing.
-bool IsLeftover(absl::string_view name) {
-  return absl::StartsWith(name, kPrefix) &&
-         (absl::StrContains(name, absl::StrCat(kSuffix, ".tmp.")) ||
-          absl::StrContains(name, absl::StrCat(kSnapshotSuffix, ".tmp")));
-}
-
-std::string NameOf(int64_t step, absl::string_view suffix) {
-  return absl::StrFormat("%s%0*d%s", kPrefix, static_cast<int>(kDigits), step,
-                         suffix);
-}
-
 }  // namespace
 
 absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents) {
@@ -140,18 +112,18 @@ std::unique_ptr<CheckpointFiles> OpenCheckpointFolder(std::string folder) {
 }
 
 CheckpointStore::CheckpointStore(std::unique_ptr<CheckpointFiles> files,
-                                 int keep)
-    : files_(std::move(files)), keep_(std::max(keep, 2)) {}
+                                 const Options& options)
+    : files_(std::move(files)), options_(options) {}
 
-absl::StatusOr<std::vector<std::string>> CheckpointStore::Names(
+absl::StatusOr<std::vector<CheckpointName>> CheckpointStore::Names(
     std::vector<std::string>* leftovers) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all, files_->List());
-  std::vector<std::string> names;
-  for (const std::string& name : all) {
-    if (IsNameWith(kSuffix, name) || IsSnapshotName(name)) {
-      names.push_back(name);
+  std::vector<CheckpointName> names;
+  for (const std::string& file : all) {
+    if (const auto name = ParseCheckpointFile(file)) names.push_back(*name);
+    if (leftovers != nullptr && IsCheckpointLeftover(file)) {
+      leftovers->push_back(file);
     }
-    if (leftovers != nullptr && IsLeftover(name)) leftovers->push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -166,29 +138,49 @@ absl::StatusOr<int64_t> CheckpointStore::SaveSnapshot(
   return Write(state, /*snapshot=*/true);
 }
 
+bool CheckpointStore::IsAbandoned(const StateKey& key) const {
+  if (!options_.start.has_value() || key.attempt >= options_.attempt) {
+    return false;
+  }
+  // Where the attempt of the start is unknown, the step alone tells.
+  if (options_.start->attempt == 0) return key.step > options_.start->step;
+  return *options_.start < key;
+}
+
 absl::StatusOr<int64_t> CheckpointStore::Write(const TrainingState& state,
                                                bool snapshot) {
   ASSIGN_OR_RETURN(const std::string contents, CheckpointContents(state));
-  const std::string name =
-      NameOf(state.progress.step, snapshot ? kSnapshotSuffix : kSuffix);
-  RETURN_IF_ERROR(snapshot ? files_->WriteQuickly(name, contents)
-                           : files_->Write(name, contents));
-  std::vector<std::string> unwanted, kept, snapshots;
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(&unwanted));
-  const std::string next = NameOf(state.progress.step + 1, "");
-  for (const std::string& one : names) {
-    if (one >= next) {
-      unwanted.push_back(one);
+  const CheckpointName own = {{options_.attempt, state.progress.step},
+                              snapshot};
+  const std::string file = ToFileName(own);
+  RETURN_IF_ERROR(snapshot ? files_->WriteQuickly(file, contents)
+                           : files_->Write(file, contents));
+  std::vector<std::string> unwanted;
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, Names(&unwanted));
+  std::stable_partition(
+      names.begin(), names.end(),
+      [this](const CheckpointName& name) { return IsAbandoned(name.key); });
+  std::vector<CheckpointName> kept, snapshots;
+  for (const CheckpointName& one : names) {
+    if (one.key.attempt == own.key.attempt && own.key < one.key) {
+      unwanted.push_back(ToFileName(one));
+    } else if (!one.snapshot) {
+      kept.push_back(one);
+    } else if (snapshot || own.key < one.key) {
+      snapshots.push_back(one);
     } else {
-      (IsSnapshotName(one) ? snapshots : kept).push_back(one);
+      // A checkpoint makes earlier snapshots useless.
+      unwanted.push_back(ToFileName(one));
     }
   }
-  for (size_t i = 0; i + keep_ < kept.size(); ++i) unwanted.push_back(kept[i]);
-  // A checkpoint makes earlier snapshots useless.
-  const size_t keep = snapshot ? kKeepSnapshots : 0;
-  for (size_t i = 0; i + keep < snapshots.size(); ++i) {
-    unwanted.push_back(snapshots[i]);
-  }
+  const auto drop_oldest = [&](const std::vector<CheckpointName>& of,
+                               size_t keep) {
+    for (size_t i = 0; i + keep < of.size(); ++i) {
+      unwanted.push_back(ToFileName(of[i]));
+    }
+  };
+  drop_oldest(kept, static_cast<size_t>(std::max(options_.keep, 2)));
+  drop_oldest(snapshots, kKeepSnapshots);
   for (const std::string& one : unwanted) {
     RETURN_IF_ERROR(files_->Remove(one));
   }
@@ -196,22 +188,27 @@ absl::StatusOr<int64_t> CheckpointStore::Write(const TrainingState& state,
 }
 
 absl::StatusOr<std::optional<CheckpointStore::Loaded>>
-CheckpointStore::LoadNewest(const std::string& fingerprint) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+CheckpointStore::LoadFirst(const std::vector<CheckpointName>& names,
+                           const std::string& fingerprint) {
   Loaded loaded;
-  for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    absl::StatusOr<std::string> contents = files_->Read(*name);
+  for (const CheckpointName& name : names) {
+    const std::string file = ToFileName(name);
+    absl::StatusOr<std::string> contents = files_->Read(file);
     absl::StatusOr<TrainingState> state =
         contents.ok() ? ParseCheckpoint(*std::move(contents))
                       : contents.status();
+    if (state.ok() && state->progress.step != name.key.step) {
+      state = absl::DataLossError(
+          absl::StrCat("holds the state of step ", state->progress.step));
+    }
     if (!state.ok()) {
       loaded.damaged.push_back(
-          absl::StrCat(*name, ": ", state.status().message()));
+          absl::StrCat(file, ": ", state.status().message()));
       continue;
     }
     if (state->fingerprint != fingerprint) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "checkpoint ", *name,
+          "checkpoint ", file,
           " belongs to another specification (model, data, compression, "
           "objective, optimizer or training differ); use another work_dir or "
           "remove it"));
@@ -222,6 +219,32 @@ CheckpointStore::LoadNewest(const std::string& fingerprint) {
   if (loaded.damaged.empty()) return std::optional<Loaded>();
   return absl::DataLossError(absl::StrCat("no good checkpoint: ",
                                           absl::StrJoin(loaded.damaged, "; ")));
+}
+
+absl::StatusOr<std::optional<CheckpointStore::Loaded>>
+CheckpointStore::LoadNewest(const std::string& fingerprint) {
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, Names());
+  std::reverse(names.begin(), names.end());
+  return LoadFirst(names, fingerprint);
+}
+
+absl::StatusOr<CheckpointStore::Loaded> CheckpointStore::Load(
+    const StateKey& key, const std::string& fingerprint) {
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, Names());
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [&](const CheckpointName& name) {
+                               return name.key.step != key.step ||
+                                      (key.attempt != 0 &&
+                                       name.key.attempt != 0 &&
+                                       name.key.attempt != key.attempt);
+                             }),
+              names.end());
+  std::reverse(names.begin(), names.end());
+  ASSIGN_OR_RETURN(std::optional<Loaded> loaded, LoadFirst(names, fingerprint));
+  if (loaded.has_value()) return *std::move(loaded);
+  return absl::NotFoundError(absl::StrCat("no checkpoint of step ", key.step,
+                                          " of attempt ", key.attempt,
+                                          " is here"));
 }
 
 }  // namespace comera::trainer

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/trainer/state/checkpoint_name.h"
 #include "worker/trainer/state/training_state.h"
 
 namespace comera::trainer {
@@ -44,15 +45,30 @@ absl::StatusOr<TrainingState> ParseCheckpoint(std::string contents);
 
 // Keeps the newest checkpoints of one job.
 //
-// A checkpoint is one file, step-<12 digits>.checkpoint: the serialised
-// TrainingState, then a line with its SHA-256. A snapshot, step-<12
-// digits>.snapshot, is the same and not durable: it is there for the worker to
-// copy, and to lose fewer steps when only the process ends. Not thread-safe.
+// A checkpoint is one file (checkpoint_name.h): the serialised TrainingState,
+// then a line with its SHA-256. A snapshot is the same and not durable: it is
+// there for the worker to copy, and to lose fewer steps when only the process
+// ends.
+//
+// States are named by the attempt that saves them and by their step, and the
+// newest is that of the highest attempt: what an earlier attempt saved after it
+// had been given up counts for less, however far it got. Not thread-safe.
 class CheckpointStore {
  public:
-  // Keeps the newest `keep` (at least 2, so that a damaged one is survived).
+  struct Options {
+    // How many checkpoints are kept; at least 2, so that a damaged one is
+    // survived.
+    int keep = 2;
+    // The attempt that saves here; 0: unknown.
+    int64_t attempt = 0;
+    // The state that the attempt starts from. What earlier attempts saved after
+    // it goes first when there are too many.
+    std::optional<StateKey> start;
+  };
+
   // No other process may write to the folder.
-  CheckpointStore(std::unique_ptr<CheckpointFiles> files, int keep);
+  CheckpointStore(std::unique_ptr<CheckpointFiles> files,
+                  const Options& options);
 
   // Returns the file's size. ResourceExhausted: disk full; older checkpoints
   // are then all still there.
@@ -62,7 +78,7 @@ class CheckpointStore {
 
   struct Loaded {
     TrainingState state;
-    // One line per newer checkpoint that was damaged and passed over.
+    // One line per preferable checkpoint that was damaged and passed over.
     std::vector<std::string> damaged;
   };
   // The newest good checkpoint or snapshot; nothing if there is none at all.
@@ -70,18 +86,30 @@ class CheckpointStore {
   // newest good one has another fingerprint.
   absl::StatusOr<std::optional<Loaded>> LoadNewest(
       const std::string& fingerprint);
+  // The state of this name and no other, from a checkpoint or a snapshot. If
+  // the attempt of `key` is 0, any attempt's will do; if a file does not tell
+  // its attempt, it is taken after those that do. NotFound: there is none.
+  // DataLoss: it is damaged. FailedPrecondition: it has another fingerprint.
+  absl::StatusOr<Loaded> Load(const StateKey& key,
+                              const std::string& fingerprint);
 
  private:
-  // Writes the state as `name`, then removes leftovers and what is newer: that
-  // is of a run which this one does not continue.
+  // Writes the state, then removes leftovers, what the same attempt has saved
+  // of later steps (a run which this one does not continue), and what are too
+  // many.
   absl::StatusOr<int64_t> Write(const TrainingState& state, bool snapshot);
-  // The files of both kinds by ascending step. `leftovers`, unless null, gets
-  // the files of writes that were cut short.
-  absl::StatusOr<std::vector<std::string>> Names(
+  // Whether an earlier attempt saved the state after this one's start.
+  bool IsAbandoned(const StateKey& key) const;
+  // The files of both kinds, newest last. `leftovers`, unless null, gets the
+  // files of writes that were cut short.
+  absl::StatusOr<std::vector<CheckpointName>> Names(
       std::vector<std::string>* leftovers = nullptr);
+  // The first good one of `names`; nothing if there are none.
+  absl::StatusOr<std::optional<Loaded>> LoadFirst(
+      const std::vector<CheckpointName>& names, const std::string& fingerprint);
 
   const std::unique_ptr<CheckpointFiles> files_;
-  const int keep_;
+  const Options options_;
 };
 
 }  // namespace comera::trainer

@@ -91,6 +91,59 @@ TEST(StateKeeperTest, ADamagedCheckpointIsPassedOverWithAnIncident) {
   EXPECT_EQ(FailureClassOf(none.status()), v1::CHECKPOINT_DAMAGED);
 }
 
+// Leaves two checkpoints of attempt 2, after two and three steps.
+void SaveTwice(KeptRun* run) {
+  run->options.attempt = 2;
+  run->Begin();
+  run->keeper->SaveCheckpoint();
+  run->Steps(1);
+  run->keeper->SaveCheckpoint();
+}
+
+TEST(StateKeeperTest, TheNamedStateIsLoadedAndNotTheNewest) {
+  KeptRun run;
+  SaveTwice(&run);
+  EXPECT_EQ(run.disk.files.count("step-000000000003.attempt-2.checkpoint"), 1u);
+  TrainerParts next;
+  next.disk = run.disk;
+  next.options.resume = true;
+  next.options.start = StateKey{2, 2};
+  next.Make();
+  ASSERT_OK_AND_ASSIGN(const auto loaded, next.keeper->Load());
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->progress.step, 2);
+}
+
+TEST(StateKeeperTest, WithoutTheNamedStateNothingBegins) {
+  KeptRun run;
+  SaveTwice(&run);
+  for (const StateKey& start :
+       {StateKey{1, 2}, StateKey{2, 4}, StateKey{0, 1}}) {
+    TrainerParts next;
+    next.disk = run.disk;
+    next.options.resume = true;
+    next.options.start = start;
+    // Not that one either.
+    next.options.read_start = []() -> absl::StatusOr<std::string> {
+      ADD_FAILURE();
+      return absl::NotFoundError("");
+    };
+    next.Make();
+    const auto none = next.keeper->Load();
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(FailureClassOf(none.status()), v1::CHECKPOINT_UNREACHABLE);
+    EXPECT_THAT(std::string(none.status().message()), HasSubstr("of step "));
+  }
+  TrainerParts damaged;
+  damaged.disk = run.disk;
+  damaged.disk.files["step-000000000002.attempt-2.checkpoint"][100] ^= 1;
+  damaged.options.resume = true;
+  damaged.options.start = StateKey{2, 2};
+  damaged.Make();
+  EXPECT_EQ(FailureClassOf(damaged.keeper->Load().status()),
+            v1::CHECKPOINT_DAMAGED);
+}
+
 TEST(StateKeeperTest, OtherSamplesAreNotGoneOnWith) {
   KeptRun run;
   run.Begin();

@@ -54,6 +54,13 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadTask{"", "work_dir"},
         BadTask{R"(, "work_dir": "w", "rank": -1)", "rank"},
+        BadTask{R"(, "work_dir": "w", "attempt": -1)", "attempt"},
+        BadTask{R"(, "work_dir": "w", "start": {"step": 3})", "start"},
+        BadTask{R"(, "work_dir": "w", "resume": true, "start": {"step": -3})",
+                "start.step"},
+        BadTask{R"(, "work_dir": "w", "resume": true,
+                   "start": {"attempt": 1000000000000})",
+                "start.attempt"},
         BadTask{R"(, "work_dir": "w", "rank": 1)", "rank"},
         BadTask{R"(, "work_dir": "w", "world_size": -2)", "world_size"},
         BadTask{R"(, "work_dir": "w", "world_size": 2)", "rendezvous_dir"},

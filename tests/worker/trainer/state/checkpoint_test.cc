@@ -67,6 +67,19 @@ std::unique_ptr<CheckpointFiles> Files(FakeDisk* disk) {
   return std::make_unique<FakeCheckpointFiles>(disk);
 }
 
+CheckpointStore::Options Keep(int keep, int64_t attempt = 0) {
+  CheckpointStore::Options options;
+  options.keep = keep;
+  options.attempt = attempt;
+  return options;
+}
+
+std::vector<std::string> FilesOn(const FakeDisk& disk) {
+  std::vector<std::string> names;
+  for (const auto& [name, contents] : disk.files) names.push_back(name);
+  return names;
+}
+
 TEST(TrainingStateTest, ComesBackBitEqual) {
   const TrainingState state = MakeState(12);
   ASSERT_OK_AND_ASSIGN(const std::string bytes, state.Serialize());
@@ -242,14 +255,14 @@ TEST(TrainingStateTest, WhatColaOnceAlwaysWasIsTheSameByItsName) {
 TEST(CheckpointTest, NothingSavedNothingLoaded) {
   FakeDisk disk;
   disk.files["notes.txt"] = "not a checkpoint";
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
   EXPECT_FALSE(loaded.has_value());
 }
 
 TEST(CheckpointTest, KeepsTheNewest) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 3);
+  CheckpointStore store(Files(&disk), Keep(3));
   for (int64_t step : {10, 20, 30, 40, 1000000}) {
     ASSERT_OK(store.Save(MakeState(step)));
   }
@@ -262,14 +275,14 @@ TEST(CheckpointTest, KeepsTheNewest) {
 
 TEST(CheckpointTest, KeepsAtLeastTwo) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 1);
+  CheckpointStore store(Files(&disk), Keep(1));
   for (int64_t step : {10, 20, 30}) ASSERT_OK(store.Save(MakeState(step)));
   EXPECT_THAT(disk.files, SizeIs(2));
 }
 
 TEST(CheckpointTest, SnapshotsAreGoneOnFromAndGiveWay) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   for (int64_t step : {13, 16, 19}) {
     ASSERT_OK(store.SaveSnapshot(MakeState(step)));
@@ -294,17 +307,134 @@ TEST(CheckpointTest, WhatIsNewerThanTheRunGoes) {
   disk.files["step-000000000500.checkpoint"] = "damaged";
   disk.files["step-000000000600.checkpoint"] = "damaged";
   disk.files["step-000000000610.snapshot"] = "damaged";
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   ASSERT_EQ(disk.files.size(), 1u);
   EXPECT_EQ(disk.files.begin()->first, "step-000000000010.checkpoint");
 }
 
+TEST(CheckpointTest, AStateIsNamedByItsAttempt) {
+  FakeDisk disk;
+  CheckpointStore store(Files(&disk), Keep(2, /*attempt=*/7));
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_OK(store.SaveSnapshot(MakeState(12)));
+  EXPECT_THAT(FilesOn(disk),
+              ElementsAre("step-000000000010.attempt-7.checkpoint",
+                          "step-000000000012.attempt-7.snapshot"));
+}
+
+// What an attempt saved after it had been given up is not the newest.
+TEST(CheckpointTest, ALaterAttemptIsNewerThanALaterStep) {
+  FakeDisk disk;
+  ASSERT_OK(CheckpointStore(Files(&disk), Keep(2, 2)).Save(MakeState(50)));
+  ASSERT_OK(CheckpointStore(Files(&disk), Keep(2, 1)).Save(MakeState(900)));
+  CheckpointStore store(Files(&disk), Keep(2, 3));
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.progress.step, 50);
+}
+
+TEST(CheckpointTest, AfterStartingOverLowStepsStayAndOldOnesGo) {
+  FakeDisk disk;
+  CheckpointStore before(Files(&disk), Keep(2, 1));
+  ASSERT_OK(before.Save(MakeState(500)));
+  ASSERT_OK(before.Save(MakeState(600)));
+  ASSERT_OK(before.SaveSnapshot(MakeState(610)));
+  CheckpointStore store(Files(&disk), Keep(2, 2));
+  ASSERT_OK(store.SaveSnapshot(MakeState(5)));
+  ASSERT_OK(store.Save(MakeState(10)));
+  // The old one survives a damaged new one until there are two.
+  EXPECT_THAT(FilesOn(disk),
+              ElementsAre("step-000000000010.attempt-2.checkpoint",
+                          "step-000000000600.attempt-1.checkpoint"));
+  ASSERT_OK(store.Save(MakeState(20)));
+  EXPECT_THAT(FilesOn(disk),
+              ElementsAre("step-000000000010.attempt-2.checkpoint",
+                          "step-000000000020.attempt-2.checkpoint"));
+}
+
+// Files of earlier versions, which have no attempt in their names.
+TEST(CheckpointTest, OldNamesAreReadAndGiveWay) {
+  FakeDisk disk;
+  CheckpointStore old(Files(&disk), Keep(2));
+  ASSERT_OK(old.Save(MakeState(10)));
+  ASSERT_OK(old.Save(MakeState(20)));
+  CheckpointStore store(Files(&disk), Keep(2, 3));
+  ASSERT_OK_AND_ASSIGN(const auto newest, store.LoadNewest("spec-a"));
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->state.progress.step, 20);
+  EXPECT_OK(store.Load({0, 10}, "spec-a"));
+  // Nobody knows who saved it.
+  EXPECT_OK(store.Load({2, 10}, "spec-a"));
+  ASSERT_OK(store.Save(MakeState(30)));
+  EXPECT_THAT(FilesOn(disk),
+              ElementsAre("step-000000000020.checkpoint",
+                          "step-000000000030.attempt-3.checkpoint"));
+}
+
+TEST(CheckpointTest, LoadsTheNamedStateAndNoOther) {
+  FakeDisk disk;
+  CheckpointStore first(Files(&disk), Keep(4, 1));
+  ASSERT_OK(first.Save(MakeState(10)));
+  ASSERT_OK(first.Save(MakeState(20)));
+  CheckpointStore second(Files(&disk), Keep(4, 2));
+  TrainingState other = MakeState(10);
+  other.progress.energy_joules = 99;
+  ASSERT_OK(second.SaveSnapshot(other));
+  CheckpointStore store(Files(&disk), Keep(2, 3));
+  ASSERT_OK_AND_ASSIGN(auto loaded, store.Load({1, 10}, "spec-a"));
+  EXPECT_EQ(loaded.state.progress.energy_joules, 12.5);
+  ASSERT_OK_AND_ASSIGN(loaded, store.Load({2, 10}, "spec-a"));
+  EXPECT_EQ(loaded.state.progress.energy_joules, 99);
+  ASSERT_OK_AND_ASSIGN(loaded, store.Load({0, 10}, "spec-a"));
+  EXPECT_EQ(loaded.state.progress.energy_joules, 99);
+  EXPECT_THAT(store.Load({2, 20}, "spec-a"),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store.Load({1, 10}, "spec-b"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  disk.files["step-000000000010.attempt-1.checkpoint"][100] ^= 1;
+  EXPECT_THAT(store.Load({1, 10}, "spec-a"),
+              StatusIs(absl::StatusCode::kDataLoss));
+  // A file under another state's name.
+  disk.files["step-000000000030.attempt-1.checkpoint"] =
+      disk.files["step-000000000020.attempt-1.checkpoint"];
+  EXPECT_THAT(store.Load({1, 30}, "spec-a"),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("holds the state of step 20")));
+}
+
+TEST(CheckpointTest, WhatWasSavedAfterTheStartGoesFirst) {
+  FakeDisk disk;
+  CheckpointStore first(Files(&disk), Keep(9, 1));
+  for (int64_t step : {10, 20, 30}) ASSERT_OK(first.Save(MakeState(step)));
+  CheckpointStore::Options options = Keep(2, 2);
+  options.start = StateKey{1, 10};
+  CheckpointStore store(Files(&disk), options);
+  ASSERT_OK(store.Save(MakeState(15)));
+  EXPECT_THAT(FilesOn(disk),
+              ElementsAre("step-000000000010.attempt-1.checkpoint",
+                          "step-000000000015.attempt-2.checkpoint"));
+}
+
+TEST(CheckpointTest, AnEarlierAttemptDisplacesNothing) {
+  FakeDisk disk;
+  CheckpointStore later(Files(&disk), Keep(2, 2));
+  ASSERT_OK(later.Save(MakeState(10)));
+  ASSERT_OK(later.Save(MakeState(20)));
+  ASSERT_OK(later.SaveSnapshot(MakeState(25)));
+  ASSERT_OK(CheckpointStore(Files(&disk), Keep(2, 1)).Save(MakeState(900)));
+  EXPECT_THAT(FilesOn(disk),
+              ElementsAre("step-000000000010.attempt-2.checkpoint",
+                          "step-000000000020.attempt-2.checkpoint",
+                          "step-000000000025.attempt-2.snapshot"));
+}
+
 TEST(CheckpointTest, LeftoversOfAKilledWriterGo) {
   FakeDisk disk;
   disk.files["step-000000000010.checkpoint.tmp.4711.0"] = "half";
+  disk.files["step-000000000010.attempt-3.checkpoint.tmp.fetch"] = "half";
   disk.files["notes.txt"] = "the user's";
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-a"));
   EXPECT_FALSE(loaded.has_value());
   ASSERT_OK(store.Save(MakeState(20)));
@@ -314,7 +444,7 @@ TEST(CheckpointTest, LeftoversOfAKilledWriterGo) {
 
 TEST(CheckpointTest, EveryTruncationFallsBack) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   ASSERT_OK(store.Save(MakeState(20)));
   const std::string name = disk.files.rbegin()->first;
@@ -330,7 +460,7 @@ TEST(CheckpointTest, EveryTruncationFallsBack) {
 
 TEST(CheckpointTest, EveryBitFlipFallsBack) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   ASSERT_OK(store.Save(MakeState(20)));
   const std::string name = disk.files.rbegin()->first;
@@ -349,7 +479,7 @@ TEST(CheckpointTest, EveryBitFlipFallsBack) {
 
 TEST(CheckpointTest, AllDamagedIsDataLoss) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   disk.files.begin()->second[100] ^= 1;
   EXPECT_THAT(store.LoadNewest("spec-a"),
@@ -358,7 +488,7 @@ TEST(CheckpointTest, AllDamagedIsDataLoss) {
 
 TEST(CheckpointTest, UnreadableFallsBack) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   ASSERT_OK(store.Save(MakeState(20)));
   disk.unreadable[disk.files.rbegin()->first] =
@@ -371,7 +501,7 @@ TEST(CheckpointTest, UnreadableFallsBack) {
 
 TEST(CheckpointTest, AnotherSpecificationIsRefused) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   EXPECT_THAT(store.LoadNewest("spec-b"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -380,7 +510,7 @@ TEST(CheckpointTest, AnotherSpecificationIsRefused) {
 
 TEST(CheckpointTest, FullDiskLeavesTheOldOnes) {
   FakeDisk disk;
-  CheckpointStore store(Files(&disk), 2);
+  CheckpointStore store(Files(&disk), Keep(2));
   ASSERT_OK(store.Save(MakeState(10)));
   ASSERT_OK(store.Save(MakeState(20)));
   disk.full = true;
@@ -395,7 +525,7 @@ TEST(CheckpointTest, FullDiskLeavesTheOldOnes) {
 TEST(CheckpointTest, FolderOnDisk) {
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/checkpoint_test/a/b");
-  CheckpointStore store(OpenCheckpointFolder(folder), 2);
+  CheckpointStore store(OpenCheckpointFolder(folder), Keep(2));
   ASSERT_OK_AND_ASSIGN(auto loaded, store.LoadNewest("spec-a"));
   EXPECT_FALSE(loaded.has_value());
   for (int64_t step : {10, 20, 30}) ASSERT_OK(store.Save(MakeState(step)));
@@ -409,7 +539,7 @@ TEST(CheckpointTest, FolderOnDisk) {
 TEST(CheckpointTest, FolderThatCannotBeMade) {
   const std::string file = absl::StrCat(::testing::TempDir(), "/a_file");
   ASSERT_OK(WriteFileAtomically(file, "x"));
-  CheckpointStore store(OpenCheckpointFolder(file + "/checkpoints"), 2);
+  CheckpointStore store(OpenCheckpointFolder(file + "/checkpoints"), Keep(2));
   EXPECT_FALSE(store.Save(MakeState(10)).ok());
 }
 

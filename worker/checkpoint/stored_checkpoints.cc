@@ -1,0 +1,58 @@
+// Decides which checkpoints in the shared store may go.
+
+#include "worker/checkpoint/stored_checkpoints.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/checkpoint/checkpoint_names.h"
+
+namespace comera::worker {
+namespace {
+
+constexpr char kFolder[] = "checkpoints";
+constexpr char kEnded[] = "ended";
+
+}  // namespace
+
+std::string StoredCheckpointsFolder(const std::string& job) {
+  return absl::StrCat(kFolder, "/", job.substr(job.rfind('/') + 1));
+}
+
+absl::Status MarkEndedInStore(ArtifactStore* store, const std::string& job) {
+  const std::string folder = StoredCheckpointsFolder(job);
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, store->List(folder));
+  if (files.empty() ||
+      std::find(files.begin(), files.end(), kEnded) != files.end()) {
+    return absl::OkStatus();
+  }
+  return store->Put(absl::StrCat(folder, "/", kEnded), "");
+}
+
+absl::Status ExpireStoredCheckpoints(ArtifactStore* store, absl::Duration age) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, store->List(kFolder));
+  std::set<std::string> spared;
+  for (const std::string& job : jobs) {
+    const std::string folder = absl::StrCat(kFolder, "/", job);
+    // What is no folder of a job is not looked into.
+    const auto files = store->List(folder);
+    if (!files.ok()) continue;
+    std::optional<CheckpointName> newest;
+    bool ended = false;
+    for (const std::string& file : *files) {
+      ended = ended || file == kEnded;
+      const auto name = ParseCheckpointName(file);
+      if (name && (!newest || IsOlder(*newest, *name))) newest = name;
+    }
+    if (newest && !ended) {
+      spared.insert(absl::StrCat(folder, "/", ToFileName(*newest)));
+    }
+  }
+  return store->Expire(kFolder, age, spared);
+}
+
+}  // namespace comera::worker
