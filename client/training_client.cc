@@ -139,9 +139,11 @@ absl::StatusOr<v1::Job> TrainingClient::Pause(const std::string& name,
   return impl_->Call(&v1::TrainingService::Stub::PauseJob, request);
 }
 
-absl::StatusOr<v1::Job> TrainingClient::Resume(const std::string& name) {
+absl::StatusOr<v1::Job> TrainingClient::Resume(const std::string& name,
+                                               bool start_over) {
   v1::ResumeJobRequest request;
   request.set_name(name);
+  request.set_start_over(start_over);
   return impl_->Call(&v1::TrainingService::Stub::ResumeJob, request);
 }
 

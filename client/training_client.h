@@ -95,7 +95,9 @@ class TrainingClient {
                                  const std::string& reason);
   absl::StatusOr<v1::Job> Pause(const std::string& name,
                                 const std::string& reason);
-  absl::StatusOr<v1::Job> Resume(const std::string& name);
+  // `start_over`: the job begins at step 0 again.
+  absl::StatusOr<v1::Job> Resume(const std::string& name,
+                                 bool start_over = false);
   absl::StatusOr<v1::JobSeries> ReadSeries(
       const v1::ReadSeriesRequest& request);
   // Explains why a job waits, who is ahead of it, and when it may start.

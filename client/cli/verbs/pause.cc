@@ -11,13 +11,16 @@ namespace {
 struct Arguments {
   std::string job;
   std::string reason = "with the command line";
+  bool start_over = false;
 };
 
-int Show(const absl::StatusOr<v1::Job>& job, const Session& session) {
+int Show(const absl::StatusOr<v1::Job>& job, bool start_over,
+         const Session& session) {
   if (!job.ok()) return session.FailRpc(job.status());
   if (session.output == OutputFormat::kTable) {
     *session.env.out << job->name() << " " << StateText(*job)
-                     << (job->pausing() ? " (pausing)" : "") << std::endl;
+                     << (job->pausing() ? " (pausing)" : "")
+                     << (start_over ? ", to begin at step 0" : "") << std::endl;
   } else {
     session.Print(*job, /*one_line=*/false);
   }
@@ -30,9 +33,9 @@ int Run(const Arguments& arguments, bool pause, const Session& session) {
     return session.Fail(std::string(name.status().message()), kExitUsage);
   }
   const auto client = session.Connect();
-  return Show(
-      pause ? client->Pause(*name, arguments.reason) : client->Resume(*name),
-      session);
+  return Show(pause ? client->Pause(*name, arguments.reason)
+                    : client->Resume(*name, arguments.start_over),
+              arguments.start_over, session);
 }
 
 }  // namespace
@@ -54,8 +57,21 @@ Verb ResumeVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
   Verb verb = {
       "resume", "Queue a paused job again, at its old place", {}, nullptr};
-  verb.arguments = {{"job", "Job id", &arguments->job, true, {}}};
-  verb.examples = R"(  comera resume 4f2x7k3m5q6a)";
+  verb.arguments = {
+      {"job", "Job id", &arguments->job, true, {}},
+      {"--start-over",
+       "Begin at step 0: gives up all checkpoints of the job, which is kept as "
+       "an incident",
+       &arguments->start_over,
+       false,
+       {}},
+  };
+  verb.examples = R"(  comera resume 4f2x7k3m5q6a
+
+A job whose newest checkpoint no worker can give waits for it, and is paused
+after a while (comera explain says so). Once the worker is back it goes on from
+there. To give the checkpoint up and begin at step 0 again:
+  comera resume 4f2x7k3m5q6a --start-over)";
   verb.run = [=] { return Run(*arguments, /*pause=*/false, *session); };
   return verb;
 }
