@@ -36,9 +36,9 @@ grpc::ServerUnaryReactor* TrainingService::ResumeJob(
         RETURN_IF_ERROR(CheckJobName(request->name()));
         ChangeOwnJob(request->name(), call, [=] {
           host_->CommitThenReply<v1::Job>(
-              [copy = *request](Coordinator* coordinator, absl::Time now,
-                                Effects* effects) {
-                return coordinator->Resume(copy, now, effects);
+              [copy = *request, user = call.caller()->user()](
+                  Coordinator* coordinator, absl::Time now, Effects* effects) {
+                return coordinator->Resume(copy, now, effects, user);
               },
               call);
         });

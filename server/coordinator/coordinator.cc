@@ -72,7 +72,8 @@ Coordinator::Coordinator(const Options& options, IdSource* ids)
       monitor_(&options_, &workers_, &lifecycle_, &peers_, &held_calls_),
       exchange_({&options_, &jobs_, &workers_, &lifecycle_, &members_, &peers_,
                  &assignments_, &held_calls_}),
-      scheduler_(&options_, {&jobs_, &workers_, &queues_, &peers_},
+      starts_(&options_, &workers_, &peers_),
+      scheduler_(&options_, {&jobs_, &workers_, &queues_, &starts_},
                  &lifecycle_),
       explainer_(&jobs_, &queue_directory_, &scheduler_) {}
 
@@ -86,7 +87,8 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
   // One change per microsecond would have to last for a version to come twice.
   const int64_t first_version = absl::ToUnixMicros(now);
   workers_.set_first_version(first_version);
-  scheduler_.MarkLoaded(now);
+  starts_.MarkLoaded(now);
+  scheduler_.MarkLoaded();
   for (JobRecord& record : records) {
     JobEntry& entry = *jobs_.Add(std::move(record));
     entry.Restore(first_version, now + options_.retry_backoff.longest, now);
@@ -221,10 +223,12 @@ absl::StatusOr<v1::Job> Coordinator::Pause(const v1::PauseJobRequest& request,
 }
 
 absl::StatusOr<v1::Job> Coordinator::Resume(const v1::ResumeJobRequest& request,
-                                            absl::Time now, Effects* effects) {
+                                            absl::Time now, Effects* effects,
+                                            const std::string& user) {
   ASSIGN_OR_RETURN(JobEntry* const entry, FindJob(jobs_, request.name()));
   Operation op(now, effects);
-  RETURN_IF_ERROR(lifecycle_.Resume(*entry, &op));
+  RETURN_IF_ERROR(request.start_over() ? lifecycle_.StartOver(*entry, user, &op)
+                                       : lifecycle_.Resume(*entry, &op));
   Commit(&op);
   return entry->job();
 }

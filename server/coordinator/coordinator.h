@@ -22,6 +22,7 @@
 #include "server/coordinator/queue/queue_table.h"
 #include "server/coordinator/schedule/gang_scheduler.h"
 #include "server/coordinator/schedule/job_explainer.h"
+#include "server/coordinator/schedule/start_chooser.h"
 #include "server/coordinator/synchronize/assignment_writer.h"
 #include "server/coordinator/synchronize/held_calls.h"
 #include "server/coordinator/synchronize/member_reports.h"
@@ -86,8 +87,10 @@ class Coordinator {
                                  Effects* effects);
   absl::StatusOr<v1::Job> Pause(const v1::PauseJobRequest& request,
                                 absl::Time now, Effects* effects);
+  // `user` is told of in the incident of a start_over; empty: unknown.
   absl::StatusOr<v1::Job> Resume(const v1::ResumeJobRequest& request,
-                                 absl::Time now, Effects* effects);
+                                 absl::Time now, Effects* effects,
+                                 const std::string& user = "");
   absl::StatusOr<v1::JobExplanation> Explain(const std::string& name,
                                              absl::Time now) const;
   // What would become of a job that is submitted now.
@@ -190,6 +193,7 @@ class Coordinator {
   HeldCalls held_calls_;
   WorkerMonitor monitor_;
   SynchronizeExchange exchange_;
+  StartChooser starts_;
   GangScheduler scheduler_;
   JobExplainer explainer_;
 };

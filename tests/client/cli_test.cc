@@ -246,6 +246,23 @@ TEST_F(CliTest, RpcErrorsHaveTheirCodes) {
   EXPECT_THAT(away.err, HasSubstr("cannot reach the coordinator"));
 }
 
+TEST_F(CliTest, AJobBeginsAnewOnlyIfToldSo) {
+  std::vector<bool> asked;
+  service_.resume_job = [&](const v1::ResumeJobRequest& request, v1::Job* job) {
+    asked.push_back(request.start_over());
+    job->set_name(request.name());
+    job->set_state(v1::QUEUED);
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_THAT(Run("resume a").out, Not(HasSubstr("step 0")));
+  const Outcome anew = Run("resume a --start-over");
+  EXPECT_EQ(anew.code, 0);
+  EXPECT_THAT(anew.out, HasSubstr("jobs/a QUEUED, to begin at step 0"));
+  EXPECT_EQ(asked, (std::vector<bool>{false, true}));
+  EXPECT_THAT(Run("resume --help").out, HasSubstr("--start-over"));
+}
+
 TEST_F(CliTest, ValidateNamesEveryBadField) {
   const std::string file = GoodFile();
   EXPECT_EQ(Run("validate " + file).code, 0);
@@ -484,6 +501,25 @@ TEST_F(CliTest, RunSaysWhichProgramIsMissing) {
   const Outcome outcome = Run("run " + GoodFile());
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("cannot find comera-server"));
+}
+
+TEST_F(CliTest, RunReadsUrlsThatTheCommandLineAllows) {
+  const std::string run = absl::StrCat(
+      "run ", GoodFile(), " --set data.text.train=[s3://corpora/v/w.txt]");
+  for (const char* flags :
+       {"", " --data-url=s3://other/", " --data-url=s3://corpora/x",
+        " --data-url=https://corpora/v/"}) {
+    const Outcome refused = Run(run + flags);
+    EXPECT_EQ(refused.code, 1) << flags;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("data.text.train[0]"),
+                                   HasSubstr("s3://corpora/v/w.txt"),
+                                   HasSubstr("--data-url")));
+  }
+  // The next thing that is missing.
+  EXPECT_THAT(Run(run + " --data-url=https://h/ --data-url=s3://corpora/v").err,
+              HasSubstr("cannot find comera-server"));
+  EXPECT_THAT(Run("run " + GoodFile() + " --data-url=ftp://h/").err,
+              HasSubstr("--data-url: "));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ class FakeTrainingService : public v1::TrainingService::Service {
   Unary<v1::GetJobRequest, v1::Job> get_job;
   Unary<v1::ListJobsRequest, v1::ListJobsResponse> list_jobs;
   Unary<v1::CancelJobRequest, v1::Job> cancel_job;
+  Unary<v1::ResumeJobRequest, v1::Job> resume_job;
   Unary<v1::ReadSeriesRequest, v1::JobSeries> read_series;
   Unary<v1::ListWorkersRequest, v1::ListWorkersResponse> list_workers;
   Stream<v1::WatchJobRequest, v1::WatchJobResponse> watch_job;
@@ -74,6 +75,11 @@ class FakeTrainingService : public v1::TrainingService::Service {
                          const v1::CancelJobRequest* request,
                          v1::Job* response) override {
     return Answer(cancel_job, *request, response);
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*,
+                         const v1::ResumeJobRequest* request,
+                         v1::Job* response) override {
+    return Answer(resume_job, *request, response);
   }
   grpc::Status ReadSeries(grpc::ServerContext*,
                           const v1::ReadSeriesRequest* request,

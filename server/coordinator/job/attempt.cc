@@ -206,6 +206,7 @@ std::optional<HangWatch::Hang> Attempt::DetectHang(
 
 void Attempt::ObserveMember(const v1::MemberStatus& status, absl::Time now) {
   members_[status.rank()].MarkListed(now);
+  members_[status.rank()].set_silent(FromProtoDuration(status.silent()));
   hang_.Observe(status, now);
 }
 

@@ -21,8 +21,12 @@ struct CoordinatorOptions {
   absl::Duration reattach_grace = absl::Seconds(60);
   // A worker that is silent for longer gets no new members.
   absl::Duration suspect_after = absl::Seconds(10);
-  // A member must report within this of its placement.
+  // A worker must list a member within this of its placement, and the member's
+  // process must report within this of its start. What the worker does before,
+  // such as fetching a checkpoint, may take any time.
   absl::Duration start_deadline = absl::Minutes(5);
+  // A job waits this long for a worker that holds its newest checkpoint.
+  absl::Duration checkpoint_wait = absl::Minutes(10);
   // A wanted member may be missing from its worker's report for this long.
   absl::Duration missing_member_after = absl::Seconds(10);
   // After member 0's result the other members may end by themselves for this

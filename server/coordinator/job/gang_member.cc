@@ -12,6 +12,11 @@ bool GangMember::HasStarted() const {
          record_->phase() == v1::MemberStatus::EXITED;
 }
 
+bool GangMember::IsStartOverdue(absl::Duration deadline) const {
+  if (HasStarted()) return false;
+  return record_->phase() != v1::MemberStatus::STARTING || silent_ > deadline;
+}
+
 bool GangMember::RunsOn(const std::string& worker,
                         const std::string& incarnation) const {
   return record_->worker() == worker && record_->incarnation() == incarnation;

@@ -42,6 +42,13 @@ class GangMember {
 
   // Its worker has listed it, or could not have yet.
   void MarkListed(absl::Time now) { last_listed_ = now; }
+  // How long its process has given no sign of life, as its worker says; zero
+  // while the worker still prepares the start.
+  void set_silent(absl::Duration silent) { silent_ = silent; }
+  // Whether a member that was placed longer than `deadline` ago has started too
+  // late: its worker has never listed it, or its process has been silent for
+  // that long. A worker that fetches a large checkpoint may take its time.
+  bool IsStartOverdue(absl::Duration deadline) const;
   // The worker's answers from this version on ask for the member.
   void set_start_version(int64_t version) { start_version_ = version; }
   // The worker's answers from this version on ask for it no more.
@@ -64,6 +71,7 @@ class GangMember {
   int32_t number_;
   MemberRecord* record_;
   absl::Time last_listed_;
+  absl::Duration silent_;
   int64_t start_version_ = 0;
   int64_t stop_version_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job_state.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -31,17 +32,89 @@ bool SetHolder(const std::string& worker, bool holds,
   return true;
 }
 
+bool IsHeld(const v1::Checkpoint& checkpoint) {
+  return !checkpoint.workers().empty() || checkpoint.durable() ||
+         checkpoint.has_file();
+}
+
+bool Lists(const std::vector<v1::HeldCheckpoint>& held,
+           v1::HeldCheckpoint::Place place, const v1::Checkpoint& checkpoint) {
+  return std::any_of(
+      held.begin(), held.end(), [&](const v1::HeldCheckpoint& one) {
+        return one.place() == place &&
+               SameState(one.attempt(), one.step(), checkpoint.attempt(),
+                         checkpoint.step());
+      });
+}
+
+bool UpdateDurable(const HeldReport& report, v1::Checkpoint* checkpoint) {
+  bool durable = checkpoint->durable();
+  if (Lists(report.held, v1::HeldCheckpoint::DURABLE, *checkpoint)) {
+    durable = true;
+  } else if (!checkpoint->has_file() &&
+             Lists(report.no_longer_durable, v1::HeldCheckpoint::DURABLE,
+                   *checkpoint)) {
+    durable = false;
+  }
+  const bool changed = durable != checkpoint->durable();
+  checkpoint->set_durable(durable);
+  return changed;
+}
+
+int CountKept(const v1::Job& job) {
+  return std::clamp(job.spec().checkpoint().keep(), 2, kMaxNamed / 2);
+}
+
+// Workers remove all but the newest from the store. This is seen even if the
+// one that knew of the older ones was restarted since.
+bool ExpireDurable(v1::Job* job) {
+  bool changed = false;
+  int kept = CountKept(*job);
+  auto& all = *job->mutable_checkpoints();
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    if (!it->durable() || it->has_file() || kept-- > 0) continue;
+    it->set_durable(false);
+    changed = true;
+  }
+  return changed;
+}
+
+// Forgets those that nobody holds and that nobody needs.
+bool DropLost(v1::Job* job) {
+  auto& all = *job->mutable_checkpoints();
+  const bool final = IsFinal(job->state());
+  int64_t newest_held = -1;
+  for (const v1::Checkpoint& checkpoint : all) {
+    if (IsHeld(checkpoint)) {
+      newest_held = std::max(newest_held, checkpoint.step());
+    }
+  }
+  const auto rest = std::remove_if(
+      all.begin(), all.end(), [&](const v1::Checkpoint& checkpoint) {
+        return !IsHeld(checkpoint) &&
+               (final || checkpoint.step() < newest_held);
+      });
+  const bool changed = rest != all.end();
+  all.erase(rest, all.end());
+  return changed;
+}
+
 }  // namespace
 
-void RecordSaved(const v1::CheckpointSaved& saved, const std::string& worker,
-                 absl::Time now, v1::Job* job) {
+void RecordSaved(const v1::CheckpointSaved& saved, int64_t attempt,
+                 const std::string& worker, absl::Time now, v1::Job* job) {
   v1::Checkpoint* checkpoint = FindStep(saved.step(), job);
   if (checkpoint == nullptr) {
     checkpoint = job->add_checkpoints();
     checkpoint->set_name(
         absl::StrCat(job->name(), "/checkpoints/", saved.step()));
     checkpoint->set_step(saved.step());
+  } else if (checkpoint->attempt() != attempt) {
+    // What others hold is the file of another attempt.
+    checkpoint->clear_workers();
+    checkpoint->set_durable(false);
   }
+  checkpoint->set_attempt(attempt);
   checkpoint->set_size_bytes(saved.size_bytes());
   *checkpoint->mutable_create_time() = ToTimestamp(now);
   checkpoint->set_stage(job->progress().stage());
@@ -51,42 +124,34 @@ void RecordSaved(const v1::CheckpointSaved& saved, const std::string& worker,
             [](const v1::Checkpoint& a, const v1::Checkpoint& b) {
               return a.step() < b.step();
             });
-  const int keep =
-      std::clamp(job->spec().checkpoint().keep(), 2, kMaxNamed / 2);
-  int surplus = all.size() - keep;
+  int surplus = all.size() - CountKept(*job);
   for (auto it = all.begin(); it != all.end() && surplus > 0; --surplus) {
     it = it->durable() && all.size() <= kMaxNamed ? it + 1 : all.erase(it);
   }
 }
 
-bool UpdateHeld(const std::string& worker,
-                const std::vector<v1::HeldCheckpoint>& held, v1::Job* job) {
+bool UpdateHeld(const HeldReport& report, v1::Job* job) {
   bool changed = false;
-  auto& all = *job->mutable_checkpoints();
-  for (auto it = all.begin(); it != all.end();) {
-    bool holds = false, durable = false;
-    for (const v1::HeldCheckpoint& one : held) {
-      if (one.step() != it->step() ||
-          one.place() == v1::HeldCheckpoint::PLACE_UNSPECIFIED) {
-        continue;
-      }
-      const bool shared = one.place() == v1::HeldCheckpoint::DURABLE;
-      durable = durable || shared;
-      holds = holds || !shared;
-    }
-    changed = SetHolder(worker, holds, &*it) || changed;
-    if (durable && !it->durable()) {
-      it->set_durable(true);
-      changed = true;
-    }
-    if (it->workers().empty() && !it->durable()) {
-      it = all.erase(it);
-      changed = true;
-    } else {
-      ++it;
-    }
+  for (v1::Checkpoint& checkpoint : *job->mutable_checkpoints()) {
+    const bool holds =
+        Lists(report.held, v1::HeldCheckpoint::DISK, checkpoint) ||
+        Lists(report.held, v1::HeldCheckpoint::MEMORY, checkpoint);
+    changed = SetHolder(report.worker, holds, &checkpoint) || changed;
+    changed = UpdateDurable(report, &checkpoint) || changed;
   }
-  return changed;
+  changed = ExpireDurable(job) || changed;
+  return DropLost(job) || changed;
+}
+
+void DropStale(const TrainingLineage& lineage, v1::Job* job) {
+  auto& all = *job->mutable_checkpoints();
+  all.erase(std::remove_if(all.begin(), all.end(),
+                           [&](const v1::Checkpoint& checkpoint) {
+                             return !checkpoint.has_file() &&
+                                    !lineage.Contains(checkpoint.attempt(),
+                                                      checkpoint.step());
+                           }),
+            all.end());
 }
 
 }  // namespace comera::server

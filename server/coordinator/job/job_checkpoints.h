@@ -2,6 +2,7 @@
 #ifndef COMERA_SERVER_COORDINATOR_JOB_JOB_CHECKPOINTS_H_
 #define COMERA_SERVER_COORDINATOR_JOB_JOB_CHECKPOINTS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,18 +10,31 @@
 #include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
 #include "comera/v1/worker_service.pb.h"
+#include "server/coordinator/job/training_lineage.h"
 
 namespace comera::server {
 
-// Names a checkpoint that `worker`, where member 0 runs, has saved. As many as
-// the job keeps stay named, and those that are durable.
-void RecordSaved(const v1::CheckpointSaved& saved, const std::string& worker,
-                 absl::Time now, v1::Job* job);
+// Names a checkpoint that `attempt` has saved on `worker`, where member 0 runs.
+// As many as the job keeps stay named, and those that are durable.
+void RecordSaved(const v1::CheckpointSaved& saved, int64_t attempt,
+                 const std::string& worker, absl::Time now, v1::Job* job);
 
-// Brings the named checkpoints in line with all those that `worker` holds; the
-// ones that nobody holds are forgotten. Returns whether anything changed.
-bool UpdateHeld(const std::string& worker,
-                const std::vector<v1::HeldCheckpoint>& held, v1::Job* job);
+// What a worker has of a job by its newest report.
+struct HeldReport {
+  std::string worker;
+  std::vector<v1::HeldCheckpoint> held;
+  // States that it had reported to be in the shared store, and no worker does
+  // any more.
+  std::vector<v1::HeldCheckpoint> no_longer_durable;
+};
+
+// Brings the named checkpoints in line with the report. One that nobody holds
+// stays named until a newer one is held, or the job has ended. Returns whether
+// anything changed.
+bool UpdateHeld(const HeldReport& report, v1::Job* job);
+
+// Forgets the checkpoints that are not part of the job's training any more.
+void DropStale(const TrainingLineage& lineage, v1::Job* job);
 
 }  // namespace comera::server
 

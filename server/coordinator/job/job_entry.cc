@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 4096;
 constexpr int kMaxIncidents = 64;
+// Troubles of one attempt that become incidents.
+constexpr size_t kMaxTroubles = 16;
 
 }  // namespace
 
@@ -33,6 +35,9 @@ void JobEntry::Restore(int64_t first_version, absl::Time latest_retry,
   if (record_.has_retry_time()) {
     // The clock may be another one now.
     retry_at_ = std::min(FromTimestamp(record_.retry_time()), latest_retry);
+  }
+  if (const auto since = holder_wait(); since && *since > now) {
+    *record_.mutable_holder_wait_time() = ToTimestamp(now);
   }
   if (active()) attempt_.Restore(first_version, now);
 }
@@ -83,8 +88,38 @@ bool JobEntry::SetWaitReason(const WaitReason& reason) {
   return true;
 }
 
+bool JobEntry::SetWaitText(const std::string& text) {
+  // The scheduler's next reason is news again.
+  wait_ = WaitReason();
+  if (job().reason() == text) return false;
+  mutable_job().set_reason(text);
+  return true;
+}
+
+void JobEntry::AddIncident(v1::FailureClass failure_class,
+                           const std::string& message, Operation* op) {
+  v1::Failure failure;
+  failure.set_failure_class(failure_class);
+  failure.set_message(message);
+  failure.set_rank(-1);
+  AddIncident(std::move(failure), op);
+}
+
+void JobEntry::AddTrouble(const v1::MemberTrouble& trouble, Operation* op) {
+  if (troubled_attempt_ != job().attempt()) {
+    troubled_attempt_ = job().attempt();
+    troubles_.clear();
+  }
+  if (troubles_.size() >= kMaxTroubles ||
+      !troubles_.emplace(trouble.failure_class(), trouble.message()).second) {
+    return;
+  }
+  AddIncident(trouble.failure_class(), trouble.message(), op);
+}
+
 void JobEntry::AddIncident(v1::Failure failure, Operation* op) {
-  if (failure.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED) {
+  if (failure.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED ||
+      !v1::FailureClass_IsValid(failure.failure_class())) {
     failure.set_failure_class(v1::INTERNAL);
   }
   failure.set_attempt(job().attempt());
@@ -128,6 +163,71 @@ void JobEntry::ScheduleRetry(absl::Duration delay, absl::Time now) {
 void JobEntry::StartOver() {
   record_.set_start_over(true);
   mutable_job().clear_checkpoints();
+  mutable_job().mutable_progress()->set_step(0);
+}
+
+void JobEntry::RecordStart(const v1::TrainingStateKey& from) {
+  record_.set_start_over(false);
+  // Nothing came before the first attempt.
+  if (attempt_.number() == 0) return;
+  AddStart(attempt_.number() + 1, from, record_.mutable_starts());
+  DropStale(lineage(), &mutable_job());
+}
+
+void JobEntry::CheckBegun(int64_t step, Operation* op) {
+  const v1::TrainingStateKey* from = start();
+  if (from == nullptr || step >= from->step()) return;
+  AddIncident(
+      v1::CHECKPOINT_UNREACHABLE,
+      absl::StrCat("attempt ", attempt_.number(), " was to go on from step ",
+                   from->step(), " and began from step ", step),
+      op);
+  v1::TrainingStateKey real;
+  real.set_step(std::max<int64_t>(step, 0));
+  AddStart(attempt_.number(), real, record_.mutable_starts());
+  DropStale(lineage(), &mutable_job());
+}
+
+std::optional<int64_t> JobEntry::ExcludeStart() {
+  v1::TrainingStateKey bad;
+  if (const v1::TrainingStateKey* from = start(); from && IsState(*from)) {
+    bad = *from;
+  } else if (!job().checkpoints().empty()) {
+    // A member of an earlier version has tried all that it found.
+    bad.set_step(job().checkpoints().rbegin()->step());
+  } else {
+    return std::nullopt;
+  }
+  ExcludeStates(attempt_.number(), bad.step(), record_.mutable_starts());
+  DropStale(lineage(), &mutable_job());
+  return bad.step();
+}
+
+const v1::TrainingStateKey* JobEntry::start() const {
+  return lineage().StartOf(attempt_.number());
+}
+
+bool JobEntry::resumes() const {
+  if (const v1::TrainingStateKey* from = start()) return IsState(*from);
+  return job().attempt() > 1 && !record_.start_over();
+}
+
+std::optional<absl::Time> JobEntry::holder_wait() const {
+  if (!record_.has_holder_wait_time()) return std::nullopt;
+  return FromTimestamp(record_.holder_wait_time());
+}
+
+void JobEntry::BeginHolderWait(Operation* op) {
+  if (record_.has_holder_wait_time()) return;
+  *record_.mutable_holder_wait_time() = ToTimestamp(op->now());
+  MarkChanged(op);
+}
+
+void JobEntry::EndHolderWait(Operation* op) {
+  aside_.reset();
+  if (!record_.has_holder_wait_time()) return;
+  record_.clear_holder_wait_time();
+  MarkChanged(op);
 }
 
 bool JobEntry::ChargeRetry(v1::FailureClass cause) {
@@ -144,7 +244,7 @@ void JobEntry::SetTargetProcesses(int32_t processes) {
 
 void JobEntry::RecordCheckpoint(const v1::CheckpointSaved& saved,
                                 const std::string& worker, absl::Time now) {
-  RecordSaved(saved, worker, now, &mutable_job());
+  RecordSaved(saved, attempt_.number(), worker, now, &mutable_job());
   // The job does get somewhere.
   record_.set_losses_in_row(0);
   record_.set_start_over(false);

@@ -2,7 +2,10 @@
 #define COMERA_SERVER_COORDINATOR_JOB_JOB_ENTRY_H_
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -10,6 +13,7 @@
 #include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/job/attempt.h"
 #include "server/coordinator/job/job_index.h"
+#include "server/coordinator/job/training_lineage.h"
 #include "server/coordinator/operation/operation.h"
 #include "server/scheduler/job_demand.h"
 #include "server/scheduler/wait_reason.h"
@@ -57,10 +61,17 @@ class JobEntry {
   // Why the queued job waits. Returns whether that is news, which is shown in
   // the job's `reason` but not stored.
   bool SetWaitReason(const WaitReason& reason);
+  // The same for a wait that the scheduler does not know of.
+  bool SetWaitText(const std::string& text);
 
   // Failures.
   // A failure that the attempt survives.
   void AddIncident(v1::Failure failure, Operation* op);
+  void AddIncident(v1::FailureClass failure_class, const std::string& message,
+                   Operation* op);
+  // An incident that a worker repeats as long as it lasts: the first time that
+  // the attempt has it, and only a few for each attempt.
+  void AddTrouble(const v1::MemberTrouble& trouble, Operation* op);
   // Adds to what clients see of past failures, as long as there is room.
   void KeepIncidents(const std::vector<v1::Failure>& failures);
 
@@ -70,8 +81,6 @@ class JobEntry {
   // One more attempt in a row was lost; returns how many those are.
   int32_t CountLossInRow();
   void ScheduleRetry(absl::Duration delay, absl::Time now);
-  // No checkpoint is any good: the next attempt begins at step 0.
-  void StartOver();
   // Charges the loss of an attempt; returns whether the job may be retried.
   bool ChargeRetry(v1::FailureClass cause);
   void CountPreemption();
@@ -79,12 +88,49 @@ class JobEntry {
   // The elastic job is to be placed with at most this many members.
   void SetTargetProcesses(int32_t processes);
 
+  // Where attempts begin.
+  TrainingLineage lineage() const { return TrainingLineage(&record_.starts()); }
+  // The next attempt begins at step 0, and all states so far are given up.
+  void StartOver();
+  // The attempt that is about to be placed begins from this state, or at step 0
+  // (see AddStart()). Forgets the checkpoints that this gives up.
+  void RecordStart(const v1::TrainingStateKey& from);
+  // The attempt says from which step it really began.
+  void CheckBegun(int64_t step, Operation* op);
+  // The state that the last attempt was to begin from cannot be read: it and
+  // everything later are given up. Returns its step, or nothing if the job has
+  // no state.
+  std::optional<int64_t> ExcludeStart();
+  // The state that the current attempt begins from; null: none was chosen.
+  const v1::TrainingStateKey* start() const;
+  // Whether the current attempt is to continue from a checkpoint. One that an
+  // earlier version placed looks for the newest itself.
+  bool resumes() const;
+
+  // Waiting for a worker that holds the checkpoint.
+  // Since when; nothing: it does not wait.
+  std::optional<absl::Time> holder_wait() const;
+  void BeginHolderWait(Operation* op);
+  // Ends the wait, and forgets what was set aside.
+  void EndHolderWait(Operation* op);
+  // A state that is not chosen for a while, because an attempt could not get
+  // it, or nothing that could read it had room.
+  struct SetAside {
+    v1::TrainingStateKey state;
+    absl::Time until = absl::InfinitePast();
+    // Workers and incarnations that this is known of; with another holder the
+    // state is tried again.
+    std::set<std::pair<std::string, std::string>> holders;
+    // Why the job waits meanwhile.
+    std::string text;
+  };
+  void set_aside(SetAside aside) { aside_ = std::move(aside); }
+  const std::optional<SetAside>& aside() const { return aside_; }
+
   // Checkpoints and models.
   // Member 0, on `worker`, has saved one.
   void RecordCheckpoint(const v1::CheckpointSaved& saved,
                         const std::string& worker, absl::Time now);
-  // Whether the next attempt is to continue from a checkpoint.
-  bool resumes() const { return job().attempt() > 1 && !record_.start_over(); }
   // Shows the models and checkpoints that come with the attempt's result.
   void PublishModels(absl::Time now);
 
@@ -96,6 +142,10 @@ class JobEntry {
   // What `reason` last said of a queued job; kNone: something else.
   WaitReason wait_;
   absl::Time retry_at_ = absl::InfinitePast();
+  std::optional<SetAside> aside_;
+  // What workers have complained of in attempt `troubled_attempt_`.
+  std::set<std::pair<int, std::string>> troubles_;
+  int64_t troubled_attempt_ = 0;
 };
 
 }  // namespace comera::server

@@ -1,12 +1,17 @@
 // Implements AttemptConclusion: what a job becomes when its attempt is over.
 #include "server/coordinator/lifecycle/attempt_conclusion.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/text.h"
 #include "server/coordinator/job/retry_policy.h"
+#include "server/coordinator/job/training_lineage.h"
 
 namespace comera::server {
 namespace {
@@ -80,6 +85,7 @@ void AttemptConclusion::EndStopped(JobEntry& entry, Operation* op) {
     entry.KeepIncidents({*entry.attempt().record().failures().rbegin()});
   }
   EndAttempt(entry, op);
+  entry.EndHolderWait(op);
   entry.SetResizing(cause == AttemptRecord::RESIZED);
   if (entry.job().pausing()) {
     entry.mutable_job().set_pausing(false);
@@ -103,9 +109,56 @@ void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
   // A job that ends keeps its cause in `failure`.
   if (!retry) failures.erase(failures.begin());
   entry.KeepIncidents(failures);
-  if (retry) return Requeue(entry, cause, op);
+  if (retry) {
+    NoteStart(entry, failures, op);
+    return Requeue(entry, cause, op);
+  }
   *entry.mutable_job().mutable_failure() = cause;
   entry.End(v1::FAILED, Describe(cause), op);
+}
+
+void AttemptConclusion::NoteStart(JobEntry& entry,
+                                  const std::vector<v1::Failure>& failures,
+                                  Operation* op) {
+  const auto has = [&](v1::FailureClass wanted) {
+    return std::any_of(failures.begin(), failures.end(),
+                       [&](const v1::Failure& failure) {
+                         return failure.failure_class() == wanted;
+                       });
+  };
+  const v1::TrainingStateKey* start = entry.start();
+  if (has(v1::CHECKPOINT_UNREACHABLE) && start != nullptr && IsState(*start)) {
+    JobEntry::SetAside aside;
+    aside.state = *start;
+    aside.until = op->now() + options_->checkpoint_wait / 2;
+    std::vector<std::string> holders;
+    for (const auto& [id, worker] : workers_->workers()) {
+      if (!worker.HoldsState(entry.name(), *start)) continue;
+      aside.holders.emplace(id, worker.incarnation());
+      holders.push_back(id);
+    }
+    aside.text = absl::StrCat(
+        "waiting to fetch its checkpoint of step ", start->step(),
+        holders.empty() ? "" : " from ", absl::StrJoin(holders, ", "),
+        " again, which attempt ", entry.job().attempt(), " could not");
+    entry.set_aside(std::move(aside));
+    entry.BeginHolderWait(op);
+    return;
+  }
+  entry.EndHolderWait(op);
+  if (!has(v1::CHECKPOINT_DAMAGED)) return;
+  if (const std::optional<int64_t> step = entry.ExcludeStart()) {
+    const int64_t left = entry.job().checkpoints().empty()
+                             ? -1
+                             : entry.job().checkpoints().rbegin()->step();
+    entry.AddIncident(
+        v1::CHECKPOINT_DAMAGED,
+        absl::StrCat("the state of step ", *step, " cannot be read; ",
+                     left < 0 ? "no older checkpoint is known"
+                              : absl::StrCat("the checkpoint of step ", left,
+                                             " is the next older one")),
+        op);
+  }
 }
 
 void AttemptConclusion::Requeue(JobEntry& entry, const v1::Failure& cause,
@@ -118,7 +171,6 @@ void AttemptConclusion::Requeue(JobEntry& entry, const v1::Failure& cause,
         op);
     return;
   }
-  if (cause.failure_class() == v1::CHECKPOINT_DAMAGED) entry.StartOver();
   const absl::Duration delay = RetryDelay(
       options_->retry_backoff, entry.CountLossInRow(), options_->jitter());
   entry.ScheduleRetry(delay, op->now());

@@ -1,6 +1,8 @@
 #ifndef COMERA_SERVER_COORDINATOR_LIFECYCLE_ATTEMPT_CONCLUSION_H_
 #define COMERA_SERVER_COORDINATOR_LIFECYCLE_ATTEMPT_CONCLUSION_H_
 
+#include <vector>
+
 #include "comera/v1/job.pb.h"
 #include "server/coordinator/job/coordinator_options.h"
 #include "server/coordinator/job/job_entry.h"
@@ -29,6 +31,10 @@ class AttemptConclusion {
   void RetryOrFail(JobEntry& entry, Operation* op);
   // Has the job tried again, now or after a wait; its place in the queue stays.
   void Requeue(JobEntry& entry, const v1::Failure& cause, Operation* op);
+  // Has the next attempt begin from another state if this one's could not be
+  // read, and lets the state rest if it could not be fetched.
+  void NoteStart(JobEntry& entry, const std::vector<v1::Failure>& failures,
+                 Operation* op);
   // Frees the workers, and forgets the attempt.
   void EndAttempt(JobEntry& entry, Operation* op);
 

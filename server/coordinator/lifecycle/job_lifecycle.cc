@@ -139,7 +139,7 @@ void JobLifecycle::CheckStartDeadline(JobEntry& entry, Operation* op) {
   const Attempt& attempt = entry.attempt();
   if (op->now() - attempt.placed() <= options_->start_deadline) return;
   for (const GangMember& member : attempt.members()) {
-    if (member.HasStarted()) continue;
+    if (!member.IsStartOverdue(options_->start_deadline)) continue;
     failures_->Record(
         entry, v1::RANK_LOST, member.number(),
         absl::StrCat("member ", member.number(), " did not report within ",
@@ -212,12 +212,36 @@ absl::Status JobLifecycle::Resume(JobEntry& entry, Operation* op) {
     return WrongState(entry);
   }
   if (entry.state() == v1::PAUSED) {
+    // What could not be had before is waited for anew.
+    entry.EndHolderWait(op);
     entry.SetState(v1::QUEUED, "resumed", op);
   } else if (entry.job().pausing()) {
     // It stops all the same, and goes on at once.
     entry.mutable_job().set_pausing(false);
     entry.MarkChanged(op);
   }
+  op->RequestSchedule();
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::StartOver(JobEntry& entry, const std::string& user,
+                                     Operation* op) {
+  const bool waits = entry.state() == v1::QUEUED && entry.holder_wait();
+  if (entry.state() != v1::PAUSED && !waits) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "start_over: ", entry.name(), " is ", v1::JobState_Name(entry.state()),
+        "; only a paused job, or one that waits for its checkpoint, can begin "
+        "at step 0 again"));
+  }
+  // A job that never ran has nothing to give up.
+  if (entry.job().attempt() == 0) return Resume(entry, op);
+  entry.EndHolderWait(op);
+  entry.StartOver();
+  entry.AddIncident(v1::USER,
+                    absl::StrCat("begun again at step 0 by ",
+                                 user.empty() ? "its owner" : user, "'s wish"),
+                    op);
+  entry.SetState(v1::QUEUED, "resumed, to begin at step 0 again", op);
   op->RequestSchedule();
   return absl::OkStatus();
 }

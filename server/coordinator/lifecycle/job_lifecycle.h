@@ -56,6 +56,10 @@ class JobLifecycle {
   void Cancel(JobEntry& entry, const std::string& reason, Operation* op);
   absl::Status Pause(JobEntry& entry, const std::string& reason, Operation* op);
   absl::Status Resume(JobEntry& entry, Operation* op);
+  // Resumes a paused job, or one that waits for its checkpoint, at step 0. The
+  // incident names the user; empty: unknown.
+  absl::Status StartOver(JobEntry& entry, const std::string& user,
+                         Operation* op);
 
  private:
   // Has the workers end the members.

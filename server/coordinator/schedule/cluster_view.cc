@@ -17,25 +17,33 @@ bool IsGpu(const WorkerState& worker, int32_t slot) {
   return false;
 }
 
-// How long the job will still run; infinite: unknown.
-absl::Duration Remaining(const JobEntry& entry, absl::Duration running) {
-  absl::Duration remaining = absl::InfiniteDuration();
-  if (entry.demand().time_limit != absl::InfiniteDuration()) {
-    remaining = entry.demand().time_limit -
-                absl::Microseconds(entry.record().running_micros()) - running;
+// How much of the job's time limit is left; infinite: it has none.
+absl::Duration LimitLeft(const JobEntry& entry, absl::Duration running) {
+  if (entry.demand().time_limit == absl::InfiniteDuration()) {
+    return absl::InfiniteDuration();
   }
-  if (entry.job().progress().has_eta()) {
-    remaining =
-        std::min(remaining, FromProtoDuration(entry.job().progress().eta()));
-  }
-  return std::max(remaining, absl::ZeroDuration());
+  return std::max(absl::ZeroDuration(),
+                  entry.demand().time_limit -
+                      absl::Microseconds(entry.record().running_micros()) -
+                      running);
+}
+
+// What the job told last, which may be long ago.
+absl::Duration Eta(const JobEntry& entry) {
+  if (!entry.job().progress().has_eta()) return absl::InfiniteDuration();
+  return std::max(absl::ZeroDuration(),
+                  FromProtoDuration(entry.job().progress().eta()));
+}
+
+PassMemory::Told ToldBy(const JobEntry& entry) {
+  return {entry.record().serial(), entry.attempt().number(), Eta(entry)};
 }
 
 }  // namespace
 
 ClusterView::ClusterView(const Tables& tables, const Options& options,
                          absl::Time now)
-    : options_(options), now_(now), peers_(tables.peers) {
+    : options_(options), now_(now) {
   snapshot_.now = now;
   snapshot_.options = options.scheduler;
   snapshot_.cpu_spare_since = options.cpu_spare_since;
@@ -44,16 +52,29 @@ ClusterView::ClusterView(const Tables& tables, const Options& options,
   AddWorkers(*tables.workers);
   AddSlots(*tables.jobs);
   AddRunning(*tables.jobs);
-  queued_ = tables.jobs->index().Queued();
-  snapshot_.jobs.reserve(queued_.size() + 1);
-  for (const JobEntry* entry : queued_) {
+  const std::vector<JobEntry*> queued = tables.jobs->index().Queued();
+  queued_.reserve(queued.size());
+  snapshot_.jobs.reserve(queued.size() + 1);
+  for (JobEntry* entry : queued) {
+    const StartChoice::Kind start = tables.starts->Choose(*entry, now).kind;
+    if (start == StartChoice::kWait || start == StartChoice::kLost) continue;
+    queued_.push_back(entry);
     snapshot_.jobs.push_back(ToPending(*entry));
   }
 }
 
+void ClusterView::Hear(const JobTable& jobs, absl::Time now,
+                       PassMemory* memory) {
+  memory->BeginHearing();
+  for (const auto& [serial, entry] : jobs.index().active_by_serial()) {
+    if (entry->job().progress().has_eta()) memory->Hear(ToldBy(*entry), now);
+  }
+  memory->EndHearing();
+}
+
 int32_t ClusterView::PositionOf(const JobEntry& entry) const {
-  return static_cast<int32_t>(
-      std::find(queued_.begin(), queued_.end(), &entry) - queued_.begin());
+  const auto at = std::find(queued_.begin(), queued_.end(), &entry);
+  return at == queued_.end() ? -1 : static_cast<int32_t>(at - queued_.begin());
 }
 
 int32_t ClusterView::AddQueued(const JobEntry& entry) {
@@ -131,6 +152,9 @@ void ClusterView::AddSlots(const JobTable& jobs) {
 }
 
 void ClusterView::AddRunning(const JobTable& jobs) {
+  const PassMemory none;
+  const PassMemory& memory =
+      options_.memory == nullptr ? none : *options_.memory;
   for (const auto& [serial, entry] : jobs.index().active_by_serial()) {
     const Attempt& attempt = entry->attempt();
     RunningJob job;
@@ -156,10 +180,12 @@ void ClusterView::AddRunning(const JobTable& jobs) {
       job.kept_processes = entry->record().target_processes();
     }
     job.started = attempt.PlacedTime();
-    const absl::Duration remaining =
-        Remaining(*entry, attempt.RunningFor(now_));
+    const absl::Duration limit = LimitLeft(*entry, attempt.RunningFor(now_));
     // A job that should have ended is not trusted to do so soon.
-    if (remaining > absl::ZeroDuration()) job.expected_end = now_ + remaining;
+    if (limit > absl::ZeroDuration()) {
+      const absl::Time end = memory.EndOf(ToldBy(*entry), now_);
+      job.expected_end = std::min(now_ + limit, end);
+    }
     running_.push_back(entry);
     snapshot_.running.push_back(std::move(job));
   }
@@ -186,18 +212,13 @@ PendingJob ClusterView::ToPending(const JobEntry& entry) {
     job.last_workers.push_back(WorkerNumber(worker));
   }
   job.waiting_since = FromTimestamp(entry.job().create_time());
-  job.duration = Remaining(entry, absl::ZeroDuration());
+  job.duration = std::min(LimitLeft(entry, absl::ZeroDuration()), Eta(entry));
   job.not_before = entry.retry_at();
-  if (AwaitsHolder(entry)) {
-    job.not_before = std::max(job.not_before, options_.holders_known_at);
-  }
   job.resizing = entry.record().resizing();
+  if (options_.memory != nullptr) {
+    job.granted = options_.memory->GrantedTo(job.serial);
+  }
   return job;
-}
-
-bool ClusterView::AwaitsHolder(const JobEntry& entry) const {
-  return now_ < options_.holders_known_at && !entry.record().start_over() &&
-         !peers_->HasReachableHolder(entry.job());
 }
 
 int32_t ClusterView::WorkerNumber(const std::string& id) const {

@@ -9,8 +9,9 @@
 #include "absl/time/time.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/queue/queue_table.h"
-#include "server/coordinator/worker/checkpoint_peers.h"
+#include "server/coordinator/schedule/start_chooser.h"
 #include "server/coordinator/worker/worker_table.h"
+#include "server/scheduler/pass_memory.h"
 #include "server/scheduler/scheduler.h"
 
 namespace comera::server {
@@ -25,17 +26,20 @@ class ClusterView {
     absl::Duration suspect_after;
     // A gang does not wait for slots that have been unfit for longer.
     absl::Duration unfit_grace;
-    // Until then workers that hold checkpoints may still report.
-    absl::Time holders_known_at = absl::InfinitePast();
     absl::Time cpu_spare_since = absl::InfiniteFuture();
     absl::Time gpu_spare_since = absl::InfiniteFuture();
+    // Null: there were no earlier passes.
+    const PassMemory* memory = nullptr;
   };
   struct Tables {
     const JobTable* jobs;
     const WorkerTable* workers;
     const QueueTable* queues;
-    const CheckpointPeers* peers;
+    const StartChooser* starts;
   };
+
+  // Notes what the running jobs tell about their ends.
+  static void Hear(const JobTable& jobs, absl::Time now, PassMemory* memory);
 
   ClusterView(const Tables& tables, const Options& options, absl::Time now);
 
@@ -44,7 +48,8 @@ class ClusterView {
   const WorkerState& worker(int32_t index) const { return *workers_[index]; }
   JobEntry& queued(int32_t index) const { return *queued_[index]; }
   JobEntry& running(int32_t index) const { return *running_[index]; }
-  // The index of a queued job.
+  // The index of a queued job; -1: it waits for its checkpoint, and is not in
+  // the snapshot, so that it holds nobody back.
   int32_t PositionOf(const JobEntry& entry) const;
 
   // Adds a queued job that is not in the table, as the last one; returns its
@@ -57,9 +62,6 @@ class ClusterView {
   void AddSlots(const JobTable& jobs);
   void AddRunning(const JobTable& jobs);
   PendingJob ToPending(const JobEntry& entry);
-  // After a restart: the holders of the job's newest checkpoint may still
-  // report.
-  bool AwaitsHolder(const JobEntry& entry) const;
   // -1: the worker is not in the snapshot.
   int32_t WorkerNumber(const std::string& id) const;
   int32_t UserNumber(const std::string& user);
@@ -67,7 +69,6 @@ class ClusterView {
 
   const Options options_;
   const absl::Time now_;
-  const CheckpointPeers* const peers_;
   ClusterSnapshot snapshot_;
   std::vector<const WorkerState*> workers_;
   std::vector<JobEntry*> queued_;

@@ -55,9 +55,11 @@ v1::JobExplanation JobExplainer::Explain(const JobEntry& entry,
 
 v1::JobExplanation JobExplainer::ExplainQueued(const JobEntry& entry,
                                                absl::Time now) const {
-  const ClusterView view = scheduler_->View(now);
+  ClusterView view = scheduler_->View(now);
+  int32_t position = view.PositionOf(entry);
+  const bool waits = position < 0;
+  if (waits) position = view.AddQueued(entry);
   const std::vector<PendingJob>& jobs = view.snapshot().jobs;
-  const int32_t position = view.PositionOf(entry);
   const Explanation found = Scheduler::Explain(
       view.snapshot(), position,
       SmallerSizes(entry.job().spec(), jobs[position].min_processes(),
@@ -73,6 +75,13 @@ v1::JobExplanation JobExplainer::ExplainQueued(const JobEntry& entry,
     shown->set_processes(jobs[other.job].min_processes());
     shown->set_why(other.why);
   }
+  explanation.set_fit_slots(found.fit_slots);
+  explanation.set_free_slots(found.free_slots);
+  if (waits) {
+    // Room is not what it waits for, and nobody knows for how long.
+    explanation.set_blocked_by(scheduler_->Start(entry, now).text);
+    return explanation;
+  }
   if (found.processes_now == 0) explanation.set_blocked_by(found.reason.Text());
   if (found.expected_start) {
     *explanation.mutable_expected_start() = ToTimestamp(*found.expected_start);
@@ -85,8 +94,6 @@ v1::JobExplanation JobExplainer::ExplainQueued(const JobEntry& entry,
       *shown->mutable_expected_start() = ToTimestamp(*smaller.expected_start);
     }
   }
-  explanation.set_fit_slots(found.fit_slots);
-  explanation.set_free_slots(found.free_slots);
   return explanation;
 }
 

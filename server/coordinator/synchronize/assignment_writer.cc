@@ -64,6 +64,10 @@ void AssignmentWriter::WriteAssignment(const JobEntry& entry,
   *assignment->mutable_spec() = entry.job().spec();
   *assignment->mutable_datasets() = entry.job().datasets();
   assignment->set_resume(entry.resumes());
+  const v1::TrainingStateKey* start = entry.start();
+  if (member.number() == 0 && entry.resumes() && start != nullptr) {
+    *assignment->mutable_start() = *start;
+  }
   if (member.number() == 0) peers_->AssignPeers(entry, worker, assignment);
 }
 

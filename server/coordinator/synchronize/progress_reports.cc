@@ -18,6 +18,8 @@ void ApplyReport(const v1::ProgressReport& report, const std::string& worker,
     entry.RecordCheckpoint(given.checkpoint(), worker, op->now());
   } else if (given.has_incident()) {
     entry.AddIncident(given.incident(), op);
+  } else if (given.has_run_info()) {
+    entry.CheckBegun(given.run_info().resumed_from_step(), op);
   }
   UpdateProgress(given, entry.mutable_job().mutable_progress());
   if (auto event = ToJobEvent(given)) {

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/coordinator/synchronize/member_troubles.h"
 #include "server/coordinator/synchronize/progress_reports.h"
 #include "server/coordinator/synchronize/synchronize_validation.h"
 #include "server/rpc/proto_time.h"
@@ -53,6 +54,7 @@ void SynchronizeExchange::Run(const v1::SynchronizeRequest& request,
   parts_.members->ApplyRendezvous(request, op);
   // Reports come before members: an attempt that ends takes no more of them.
   ApplyProgressReports(request, parts_.jobs, &response, op);
+  ApplyMemberTroubles(request, parts_.jobs, op);
   parts_.peers->ApplyHeld(request, *worker, &response, op);
   parts_.members->Apply(request, *worker, op);
   parts_.members->AcknowledgeExits(request, &response);

@@ -16,6 +16,7 @@ constexpr int kMaxMembers = 65536;
 constexpr int kMaxReports = 65536;
 constexpr int kMaxRendezvous = 65536;
 constexpr int kMaxCheckpoints = 16384;
+constexpr int kMaxTroubles = 1024;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = 256 << 10;
 // The limit of texts for people.
@@ -89,8 +90,15 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
        {CheckJobs("members", request.members(), kMaxMembers),
         CheckJobs("reports", request.reports(), kMaxReports),
         CheckJobs("logs", request.logs(), kMaxReports),
-        CheckJobs("rendezvous", request.rendezvous(), kMaxRendezvous)}) {
+        CheckJobs("rendezvous", request.rendezvous(), kMaxRendezvous),
+        CheckJobs("troubles", request.troubles(), kMaxTroubles)}) {
     if (!status.ok()) return status;
+  }
+  for (const v1::MemberTrouble& trouble : request.troubles()) {
+    if (trouble.message().empty() ||
+        trouble.message().size() > kMaxReasonBytes) {
+      return Bad("troubles.message", "must have 1 to 4096 bytes");
+    }
   }
   // Callers with tokens and other workers connect to it.
   if (!request.peer_address().empty() &&
@@ -105,8 +113,8 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
     if (!ParseJobName(held.job())) {
       return Bad("checkpoints.job", "malformed job name");
     }
-    if (held.step() < 0 || held.size_bytes() < 0) {
-      return Bad("checkpoints", "negative step or size");
+    if (held.step() < 0 || held.size_bytes() < 0 || held.attempt() < 0) {
+      return Bad("checkpoints", "negative step, size or attempt");
     }
   }
   for (const v1::MemberStatus& member : request.members()) {

@@ -10,6 +10,7 @@
 
 #include "proto/job_state.h"
 #include "server/coordinator/job/job_checkpoints.h"
+#include "server/coordinator/job/training_lineage.h"
 
 namespace comera::server {
 namespace {
@@ -40,30 +41,83 @@ void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
                                 WorkerState& worker,
                                 v1::SynchronizeResponse* response,
                                 Operation* op) {
-  if (request.peer_address().empty() && request.checkpoints_size() == 0) {
-    worker.SetCheckpoints({});
-    return;
-  }
   WorkerState::Checkpoints held;
   for (const v1::HeldCheckpoint& one : request.checkpoints()) {
     held[one.job()].push_back(one);
   }
+  const WorkerState::Checkpoints before =
+      worker.SetCheckpoints(std::move(held));
   std::set<std::string> jobs;
-  for (const auto& [job, checkpoints] : held) jobs.insert(job);
-  for (const auto& [job, old] : worker.checkpoints()) jobs.insert(job);
-  worker.SetCheckpoints(std::move(held));
+  for (const auto& [job, own] : before) {
+    jobs.insert(job);
+    if (worker.checkpoints().count(job) > 0) continue;
+    std::set<std::string>& holders = holders_[job];
+    holders.erase(worker.id());
+    if (holders.empty()) holders_.erase(job);
+  }
+  for (const auto& [job, own] : worker.checkpoints()) {
+    jobs.insert(job);
+    holders_[job].insert(worker.id());
+  }
   for (const std::string& name : jobs) {
-    JobEntry* entry = jobs_->Find(name);
-    if (entry == nullptr) continue;
-    const auto own = worker.checkpoints().find(name);
-    const bool holds = own != worker.checkpoints().end();
-    if (holds && IsFinal(entry->state())) response->add_ended_jobs(name);
-    if (UpdateHeld(worker.id(),
-                   holds ? own->second : std::vector<v1::HeldCheckpoint>(),
-                   &entry->mutable_job())) {
-      entry->MarkChanged(op);
+    const auto old = before.find(name);
+    ApplyToJob(
+        name, worker,
+        old == before.end() ? std::vector<v1::HeldCheckpoint>() : old->second,
+        response, op);
+  }
+}
+
+void CheckpointPeers::ApplyToJob(const std::string& name,
+                                 const WorkerState& worker,
+                                 const std::vector<v1::HeldCheckpoint>& before,
+                                 v1::SynchronizeResponse* response,
+                                 Operation* op) {
+  JobEntry* entry = jobs_->Find(name);
+  if (entry == nullptr) return;
+  HeldReport report;
+  report.worker = worker.id();
+  const auto own = worker.checkpoints().find(name);
+  if (own != worker.checkpoints().end()) {
+    report.held = own->second;
+    if (IsFinal(entry->state())) response->add_ended_jobs(name);
+  }
+  for (const v1::HeldCheckpoint& old : before) {
+    if (old.place() == v1::HeldCheckpoint::DURABLE && !IsDurable(name, old)) {
+      report.no_longer_durable.push_back(old);
     }
   }
+  if (UpdateHeld(report, &entry->mutable_job())) entry->MarkChanged(op);
+  if (entry->state() == v1::QUEUED && entry->holder_wait()) {
+    op->RequestSchedule();
+  }
+}
+
+bool CheckpointPeers::IsDurable(const std::string& job,
+                                const v1::HeldCheckpoint& held) const {
+  for (const WorkerState* worker : Holders(job)) {
+    for (const v1::HeldCheckpoint& one : worker->checkpoints().at(job)) {
+      if (one.place() == v1::HeldCheckpoint::DURABLE &&
+          SameState(one.attempt(), one.step(), held.attempt(), held.step())) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<const WorkerState*> CheckpointPeers::Holders(
+    const std::string& job) const {
+  std::vector<const WorkerState*> found;
+  const auto known = holders_.find(job);
+  if (known == holders_.end()) return found;
+  for (const std::string& id : known->second) {
+    const WorkerState* worker = workers_->Find(id);
+    if (worker != nullptr && worker->checkpoints().count(job) > 0) {
+      found.push_back(worker);
+    }
+  }
+  return found;
 }
 
 void CheckpointPeers::AssignPeers(const JobEntry& entry,
@@ -83,7 +137,10 @@ void CheckpointPeers::AssignPeers(const JobEntry& entry,
     }
     candidates.emplace_back(other.host() == worker.host(), gang.count(id) == 0,
                             Score(entry.name(), id), &other);
-    if (assignment->resume() && other.HoldsCheckpoint(entry.name()) &&
+    const bool holds = assignment->has_start()
+                           ? other.HoldsState(entry.name(), assignment->start())
+                           : other.HoldsCheckpoint(entry.name());
+    if (assignment->resume() && holds &&
         assignment->sources_size() < kMaxSources) {
       SetPeer(other, assignment->add_sources());
     }
@@ -95,17 +152,6 @@ void CheckpointPeers::AssignPeers(const JobEntry& entry,
   for (size_t i = 0; i < wanted; ++i) {
     SetPeer(*std::get<3>(candidates[i]), assignment->add_replicas());
   }
-}
-
-bool CheckpointPeers::HasReachableHolder(const v1::Job& job) const {
-  if (job.checkpoints().empty()) return true;
-  const v1::Checkpoint& newest = *job.checkpoints().rbegin();
-  return newest.durable() ||
-         std::any_of(newest.workers().begin(), newest.workers().end(),
-                     [&](const std::string& id) {
-                       const WorkerState* worker = workers_->Find(id);
-                       return worker != nullptr && worker->IsReachable();
-                     });
 }
 
 void CheckpointPeers::Announce(Operation* op) {

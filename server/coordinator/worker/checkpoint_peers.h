@@ -1,6 +1,11 @@
 #ifndef COMERA_SERVER_COORDINATOR_WORKER_CHECKPOINT_PEERS_H_
 #define COMERA_SERVER_COORDINATOR_WORKER_CHECKPOINT_PEERS_H_
 
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/job/job_table.h"
@@ -21,12 +26,13 @@ class CheckpointPeers {
   // it need not keep their states.
   void ApplyHeld(const v1::SynchronizeRequest& request, WorkerState& worker,
                  v1::SynchronizeResponse* response, Operation* op);
-  // Fills in the peers of member 0, which runs on `worker`.
+  // Fills in the peers of member 0, which runs on `worker`. With
+  // `assignment->start()` its sources are those that hold that very state.
   void AssignPeers(const JobEntry& entry, const WorkerState& worker,
                    v1::MemberAssignment* assignment) const;
-  // Whether the job could continue from its newest checkpoint: it has none, a
-  // shared store has it, or a reachable worker.
-  bool HasReachableHolder(const v1::Job& job) const;
+  // The workers that by their newest reports, however old, hold states of the
+  // job or know of states in the shared store.
+  std::vector<const WorkerState*> Holders(const std::string& job) const;
 
   // Workers came or went, or have another address.
   void MarkPeersChanged() { peers_changed_ = true; }
@@ -34,8 +40,17 @@ class CheckpointPeers {
   void Announce(Operation* op);
 
  private:
+  // Brings the job in line with a report; `before` is what the worker had
+  // reported last.
+  void ApplyToJob(const std::string& name, const WorkerState& worker,
+                  const std::vector<v1::HeldCheckpoint>& before,
+                  v1::SynchronizeResponse* response, Operation* op);
+  bool IsDurable(const std::string& job, const v1::HeldCheckpoint& held) const;
+
   JobTable* const jobs_;
   WorkerTable* const workers_;
+  // The workers of Holders() by job.
+  std::map<std::string, std::set<std::string>> holders_;
   bool peers_changed_ = false;
   absl::Time next_announcement_ = absl::InfinitePast();
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "server/coordinator/job/training_lineage.h"
 
 namespace comera::server {
 namespace {
@@ -18,6 +19,13 @@ bool SameSlots(const std::vector<v1::Slot>& a,
                       return x.index() == y.index() &&
                              x.device() == y.device() && x.unfit() == y.unfit();
                     });
+}
+
+// Whether it is a training state on the worker's own disk or in its memory. A
+// worker may also hold other files of the job.
+bool IsOwn(const v1::HeldCheckpoint& held) {
+  return held.place() == v1::HeldCheckpoint::DISK ||
+         held.place() == v1::HeldCheckpoint::MEMORY;
 }
 
 bool IsLoopback(const std::string& address) {
@@ -91,6 +99,16 @@ void WorkerState::ReplaceIncarnation(const std::string& incarnation) {
     if (retired_.size() > kMaxRetired) retired_.pop_front();
   }
   incarnation_ = incarnation;
+  // A worker does not know what its last life put into the shared store, so
+  // that its silence about these states takes nothing back.
+  for (auto& [job, held] : checkpoints_) {
+    held.erase(std::remove_if(held.begin(), held.end(),
+                              [](const v1::HeldCheckpoint& one) {
+                                return one.place() ==
+                                       v1::HeldCheckpoint::DURABLE;
+                              }),
+               held.end());
+  }
 }
 
 void WorkerState::ExpectMember(const std::string& job,
@@ -113,13 +131,20 @@ bool WorkerState::IsUnfitFor(int32_t slot, absl::Time now,
 }
 
 bool WorkerState::HoldsCheckpoint(const std::string& job) const {
-  // A worker may also hold other files of the job.
+  const auto held = checkpoints_.find(job);
+  return held != checkpoints_.end() &&
+         std::any_of(held->second.begin(), held->second.end(), IsOwn);
+}
+
+bool WorkerState::HoldsState(const std::string& job,
+                             const v1::TrainingStateKey& state) const {
   const auto held = checkpoints_.find(job);
   return held != checkpoints_.end() &&
          std::any_of(held->second.begin(), held->second.end(),
-                     [](const v1::HeldCheckpoint& one) {
-                       return one.place() == v1::HeldCheckpoint::DISK ||
-                              one.place() == v1::HeldCheckpoint::MEMORY;
+                     [&](const v1::HeldCheckpoint& one) {
+                       return IsOwn(one) &&
+                              SameState(one.attempt(), one.step(),
+                                        state.attempt(), state.step());
                      });
 }
 

@@ -103,7 +103,13 @@ class WorkerState {
   const Checkpoints& checkpoints() const { return checkpoints_; }
   // Whether it holds a training state of the job on disk or in memory.
   bool HoldsCheckpoint(const std::string& job) const;
-  void SetCheckpoints(Checkpoints held) { checkpoints_ = std::move(held); }
+  // Whether it holds this one; attempt 0 is any attempt's.
+  bool HoldsState(const std::string& job,
+                  const v1::TrainingStateKey& state) const;
+  // Returns those before.
+  Checkpoints SetCheckpoints(Checkpoints held) {
+    return std::exchange(checkpoints_, std::move(held));
+  }
 
   // The version rises with every change of the worker's answer.
   int64_t desired_version() const { return desired_version_; }

@@ -81,6 +81,9 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
   request.set_host(worker.host);
   request.set_peer_address(worker.peer_address);
   for (const auto& held : worker.checkpoints) *request.add_checkpoints() = held;
+  for (const auto& trouble : worker.troubles) {
+    *request.add_troubles() = trouble;
+  }
   request.set_seen_version(worker.seen_version);
   *request.mutable_hold() = ToProtoDuration(worker.hold);
   Effects effects;

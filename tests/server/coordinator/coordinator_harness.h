@@ -39,6 +39,7 @@ class CoordinatorHarness {
     std::string host = "";
     std::string peer_address = "";
     std::vector<v1::HeldCheckpoint> checkpoints = {};
+    std::vector<v1::MemberTrouble> troubles = {};
   };
 
   std::string Submit(int ranks = 2);

@@ -13,6 +13,7 @@
 #include "server/coordinator/operation/effects.h"
 #include "server/coordinator/operation/operation.h"
 #include "server/coordinator/queue/queue_table.h"
+#include "server/coordinator/schedule/start_chooser.h"
 #include "server/coordinator/synchronize/assignment_writer.h"
 #include "server/coordinator/synchronize/held_calls.h"
 #include "server/coordinator/synchronize/member_reports.h"
@@ -32,6 +33,7 @@ struct CoordinatorParts {
   WorkerTable workers;
   QueueTable queues;
   CheckpointPeers peers{&jobs, &workers};
+  StartChooser starts{&options, &workers, &peers};
   WorkerExclusion exclusion{3, absl::Hours(1), &workers};
   FailureRecorder failures{&exclusion};
   JobLifecycle lifecycle{&options, &jobs, &workers, &failures};

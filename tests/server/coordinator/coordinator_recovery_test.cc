@@ -172,6 +172,9 @@ TEST_F(RecoveryTest, Complaint13_APreemptionNoticeCostsNothing) {
   w1_.members[0] = Failed(name, 1, 0, v1::PREEMPTED, h_.now);
   w1_.members[1] = Failed(name, 1, 1, v1::PREEMPTED, h_.now);
   w1_.slots = 0;  // The worker is ending.
+  w1_.reports = {Checkpoint(name, 1, 20)};
+  w1_.checkpoints = {Held(name, 20, v1::HeldCheckpoint::DISK)};
+  w1_.peer_address = "10.0.0.1:1";
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   EXPECT_EQ(h_.stored[name].infrastructure_losses(), 0);
@@ -286,20 +289,6 @@ TEST_F(RecoveryTest, CopiesOfEndedJobsMayGo) {
   w1_.members = {Result(name, 1), Status(name, 1, 1, kExited)};
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_THAT(h_.Sync(w2_)->ended_jobs(), ElementsAre(name));
-}
-
-TEST_F(RecoveryTest,
-       WithoutAnyGoodCheckpointTheJobBeginsAnewIfTheBudgetAllows) {
-  const std::string name = RunningJob();
-  w1_.reports = {Checkpoint(name, 1, 20)};
-  w1_.members = {Failed(name, 1, 0, v1::CHECKPOINT_DAMAGED, h_.now),
-                 Status(name, 1, 1, kExited)};
-  ASSERT_OK(h_.Sync(w1_));
-  w1_.members.clear();
-  const v1::SynchronizeResponse answer = *h_.Sync(w1_);
-  ASSERT_THAT(answer.desired(), SizeIs(2));
-  EXPECT_FALSE(answer.desired(0).resume());
-  EXPECT_THAT(h_.job(name).checkpoints(), SizeIs(0));
 }
 
 TEST_F(RecoveryTest, Complaint12_APassedOverCheckpointIsToldAndTrainingGoesOn) {

@@ -2,6 +2,7 @@
 // are lost.
 #include "common/status_matchers.h"
 #include "server/coordinator/coordinator.h"
+#include "server/rpc/proto_time.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
 
 namespace comera::server {
@@ -107,8 +108,11 @@ TEST_F(CoordinatorTest, RestartGivesUpWorkersThatNeverReturn) {
 TEST_F(CoordinatorTest, RankThatNeverReportsIsLost) {
   const std::string name = h_.Submit(2);
   h_.Follow(w1_, kStarting);
-  for (int i = 0; i < 31; ++i) {
+  for (int i = 0; i < 32; ++i) {
     h_.Advance(absl::Seconds(10));
+    for (v1::MemberStatus& member : w1_.members) {
+      *member.mutable_silent() = ToProtoDuration(absl::Seconds(10 * (i + 1)));
+    }
     ASSERT_OK(h_.Sync(w1_));
   }
   EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));

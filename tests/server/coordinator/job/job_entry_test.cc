@@ -67,13 +67,9 @@ TEST_F(JobEntryTest, AWaitReasonIsNewsOnceAndUntilTheStateChanges) {
 TEST_F(JobEntryTest, ACheckpointEndsTheRowOfLosses) {
   EXPECT_EQ(entry_.CountLossInRow(), 1);
   EXPECT_EQ(entry_.CountLossInRow(), 2);
-  entry_.StartOver();
-  entry_.mutable_job().set_attempt(2);
-  EXPECT_FALSE(entry_.resumes());
   v1::CheckpointSaved saved;
   saved.set_step(10);
   entry_.RecordCheckpoint(saved, "w1", op_.now());
-  EXPECT_TRUE(entry_.resumes());
   EXPECT_EQ(entry_.CountLossInRow(), 1);
   EXPECT_THAT(entry_.job().checkpoints(), SizeIs(1));
 }
@@ -86,6 +82,94 @@ TEST_F(JobEntryTest, AWaitForTheNextAttemptIsStoredAndBoundedAfterARestart) {
   JobEntry restored(entry_.record(), nullptr);
   restored.Restore(1, op_.now() + absl::Minutes(1), op_.now());
   EXPECT_EQ(restored.retry_at(), op_.now() + absl::Minutes(1));
+}
+
+TEST_F(JobEntryTest, AnAttemptResumesFromTheStateThatWasChosenForIt) {
+  entry_.mutable_job().set_attempt(1);
+  EXPECT_FALSE(entry_.resumes());
+  v1::TrainingStateKey state;
+  state.set_attempt(1);
+  state.set_step(20);
+  entry_.RecordStart(state);
+  entry_.mutable_job().set_attempt(2);
+  EXPECT_TRUE(entry_.resumes());
+  EXPECT_EQ(entry_.start()->step(), 20);
+  entry_.StartOver();
+  EXPECT_TRUE(entry_.record().start_over());
+  entry_.RecordStart(v1::TrainingStateKey());
+  entry_.mutable_job().set_attempt(3);
+  EXPECT_FALSE(entry_.resumes());
+  EXPECT_FALSE(entry_.record().start_over());
+  EXPECT_FALSE(entry_.lineage().Contains(1, 20));
+}
+
+TEST_F(JobEntryTest, AnAttemptOfAnEarlierVersionResumesFromTheNewest) {
+  entry_.mutable_job().set_attempt(2);
+  EXPECT_EQ(entry_.start(), nullptr);
+  EXPECT_TRUE(entry_.resumes());
+  entry_.StartOver();
+  EXPECT_FALSE(entry_.resumes());
+}
+
+TEST_F(JobEntryTest, AnAttemptThatBeganEarlierThanItShouldIsAnIncident) {
+  entry_.mutable_job().set_attempt(1);
+  v1::TrainingStateKey state;
+  state.set_attempt(1);
+  state.set_step(20);
+  entry_.RecordStart(state);
+  entry_.mutable_job().set_attempt(2);
+  entry_.CheckBegun(20, &op_);
+  EXPECT_THAT(entry_.job().incidents(), SizeIs(0));
+  entry_.CheckBegun(0, &op_);
+  ASSERT_THAT(entry_.job().incidents(), SizeIs(1));
+  EXPECT_EQ(entry_.job().incidents(0).message(),
+            "attempt 2 was to go on from step 20 and began from step 0");
+  EXPECT_FALSE(entry_.lineage().Contains(1, 20));
+}
+
+TEST_F(JobEntryTest, AnUnreadableStateOfAnEarlierVersionIsTheNewestNamed) {
+  entry_.mutable_job().set_attempt(1);
+  EXPECT_EQ(entry_.ExcludeStart(), std::nullopt);
+  v1::CheckpointSaved saved;
+  for (int64_t step : {10, 20}) {
+    saved.set_step(step);
+    entry_.RecordCheckpoint(saved, "w1", op_.now());
+  }
+  entry_.mutable_job().set_attempt(2);
+  EXPECT_EQ(entry_.ExcludeStart(), 20);
+  ASSERT_THAT(entry_.job().checkpoints(), SizeIs(1));
+  EXPECT_EQ(entry_.job().checkpoints(0).step(), 10);
+}
+
+TEST_F(JobEntryTest, ATroubleIsToldOnceForAnAttempt) {
+  entry_.mutable_job().set_attempt(1);
+  v1::MemberTrouble trouble;
+  trouble.set_failure_class(v1::DISK_FULL);
+  trouble.set_message("no room for copies");
+  for (int i = 0; i < 3; ++i) entry_.AddTrouble(trouble, &op_);
+  EXPECT_THAT(effects_.events, SizeIs(1));
+  entry_.mutable_job().set_attempt(2);
+  entry_.AddTrouble(trouble, &op_);
+  EXPECT_THAT(effects_.events, SizeIs(2));
+  for (int i = 0; i < 1000; ++i) {
+    trouble.set_message(std::to_string(i));
+    entry_.AddTrouble(trouble, &op_);
+  }
+  EXPECT_THAT(effects_.events, SizeIs(1 + 16));
+}
+
+TEST_F(JobEntryTest, AHolderIsWaitedForSinceTheFirstTime) {
+  EXPECT_EQ(entry_.holder_wait(), std::nullopt);
+  entry_.BeginHolderWait(&op_);
+  Operation later(op_.now() + absl::Minutes(1), &effects_);
+  entry_.BeginHolderWait(&later);
+  EXPECT_EQ(entry_.holder_wait(), op_.now());
+  // The clock of the next coordinator may be slow.
+  JobEntry restored(entry_.record(), nullptr);
+  restored.Restore(1, op_.now(), op_.now() - absl::Hours(1));
+  EXPECT_EQ(restored.holder_wait(), op_.now() - absl::Hours(1));
+  entry_.EndHolderWait(&op_);
+  EXPECT_EQ(entry_.holder_wait(), std::nullopt);
 }
 
 TEST_F(JobEntryTest, EachStoredChangeHasARevision) {

@@ -3,7 +3,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/job/job_checkpoints.h"
 
 namespace comera::server {
 namespace {
@@ -73,36 +72,6 @@ TEST(RetryPolicyTest, Complaint15_TheFirstFailureByTimeIsTheCause) {
   EXPECT_EQ(ordered[0].failure_class(), v1::NAN_LOSS);
   EXPECT_EQ(ordered[1].failure_class(), v1::RANK_LOST);
   EXPECT_EQ(ordered[2].failure_class(), v1::COLLECTIVE_HANG);
-}
-
-v1::HeldCheckpoint Held(int64_t step, v1::HeldCheckpoint::Place place) {
-  v1::HeldCheckpoint held;
-  held.set_step(step);
-  held.set_place(place);
-  return held;
-}
-
-TEST(JobCheckpointsTest, NamesWhatIsKeptAndWhoHasIt) {
-  v1::Job job;
-  job.set_name("jobs/a");
-  job.mutable_spec()->mutable_checkpoint()->set_keep(2);
-  v1::CheckpointSaved saved;
-  for (int step : {10, 20, 30}) {
-    saved.set_step(step);
-    RecordSaved(saved, "w1", absl::UnixEpoch(), &job);
-  }
-  ASSERT_EQ(job.checkpoints_size(), 2);
-  EXPECT_EQ(job.checkpoints(1).name(), "jobs/a/checkpoints/30");
-  EXPECT_TRUE(UpdateHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
-  EXPECT_FALSE(UpdateHeld("w2", {Held(30, v1::HeldCheckpoint::MEMORY)}, &job));
-  EXPECT_THAT(job.checkpoints(1).workers(), ::testing::ElementsAre("w1", "w2"));
-  // The first worker's disk is lost; only the copies elsewhere remain.
-  EXPECT_TRUE(UpdateHeld("w1", {}, &job));
-  ASSERT_EQ(job.checkpoints_size(), 1);
-  EXPECT_TRUE(UpdateHeld("w1", {Held(30, v1::HeldCheckpoint::DURABLE)}, &job));
-  EXPECT_TRUE(UpdateHeld("w2", {}, &job));
-  ASSERT_EQ(job.checkpoints_size(), 1);
-  EXPECT_TRUE(job.checkpoints(0).durable());
 }
 
 }  // namespace

@@ -97,11 +97,19 @@ TEST_F(AttemptConclusionTest, APreemptedJobIsChargedNothing) {
 }
 
 TEST_F(AttemptConclusionTest, ADamagedCheckpointIsNotUsedAgain) {
-  entry_->mutable_job().add_checkpoints();
+  entry_->mutable_job().set_attempt(2);
+  for (int64_t step : {10, 20}) {
+    v1::Checkpoint* named = entry_->mutable_job().add_checkpoints();
+    named->set_step(step);
+    named->set_attempt(1);
+  }
   Fail(v1::CHECKPOINT_DAMAGED);
   Conclude();
-  EXPECT_TRUE(entry_->record().start_over());
-  EXPECT_THAT(entry_->job().checkpoints(), SizeIs(0));
+  EXPECT_FALSE(entry_->record().start_over());
+  ASSERT_THAT(entry_->job().checkpoints(), SizeIs(1));
+  EXPECT_EQ(entry_->job().checkpoints(0).step(), 10);
+  EXPECT_THAT(entry_->job().incidents().rbegin()->message(),
+              HasSubstr("step 20 cannot be read; the checkpoint of step 10"));
 }
 
 }  // namespace

@@ -75,6 +75,30 @@ TEST_F(JobLifecycleTest, AMemberMustReportInTime) {
   EXPECT_TRUE(entry.attempt().stopping());
 }
 
+TEST_F(JobLifecycleTest, AMemberThatIsPreparedMayTakeItsTime) {
+  JobEntry& entry = parts_.StartJob("a", "w1");
+  const auto report = [&](absl::Duration silent) {
+    for (GangMember& member : entry.attempt().members()) {
+      v1::MemberStatus status;
+      status.set_rank(member.number());
+      status.set_phase(v1::MemberStatus::STARTING);
+      *status.mutable_silent() = ToProtoDuration(silent);
+      entry.attempt().ObserveMember(status, parts_.now);
+      member.AdvancePhase(status.phase());
+    }
+  };
+  report(absl::ZeroDuration());
+  CheckDeadlinesAfter(absl::Hours(1), entry);
+  EXPECT_FALSE(entry.attempt().stopping());
+  // The process was started, and has given no sign of life since.
+  report(parts_.options.start_deadline);
+  CheckDeadlinesAfter(absl::Seconds(1), entry);
+  EXPECT_FALSE(entry.attempt().stopping());
+  report(parts_.options.start_deadline + absl::Seconds(1));
+  CheckDeadlinesAfter(absl::Seconds(1), entry);
+  EXPECT_TRUE(entry.attempt().stopping());
+}
+
 TEST_F(JobLifecycleTest, TheTimeLimitEndsTheJob) {
   JobEntry& entry = RunJob();
   *entry.mutable_job().mutable_spec()->mutable_time_limit() =

@@ -17,7 +17,7 @@ class ClusterViewTest : public ::testing::Test {
   ClusterView View() {
     options_.suspect_after = absl::Seconds(10);
     return ClusterView(
-        {&parts_.jobs, &parts_.workers, &parts_.queues, &parts_.peers},
+        {&parts_.jobs, &parts_.workers, &parts_.queues, &parts_.starts},
         options_, parts_.now);
   }
 
@@ -48,6 +48,22 @@ TEST_F(ClusterViewTest, AGangThatMakesRoomKeepsAllItsSlots) {
   EXPECT_EQ(&view.running(0), &entry);
 }
 
+TEST_F(ClusterViewTest, WhatAJobTellsAboutItsEndRunsOut) {
+  parts_.AddWorker("w1");
+  JobEntry& entry = parts_.StartJob("a", "w1");
+  entry.mutable_job().mutable_progress()->mutable_eta()->set_seconds(300);
+  PassMemory memory;
+  options_.memory = &memory;
+  const absl::Time told = parts_.now;
+  ClusterView::Hear(parts_.jobs, parts_.now, &memory);
+  EXPECT_EQ(View().snapshot().running[0].expected_end, told + absl::Minutes(5));
+  parts_.now += absl::Minutes(4);
+  ClusterView::Hear(parts_.jobs, parts_.now, &memory);
+  EXPECT_EQ(View().snapshot().running[0].expected_end, told + absl::Minutes(5));
+  parts_.now += absl::Minutes(1);
+  EXPECT_EQ(View().snapshot().running[0].expected_end, absl::InfiniteFuture());
+}
+
 TEST_F(ClusterViewTest, QueuedJobsPreferTheirLastWorkers) {
   parts_.AddWorker("w1");
   parts_.AddWorker("w2");
@@ -63,13 +79,20 @@ TEST_F(ClusterViewTest, QueuedJobsPreferTheirLastWorkers) {
   EXPECT_EQ(view.snapshot().jobs[1].processes, 1);
 }
 
-TEST_F(ClusterViewTest, AJobWaitsForTheHolderOfItsCheckpointAfterARestart) {
+TEST_F(ClusterViewTest, AJobThatWaitsForItsCheckpointIsNotThere) {
   JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().set_attempt(1);
   entry.mutable_job().add_checkpoints()->add_workers("w1");
-  options_.holders_known_at = parts_.now + absl::Seconds(5);
-  EXPECT_EQ(View().snapshot().jobs[0].not_before, options_.holders_known_at);
+  EXPECT_EQ(View().PositionOf(entry), -1);
+  EXPECT_THAT(View().snapshot().jobs, IsEmpty());
   parts_.AddWorker("w1");
-  EXPECT_EQ(View().snapshot().jobs[0].not_before, absl::InfinitePast());
+  v1::SynchronizeRequest request = parts_.Report("w1");
+  request.add_checkpoints()->set_job("jobs/a");
+  request.mutable_checkpoints(0)->set_place(v1::HeldCheckpoint::DISK);
+  v1::SynchronizeResponse response;
+  Operation op(parts_.now, &parts_.effects);
+  parts_.peers.ApplyHeld(request, *parts_.workers.Find("w1"), &response, &op);
+  EXPECT_EQ(View().PositionOf(entry), 0);
 }
 
 TEST_F(ClusterViewTest, AJobOfAnUnknownQueueGetsAShareOfItsOwn) {

@@ -22,7 +22,7 @@ class GangSchedulerTest : public ::testing::Test {
   CoordinatorParts parts_;
   GangScheduler scheduler_{
       &parts_.options,
-      {&parts_.jobs, &parts_.workers, &parts_.queues, &parts_.peers},
+      {&parts_.jobs, &parts_.workers, &parts_.queues, &parts_.starts},
       &parts_.lifecycle};
 };
 

@@ -23,14 +23,15 @@ class CheckpointPeersTest : public ::testing::Test {
   }
 
   // Worker `id` reports that it holds the job's state of this step.
-  v1::SynchronizeResponse Hold(const std::string& id, const std::string& job,
-                               int64_t step) {
+  v1::SynchronizeResponse Hold(
+      const std::string& id, const std::string& job, int64_t step,
+      v1::HeldCheckpoint::Place place = v1::HeldCheckpoint::MEMORY) {
     v1::SynchronizeRequest request = parts_.Report(id);
     request.set_peer_address(id + ":1");
     v1::HeldCheckpoint* held = request.add_checkpoints();
     held->set_job(job);
     held->set_step(step);
-    held->set_place(v1::HeldCheckpoint::MEMORY);
+    held->set_place(place);
     v1::SynchronizeResponse response;
     Operation op(parts_.now, &parts_.effects);
     parts_.peers.ApplyHeld(request, *parts_.workers.Find(id), &response, &op);
@@ -74,16 +75,53 @@ TEST_F(CheckpointPeersTest, WorkersNeedNotKeepTheStatesOfEndedJobs) {
   EXPECT_THAT(Hold("w2", "jobs/a", 10).ended_jobs(), ElementsAre("jobs/a"));
 }
 
-TEST_F(CheckpointPeersTest, TheNewestCheckpointNeedsAHolder) {
+TEST_F(CheckpointPeersTest, SourcesHoldTheVeryStateToStartFrom) {
+  JobEntry& entry = parts_.StartJob("a", "w1");
+  Hold("w2", "jobs/a", 10);
+  Hold("w3", "jobs/a", 20);
+  v1::MemberAssignment assignment;
+  assignment.set_resume(true);
+  assignment.mutable_start()->set_attempt(1);
+  assignment.mutable_start()->set_step(20);
+  parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), &assignment);
+  ASSERT_THAT(assignment.sources(), SizeIs(1));
+  EXPECT_EQ(assignment.sources(0).worker(), "w3");
+}
+
+TEST_F(CheckpointPeersTest, KnowsWhoHoldsStatesOfAJob) {
+  parts_.AddJob("a");
+  EXPECT_THAT(parts_.peers.Holders("jobs/a"), IsEmpty());
+  Hold("w2", "jobs/a", 10);
+  EXPECT_THAT(parts_.peers.Holders("jobs/a"),
+              ElementsAre(parts_.workers.Find("w2")));
+  Hold("w2", "jobs/other", 10);
+  EXPECT_THAT(parts_.peers.Holders("jobs/a"), IsEmpty());
+}
+
+TEST_F(CheckpointPeersTest, AStateLeavesTheStoreWhenNobodySaysThatItIsThere) {
   JobEntry& entry = parts_.AddJob("a");
-  EXPECT_TRUE(parts_.peers.HasReachableHolder(entry.job()));
-  v1::Checkpoint* newest = entry.mutable_job().add_checkpoints();
-  newest->add_workers("w2");
-  EXPECT_TRUE(parts_.peers.HasReachableHolder(entry.job()));
-  parts_.workers.Find("w2")->MarkLost();
-  EXPECT_FALSE(parts_.peers.HasReachableHolder(entry.job()));
-  newest->set_durable(true);
-  EXPECT_TRUE(parts_.peers.HasReachableHolder(entry.job()));
+  entry.mutable_job().add_checkpoints()->set_step(10);
+  const auto durable = [&] { return entry.job().checkpoints(0).durable(); };
+  Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  EXPECT_TRUE(durable());
+  Hold("w2", "jobs/a", 20, v1::HeldCheckpoint::DURABLE);
+  EXPECT_TRUE(durable());
+  // A lost worker's word still counts, for the store is not on its machine.
+  parts_.workers.Find("w3")->MarkLost();
+  Hold("w2", "jobs/a", 20, v1::HeldCheckpoint::DURABLE);
+  EXPECT_TRUE(durable());
+  Hold("w3", "jobs/other", 10, v1::HeldCheckpoint::DURABLE);
+  EXPECT_FALSE(durable());
+}
+
+TEST_F(CheckpointPeersTest, ARestartedWorkerTakesNothingOutOfTheStore) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().add_checkpoints()->set_step(10);
+  Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  parts_.workers.Find("w2")->ReplaceIncarnation("i2");
+  Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DISK);
+  EXPECT_TRUE(entry.job().checkpoints(0).durable());
 }
 
 TEST_F(CheckpointPeersTest, ChangedPeersAreAnnouncedOnceInAWhile) {

@@ -1,0 +1,135 @@
+// Tests which checkpoints a job names, and who is said to hold them.
+#include "server/coordinator/job/job_checkpoints.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace comera::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kDisk = v1::HeldCheckpoint::DISK;
+constexpr auto kMemory = v1::HeldCheckpoint::MEMORY;
+constexpr auto kDurable = v1::HeldCheckpoint::DURABLE;
+
+v1::HeldCheckpoint Held(int64_t step, v1::HeldCheckpoint::Place place,
+                        int64_t attempt = 1) {
+  v1::HeldCheckpoint held;
+  held.set_step(step);
+  held.set_place(place);
+  held.set_attempt(attempt);
+  return held;
+}
+
+class JobCheckpointsTest : public ::testing::Test {
+ protected:
+  JobCheckpointsTest() {
+    job_.set_name("jobs/a");
+    job_.mutable_spec()->mutable_checkpoint()->set_keep(2);
+  }
+
+  void Save(int64_t step, int64_t attempt = 1) {
+    v1::CheckpointSaved saved;
+    saved.set_step(step);
+    RecordSaved(saved, attempt, "w1", absl::UnixEpoch(), &job_);
+  }
+  bool Report(const std::string& worker, std::vector<v1::HeldCheckpoint> held,
+              std::vector<v1::HeldCheckpoint> no_longer_durable = {}) {
+    return UpdateHeld({worker, std::move(held), std::move(no_longer_durable)},
+                      &job_);
+  }
+  std::vector<int64_t> Steps() const {
+    std::vector<int64_t> steps;
+    for (const auto& named : job_.checkpoints()) steps.push_back(named.step());
+    return steps;
+  }
+
+  v1::Job job_;
+};
+
+TEST_F(JobCheckpointsTest, NamesWhatIsKeptAndWhoHasIt) {
+  for (int step : {10, 20, 30}) Save(step);
+  EXPECT_THAT(Steps(), ElementsAre(20, 30));
+  EXPECT_EQ(job_.checkpoints(1).name(), "jobs/a/checkpoints/30");
+  EXPECT_EQ(job_.checkpoints(1).attempt(), 1);
+  EXPECT_TRUE(Report("w2", {Held(30, kMemory)}));
+  EXPECT_FALSE(Report("w2", {Held(30, kMemory)}));
+  EXPECT_THAT(job_.checkpoints(1).workers(), ElementsAre("w1", "w2"));
+  // The first worker's disk is lost; only the copies elsewhere remain.
+  EXPECT_TRUE(Report("w1", {}));
+  EXPECT_THAT(Steps(), ElementsAre(30));
+}
+
+TEST_F(JobCheckpointsTest, TheNewestStaysNamedUntilANewerOneIsHeld) {
+  Save(10);
+  Save(20);
+  EXPECT_TRUE(Report("w1", {}));
+  EXPECT_THAT(Steps(), ElementsAre(10, 20));
+  EXPECT_THAT(job_.checkpoints(1).workers(), IsEmpty());
+  // An older one does not replace it.
+  EXPECT_TRUE(Report("w2", {Held(10, kMemory)}));
+  EXPECT_THAT(Steps(), ElementsAre(10, 20));
+  Save(30);
+  Report("w1", {Held(30, kDisk)});
+  EXPECT_THAT(Steps(), ElementsAre(30));
+}
+
+TEST_F(JobCheckpointsTest, AnEndedJobKeepsOnlyWhatExists) {
+  Save(10);
+  job_.set_state(v1::CANCELLED);
+  EXPECT_TRUE(Report("w1", {}));
+  EXPECT_THAT(Steps(), IsEmpty());
+}
+
+TEST_F(JobCheckpointsTest, DurableIsWhatWorkersLastSaid) {
+  Save(10);
+  EXPECT_TRUE(Report("w1", {Held(10, kDurable)}));
+  EXPECT_TRUE(job_.checkpoints(0).durable());
+  EXPECT_TRUE(Report("w1", {}, {Held(10, kDurable)}));
+  ASSERT_THAT(Steps(), SizeIs(1));
+  EXPECT_FALSE(job_.checkpoints(0).durable());
+  // What the coordinator keeps itself is there whatever workers say.
+  job_.mutable_checkpoints(0)->mutable_file()->set_path("state");
+  job_.mutable_checkpoints(0)->set_durable(true);
+  EXPECT_FALSE(Report("w1", {}, {Held(10, kDurable)}));
+}
+
+TEST_F(JobCheckpointsTest, TheStoreKeepsTheNewestOnly) {
+  for (int step : {10, 20, 30}) {
+    Save(step);
+    Report("w1", {Held(step, kDurable), Held(step, kDisk)});
+  }
+  // The first one is gone from the store, and from the worker's disk.
+  EXPECT_THAT(Steps(), ElementsAre(20, 30));
+}
+
+TEST_F(JobCheckpointsTest, TheFileOfAnotherAttemptIsAnotherState) {
+  Save(10, 2);
+  EXPECT_TRUE(Report("w1", {Held(10, kDisk, 1)}));
+  EXPECT_THAT(job_.checkpoints(0).workers(), IsEmpty());
+  // An older worker does not know the attempt.
+  EXPECT_TRUE(Report("w1", {Held(10, kDisk, 0)}));
+  EXPECT_THAT(job_.checkpoints(0).workers(), ElementsAre("w1"));
+  Report("w2", {Held(10, kMemory, 2)});
+  Save(10, 3);
+  EXPECT_THAT(job_.checkpoints(0).workers(), ElementsAre("w1"));
+}
+
+TEST_F(JobCheckpointsTest, AfterStartingOverLowStepsAreNewest) {
+  Save(1000);
+  Save(2000);
+  AttemptStarts starts;
+  AddStart(2, v1::TrainingStateKey(), &starts);
+  DropStale(TrainingLineage(&starts), &job_);
+  EXPECT_THAT(Steps(), IsEmpty());
+  Save(10, 2);
+  Save(20, 2);
+  Save(30, 2);
+  EXPECT_THAT(Steps(), ElementsAre(20, 30));
+}
+
+}  // namespace
+}  // namespace comera::server
