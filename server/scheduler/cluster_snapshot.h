@@ -58,6 +58,9 @@ struct PendingJob {
   absl::Time not_before = absl::InfinitePast();
   // It was stopped to change its size, and goes on before others start.
   bool resizing = false;
+  // Slots that it was to have when running jobs were stopped for it, until it
+  // starts (PassMemory). No reservation keeps it from as many.
+  int32_t granted = 0;
 
   int32_t min_processes() const {
     return sizes.empty() ? processes : sizes.back();
@@ -82,7 +85,7 @@ struct RunningJob {
   int32_t kept_processes = 0;
   // When it was placed.
   absl::Time started;
-  // InfiniteFuture if that is unknown.
+  // InfiniteFuture if that is unknown, or if it is not believed (PassMemory).
   absl::Time expected_end = absl::InfiniteFuture();
 };
 
@@ -94,8 +97,11 @@ struct SchedulerOptions {
   // for room that comes free by itself within this.
   absl::Duration preemption_grace = absl::Minutes(2);
   // Jobs that wait for longer are served in order of acceptance among those of
-  // their priority, whatever the shares are.
+  // their priority, as long as their queue has less than its share.
   absl::Duration patience = absl::Hours(6);
+  // A waiting job that cannot start within this, even if all the jobs stop that
+  // it may stop, does not keep others from preempting.
+  absl::Duration hold_limit = absl::Minutes(30);
   // An elastic job grows when slots were left over for this long.
   absl::Duration grow_after = absl::Minutes(1);
   // A pass places at most this many gangs; `more` says that it was cut short.

@@ -44,9 +44,24 @@ SchedulePass::SchedulePass(const ClusterSnapshot& snapshot, int32_t probe)
     queues_[job.queue].coming +=
         std::max(0, job.processes - job.kept_processes);
   }
+  std::vector<bool> wants[2];
+  for (std::vector<bool>& queues : wants) queues.resize(queues_.size());
+  for (const RunningJob& job : snapshot.running) {
+    wants[job.gpu][job.queue] = true;
+  }
   for (const PendingJob& job : snapshot.jobs) {
-    Pool& pool = pools_[UsesGpu(job)];
-    pool.least_need = std::min(pool.least_need, job.min_processes());
+    const bool gpu = UsesGpu(job);
+    pools_[gpu].least_need =
+        std::min(pools_[gpu].least_need, job.min_processes());
+    wants[gpu][job.queue] = true;
+    ++left_[job.priority];
+  }
+  for (const bool gpu : {false, true}) {
+    int64_t guaranteed = 0;
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      if (wants[gpu][q]) guaranteed += snapshot.queues[q].guaranteed_processes;
+    }
+    pools_[gpu].covers_guarantees = guaranteed <= fit_slots(gpu);
   }
 }
 
@@ -58,7 +73,7 @@ Decision SchedulePass::Run() {
     if (probe_ >= 0) continue;
     decision_.more = static_cast<int32_t>(decision_.placements.size()) >=
                      snapshot_.options.max_placements;
-    if (decision_.more || (Closed(pools_[0]) && Closed(pools_[1]))) break;
+    if (decision_.more || (Closed(false) && Closed(true))) break;
   }
   // No other job could be served either, whatever it needs.
   while (!decision_.more && (job = order_.Next()) >= 0) {
@@ -80,9 +95,14 @@ Decision SchedulePass::Run() {
   return std::move(decision_);
 }
 
-bool SchedulePass::Closed(const Pool& pool) const {
-  // With a head nobody preempts any more, and what is left is too little.
-  return pool.total == 0 || (pool.head && pool.free() < pool.least_need);
+bool SchedulePass::Closed(bool gpu) {
+  const Pool& pool = pools_[gpu];
+  if (pool.total == 0) return true;
+  if (!pool.head || pool.free() >= pool.least_need) return false;
+  // What is left is too little, so that jobs would have to be preempted.
+  if (order_.in_owed_tier()) return false;
+  if (left_.empty() || plans_ >= snapshot_.options.max_plans) return true;
+  return !HeadIsFar(gpu) || !planner_.HasVictims(left_.rbegin()->first, gpu);
 }
 
 WaitReason SchedulePass::Reason(WaitReason::Kind kind,
@@ -134,12 +154,69 @@ int32_t SchedulePass::Fitting(const PendingJob& job, int32_t room) const {
   return 0;
 }
 
+bool SchedulePass::HeadIsFar(bool gpu) {
+  Pool& pool = pools_[gpu];
+  if (pool.head_is_far) return *pool.head_is_far;
+  const SchedulerOptions& options = snapshot_.options;
+  const PendingJob& job = snapshot_.jobs[pool.head_job];
+  std::vector<Release> releases = pool.releases;
+  releases.push_back(
+      {snapshot_.now + options.preemption_grace, pool.coming_unclaimed()});
+  for (size_t i = 0; i < snapshot_.running.size(); ++i) {
+    const RunningJob& other = snapshot_.running[i];
+    if (other.gpu != gpu || other.usable_processes == 0 || leaving_[i]) {
+      continue;
+    }
+    absl::Time end = EndOf(other, /*guess=*/true);
+    if (planner_.MayStop(other, job)) {
+      end = std::min(
+          end, std::max(snapshot_.now, other.started + options.min_run_time) +
+                   options.preemption_grace);
+    }
+    releases.push_back({end, other.usable_processes});
+  }
+  const absl::Time start =
+      Reservation::Make(job.min_processes(), pool.free(),
+                        std::max(snapshot_.now, job.not_before),
+                        std::move(releases))
+          .time;
+  pool.head_is_far = start > snapshot_.now + options.hold_limit;
+  return *pool.head_is_far;
+}
+
+bool SchedulePass::IsBound(const PendingJob& job) {
+  const bool gpu = UsesGpu(job);
+  const Pool& pool = pools_[gpu];
+  if (!pool.head) return false;
+  if (!order_.in_owed_tier() ||
+      !order_.IsOwed(job.queue, job.min_processes())) {
+    return true;
+  }
+  // The head waits for slots that are not this queue's.
+  if (!pool.head_is_owed) return false;
+  if (pool.covers_guarantees &&
+      snapshot_.jobs[pool.head_job].queue != job.queue) {
+    return false;
+  }
+  return !HeadIsFar(gpu);
+}
+
+int32_t SchedulePass::LeftByHead(const Pool& pool, const PendingJob& job,
+                                 int32_t slots, absl::Time end) {
+  if (end <= pool.head->time) return slots;
+  return std::min(slots, std::max({0, pool.head->extra, job.granted}));
+}
+
 int32_t SchedulePass::Startable(const PendingJob& job, const Pool& pool,
-                                const Queue& queue) const {
-  int32_t room = std::min(pool.free(), QueueFree(job.queue));
+                                const Queue& queue) {
+  int32_t room = pool.free();
   const absl::Time end = EndIfStarted(job);
-  if (pool.head && end > pool.head->time) {
-    room = std::min(room, pool.head->extra);
+  if (IsBound(job)) room = LeftByHead(pool, job, room, end);
+  room = std::min(room, QueueFree(job.queue));
+  if (order_.in_owed_tier() && !job.resizing && !left_.empty()) {
+    // What is owed comes before others' turn; what an elastic job could use
+    // beyond that does not.
+    room = std::min(room, order_.Owed(job.queue));
   }
   if (queue.head && end > queue.head->time) {
     room = std::min(room, queue.head->extra);
@@ -149,6 +226,9 @@ int32_t SchedulePass::Startable(const PendingJob& job, const Pool& pool,
 
 void SchedulePass::Visit(int32_t index) {
   const PendingJob& job = snapshot_.jobs[index];
+  if (const auto left = left_.find(job.priority); --left->second == 0) {
+    left_.erase(left);
+  }
   const bool gpu = UsesGpu(job);
   Pool& pool = pools_[gpu];
   Queue& queue = queues_[job.queue];
@@ -185,12 +265,12 @@ void SchedulePass::Visit(int32_t index) {
   if (queue.head && (limited || !queue.head->Allows(need, EndIfStarted(job)))) {
     return Wait(index, Reason(WaitReason::kEarlierInQueue, job));
   }
-  if (!limited) {
-    pool.waits = true;
-    if (pool.head) return Wait(index, Reason(WaitReason::kEarlierJobs, job));
-  }
-  if (!pool.head && ClaimRoom(index, queue_room)) {
+  if (!limited) pool.waits = true;
+  if (!(pool.head && limited) && ClaimRoom(index, queue_room)) {
     return Wait(index, Reason(WaitReason::kRoomComing, job));
+  }
+  if (!limited && pool.head) {
+    return Wait(index, Reason(WaitReason::kEarlierJobs, job));
   }
   const WaitReason reason =
       Reason(limited ? WaitReason::kQueueLimit : WaitReason::kNoRoom, job);
@@ -220,35 +300,69 @@ bool SchedulePass::ClaimRoom(int32_t index, int32_t queue_room) {
   Pool& pool = pools_[gpu];
   Queue& queue = queues_[job.queue];
   const int32_t need = job.min_processes();
+  const bool bound = IsBound(job);
   PreemptionPlanner::Need missing;
   missing.job = index;
   missing.gpu = gpu;
-  missing.slots = need - pool.free() - pool.coming_unclaimed();
+  int32_t room = pool.free() + pool.coming_unclaimed();
+  if (bound) {
+    const absl::Time end =
+        EndIfStarted(job) + snapshot_.options.preemption_grace;
+    const int32_t left = LeftByHead(pool, job, room, end);
+    // The head's extra slots may be those that others would leave, so they do
+    // not add up.
+    room = left >= need || end <= pool.head->time ? left
+                                                  : std::min(room, job.granted);
+    if (end > pool.head->time) missing.spare_until = pool.head->time;
+  }
+  missing.slots = need - room;
   missing.queue_processes =
       need - queue_room - std::max(0, queue.coming - queue.claimed);
   if (missing.slots > 0 || missing.queue_processes > 0) {
-    if (++plans_ > snapshot_.options.max_plans) return false;
     // Nobody is stopped for slots that soon come free by themselves.
-    if (missing.queue_processes <= 0) {
+    if (!bound && missing.queue_processes <= 0) {
       const Reservation soon = Reservation::Make(
           need, pool.free(), snapshot_.now, PoolReleases(gpu, /*guess=*/false));
       if (soon.time <= snapshot_.now + snapshot_.options.preemption_grace) {
         return false;
       }
     }
-    const std::vector<StopOrder> orders = planner_.Plan(missing);
-    if (orders.empty()) return false;
-    for (const StopOrder& order : orders) {
-      const RunningJob& victim = snapshot_.running[order.running];
-      pools_[victim.gpu].coming +=
-          std::max(0, victim.usable_processes - order.processes);
-      queues_[victim.queue].coming += victim.processes - order.processes;
-      leaving_[order.running] = true;
-      decision_.stops.push_back(order);
-    }
+    if (bound && !HeadIsFar(gpu)) return false;
+    if (!StopOthers(missing, bound)) return false;
   }
   pool.claimed += need;
   queue.claimed += need;
+  order_.Claimed(index, need);
+  return true;
+}
+
+bool SchedulePass::StopOthers(const PreemptionPlanner::Need& missing,
+                              bool bound) {
+  const PendingJob& job = snapshot_.jobs[missing.job];
+  Queue& queue = queues_[job.queue];
+  if (bound && missing.slots >= queue.hopeless_slots &&
+      job.priority <= queue.hopeless_priority &&
+      missing.spare_until != absl::InfinitePast()) {
+    return false;
+  }
+  if (!planner_.MayHelp(missing)) return false;
+  if (++plans_ > snapshot_.options.max_plans) return false;
+  const std::vector<StopOrder> orders = planner_.Plan(missing);
+  if (orders.empty()) {
+    if (bound) {
+      queue.hopeless_priority = job.priority;
+      queue.hopeless_slots = missing.slots;
+    }
+    return false;
+  }
+  for (const StopOrder& order : orders) {
+    const RunningJob& victim = snapshot_.running[order.running];
+    pools_[victim.gpu].coming +=
+        std::max(0, victim.usable_processes - order.processes);
+    queues_[victim.queue].coming += victim.processes - order.processes;
+    leaving_[order.running] = true;
+    decision_.stops.push_back(order);
+  }
   return true;
 }
 
@@ -269,6 +383,10 @@ void SchedulePass::Reserve(int32_t index, int32_t queue_room) {
   if (head->time == absl::InfiniteFuture()) {
     head->time = snapshot_.now + kUnknownWait;
     head->extra = 0;
+  }
+  if (&head == &pool.head) {
+    pool.head_job = index;
+    pool.head_is_owed = order_.in_owed_tier() && order_.IsOwed(job.queue, need);
   }
 }
 
@@ -317,7 +435,7 @@ void SchedulePass::Grow() {
     int32_t spare = pool.free();
     for (size_t i = 0; i < snapshot_.running.size() && spare > 0; ++i) {
       const RunningJob& job = snapshot_.running[i];
-      if (job.gpu != gpu || job.stopping || job.sizes.empty() ||
+      if (job.gpu != gpu || job.stopping || leaving_[i] || job.sizes.empty() ||
           job.sizes.front() <= job.processes ||
           snapshot_.now - job.started < snapshot_.options.min_run_time) {
         continue;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -39,10 +41,7 @@ class SchedulePass {
     std::optional<Reservation> queue_head;
   };
   const Probe& probe() const { return found_; }
-  bool UsesGpu(const PendingJob& job) const {
-    return job.device == v1::ResourceSpec::GPU ||
-           (job.device == v1::ResourceSpec::ANY && pools_[1].total > 0);
-  }
+  bool UsesGpu(const PendingJob& job) const { return order_.UsesGpu(job); }
   int32_t fit_slots(bool gpu) const {
     return pools_[gpu].total - pools_[gpu].lasting_unfit;
   }
@@ -60,6 +59,14 @@ class SchedulePass {
     int32_t coming = 0;
     int32_t claimed = 0;
     std::optional<Reservation> head;
+    // The job that it is for, and whether it is owed its slots.
+    int32_t head_job = -1;
+    bool head_is_owed = false;
+    // Whether that cannot start within hold_limit; found when it is asked for.
+    std::optional<bool> head_is_far;
+    // The guarantees of all queues fit in, so that no job that is owed its
+    // slots takes those of another queue.
+    bool covers_guarantees = true;
     bool waits = false;
     // The smallest number of processes that any queued job for it needs.
     int32_t least_need = 1 << 30;
@@ -78,6 +85,11 @@ class SchedulePass {
     int32_t claimed = 0;
     std::optional<Reservation> head;
     std::vector<Release> releases;
+    // The most urgent job behind a head, and the fewest missing slots, for
+    // which no room could be made: less urgent ones that miss as many have no
+    // chance.
+    int32_t hopeless_priority = std::numeric_limits<int32_t>::min();
+    int32_t hopeless_slots = std::numeric_limits<int32_t>::max();
   };
 
   void Visit(int32_t job);
@@ -85,14 +97,26 @@ class SchedulePass {
   // slots; 0: none.
   int32_t Fitting(const PendingJob& job, int32_t room) const;
   int32_t Startable(const PendingJob& job, const Pool& pool,
-                    const Queue& queue) const;
+                    const Queue& queue);
   void Start(int32_t job, int32_t processes);
+  // Whether the reservation of the pool's head holds for the job, which is the
+  // one being visited.
+  bool IsBound(const PendingJob& job);
+  // Whether the pool's head could not start within hold_limit even if all jobs
+  // stopped that it may stop.
+  bool HeadIsFar(bool gpu);
+  // The part of this many slots that the head leaves to a job with that end.
+  static int32_t LeftByHead(const Pool& pool, const PendingJob& job,
+                            int32_t slots, absl::Time end);
   // Has running jobs make room for the job; returns false if they cannot.
   bool ClaimRoom(int32_t job, int32_t queue_room);
+  // Orders running jobs to stop so that the job gets what it misses; returns
+  // false if they cannot help. `bound`: it is behind a head.
+  bool StopOthers(const PreemptionPlanner::Need& missing, bool bound);
   void Reserve(int32_t job, int32_t queue_room);
   void Wait(int32_t job, const WaitReason& reason);
   void Grow();
-  bool Closed(const Pool& pool) const;
+  bool Closed(bool gpu);
   WaitReason Reason(WaitReason::Kind kind, const PendingJob& job) const;
   int32_t QueueRoom(int32_t queue) const {
     return snapshot_.queues[queue].limit - order_.queue_processes(queue);
@@ -119,6 +143,8 @@ class SchedulePass {
   std::vector<Queue> queues_;
   // Running jobs whose room is counted in `coming`.
   std::vector<bool> leaving_;
+  // The queued jobs that are still to be visited, by priority.
+  std::map<int32_t, int32_t> left_;
   int32_t plans_ = 0;
   Probe found_;
   Decision decision_;

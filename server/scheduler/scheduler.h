@@ -49,8 +49,9 @@ struct Explanation {
 // the time when the running jobs are expected to have left enough.
 //
 // Serving order: jobs that are owed come first; then priority counts; then jobs
-// that lost patience come, by acceptance; then the queue's processes over its
-// weight count, then the user's processes in the queue, then acceptance.
+// that lost patience come, by acceptance, as long as their queue has less than
+// its share; then the queue's processes over its weight count, then the user's
+// processes in the queue, then acceptance.
 //
 // A job gets slots for all its processes or for none (an elastic one: for the
 // largest of its sizes that fits). Gangs fill the last attempt's workers, else
@@ -63,8 +64,9 @@ struct Explanation {
 // free together with that of running jobs which had their slots for
 // min_run_time: by shrinking elastic jobs of at most its priority, then by
 // stopping jobs of lower priority, and, if it is owed, jobs of queues above
-// their guarantee. Jobs of other queues within their guarantee are safe from
-// jobs that are not owed. Hence no two jobs ever take each other's room.
+// their guarantee. Jobs within their queue's guarantee are safe from jobs that
+// are not owed, unless these take their place in it. Behind a head, a job does
+// so only if the head could not start within hold_limit anyway.
 // Victims: lowest priority first, then the youngest; as few as do.
 class Scheduler {
  public:

@@ -3,160 +3,127 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-
 namespace comera::server {
+namespace {
+
+// So many wide jobs of a queue may have others wait for them.
+constexpr size_t kMaxWide = 16;
+
+std::vector<int32_t> CountRoom(const ClusterSnapshot& snapshot) {
+  std::vector<int32_t> room(2);
+  for (const WorkerSlots& worker : snapshot.workers) {
+    room[0] += static_cast<int32_t>(worker.free_cpu.size());
+    room[1] += static_cast<int32_t>(worker.free_gpu.size());
+  }
+  for (const RunningJob& job : snapshot.running) {
+    if (!job.stopping) continue;
+    room[job.gpu] += std::max(0, job.usable_processes - job.kept_processes);
+  }
+  return room;
+}
+
+}  // namespace
 
 ServingOrder::ServingOrder(const ClusterSnapshot& snapshot)
-    : snapshot_(snapshot), queues_(snapshot.queues.size()) {
-  // Users first, so that pointers to them stay.
-  std::vector<std::pair<int32_t, int32_t>> members;
-  members.reserve(snapshot.jobs.size() + snapshot.running.size());
-  for (const PendingJob& job : snapshot.jobs) {
-    members.push_back({job.queue, job.user});
+    : snapshot_(snapshot),
+      use_(snapshot),
+      room_(CountRoom(snapshot)),
+      handed_out_(snapshot.jobs.size()),
+      owed_(snapshot, use_, FindOwed()) {}
+
+bool ServingOrder::LeavesRoomFor(const PendingJob& owed,
+                                 const PendingJob& wide) const {
+  const bool gpu = use_.UsesGpu(wide);
+  if (gpu != use_.UsesGpu(owed) || wide.priority < owed.priority) return false;
+  const int32_t need = wide.min_processes();
+  // Room was made for it: if it left that to others now, it would have them
+  // stopped again and again.
+  if (owed.granted > 0) return false;
+  // Only jobs of its own queue are in its way. Two periods of patience take
+  // turns, so that neither waits for the other for ever.
+  const absl::Duration waited = snapshot_.now - wide.waiting_since;
+  if (!use_.HasLostPatience(wide) ||
+      (wide.priority == owed.priority && wide.serial > owed.serial) ||
+      static_cast<int64_t>(waited / snapshot_.options.patience) % 2 == 0) {
+    return false;
   }
-  for (const RunningJob& job : snapshot.running) {
-    members.push_back({job.queue, job.user});
-  }
-  std::sort(members.begin(), members.end());
-  members.erase(std::unique(members.begin(), members.end()), members.end());
-  for (const auto& [queue, user] : members) {
-    queues_[queue].users.push_back({user, User()});
-  }
-  for (const RunningJob& job : snapshot.running) {
-    queues_[job.queue].processes += job.processes;
-    UserOf(job.queue, job.user).processes += job.processes;
-  }
-  for (size_t i = 0; i < snapshot.jobs.size(); ++i) {
-    const PendingJob& job = snapshot.jobs[i];
-    UserOf(job.queue, job.user).jobs.push_back(static_cast<int32_t>(i));
-  }
-  const auto before = [&](int32_t a, int32_t b) {
-    const PendingJob& x = snapshot.jobs[a];
-    const PendingJob& y = snapshot.jobs[b];
-    if (x.resizing != y.resizing) return x.resizing;
-    if (x.priority != y.priority) return x.priority > y.priority;
-    return x.serial < y.serial;
-  };
-  for (size_t i = 0; i < queues_.size(); ++i) {
-    Queue& queue = queues_[i];
-    for (auto& [number, user] : queue.users) {
-      if (user.jobs.empty()) continue;
-      // Mostly they come in order.
-      if (!std::is_sorted(user.jobs.begin(), user.jobs.end(), before)) {
-        std::sort(user.jobs.begin(), user.jobs.end(), before);
-      }
-      queue.heap.push_back(&user);
+  return need <= room_[gpu] + use_.pool_processes(wide.queue, gpu);
+}
+
+std::vector<int32_t> ServingOrder::FindOwed() const {
+  std::vector<int32_t> owed;
+  std::vector<std::vector<const PendingJob*>> wide(snapshot_.queues.size());
+  for (const PendingJob& job : snapshot_.jobs) {
+    const int32_t need = job.min_processes();
+    if (need <= use_.Owed(job.queue) || use_.Owed(job.queue) <= 0 ||
+        job.not_before > snapshot_.now ||
+        need > snapshot_.queues[job.queue].limit) {
+      continue;
     }
-    if (queue.heap.empty()) continue;
-    std::make_heap(
-        queue.heap.begin(), queue.heap.end(),
-        [this](const User* a, const User* b) { return UserAfter(a, b); });
-    heap_.push_back(static_cast<int32_t>(i));
+    if (use_.HasLostPatience(job)) wide[job.queue].push_back(&job);
   }
-  std::make_heap(heap_.begin(), heap_.end(),
-                 [this](int32_t a, int32_t b) { return QueueAfter(a, b); });
-}
-
-ServingOrder::User& ServingOrder::UserOf(int32_t queue, int32_t user) {
-  return const_cast<User&>(
-      static_cast<const ServingOrder*>(this)->UserOf(queue, user));
-}
-
-const ServingOrder::User& ServingOrder::UserOf(int32_t queue,
-                                               int32_t user) const {
-  const auto& users = queues_[queue].users;
-  return std::lower_bound(users.begin(), users.end(), user,
-                          [](const auto& entry, int32_t number) {
-                            return entry.first < number;
-                          })
-      ->second;
-}
-
-int ServingOrder::Compare(const PendingJob& a, const PendingJob& b) const {
-  if (a.priority != b.priority) return a.priority > b.priority ? -1 : 1;
-  const bool late_a = HasLostPatience(a), late_b = HasLostPatience(b);
-  if (late_a != late_b) return late_a ? -1 : 1;
-  if (late_a) return a.serial < b.serial ? -1 : 1;
-  return 0;
-}
-
-bool ServingOrder::UserAfter(const User* a, const User* b) const {
-  const PendingJob& x = snapshot_.jobs[a->head()];
-  const PendingJob& y = snapshot_.jobs[b->head()];
-  if (x.resizing != y.resizing) return y.resizing;
-  if (const int order = Compare(x, y); order != 0) return order > 0;
-  if (a->processes != b->processes) return a->processes > b->processes;
-  return x.serial > y.serial;
-}
-
-bool ServingOrder::QueueAfter(int32_t a, int32_t b) const {
-  const PendingJob& x = snapshot_.jobs[queues_[a].heap.front()->head()];
-  const PendingJob& y = snapshot_.jobs[queues_[b].heap.front()->head()];
-  if (x.resizing != y.resizing) return y.resizing;
-  const bool owed_x = IsOwed(a, x.min_processes());
-  const bool owed_y = IsOwed(b, y.min_processes());
-  if (owed_x != owed_y) return owed_y;
-  if (const int order = Compare(x, y); order != 0) return order > 0;
-  const double share_x = Share(a), share_y = Share(b);
-  if (share_x != share_y) return share_x > share_y;
-  return x.serial > y.serial;
-}
-
-void ServingOrder::PutBack() {
-  if (open_queue_ < 0) return;
-  Queue& queue = queues_[open_queue_];
-  if (open_user_->next < open_user_->jobs.size()) {
-    queue.heap.push_back(open_user_);
-    std::push_heap(
-        queue.heap.begin(), queue.heap.end(),
-        [this](const User* a, const User* b) { return UserAfter(a, b); });
+  for (std::vector<const PendingJob*>& jobs : wide) {
+    std::sort(jobs.begin(), jobs.end(),
+              [](const PendingJob* a, const PendingJob* b) {
+                if (a->priority != b->priority)
+                  return a->priority > b->priority;
+                return a->serial < b->serial;
+              });
+    if (jobs.size() > kMaxWide) jobs.resize(kMaxWide);
   }
-  if (!queue.heap.empty()) {
-    heap_.push_back(open_queue_);
-    std::push_heap(heap_.begin(), heap_.end(),
-                   [this](int32_t a, int32_t b) { return QueueAfter(a, b); });
+  for (size_t i = 0; i < snapshot_.jobs.size(); ++i) {
+    const PendingJob& job = snapshot_.jobs[i];
+    const std::vector<const PendingJob*>& ahead = wide[job.queue];
+    if (job.resizing ||
+        (IsOwed(job.queue, job.min_processes()) &&
+         std::none_of(ahead.begin(), ahead.end(), [&](const PendingJob* other) {
+           return LeavesRoomFor(job, *other);
+         }))) {
+      owed.push_back(static_cast<int32_t>(i));
+    }
   }
-  open_queue_ = -1;
+  return owed;
 }
 
 int32_t ServingOrder::Next() {
-  PutBack();
-  if (heap_.empty()) return -1;
-  std::pop_heap(heap_.begin(), heap_.end(),
-                [this](int32_t a, int32_t b) { return QueueAfter(a, b); });
-  open_queue_ = heap_.back();
-  heap_.pop_back();
-  Queue& queue = queues_[open_queue_];
-  std::pop_heap(
-      queue.heap.begin(), queue.heap.end(),
-      [this](const User* a, const User* b) { return UserAfter(a, b); });
-  open_user_ = queue.heap.back();
-  queue.heap.pop_back();
-  return open_user_->jobs[open_user_->next++];
-}
-
-void ServingOrder::Placed(int32_t job, int32_t processes) {
-  const PendingJob& placed = snapshot_.jobs[job];
-  queues_[placed.queue].processes += processes;
-  UserOf(placed.queue, placed.user).processes += processes;
+  if (!others_) {
+    for (int32_t job = owed_.Next(); job >= 0; job = owed_.Next()) {
+      const PendingJob& pending = snapshot_.jobs[job];
+      // What was placed meanwhile may have used the guarantee up.
+      if (!pending.resizing &&
+          !IsOwed(pending.queue, pending.min_processes())) {
+        continue;
+      }
+      handed_out_[job] = true;
+      return job;
+    }
+    std::vector<int32_t> jobs;
+    jobs.reserve(snapshot_.jobs.size());
+    for (size_t i = 0; i < snapshot_.jobs.size(); ++i) {
+      if (!handed_out_[i]) jobs.push_back(static_cast<int32_t>(i));
+    }
+    others_.emplace(snapshot_, use_, jobs);
+  }
+  return others_->Next();
 }
 
 std::string ServingOrder::Why(int32_t first, int32_t second) const {
   const PendingJob& a = snapshot_.jobs[first];
   const PendingJob& b = snapshot_.jobs[second];
   if (a.resizing != b.resizing) return "is being resized";
-  if (a.queue != b.queue && IsOwed(a.queue, a.min_processes()) &&
+  if (IsOwed(a.queue, a.min_processes()) &&
       !IsOwed(b.queue, b.min_processes())) {
     return "its queue is below its guarantee";
   }
   if (a.priority != b.priority) return "higher priority";
-  if (HasLostPatience(a) && !HasLostPatience(b)) return "has waited for long";
-  if (a.queue != b.queue && Share(a.queue) != Share(b.queue)) {
+  if (use_.HasLostPatience(a) && !use_.HasLostPatience(b)) {
+    return "has waited for long";
+  }
+  if (a.queue != b.queue && use_.Share(a.queue) != use_.Share(b.queue)) {
     return "its queue uses less of its share";
   }
   if (a.queue == b.queue && a.user != b.user &&
-      UserOf(a.queue, a.user).processes != UserOf(b.queue, b.user).processes) {
+      use_.user_processes(first) != use_.user_processes(second)) {
     return "its user has fewer processes";
   }
   return "was submitted before";

@@ -206,16 +206,19 @@ TEST(Scheduler, OwedRanksComeBeforePriority) {
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(1));
 }
 
-TEST(Scheduler, LostPatienceGoesBeforeShares) {
+TEST(Scheduler, LostPatienceGoesBeforeSharesOfThoseWhoHaveMore) {
   ClusterBuilder c;
-  c.Worker(3, 2);
-  c.Running(2).user = 1;
-  PendingJob& old = c.Job(1);
-  old.user = 1;
+  c.Worker(6, 5);
+  c.Running(1).user = 1;
+  c.Running(4).user = 3;
+  c.Job(1).user = 1;
   c.Job(1).user = 2;
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(1));
+  // Each of three users would have 2.
   c.snapshot.jobs[0].waiting_since -= absl::Hours(7);
   EXPECT_THAT(Placed(c.Decide()), ElementsAre(0));
+  c.snapshot.running[0].processes = 2;
+  EXPECT_THAT(Placed(c.Decide()), ElementsAre(1));
 }
 
 TEST(Scheduler, ElasticJobStartsWithWhatThereIs) {
