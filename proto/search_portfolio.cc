@@ -634,7 +634,7 @@ v1::JobSpec SearchBaseJob(const v1::SweepSpec& spec) {
   if (late.target_size_case() == v1::LateStage::TARGET_SIZE_NOT_SET) {
     late.set_target_ratio(kRatios[0]);
   }
-  if (job.training().validate_every_steps() == 0) {
+  if (!job.training().has_validate_every_steps()) {
     job.mutable_training()->set_validate_every_steps(50);
   }
   return job;

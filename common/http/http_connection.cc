@@ -192,6 +192,8 @@ class Connection : public HttpConnection,
   }
 
   void OnHeadRead(const Error& error) {
+    // It may have succeeded just before the connection was closed.
+    if (closed_) return;
     if (error == http::error::header_limit) {
       return Refuse(431, "the request's head is too large");
     }
@@ -238,6 +240,7 @@ class Connection : public HttpConnection,
   }
 
   void ReadBody() {
+    if (closed_) return;
     Arm(all_->options().body_timeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = this->shared_from_this()](Error error, size_t) {
@@ -246,6 +249,7 @@ class Connection : public HttpConnection,
   }
 
   void OnBodyRead(const Error& error) {
+    if (closed_) return;
     if (error == http::error::body_limit) {
       return Refuse(413, "the request's body is too large");
     }
@@ -286,6 +290,7 @@ class Connection : public HttpConnection,
     keep_alive_ = false;
     is_head_ = false;
     answering_ = true;
+    head_sent_ = false;
     all_->AddActive(1);
     const auto& refusal = all_->options().refusal;
     SendNow(refusal ? refusal(code, reason)

@@ -304,10 +304,14 @@ absl::Status CoordinatorHost::CheckClock(JobStore* store,
   }
   LOG(ERROR) << "event=clock_not_believed clock=" << now
              << " newest_stored=" << *newest
-             << " text=\"nothing expires until the clock is set right, or the "
-                "server starts with --confirm_clock="
+             << " text=\"nothing expires until the server starts again with "
+                "the clock set right, or with --confirm_clock="
              << absl::FormatTime("%Y-%m-%d", now, absl::UTCTimeZone()) << "\"";
-  return absl::OkStatus();
+  // Jobs get the clock's times from now on, so the next start must not ask
+  // them.
+  StoreBatch batch;
+  batch.documents.push_back(TimeNote(*newest));
+  return store->Commit(batch);
 }
 
 void CoordinatorHost::RemoveExpired() {

@@ -252,6 +252,8 @@ void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
   if (entry.search != nullptr) {
     spec =
         entry.search->PlannedSpec({child.stage, child.index}, std::move(spec));
+    // Nobody looks after one candidate: it must not wait for its owner.
+    spec.mutable_retries()->set_start_over(true);
   }
   effects->create.push_back(std::move(create));
 }

@@ -329,11 +329,29 @@ void SweepSearch::EndGroupRound(Decision* decision) {
   if (Playing().empty()) return BeginNextGroup(decision);
   search().set_group_round(search().group_round() + 1);
   // The last share is all that a candidate may spend.
-  search().set_allowance(
+  const double allowance =
       search().group_round() < rounds
           ? std::ldexp(search().first_share(), search().group_round() - 1)
-          : 0);
+          : 0;
+  if (CostOf(Playing(), allowance) > state().budget() - BudgetSpent()) {
+    // The budget does not carry all of them any further for now.
+    for (const SearchChild& child : Playing()) {
+      ledger_.Of(child).set_waits(true);
+    }
+    return BeginNextGroup(decision);
+  }
+  search().set_allowance(allowance);
   CountRound();
+}
+
+double SweepSearch::CostOf(const std::vector<SearchChild>& children,
+                           double allowance) const {
+  const double share = allowance > 0 ? allowance : search().full_share();
+  double cost = 0;
+  for (const SearchChild& child : children) {
+    cost += std::max(0.0, share - ledger_.SpentFor(child));
+  }
+  return cost;
 }
 
 void SweepSearch::BeginNextGroup(Decision* decision) {

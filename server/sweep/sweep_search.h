@@ -129,6 +129,10 @@ class SweepSearch {
   void EndRound(Decision* decision);
   void BeginRound(const std::vector<SearchChild>& live, Decision* decision);
   void CountRound();
+  // What it takes until each of them has spent `allowance` (0: all that a
+  // candidate may spend), in the unit of the budget.
+  double CostOf(const std::vector<SearchChild>& children,
+                double allowance) const;
   // Plans the child's job anew so that it spends `share`, unless its plan fits.
   void StartOver(const SearchChild& child, double share, Decision* decision);
   // Whether the survivors of the first round are to start over.

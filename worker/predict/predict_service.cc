@@ -60,21 +60,26 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* PredictServiceImpl::Answer(
     grpc::CallbackServerContext* context,
+    const google::protobuf::Message* request,
     const google::protobuf::Message* response,
     std::function<absl::Status()> answer) {
   auto* const call = new UnaryCall;
   const bool taken = threads_.Run([=, answer = std::move(answer)] {
     const absl::Status status = answer();
-    // The message, and what is sent of it.
+    // The messages, which live as long as the call, and what is sent.
     const auto bytes =
+        static_cast<int64_t>(request->SpaceUsedLong()) +
         static_cast<int64_t>(response->SpaceUsedLong()) +
         (status.ok() ? static_cast<int64_t>(response->ByteSizeLong()) : 0);
     call->Send(context, &unread_, bytes, absl::Now() + options_.read_within,
                status);
   });
   if (!taken) {
-    call->Finish(ToGrpcStatus(absl::ResourceExhaustedError(
-        "too many calls are waiting already: try again")));
+    call->Send(context, &unread_,
+               static_cast<int64_t>(request->SpaceUsedLong()),
+               absl::Now() + options_.read_within,
+               absl::ResourceExhaustedError(
+                   "too many calls are waiting already: try again"));
   }
   return call;
 }
@@ -83,7 +88,7 @@ grpc::ServerUnaryReactor* PredictServiceImpl::LoadModel(
     grpc::CallbackServerContext* context, const v1::LoadModelRequest* request,
     v1::ServedModel* response) {
   const absl::Time deadline = DeadlineOf(*context, options_.most_time);
-  return Answer(context, response, [=]() -> absl::Status {
+  return Answer(context, request, response, [=]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
     ASSIGN_OR_RETURN(
         *response, models_->Load(request->name(), token, deadline,
@@ -96,7 +101,7 @@ grpc::ServerUnaryReactor* PredictServiceImpl::Predict(
     grpc::CallbackServerContext* context, const v1::PredictRequest* request,
     v1::PredictResponse* response) {
   const absl::Time deadline = DeadlineOf(*context, options_.most_time);
-  return Answer(context, response, [=]() -> absl::Status {
+  return Answer(context, request, response, [=]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
     ASSIGN_OR_RETURN(*response,
                      models_->Predict(*request, token, deadline, [context] {

@@ -68,6 +68,7 @@ class PredictServiceImpl
  private:
   // Makes an answer by `answer` on one of the threads, and sends it.
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                   const google::protobuf::Message* request,
                                    const google::protobuf::Message* response,
                                    std::function<absl::Status()> answer);
 

@@ -67,8 +67,15 @@ absl::StatusOr<GrowingFile> GrowingFile::Open(std::string path,
     }
     GrowingFile file(path, temporary, fd, 0);
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock " + temporary);
-      return absl::AbortedError(temporary + " is being written to");
+      const int error = errno;
+      if (error == EWOULDBLOCK) {
+        return absl::AbortedError(temporary + " is being written to");
+      }
+      // Some shared file systems have no locks. Two writers of one file are
+      // rare, and a mixture of theirs fails its checksum.
+      if (error != ENOSYS && error != ENOLCK && error != EOPNOTSUPP) {
+        return ErrnoStatus(error, "lock " + temporary);
+      }
     }
     struct stat info;
     if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, temporary);

@@ -21,7 +21,8 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
   }
   const GangMembers::Id id = start.id;
   preparer_->Begin(start, [this, id, rank](const std::atomic<bool>& abandoned) {
-    if (rank.spec().has_start_from()) {
+    // A state of its own holds all that it needs.
+    if (rank.spec().has_start_from() && !(rank.resume() && rank.has_start())) {
       RETURN_IF_ERROR(FetchStart(
           options_.start_fetch, channel_, rank.spec().start_from().checkpoint(),
           folders_.Start(rank.job()), abandoned, [this, id](int64_t bytes) {

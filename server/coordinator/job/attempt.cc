@@ -207,6 +207,7 @@ std::optional<HangWatch::Hang> Attempt::DetectHang(
 void Attempt::ObserveMember(const v1::MemberStatus& status, absl::Time now) {
   members_[status.rank()].MarkListed(now);
   members_[status.rank()].set_silent(FromProtoDuration(status.silent()));
+  members_[status.rank()].set_stalled(FromProtoDuration(status.stalled()));
   hang_.Observe(status, now);
 }
 

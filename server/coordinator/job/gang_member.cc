@@ -14,7 +14,8 @@ bool GangMember::HasStarted() const {
 
 bool GangMember::IsStartOverdue(absl::Duration deadline) const {
   if (HasStarted()) return false;
-  return record_->phase() != v1::MemberStatus::STARTING || silent_ > deadline;
+  return record_->phase() != v1::MemberStatus::STARTING || silent_ > deadline ||
+         stalled_ > deadline;
 }
 
 bool GangMember::RunsOn(const std::string& worker,

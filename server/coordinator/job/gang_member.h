@@ -45,9 +45,12 @@ class GangMember {
   // How long its process has given no sign of life, as its worker says; zero
   // while the worker still prepares the start.
   void set_silent(absl::Duration silent) { silent_ = silent; }
+  // Also while its start is prepared, e.g. a checkpoint is fetched.
+  void set_stalled(absl::Duration stalled) { stalled_ = stalled; }
   // Whether a member that was placed longer than `deadline` ago has started too
   // late: its worker has never listed it, or its process has been silent for
-  // that long. A worker that fetches a large checkpoint may take its time.
+  // that long, or nothing has moved. A worker that fetches a large checkpoint
+  // may take its time.
   bool IsStartOverdue(absl::Duration deadline) const;
   // The worker's answers from this version on ask for the member.
   void set_start_version(int64_t version) { start_version_ = version; }
@@ -72,6 +75,7 @@ class GangMember {
   MemberRecord* record_;
   absl::Time last_listed_;
   absl::Duration silent_;
+  absl::Duration stalled_;
   int64_t start_version_ = 0;
   int64_t stop_version_ = 0;
 };

@@ -167,14 +167,33 @@ void JobEntry::StartOver() {
 }
 
 void JobEntry::RecordStart(const v1::TrainingStateKey& from) {
+  const bool wanted = record_.start_over();
   record_.set_start_over(false);
   // Nothing came before the first attempt.
   if (attempt_.number() == 0) return;
+  // What the owner has given up stays given up.
+  record_.set_start_pending(!wanted);
+  *record_.mutable_starts_before() = record_.starts();
   AddStart(attempt_.number() + 1, from, record_.mutable_starts());
+  if (wanted) ConfirmStart();
+}
+
+void JobEntry::ConfirmStart() {
+  record_.set_start_pending(false);
+  record_.clear_starts_before();
   DropStale(lineage(), &mutable_job());
 }
 
+void JobEntry::RevertStart() {
+  if (record_.start_pending()) {
+    *record_.mutable_starts() = record_.starts_before();
+  }
+  record_.set_start_pending(false);
+  record_.clear_starts_before();
+}
+
 void JobEntry::CheckBegun(int64_t step, Operation* op) {
+  ConfirmStart();
   const v1::TrainingStateKey* from = start();
   if (from == nullptr || step >= from->step()) return;
   AddIncident(
@@ -198,6 +217,7 @@ std::optional<int64_t> JobEntry::ExcludeStart() {
   } else {
     return std::nullopt;
   }
+  RevertStart();
   ExcludeStates(attempt_.number(), bad.step(), record_.mutable_starts());
   DropStale(lineage(), &mutable_job());
   return bad.step();
@@ -244,6 +264,7 @@ void JobEntry::SetTargetProcesses(int32_t processes) {
 
 void JobEntry::RecordCheckpoint(const v1::CheckpointSaved& saved,
                                 const std::string& worker, absl::Time now) {
+  ConfirmStart();
   RecordSaved(saved, attempt_.number(), worker, now, &mutable_job());
   // The job does get somewhere.
   record_.set_losses_in_row(0);

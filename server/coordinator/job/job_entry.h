@@ -93,9 +93,13 @@ class JobEntry {
   // The next attempt begins at step 0, and all states so far are given up.
   void StartOver();
   // The attempt that is about to be placed begins from this state, or at step 0
-  // (see AddStart()). Forgets the checkpoints that this gives up.
+  // (see AddStart()). Nothing is given up until it has begun.
   void RecordStart(const v1::TrainingStateKey& from);
-  // The attempt says from which step it really began.
+  // The attempt has ended. If it never began, nothing was given up for it:
+  // states that were saved before it are valid as if it had not been.
+  void RevertStart();
+  // The attempt says from which step it really began. Forgets the checkpoints
+  // that this gives up.
   void CheckBegun(int64_t step, Operation* op);
   // The state that the last attempt was to begin from cannot be read: it and
   // everything later are given up. Returns its step, or nothing if the job has
@@ -123,6 +127,8 @@ class JobEntry {
     std::set<std::pair<std::string, std::string>> holders;
     // Why the job waits meanwhile.
     std::string text;
+    // Only room is missing: the state is there, so it is not given up.
+    bool for_room = false;
   };
   void set_aside(SetAside aside) { aside_ = std::move(aside); }
   const std::optional<SetAside>& aside() const { return aside_; }
@@ -135,6 +141,8 @@ class JobEntry {
   void PublishModels(absl::Time now);
 
  private:
+  void ConfirmStart();
+
   JobRecord record_;
   Attempt attempt_;
   JobDemand demand_;

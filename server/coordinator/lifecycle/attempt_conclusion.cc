@@ -85,6 +85,7 @@ void AttemptConclusion::EndStopped(JobEntry& entry, Operation* op) {
     entry.KeepIncidents({*entry.attempt().record().failures().rbegin()});
   }
   EndAttempt(entry, op);
+  entry.RevertStart();
   entry.EndHolderWait(op);
   entry.SetResizing(cause == AttemptRecord::RESIZED);
   if (entry.job().pausing()) {
@@ -104,17 +105,36 @@ void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
   std::vector<v1::Failure> failures =
       FailuresCauseFirst(entry.attempt().record());
   const v1::Failure cause = failures.front();
-  const bool retry = entry.ChargeRetry(cause.failure_class());
+  // Every damaged state that is passed over leaves older ones, so this ends.
+  const bool passes_over = cause.failure_class() == v1::CHECKPOINT_DAMAGED &&
+                           entry.start() != nullptr && IsState(*entry.start());
+  const bool retry = passes_over || entry.ChargeRetry(cause.failure_class());
   EndAttempt(entry, op);
   // A job that ends keeps its cause in `failure`.
   if (!retry) failures.erase(failures.begin());
   entry.KeepIncidents(failures);
   if (retry) {
     NoteStart(entry, failures, op);
+    entry.RevertStart();
     return Requeue(entry, cause, op);
   }
   *entry.mutable_job().mutable_failure() = cause;
   entry.End(v1::FAILED, Describe(cause), op);
+}
+
+bool AttemptConclusion::HasAbsentHolder(
+    const JobEntry& entry, const v1::TrainingStateKey& state) const {
+  for (const v1::Checkpoint& named : entry.job().checkpoints()) {
+    if (!SameState(named.attempt(), named.step(), state.attempt(),
+                   state.step())) {
+      continue;
+    }
+    for (const std::string& id : named.workers()) {
+      const WorkerState* worker = workers_->Find(id);
+      if (worker == nullptr || !worker->IsReachable()) return true;
+    }
+  }
+  return false;
 }
 
 void AttemptConclusion::NoteStart(JobEntry& entry,
@@ -127,7 +147,10 @@ void AttemptConclusion::NoteStart(JobEntry& entry,
                        });
   };
   const v1::TrainingStateKey* start = entry.start();
-  if (has(v1::CHECKPOINT_UNREACHABLE) && start != nullptr && IsState(*start)) {
+  const bool damaged = has(v1::CHECKPOINT_DAMAGED);
+  if (start != nullptr && IsState(*start) &&
+      (has(v1::CHECKPOINT_UNREACHABLE) ||
+       (damaged && HasAbsentHolder(entry, *start)))) {
     JobEntry::SetAside aside;
     aside.state = *start;
     aside.until = op->now() + options_->checkpoint_wait / 2;
@@ -146,7 +169,7 @@ void AttemptConclusion::NoteStart(JobEntry& entry,
     return;
   }
   entry.EndHolderWait(op);
-  if (!has(v1::CHECKPOINT_DAMAGED)) return;
+  if (!damaged) return;
   if (const std::optional<int64_t> step = entry.ExcludeStart()) {
     const int64_t left = entry.job().checkpoints().empty()
                              ? -1

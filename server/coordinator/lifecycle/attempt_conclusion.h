@@ -31,6 +31,9 @@ class AttemptConclusion {
   void RetryOrFail(JobEntry& entry, Operation* op);
   // Has the job tried again, now or after a wait; its place in the queue stays.
   void Requeue(JobEntry& entry, const v1::Failure& cause, Operation* op);
+  // Whether a worker that is away has a copy of the job's state.
+  bool HasAbsentHolder(const JobEntry& entry,
+                       const v1::TrainingStateKey& state) const;
   // Has the next attempt begin from another state if this one's could not be
   // read, and lets the state rest if it could not be fetched.
   void NoteStart(JobEntry& entry, const std::vector<v1::Failure>& failures,

@@ -159,6 +159,7 @@ bool GangScheduler::PutReaderFirst(JobEntry& entry,
   aside.text = absl::StrCat("waiting for room where its checkpoint of step ",
                             state.step(), " on ", absl::StrJoin(holders, ", "),
                             " can be read");
+  aside.for_room = true;
   entry.set_aside(std::move(aside));
   return false;
 }

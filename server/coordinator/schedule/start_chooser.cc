@@ -70,6 +70,10 @@ StartChoice StartChooser::Choose(const JobEntry& entry, absl::Time now) const {
   if (found && best->first.first >= newest_step) {
     choice.kind = StartChoice::kState;
     choice.state = Key(best->second.known_attempt, best->first.first);
+    if (begun != nullptr && choice.state.step() < begun->step()) {
+      choice.given_up_step = begun->step();
+      choice.text = "no connected worker has that state any more";
+    }
     return choice;
   }
   if (newest_step < 0) {
@@ -85,11 +89,13 @@ StartChoice StartChooser::Choose(const JobEntry& entry, absl::Time now) const {
   Absence absence = Describe(entry, newest_step, newest);
   choice.remedy = std::move(absence.remedy);
   const auto since = entry.holder_wait();
-  if (!since || now - *since < options_->checkpoint_wait) {
+  const bool aside = IsAside(entry, Key(0, newest_step), now);
+  const bool for_room = aside && entry.aside()->for_room;
+  if (!since || for_room || now < holders_back_at_ ||
+      now - *since < options_->checkpoint_wait) {
     choice.kind = StartChoice::kWait;
-    choice.text = IsAside(entry, Key(0, newest_step), now)
-                      ? entry.aside()->text
-                      : std::move(absence.wait);
+    choice.brief = for_room;
+    choice.text = aside ? entry.aside()->text : std::move(absence.wait);
     return choice;
   }
   choice.text = std::move(absence.lost);

@@ -59,6 +59,7 @@ class StartChooser {
   // Records of an earlier coordinator were loaded: workers may still report.
   void MarkLoaded(absl::Time now) {
     holders_known_at_ = now + options_->suspect_after;
+    holders_back_at_ = now + options_->reattach_grace;
   }
 
   StartChoice Choose(const JobEntry& entry, absl::Time now) const;
@@ -109,6 +110,8 @@ class StartChooser {
   const WorkerTable* const workers_;
   const CheckpointPeers* const peers_;
   absl::Time holders_known_at_ = absl::InfinitePast();
+  // Until then nothing is given up: its holder may still come back.
+  absl::Time holders_back_at_ = absl::InfinitePast();
 };
 
 }  // namespace comera::server

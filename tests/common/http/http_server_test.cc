@@ -103,6 +103,14 @@ TEST_F(HttpServerTest, LargeRequestsAreRefused) {
   EXPECT_EQ(client.Receive().code, 413);
 }
 
+TEST_F(HttpServerTest, ALaterRequestOfAConnectionIsRefusedAsTheFirst) {
+  options_.max_body_bytes = 10000;
+  Start();
+  HttpClient client(server_->address());
+  EXPECT_EQ(client.Call("GET", "/").code, 200);
+  EXPECT_EQ(client.Call("POST", "/", {}, std::string(10001, 'x')).code, 413);
+}
+
 TEST_F(HttpServerTest, BodiesTogetherAreBounded) {
   options_.max_bodies_bytes = 1500;
   options_.max_body_bytes = 1000;

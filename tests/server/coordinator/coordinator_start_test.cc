@@ -57,6 +57,18 @@ class StartTest : public CoordinatorTest {
     worker.reports.clear();
   }
 
+  // Member 0 on the worker says that it has begun, which is its first report.
+  void Begin(Worker& worker, int64_t attempt, int64_t step) {
+    v1::ProgressReport report;
+    report.set_job(name_);
+    report.set_attempt(attempt);
+    report.set_number(1);
+    report.mutable_event()->mutable_run_info()->set_resumed_from_step(step);
+    worker.reports = {report};
+    ASSERT_OK(h_.Sync(worker));
+    worker.reports.clear();
+  }
+
   // The job runs on w1 and has saved a checkpoint of step 2000 there.
   void RunTo2000() {
     name_ = RunningJob();
@@ -194,6 +206,7 @@ TEST_F(StartTest, ALateStateOfACutOffAttemptIsNotUsed) {
   Hold(w2_, 1, 2000, kMemory);
   Pass(absl::Seconds(62), {&w2_});
   EXPECT_EQ(Told(w2_), "attempt 2: goes on from 1/2000 of");
+  Begin(w2_, 2, 2000);
   // The cut-off attempt has gone on meanwhile.
   Hold(w1_, 1, 2400);
   ASSERT_OK(h_.Sync(w1_));
@@ -211,6 +224,20 @@ TEST_F(StartTest, ALateStateOfACutOffAttemptIsNotUsed) {
   Fail(w2_, v1::RANK_LOST);
   Pass(absl::Seconds(4), {&w1_, &w2_});
   EXPECT_EQ(Told(w2_), "attempt 4: goes on from 3/2100 of");
+}
+
+TEST_F(StartTest, AnAttemptThatNeverBeganGivesNothingUp) {
+  RunTo2000();
+  Hold(w2_, 1, 2000, kMemory);
+  ASSERT_OK(h_.Sync(w2_));
+  Kill(w1_);
+  EXPECT_EQ(Told(w2_), "attempt 2: goes on from 1/2000 of");
+  // Newer copies had replaced it before w1 was lost.
+  w2_.checkpoints.clear();
+  Hold(w2_, 1, 2030, kMemory);
+  Fail(w2_, v1::CHECKPOINT_UNREACHABLE);
+  Pass(absl::Seconds(4), {&w2_});
+  EXPECT_EQ(Told(w2_), "attempt 3: goes on from 1/2030 of");
 }
 
 TEST_F(StartTest, ARestartedCoordinatorSaysTheSame) {

@@ -136,7 +136,7 @@ TEST(TrainerResumeTest, Complaint12_NothingGoodIsAFailureOfItsOwnClass) {
 TEST(TrainerResumeTest, ChangedDataAreRefused) {
   FakeDisk disk;
   ASSERT_NO_FATAL_FAILURE(RunUntil(20, &disk));
-  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), 2);
+  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), {});
   ASSERT_OK_AND_ASSIGN(auto loaded,
                        store.LoadNewest(SpecFingerprint(TwoStageSpec())));
   ASSERT_TRUE(loaded.has_value());
@@ -173,7 +173,7 @@ TEST(TrainerResumeTest, AnotherSpecificationIsTheUsersMistake) {
 TEST(TrainerResumeTest, PartsThatDoNotFitTheModelAreRefused) {
   FakeDisk disk;
   ASSERT_NO_FATAL_FAILURE(RunUntil(50, &disk));
-  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), 2);
+  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), {});
   ASSERT_OK_AND_ASSIGN(const auto loaded,
                        store.LoadNewest(SpecFingerprint(TwoStageSpec())));
   ASSERT_TRUE(loaded.has_value());

@@ -296,7 +296,7 @@ TEST(TrainerTargetsTest, CheckpointsThatDoNotFitTheTargetsAreRefused) {
   first.stop_after_step = 100;
   first.Run();
   ASSERT_OK(first.end);
-  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), 2);
+  CheckpointStore store(std::make_unique<FakeCheckpointFiles>(&disk), {});
   ASSERT_OK_AND_ASSIGN(const auto loaded,
                        store.LoadNewest(SpecFingerprint(first.spec)));
   ASSERT_TRUE(loaded.has_value());

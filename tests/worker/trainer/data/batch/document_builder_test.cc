@@ -23,7 +23,8 @@ Texts Show(const DocumentSet& set) {
   int64_t begin = 0;
   for (int64_t document = 0; document < set.documents(); ++document) {
     Ids ids(set.end(document) - begin);
-    set.CopyTokens(begin, static_cast<int64_t>(ids.size()), ids.data());
+    EXPECT_OK(
+        set.CopyTokens(begin, static_cast<int64_t>(ids.size()), ids.data()));
     shown.emplace_back();
     for (const int32_t id : ids) {
       shown.back().push_back(id == 2 ? '>' : static_cast<char>(id));
@@ -102,7 +103,7 @@ TEST(DocumentSetTest, RoundTripNarrowAndWide) {
     EXPECT_EQ(parsed.documents(), 2);
     EXPECT_EQ(parsed.text_bytes(), 8);
     Ids ids(4);
-    parsed.CopyTokens(0, 4, ids.data());
+    ASSERT_OK(parsed.CopyTokens(0, 4, ids.data()));
     EXPECT_EQ(ids, Ids({0, vocabulary - 1, 5, 8}));
     EXPECT_EQ(parsed.DocumentOf(3), 1);
   }
