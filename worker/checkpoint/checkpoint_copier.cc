@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "proto/resource_names.h"
 #include "worker/checkpoint/stored_checkpoints.h"
 
 namespace comera::worker {
@@ -58,7 +59,26 @@ bool CheckpointCopier::Flush(absl::Duration timeout) {
   });
 }
 
+void CheckpointCopier::FindStored() {
+  if (store_ == nullptr) return;
+  const auto found = ListNewestStored(store_);
+  if (!found.ok()) {
+    LOG(WARNING) << "checkpoint store " << found.status();
+    return;
+  }
+  for (const StoredCheckpoint& stored : *found) {
+    // The coordinator refuses a report with other names.
+    if (!ParseJobName(stored.job)) continue;
+    Task task;
+    task.job = stored.job;
+    task.name = stored.name;
+    on_durable_(task);
+  }
+}
+
 void CheckpointCopier::Loop() {
+  // Others may have stored them, on machines that are gone by now.
+  FindStored();
   std::unique_lock<std::mutex> lock(mutex_);
   // Whether the previous task was a copy to a peer.
   bool was_copy = false;

@@ -55,7 +55,8 @@ class CheckpointCopier {
     // Called on the copier's thread when Troubles() has changed. May be empty.
     std::function<void()> on_troubles;
   };
-  // Called when a task's checkpoint has arrived in the store.
+  // Called when a task's checkpoint has arrived in the store, and at the start
+  // for the newest one there of each job that has not ended.
   using OnDurable = std::function<void(const Task&)>;
 
   // `store` may be null. Pointers must outlive this; `on_durable` is called on
@@ -75,6 +76,7 @@ class CheckpointCopier {
 
  private:
   void Loop();
+  void FindStored();
   void Copy(const Task& task);
   void CopyToReplicas(const Task& task, const CheckpointFile& file,
                       const std::string& sha256);

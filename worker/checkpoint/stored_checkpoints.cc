@@ -1,4 +1,4 @@
-// Decides which checkpoints in the shared store may go.
+// Lists the checkpoints in the shared store, and decides which may go.
 
 #include "worker/checkpoint/stored_checkpoints.h"
 
@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/checkpoint/checkpoint_names.h"
 
 namespace comera::worker {
 namespace {
@@ -33,13 +32,15 @@ absl::Status MarkEndedInStore(ArtifactStore* store, const std::string& job) {
   return store->Put(absl::StrCat(folder, "/", kEnded), "");
 }
 
-absl::Status ExpireStoredCheckpoints(ArtifactStore* store, absl::Duration age) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, store->List(kFolder));
-  std::set<std::string> spared;
-  for (const std::string& job : jobs) {
-    const std::string folder = absl::StrCat(kFolder, "/", job);
-    // What is no folder of a job is not looked into.
-    const auto files = store->List(folder);
+absl::StatusOr<std::vector<StoredCheckpoint>> ListNewestStored(
+    ArtifactStore* store) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> folders,
+                   store->List(kFolder));
+  std::vector<StoredCheckpoint> found;
+  for (const std::string& folder : folders) {
+    const std::string job = absl::StrCat("jobs/", folder);
+    // What is no folder is not looked into.
+    const auto files = store->List(absl::StrCat(kFolder, "/", folder));
     if (!files.ok()) continue;
     std::optional<CheckpointName> newest;
     bool ended = false;
@@ -48,9 +49,18 @@ absl::Status ExpireStoredCheckpoints(ArtifactStore* store, absl::Duration age) {
       const auto name = ParseCheckpointName(file);
       if (name && (!newest || IsOlder(*newest, *name))) newest = name;
     }
-    if (newest && !ended) {
-      spared.insert(absl::StrCat(folder, "/", ToFileName(*newest)));
-    }
+    if (newest && !ended) found.push_back({job, *newest});
+  }
+  return found;
+}
+
+absl::Status ExpireStoredCheckpoints(ArtifactStore* store, absl::Duration age) {
+  ASSIGN_OR_RETURN(const std::vector<StoredCheckpoint> newest,
+                   ListNewestStored(store));
+  std::set<std::string> spared;
+  for (const StoredCheckpoint& stored : newest) {
+    spared.insert(absl::StrCat(StoredCheckpointsFolder(stored.job), "/",
+                               ToFileName(stored.name)));
   }
   return store->Expire(kFolder, age, spared);
 }

@@ -3,9 +3,12 @@
 #define COMERA_WORKER_CHECKPOINT_STORED_CHECKPOINTS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/checkpoint/checkpoint_names.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
@@ -17,6 +20,15 @@ std::string StoredCheckpointsFolder(const std::string& job);
 // checkpoints may expire. Does nothing if it has none there. Errors are those
 // of the store.
 absl::Status MarkEndedInStore(ArtifactStore* store, const std::string& job);
+
+// The newest checkpoint in the store of each job that is not known to have
+// ended. Errors are those of the store.
+struct StoredCheckpoint {
+  std::string job;  // `jobs/<id>`
+  CheckpointName name;
+};
+absl::StatusOr<std::vector<StoredCheckpoint>> ListNewestStored(
+    ArtifactStore* store);
 
 // Deletes checkpoints that were not written for `age`, except for the newest of
 // each job that is not known to have ended: a job may be paused for longer.

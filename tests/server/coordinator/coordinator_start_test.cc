@@ -278,7 +278,9 @@ TEST_F(StartTest, TheWaitEndsWithAnOlderStateAndAnIncident) {
             "goes on from step 1000 in place of step 2000: its checkpoint of "
             "step 2000 could not be had within 10m from worker w1, which holds "
             "it");
-  // The state that was given up is out of the race for good.
+  // Once the attempt has begun, what was given up is out of the race for good.
+  EXPECT_THAT(Job().checkpoints(), SizeIs(2));
+  Begin(w2_, 2, 1000);
   ASSERT_THAT(Job().checkpoints(), SizeIs(1));
   Restart(w1_);
   Fail(w2_, v1::RANK_LOST);

@@ -656,6 +656,23 @@ TEST_F(CopierTest, WhatIsSavedIsCopiedAndMadeDurable) {
   EXPECT_THAT(copier.Troubles(), IsEmpty());
 }
 
+TEST_F(CopierTest, WhatOthersHaveStoredIsFoundAtTheStart) {
+  for (const char* file :
+       {"a/step-000000000050.attempt-1.checkpoint",
+        "a/step-000000000040.attempt-2.checkpoint",
+        "b/step-000000000060.attempt-1.checkpoint", "b/ended",
+        "No job/step-000000000060.attempt-1.checkpoint"}) {
+    ASSERT_OK(store_->Put(absl::StrCat("checkpoints/", file), State("x")));
+  }
+  std::promise<std::string> found;
+  CheckpointCopier copier(
+      {}, client_.get(), store_.get(), [&](const CheckpointCopier::Task& task) {
+        found.set_value(absl::StrCat(task.job, " ", task.name.attempt, "/",
+                                     task.name.step));
+      });
+  EXPECT_EQ(found.get_future().get(), "jobs/a 2/40");
+}
+
 TEST_F(CopierTest, AfterStartingOverTheStoreKeepsLowSteps) {
   CheckpointCopier copier({}, client_.get(), store_.get(),
                           [](const CheckpointCopier::Task&) {});
