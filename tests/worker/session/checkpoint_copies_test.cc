@@ -661,7 +661,7 @@ TEST_F(CopierTest, WhatOthersHaveStoredIsFoundAtTheStart) {
        {"a/step-000000000050.attempt-1.checkpoint",
         "a/step-000000000040.attempt-2.checkpoint",
         "b/step-000000000060.attempt-1.checkpoint", "b/ended",
-        "No job/step-000000000060.attempt-1.checkpoint"}) {
+        "NOJOB/step-000000000060.attempt-1.checkpoint"}) {
     ASSERT_OK(store_->Put(absl::StrCat("checkpoints/", file), State("x")));
   }
   std::promise<std::string> found;
