@@ -15,7 +15,8 @@
 namespace comera::server {
 
 // Names a checkpoint that `attempt` has saved on `worker`, where member 0 runs.
-// As many as the job keeps stay named, and those that are durable.
+// The newest ones, up to the number that the job keeps, and the durable ones
+// stay named.
 void RecordSaved(const v1::CheckpointSaved& saved, int64_t attempt,
                  const std::string& worker, absl::Time now, v1::Job* job);
 
