@@ -179,6 +179,25 @@ void CheckPerLayerUpdates(const v1::JobSpec& spec, SpecChecker& check) {
       "gradients of all layers at once");
 }
 
+void CheckInnerActivation(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::CompressionSpec& c = spec.compression();
+  constexpr char kField[] = "compression.inner_activation";
+  if (c.inner_activation() ==
+      v1::CompressionSpec::INNER_ACTIVATION_UNSPECIFIED) {
+    return;
+  }
+  check.Require(c.method() == v1::CompressionSpec::COMERA, kField,
+                absl::StrCat("is for COMERA, the method is ",
+                             v1::CompressionSpec::Method_Name(c.method())));
+  check.Require(spec.model().family() != v1::ModelSpec::DLRM, kField,
+                "is for transformers, the model is a DLRM");
+  if (c.inner_activation() != v1::CompressionSpec::SILU) return;
+  check.Require(spec.initial_weights().safetensors().empty(),
+                "initial_weights.safetensors",
+                "holds dense weights, which layers with "
+                "compression.inner_activation SILU cannot take");
+}
+
 // Checks the settings of the chosen method, and refuses those of others.
 void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::CompressionSpec& c = spec.compression();
@@ -234,6 +253,7 @@ void CheckMethod(const v1::JobSpec& spec, SpecChecker& check) {
         "BOTH is for LLAMA only, whose SwiGLU is the second one; "
         "others take BETWEEN_FACTORS or LINEAR");
   }
+  CheckInnerActivation(spec, check);
 }
 
 // Refuses size targets for methods other than those that shrink cores during

@@ -158,6 +158,13 @@ void FillMethod(int64_t hidden, v1::CompressionSpec& compression) {
   }
 }
 
+void FillInnerActivation(v1::CompressionSpec& compression) {
+  if (compression.inner_activation() ==
+      v1::CompressionSpec::INNER_ACTIVATION_UNSPECIFIED) {
+    compression.set_inner_activation(v1::CompressionSpec::IDENTITY);
+  }
+}
+
 void FillCompression(v1::JobSpec& spec) {
   v1::CompressionSpec& compression = *spec.mutable_compression();
   if (compression.method() == v1::CompressionSpec::METHOD_UNSPECIFIED) {
@@ -174,6 +181,7 @@ void FillCompression(v1::JobSpec& spec) {
     FillLayer(*compression.mutable_mlp());
     return;
   }
+  FillInnerActivation(compression);
   FillLayer(*compression.mutable_embedding());
   FillLayer(*compression.mutable_attention());
   FillLayer(*compression.mutable_ffn_up());

@@ -50,8 +50,8 @@ absl::StatusOr<ImportedModel> MakeDense(const ImportedModel& model) {
     if (factors.silu) {
       return absl::FailedPreconditionError(
           absl::StrCat(layer.key,
-                       ": a layer of CoLA is no matrix, so it has no dense "
-                       "form"));
+                       ": a layer with a SiLU between its factors is no "
+                       "matrix, so it has no dense form"));
     }
     const HostMatrix matrix = std::move(factors).Multiplied();
     const Parameter& weight = Find(to.parameters, layer.name + ".weight");

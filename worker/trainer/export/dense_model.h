@@ -10,8 +10,8 @@ namespace comera::trainer {
 // and adapters, multiplied out to one matrix. A pruned layer has zeros.
 // Sums are in float, as the engine's.
 //
-// FailedPrecondition: a layer is no matrix (CoLA's, unless nothing is between
-// its factors). ResourceExhausted: more than 2^33 parameters.
+// FailedPrecondition: a layer has a SiLU between its factors, so that it is no
+// matrix. ResourceExhausted: more than 2^33 parameters.
 absl::StatusOr<ImportedModel> MakeDense(const ImportedModel& model);
 
 }  // namespace comera::trainer

@@ -67,12 +67,13 @@ Value OnnxLayers::WithoutBias(const FactorisableLayer& layer,
     const std::vector<const Parameter*> cores = CoresOf(layer);
     const size_t split = f.input_modes.size();
     const int64_t rank = cores[split]->shape[0];
-    const Value a = Chain(cores, 0, split);
+    Value t = graph_.Node("MatMul", {x, Chain(cores, 0, split)});
+    if (f.silu) t = graph_.Silu(t);
     Value b = graph_.Reshape(Chain(cores, split, cores.size()), {rank, -1});
     int64_t columns = 1;
     for (const int64_t mode : f.output_modes) columns *= mode;
     if (columns > layer.outputs) b = graph_.Slice(b, 1, 0, layer.outputs);
-    return graph_.Node("MatMul", {graph_.Node("MatMul", {x, a}), b});
+    return graph_.Node("MatMul", {t, b});
   }
   const LowRank& low = f.low_rank;
   if (low.kind == LowRank::Kind::kNone || low.kind == LowRank::Kind::kGalore) {

@@ -152,9 +152,9 @@ class AttentionFolder {
       return false;
     }
     // A bias cannot pass an activation.
-    const LowRank& low =
-        parts_.config().layers_by_name.at(key_ + "output").low_rank;
-    return low.kind != LowRank::Kind::kCola || low.linear ||
+    const Factorisation& output =
+        parts_.config().layers_by_name.at(key_ + "output");
+    return !output.silu_between_factors() ||
            parts_.BiasOf(key_ + "value").data == nullptr;
   }
 

@@ -68,12 +68,10 @@ absl::StatusOr<FoldedLinear> ModelParts::Linear(const std::string& key) const {
 int64_t ModelParts::RankOf(const std::string& key) const {
   const FactorisableLayer& layer = Layer(key);
   const Factorisation& f = config_.layers_by_name.at(key);
-  if (f.low_rank.kind == LowRank::Kind::kCola && !f.low_rank.linear) {
-    return f.low_rank.rank;
-  }
   int64_t rank = 0;
   if (f.low_rank.kind == LowRank::Kind::kCola) rank = f.low_rank.rank;
   if (!f.dense()) rank = f.ranks[f.input_modes.size() - 1];
+  if (f.silu_between_factors()) return rank;
   return rank * (layer.inputs + layer.outputs) < layer.inputs * layer.outputs
              ? rank
              : 0;

@@ -174,37 +174,60 @@ Doubles Weights(const Doubles& sigma) {
   return weights;
 }
 
-// The mean over a core of the second moment of the gradient by H = G D.
-double MeanSecondMoment(const Core& core, const float* v, const float* d) {
+// The mean over a core of `size` entries of the second moment of the gradient
+// by H = G D, D having `right` entries.
+double MeanSecondMoment(size_t size, size_t right, const float* v,
+                        const float* d) {
   double sum = 0;
-  for (size_t e = 0; e < core.values.size(); ++e) {
-    const double scale = d == nullptr ? 1 : d[e % core.right];
+  for (size_t e = 0; e < size; ++e) {
+    const double scale = d == nullptr ? 1 : d[e % right];
     sum += v[e] / (scale * scale);
   }
-  return core.values.empty() ? 0 : sum / core.values.size();
+  return size == 0 ? 0 : sum / size;
 }
 
-void Rewrite(const ParameterLayout& layout, const TensorisedLayer& layer,
-             float* parameters, float* first, float* second) {
-  std::vector<Core> cores = Folded(layout, layer, parameters);
-  Doubles before;
-  for (const Core& core : cores) before.push_back(core.RootMeanSquare());
-  OrthogonaliseFromTheRight(cores);
-  const std::vector<Doubles> sigmas = ShareSingularValues(cores);
-  Balance(before, cores);
+// The cores [first, last) of a layer, which the bonds between them join to a
+// train of its own. The outer bonds of the train keep their basis: their
+// indices count as part of the first and of the last core's mode.
+struct Train {
+  size_t first, last;
+};
 
-  std::vector<Doubles> weights = {{1}};
-  for (const Doubles& sigma : sigmas) weights.push_back(Weights(sigma));
-  weights.push_back({1});
+std::vector<Train> TrainsOf(const TensorisedLayer& layer) {
+  if (layer.nonlinear_bond < 0) return {{0, layer.cores.size()}};
+  const size_t split = static_cast<size_t>(layer.nonlinear_bond) + 1;
+  return {{0, split}, {split, layer.cores.size()}};
+}
+
+void OpenEnds(std::vector<Core>& train) {
+  Core& front = train.front();
+  front.mode *= front.left;
+  front.left = 1;
+  Core& back = train.back();
+  back.mode *= back.right;
+  back.right = 1;
+}
+
+// Writes a train whose cores had the root mean squares `before`. `weights`: of
+// the slices on each bond, the outer ones included.
+void WriteCores(const ParameterLayout& layout, const TensorisedLayer& layer,
+                const Train& train, const std::vector<Core>& cores,
+                const Doubles& before, const std::vector<Doubles>& weights,
+                float* parameters, float* first, float* second) {
   for (size_t i = 0; i < cores.size(); ++i) {
     const Core& core = cores[i];
-    const int64_t at = layout[layer.cores[i]].offset;
-    const float* d = i < layer.bonds.size()
-                         ? parameters + layout[layer.bonds[i]].offset
+    const size_t index = train.first + i;
+    const int64_t at = layout[layer.cores[index]].offset;
+    const float* d = index < layer.bonds.size()
+                         ? parameters + layout[layer.bonds[index]].offset
                          : nullptr;
     const double now = core.RootMeanSquare();
     const double ratio = now > 0 ? before[i] / now : 1;
-    const double mean = MeanSecondMoment(core, second + at, d) * ratio * ratio;
+    const double mean =
+        MeanSecondMoment(core.values.size(),
+                         static_cast<size_t>(layer.ranks[index + 1]),
+                         second + at, d) *
+        ratio * ratio;
     for (size_t e = 0; e < core.values.size(); ++e) {
       parameters[at + e] = static_cast<float>(core.values[e]);
       first[at + e] = 0;
@@ -213,20 +236,51 @@ void Rewrite(const ParameterLayout& layout, const TensorisedLayer& layer,
                              weights[i + 1][e % core.right]);
     }
   }
+}
+
+// Sets the rank entries of a bond to 1; `weights`: one for each entry.
+void WriteBond(const Parameter& p, const Doubles& weights, float* parameters,
+               float* first, float* second) {
+  float* d = parameters + p.offset;
+  float* v = second + p.offset;
+  double mean = 0;
+  for (int64_t k = 0; k < p.size; ++k) {
+    mean += static_cast<double>(v[k]) * d[k] * d[k] / p.size;
+  }
+  for (int64_t k = 0; k < p.size; ++k) {
+    d[k] = 1;
+    first[p.offset + k] = 0;
+    v[k] = static_cast<float>(mean * weights[k] * weights[k]);
+  }
+}
+
+void Rewrite(const ParameterLayout& layout, const TensorisedLayer& layer,
+             float* parameters, float* first, float* second) {
+  const std::vector<Core> all = Folded(layout, layer, parameters);
+  std::vector<Doubles> of_bonds(layer.bonds.size());
+  for (const Train& train : TrainsOf(layer)) {
+    std::vector<Core> cores(all.begin() + train.first,
+                            all.begin() + train.last);
+    OpenEnds(cores);
+    Doubles before;
+    for (const Core& core : cores) before.push_back(core.RootMeanSquare());
+    OrthogonaliseFromTheRight(cores);
+    const std::vector<Doubles> sigmas = ShareSingularValues(cores);
+    Balance(before, cores);
+
+    std::vector<Doubles> weights = {{1}};
+    for (const Doubles& sigma : sigmas) weights.push_back(Weights(sigma));
+    weights.push_back({1});
+    WriteCores(layout, layer, train, cores, before, weights, parameters, first,
+               second);
+    for (size_t i = 0; i < sigmas.size(); ++i) {
+      of_bonds[train.first + i] = weights[i + 1];
+    }
+  }
   for (size_t b = 0; b < layer.bonds.size(); ++b) {
     const Parameter& p = layout[layer.bonds[b]];
-    float* d = parameters + p.offset;
-    float* v = second + p.offset;
-    double mean = 0;
-    for (int64_t k = 0; k < p.size; ++k) {
-      mean += static_cast<double>(v[k]) * d[k] * d[k] / p.size;
-    }
-    for (int64_t k = 0; k < p.size; ++k) {
-      const double weight = weights[b + 1][k];
-      d[k] = 1;
-      first[p.offset + k] = 0;
-      v[k] = static_cast<float>(mean * weight * weight);
-    }
+    if (of_bonds[b].empty()) of_bonds[b].assign(p.size, 1);
+    WriteBond(p, of_bonds[b], parameters, first, second);
   }
 }
 

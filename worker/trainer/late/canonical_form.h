@@ -20,6 +20,9 @@ namespace comera::trainer {
 // rank entries become 1, and the cores keep their relative root mean squares,
 // since the optimiser's steps are absolute.
 //
+// A nonlinear bond keeps its basis: its rank entries go into the core before
+// it, and the trains on its two sides are rewritten each by itself.
+//
 // In the optimiser's state the first moment of these parameters becomes 0; the
 // second is carried over as its mean per core and bond, weighed by the singular
 // values beside each slice, to which the gradients are proportional.

@@ -98,6 +98,9 @@ v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
       v1::ColaSpec::BETWEEN_FACTORS) {
     kept.mutable_compression()->mutable_cola()->clear_nonlinearity();
   }
+  if (spec.compression().inner_activation() == v1::CompressionSpec::IDENTITY) {
+    kept.mutable_compression()->clear_inner_activation();
+  }
   return kept;
 }
 

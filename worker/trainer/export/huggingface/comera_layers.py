@@ -43,8 +43,8 @@ class DenseLinear(_Linear):
 
 class TTLinear(_Linear):
     """X W with W a tensor train: (X A) B, A the product of the input cores and B of
-    the output cores. `core`: (left, mode, right) each; with ranks 0 the layer is
-    its bias."""
+    the output cores; in some models silu(X A) B. `core`: (left, mode, right) each;
+    with ranks 0 the layer is its bias."""
 
     def __init__(self, inputs, outputs, form, bias=True):
         super().__init__(outputs, bias)
@@ -52,6 +52,7 @@ class TTLinear(_Linear):
         bonds = _bonds(form)
         self.split = len(form["input_modes"])
         self.outputs = outputs
+        self.silu = form.get("silu", False)
         self.core = nn.ParameterList(
             [_empty(bonds[i], mode, bonds[i + 1]) for i, mode in enumerate(modes)]
         )
@@ -69,7 +70,8 @@ class TTLinear(_Linear):
             columns = mode * b.shape[1]
             b = (core.reshape(left * mode, right) @ b).reshape(left, columns)
         # A vocabulary may have been rounded up to have factors.
-        return (x @ a) @ b[:, : self.outputs]
+        t = x @ a
+        return (nn.functional.silu(t) if self.silu else t) @ b[:, : self.outputs]
 
 
 class AdapterLinear(_Linear):

@@ -92,6 +92,7 @@ Json FactorisationToJson(const Factorisation& f) {
   Json json = {{"input_modes", f.input_modes},
                {"output_modes", f.output_modes},
                {"ranks", f.ranks}};
+  if (f.silu) json["silu"] = true;
   const char* name = kLowRankNames[static_cast<int>(f.low_rank.kind)];
   if (name != nullptr) {
     json["low_rank"] = {{"kind", name},
@@ -287,6 +288,9 @@ absl::StatusOr<ModelConfig> ModelConfigFromJson(const Json& json) {
     ASSIGN_OR_RETURN(f.output_modes,
                      Integers(value, name + ".output_modes", "output_modes"));
     ASSIGN_OR_RETURN(f.ranks, Integers(value, name + ".ranks", "ranks"));
+    const absl::StatusOr<bool> silu = Boolean(value, "silu", false);
+    if (!silu.ok()) return Bad(name + ".silu", "expected a boolean");
+    f.silu = *silu;
     ASSIGN_OR_RETURN(f.low_rank, LowRankFromJson(value, key));
   }
   if (absl::Status status = CheckModelConfig(config); !status.ok()) {

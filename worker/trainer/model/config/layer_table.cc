@@ -61,6 +61,14 @@ absl::Status CheckRanks(const std::string& key, const Factorisation& f,
   return absl::OkStatus();
 }
 
+}  // namespace
+
+bool MayActivate(const FactorisableLayer& layer) {
+  return !layer.embedding && layer.layer_class != "output";
+}
+
+namespace {
+
 absl::Status CheckLowRank(const FactorisableLayer& layer, const LowRank& low) {
   const bool usable = !layer.embedding && low.heads >= 1 &&
                       low.heads <= kMaxHeads && low.scale > 0 &&
@@ -80,9 +88,9 @@ absl::Status CheckLayer(const FactorisableLayer& layer, const Factorisation& f,
                         double* floats) {
   const std::string& key = layer.key;
   if (f.dense()) {
-    if (!f.output_modes.empty() || !f.ranks.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(key, ": output modes or ranks without input modes"));
+    if (!f.output_modes.empty() || !f.ranks.empty() || f.silu) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          key, ": output modes, ranks or a SiLU without input modes"));
     }
     *floats += static_cast<double>(layer.inputs) * layer.outputs;
     const LowRank& low = f.low_rank;
@@ -95,6 +103,10 @@ absl::Status CheckLayer(const FactorisableLayer& layer, const Factorisation& f,
   if (f.low_rank.kind != LowRank::Kind::kNone) {
     return absl::InvalidArgumentError(
         absl::StrCat(key, ": cores and another method's form"));
+  }
+  if (f.silu && !MayActivate(layer)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        key, ": embeddings and output layers have no SiLU inside"));
   }
   if (f.output_modes.empty() || f.input_modes.size() > kMaxModes ||
       f.output_modes.size() > kMaxModes) {

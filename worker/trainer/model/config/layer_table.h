@@ -27,6 +27,10 @@ struct FactorisableLayer {
 // `config` must pass CheckModelShape.
 std::vector<FactorisableLayer> FactorisableLayers(const ModelConfig& config);
 
+// Whether a SiLU may lie between the layer's two factors: embeddings have no
+// such place, and the projection to the vocabulary stays a matrix.
+bool MayActivate(const FactorisableLayer& layer);
+
 // What the names of a transformer's parameters begin with, the head's apart:
 // "encoder" or "decoder".
 const char* TransformerName(const ModelConfig& config);

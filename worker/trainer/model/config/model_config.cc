@@ -267,8 +267,10 @@ absl::StatusOr<ModelConfig> WithFactorisations(
       config.layers_by_name[layer.key].low_rank = LowRankOf(compression, layer);
       continue;
     }
-    ASSIGN_OR_RETURN(config.layers_by_name[layer.key],
-                     Factorise(layer, layer_spec));
+    Factorisation& f = config.layers_by_name[layer.key];
+    ASSIGN_OR_RETURN(f, Factorise(layer, layer_spec));
+    f.silu = compression.inner_activation() == v1::CompressionSpec::SILU &&
+             MayActivate(layer);
   }
   RETURN_IF_ERROR(CheckModelConfig(config));
   return config;

@@ -43,8 +43,15 @@ struct Factorisation {
   // bias remains; an embedding gives zeros).
   std::vector<int64_t> ranks;
   LowRank low_rank = {};  // without modes only
+  // With modes, a linear layer only: Y = SiLU(X A) B, A being the product of
+  // the input cores and B that of the output cores. Without, Y = X A B.
+  bool silu = false;
   // No cores.
   bool dense() const { return input_modes.empty(); }
+  // Whether a SiLU lies between the layer's two factors, so that it has no W.
+  bool silu_between_factors() const {
+    return silu || (low_rank.kind == LowRank::Kind::kCola && !low_rank.linear);
+  }
   // Number of cores: TT input + output modes, TTM row modes.
 };
 

@@ -128,11 +128,12 @@ absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
     RETURN_IF_ERROR(projection->Project(0, x));
   }
   const SavedMemory& saved = *plan_.saved;
-  return plan_.backend->RankSpaceAttention(
+  RETURN_IF_ERROR(plan_.backend->RankSpaceAttention(
       Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
       key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
       E(saved.Floats(e_)), saved.Floats(log_sum_), output_.T(0, rows),
-      plan_.workspace->Floats(attention_));
+      plan_.workspace->Floats(attention_)));
+  return output_.Activate(0, rows);
 }
 
 absl::Status RankSpaceAttentionBranch::Backward(const Step& step, ConstMatrix x,
@@ -165,6 +166,9 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
       key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
       E(saved.Floats(e_)), saved.Floats(log_sum_), grad_t, grad_q, grad_k,
       grad_v, grad_c, grad_e, workspace.Floats(attention_)));
+  RETURN_IF_ERROR(query_.BackwardActivate(0, grad_q));
+  RETURN_IF_ERROR(key_.BackwardActivate(0, grad_k));
+  RETURN_IF_ERROR(value_.BackwardActivate(0, grad_v));
 
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
     RETURN_IF_ERROR(OutputGradients(grad_e));

@@ -40,9 +40,10 @@ absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
     return down_layer_->Prepare(step);
   }));
   RETURN_IF_ERROR(up_->Project(0, x));
-  return plan_.backend->RankSpaceFfn(
+  RETURN_IF_ERROR(plan_.backend->RankSpaceFfn(
       up_->TWithOnes(0, x.rows), up_->BWithBias(), down_->A(),
-      down_->T(0, x.rows), plan_.workspace->Floats(workspace_));
+      down_->T(0, x.rows), plan_.workspace->Floats(workspace_)));
+  return down_->Activate(0, x.rows);
 }
 
 absl::Status RankSpaceFfnBranch::Backward(const Step& step, ConstMatrix x,
@@ -64,6 +65,7 @@ absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
   RETURN_IF_ERROR(plan_.backend->RankSpaceFfnBackward(
       up_->TWithOnes(0, rows), up_->BWithBias(), down_->A(), grad_t, grad_t1,
       up_->grad_b(), down_->grad_a(), plan_.workspace->Floats(workspace_)));
+  RETURN_IF_ERROR(up_->BackwardActivate(0, grad_t1));
   RETURN_IF_ERROR(up_->BackwardProject(x, grad_t1, grad_x));
   return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
     RETURN_IF_ERROR(down_layer_->FinishBackward(step));

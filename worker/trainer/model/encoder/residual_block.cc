@@ -109,6 +109,7 @@ absl::Status ResidualBlock::BackwardFromRankSpace(const Step& step,
       Normalised(rows), Deviation(rows), step.Vector(gamma_), grad, grad_t,
       last_->grad_b(), step.Gradient(gamma_), step.Gradient(beta_),
       plan_.workspace->Floats(tiles_)));
+  RETURN_IF_ERROR(last_->BackwardActivate(0, grad_t));
   return rank_space_->BackwardFromRankSpace(step, x, grad_t, grad);
 }
 

@@ -17,6 +17,10 @@ namespace comera::trainer {
 // gradient cost no pass over Y of their own; where there is no bias the row is
 // 0. Backward: U = gY B^T, gX = U A^T, gB~ = T~^T gY and gA = X^T U.
 //
+// A layer may have a function f between its factors: then T~ = [f(T), 1], and
+// U is (gY B^T) f'(T), element by element. Activate and BackwardActivate take
+// the step; without f they do nothing.
+//
 // A caller that never forms Y:
 //
 //   Linear& layer = ...;
@@ -26,11 +30,12 @@ namespace comera::trainer {
 //   ... up.TWithOnes(first, rows), up.BWithBias() ...
 //   up.BeginBackward();                      // before the sums are touched
 //   ... up.grad_b() += T~^T gY; u = gY B^T ...
+//   up.BackwardActivate(first, u);           // u *= f'(T)
 //   up.BackwardProject(x, u, grad_x, true);  // gA += X^T U, gX += U A^T
 //   layer.FinishBackward(step);
 //
-// Likewise a caller that never forms X writes T(first, rows) itself, and adds
-// its own part of gA to grad_a().
+// Likewise a caller that never forms X writes T(first, rows) itself, calls
+// Activate, and adds its own part of gA to grad_a().
 class RankSpaceLinear {
  public:
   virtual int64_t rank() const = 0;
@@ -46,7 +51,13 @@ class RankSpaceLinear {
   virtual kernels::ConstMatrix TWithOnes(int64_t first_row,
                                          int64_t rows) const = 0;
 
-  // T = X A.
+  // T~ = [f(T), 1], for callers that wrote T.
+  virtual absl::Status Activate(int64_t first_row, int64_t rows) = 0;
+  // u *= f'(T), for callers that computed gY B^T.
+  virtual absl::Status BackwardActivate(int64_t first_row,
+                                        kernels::Matrix u) = 0;
+
+  // T = X A, and T~.
   virtual absl::Status Project(int64_t first_row, kernels::ConstMatrix x) = 0;
   // Y = T~ B~.
   virtual absl::Status Expand(int64_t first_row, kernels::Matrix y) = 0;
@@ -59,7 +70,7 @@ class RankSpaceLinear {
   virtual kernels::Matrix grad_a() const = 0;
   virtual kernels::Matrix grad_b() const = 0;
 
-  // gB~ += T~^T gY; U (rows, r) = gY B^T.
+  // gB~ += T~^T gY; U (rows, r) = (gY B^T) f'(T).
   virtual absl::Status BackwardExpand(int64_t first_row,
                                       kernels::ConstMatrix grad_y,
                                       kernels::Matrix u) = 0;

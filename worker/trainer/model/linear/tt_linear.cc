@@ -32,12 +32,16 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       rank_(factorisation.ranks[factorisation.input_modes.size() - 1]),
       all_outputs_(Product(factorisation.output_modes)),
       max_rows_(max_rows),
+      silu_(factorisation.silu),
       bias_(plan, layer.name),
       cores_(plan, layer.name, scratch) {
   SavedMemory& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
   b_ = saved.Reserve(layer.name + ".suffix", (rank_ + 1) * outputs_ * kFloat);
   t_ = saved.Reserve(layer.name + ".t", max_rows * (rank_ + 1) * kFloat);
+  activated_ = silu_ ? saved.Reserve(layer.name + ".activated",
+                                     max_rows * (rank_ + 1) * kFloat)
+                     : t_;
   grad_b_ =
       workspace.Reserve(scratch + ".grad_b", (rank_ + 1) * outputs_ * kFloat);
   // Shapes were checked with the configuration.
@@ -69,13 +73,18 @@ ConstMatrix TtLinear::BWithBias() const {
   return ConstMatrix(plan_.saved->Floats(b_), rank_ + 1, outputs_);
 }
 
+Matrix TtLinear::Rows(SavedMemory::Piece piece, int64_t first_row,
+                      int64_t rows) const {
+  return Matrix(plan_.saved->Floats(piece) + first_row * (rank_ + 1), rows,
+                rank_, /*stride=*/rank_ + 1);
+}
+
 Matrix TtLinear::T(int64_t first_row, int64_t rows) const {
-  return Matrix(plan_.saved->Floats(t_) + first_row * (rank_ + 1), rows, rank_,
-                /*stride=*/rank_ + 1);
+  return Rows(t_, first_row, rows);
 }
 
 ConstMatrix TtLinear::TWithOnes(int64_t first_row, int64_t rows) const {
-  return ConstMatrix(T(first_row, rows).data, rows, rank_ + 1);
+  return ConstMatrix(Rows(activated_, first_row, rows).data, rows, rank_ + 1);
 }
 
 Matrix TtLinear::U(int64_t rows) const {
@@ -98,8 +107,8 @@ absl::Status TtLinear::Contract(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
   accumulating_ = false;
   // The last column of T~; products write the others only.
-  RETURN_IF_ERROR(
-      backend.Fill({plan_.saved->Floats(t_), max_rows_ * (rank_ + 1)}, 1));
+  RETURN_IF_ERROR(backend.Fill(
+      {plan_.saved->Floats(activated_), max_rows_ * (rank_ + 1)}, 1));
   float* b = plan_.saved->Floats(b_);
   float* const last_row = b + rank_ * outputs_;
   RETURN_IF_ERROR(bias_.parameter() == nullptr
@@ -115,8 +124,22 @@ absl::Status TtLinear::Contract(const Step& step) {
                           Matrix(b, rank_, outputs_));
 }
 
+absl::Status TtLinear::Activate(int64_t first_row, int64_t rows) {
+  if (!silu_) return absl::OkStatus();
+  return plan_.backend->Activate(kernels::Activation::kSilu, T(first_row, rows),
+                                 Rows(activated_, first_row, rows));
+}
+
+absl::Status TtLinear::BackwardActivate(int64_t first_row, Matrix u) {
+  if (!silu_) return absl::OkStatus();
+  return plan_.backend->ActivateBackward(kernels::Activation::kSilu,
+                                         T(first_row, u.rows), u, u);
+}
+
 absl::Status TtLinear::Project(int64_t first_row, ConstMatrix x) {
-  return plan_.backend->Gemm(false, false, 1, x, A(), 0, T(first_row, x.rows));
+  RETURN_IF_ERROR(
+      plan_.backend->Gemm(false, false, 1, x, A(), 0, T(first_row, x.rows)));
+  return Activate(first_row, x.rows);
 }
 
 absl::Status TtLinear::Expand(int64_t first_row, Matrix y) {
@@ -151,7 +174,8 @@ absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
   RETURN_IF_ERROR(BeginBackward());
   RETURN_IF_ERROR(backend.Gemm(
       true, false, 1, TWithOnes(first_row, grad_y.rows), grad_y, 1, grad_b()));
-  return backend.Gemm(false, true, 1, grad_y, B(), 0, u);
+  RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, B(), 0, u));
+  return BackwardActivate(first_row, u);
 }
 
 absl::Status TtLinear::BackwardProject(ConstMatrix x, ConstMatrix u,

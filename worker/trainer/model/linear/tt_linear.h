@@ -18,7 +18,8 @@ namespace comera::trainer {
 // W in tensor-train form (REFERENCE.md, "Contraction"), contracted to the
 // products A (inputs, r) of its input cores and B (r, outputs) of its output
 // cores. Of the rows only T~ = [X A, 1] is kept; FinishBackward goes from the
-// gradients of A and B to those of the cores.
+// gradients of A and B to those of the cores. With Factorisation::silu,
+// Y = SiLU(X A) B + bias, and X A is kept beside T~ = [SiLU(X A), 1].
 //
 // No rank is 0: such a layer is a PrunedLinear.
 class TtLinear : public Linear, public RankSpaceLinear {
@@ -45,6 +46,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
   kernels::Matrix T(int64_t first_row, int64_t rows) const override;
   kernels::ConstMatrix TWithOnes(int64_t first_row,
                                  int64_t rows) const override;
+  absl::Status Activate(int64_t first_row, int64_t rows) override;
+  absl::Status BackwardActivate(int64_t first_row, kernels::Matrix u) override;
   absl::Status Project(int64_t first_row, kernels::ConstMatrix x) override;
   absl::Status Expand(int64_t first_row, kernels::Matrix y) override;
   absl::Status BeginBackward() override;
@@ -61,6 +64,9 @@ class TtLinear : public Linear, public RankSpaceLinear {
 
  private:
   kernels::ConstMatrix B() const;
+  // Rows of a piece with stride r + 1.
+  kernels::Matrix Rows(SavedMemory::Piece piece, int64_t first_row,
+                       int64_t rows) const;
   // Computes A and B~ from the cores.
   absl::Status Contract(const Step& step);
   // Adds the cores' gradients, computed from gA and gB~.
@@ -71,11 +77,13 @@ class TtLinear : public Linear, public RankSpaceLinear {
   const int64_t rank_;         // rank of the bond between inputs and outputs
   const int64_t all_outputs_;  // product of the output modes, >= outputs_
   const int64_t max_rows_;
+  const bool silu_;  // f is SiLU; else there is none
   const LayerBias bias_;
   FoldedCores cores_;
   std::optional<kernels::TtChain> chain_;
   bool accumulating_ = false;  // gA and gB~ were zeroed for this Backward
   SavedMemory::Piece kept_, b_, t_;
+  SavedMemory::Piece activated_;  // T~ where it is not T's memory
   Workspace::Piece u_, grad_a_, grad_b_, all_grad_b_, chain_scratch_, tiles_;
 };
 

@@ -15,8 +15,16 @@ kernels::TtChoice ChooseLayerPath(const ModelConfig& config,
                                   const FactorisableLayer& layer,
                                   const Factorisation& factorisation,
                                   int64_t max_rows) {
+  const kernels::TtShape shape = ShapeOf(factorisation);
+  if (factorisation.silu) {
+    // No contraction passes the nonlinearity.
+    kernels::TtChoice halves;
+    halves.path = kernels::TtPath::kPrefixSuffix;
+    halves.ends = kernels::GroupEnds(halves.path, shape);
+    halves.cost = kernels::CostOf(halves.ends, shape, max_rows);
+    return halves;
+  }
   if (config.forced_path.has_value()) {
-    const kernels::TtShape shape = ShapeOf(factorisation);
     kernels::TtChoice forced;
     for (int end : kernels::GroupEnds(*config.forced_path, shape)) {
       // See TtContraction: fewer outputs than columns stay together.
@@ -29,8 +37,7 @@ kernels::TtChoice ChooseLayerPath(const ModelConfig& config,
     forced.cost = kernels::CostOf(forced.ends, shape, max_rows);
     return forced;
   }
-  return kernels::ChoosePath(ShapeOf(factorisation), max_rows, layer.outputs,
-                             config.machine);
+  return kernels::ChoosePath(shape, max_rows, layer.outputs, config.machine);
 }
 
 }  // namespace comera::trainer

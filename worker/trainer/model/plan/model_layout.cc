@@ -54,6 +54,9 @@ void AddCores(const FactorisableLayer& layer, const Factorisation& f,
         ParameterKind::kRank, layer.in_head));
   }
   result.modes = std::move(modes);
+  if (f.silu) {
+    result.nonlinear_bond = static_cast<int>(f.input_modes.size()) - 1;
+  }
   layout->layers.push_back(std::move(result));
 }
 

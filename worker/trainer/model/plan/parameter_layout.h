@@ -93,6 +93,9 @@ struct TensorisedLayer {
   std::vector<int64_t> ranks;
   std::vector<int> cores;  // parameter indices, order of them
   std::vector<int> bonds;  // parameter indices of d_1..d_{order-1}
+  // The bond whose entries pass a nonlinearity one by one, so that no change
+  // of its basis leaves the layer's function alone; -1: none does.
+  int nonlinear_bond = -1;
 };
 
 }  // namespace comera::trainer

@@ -171,7 +171,11 @@ LayerFactors FactorsOf(const ModelConfig& config, const ModelLayout& layout,
     return factors;
   }
   if (!f.dense()) {
-    if (!layer.embedding) return TrainFactors(layout, layer, f, parameters);
+    if (!layer.embedding) {
+      factors = TrainFactors(layout, layer, f, parameters);
+      factors.silu = f.silu;
+      return factors;
+    }
     factors.a =
         Cut(MultiplyTtm(layout.parameters, CoresOf(layout, layer), parameters),
             layer.inputs, layer.outputs);
@@ -183,7 +187,7 @@ LayerFactors FactorsOf(const ModelConfig& config, const ModelLayout& layout,
   }
   if (f.low_rank.kind == LowRank::Kind::kCola) {
     factors.two = true;
-    factors.silu = !f.low_rank.linear;
+    factors.silu = f.silu_between_factors();
     factors.a = Copied(layout.parameters, layer.name + ".a", parameters);
     factors.b = Copied(layout.parameters, layer.name + ".b", parameters);
     return factors;

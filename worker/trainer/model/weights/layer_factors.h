@@ -30,7 +30,7 @@ struct LayerFactors {
   bool two = false;
   HostMatrix a;       // (inputs, rank), or W (inputs, outputs) itself
   HostMatrix b;       // (rank, outputs)
-  bool silu = false;  // f is SiLU, as CoLA's; else the identity
+  bool silu = false;  // f is SiLU; else the identity
 
   // W of a layer that is a matrix, which those with `silu` are not.
   HostMatrix Multiplied() &&;
