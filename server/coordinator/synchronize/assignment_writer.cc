@@ -25,7 +25,7 @@ void AssignmentWriter::Write(const WorkerState& worker,
                                                response->mutable_rendezvous());
     WriteStops(entry, worker, response);
   }
-  response->set_peer_key(options_->peer_key);
+  response->set_grant_key(options_->peer_key);
   response->set_desired_version(worker.desired_version());
   *response->mutable_next_sync() = ToProtoDuration(options_->sync_interval);
 }
