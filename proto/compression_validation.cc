@@ -182,16 +182,12 @@ void CheckPerLayerUpdates(const v1::JobSpec& spec, SpecChecker& check) {
 void CheckInnerActivation(const v1::JobSpec& spec, SpecChecker& check) {
   const v1::CompressionSpec& c = spec.compression();
   constexpr char kField[] = "compression.inner_activation";
-  if (c.inner_activation() ==
-      v1::CompressionSpec::INNER_ACTIVATION_UNSPECIFIED) {
-    return;
-  }
+  if (c.inner_activation() != v1::CompressionSpec::SILU) return;
   check.Require(c.method() == v1::CompressionSpec::COMERA, kField,
                 absl::StrCat("is for COMERA, the method is ",
                              v1::CompressionSpec::Method_Name(c.method())));
   check.Require(spec.model().family() != v1::ModelSpec::DLRM, kField,
                 "is for transformers, the model is a DLRM");
-  if (c.inner_activation() != v1::CompressionSpec::SILU) return;
   check.Require(spec.initial_weights().safetensors().empty(),
                 "initial_weights.safetensors",
                 "holds dense weights, which layers with "

@@ -119,6 +119,7 @@ void SetMethod(v1::CompressionSpec::Method method, v1::CompressionSpec* c) {
   if (method != v1::CompressionSpec::LTE) c->clear_lte();
   if (method != v1::CompressionSpec::COLA) c->clear_cola();
   if (method == v1::CompressionSpec::COMERA) return;
+  c->clear_inner_activation();
   c->clear_embedding();
   c->clear_attention();
   c->clear_ffn_up();

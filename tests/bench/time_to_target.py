@@ -243,6 +243,12 @@ def comera_tied(spec, rank):
     return spec
 
 
+def with_silu(spec):
+    """A SiLU between the halves of each tensor-train layer."""
+    spec["compression"]["innerActivation"] = "SILU"
+    return spec
+
+
 def published(spec, rank):
     """The published objective and optimiser, with layers of six cores."""
     spec["objective"]["kind"] = "REFERENCE"
@@ -274,6 +280,10 @@ WHOLE = {
 SIZED = {
     "comera": (comera, {"learningRateCores": 5e-3}),
     "comera, tied": (comera_tied, {"learningRateCores": 5e-3}),
+    "comera, SiLU": (lambda s, n: with_silu(comera(s, n)),
+                     {"learningRateCores": 5e-3}),
+    "comera, SiLU, tied": (lambda s, n: with_silu(comera_tied(s, n)),
+                           {"learningRateCores": 5e-3}),
     "comera, AdamW": (lambda s, n: comera(s, n, "ADAMW"),
                       {"learningRateCores": 1e-3}),
     "comera, published rule": (published, {"learningRateCores": 1e-3}),

@@ -193,6 +193,23 @@ TEST(MethodValidationTest, RefusesBadSettings) {
                   [](Spec& s) { s.mutable_compression()->mutable_cola(); }}});
 }
 
+TEST(MethodValidationTest, AnInnerActivationIsForTensorTrainTransformers) {
+  const auto with_silu = [](Spec& s) {
+    s.mutable_compression()->set_inner_activation(Compression::SILU);
+  };
+  Spec spec = MaskedLmSpec();
+  EXPECT_EQ(WithDefaults(spec).compression().inner_activation(),
+            Compression::IDENTITY);
+  with_silu(spec);
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  ExpectRefused(spec, {{"initial_weights.safetensors", [](Spec& s) {
+                          s.mutable_initial_weights()->set_safetensors("/a/b");
+                        }}});
+  ExpectRefused(Under(Compression::COLA),
+                {{"compression.inner_activation", with_silu}});
+  ExpectRefused(DlrmSpec(), {{"compression.inner_activation", with_silu}});
+}
+
 TEST(MethodValidationTest, OnlyComeraTakesSizeTargetsBelowTheModel) {
   for (auto method :
        {Compression::DENSE, Compression::GALORE, Compression::COLA}) {

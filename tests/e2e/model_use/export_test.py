@@ -71,7 +71,7 @@ class ClassifierTest(unittest.TestCase):
         done = tiny.run('export', model, '--format', 'hf', '--to',
                         FOLDER / 'cola_hf', '--trainer-binary', tiny.TRAINER,
                         code=1)
-        self.assertIn('CoLA', done.stderr)
+        self.assertIn('SiLU', done.stderr)
         self.assertFalse((FOLDER / 'cola_hf' / 'config.json').exists())
 
     def test_dense_safetensors_are_a_model_of_ours(self):

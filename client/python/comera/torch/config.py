@@ -10,7 +10,9 @@ from typing import Any, Dict, List, Optional, Tuple
 from comera.errors import IntegrityError
 
 FORMAT = "comera-model"
-VERSION = 1
+# The newest version that is read. Models without a SiLU between the halves of their
+# layers are written as version 1, which earlier releases read.
+VERSION = 2
 
 _MAX_BYTES = 64 << 20
 _MAX_EXTENT = 1 << 24
@@ -38,6 +40,9 @@ class Factorisation:
     # Ranks of the inner bonds; where all are 0, only the layer's bias remains.
     ranks: Tuple[int, ...] = ()
     low_rank: Optional[LowRank] = None
+    # With modes: a SiLU lies between the input half of the cores and the output
+    # half.
+    silu: bool = False
 
     @property
     def has_cores(self) -> bool:
@@ -152,11 +157,14 @@ def _factorisation(data: Any, where: str) -> Factorisation:
         fields.integers("output_modes", 16),
         fields.integers("ranks", 31, low=0),
         low_rank,
+        fields.boolean("silu"),
     )
     if bool(result.input_modes) != bool(result.output_modes) or (
         result.has_cores and low_rank is not None
     ):
         raise fields.fail("input_modes", "inconsistent with the other fields")
+    if result.silu and not result.has_cores:
+        raise fields.fail("silu", "is for layers with cores")
     if any(r == 0 for r in result.ranks) and any(result.ranks):
         raise fields.fail("ranks", "one is 0, so all must be")
     return result
@@ -185,8 +193,9 @@ def _decoder(model: _Fields, common: Dict[str, Any]) -> ModelConfig:
 def config_from_json(document: Any, where: str = "config.json") -> ModelConfig:
     """IntegrityError: not an exported model's, or inconsistent."""
     top = _Fields(document, where)
-    if top.get("format") != FORMAT or top.get("version") != VERSION:
-        raise IntegrityError(f"{where}: not a {FORMAT} of version {VERSION}")
+    known = type(top.get("version")) is int and 1 <= top.get("version") <= VERSION
+    if top.get("format") != FORMAT or not known:
+        raise IntegrityError(f"{where}: not a {FORMAT} of version 1 to {VERSION}")
     model = _Fields(top.get("model"), f"{where}: model")
     layers = model.get("factorisation")
     if not isinstance(layers, dict) or len(layers) > 1 << 14:
@@ -276,6 +285,8 @@ def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
             "output_modes": list(f.output_modes),
             "ranks": list(f.ranks),
         }
+        if f.silu:
+            layers[name]["silu"] = True
         if f.low_rank is not None:
             low_rank = dict(vars(f.low_rank))
             if not f.low_rank.linear:
@@ -289,7 +300,7 @@ def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
     model["factorisation"] = layers
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 2 if any(f.silu for f in config.factorisation.values()) else 1,
         "model": model,
         "size_parameters": size_parameters,
         "size_bytes": 4 * size_parameters,

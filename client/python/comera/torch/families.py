@@ -48,9 +48,8 @@ def build(config: ModelConfig) -> AnyModel:
 
 
 def dense_form(form: Factorisation) -> Factorisation:
-    """The same without cores and adapters; CoLA's layers stay if they are no
-    matrix."""
+    """The same without cores and adapters; a layer with a function between its
+    factors, which is no matrix, stays as it is."""
     low_rank = form.low_rank
-    if low_rank is not None and low_rank.kind == "cola" and not low_rank.linear:
-        return form
-    return Factorisation()
+    cola = low_rank is not None and low_rank.kind == "cola" and not low_rank.linear
+    return form if form.silu or cola else Factorisation()

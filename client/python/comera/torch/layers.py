@@ -64,6 +64,7 @@ def right_product(cores: Sequence[Tensor]) -> Tensor:
 class TTLinear(nn.Module):
     """Y = X W + bias, W (inputs, outputs) a tensor train that is never formed:
     Y = (X A) B with A the product of the input cores and B of the output cores.
+    With `silu`, Y = silu(X A) B + bias, and there is no W.
 
     `core`: the cores (left, mode, right). With all ranks 0 the layer is its bias.
     """
@@ -86,6 +87,7 @@ class TTLinear(nn.Module):
         _check_modes(form.output_modes, outputs, True, name)
         self.inputs, self.outputs = inputs, outputs
         self.split = len(form.input_modes)
+        self.silu = form.silu
         self.core = nn.ParameterList(
             [new_parameter(bonds[i], mode, bonds[i + 1]) for i, mode in enumerate(modes)]
         )
@@ -99,9 +101,13 @@ class TTLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         a, b = self.factors()
-        return add_bias((x @ a) @ b, self.bias)
+        t = x @ a
+        t = nn.functional.silu(t) if self.silu else t
+        return add_bias(t @ b, self.bias)
 
     def dense_weight(self) -> Tensor:
+        if self.silu:
+            raise ValueError("a layer with a function between its factors")
         a, b = self.factors()
         return a @ b
 
@@ -317,7 +323,7 @@ class TTMEmbedding(Table):
 
 
 def make_table(rows: int, width: int, form: Factorisation, name: str = "") -> Table:
-    if form.low_rank is not None:
+    if form.low_rank is not None or form.silu:
         raise IntegrityError(f"{name}: a table in the form of a linear layer")
     if form.has_cores:
         return TTMEmbedding(rows, width, form, name)

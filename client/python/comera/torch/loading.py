@@ -20,7 +20,7 @@ from comera.torch import clicks
 from comera.torch.config import config_to_json, read_config
 from comera.torch.dlrm import Dlrm
 from comera.torch.families import AnyModel, build, dense_form, expected_layers
-from comera.torch.layers import ColaLinear
+from comera.torch.layers import ColaLinear, TTLinear
 
 _DTYPES = {
     "F64": torch.float64,
@@ -172,7 +172,7 @@ def _layer_module(module: AnyModel, key: str) -> nn.Module:
 @torch.no_grad()
 def to_dense(module: AnyModel) -> AnyModel:
     """A new module of the same family that computes the same with dense weights;
-    layers of CoLA with a function between their factors stay as they are."""
+    layers with a function between their factors stay as they are."""
     config = module.config
     forms = {key: dense_form(config.factorisation[key]) for key in expected_layers(config)}
     dense = build(config.with_layers(forms))
@@ -181,7 +181,7 @@ def to_dense(module: AnyModel) -> AnyModel:
     replaced = set()
     for key in forms:
         source, target = _layer_module(module, key), _layer_module(dense, key)
-        if isinstance(target, ColaLinear):
+        if isinstance(target, (ColaLinear, TTLinear)):
             continue
         target.weight.copy_(source.dense_weight())
         replaced.add(target)

@@ -155,6 +155,12 @@ std::vector<DecoderCase> Cases() {
     cores.rank = 5;
     cores.rank_keys = gpt2;
     cores.rank_values = true;
+    DecoderCase& silu = add(kind + "SiluCores", gpt2);
+    silu.rank = 5;
+    silu.silu = true;
+    silu.rank_keys = gpt2;
+    // A value's bias cannot pass the activation of the output's factors.
+    silu.rank_values = !gpt2;
     // Too wide for the rank space, and for two factors.
     add(kind + "WideCores", gpt2).rank = 12;
     DecoderCase& half = add(kind + "HalfPruned", gpt2);

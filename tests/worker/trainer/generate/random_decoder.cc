@@ -49,6 +49,7 @@ ModelConfig DecoderConfig(const DecoderCase& c, int64_t length) {
       f.input_modes = AutoModes(layer.inputs, 2, false);
       f.output_modes = AutoModes(layer.outputs, 2, layer.in_head);
       f.ranks = {4, c.rank, 3};
+      f.silu = c.silu && MayActivate(layer);
     } else if (!layer.embedding && !layer.in_head) {
       f.low_rank = c.low_rank;
     }

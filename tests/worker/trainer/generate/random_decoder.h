@@ -20,6 +20,8 @@ struct DecoderCase {
   bool gate_silu = true;
   // Every layer in cores of this middle rank; 0: none is.
   int64_t rank = 0;
+  // With cores: a SiLU between the halves of the layers within the blocks.
+  bool silu = false;
   // The form of linear layers within the blocks, where they have no cores.
   LowRank low_rank = {};
   // Layers whose rank entries are all below the threshold.

@@ -200,6 +200,25 @@ TEST_F(CanonicalFormTest, RanksABondCannotUseBecomeZeroSlices) {
   for (float p : parameters_) ASSERT_TRUE(std::isfinite(p));
 }
 
+TEST_F(CanonicalFormTest, BothSidesOfANonlinearBondStayTheSame) {
+  layer_.nonlinear_bond = 1;
+  // What the function between the halves sees: the first two cores and D.
+  const auto input_half = [&] {
+    const TensorisedLayer whole = layer_;
+    layer_.cores.resize(2);
+    const Doubles half = Dense(parameters_);
+    layer_ = whole;
+    return half;
+  };
+  const Doubles whole = Dense(parameters_), half = input_half();
+  Run();
+  ExpectEqualMatrices(input_half(), half);
+  ExpectEqualMatrices(Dense(parameters_), whole);
+  for (const int bond : layer_.bonds) {
+    EXPECT_EQ(parameters_[layout_[bond].offset], 1);
+  }
+}
+
 TEST_F(CanonicalFormTest, TwiceIsOnce) {
   Run();
   const std::vector<float> once = second_;

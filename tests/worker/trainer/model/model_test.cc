@@ -174,6 +174,11 @@ TEST_P(ModelTest, LogitsExplainTheLoss) {
   EXPECT_EQ(totals.correct, correct);
 }
 
+ModelConfig WithSilu(ModelConfig config) {
+  SetInnerSilu(&config);
+  return config;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, ModelTest,
     ::testing::Values(
@@ -181,6 +186,9 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"MaskedLm", SmallConfig(kMaskedLm)},
         Family{"Llama", SmallDecoder(v1::ModelSpec::LLAMA)},
         Family{"Gpt2", SmallDecoder(v1::ModelSpec::GPT2)},
+        Family{"SiluClassifier", WithSilu(SmallConfig(kClassifier))},
+        Family{"SiluMaskedLm", WithSilu(SmallConfig(kMaskedLm))},
+        Family{"SiluLlama", WithSilu(SmallDecoder(v1::ModelSpec::LLAMA))},
         Family{"DenseClassifier", SmallConfig(kClassifier, true)},
         Family{"DenseMaskedLm", SmallConfig(kMaskedLm, true)},
         Family{"DenseLlama", SmallDecoder(v1::ModelSpec::LLAMA, true)},

@@ -90,6 +90,13 @@ void SetLayers(bool dense, ModelConfig* config) {
   }
 }
 
+void SetInnerSilu(ModelConfig* config) {
+  for (const FactorisableLayer& layer : FactorisableLayers(*config)) {
+    Factorisation& f = config->layers_by_name[layer.key];
+    f.silu = !f.dense() && MayActivate(layer);
+  }
+}
+
 v1::JobSpec SmallDlrmSpec(bool dense) {
   v1::JobSpec spec;
   spec.mutable_model()->set_family(v1::ModelSpec::DLRM);

@@ -26,6 +26,9 @@ ModelConfig SmallDecoder(v1::ModelSpec::Architecture architecture,
 // cores, or, if `dense`, into none.
 void SetLayers(bool dense, ModelConfig* config);
 
+// Puts a SiLU between the halves of every factorised layer that may have one.
+void SetInnerSilu(ModelConfig* config);
+
 // A DLRM of four tables, two of them compressed unless `dense`.
 v1::JobSpec SmallDlrmSpec(bool dense = false);
 const ClickShape& SmallClickShape();

@@ -134,6 +134,11 @@ ModelConfig DecoderWithMethod(v1::ModelSpec::Architecture architecture,
   return config;
 }
 
+ModelConfig WithSilu(ModelConfig config) {
+  SetInnerSilu(&config);
+  return config;
+}
+
 std::vector<Case> DecoderCases() {
   constexpr auto kLlama = v1::ModelSpec::LLAMA;
   constexpr auto kGpt2 = v1::ModelSpec::GPT2;
@@ -142,6 +147,7 @@ std::vector<Case> DecoderCases() {
   const LowRank linear = {Kind::kCola, 3, 1, 1, /*linear=*/true};
   std::vector<Case> cases = {
       {"llama", SmallDecoder(kLlama)},
+      {"llama_silu", WithSilu(SmallDecoder(kLlama))},
       {"llama_dense", SmallDecoder(kLlama, true)},
       {"llama_gone", SmallDecoder(kLlama), "decoder.layers.1.ffn.gate"},
       {"llama_gone_value", SmallDecoder(kLlama),
@@ -151,6 +157,7 @@ std::vector<Case> DecoderCases() {
       {"llama_cola_both", DecoderWithMethod(kLlama, cola)},
       {"llama_cola_linear", DecoderWithMethod(kLlama, linear)},
       {"gpt2", SmallDecoder(kGpt2)},
+      {"gpt2_silu", WithSilu(SmallDecoder(kGpt2))},
       {"gpt2_dense", SmallDecoder(kGpt2, true)},
       {"gpt2_gone", SmallDecoder(kGpt2), "decoder.layers.0.attention.output"},
       {"gpt2_lte", DecoderWithMethod(kGpt2, {Kind::kLte, 2, 2, 0.7})},
@@ -172,12 +179,14 @@ std::vector<Case> AllCases() {
   using Kind = LowRank::Kind;
   std::vector<Case> cases = {
       {"classifier", SmallConfig(kClassifier)},
+      {"classifier_silu", WithSilu(SmallConfig(kClassifier))},
       {"classifier_dense", SmallConfig(kClassifier, true)},
       {"classifier_gone", SmallConfig(kClassifier),
        "encoder.layers.1.ffn.down"},
       {"classifier_lora", WithMethod(kClassifier, {Kind::kLora, 3, 1, 0.5})},
       {"classifier_cola", WithMethod(kClassifier, {Kind::kCola, 5, 1, 1})},
       {"masked_lm", SmallConfig(kMaskedLm)},
+      {"masked_lm_silu", WithSilu(SmallConfig(kMaskedLm))},
       {"masked_lm_dense", SmallConfig(kMaskedLm, true)},
       {"masked_lm_gone_words", SmallConfig(kMaskedLm),
        "encoder.embedding.word"},

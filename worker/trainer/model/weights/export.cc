@@ -22,7 +22,16 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFormat[] = "comera-model";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+
+// The first version whose readers know what the model has: models without a
+// SiLU between the halves of their layers are read by those of version 1 too.
+int VersionOf(const ModelConfig& config) {
+  for (const auto& [key, factorisation] : config.layers_by_name) {
+    if (factorisation.silu) return 2;
+  }
+  return 1;
+}
 
 // Multiplies every core of `layer` by the rank entries on its right.
 void FoldRanks(const ParameterLayout& layout, const TensorisedLayer& layer,
@@ -68,7 +77,7 @@ absl::Status ExportModel(const ModelConfig& config, const float* parameters,
   }
   file.metadata()["format"] = kFormat;
   const Json json = {{"format", kFormat},
-                     {"version", kVersion},
+                     {"version", VersionOf(plan.config)},
                      {"model", ModelConfigToJson(plan.config)},
                      {"size_parameters", size},
                      {"size_bytes", size * int64_t{sizeof(float)}},
@@ -85,10 +94,12 @@ absl::StatusOr<ImportedModel> ImportModel(const std::string& directory) {
       absl::StrCat(directory, "/", kModelConfigFile);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path));
   const Json json = ParseJson(text);
+  const Json version =
+      json.is_object() ? json.value("version", Json()) : Json();
   if (!json.is_object() || json.value("format", Json()) != kFormat ||
-      json.value("version", Json()) != kVersion) {
+      !version.is_number_integer() || version < 1 || version > kVersion) {
     return absl::DataLossError(absl::StrCat(config_path, ": not a ", kFormat,
-                                            " of version ", kVersion));
+                                            " of version 1 to ", kVersion));
   }
   ImportedModel model;
   ASSIGN_OR_RETURN(model.config,

@@ -103,6 +103,21 @@ ModelConfig WithLowRank(LowRank form) {
   return config;
 }
 
+TEST_F(DecoderExportTest, LayersWithASiluInsideComputeTheSame) {
+  ModelConfig config = SmallDecoder(v1::ModelSpec::LLAMA);
+  SetInnerSilu(&config);
+  TestModel before(config, 2);
+  before.SpreadRanks();
+  ASSERT_OK(ExportModel(before.config, before.parameters.data(), {}, folder_));
+  ASSERT_OK_AND_ASSIGN(const ImportedModel imported, ImportModel(folder_));
+  EXPECT_TRUE(imported.config.layers_by_name.at("layers.1.ffn_gate").silu);
+  EXPECT_FALSE(imported.config.layers_by_name.at("output").silu);
+  TestModel after(imported.config, 2);
+  after.parameters = imported.parameters;
+  const Batch batch = RandomBatch(config, 2, 5, 1, 1);
+  ExpectNear(after.Logits(batch), before.Logits(batch), 1e-4);
+}
+
 TEST_F(DecoderExportTest, OtherMethodsComputeTheSame) {
   using Kind = LowRank::Kind;
   for (const LowRank& form :

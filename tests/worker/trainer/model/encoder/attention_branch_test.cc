@@ -143,10 +143,10 @@ ModelConfig Config() {
   return config;
 }
 
-TEST(AttentionBranchTest, BothWaysAreTheSameFunction) {
-  BranchUnderTest ordinary(Config(), Kind::kOrdinary);
-  BranchUnderTest rank_space(Config(), Kind::kRankSpace);
-  const int64_t width = Config().hidden;
+void ExpectBothWaysToBeTheSame(const ModelConfig& config) {
+  BranchUnderTest ordinary(config, Kind::kOrdinary);
+  BranchUnderTest rank_space(config, Kind::kRankSpace);
+  const int64_t width = config.hidden;
   // Sequences of several lengths; then fewer, in the same memory, with
   // gradients added to those of before.
   for (const std::vector<int32_t>& ends :
@@ -159,6 +159,16 @@ TEST(AttentionBranchTest, BothWaysAreTheSameFunction) {
     ExpectClose(rank_space.grad_x, ordinary.grad_x);
     ExpectClose(rank_space.gradients, ordinary.gradients);
   }
+}
+
+TEST(AttentionBranchTest, BothWaysAreTheSameFunction) {
+  ExpectBothWaysToBeTheSame(Config());
+}
+
+TEST(AttentionBranchTest, BothWaysAreTheSameFunctionWithASiluInside) {
+  ModelConfig config = Config();
+  SetInnerSilu(&config);
+  ExpectBothWaysToBeTheSame(config);
 }
 
 TEST(AttentionBranchTest, GradientMayTakeItsSourcesPlace) {

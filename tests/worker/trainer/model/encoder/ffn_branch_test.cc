@@ -124,11 +124,11 @@ void ExpectClose(const std::vector<float>& got,
 
 ModelConfig Config() { return SmallConfig(v1::ModelSpec::MASKED_LM); }
 
-TEST(FfnBranchTest, BothWaysAreTheSameFunction) {
+void ExpectBothWaysToBeTheSame(const ModelConfig& config) {
   constexpr int64_t kMaxRows = 300;
-  BranchUnderTest hidden(Config(), Kind::kHidden, kMaxRows);
-  BranchUnderTest rank_space(Config(), Kind::kRankSpace, kMaxRows);
-  const int64_t width = Config().hidden;
+  BranchUnderTest hidden(config, Kind::kHidden, kMaxRows);
+  BranchUnderTest rank_space(config, Kind::kRankSpace, kMaxRows);
+  const int64_t width = config.hidden;
   // Rows of more than one block of the hidden layer; then fewer, in the same
   // memory, with gradients added to those of before.
   for (int64_t rows : {kMaxRows, int64_t{7}}) {
@@ -143,6 +143,16 @@ TEST(FfnBranchTest, BothWaysAreTheSameFunction) {
   double sum = 0;
   for (float g : hidden.gradients) sum += std::fabs(g);
   EXPECT_GT(sum, 1);
+}
+
+TEST(FfnBranchTest, BothWaysAreTheSameFunction) {
+  ExpectBothWaysToBeTheSame(Config());
+}
+
+TEST(FfnBranchTest, BothWaysAreTheSameFunctionWithASiluInside) {
+  ModelConfig config = Config();
+  SetInnerSilu(&config);
+  ExpectBothWaysToBeTheSame(config);
 }
 
 TEST(FfnBranchTest, ForwardIsTheDoubleReference) {

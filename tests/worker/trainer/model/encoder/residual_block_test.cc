@@ -137,17 +137,19 @@ void ExpectClose(const std::vector<float>& got,
   }
 }
 
-ModelConfig Config(float dropout) {
+ModelConfig Config(float dropout, bool silu = false) {
   ModelConfig config = SmallConfig(v1::ModelSpec::MASKED_LM);
   config.dropout = dropout;
+  if (silu) SetInnerSilu(&config);
   return config;
 }
 
 TEST(ResidualBlockTest, RankSpaceEndIsTheSameFunction) {
   constexpr int64_t kMaxRows = 140;
-  for (float dropout : {0.0f, 0.3f}) {
-    BlockUnderTest matrix(Config(dropout), false, kMaxRows);
-    BlockUnderTest rank_space(Config(dropout), true, kMaxRows);
+  for (const auto& [dropout, silu] :
+       {std::pair(0.0f, false), {0.3f, false}, {0.3f, true}}) {
+    BlockUnderTest matrix(Config(dropout, silu), false, kMaxRows);
+    BlockUnderTest rank_space(Config(dropout, silu), true, kMaxRows);
     // Then fewer rows in the same memory, gradients added to those of before.
     for (int64_t rows : {kMaxRows, int64_t{7}}) {
       for (bool scaled : {false, true}) {

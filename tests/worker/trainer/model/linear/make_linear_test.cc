@@ -58,6 +58,12 @@ TEST_F(MakeLinearTest, OnlyTheTwoFactorPathHasARankSpace) {
   EXPECT_EQ(linear_->rank_space(), nullptr);
 }
 
+TEST_F(MakeLinearTest, NoContractionPassesTheSilu) {
+  form().silu = true;
+  config_.forced_path = kernels::TtPath::kDense;
+  EXPECT_TRUE(Makes<TtLinear>());
+}
+
 TEST_F(MakeLinearTest, RanksOfZeroLeaveTheBias) {
   for (int64_t& rank : form().ranks) rank = 0;
   EXPECT_TRUE(Makes<PrunedLinear>());

@@ -279,6 +279,112 @@ TEST_P(TtLinearTest, RankSpaceIsTheSameLayer) {
   EXPECT_EQ(layer_->gradients(), whole);
 }
 
+// Two cores with a SiLU between them against the formula, and its derivatives
+// against differences of it.
+class SiluLinearTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kInputs = 5, kRank = 3, kOutputs = 4, kRows = 6;
+
+  void SetUp() override {
+    Factorisation f = {{kInputs}, {kOutputs}, {kRank}};
+    f.silu = true;
+    layer_ = LayerHarness::ForLinear(kInputs, kOutputs, f, kThreshold, kRows);
+    std::mt19937 random(5);
+    std::normal_distribution<float> normal;
+    for (float& v : layer_->parameters()) v = normal(random);
+    const float entries[kRank] = {1.25f, kThreshold, 0.5f};
+    std::copy_n(entries, kRank, layer_->Parameter("rank.0"));
+    x_.resize(kRows * kInputs);
+    grad_y_.resize(kRows * kOutputs);
+    for (float& v : x_) v = normal(random);
+    for (float& v : grad_y_) v = normal(random);
+  }
+
+  const double* At(const std::vector<double>& p, const char* name) const {
+    const ParameterLayout& layout = layer_->layout().parameters;
+    return p.data() + layout[layout.Find(std::string("layer.") + name)].offset;
+  }
+
+  double Y(const std::vector<double>& p, const std::vector<float>& x,
+           int64_t row, int64_t output) const {
+    double y = At(p, "bias")[output];
+    for (int64_t k = 0; k < kRank; ++k) {
+      const double d = At(p, "rank.0")[k];
+      double t = 0;
+      for (int64_t i = 0; i < kInputs; ++i) {
+        t += x[row * kInputs + i] * At(p, "core.0")[i * kRank + k];
+      }
+      t *= d > kThreshold ? d : 0;
+      y += t / (1 + std::exp(-t)) * At(p, "core.1")[k * kOutputs + output];
+    }
+    return y;
+  }
+
+  // sum(Y * gY).
+  double Loss(const std::vector<double>& p, const std::vector<float>& x) const {
+    double loss = 0;
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t o = 0; o < kOutputs; ++o) {
+        loss += Y(p, x, r, o) * grad_y_[r * kOutputs + o];
+      }
+    }
+    return loss;
+  }
+
+  std::vector<double> Parameters() const {
+    return {layer_->parameters().begin(), layer_->parameters().end()};
+  }
+
+  std::unique_ptr<LayerHarness> layer_;
+  std::vector<float> x_, grad_y_;
+};
+
+TEST_F(SiluLinearTest, ForwardIsTheFormula) {
+  const Step step = layer_->step();
+  std::vector<float> y(kRows * kOutputs), again(y);
+  ASSERT_OK(layer_->linear().Prepare(step));
+  const kernels::ConstMatrix x(x_.data(), kRows, kInputs);
+  ASSERT_OK(layer_->linear().Forward(step, 0, x, {y.data(), kRows, kOutputs}));
+  ASSERT_OK(
+      layer_->linear().Repeat(step, 0, x, {again.data(), kRows, kOutputs}));
+  for (int64_t i = 0; i < kRows * kOutputs; ++i) {
+    ASSERT_NEAR(y[i], Y(Parameters(), x_, i / kOutputs, i % kOutputs), 1e-5);
+  }
+  EXPECT_EQ(again, y);
+}
+
+TEST_F(SiluLinearTest, BackwardIsItsDerivative) {
+  const Step step = layer_->step();
+  std::vector<float> y(kRows * kOutputs), grad_x(kRows * kInputs, 1);
+  ASSERT_OK(layer_->linear().Prepare(step));
+  const kernels::ConstMatrix x(x_.data(), kRows, kInputs);
+  ASSERT_OK(layer_->linear().Forward(step, 0, x, {y.data(), kRows, kOutputs}));
+  ASSERT_OK(layer_->linear().Backward(
+      step, 0, x, {grad_y_.data(), kRows, kOutputs},
+      {grad_x.data(), kRows, kInputs}, /*accumulate=*/true));
+  ASSERT_OK(layer_->linear().FinishBackward(step));
+  std::vector<double> p = Parameters();
+  constexpr double kStep = 1e-4;
+  for (size_t e = 0; e < p.size(); ++e) {
+    const double value = p[e];
+    p[e] = value + kStep;
+    const double up = Loss(p, x_);
+    p[e] = value - kStep;
+    double expected = (up - Loss(p, x_)) / (2 * kStep);
+    p[e] = value;
+    // A pruned entry has no gradient; the difference would cross the threshold.
+    if (value == double{kThreshold}) expected = 0;
+    ASSERT_NEAR(layer_->gradients()[e], expected, 1e-4) << e;
+  }
+  for (size_t i = 0; i < x_.size(); ++i) {
+    std::vector<float> moved = x_;
+    moved[i] = x_[i] + 0.01f;
+    const double up = Loss(p, moved);
+    moved[i] = x_[i] - 0.01f;
+    ASSERT_NEAR(grad_x[i], 1 + (up - Loss(p, moved)) / 0.02, 2e-3) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, TtLinearTest,
     ::testing::Values(
