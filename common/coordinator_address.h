@@ -12,6 +12,9 @@ namespace comera {
 // The gRPC health service that a coordinator reports as serving while it is the
 // leader.
 inline constexpr char kLeaderHealth[] = "comera.v1.Leader";
+// The trailing metadata with which the leader of several coordinators says in
+// which leadership it gave an answer (worker_service.proto).
+inline constexpr char kTermMetadata[] = "comera-term";
 
 // The gRPC target for `servers`: one target unchanged, or several host:port
 // separated by commas. For several, and for a `dns:///name:port` whose name has

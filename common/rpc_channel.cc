@@ -188,12 +188,13 @@ bool StaysHere(const std::string& address) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     const std::string& address, const ChannelSecurity& security,
-    const grpc::ChannelArguments& arguments) {
+    const grpc::ChannelArguments& arguments, ChannelInterceptors interceptors) {
   grpc::ChannelArguments all = arguments;
   ASSIGN_OR_RETURN(const std::string target, CoordinatorTarget(address, &all));
   ASSIGN_OR_RETURN(auto credentials, Credentials(security));
   if (security.token.empty() && security.token_file.empty()) {
-    return grpc::CreateCustomChannel(target, credentials, all);
+    return grpc::experimental::CreateCustomChannelWithInterceptors(
+        target, credentials, all, std::move(interceptors));
   }
   ASSIGN_OR_RETURN(auto source, TokenSource::Create(security));
   if (security.ca_file.empty() && !security.insecure_token &&
@@ -203,9 +204,6 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
         " unencrypted: give the authority of its certificate (--ca, "
         "COMERA_CA), or --insecure-token to send it nevertheless"));
   }
-  std::vector<
-      std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
-      interceptors;
   interceptors.push_back(
       std::make_unique<TokenInterceptorFactory>(std::move(source)));
   return grpc::experimental::CreateCustomChannelWithInterceptors(

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
@@ -27,8 +28,12 @@ struct ChannelSecurity {
   bool insecure_token = false;
 };
 
+using ChannelInterceptors = std::vector<
+    std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
+
 // Opens a channel to the coordinator at `address`, or to the leader of several
-// (coordinator_address.h). All calls on it carry the token.
+// (coordinator_address.h). All calls on it carry the token and pass
+// `interceptors`.
 //
 // Returns the errors of CoordinatorTarget. InvalidArgument: the files do not
 // belong together, or the file has no token or a malformed one. NotFound,
@@ -36,7 +41,8 @@ struct ChannelSecurity {
 // leave this machine unencrypted.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     const std::string& address, const ChannelSecurity& security,
-    const grpc::ChannelArguments& arguments);
+    const grpc::ChannelArguments& arguments,
+    ChannelInterceptors interceptors = ChannelInterceptors());
 
 }  // namespace comera
 

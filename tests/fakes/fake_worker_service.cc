@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/coordinator_address.h"
 #include "common/grpc_status.h"
 #include "gtest/gtest.h"
 
@@ -70,9 +71,20 @@ void FakeWorkerService::SetError(absl::Status status) {
   changed_.notify_all();
 }
 
-void FakeWorkerService::SetUploadError(absl::Status status) {
+void FakeWorkerService::SetUploadError(absl::Status status, int64_t term) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  upload_term_ = term;
   upload_error_ = std::move(status);
+}
+
+void FakeWorkerService::SetTerm(int64_t term) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  term_ = term;
+}
+
+void FakeWorkerService::AddTerm(int64_t term, grpc::ServerContext* context) {
+  if (term == 0) return;
+  context->AddTrailingMetadata(kTermMetadata, std::to_string(term));
 }
 
 void FakeWorkerService::Kill(std::vector<v1::MemberKey> ranks) {
@@ -151,7 +163,13 @@ grpc::Status FakeWorkerService::Synchronize(
     grpc::ServerContext* context, const v1::SynchronizeRequest* request,
     v1::SynchronizeResponse* response) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (!error_.ok()) return ToGrpcStatus(error_);
+  const auto refuse = [&] {
+    ++state_.refused_calls;
+    changed_.notify_all();
+    AddTerm(term_, context);
+    return ToGrpcStatus(error_);
+  };
+  if (!error_.ok()) return refuse();
   Record(*request, response);
   const auto hold = std::chrono::seconds(request->hold().seconds()) +
                     std::chrono::nanoseconds(request->hold().nanos());
@@ -164,7 +182,8 @@ grpc::Status FakeWorkerService::Synchronize(
          std::chrono::steady_clock::now() < end) {
     changed_.wait_for(lock, std::chrono::milliseconds(20));
   }
-  if (!error_.ok()) return ToGrpcStatus(error_);
+  if (!error_.ok()) return refuse();
+  AddTerm(term_, context);
   for (const v1::MemberAssignment& assignment : desired_) {
     // A member that has ended is not wanted any more.
     if (state_.exits_reported.count(KeyOf(assignment)) == 0) {
@@ -205,6 +224,7 @@ grpc::Status FakeWorkerService::UploadArtifact(
   const std::lock_guard<std::mutex> lock(mutex_);
   ++state_.uploads;
   changed_.notify_all();
+  AddTerm(upload_term_ != 0 ? upload_term_ : term_, context);
   if (!upload_error_.ok()) return ToGrpcStatus(upload_error_);
   const std::string name = header.artifact() + "/" + header.file().path();
   state_.headers[name] = header.file();

@@ -25,7 +25,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
   // Everything received so far.
   struct State {
     int calls = 0;
-    int seen_calls = 0;  // calls with seen_version up to date
+    int refused_calls = 0;  // calls answered with SetError's error
+    int seen_calls = 0;     // calls with seen_version up to date
     v1::SynchronizeRequest last;
     std::map<Key, v1::MemberStatus> ranks;
     // How often each member was reported as EXITED.
@@ -53,7 +54,10 @@ class FakeWorkerService : public v1::WorkerService::Service {
   void SetAcknowledging(bool on);
   void SetForgetting(bool on);
   void SetError(absl::Status status);
-  void SetUploadError(absl::Status status);
+  // `term`: of the leadership that answers uploads; 0: SetTerm's.
+  void SetUploadError(absl::Status status, int64_t term = 0);
+  // The leadership in which it answers from now on; 0: says nothing of it.
+  void SetTerm(int64_t term);
   void Offer(const v1::RendezvousEntry& entry);
   // Wants nothing any more, and these members to be killed soon.
   void Kill(std::vector<v1::MemberKey> ranks);
@@ -71,6 +75,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
       v1::UploadArtifactResponse* response) override;
 
  private:
+  // With mutex_ held.
+  void AddTerm(int64_t term, grpc::ServerContext* context);
   void Record(const v1::SynchronizeRequest& request,
               v1::SynchronizeResponse* response);
 
@@ -83,6 +89,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
   std::vector<v1::RendezvousEntry> offered_;
   std::vector<v1::MemberKey> kill_;
   int64_t version_ = 1;
+  int64_t term_ = 0;
+  int64_t upload_term_ = 0;
   bool acknowledging_ = true;
   bool forgetting_ = true;
   bool stopping_ = false;

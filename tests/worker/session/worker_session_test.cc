@@ -11,12 +11,14 @@
 #include <thread>
 
 #include "common/files.h"
+#include "common/rpc_channel.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_gpu_driver.h"
 #include "tests/fakes/fake_worker_service.h"
+#include "worker/session/leader_fence.h"
 
 namespace comera::worker {
 namespace {
@@ -73,11 +75,14 @@ class WorkerSessionTest : public testing::Test {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 5);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
-    auto session = WorkerSession::Create(
-        options_,
-        grpc::CreateCustomChannel(
-            service_.address(), grpc::InsecureChannelCredentials(), arguments),
-        std::move(gpus_));
+    ChannelInterceptors interceptors;
+    interceptors.push_back(MakeLeaderFence(
+        std::make_shared<LeaderFence>(folder_ + "/leader_term")));
+    auto channel =
+        OpenChannel(service_.address(), {}, arguments, std::move(interceptors));
+    ASSERT_OK(channel);
+    auto session =
+        WorkerSession::Create(options_, *std::move(channel), std::move(gpus_));
     ASSERT_OK(session);
     session_ = *std::move(session);
   }
@@ -539,6 +544,68 @@ TEST_F(WorkerSessionTest, AnotherIncarnationEndsThisOne) {
   thread_.join();
   EXPECT_THAT(run_status_, StatusIs(absl::StatusCode::kAborted));
   EXPECT_TRUE(fs::is_empty(folder_ + "/ranks"));  // No process left.
+}
+
+// By what a leader that was replaced knows, nothing runs here, or another
+// daemon of this name does.
+TEST_F(WorkerSessionTest, AnOldLeadersAnswerStopsNobody) {
+  service_.SetTerm(7);
+  service_.Want({Assign("wait")});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  service_.SetTerm(6);
+  service_.Want({});
+  const int calls = service_.state().calls;
+  ASSERT_TRUE(service_.WaitFor(
+      [&](const State& state) { return state.calls >= calls + 5; }));
+  service_.SetError(absl::AbortedError("taken over"));
+  ASSERT_TRUE(service_.WaitFor(
+      [](const State& state) { return state.refused_calls >= 3; }));
+  EXPECT_EQ(StatusOf(0).phase(), v1::MemberStatus::RUNNING);
+  // The next leader is believed, and so is a coordinator of an earlier version.
+  service_.SetTerm(8);
+  service_.SetError(absl::OkStatus());
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  service_.SetTerm(0);
+  service_.Want({Assign("wait", 2)});
+  EXPECT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 2, 0});
+  }));
+}
+
+TEST_F(WorkerSessionTest, AnOldLeadersRefusalOfAModelIsNotFinal) {
+  service_.SetTerm(7);
+  service_.SetUploadError(absl::AbortedError("attempt"), 6);
+  service_.Want({Assign("succeed")});
+  Run();
+  ASSERT_TRUE(
+      service_.WaitFor([](const State& state) { return state.uploads >= 2; }));
+  service_.SetUploadError(absl::OkStatus());
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {kJob, 1, 0});
+  }));
+  EXPECT_TRUE(StatusOf(0).has_result());
+}
+
+TEST(LeaderFenceTest, RemembersTheHighestTermOverARestart) {
+  const std::string path = testing::TempDir() + "/leader_term";
+  fs::remove(path);
+  {
+    LeaderFence fence(path);
+    EXPECT_TRUE(fence.Admit(5));
+    EXPECT_TRUE(fence.Admit(9));
+    EXPECT_FALSE(fence.Admit(5));
+  }
+  LeaderFence fence(path);
+  EXPECT_FALSE(fence.Admit(8));
+  EXPECT_TRUE(fence.Admit(9));
+  // What is not a number counts as none.
+  ASSERT_OK(WriteFileAtomically(path, "?"));
+  EXPECT_TRUE(LeaderFence(path).Admit(1));
 }
 
 TEST_F(WorkerSessionTest, StopEndsTheMembersAndTellsSo) {
