@@ -122,7 +122,7 @@ TEST_F(ExportTest, HostileConfigurationsAreRefused) {
   using Json = nlohmann::json;
   Export(v1::ModelSpec::MASKED_LM);
   ExpectRefused([](Json& j) { j = Json::array(); }, "not a comera-model");
-  ExpectRefused([](Json& j) { j["version"] = 2; }, "version");
+  ExpectRefused([](Json& j) { j["version"] = 3; }, "version");
   ExpectRefused([](Json& j) { j.erase("model"); }, "model");
   ExpectRefused([](Json& j) { j["model"]["family"] = 7; }, "family");
   ExpectRefused([](Json& j) { j["model"]["hidden"] = "12"; }, "hidden");
