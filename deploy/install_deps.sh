@@ -22,8 +22,9 @@ packages=(
   nlohmann-json3-dev
   # CPU matrix products, collectives, decompositions.
   libdnnl-dev libgloo-dev libeigen3-dev
-  # HTTP: Beast and Asio serve it, workers fetch data with libcurl. Metrics.
-  libboost-dev libcurl4-openssl-dev prometheus-cpp-dev
+  # HTTP: Beast and Asio serve it, workers fetch data with libcurl; what S3
+  # answers is XML. Metrics.
+  libboost-dev libcurl4-openssl-dev libexpat1-dev prometheus-cpp-dev
   # The screen of `comera top`.
   libncurses-dev
   # Store, checksums, text, compression.

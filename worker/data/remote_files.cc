@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/files.h"
-#include "common/log.h"
 #include "common/status_macros.h"
 
 namespace comera::worker {
@@ -58,7 +57,6 @@ absl::StatusOr<std::unique_ptr<RemoteFiles>> RemoteFiles::Create(
     const Options& options) {
   ASSIGN_OR_RETURN(S3Endpoint endpoint,
                    S3Endpoint::Create(options.s3_endpoint, options.s3_region));
-  RETURN_IF_ERROR(CheckS3Credentials(options.s3_credentials));
   std::unique_ptr<RemoteFiles> files(
       new RemoteFiles(options, std::move(endpoint)));
   for (const std::string& text : options.prefixes) {
@@ -76,14 +74,12 @@ absl::StatusOr<std::unique_ptr<RemoteFiles>> RemoteFiles::Create(
                           absl::StrCat("data_ca: ", status.message()));
     }
   }
-  if (!options.s3_credentials_file.empty()) {
-    const absl::Status status =
-        ReadS3CredentialsFile(options.s3_credentials_file).status();
-    if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("s3_credentials_file: ",
-                                                      status.message()));
-    }
+  const absl::Status key = files->keys_.Check();
+  if (!key.ok() && !options.s3_credentials_file.empty()) {
+    return absl::Status(key.code(),
+                        absl::StrCat("s3_credentials_file: ", key.message()));
   }
+  RETURN_IF_ERROR(key);
   return files;
 }
 
@@ -91,17 +87,6 @@ bool RemoteFiles::Allows(const DataUrl& url) const {
   return std::any_of(
       prefixes_.begin(), prefixes_.end(),
       [&](const DataUrl& prefix) { return IsBelow(url, prefix); });
-}
-
-absl::StatusOr<S3Credentials> RemoteFiles::Credentials() const {
-  if (options_.s3_credentials_file.empty()) return options_.s3_credentials;
-  absl::StatusOr<S3Credentials> credentials =
-      ReadS3CredentialsFile(options_.s3_credentials_file);
-  if (credentials.ok()) return credentials;
-  // Perhaps it is just being replaced. Who may read the job need not know where
-  // it lies.
-  LOG(ERROR) << "S3 key not read " << credentials.status();
-  return absl::UnavailableError("this worker's key for S3 cannot be read");
 }
 
 absl::StatusOr<ObjectLocation> RemoteFiles::Locate(const DataUrl& url) const {
@@ -120,7 +105,7 @@ absl::StatusOr<ObjectLocation> RemoteFiles::Locate(const DataUrl& url) const {
   }
   location.url = endpoint_.Url(url.host, url.path);
   location.plain_http = endpoint_.plain_http();
-  ASSIGN_OR_RETURN(location.credentials, Credentials());
+  ASSIGN_OR_RETURN(location.credentials, keys_.Get());
   if (!location.credentials.access_key_id.empty()) {
     location.s3_region = endpoint_.region();
   }

@@ -14,6 +14,7 @@
 #include "worker/object_store/object_client.h"
 #include "worker/object_store/s3_credentials.h"
 #include "worker/object_store/s3_endpoint.h"
+#include "worker/object_store/s3_key_source.h"
 
 namespace comera::worker {
 
@@ -62,14 +63,15 @@ class RemoteFiles {
   RemoteFiles(const Options& options, S3Endpoint endpoint)
       : options_(options),
         endpoint_(std::move(endpoint)),
+        keys_(options.s3_credentials_file, options.s3_credentials),
         client_(options.client) {}
 
   bool Allows(const DataUrl& url) const;
-  absl::StatusOr<S3Credentials> Credentials() const;
   absl::StatusOr<ObjectLocation> Locate(const DataUrl& url) const;
 
   const Options options_;
   const S3Endpoint endpoint_;
+  const S3KeySource keys_;
   const ObjectClient client_;
   std::vector<DataUrl> prefixes_;
 };

@@ -7,23 +7,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/files.h"
 
 namespace comera::worker {
 namespace {
 
 constexpr size_t kMaxHeaderValue = 1024;
 constexpr int64_t kStallBytesPerSecond = 100;
-// The SHA-256 of nothing, which every request here sends. S3 wants it said, and
-// libcurl 7.88 signs such a header but does not add it.
-constexpr char kNoBody[] =
-    "x-amz-content-sha256: "
-    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 // The number in digits; -1 if it is none.
 int64_t ParseCount(absl::string_view digits) {
@@ -54,6 +51,8 @@ struct Exchange {
   const std::function<absl::Status(const HttpHead&)>* on_head = nullptr;
   const std::function<absl::Status(absl::string_view)>* sink = nullptr;
   HttpHead* head = nullptr;
+  // The bytes of the body that were sent.
+  size_t sent = 0;
   bool reported_head = false;
   // The first error of `on_head` or `sink`.
   absl::Status refused;
@@ -88,6 +87,10 @@ size_t OnHeader(char* data, size_t /*one*/, size_t size, void* user) {
   if (name == "last-modified" && printable) {
     head.last_modified = std::string(value);
   }
+  if (name == "date" && printable) head.date = std::string(value);
+  if (name == "x-amz-server-side-encryption" && printable) {
+    head.encryption = std::string(value);
+  }
   return size;
 }
 
@@ -98,6 +101,15 @@ size_t OnBody(char* data, size_t /*one*/, size_t size, void* user) {
     exchange.refused = (*exchange.sink)(absl::string_view(data, size));
   }
   return exchange.refused.ok() ? size : CURL_WRITEFUNC_ERROR;
+}
+
+size_t OnSend(char* buffer, size_t one, size_t size, void* user) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  const absl::string_view next =
+      exchange.request->body.substr(exchange.sent, one * size);
+  std::copy(next.begin(), next.end(), buffer);
+  exchange.sent += next.size();
+  return next.size();
 }
 
 int OnProgress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -140,7 +152,12 @@ HeaderList HeadersOf(const HttpRequest& request) {
     Append(absl::StrCat("If-Match: ", request.if_match), &headers);
   }
   if (request.s3_region.empty()) return headers;
-  Append(kNoBody, &headers);
+  // S3 wants it said, and compares it with what comes. libcurl 7.88 signs such
+  // a header but does not add it.
+  Append(absl::StrCat("x-amz-content-sha256: ",
+                      Sha256Hex(std::string_view(request.body.data(),
+                                                 request.body.size()))),
+         &headers);
   if (!request.credentials.session_token.empty()) {
     Append(absl::StrCat("x-amz-security-token: ",
                         request.credentials.session_token),
@@ -173,6 +190,16 @@ void SetUp(const HttpRequest& request, const curl_slist* headers,
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "comera-worker");
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   if (request.head) curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+  if (!request.method.empty()) {
+    if (request.method != "DELETE") {
+      curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+      curl_easy_setopt(curl, CURLOPT_READFUNCTION, OnSend);
+      curl_easy_setopt(curl, CURLOPT_READDATA, exchange);
+      curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
+                       static_cast<curl_off_t>(request.body.size()));
+    }
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
   if (request.offset > 0) {
     curl_easy_setopt(curl, CURLOPT_RANGE,
                      absl::StrCat(request.offset, "-").c_str());
@@ -237,6 +264,15 @@ std::string HostOf(const std::string& url) {
   }
   const std::string result = host;
   curl_free(host);
+  return result;
+}
+
+std::string EncodeQueryValue(const std::string& text) {
+  char* const encoded =
+      curl_easy_escape(nullptr, text.c_str(), static_cast<int>(text.size()));
+  if (encoded == nullptr) return "";
+  std::string result = encoded;
+  curl_free(encoded);
   return result;
 }
 

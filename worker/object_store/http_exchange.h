@@ -13,11 +13,15 @@
 
 namespace comera::worker {
 
-// One request for an object.
+// One request for an object, or a change of one.
 struct HttpRequest {
   std::string url;
   // Whether only the headers are wanted.
   bool head = false;
+  // PUT, POST or DELETE; empty to read.
+  std::string method;
+  // What PUT and POST send; must outlive the exchange.
+  absl::string_view body;
   // The first byte that is wanted.
   int64_t offset = 0;
   // An ETag that the object must have; empty for any.
@@ -30,7 +34,7 @@ struct HttpRequest {
   // PEM file of the authorities to trust; empty for the system's.
   std::string ca_file;
   absl::Duration connect_timeout;
-  // The exchange ends when fewer than 100 bytes a second come for this long.
+  // The exchange ends when fewer than 100 bytes a second move for this long.
   absl::Duration stall;
   const std::atomic<bool>* cancelled = nullptr;
 };
@@ -45,6 +49,10 @@ struct HttpHead {
   int64_t range_total = -1;
   std::string etag;
   std::string last_modified;
+  // The server's time.
+  std::string date;
+  // "x-amz-server-side-encryption": how the object is encrypted at rest.
+  std::string encryption;
   // The absolute URL to which the answer redirects; known after the exchange.
   std::string redirect;
 };
@@ -64,6 +72,9 @@ absl::Status PerformHttp(
 
 // The host in a URL, for messages; empty if it has none.
 std::string HostOf(const std::string& url);
+
+// The text as a value in a URL's query.
+std::string EncodeQueryValue(const std::string& text);
 
 }  // namespace comera::worker
 

@@ -3,14 +3,12 @@
 
 #include "worker/object_store/object_client.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "common/backoff.h"
 #include "common/status_macros.h"
+#include "worker/object_store/exchange_retry.h"
 #include "worker/object_store/http_exchange.h"
 
 namespace comera::worker {
@@ -19,22 +17,6 @@ namespace {
 constexpr int kMaxRedirects = 5;
 // The part of a redirect's body that is read, which nobody needs.
 constexpr size_t kMaxRedirectBytes = size_t{64} << 10;
-// How often a pause checks whether the transfer was cancelled.
-constexpr absl::Duration kLook = absl::Milliseconds(50);
-
-absl::Status CheckCode(int code) {
-  if (code >= 200 && code < 300) return absl::OkStatus();
-  const std::string text = absl::StrCat("the server answers with HTTP ", code);
-  if (code == 404 || code == 410) return absl::NotFoundError(text);
-  if (code == 401 || code == 403) return absl::PermissionDeniedError(text);
-  if (code == 412 || code == 416) {
-    return absl::AbortedError("it has changed since it was first looked at");
-  }
-  if (code >= 500 || code == 408 || code == 425 || code == 429) {
-    return absl::UnavailableError(text);
-  }
-  return absl::FailedPreconditionError(text);
-}
 
 bool IsRedirect(int code) {
   return code == 301 || code == 302 || code == 303 || code == 307 ||
@@ -68,7 +50,7 @@ absl::Status Follow(const ObjectLocation& location, HttpRequest request,
         request,
         [&](const HttpHead& answer) {
           if (IsRedirect(answer.code)) return absl::OkStatus();
-          RETURN_IF_ERROR(CheckCode(answer.code));
+          RETURN_IF_ERROR(CheckHttpCode(answer.code));
           return on_head(answer);
         },
         [&](absl::string_view data) -> absl::Status {
@@ -120,30 +102,6 @@ absl::Status CheckSameVersion(const HttpHead& head,
   return absl::OkStatus();
 }
 
-// Calls `try_once` until it succeeds, fails for good, or has failed
-// `options.tries` times in a row; it sets its argument if it made progress.
-absl::Status Retry(const ObjectClient::Options& options,
-                   const std::atomic<bool>& cancelled,
-                   const std::function<absl::Status(bool*)>& try_once) {
-  Backoff backoff(options.min_backoff, options.max_backoff);
-  for (int failures = 0;;) {
-    bool progress = false;
-    const absl::Status status = try_once(&progress);
-    if (!absl::IsUnavailable(status)) return status;
-    if (progress) {
-      failures = 0;
-      backoff.Reset();
-    }
-    if (++failures >= options.tries) return status;
-    absl::Duration pause = backoff.Next();
-    while (pause > absl::ZeroDuration() && !cancelled) {
-      absl::SleepFor(std::min(pause, kLook));
-      pause -= kLook;
-    }
-    if (cancelled) return absl::CancelledError("not wanted any more");
-  }
-}
-
 }  // namespace
 
 bool ObjectVersion::resumable() const {
@@ -153,7 +111,7 @@ bool ObjectVersion::resumable() const {
 absl::StatusOr<ObjectVersion> ObjectClient::Head(
     const ObjectLocation& location, const std::atomic<bool>& cancelled) const {
   ObjectVersion version;
-  RETURN_IF_ERROR(Retry(options_, cancelled, [&](bool*) {
+  RETURN_IF_ERROR(RetryExchange(options_, cancelled, [&](bool*) {
     return TryHead(location, cancelled, &version);
   }));
   return version;
@@ -188,18 +146,19 @@ absl::Status ObjectClient::Get(const ObjectLocation& location,
                                const ObjectVersion& version, int64_t offset,
                                const std::atomic<bool>& cancelled,
                                const Sink& sink) const {
-  return Retry(options_, cancelled, [&](bool* progress) -> absl::Status {
-    if (offset == version.size) return absl::OkStatus();
-    if (offset > 0 && !version.resumable()) {
-      return absl::OutOfRangeError(
-          "the server sends no strong ETag, so that a part is of no use");
-    }
-    const int64_t before = offset;
-    const absl::Status status =
-        TryGet(location, version, &offset, cancelled, sink);
-    *progress = offset > before;
-    return status;
-  });
+  return RetryExchange(
+      options_, cancelled, [&](bool* progress) -> absl::Status {
+        if (offset == version.size) return absl::OkStatus();
+        if (offset > 0 && !version.resumable()) {
+          return absl::OutOfRangeError(
+              "the server sends no strong ETag, so that a part is of no use");
+        }
+        const int64_t before = offset;
+        const absl::Status status =
+            TryGet(location, version, &offset, cancelled, sink);
+        *progress = offset > before;
+        return status;
+      });
 }
 
 absl::Status ObjectClient::TryGet(const ObjectLocation& location,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "worker/object_store/exchange_retry.h"
 #include "worker/object_store/s3_credentials.h"
 
 namespace comera::worker {
@@ -53,16 +54,12 @@ struct ObjectVersion {
 // any other answer that a later try would get too.
 class ObjectClient {
  public:
-  struct Options {
+  struct Options : RetryOptions {
     // PEM file of the authorities to trust; empty for the system's.
     std::string ca_file;
     absl::Duration connect_timeout = absl::Seconds(30);
     // How long a request goes on with hardly a byte, in whole seconds.
     absl::Duration stall = absl::Seconds(30);
-    // How many tries in a row may bring nothing.
-    int tries = 4;
-    absl::Duration min_backoff = absl::Milliseconds(200);
-    absl::Duration max_backoff = absl::Seconds(5);
   };
   // Receives the next bytes; an error ends the transfer and becomes its result.
   using Sink = std::function<absl::Status(absl::string_view data)>;
