@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,19 +16,20 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
-#include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/checkpoint_names.h"
 #include "worker/checkpoint/copy_troubles.h"
 #include "worker/checkpoint/peer_client.h"
+#include "worker/checkpoint/store_keeper.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
 
 // Copies training states that were saved on this machine to other workers'
-// memory and to the store, in the background. Only the newest state of a job
-// waits for its turn, because an older one helps nobody; but a snapshot never
-// displaces a checkpoint that is not in the store yet. A state of an earlier
-// attempt than what is in a place already is not brought there.
+// memory and, by a StoreKeeper, to the store, in the background. Only the
+// newest state of a job waits for its turn, because an older one helps nobody;
+// but a snapshot never displaces a checkpoint that is not in the store yet. A
+// state of an earlier attempt than what is in a place already is not brought
+// there.
 //
 // Files are read in parts, so that they may have any size. What keeps them from
 // arriving is told as long as it lasts.
@@ -41,33 +43,34 @@ class CheckpointCopier {
     std::string path;  // the saved file on this machine
     // The workers that get a copy.
     std::vector<v1::Peer> replicas;
-    // Whether the state also goes to the store, if there is one, which keeps
-    // the newest `keep` checkpoints of the job.
+    // Whether the state also goes to the store, if there is one.
     bool durable = false;
-    int keep = 2;
   };
   struct Options {
     // A copy is given up when nothing of it has moved for this long.
     absl::Duration idle = absl::Seconds(20);
-    // Called on the copier's thread after each copy with its size and whether
-    // it arrived, at the store or at a worker. May be empty.
+    // Called after each copy with its size and whether it arrived, at the store
+    // or at a worker. May be empty.
     std::function<void(bool to_store, int64_t bytes, bool ok)> on_copy;
-    // Called on the copier's thread when Troubles() has changed. May be empty.
+    // Called when Troubles() has changed. May be empty.
     std::function<void()> on_troubles;
+    // Called when a state has arrived in the store. May be empty.
+    std::function<void(const std::string& job, const StateKey& key)> on_stored;
+    // The callbacks among these are set by the copier, but for `on_listed`.
+    StoreKeeper::Options store;
   };
-  // Called when a task's checkpoint has arrived in the store, and at the start
-  // for the newest one there of each job that has not ended.
-  using OnDurable = std::function<void(const Task&)>;
 
-  // `store` may be null. Pointers must outlive this; `on_durable` is called on
-  // the thread.
+  // `store` may be null. Pointers must outlive this; callbacks come from the
+  // copier's thread and from the StoreKeeper's.
   CheckpointCopier(const Options& options, PeerClient* peers,
-                   ArtifactStore* store, OnDurable on_durable);
+                   ArtifactStore* store);
   ~CheckpointCopier();
 
   void Add(Task task);
   // What keeps states from being copied, by the attempt that saved them.
   std::vector<v1::MemberTrouble> Troubles() const;
+  // No job needs the state in the store any more: deletes it there.
+  void Expire(const std::string& job, const StateKey& key);
   // Drops the job's waiting copies: the job no longer exists.
   void Forget(const std::string& job);
   // Waits until nothing is left to copy. Returns false if that takes longer
@@ -76,33 +79,25 @@ class CheckpointCopier {
 
  private:
   void Loop();
-  void FindStored();
   void Copy(const Task& task);
-  void CopyToReplicas(const Task& task, const CheckpointFile& file,
-                      const std::string& sha256);
-  void CopyToStore(const Task& task, int64_t size);
-  // Aborted: the store has a state of a later attempt.
-  absl::Status Store(const Task& task, const std::string& folder);
-  // Deletes the job's older states from the store.
-  void Prune(const Task& task, const std::string& folder);
+  void OnStoreTried(const StoreKeeper::Task& task, int64_t bytes,
+                    const absl::Status& status);
   void ReportCopy(bool to_store, int64_t bytes, const absl::Status& status);
   void ReportTroubles(bool changed);
 
   const Options options_;
   PeerClient* const peers_;
-  ArtifactStore* const store_;
-  const OnDurable on_durable_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   CopyTroubles troubles_ ABSL_GUARDED_BY(mutex_);
-  // The waiting tasks, by job: those that end in the store, and all others.
-  std::map<std::string, Task> durable_ ABSL_GUARDED_BY(mutex_);
+  // The waiting tasks, by job.
   std::map<std::string, Task> copies_ ABSL_GUARDED_BY(mutex_);
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // Ends the copy under way.
   std::atomic<bool> abandoned_{false};
-  // Declared last, because it starts when everything else is in place.
+  // Declared last, because they start when everything else is in place.
+  std::unique_ptr<StoreKeeper> keeper_;  // Null: no store.
   std::thread thread_;
 };
 

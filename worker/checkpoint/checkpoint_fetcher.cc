@@ -119,13 +119,11 @@ absl::StatusOr<FetchedCheckpoint> CheckpointFetcher::FetchNewest(
     }
   }
   if (store_ != nullptr) {
-    const auto files = store_->List(StoredCheckpointsFolder(job));
-    LOG_IF(WARNING, !files.ok()) << "checkpoint store " << files.status();
-    for (const std::string& file :
-         files.ok() ? *files : std::vector<std::string>()) {
-      if (const auto name = ParseCheckpointName(file)) {
-        candidates.push_back({*name, StoreSource(store_, job, name->key())});
-      }
+    const auto names = ListStored(store_, job, abandoned);
+    LOG_IF(WARNING, !names.ok()) << "checkpoint store " << names.status();
+    for (const CheckpointName& name :
+         names.ok() ? *names : std::vector<CheckpointName>()) {
+      candidates.push_back({name, StoreSource(store_, job, name.key())});
     }
   }
   // The nearest comes first among equals.

@@ -3,7 +3,6 @@
 
 #include "worker/checkpoint/checkpoint_shelf.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -46,19 +45,18 @@ void CheckpointShelf::Scan(const std::string& job) {
   on_disk_[job] = std::move(found);
 }
 
-void CheckpointShelf::MarkStored(const std::string& job, const StateKey& key,
-                                 int keep) {
-  std::set<StateKey>& states = durable_[job];
-  states.insert(key);
-  while (states.size() > static_cast<size_t>(std::max(2, keep))) {
-    states.erase(states.begin());
-  }
+void CheckpointShelf::AddStored(const std::string& job, const StateKey& key) {
+  stored_[job].insert(key);
 }
 
-void CheckpointShelf::Forget(const std::string& job) {
-  on_disk_.erase(job);
-  durable_.erase(job);
+void CheckpointShelf::DropStored(const std::string& job, const StateKey& key) {
+  const auto found = stored_.find(job);
+  if (found == stored_.end()) return;
+  found->second.erase(key);
+  if (found->second.empty()) stored_.erase(found);
 }
+
+void CheckpointShelf::Forget(const std::string& job) { on_disk_.erase(job); }
 
 void CheckpointShelf::Fill(
     google::protobuf::RepeatedPtrField<v1::HeldCheckpoint>* held) const {
@@ -80,7 +78,7 @@ void CheckpointShelf::Fill(
       *held->Add() = one;
     }
   }
-  for (const auto& [job, states] : durable_) {
+  for (const auto& [job, states] : stored_) {
     for (const StateKey& key : states) {
       if (held->size() >= kMaxHeld) return;
       v1::HeldCheckpoint* one = held->Add();

@@ -3,14 +3,15 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comera/v1/worker_service.pb.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "worker/checkpoint/checkpoint_names.h"
 #include "worker/checkpoint/replica_cache.h"
+#include "worker/checkpoint/stored_checkpoints.h"
 #include "worker/gang/job_folders.h"
 
 namespace comera::worker {
@@ -25,10 +26,11 @@ class CheckpointShelf {
   // Reads anew what the folders hold, of all jobs or of one.
   void ScanAll();
   void Scan(const std::string& job);
-  // Notes that the state has arrived in the store, which keeps the newest
-  // `keep` states of a job.
-  void MarkStored(const std::string& job, const StateKey& key, int keep);
-  // Forgets a job that no longer exists.
+  // Notes what the store has: all of it, or one state more or less.
+  void SetStored(StoredStates states) { stored_ = std::move(states); }
+  void AddStored(const std::string& job, const StateKey& key);
+  void DropStored(const std::string& job, const StateKey& key);
+  // Forgets what is here of a job that no longer exists.
   void Forget(const std::string& job);
 
   // Appends an entry for each training state held.
@@ -38,8 +40,7 @@ class CheckpointShelf {
   const JobFolders* const folders_;
   const ReplicaCache* const cache_;
   std::map<std::string, std::vector<v1::HeldCheckpoint>> on_disk_;
-  // The states in the store, by job.
-  std::map<std::string, std::set<StateKey>> durable_;
+  StoredStates stored_;
 };
 
 }  // namespace comera::worker

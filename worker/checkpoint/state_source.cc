@@ -78,21 +78,15 @@ class Stored : public StateSource {
 
   absl::Status Read(int64_t offset, const TransferLimits& limits,
                     const OnPart& part) override {
-    const std::string folder = StoredCheckpointsFolder(job_);
-    ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                     store_->List(folder));
-    std::vector<CheckpointName> names;
-    for (const std::string& file : files) {
-      if (const auto name = ParseCheckpointName(file)) names.push_back(*name);
-    }
+    static const std::atomic<bool> never{false};
+    const std::atomic<bool>& abandoned =
+        limits.abandoned == nullptr ? never : *limits.abandoned;
+    ASSIGN_OR_RETURN(std::vector<CheckpointName> names,
+                     ListStored(store_, job_, abandoned));
     names = NamesOf(key_, std::move(names));
     if (names.empty()) return absl::NotFoundError("not there");
-    return store_->Read(absl::StrCat(folder, "/", ToFileName(names.front())),
-                        offset, [&](int64_t size, std::string_view data) {
-                          if (IsAbandoned(limits))
-                            return absl::AbortedError("abandoned");
-                          return part(size, data);
-                        });
+    return store_->Read(StoredCheckpointPath(job_, names.front()), offset,
+                        abandoned, part);
   }
 
  private:

@@ -1,20 +1,17 @@
-// Lists the checkpoints in the shared store, and decides which may go.
+// Names and lists the checkpoints in the shared store.
 
 #include "worker/checkpoint/stored_checkpoints.h"
 
-#include <algorithm>
 #include <optional>
-#include <set>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "proto/resource_names.h"
 
 namespace comera::worker {
 namespace {
 
 constexpr char kFolder[] = "checkpoints";
-constexpr char kEnded[] = "ended";
 
 }  // namespace
 
@@ -22,47 +19,42 @@ std::string StoredCheckpointsFolder(const std::string& job) {
   return absl::StrCat(kFolder, "/", job.substr(job.rfind('/') + 1));
 }
 
-absl::Status MarkEndedInStore(ArtifactStore* store, const std::string& job) {
-  const std::string folder = StoredCheckpointsFolder(job);
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, store->List(folder));
-  if (files.empty() ||
-      std::find(files.begin(), files.end(), kEnded) != files.end()) {
-    return absl::OkStatus();
-  }
-  return store->Put(absl::StrCat(folder, "/", kEnded), "");
+std::string StoredCheckpointPath(const std::string& job,
+                                 const CheckpointName& name) {
+  return absl::StrCat(StoredCheckpointsFolder(job), "/", ToFileName(name));
 }
 
-absl::StatusOr<std::vector<StoredCheckpoint>> ListNewestStored(
-    ArtifactStore* store) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> folders,
-                   store->List(kFolder));
-  std::vector<StoredCheckpoint> found;
-  for (const std::string& folder : folders) {
-    const std::string job = absl::StrCat("jobs/", folder);
-    // What is no folder is not looked into.
-    const auto files = store->List(absl::StrCat(kFolder, "/", folder));
-    if (!files.ok()) continue;
-    std::optional<CheckpointName> newest;
-    bool ended = false;
-    for (const std::string& file : *files) {
-      ended = ended || file == kEnded;
-      const auto name = ParseCheckpointName(file);
-      if (name && (!newest || IsOlder(*newest, *name))) newest = name;
-    }
-    if (newest && !ended) found.push_back({job, *newest});
+absl::StatusOr<std::vector<CheckpointName>> ListStored(
+    ArtifactStore* store, const std::string& job,
+    const std::atomic<bool>& abandoned) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                   store->List(StoredCheckpointsFolder(job), abandoned));
+  std::vector<CheckpointName> names;
+  for (const std::string& file : files) {
+    if (const auto name = ParseCheckpointName(file)) names.push_back(*name);
   }
-  return found;
+  return names;
 }
 
-absl::Status ExpireStoredCheckpoints(ArtifactStore* store, absl::Duration age) {
-  ASSIGN_OR_RETURN(const std::vector<StoredCheckpoint> newest,
-                   ListNewestStored(store));
-  std::set<std::string> spared;
-  for (const StoredCheckpoint& stored : newest) {
-    spared.insert(absl::StrCat(StoredCheckpointsFolder(stored.job), "/",
-                               ToFileName(stored.name)));
+absl::StatusOr<StoredStates> ListAllStored(ArtifactStore* store,
+                                           const std::atomic<bool>& abandoned) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                   store->List(kFolder, abandoned));
+  StoredStates states;
+  for (const std::string& file : files) {
+    const size_t slash = file.find('/');
+    if (slash == std::string::npos) continue;
+    const std::string job = absl::StrCat("jobs/", file.substr(0, slash));
+    const auto name = ParseCheckpointName(file.substr(slash + 1));
+    // The coordinator refuses a report with other names.
+    if (name && ParseJobName(job)) states[job].insert(name->key());
   }
-  return store->Expire(kFolder, age, spared);
+  return states;
+}
+
+absl::Status TidyStored(ArtifactStore* store, absl::Duration age,
+                        const std::atomic<bool>& abandoned) {
+  return store->Tidy(kFolder, age, abandoned);
 }
 
 }  // namespace comera::worker

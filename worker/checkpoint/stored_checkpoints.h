@@ -2,6 +2,9 @@
 #ifndef COMERA_WORKER_CHECKPOINT_STORED_CHECKPOINTS_H_
 #define COMERA_WORKER_CHECKPOINT_STORED_CHECKPOINTS_H_
 
+#include <atomic>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,24 +19,24 @@ namespace comera::worker {
 // The folder of the store that holds a job's checkpoints; `job` is `jobs/<id>`.
 std::string StoredCheckpointsFolder(const std::string& job);
 
-// Notes in the store, for all workers, that the job has ended, so that all its
-// checkpoints may expire. Does nothing if it has none there. Errors are those
-// of the store.
-absl::Status MarkEndedInStore(ArtifactStore* store, const std::string& job);
+// The job's checkpoint in the store.
+std::string StoredCheckpointPath(const std::string& job,
+                                 const CheckpointName& name);
 
-// The newest checkpoint in the store of each job that is not known to have
-// ended. Errors are those of the store.
-struct StoredCheckpoint {
-  std::string job;  // `jobs/<id>`
-  CheckpointName name;
-};
-absl::StatusOr<std::vector<StoredCheckpoint>> ListNewestStored(
-    ArtifactStore* store);
+// The checkpoints of one job in the store. Errors are those of the store.
+absl::StatusOr<std::vector<CheckpointName>> ListStored(
+    ArtifactStore* store, const std::string& job,
+    const std::atomic<bool>& abandoned);
 
-// Deletes checkpoints that were not written for `age`, except for the newest of
-// each job that is not known to have ended: a job may be paused for longer.
+// All checkpoints in the store, by job. Errors are those of the store.
+using StoredStates = std::map<std::string, std::set<StateKey>>;
+absl::StatusOr<StoredStates> ListAllStored(ArtifactStore* store,
+                                           const std::atomic<bool>& abandoned);
+
+// Removes what copies that were cut short have left in the store `age` ago.
 // Errors are those of the store.
-absl::Status ExpireStoredCheckpoints(ArtifactStore* store, absl::Duration age);
+absl::Status TidyStored(ArtifactStore* store, absl::Duration age,
+                        const std::atomic<bool>& abandoned);
 
 }  // namespace comera::worker
 

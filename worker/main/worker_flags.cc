@@ -78,8 +78,8 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
                  "https://HOST/FOLDER/ or s3://BUCKET/FOLDER/; repeatable "
                  "(default: none)");
   app.add_option("--data_ca", flags.data_ca,
-                 "Authorities of the certificates of these servers, PEM file "
-                 "(default: the system's)");
+                 "Authorities of the certificates of these servers and of the "
+                 "checkpoint store's, PEM file (default: the system's)");
   app.add_option("--s3_endpoint", flags.s3_endpoint,
                  "http[s]://HOST[:PORT] of a service that speaks S3 (default: "
                  "AWS)");
@@ -101,8 +101,9 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
       ->check(CheckDuration)
       ->capture_default_str();
   app.add_option("--checkpoint_store", flags.checkpoint_store,
-                 "Folder of a file system that all workers share, for durable "
-                 "checkpoints (default: none)");
+                 "Where durable checkpoints go: a folder of a file system that "
+                 "all workers share, or s3://BUCKET/FOLDER with --s3_endpoint, "
+                 "--s3_region and --s3_credentials_file (default: nowhere)");
   app.add_option("--replica_memory", flags.replica_memory_mib,
                  "MiB of memory for copies of other workers' checkpoints; 0: "
                  "none are kept")

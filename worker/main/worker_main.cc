@@ -33,6 +33,7 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/peer_tls.h"
+#include "worker/checkpoint/s3_store.h"
 #include "worker/completions/completions_port.h"
 #include "worker/data/remote_files.h"
 #include "worker/gang/stray_processes.h"
@@ -43,11 +44,17 @@
 #include "worker/metrics/worker_metrics.h"
 #include "worker/predict/predict_service.h"
 #include "worker/predict/served_models.h"
+#include "worker/report/artifact_store.h"
+#include "worker/session/leader_fence.h"
 #include "worker/session/slot_inventory.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
 namespace {
+
+// A checkpoint is worth more tries than what can be fetched from elsewhere.
+constexpr int kStoreTries = 6;
+constexpr absl::Duration kStoreBackoff = absl::Seconds(15);
 
 std::string HostName() {
   char name[256] = {};
@@ -134,6 +141,17 @@ int64_t Gpus(const WorkerSession::Options& options) {
                        [](const v1::Slot& slot) { return slot.has_gpu(); });
 }
 
+// Where durable checkpoints go: an S3 URL, or a folder as an absolute path;
+// empty for nowhere.
+std::string CheckpointStore(const WorkerFlags& flags) {
+  if (flags.checkpoint_store.empty() || IsS3Url(flags.checkpoint_store)) {
+    return flags.checkpoint_store;
+  }
+  return std::filesystem::absolute(flags.checkpoint_store)
+      .lexically_normal()
+      .string();
+}
+
 void PrintConfig(const WorkerFlags& flags,
                  const WorkerSession::Options& options) {
   std::cout << "server=" << flags.server << "\nname=" << options.worker
@@ -144,7 +162,7 @@ void PrintConfig(const WorkerFlags& flags,
             << "\ncache_bytes=" << flags.cache_bytes
             << "\ngrace=" << flags.grace
             << "\norphan_after=" << flags.orphan_after
-            << "\ncheckpoint_store=" << options.checkpoint_store
+            << "\ncheckpoint_store=" << CheckpointStore(flags)
             << "\nreplica_memory=" << (options.replica_memory >> 20)
             << "\npredict_models=" << flags.predict_models
             << "\npredict_memory=" << flags.predict_memory_mib
@@ -232,7 +250,7 @@ absl::StatusOr<DataRoots> OfferData(const WorkerFlags& flags,
   DataRoots::Options options;
   options.folders = flags.data_roots;
   options.own = {session.data_dir,
-                 session.checkpoint_store,
+                 IsS3Url(flags.checkpoint_store) ? "" : CheckpointStore(flags),
                  flags.security.token_file,
                  flags.security.key_file,
                  flags.security.certificate_file,
@@ -252,6 +270,38 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// The key for S3 in the environment. Members get only the variables on a list,
+// which has none of these.
+S3Credentials KeyOfEnvironment() {
+  return {Environment("AWS_ACCESS_KEY_ID"),
+          Environment("AWS_SECRET_ACCESS_KEY"),
+          Environment("AWS_SESSION_TOKEN")};
+}
+
+// Returns null if checkpoints go nowhere.
+absl::StatusOr<std::shared_ptr<ArtifactStore>> OpenCheckpointStore(
+    const WorkerFlags& flags) {
+  const std::string place = CheckpointStore(flags);
+  if (place.empty()) return std::shared_ptr<ArtifactStore>();
+  if (!IsS3Url(place)) {
+    return std::shared_ptr<ArtifactStore>(OpenDirectoryStore(place));
+  }
+  S3StoreOptions options;
+  options.url = place;
+  options.data_prefixes = flags.data_urls;
+  options.endpoint = flags.s3_endpoint;
+  options.region = flags.s3_region;
+  options.credentials_file = flags.s3_credentials_file;
+  options.client.ca_file = flags.data_ca;
+  options.client.tries = kStoreTries;
+  options.client.max_backoff = kStoreBackoff;
+  if (flags.s3_credentials_file.empty()) {
+    options.credentials = KeyOfEnvironment();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<ArtifactStore> store, OpenS3Store(options));
+  return std::shared_ptr<ArtifactStore>(std::move(store));
+}
+
 // Returns the URLs from which jobs may read.
 absl::StatusOr<std::unique_ptr<RemoteFiles>> OfferUrls(
     const WorkerFlags& flags) {
@@ -261,11 +311,8 @@ absl::StatusOr<std::unique_ptr<RemoteFiles>> OfferUrls(
   options.s3_endpoint = flags.s3_endpoint;
   options.s3_region = flags.s3_region;
   options.s3_credentials_file = flags.s3_credentials_file;
-  // Members get only the variables on a list, which has none of these.
   if (flags.s3_credentials_file.empty() && !flags.data_urls.empty()) {
-    options.s3_credentials = {Environment("AWS_ACCESS_KEY_ID"),
-                              Environment("AWS_SECRET_ACCESS_KEY"),
-                              Environment("AWS_SESSION_TOKEN")};
+    options.s3_credentials = KeyOfEnvironment();
   }
   return RemoteFiles::Create(options);
 }
@@ -319,11 +366,6 @@ int Main(const WorkerFlags& flags) {
   options.cache.max_bytes = flags.cache_bytes;
   options.processes.adopts_orphans = true;
   absl::ParseDuration(flags.orphan_after, &options.orphan_after);
-  if (!flags.checkpoint_store.empty()) {
-    options.checkpoint_store = std::filesystem::absolute(flags.checkpoint_store)
-                                   .lexically_normal()
-                                   .string();
-  }
   // Without an address only callers on this machine could reach it.
   const bool reachable = !flags.address.empty() || IsLoopback(flags.server);
   if (!flags.address.empty()) options.peers.host = flags.address;
@@ -353,6 +395,10 @@ int Main(const WorkerFlags& flags) {
   const auto urls = OfferUrls(flags);
   if (!urls.ok()) return Fail(urls.status());
   options.fetch.urls = urls->get();
+  absl::StatusOr<std::shared_ptr<ArtifactStore>> store =
+      OpenCheckpointStore(flags);
+  if (!store.ok()) return Fail(store.status());
+  options.checkpoint_store = *std::move(store);
   std::unique_ptr<MemberCgroups> cgroups;
   if (flags.rank_cgroups) {
     absl::StatusOr<std::unique_ptr<MemberCgroups>> made =

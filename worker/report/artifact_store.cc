@@ -34,19 +34,7 @@ constexpr size_t kTrailerBytes = 8 + 64 + 1;
 constexpr size_t kMaxNameBytes = 512;
 constexpr size_t kPartBytes = size_t{1} << 20;
 
-absl::Status CheckName(const std::string& name) {
-  bool good = !name.empty() && name.size() <= kMaxNameBytes;
-  for (absl::string_view part : absl::StrSplit(name, '/')) {
-    good = good && !part.empty() && part[0] != '.' &&
-           std::all_of(part.begin(), part.end(), [](char c) {
-             return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-                    c == '.' || c == '_' || c == '-';
-           });
-  }
-  if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", name.substr(0, 80), "\" is no name of a file"));
-}
+absl::Status Abandoned() { return absl::AbortedError("abandoned"); }
 
 // Whether the file is left from a write that was cut short.
 bool IsLeftover(const std::string& name) {
@@ -98,20 +86,10 @@ class DirectoryStore : public ArtifactStore {
   explicit DirectoryStore(std::string directory)
       : directory_(std::move(directory)) {}
 
-  absl::Status Put(const std::string& name,
-                   std::string_view contents) override {
-    RETURN_IF_ERROR(CheckName(name));
-    const std::string path = absl::StrCat(directory_, "/", name);
-    RETURN_IF_ERROR(MakeDirectories(fs::path(path).parent_path().string()));
-    std::string file(contents);
-    absl::StrAppend(&file, kTrailer, Sha256Hex(contents), "\n");
-    return WriteFileAtomically(path, file);
-  }
-
-  absl::Status PutFile(const std::string& name,
-                       const std::string& from) override {
-    RETURN_IF_ERROR(CheckName(name));
-    const std::string path = absl::StrCat(directory_, "/", name);
+  absl::Status PutFile(const std::string& name, const std::string& from,
+                       const std::atomic<bool>& abandoned) override {
+    RETURN_IF_ERROR(CheckArtifactName(name));
+    const std::string path = Path(name);
     RETURN_IF_ERROR(MakeDirectories(fs::path(path).parent_path().string()));
     ASSIGN_OR_RETURN(const OpenedFile source, OpenToRead(from));
     const auto closer = absl::MakeCleanup([&] { ::close(source.fd); });
@@ -126,6 +104,7 @@ class DirectoryStore : public ArtifactStore {
       Sha256Stream hash;
       RETURN_IF_ERROR(ReadParts(source.fd, 0, source.size, from,
                                 [&](std::string_view data) {
+                                  if (abandoned) return Abandoned();
                                   hash.Add(data);
                                   return file.Append(data);
                                 }));
@@ -138,10 +117,10 @@ class DirectoryStore : public ArtifactStore {
   }
 
   absl::Status Read(const std::string& name, int64_t offset,
+                    const std::atomic<bool>& abandoned,
                     const OnPart& part) override {
-    RETURN_IF_ERROR(CheckName(name));
-    ASSIGN_OR_RETURN(const OpenedFile file,
-                     OpenToRead(absl::StrCat(directory_, "/", name)));
+    RETURN_IF_ERROR(CheckArtifactName(name));
+    ASSIGN_OR_RETURN(const OpenedFile file, OpenToRead(Path(name)));
     const auto closer = absl::MakeCleanup([&] { ::close(file.fd); });
     const int64_t size = file.size - static_cast<int64_t>(kTrailerBytes);
     if (size < 0) return absl::DataLossError(name + ": truncated");
@@ -150,85 +129,91 @@ class DirectoryStore : public ArtifactStore {
           absl::StrCat(name, ": offset ", offset, " of ", size));
     }
     RETURN_IF_ERROR(part(size, ""));
-    return ReadParts(file.fd, offset, size, name,
-                     [&](std::string_view data) { return part(size, data); });
-  }
-
-  absl::StatusOr<std::string> Get(const std::string& name) override {
-    RETURN_IF_ERROR(CheckName(name));
-    ASSIGN_OR_RETURN(std::string file,
-                     ReadFile(absl::StrCat(directory_, "/", name)));
-    if (file.size() < kTrailerBytes) {
-      return absl::DataLossError(absl::StrCat(name, ": truncated"));
-    }
-    const size_t body = file.size() - kTrailerBytes;
-    const std::string claimed = file.substr(body);
-    file.resize(body);
-    if (claimed != absl::StrCat(kTrailer, Sha256Hex(file), "\n")) {
-      return absl::DataLossError(absl::StrCat(name, ": checksum differs"));
-    }
-    return file;
+    return ReadParts(file.fd, offset, size, name, [&](std::string_view data) {
+      return abandoned ? Abandoned() : part(size, data);
+    });
   }
 
   absl::StatusOr<std::vector<std::string>> List(
-      const std::string& folder) override {
-    RETURN_IF_ERROR(CheckName(folder));
+      const std::string& folder, const std::atomic<bool>& abandoned) override {
     std::vector<std::string> names;
-    std::error_code error;
-    fs::directory_iterator it(absl::StrCat(directory_, "/", folder), error),
-        end;
-    if (error == std::errc::no_such_file_or_directory) return names;
-    for (; !error && it != end; it.increment(error)) {
-      std::string name = it->path().filename().string();
-      if (!IsLeftover(name)) names.push_back(std::move(name));
-    }
-    if (error) {
-      return absl::UnavailableError(
-          absl::StrCat(directory_, ": ", error.message()));
-    }
+    RETURN_IF_ERROR(Walk(folder, abandoned, [&](const fs::path& path) {
+      const std::string name = path.lexically_relative(Path(folder)).string();
+      if (!IsLeftover(name)) names.push_back(name);
+    }));
     std::sort(names.begin(), names.end());
     return names;
   }
 
-  absl::Status Delete(const std::string& name) override {
-    RETURN_IF_ERROR(CheckName(name));
+  absl::Status Delete(const std::string& name,
+                      const std::atomic<bool>& /*abandoned*/) override {
+    RETURN_IF_ERROR(CheckArtifactName(name));
     std::error_code error;
-    fs::remove(absl::StrCat(directory_, "/", name), error);
-    if (!error) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(name, ": ", error.message()));
-  }
-
-  absl::Status Expire(const std::string& folder, absl::Duration age,
-                      const std::set<std::string>& spared) override {
-    RETURN_IF_ERROR(CheckName(folder));
-    const auto oldest =
-        fs::file_time_type::clock::now() - absl::ToChronoSeconds(age);
-    std::error_code error;
-    std::vector<fs::path> old, folders;
-    for (fs::recursive_directory_iterator
-             it(absl::StrCat(directory_, "/", folder), error),
-         end;
-         !error && it != end; it.increment(error)) {
-      std::error_code gone;
-      if (it->is_directory(gone)) {
-        folders.push_back(it->path());
-      } else if (it->last_write_time(gone) < oldest && !gone &&
-                 spared.count(
-                     it->path().lexically_relative(directory_).string()) == 0) {
-        old.push_back(it->path());
-      }
+    fs::remove(Path(name), error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat(name, ": ", error.message()));
     }
-    for (const fs::path& path : old) fs::remove(path, error);
-    // Removes only empty folders.
-    for (const fs::path& path : folders) fs::remove(path, error);
+    // Only if it is empty.
+    fs::remove(fs::path(Path(name)).parent_path(), error);
     return absl::OkStatus();
   }
 
+  absl::Status Tidy(const std::string& folder, absl::Duration age,
+                    const std::atomic<bool>& abandoned) override {
+    const auto oldest =
+        fs::file_time_type::clock::now() - absl::ToChronoSeconds(age);
+    return Walk(folder, abandoned, [&](const fs::path& path) {
+      std::error_code gone;
+      if (IsLeftover(path.filename().string()) &&
+          fs::last_write_time(path, gone) < oldest && !gone) {
+        fs::remove(path, gone);
+      }
+    });
+  }
+
  private:
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(directory_, "/", name);
+  }
+
+  // Calls `file` with the path of each plain file below the folder.
+  absl::Status Walk(const std::string& folder,
+                    const std::atomic<bool>& abandoned,
+                    const std::function<void(const fs::path&)>& file) const {
+    RETURN_IF_ERROR(CheckArtifactName(folder));
+    std::error_code error;
+    fs::recursive_directory_iterator it(
+        Path(folder), fs::directory_options::skip_permission_denied, error),
+        end;
+    if (error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+    for (; !error && it != end; it.increment(error)) {
+      if (abandoned) return Abandoned();
+      std::error_code gone;
+      if (it->is_regular_file(gone)) file(it->path());
+    }
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat(directory_, ": ", error.message()));
+  }
+
   const std::string directory_;
 };
 
 }  // namespace
+
+absl::Status CheckArtifactName(const std::string& name) {
+  bool good = !name.empty() && name.size() <= kMaxNameBytes;
+  for (absl::string_view part : absl::StrSplit(name, '/')) {
+    good = good && !part.empty() && part[0] != '.' &&
+           std::all_of(part.begin(), part.end(), [](char c) {
+             return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                    c == '.' || c == '_' || c == '-';
+           });
+  }
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name.substr(0, 80), "\" is no name of a file"));
+}
 
 std::unique_ptr<ArtifactStore> OpenDirectoryStore(std::string directory) {
   return std::make_unique<DirectoryStore>(std::move(directory));

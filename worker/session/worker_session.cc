@@ -19,7 +19,6 @@
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/checkpoint_names.h"
-#include "worker/checkpoint/stored_checkpoints.h"
 #include "worker/gang/gang.h"
 #include "worker/gang/stray_processes.h"
 
@@ -120,9 +119,6 @@ WorkerSession::WorkerSession(const Options& options,
       rendezvous_(&folders_),
       heard_(SteadyNow()),
       replicas_(options.replica_memory),
-      store_(options.checkpoint_store.empty()
-                 ? nullptr
-                 : OpenDirectoryStore(options.checkpoint_store)),
       peers_(options.peer_credentials, &peer_keys_),
       shelf_(&folders_, &replicas_),
       table_(options.slots) {}
@@ -345,6 +341,7 @@ void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
     table_.OnResponse(sane);
     logs_.OnResponse(sane.log_acks());
   }
+  ExpireStored(response);
   ApplyActions();
   std::set<RendezvousExchange::Gang> spanning;
   {
@@ -372,10 +369,6 @@ void WorkerSession::CleanUp() {
     copier_->Forget(job);
     replicas_.Drop(job);
     folders_.RemoveAllButLogs(job);
-    if (store_ != nullptr) {
-      const absl::Status marked = MarkEndedInStore(store_.get(), job);
-      LOG_IF(WARNING, !marked.ok()) << "checkpoint store " << marked;
-    }
     const std::lock_guard<std::mutex> lock(mutex_);
     shelf_.Forget(job);
   }
@@ -383,14 +376,8 @@ void WorkerSession::CleanUp() {
   if (now < next_sweep_) return;
   next_sweep_ = now + kSweepInterval;
   folders_.RemoveOld(active, options_.keep_stopped, options_.keep_logs);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.ScanAll();
-  }
-  if (store_ == nullptr) return;
-  const absl::Status expired =
-      ExpireStoredCheckpoints(store_.get(), options_.keep_durable);
-  LOG_IF(WARNING, !expired.ok()) << "checkpoint store " << expired;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  shelf_.ScanAll();
 }
 
 absl::Status WorkerSession::RunOnce() {

@@ -106,16 +106,13 @@ class WorkerSession : private GangMembers::Observer,
     PeerServer::Options peers;
     // Credentials of calls to other workers; null means unencrypted.
     std::shared_ptr<grpc::ChannelCredentials> peer_credentials;
-    // A folder of a file system that all workers share. If it is empty,
-    // checkpoints are only as safe as this machine's disk.
-    std::string checkpoint_store;
+    // The store that all workers share. If there is none, checkpoints are only
+    // as safe as this machine's disk.
+    std::shared_ptr<ArtifactStore> checkpoint_store;
     // How the training state that a member resumes from is fetched.
     StateFetchOptions state_fetch;
     // The limit for finishing copies before this daemon ends.
     absl::Duration flush_timeout = absl::Seconds(10);
-    // How long files in the checkpoint store are kept. The newest checkpoint of
-    // a job that has not ended is kept for ever.
-    absl::Duration keep_durable = absl::Hours(24 * 30);
     // How long files are kept of jobs that have no member here any more, other
     // than checkpoints, which stay until the coordinator says that the job has
     // ended. The files of ended jobs are removed at once.
@@ -207,6 +204,8 @@ class WorkerSession : private GangMembers::Observer,
   // Queues copies of the state that member 0 has saved.
   void CopyCheckpoint(GangMembers::Id id, const v1::CheckpointSaved& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has deleted from the store what no job needs any more.
+  void ExpireStored(const v1::SynchronizeResponse& response);
   // Gives the members up if the coordinator has been silent for too long.
   void WatchCoordinator(const absl::Status& call);
   // Claims the GPU of the member's slot, if it has one, and makes it the only
@@ -236,7 +235,6 @@ class WorkerSession : private GangMembers::Observer,
 
   PeerKeys peer_keys_;
   ReplicaCache replicas_;
-  const std::unique_ptr<ArtifactStore> store_;  // null: none
   PeerClient peers_;
 
   std::mutex mutex_;

@@ -5,8 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "proto/resource_names.h"
 #include "worker/checkpoint/byte_text.h"
 #include "worker/checkpoint/checkpoint_fetcher.h"
+#include "worker/checkpoint/stored_checkpoints.h"
 #include "worker/gang/member_failure.h"
 #include "worker/session/worker_session.h"
 
@@ -30,13 +32,18 @@ void WorkerSession::StartPeers() {
     const std::lock_guard<std::mutex> lock(mutex_);
     Notify();
   };
-  copier_ = std::make_unique<CheckpointCopier>(
-      copies, &peers_, store_.get(),
-      [this](const CheckpointCopier::Task& task) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        shelf_.MarkStored(task.job, task.name.key(), task.keep);
-        Notify();
-      });
+  copies.on_stored = [this](const std::string& job, const StateKey& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.AddStored(job, key);
+    Notify();
+  };
+  copies.store.on_listed = [this](StoredStates states) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shelf_.SetStored(std::move(states));
+    Notify();
+  };
+  copier_ = std::make_unique<CheckpointCopier>(copies, &peers_,
+                                               options_.checkpoint_store.get());
   if (options_.replica_memory == 0) return;
   absl::StatusOr<std::unique_ptr<PeerServer>> server =
       PeerServer::Start(options_.peers, &replicas_, &folders_, &peer_keys_);
@@ -66,8 +73,24 @@ void WorkerSession::CopyCheckpoint(GangMembers::Id id,
       absl::StrCat(folders_.Checkpoints(task.job), "/", ToFileName(task.name));
   task.replicas = table_.Replicas(key);
   task.durable = !saved.snapshot() && rank->spec().checkpoint().durable();
-  task.keep = rank->spec().checkpoint().keep();
   copier_->Add(std::move(task));
+}
+
+void WorkerSession::ExpireStored(const v1::SynchronizeResponse& response) {
+  for (const v1::HeldCheckpoint& held : response.expired()) {
+    if (!ParseJobName(held.job()) || held.attempt() < 0 ||
+        held.attempt() > kMaxNamed || held.step() < 0 ||
+        held.step() > kMaxNamed) {
+      LOG(ERROR) << "refused to delete " << held.ShortDebugString();
+      continue;
+    }
+    const StateKey key = {held.attempt(), held.step()};
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      shelf_.DropStored(held.job(), key);
+    }
+    copier_->Expire(held.job(), key);
+  }
 }
 
 void WorkerSession::FillTroubles(v1::SynchronizeRequest* request) {
@@ -97,9 +120,9 @@ absl::Status WorkerSession::FetchCheckpoint(
                                       const std::string& source) {
     OnPreparationMoved(id, bytes, size, source);
   };
-  const CheckpointFetcher fetcher(options_.state_fetch,
-                                  folders_.Checkpoints(rank.job()), &replicas_,
-                                  &peers_, store_.get(), on_progress);
+  const CheckpointFetcher fetcher(
+      options_.state_fetch, folders_.Checkpoints(rank.job()), &replicas_,
+      &peers_, options_.checkpoint_store.get(), on_progress);
   const absl::StatusOr<FetchedCheckpoint> found =
       rank.has_start() ? fetcher.FetchStart(rank, abandoned)
                        : fetcher.FetchNewest(rank, abandoned);

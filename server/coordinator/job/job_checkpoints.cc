@@ -2,6 +2,10 @@
 #include "server/coordinator/job/job_checkpoints.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "proto/job_state.h"
@@ -141,6 +145,46 @@ bool UpdateHeld(const HeldReport& report, v1::Job* job) {
   }
   changed = ExpireDurable(job) || changed;
   return DropLost(job) || changed;
+}
+
+bool MayHaveExpired(const std::vector<v1::HeldCheckpoint>& reported,
+                    const v1::Job& job) {
+  const auto stored = std::count_if(
+      reported.begin(), reported.end(), [](const v1::HeldCheckpoint& held) {
+        return held.place() == v1::HeldCheckpoint::DURABLE;
+      });
+  return stored > (IsFinal(job.state()) ? 0 : CountKept(job));
+}
+
+std::vector<v1::HeldCheckpoint> ExpiredStates(
+    const std::vector<v1::HeldCheckpoint>& reported,
+    const std::vector<v1::HeldCheckpoint>& known,
+    const TrainingLineage& lineage, const v1::Job& job) {
+  // Whether it is part of the training, its step, and its attempt.
+  using Rank = std::tuple<bool, int64_t, int64_t>;
+  const auto rank = [&](const v1::HeldCheckpoint& held) {
+    return Rank(lineage.Contains(held.attempt(), held.step()), held.step(),
+                held.attempt());
+  };
+  // A database that was restored may not know of an attempt yet.
+  const auto may_go = [&](const v1::HeldCheckpoint& held) {
+    return held.place() == v1::HeldCheckpoint::DURABLE &&
+           held.attempt() <= job.attempt();
+  };
+  std::set<Rank, std::greater<Rank>> kept;
+  if (!IsFinal(job.state())) {
+    for (const v1::HeldCheckpoint& held : known) {
+      if (may_go(held)) kept.insert(rank(held));
+    }
+    while (kept.size() > static_cast<size_t>(CountKept(job))) {
+      kept.erase(std::prev(kept.end()));
+    }
+  }
+  std::vector<v1::HeldCheckpoint> expired;
+  for (const v1::HeldCheckpoint& held : reported) {
+    if (may_go(held) && kept.count(rank(held)) == 0) expired.push_back(held);
+  }
+  return expired;
 }
 
 void DropStale(const TrainingLineage& lineage, v1::Job* job) {

@@ -34,6 +34,20 @@ struct HeldReport {
 // anything changed.
 bool UpdateHeld(const HeldReport& report, v1::Job* job);
 
+// Returns those of the worker's states in the shared store that no job needs:
+// of a final job all, else all but the newest of its training, as many as the
+// job keeps. What is not part of the training any more goes first, but goes
+// only once there are enough others; nothing of a later attempt than the job's
+// goes. `known` has all states of the job that any worker reports.
+std::vector<v1::HeldCheckpoint> ExpiredStates(
+    const std::vector<v1::HeldCheckpoint>& reported,
+    const std::vector<v1::HeldCheckpoint>& known,
+    const TrainingLineage& lineage, const v1::Job& job);
+
+// Whether ExpiredStates may return any.
+bool MayHaveExpired(const std::vector<v1::HeldCheckpoint>& reported,
+                    const v1::Job& job);
+
 // Forgets the checkpoints that are not part of the job's training any more.
 void DropStale(const TrainingLineage& lineage, v1::Job* job);
 

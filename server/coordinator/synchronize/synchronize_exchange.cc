@@ -37,7 +37,7 @@ absl::StatusOr<WorkerState*> FindSender(const v1::SynchronizeRequest& request,
 bool HasAcks(const v1::SynchronizeResponse& response) {
   return response.report_acks_size() > 0 || response.log_acks_size() > 0 ||
          response.forget_size() > 0 || response.missing_models_size() > 0 ||
-         response.ended_jobs_size() > 0;
+         response.ended_jobs_size() > 0 || response.expired_size() > 0;
 }
 
 }  // namespace

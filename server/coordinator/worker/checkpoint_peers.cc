@@ -82,6 +82,17 @@ void CheckpointPeers::ApplyToJob(const std::string& name,
     report.held = own->second;
     if (IsFinal(entry->state())) response->add_ended_jobs(name);
   }
+  if (MayHaveExpired(report.held, entry->job())) {
+    std::vector<v1::HeldCheckpoint> known;
+    for (const WorkerState* holder : Holders(name)) {
+      const auto& own = holder->checkpoints().at(name);
+      known.insert(known.end(), own.begin(), own.end());
+    }
+    for (v1::HeldCheckpoint& held :
+         ExpiredStates(report.held, known, entry->lineage(), entry->job())) {
+      *response->add_expired() = std::move(held);
+    }
+  }
   for (const v1::HeldCheckpoint& old : before) {
     if (old.place() == v1::HeldCheckpoint::DURABLE && !IsDurable(name, old)) {
       report.no_longer_durable.push_back(old);

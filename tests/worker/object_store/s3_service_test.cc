@@ -7,15 +7,13 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/e2e/process.h"
+#include "tests/worker/object_store/s3_server_process.h"
 #include "worker/object_store/object_client.h"
 #include "worker/object_store/s3_endpoint.h"
 
@@ -33,31 +31,19 @@ class S3ServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("no_proxy", "*", 1);
-    const std::string root = std::getenv("TEST_SRCDIR");
-    const std::string installed = root + "/s3_server_npm/installed";
-    ASSERT_OK_AND_ASSIGN(const std::string packages, ReadFile(installed));
-    if (absl::StartsWith(packages, "absent")) {
-      GTEST_SKIP() << "no server of S3 here: " << packages;
-    }
+    const std::string absent = S3ServerProcess::Absent();
+    if (!absent.empty()) GTEST_SKIP() << "no server of S3 here: " << absent;
     folder_ = ::testing::TempDir() + "/s3_XXXXXX";
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     for (int i = 0; i < 30000; ++i) absl::StrAppend(&data_, i, ",");
     ASSERT_OK(MakeDirectories(folder_ + "/objects"));
     ASSERT_OK(WriteFileAtomically(folder_ + "/objects/f.txt", data_));
     ASSERT_OK(WriteFileAtomically(folder_ + "/objects/" + kOddKey, "odd"));
-    // The packages lie where the link leads.
-    server_ = std::make_unique<e2e::Process>(
-        std::vector<std::string>{
-            "/usr/bin/env", "node",
-            root + "/comera/tests/worker/object_store/s3_server/s3_server.mjs",
-            std::filesystem::canonical(installed).string(),
-            folder_ + "/objects", kSecret, "session+token=="},
-        folder_ + "/server.log");
-    const auto port = server_->ReadLine(absl::Seconds(60));
-    ASSERT_TRUE(port.has_value());
-    ASSERT_OK_AND_ASSIGN(
-        const S3Endpoint endpoint,
-        S3Endpoint::Create("http://127.0.0.1:" + *port, kRegion));
+    server_ = std::make_unique<S3ServerProcess>(folder_ + "/objects", kSecret,
+                                                "session+token==");
+    ASSERT_NE(server_->port(), "");
+    ASSERT_OK_AND_ASSIGN(const S3Endpoint endpoint,
+                         S3Endpoint::Create(server_->endpoint(), kRegion));
     location_.url = endpoint.Url("bucket", "/f.txt");
     location_.plain_http = true;
     location_.s3_region = kRegion;
@@ -87,7 +73,7 @@ class S3ServiceTest : public ::testing::Test {
 
   std::string folder_, data_;
   std::atomic<bool> cancelled_{false};
-  std::unique_ptr<e2e::Process> server_;
+  std::unique_ptr<S3ServerProcess> server_;
   ObjectLocation location_;
 };
 

@@ -119,6 +119,29 @@ class CopiesTest : public ::testing::Test {
     return Fetcher().FetchStart(assignment, abandoned_);
   }
 
+  absl::Status Store(const std::string& name, const std::string& contents) {
+    const std::string path = folder_ + "/to_store";
+    RETURN_IF_ERROR(WriteFileAtomically(path, contents));
+    return store_->PutFile(name, path, abandoned_);
+  }
+
+  absl::StatusOr<std::string> FromStore(const std::string& name,
+                                        int64_t offset = 0) {
+    std::string rest;
+    RETURN_IF_ERROR(store_->Read(name, offset, abandoned_,
+                                 [&](int64_t size, std::string_view data) {
+                                   rest.append(data);
+                                   EXPECT_LE(rest.size(), size);
+                                   return absl::OkStatus();
+                                 }));
+    return rest;
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListStore(
+      const std::string& folder) {
+    return store_->List(folder, abandoned_);
+  }
+
   // Sends the contents as a file.
   absl::Status Put(PeerClient& client, const std::string& job,
                    const CheckpointName& name, const std::string& contents) {
@@ -245,8 +268,8 @@ TEST_F(CopiesTest, TheNewestWholeStateIsFetchedWhereverItLies) {
   EXPECT_EQ(fetched.from, "worker peer");
   EXPECT_THAT(ReadFile(Local() + "/step-000000000030.attempt-1.snapshot"),
               IsOkAndHolds(State("thirty")));
-  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-1.checkpoint",
-                        State("forty")));
+  ASSERT_OK(Store("checkpoints/a/step-000000000040.attempt-1.checkpoint",
+                  State("forty")));
   EXPECT_EQ(Fetch().from, "the store");
   EXPECT_EQ(Fetch().from, "this disk");  // by now
   ASSERT_OK(memory_.Put(kJob, {50, true, 1}, State("fifty")));
@@ -259,7 +282,7 @@ TEST_F(CopiesTest, TheNewestWholeStateIsFetchedWhereverItLies) {
 TEST_F(CopiesTest, Complaint12_DamagedStatesArePassedOver) {
   Save(Local(), {50, false}, State("fifty") + "x");
   Save(folders_.Checkpoints(kJob), {40, false}, "junk");
-  ASSERT_OK(store_->Put("checkpoints/a/step-000000000030.checkpoint", "junk"));
+  ASSERT_OK(Store("checkpoints/a/step-000000000030.checkpoint", "junk"));
   ASSERT_OK(cache_.Put(kJob, {20, false}, State("twenty")));
   EXPECT_EQ(Fetch().step, 20);
 }
@@ -281,10 +304,10 @@ TEST_F(CopiesTest, TheNamedStateIsFetchedAndNoOther) {
 }
 
 TEST_F(CopiesTest, TheNamedStateComesFromTheStoreToo) {
-  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-2.checkpoint",
-                        State("another attempt's")));
-  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-3.checkpoint",
-                        State("forty")));
+  ASSERT_OK(Store("checkpoints/a/step-000000000040.attempt-2.checkpoint",
+                  State("another attempt's")));
+  ASSERT_OK(Store("checkpoints/a/step-000000000040.attempt-3.checkpoint",
+                  State("forty")));
   EXPECT_EQ(FetchStart(3, 40)->from, "the store");
   EXPECT_THAT(ReadFile(Local() + "/step-000000000040.attempt-3.checkpoint"),
               IsOkAndHolds(State("forty")));
@@ -324,8 +347,8 @@ TEST_F(CopiesTest, ANamedStateThatIsDamagedEverywhereIsDataLoss) {
 
 TEST_F(CopiesTest, ADamagedCopyOfTheNamedStateIsPassedOver) {
   Save(folders_.Checkpoints(kJob), {40, false, 3}, "junk");
-  ASSERT_OK(store_->Put("checkpoints/a/step-000000000040.attempt-3.checkpoint",
-                        State("forty")));
+  ASSERT_OK(Store("checkpoints/a/step-000000000040.attempt-3.checkpoint",
+                  State("forty")));
   EXPECT_EQ(FetchStart(3, 40)->from, "the store");
 }
 
@@ -455,10 +478,11 @@ class CopierTest : public CopiesTest {
 
 TEST_F(CopierTest, WhatIsSavedIsCopiedAndMadeDurable) {
   std::promise<int64_t> durable;
-  CheckpointCopier copier({}, client_.get(), store_.get(),
-                          [&](const CheckpointCopier::Task& task) {
-                            if (task.name.step == 30) durable.set_value(30);
-                          });
+  CheckpointCopier::Options options;
+  options.on_stored = [&](const std::string&, const StateKey& key) {
+    if (key.step == 30) durable.set_value(30);
+  };
+  CheckpointCopier copier(options, client_.get(), store_.get());
   for (int64_t step : {10, 20, 30}) {
     CheckpointCopier::Task task =
         TaskOf({step, false, 1}, State(absl::StrCat(step)));
@@ -472,12 +496,11 @@ TEST_F(CopierTest, WhatIsSavedIsCopiedAndMadeDurable) {
   EXPECT_EQ(durable.get_future().get(), 30);
   EXPECT_NE(cache_.Get(kJob, {1, 30}), nullptr);
   EXPECT_THAT(
-      store_->List("checkpoints/a"),
+      ListStore("checkpoints/a"),
       IsOkAndHolds(ElementsAre("step-000000000020.attempt-1.checkpoint",
                                "step-000000000030.attempt-1.checkpoint")));
-  EXPECT_THAT(
-      store_->Get("checkpoints/a/step-000000000030.attempt-1.checkpoint"),
-      IsOkAndHolds(State("30")));
+  EXPECT_THAT(FromStore("checkpoints/a/step-000000000030.attempt-1.checkpoint"),
+              IsOkAndHolds(State("30")));
   // One of two has a copy, as far as that goes.
   EXPECT_THAT(copier.Troubles(), IsEmpty());
 }
@@ -488,22 +511,23 @@ TEST_F(CopierTest, WhatOthersHaveStoredIsFoundAtTheStart) {
         "a/step-000000000040.attempt-2.checkpoint",
         "b/step-000000000060.attempt-1.checkpoint", "b/ended",
         "NOJOB/step-000000000060.attempt-1.checkpoint"}) {
-    ASSERT_OK(store_->Put(absl::StrCat("checkpoints/", file), State("x")));
+    ASSERT_OK(Store(absl::StrCat("checkpoints/", file), State("x")));
   }
-  std::promise<std::string> found;
-  CheckpointCopier copier(
-      {}, client_.get(), store_.get(), [&](const CheckpointCopier::Task& task) {
-        found.set_value(absl::StrCat(task.job, " ", task.name.attempt, "/",
-                                     task.name.step));
-      });
-  EXPECT_EQ(found.get_future().get(), "jobs/a 2/40");
+  std::promise<StoredStates> found;
+  CheckpointCopier::Options options;
+  options.store.on_listed = [&](StoredStates states) {
+    found.set_value(std::move(states));
+  };
+  CheckpointCopier copier(options, client_.get(), store_.get());
+  const StoredStates expected = {{"jobs/a", {{1, 50}, {2, 40}}},
+                                 {"jobs/b", {{1, 60}}}};
+  EXPECT_EQ(found.get_future().get(), expected);
 }
 
-TEST_F(CopierTest, AfterStartingOverTheStoreKeepsLowSteps) {
-  CheckpointCopier copier({}, client_.get(), store_.get(),
-                          [](const CheckpointCopier::Task&) {});
+TEST_F(CopierTest, OnlyWhatTheCoordinatorNamesIsDeletedFromTheStore) {
+  CheckpointCopier copier({}, client_.get(), store_.get());
   // What somebody put there is left alone.
-  ASSERT_OK(store_->Put("checkpoints/a/notes", "x"));
+  ASSERT_OK(Store("checkpoints/a/notes", "x"));
   const auto add = [&](const CheckpointName& name) {
     CheckpointCopier::Task task = TaskOf(name, State("x"));
     task.durable = true;
@@ -513,17 +537,20 @@ TEST_F(CopierTest, AfterStartingOverTheStoreKeepsLowSteps) {
   add({500, false, 1});
   add({600, false, 1});
   add({10, false, 2});
-  EXPECT_THAT(store_->List("checkpoints/a"),
+  // What the first attempt saves late stays out.
+  add({700, false, 1});
+  EXPECT_THAT(ListStore("checkpoints/a"),
+              IsOkAndHolds(
+                  ElementsAre("notes", "step-000000000010.attempt-2.checkpoint",
+                              "step-000000000500.attempt-1.checkpoint",
+                              "step-000000000600.attempt-1.checkpoint")));
+  copier.Expire(kJob, {1, 500});
+  copier.Expire(kJob, {1, 800});
+  ASSERT_TRUE(copier.Flush(kBound));
+  EXPECT_THAT(ListStore("checkpoints/a"),
               IsOkAndHolds(
                   ElementsAre("notes", "step-000000000010.attempt-2.checkpoint",
                               "step-000000000600.attempt-1.checkpoint")));
-  add({20, false, 2});
-  // What the first attempt saves late stays out.
-  add({700, false, 1});
-  EXPECT_THAT(store_->List("checkpoints/a"),
-              IsOkAndHolds(
-                  ElementsAre("notes", "step-000000000010.attempt-2.checkpoint",
-                              "step-000000000020.attempt-2.checkpoint")));
 }
 
 TEST_F(CopierTest, CopiesThatDoNotFitAreATroubleWhileItLasts) {
@@ -533,8 +560,7 @@ TEST_F(CopierTest, CopiesThatDoNotFitAreATroubleWhileItLasts) {
   int told = 0;
   CheckpointCopier::Options options;
   options.on_troubles = [&] { ++told; };
-  CheckpointCopier copier(options, client_.get(), nullptr,
-                          [](const CheckpointCopier::Task&) {});
+  CheckpointCopier copier(options, client_.get(), nullptr);
   const auto add = [&](int64_t step, size_t size) {
     CheckpointCopier::Task task =
         TaskOf({step, false, 4}, State(std::string(size, 'x')));
@@ -568,8 +594,13 @@ TEST_F(CopierTest, CopiesThatDoNotFitAreATroubleWhileItLasts) {
 TEST_F(CopierTest, AStoreThatCannotBeWrittenToIsATrouble) {
   ASSERT_OK(WriteFileAtomically(folder_ + "/blocked", "a file"));
   const auto blocked = OpenDirectoryStore(folder_ + "/blocked/store");
-  CheckpointCopier copier({}, client_.get(), blocked.get(),
-                          [](const CheckpointCopier::Task&) { FAIL(); });
+  std::promise<void> stored;
+  CheckpointCopier::Options options;
+  options.on_stored = [&](const std::string&, const StateKey&) {
+    stored.set_value();
+  };
+  options.store.retry_after = absl::Milliseconds(1);
+  CheckpointCopier copier(options, client_.get(), blocked.get());
   CheckpointCopier::Task task = TaskOf({10, false, 1}, State("x"));
   task.durable = true;
   copier.Add(task);
@@ -577,31 +608,12 @@ TEST_F(CopierTest, AStoreThatCannotBeWrittenToIsATrouble) {
   ASSERT_THAT(copier.Troubles(), SizeIs(1));
   EXPECT_THAT(copier.Troubles()[0].message(),
               HasSubstr("checkpoints do not reach the store"));
-}
-
-// A job may be paused for longer than files are kept.
-TEST_F(CopiesTest, TheNewestCheckpointOfAJobThatHasNotEndedStaysInTheStore) {
-  const auto put = [&](const std::string& file) {
-    const std::string name = "checkpoints/a/" + file;
-    ASSERT_OK(store_->Put(name, "x"));
-    std::filesystem::last_write_time(
-        absl::StrCat(folder_, "/store/", name),
-        std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
-  };
-  ASSERT_OK(MarkEndedInStore(store_.get(), kJob));
-  EXPECT_THAT(store_->List("checkpoints/a"), IsOkAndHolds(IsEmpty()));
-  put("step-000000000600.attempt-1.checkpoint");
-  put("step-000000000010.attempt-2.checkpoint");
-  put("step-000000000020.attempt-2.checkpoint");
-  ASSERT_OK(ExpireStoredCheckpoints(store_.get(), absl::Hours(1)));
-  EXPECT_THAT(
-      store_->List("checkpoints/a"),
-      IsOkAndHolds(ElementsAre("step-000000000020.attempt-2.checkpoint")));
-  ASSERT_OK(MarkEndedInStore(store_.get(), kJob));
-  ASSERT_OK(MarkEndedInStore(store_.get(), kJob));
-  ASSERT_OK(ExpireStoredCheckpoints(store_.get(), absl::Hours(1)));
-  EXPECT_THAT(store_->List("checkpoints/a"),
-              IsOkAndHolds(ElementsAre("ended")));
+  // It is tried again, and arrives once the store is back.
+  ASSERT_TRUE(std::filesystem::remove(folder_ + "/blocked"));
+  stored.get_future().get();
+  EXPECT_THAT(blocked->List("checkpoints/a", abandoned_),
+              IsOkAndHolds(SizeIs(1)));
+  EXPECT_THAT(copier.Troubles(), IsEmpty());
 }
 
 TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
@@ -610,11 +622,11 @@ TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
   ASSERT_OK(cache_.Put("jobs/c", {20, true, 6}, State("twenty")));
   CheckpointShelf shelf(&folders_, &cache_);
   shelf.ScanAll();
-  // After starting over, the newest two are those of the later attempt.
-  for (const StateKey& key :
-       {StateKey{4, 700}, StateKey{5, 10}, StateKey{5, 20}}) {
-    shelf.MarkStored(kJob, key, 2);
-  }
+  shelf.AddStored("jobs/d", {1, 1});
+  shelf.SetStored({{kJob, {{5, 10}, {4, 700}}}});
+  shelf.AddStored(kJob, {5, 20});
+  shelf.DropStored(kJob, {4, 700});
+  shelf.DropStored("jobs/e", {4, 700});
   v1::SynchronizeRequest request;
   shelf.Fill(request.mutable_checkpoints());
   std::vector<std::string> told;
@@ -630,50 +642,51 @@ TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
 }
 
 TEST_F(CopiesTest, TheStoreHoldsWhatItWasGivenOrSaysSo) {
-  ASSERT_OK(store_->Put("checkpoints/a/one", "contents"));
-  EXPECT_THAT(store_->Get("checkpoints/a/one"), IsOkAndHolds("contents"));
-  EXPECT_THAT(store_->Get("checkpoints/a/two"),
+  ASSERT_OK(Store("checkpoints/a/one", "contents"));
+  EXPECT_THAT(FromStore("checkpoints/a/one"), IsOkAndHolds("contents"));
+  EXPECT_THAT(FromStore("checkpoints/a/two"),
               StatusIs(absl::StatusCode::kNotFound));
   for (const char* name :
        {"", "/etc/passwd", "../x", "a/../b", "a//b", ".x", "a b", "a/\n"}) {
-    EXPECT_THAT(store_->Put(name, "x"),
-                StatusIs(absl::StatusCode::kInvalidArgument))
+    EXPECT_THAT(Store(name, "x"), StatusIs(absl::StatusCode::kInvalidArgument))
         << name;
   }
-  const std::string path = folder_ + "/store/checkpoints/a/one";
-  ASSERT_OK_AND_ASSIGN(std::string file, ReadFile(path));
-  file[2] ^= 1;
-  ASSERT_OK(WriteFileAtomically(path, file));
-  EXPECT_THAT(store_->Get("checkpoints/a/one"),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("checksum")));
-  const std::string source = folder_ + "/source";
-  ASSERT_OK(WriteFileAtomically(source, "of a file"));
-  ASSERT_OK(store_->PutFile("checkpoints/a/three", source));
-  EXPECT_THAT(store_->Get("checkpoints/a/three"), IsOkAndHolds("of a file"));
-  std::string rest;
-  EXPECT_OK(store_->Read("checkpoints/a/three", 3,
-                         [&](int64_t size, std::string_view data) {
-                           EXPECT_EQ(size, 9);
-                           rest.append(data);
-                           return absl::OkStatus();
-                         }));
-  EXPECT_EQ(rest, "a file");
-  EXPECT_THAT(store_->Read("checkpoints/a/three", 10, nullptr),
+  ASSERT_OK(Store("checkpoints/a/three", "of a file"));
+  EXPECT_THAT(FromStore("checkpoints/a/three", 3), IsOkAndHolds("a file"));
+  EXPECT_THAT(FromStore("checkpoints/a/three", 10),
               StatusIs(absl::StatusCode::kOutOfRange));
-  EXPECT_THAT(store_->Read("checkpoints/a/four", 0, nullptr),
+  EXPECT_THAT(FromStore("checkpoints/a/four"),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(store_->PutFile("checkpoints/a/four", folder_ + "/nothing"),
-              StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_OK(store_->Delete("checkpoints/a/three"));
-  ASSERT_OK(store_->Put("checkpoints/b/old", "x"));
-  std::filesystem::last_write_time(
-      folder_ + "/store/checkpoints/b/old",
-      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
-  ASSERT_OK(store_->Expire("checkpoints", absl::Hours(1), {}));
-  EXPECT_THAT(store_->List("checkpoints/b"), IsOkAndHolds(IsEmpty()));
-  EXPECT_THAT(store_->List("checkpoints/a"), IsOkAndHolds(SizeIs(1)));
-  EXPECT_OK(store_->Delete("checkpoints/a/one"));
-  EXPECT_OK(store_->Delete("checkpoints/a/one"));
+  EXPECT_THAT(
+      store_->PutFile("checkpoints/a/four", folder_ + "/nothing", abandoned_),
+      StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store_->Delete("checkpoints/a/three", abandoned_));
+  EXPECT_THAT(ListStore("checkpoints/a"), IsOkAndHolds(ElementsAre("one")));
+  EXPECT_OK(store_->Delete("checkpoints/a/one", abandoned_));
+  EXPECT_OK(store_->Delete("checkpoints/a/one", abandoned_));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/store/checkpoints/a"));
+}
+
+TEST_F(CopiesTest, OnlyOldLeftoversAreTidiedOutOfTheStore) {
+  ASSERT_OK(Store("checkpoints/b/old", "x"));
+  const std::string folder = folder_ + "/store/checkpoints/b/";
+  for (const char* name : {"half.tmp.1.0", "new.tmp.1.0"}) {
+    ASSERT_OK(WriteFileAtomically(folder + name, "x"));
+  }
+  for (const char* name : {"old", "half.tmp.1.0"}) {
+    std::filesystem::last_write_time(
+        folder + name,
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  }
+  EXPECT_THAT(ListStore("checkpoints/b"), IsOkAndHolds(ElementsAre("old")));
+  ASSERT_OK(store_->Tidy("checkpoints", absl::Hours(1), abandoned_));
+  EXPECT_FALSE(std::filesystem::exists(folder + "half.tmp.1.0"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "new.tmp.1.0"));
+  EXPECT_THAT(ListStore("checkpoints/b"), IsOkAndHolds(ElementsAre("old")));
+  abandoned_ = true;
+  EXPECT_THAT(Store("checkpoints/b/new", "x"),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(ListStore("checkpoints"), StatusIs(absl::StatusCode::kAborted));
 }
 
 }  // namespace

@@ -115,6 +115,52 @@ TEST_F(CheckpointPeersTest, AStateLeavesTheStoreWhenNobodySaysThatItIsThere) {
   EXPECT_FALSE(durable());
 }
 
+TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().set_attempt(4);
+  entry.mutable_job().mutable_spec()->mutable_checkpoint()->set_keep(2);
+  // The steps, with their attempts, that the answer to w2 deletes.
+  const auto expired = [&](const std::vector<std::pair<int, int>>& stored) {
+    v1::SynchronizeRequest request = parts_.Report("w2");
+    for (const auto& [attempt, step] : stored) {
+      v1::HeldCheckpoint* held = request.add_checkpoints();
+      held->set_job("jobs/a");
+      held->set_attempt(attempt);
+      held->set_step(step);
+      held->set_place(v1::HeldCheckpoint::DURABLE);
+    }
+    v1::SynchronizeResponse response;
+    Operation op(parts_.now, &parts_.effects);
+    parts_.peers.ApplyHeld(request, *parts_.workers.Find("w2"), &response, &op);
+    std::vector<std::pair<int, int>> told;
+    for (const v1::HeldCheckpoint& held : response.expired()) {
+      told.emplace_back(held.attempt(), held.step());
+    }
+    return told;
+  };
+  using Steps = std::vector<std::pair<int, int>>;
+  EXPECT_EQ(expired({{1, 100}, {1, 200}}), Steps());
+  EXPECT_EQ(expired({{1, 100}, {1, 200}, {1, 300}}), Steps({{1, 100}}));
+  // What was cut off saves late: attempt 4 began before.
+  v1::TrainingStateKey start;
+  start.set_attempt(1);
+  start.set_step(200);
+  entry.RecordStart(start);
+  EXPECT_EQ(expired({{1, 200}, {3, 900}}), Steps());
+  EXPECT_EQ(expired({{1, 200}, {3, 900}, {4, 250}}), Steps({{3, 900}}));
+  // The job began anew, and its low steps are the ones that count.
+  entry.mutable_job().set_attempt(5);
+  entry.RecordStart(v1::TrainingStateKey());
+  EXPECT_EQ(expired({{4, 250}, {5, 10}, {5, 20}}), Steps({{4, 250}}));
+  EXPECT_EQ(expired({{5, 10}, {5, 20}, {6, 5}, {5, 30}}), Steps({{5, 10}}));
+  // Another worker knows of newer ones.
+  Hold("w3", "jobs/a", 40, v1::HeldCheckpoint::DURABLE);
+  EXPECT_EQ(expired({{5, 10}, {5, 20}, {5, 30}}).size(), 2u);
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::SUCCEEDED, "", &op);
+  EXPECT_EQ(expired({{5, 20}, {5, 30}}), Steps({{5, 20}, {5, 30}}));
+}
+
 TEST_F(CheckpointPeersTest, ARestartedWorkerTakesNothingOutOfTheStore) {
   JobEntry& entry = parts_.AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
