@@ -46,7 +46,8 @@ class EngineHost {
   // Runs `operation` on the loop and replies there with its value or its error
   // once its effects and the entry of `audit` are durable. An operation without
   // effects waits as well, for the earlier ones whose result it tells.
-  // Unavailable: the host stops, or the store failed.
+  // Unavailable: the host stops, or the store failed. ResourceExhausted: the
+  // host is read-only, and the operation was not run.
   template <typename T>
   void CommitThenReply(Operation<T> operation, Callback<T> done,
                        Audit<T> audit = nullptr) {
@@ -77,6 +78,9 @@ class EngineHost {
   // Loop only.
   const Engine& engine() const { return engine_; }
 
+  // Whether operations may change anything now; else ResourceExhausted.
+  virtual absl::Status CheckWritable() const { return absl::OkStatus(); }
+
   virtual EventLoop& loop() = 0;
   // Null once the host stops.
   virtual StoreThread* store() = 0;
@@ -94,6 +98,9 @@ class EngineHost {
   void RunThenReply(const Operation<T>& operation, Callback<T> done,
                     const Audit<T>& audit = nullptr) {
     if (store() == nullptr) return done(StoppingError());
+    if (absl::Status status = CheckWritable(); !status.ok()) {
+      return done(status);
+    }
     Effects effects;
     absl::StatusOr<T> value = operation(&engine_, now(), &effects);
     std::vector<AuditRow> rows;

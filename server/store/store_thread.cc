@@ -32,10 +32,12 @@ void AppendRecords(Requests* group, std::vector<JobRecord>* records) {
 
 }  // namespace
 
-StoreThread::StoreThread(JobStore* store, Done on_failure, OnCommit on_commit)
+StoreThread::StoreThread(JobStore* store, Done on_failure, OnCommit on_commit,
+                         OnFull on_full)
     : store_(store),
       on_failure_(std::move(on_failure)),
-      on_commit_(std::move(on_commit)) {
+      on_commit_(std::move(on_commit)),
+      on_full_(std::move(on_full)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -46,6 +48,22 @@ StoreThread::~StoreThread() {
   }
   wake_.notify_all();
   thread_.join();
+}
+
+void StoreThread::Retry() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (room_ == Room::kNothingNew) room_ = Room::kRetry;
+  }
+  wake_.notify_one();
+}
+
+void StoreThread::RetryOrFail() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    room_ = Room::kRetryOrFail;
+  }
+  wake_.notify_one();
 }
 
 void StoreThread::Write(StoreBatch batch, Done done) {
@@ -77,8 +95,29 @@ void StoreThread::ReadEvents(std::string job, int64_t after, int64_t last,
   });
 }
 
+bool StoreThread::CommitBatch(const StoreBatch& batch, size_t writes) {
+  if (!failure_.ok()) return true;
+  const absl::Time begin = absl::Now();
+  absl::Status status = store_->Commit(batch);
+  while (on_full_ && absl::IsResourceExhausted(status) && on_full_(status)) {
+    status = store_->Commit(batch);
+  }
+  if (on_full_ && !never_wait_ && absl::IsResourceExhausted(status)) {
+    return false;
+  }
+  // One without content costs nothing, and tells nothing.
+  if (on_commit_ && !batch.empty()) {
+    on_commit_(absl::Now() - begin, writes, status.ok());
+  }
+  if (status.ok()) return true;
+  failure_ = status;
+  on_failure_(failure_);
+  return true;
+}
+
 void StoreThread::CommitGroup(std::vector<Request> group) {
   if (group.empty()) return;
+  if (stalled_) return Append(std::move(group), &stalled_->later);
   StoreBatch all;
   for (Request& request : group) {
     Append(std::move(request.batch.events), &all.events);
@@ -87,27 +126,43 @@ void StoreThread::CommitGroup(std::vector<Request> group) {
     Append(std::move(request.batch.audit), &all.audit);
   }
   AppendRecords(&group, &all.records);
-  if (failure_.ok()) {
-    const absl::Time begin = absl::Now();
-    failure_ = store_->Commit(all);
-    // One without content costs nothing, and tells nothing.
-    if (on_commit_ && !all.empty()) {
-      on_commit_(absl::Now() - begin, group.size(), failure_.ok());
-    }
-    if (!failure_.ok()) on_failure_(failure_);
+  const bool done = CommitBatch(all, group.size());
+  if (done) {
+    for (Request& request : group) request.done(failure_);
+    return;
   }
-  for (Request& request : group) request.done(failure_);
+  stalled_.emplace();
+  stalled_->batch = std::move(all);
+  for (Request& request : group) {
+    stalled_->dones.push_back(std::move(request.done));
+  }
+}
+
+void StoreThread::RetryStalled() {
+  if (!stalled_) return;
+  if (!CommitBatch(stalled_->batch, stalled_->dones.size())) return;
+  Stalled ended = *std::move(stalled_);
+  stalled_.reset();
+  for (const Done& done : ended.dones) done(failure_);
+  CommitGroup(std::move(ended.later));
 }
 
 void StoreThread::Loop() {
   while (true) {
     std::deque<Request> batch;
+    Room room = Room::kNothingNew;
+    bool stopping = false;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) return;
+      wake_.wait(lock, [this] {
+        return stopping_ || !queue_.empty() || room_ != Room::kNothingNew;
+      });
       batch.swap(queue_);
+      std::swap(room, room_);
+      stopping = stopping_;
     }
+    if (room == Room::kRetryOrFail) never_wait_ = true;
+    if (room != Room::kNothingNew) RetryStalled();
     std::vector<Request> group;
     for (Request& request : batch) {
       if (request.read == nullptr) {
@@ -119,6 +174,10 @@ void StoreThread::Loop() {
       request.read();
     }
     CommitGroup(std::move(group));
+    if (stopping && batch.empty()) {
+      never_wait_ = true;
+      return RetryStalled();
+    }
   }
 }
 

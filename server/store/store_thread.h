@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +24,9 @@ namespace comera::server {
 // every later call fails with the same status, because memory is ahead of the
 // disk, and `on_failure` is called once. The destructor commits what was given
 // before it.
+//
+// A full disk is no failure where `on_full` is given: what could not be
+// committed waits for Retry(), with the writes after it, while reads go on.
 class StoreThread {
  public:
   using Done = std::function<void(const absl::Status&)>;
@@ -33,10 +37,20 @@ class StoreThread {
   // the store's thread.
   using OnCommit =
       std::function<void(absl::Duration took, size_t writes, bool ok)>;
+  // The disk is full. Returns whether room was made, so that the commit is
+  // worth another try at once; on the store's thread.
+  using OnFull = std::function<bool(const absl::Status&)>;
 
   // `store` must outlive the thread.
-  StoreThread(JobStore* store, Done on_failure, OnCommit on_commit = nullptr);
+  StoreThread(JobStore* store, Done on_failure, OnCommit on_commit = nullptr,
+              OnFull on_full = nullptr);
   ~StoreThread();
+
+  // Tries again what waits for room on the disk, if anything does.
+  void Retry();
+  // The same, but from now on a disk that is still full is a failure, so that
+  // nobody waits for room any more.
+  void RetryOrFail();
 
   void Write(StoreBatch batch, Done done);
   // Calls `read` on the store's thread, after the writes before it.
@@ -52,18 +66,35 @@ class StoreThread {
     std::function<void()> read;
   };
 
+  // What waits for room on the disk.
+  struct Stalled {
+    StoreBatch batch;
+    std::vector<Done> dones;
+    // The writes after it.
+    std::vector<Request> later;
+  };
+  enum class Room { kNothingNew, kRetry, kRetryOrFail };
+
   void Loop();
   void CommitGroup(std::vector<Request> group);
+  // Returns false if the disk is full, in which case nothing was done.
+  bool CommitBatch(const StoreBatch& batch, size_t writes);
+  void RetryStalled();
 
   JobStore* const store_;
   const Done on_failure_;
   const OnCommit on_commit_;
+  const OnFull on_full_;
+  // Only the store's thread touches it.
+  std::optional<Stalled> stalled_;
+  bool never_wait_ = false;
   // First failed commit; only the store's thread touches it.
   absl::Status failure_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Request> queue_;  // guarded by mutex_
-  bool stopping_ = false;      // guarded by mutex_
+  std::deque<Request> queue_;      // guarded by mutex_
+  bool stopping_ = false;          // guarded by mutex_
+  Room room_ = Room::kNothingNew;  // guarded by mutex_
   std::thread thread_;
 };
 

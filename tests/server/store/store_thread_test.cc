@@ -91,5 +91,86 @@ TEST(StoreThread, AfterAFailureNothingMoreIsWritten) {
   EXPECT_EQ(store.LoadJobs()->size(), 0u);
 }
 
+TEST(StoreThread, AFullDiskIsNoFailureIfRoomCanBeMade) {
+  FakeJobStore store;
+  std::atomic<int> full{0};
+  StoreThread thread(
+      &store, [](const absl::Status&) { FAIL(); }, nullptr,
+      [&](const absl::Status&) {
+        ++full;
+        store.FailCommits(absl::OkStatus());
+        return true;
+      });
+  store.FailCommits(absl::ResourceExhaustedError("disk full"));
+  std::promise<absl::Status> done;
+  thread.Write(OneJob(1),
+               [&](const absl::Status& status) { done.set_value(status); });
+  EXPECT_OK(done.get_future().get());
+  EXPECT_EQ(full, 1);
+  EXPECT_EQ(store.LoadJobs()->size(), 1u);
+}
+
+TEST(StoreThread, WritesWaitForRoomInOrderWhileReadsGoOn) {
+  FakeJobStore store;
+  std::vector<int> order;
+  std::promise<void> full, second;
+  StoreThread thread(
+      &store, [](const absl::Status&) { FAIL(); }, nullptr,
+      [&, told = false](const absl::Status&) mutable {
+        if (!told) full.set_value();
+        told = true;
+        return false;
+      });
+  store.FailCommits(absl::ResourceExhaustedError("disk full"));
+  thread.Write(OneJob(1), [&](const absl::Status& status) {
+    EXPECT_OK(status);
+    order.push_back(1);
+  });
+  full.get_future().wait();
+  thread.Write(OneJob(2), [&](const absl::Status& status) {
+    EXPECT_OK(status);
+    order.push_back(2);
+    second.set_value();
+  });
+  // Still full.
+  thread.Retry();
+  std::promise<size_t> jobs;
+  thread.Read(
+      [&](JobStore* read) { jobs.set_value(read->LoadJobs()->size()); });
+  EXPECT_EQ(jobs.get_future().get(), 0u);
+  EXPECT_TRUE(order.empty());
+  store.FailCommits(absl::OkStatus());
+  thread.Retry();
+  second.get_future().wait();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  EXPECT_EQ(store.LoadJobs()->size(), 2u);
+}
+
+TEST(StoreThread, WhoeverWaitsForRoomIsToldWhenTheServerStops) {
+  FakeJobStore store;
+  std::promise<void> full;
+  std::promise<absl::Status> first, later;
+  StoreThread thread(
+      &store, [](const absl::Status&) {}, nullptr,
+      [&, told = false](const absl::Status&) mutable {
+        if (!told) full.set_value();
+        told = true;
+        return false;
+      });
+  store.FailCommits(absl::ResourceExhaustedError("disk full"));
+  thread.Write(OneJob(1),
+               [&](const absl::Status& status) { first.set_value(status); });
+  full.get_future().wait();
+  thread.RetryOrFail();
+  EXPECT_THAT(first.get_future().get(),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  store.FailCommits(absl::OkStatus());
+  // Memory is ahead of the disk.
+  thread.Write(OneJob(2),
+               [&](const absl::Status& status) { later.set_value(status); });
+  EXPECT_THAT(later.get_future().get(),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 }  // namespace
 }  // namespace comera::server
