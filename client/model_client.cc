@@ -62,6 +62,11 @@ absl::Status ModelClient::Delete(const std::string& name) {
   return impl_->Call(&v1::ModelService::Stub::DeleteModel, request).status();
 }
 
+absl::StatusOr<v1::CreateTicketResponse> ModelClient::CreateTicket(
+    const v1::CreateTicketRequest& request) {
+  return impl_->Call(&v1::ModelService::Stub::CreateTicket, request);
+}
+
 absl::StatusOr<std::vector<v1::Checkpoint>> ModelClient::ListCheckpoints(
     const std::string& job) {
   std::vector<v1::Checkpoint> checkpoints;

@@ -36,6 +36,9 @@ class ModelClient {
   // Returns `jobs/{job}/models/{model}` with the ranks of each layer.
   absl::StatusOr<v1::Model> Get(const std::string& name);
   absl::Status Delete(const std::string& name);
+  // Returns a ticket with which the model can be used at `workers/{worker}`.
+  absl::StatusOr<v1::CreateTicketResponse> CreateTicket(
+      const v1::CreateTicketRequest& request);
   // Returns the checkpoints of `jobs/{job}`, oldest first.
   absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(
       const std::string& job);

@@ -8,8 +8,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/call_metadata.h"
 #include "common/grpc_status.h"
 #include "common/host_port.h"
+#include "common/loopback.h"
 #include "common/status_macros.h"
 
 namespace comera::client {
@@ -28,8 +30,8 @@ bool MayBeBackSoon(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<RemotePredictor>> RemotePredictor::Connect(
     const std::string& address, const ChannelSecurity& security,
-    const std::string& model, absl::Duration timeout) {
-  // The worker chose it, and the caller's token goes there.
+    TicketSource tickets, const std::string& model, absl::Duration timeout) {
+  // The worker chose it.
   if (!IsHostPort(address)) {
     return absl::FailedPreconditionError(
         absl::StrCat("the worker announces \"", absl::CEscape(address),
@@ -37,11 +39,21 @@ absl::StatusOr<std::unique_ptr<RemotePredictor>> RemotePredictor::Connect(
   }
   ChannelSecurity own = security;
   if (own.certificate_file.empty()) own.ca_file.clear();
+  const bool has_token = !own.token.empty() || !own.token_file.empty();
+  own.token.clear();
+  own.token_file.clear();
+  if (has_token && own.ca_file.empty() && !own.insecure_token &&
+      !IsLoopback(address.substr(0, address.rfind(':')))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the rows and a ticket for the model would travel to ", address,
+        " unencrypted: give a certificate of this side (--cert and --key), or "
+        "--insecure-token to send them nevertheless"));
+  }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   ASSIGN_OR_RETURN(const auto channel, OpenChannel(address, own, arguments));
-  auto predictor = absl::WrapUnique(
-      new RemotePredictor(v1::PredictService::NewStub(channel)));
+  auto predictor = absl::WrapUnique(new RemotePredictor(
+      v1::PredictService::NewStub(channel), std::move(tickets)));
   v1::LoadModelRequest request;
   request.set_name(model);
   RETURN_IF_ERROR(predictor->Run(timeout, [&](grpc::ClientContext* context) {
@@ -52,7 +64,12 @@ absl::StatusOr<std::unique_ptr<RemotePredictor>> RemotePredictor::Connect(
 
 template <typename Call>
 absl::Status RemotePredictor::Run(absl::Duration timeout, const Call& call) {
+  if (absl::Now() >= ticket_until_) {
+    ASSIGN_OR_RETURN(ticket_, tickets_());
+    ticket_until_ = absl::Now() + kTicketUse;
+  }
   grpc::ClientContext context;
+  context.AddMetadata(kTicketMetadata, ticket_);
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -231,4 +231,17 @@ absl::Status AddConfig(const std::string& config, v1::Model* model) {
   return absl::OkStatus();
 }
 
+const v1::Artifact* FindModel(const JobDirectory& directory,
+                              const std::string& name, const v1::Job** job) {
+  const auto ids = ParseArtifactName(name);
+  if (!ids) return nullptr;
+  const JobDirectory::Entry* entry = directory.Find(JobName(ids->first));
+  if (entry == nullptr) return nullptr;
+  *job = entry->job.get();
+  for (const v1::Artifact& model : entry->job->models()) {
+    if (model.name() == name) return &model;
+  }
+  return nullptr;
+}
+
 }  // namespace comera::server

@@ -27,6 +27,11 @@ absl::StatusOr<v1::ListJobCheckpointsResponse> ListCheckpoints(
 // from a worker and may be anything. DataLoss: they are no such file.
 absl::Status AddConfig(const std::string& config, v1::Model* model);
 
+// Finds `jobs/{job}/models/{model}` and its job. Null: there is no such model;
+// `job` is set if there is at least the job. On the loop.
+const v1::Artifact* FindModel(const JobDirectory& directory,
+                              const std::string& name, const v1::Job** job);
+
 }  // namespace comera::server
 
 #endif  // COMERA_SERVER_API_MODEL_LISTING_H_

@@ -6,6 +6,7 @@
 
 #include "comera/v1/model_service.grpc.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/ticket_office.h"
 #include "server/host/coordinator_host.h"
 
 namespace comera::server {
@@ -14,9 +15,10 @@ namespace comera::server {
 // Errors: model_service.proto.
 class ModelService : public v1::ModelService::CallbackService {
  public:
-  // Both must outlive the server.
-  ModelService(CoordinatorHost* host, AccessControl* access)
-      : host_(host), access_(access) {}
+  // All must outlive the server.
+  ModelService(CoordinatorHost* host, AccessControl* access,
+               const TicketOffice* tickets)
+      : host_(host), access_(access), tickets_(tickets) {}
 
   grpc::ServerUnaryReactor* ListModels(
       grpc::CallbackServerContext* context,
@@ -33,6 +35,10 @@ class ModelService : public v1::ModelService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::ListJobCheckpointsRequest* request,
       v1::ListJobCheckpointsResponse* response) override;
+  grpc::ServerUnaryReactor* CreateTicket(
+      grpc::CallbackServerContext* context,
+      const v1::CreateTicketRequest* request,
+      v1::CreateTicketResponse* response) override;
 
  private:
   using Done = std::function<void(absl::StatusOr<v1::Model>)>;
@@ -45,6 +51,7 @@ class ModelService : public v1::ModelService::CallbackService {
 
   CoordinatorHost* const host_;
   AccessControl* const access_;
+  const TicketOffice* const tickets_;
 };
 
 }  // namespace comera::server

@@ -18,9 +18,11 @@
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
-TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access)
+TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access,
+                                 const TicketOffice* tickets)
     : host_(host),
       access_(access),
+      tickets_(tickets),
       series_(SeriesReader::Options(),
               [host](std::function<void(JobStore*)> read) {
                 host->Read(std::move(read));
@@ -175,7 +177,7 @@ TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
   if (!caller.ok()) {
     return RejectStream<v1::DownloadArtifactResponse>(caller.status());
   }
-  return StartDownload(host_, *std::move(caller), *request);
+  return StartDownload(host_, tickets_, *std::move(caller), *request);
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetServerInfo(

@@ -7,6 +7,7 @@
 
 #include "comera/v1/training_service.grpc.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/ticket_office.h"
 #include "server/auth/unary_call.h"
 #include "server/coordinator/job/prepared_job.h"
 #include "server/host/coordinator_host.h"
@@ -19,8 +20,9 @@ namespace comera::server {
 // Thread-safe; never blocks a gRPC thread. Errors: training_service.proto.
 class TrainingService : public v1::TrainingService::CallbackService {
  public:
-  // Both must outlive the server.
-  TrainingService(CoordinatorHost* host, AccessControl* access);
+  // All must outlive the server.
+  TrainingService(CoordinatorHost* host, AccessControl* access,
+                  const TicketOffice* tickets);
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
                                       const v1::CreateJobRequest* request,
@@ -87,6 +89,7 @@ class TrainingService : public v1::TrainingService::CallbackService {
 
   CoordinatorHost* const host_;
   AccessControl* const access_;
+  const TicketOffice* const tickets_;
   SeriesReader series_;
   // Runs lists, which take some milliseconds each.
   EventLoop lists_;

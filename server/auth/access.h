@@ -35,6 +35,11 @@ class Caller {
                              const std::string& queue) const = 0;
   // `tokens/{token}`; empty where the server asks for no token.
   virtual std::string token() const { return ""; }
+  // Name of the worker that calls, as its call or its token says; empty: it
+  // calls as no worker in particular.
+  virtual const std::string& worker() const = 0;
+  // PermissionDenied: may not be a worker, or not the one of that name.
+  virtual absl::Status CheckWorker(const std::string& name) const = 0;
   // Where the call came from, of one that the HTTP port passes on; else empty.
   virtual std::string peer() const { return ""; }
 

@@ -11,9 +11,13 @@ class Anybody : public Caller {
                      const std::string& queue) const override {
     return absl::OkStatus();
   }
+  const std::string& worker() const override { return worker_; }
+  absl::Status CheckWorker(const std::string& name) const override {
+    return absl::OkStatus();
+  }
 
  private:
-  const std::string user_;
+  const std::string user_, worker_;
 };
 
 }  // namespace

@@ -2,11 +2,16 @@
 #include "server/auth/token_access.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/call_metadata.h"
+#include "common/log.h"
 #include "common/status_macros.h"
+#include "proto/resource_names.h"
 
 namespace comera::server {
 namespace {
@@ -43,8 +48,11 @@ const char* Verb(Permission permission) {
 class TokenCaller : public Caller {
  public:
   TokenCaller(std::shared_ptr<const v1::Token> token, std::string peer,
-              UserLimits* limits)
-      : token_(std::move(token)), peer_(std::move(peer)), limits_(limits) {}
+              std::string worker, UserLimits* limits)
+      : token_(std::move(token)),
+        peer_(std::move(peer)),
+        worker_(std::move(worker)),
+        limits_(limits) {}
   ~TokenCaller() override {
     if (has_stream_) limits_->CloseStream(token_->user());
   }
@@ -54,7 +62,14 @@ class TokenCaller : public Caller {
   std::string peer() const override { return peer_; }
   absl::Status Check(Permission permission,
                      const std::string& queue) const override {
-    return CheckToken(*token_, permission, queue);
+    RETURN_IF_ERROR(CheckToken(*token_, permission, queue));
+    return permission == Permission::kWork ? CheckName(worker_)
+                                           : absl::OkStatus();
+  }
+  const std::string& worker() const override { return worker_; }
+  absl::Status CheckWorker(const std::string& name) const override {
+    RETURN_IF_ERROR(Check(Permission::kWork, ""));
+    return CheckName(name);
   }
   absl::Status ChargeSubmission() const override {
     return limits_->ChargeSubmission(token_->user());
@@ -78,8 +93,20 @@ class TokenCaller : public Caller {
   }
 
  private:
+  absl::Status CheckName(const std::string& worker) const {
+    // A worker of an earlier version does not say its name; nor has it a token
+    // of its own.
+    if (IsTokenOfWorker(*token_, worker)) return absl::OkStatus();
+    return absl::PermissionDeniedError(
+        absl::StrCat("this token belongs to worker ", token_->worker_name(),
+                     ", not to ", worker,
+                     ": start the worker with that --name, or make it a token "
+                     "with `comera token create --worker`"));
+  }
+
   const std::shared_ptr<const v1::Token> token_;
   const std::string peer_;
+  const std::string worker_;
   UserLimits* const limits_;
   bool has_stream_ = false;
 };
@@ -87,18 +114,39 @@ class TokenCaller : public Caller {
 // Without tokens; with certificates of clients, their names are known.
 class UntoldCaller : public Caller {
  public:
-  UntoldCaller(std::string user, std::string peer)
-      : user_(std::move(user)), peer_(std::move(peer)) {}
+  UntoldCaller(std::string user, std::string peer, std::string worker)
+      : user_(std::move(user)),
+        peer_(std::move(peer)),
+        worker_(std::move(worker)) {}
   const std::string& user() const override { return user_; }
   std::string peer() const override { return peer_; }
   absl::Status Check(Permission, const std::string&) const override {
+    return absl::OkStatus();
+  }
+  const std::string& worker() const override { return worker_; }
+  absl::Status CheckWorker(const std::string&) const override {
     return absl::OkStatus();
   }
 
  private:
   const std::string user_;
   const std::string peer_;
+  const std::string worker_;
 };
+
+// Says it once of each token: a worker calls every second.
+void WarnOfUnboundToken(const v1::Token& token) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const warned = new std::set<std::string>;
+  {
+    const std::lock_guard<std::mutex> lock(*mutex);
+    if (!warned->insert(token.name()).second) return;
+  }
+  LOG(WARNING) << "event=unbound_worker_token token=" << token.name()
+               << " text=\"any worker may use it and pass for any other: make "
+                  "one for each worker with `comera token create --worker`, "
+                  "and revoke it\"";
+}
 
 std::string CommonName(const grpc::ServerContextBase& context) {
   const auto authentication = context.auth_context();
@@ -181,15 +229,16 @@ absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Identify(
     const grpc::CallbackServerContext& context) {
   ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token, FindToken(context));
   const auto origin = forwarded_->Find(context);
-  if (origin) return Admit(std::move(token), *origin);
-  return Admit(std::move(token), {"", CommonName(context)});
+  if (origin) return Admit(std::move(token), *origin, "");
+  return Admit(std::move(token), {"", CommonName(context)},
+               MetadataOf(context, kWorkerMetadata));
 }
 
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::IdentifyHttp(
     const std::string* authorization, const ForwardedCalls::Origin& origin) {
   ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token,
                    FindHttpToken(authorization));
-  return Admit(std::move(token), origin);
+  return Admit(std::move(token), origin, "");
 }
 
 absl::StatusOr<std::shared_ptr<const v1::Token>> TokenAccess::FindHttpToken(
@@ -204,14 +253,20 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> TokenAccess::FindHttpToken(
 
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Admit(
     std::shared_ptr<const v1::Token> token,
-    const ForwardedCalls::Origin& origin) {
+    const ForwardedCalls::Origin& origin, std::string worker) {
   if (token == nullptr) {
-    return std::unique_ptr<Caller>(
-        std::make_unique<UntoldCaller>(origin.certificate_name, origin.peer));
+    return std::unique_ptr<Caller>(std::make_unique<UntoldCaller>(
+        origin.certificate_name, origin.peer, std::move(worker)));
   }
-  if (!token->worker()) RETURN_IF_ERROR(limits_->ChargeRequest(token->user()));
-  return std::unique_ptr<Caller>(
-      std::make_unique<TokenCaller>(std::move(token), origin.peer, limits_));
+  if (!token->worker()) {
+    RETURN_IF_ERROR(limits_->ChargeRequest(token->user()));
+  } else if (token->worker_name().empty()) {
+    WarnOfUnboundToken(*token);
+  } else if (worker.empty() && IsResourceId(token->worker_name())) {
+    worker = token->worker_name();
+  }
+  return std::unique_ptr<Caller>(std::make_unique<TokenCaller>(
+      std::move(token), origin.peer, std::move(worker), limits_));
 }
 
 }  // namespace comera::server

@@ -18,7 +18,8 @@ namespace comera::server {
 // A token's role on the whole server holds in every queue; roles in queues come
 // on top. What belongs to no queue can be read by every user, and used by those
 // who may use some queue; only admins of the whole server administer it.
-// Workers' tokens let workers work, and nothing else; users' do not.
+// Workers' tokens let the workers that they name work, and nothing else; users'
+// do not.
 class TokenAccess : public AccessControl {
  public:
   // All must outlive the object.
@@ -50,7 +51,7 @@ class TokenAccess : public AccessControl {
  private:
   absl::StatusOr<std::unique_ptr<Caller>> Admit(
       std::shared_ptr<const v1::Token> token,
-      const ForwardedCalls::Origin& origin);
+      const ForwardedCalls::Origin& origin, std::string worker);
 
   TokenStore* const tokens_;
   UserLimits* const limits_;

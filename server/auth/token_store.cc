@@ -10,15 +10,18 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
+#include "server/auth/token_roles.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
 namespace {
 
 constexpr std::string_view kPrefix = "comera_";
-constexpr std::string_view kNamePrefix = "tokens/";
+constexpr absl::string_view kNamePrefix = "tokens/";
 constexpr size_t kIdLength = 12;
 constexpr size_t kSecretBytes = 32;
 constexpr size_t kMaxUser = 64;
@@ -70,6 +73,10 @@ bool IsRole(int role) {
          role == v1::ROLE_ADMIN;
 }
 
+const std::string& WorkerNameOf(const v1::CreateTokenRequest& request) {
+  return request.worker_name().empty() ? request.user() : request.worker_name();
+}
+
 absl::Status Validate(const v1::CreateTokenRequest& request) {
   const std::string& user = request.user();
   if (user.empty() || user.size() > kMaxUser ||
@@ -82,6 +89,19 @@ absl::Status Validate(const v1::CreateTokenRequest& request) {
   const bool has_role = request.role() != v1::ROLE_UNSPECIFIED;
   if (request.worker() && (has_role || request.queue_roles_size() > 0)) {
     return absl::InvalidArgumentError("role: a worker's token has none");
+  }
+  if (!request.worker() && !request.worker_name().empty()) {
+    return absl::InvalidArgumentError(
+        "worker_name: only a worker's token has one");
+  }
+  if (request.worker() && !IsWorkerPattern(WorkerNameOf(request))) {
+    return absl::InvalidArgumentError(
+        request.worker_name().empty()
+            ? "user: a worker's token belongs to the worker of that name, "
+              "[a-z0-9-]{1,63}, unless worker_name (--worker-name) names "
+              "another"
+            : "worker_name: must match [a-z0-9-]{1,63}, or be the beginning "
+              "of such names and a *");
   }
   if (has_role && !IsRole(request.role())) {
     return absl::InvalidArgumentError("role: must be viewer, user or admin");
@@ -144,10 +164,14 @@ absl::Status TokenStore::Replace(const std::vector<Document>& documents) {
   return absl::OkStatus();
 }
 
-bool TokenStore::IsWorkingAdmin(const Entry& entry, absl::Time now) const {
+bool TokenStore::IsWorking(const Entry& entry, absl::Time now) {
   const v1::Token& token = *entry.token;
-  return token.role() == v1::ROLE_ADMIN && !token.has_revoke_time() &&
+  return !token.has_revoke_time() &&
          (!token.has_expire_time() || now < FromTimestamp(token.expire_time()));
+}
+
+bool TokenStore::IsWorkingAdmin(const Entry& entry, absl::Time now) const {
+  return entry.token->role() == v1::ROLE_ADMIN && IsWorking(entry, now);
 }
 
 bool TokenStore::HasAdmin() const {
@@ -172,11 +196,7 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> TokenStore::Verify(
       0) {
     return Unknown();
   }
-  const v1::Token& token = *entry.token;
-  if (token.has_revoke_time()) return Unknown();
-  if (token.has_expire_time() && now >= FromTimestamp(token.expire_time())) {
-    return Unknown();
-  }
+  if (!IsWorking(entry, now)) return Unknown();
   const int64_t minute = absl::ToUnixSeconds(now) / 60;
   if (minute > entry.last_use_minute) {
     entry.last_use_minute = minute;
@@ -186,6 +206,19 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> TokenStore::Verify(
     write_(std::move(batch), [](const absl::Status&) {});
   }
   return entry.token;
+}
+
+absl::StatusOr<std::shared_ptr<const v1::Token>> TokenStore::FindWorking(
+    const std::string& name) const {
+  absl::string_view id = name;
+  if (!absl::ConsumePrefix(&id, kNamePrefix)) return Unknown();
+  const absl::Time now = clock_->Now();
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(std::string(id));
+  if (found == entries_.end() || !IsWorking(found->second, now)) {
+    return Unknown();
+  }
+  return found->second.token;
 }
 
 v1::Token TokenStore::Shown(const Entry& entry) const {
@@ -222,11 +255,12 @@ void TokenStore::Create(const v1::CreateTokenRequest& request,
   const std::string bytes = random->substr(0, kSecretBytes);
   const absl::Time now = clock_->Now();
   v1::Token token;
-  token.set_name(std::string(kNamePrefix) + id);
+  token.set_name(absl::StrCat(kNamePrefix, id));
   token.set_user(request.user());
   token.set_role(request.role());
   *token.mutable_queue_roles() = request.queue_roles();
   token.set_worker(request.worker());
+  if (request.worker()) token.set_worker_name(WorkerNameOf(request));
   *token.mutable_create_time() = ToTimestamp(now);
   if (request.has_lifetime()) {
     *token.mutable_expire_time() =

@@ -52,11 +52,17 @@ class TokenStore {
   void RequireAlways() { required_ = always_ = true; }
   // Whether some token of an admin still works.
   bool HasAdmin() const;
+  Clock* clock() const { return clock_; }
 
   // The token that this secret belongs to, as it was when it was made; its use
   // is noted. Unauthenticated: none, expired or revoked.
   absl::StatusOr<std::shared_ptr<const v1::Token>> Verify(
       std::string_view secret);
+
+  // The token `tokens/{token}` as it is now. Unauthenticated: there is none, or
+  // it has expired or been revoked.
+  absl::StatusOr<std::shared_ptr<const v1::Token>> FindWorking(
+      const std::string& name) const;
 
   // Errors of AccessService.CreateToken; the answer comes once it is durable.
   // `keep`, if set, is given the secret before, and its error is the answer.
@@ -81,6 +87,7 @@ class TokenStore {
 
   // With mutex_ held.
   v1::Token Shown(const Entry& entry) const;
+  static bool IsWorking(const Entry& entry, absl::Time now);
   bool IsWorkingAdmin(const Entry& entry, absl::Time now) const;
   Document ToDocument(const std::string& id, const Entry& entry) const;
 

@@ -144,12 +144,15 @@ absl::Status ComeraServer::Serve() {
     access = follower_access_.get();
     leader_only_ = std::make_unique<LeaderOnlyService>(access, &leader_);
   }
-  training_ = std::make_unique<TrainingService>(host_.get(), access);
+  training_ = std::make_unique<TrainingService>(host_.get(), access,
+                                                security_->tickets());
   queues_ = std::make_unique<QueueService>(host_.get(), access);
-  worker_ = std::make_unique<WorkerService>(host_.get(), security_->access());
+  worker_ = std::make_unique<WorkerService>(host_.get(), security_->access(),
+                                            security_->tickets());
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
                                                security_->access());
-  models_ = std::make_unique<ModelService>(host_.get(), security_->access());
+  models_ = std::make_unique<ModelService>(host_.get(), security_->access(),
+                                           security_->tickets());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

@@ -18,6 +18,11 @@ class FollowersCaller : public Caller {
   const std::string& user() const override { return caller_->user(); }
   std::string token() const override { return caller_->token(); }
   std::string peer() const override { return caller_->peer(); }
+  const std::string& worker() const override { return caller_->worker(); }
+  absl::Status CheckWorker(const std::string& name) const override {
+    RETURN_IF_ERROR(caller_->CheckWorker(name));
+    return not_leader_;
+  }
   absl::Status ChargeStream() override { return caller_->ChargeStream(); }
   absl::Status CheckSize(size_t bytes) const override {
     return caller_->CheckSize(bytes);

@@ -34,6 +34,8 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
       });
   security->access_ = std::make_unique<TokenAccess>(
       security->tokens_.get(), security->limits_.get(), &security->forwarded_);
+  security->tickets_ =
+      std::make_unique<TicketOffice>(security->tokens_.get(), clock);
   security->service_ = std::make_unique<AccessService>(
       security->access_.get(), security->tokens_.get(),
       security->audit_log_.get());

@@ -16,6 +16,7 @@
 #include "server/auth/audit_log.h"
 #include "server/auth/forwarded_calls.h"
 #include "server/auth/rate_limit.h"
+#include "server/auth/ticket_office.h"
 #include "server/auth/token_access.h"
 #include "server/auth/token_store.h"
 #include "server/host/coordinator_host.h"
@@ -50,6 +51,7 @@ class ServerSecurity {
   void Refresh(JobStore* store);
 
   TokenAccess* access() { return access_.get(); }
+  const TicketOffice* tickets() const { return tickets_.get(); }
   const ForwardedCalls* forwarded() const { return &forwarded_; }
   // Rises with every call that changes something.
   const std::atomic<int64_t>& changes() const { return changes_; }
@@ -82,6 +84,7 @@ class ServerSecurity {
   std::unique_ptr<UserLimits> limits_;
   std::unique_ptr<AuditLog> audit_log_;
   std::unique_ptr<TokenAccess> access_;
+  std::unique_ptr<TicketOffice> tickets_;
   std::unique_ptr<AccessService> service_;
 };
 

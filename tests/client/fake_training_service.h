@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "comera/v1/training_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -33,6 +34,9 @@ class FakeTrainingService : public v1::TrainingService::Service {
   Stream<v1::ReadLogRequest, v1::ReadLogResponse> read_log;
   Stream<v1::DownloadArtifactRequest, v1::DownloadArtifactResponse> download;
 
+  // Further services at the same address; they must outlive this.
+  std::vector<grpc::Service*> others;
+
   ~FakeTrainingService() override { Shutdown(); }
 
   // Returns once no handler runs. Call it before destroying what handlers refer
@@ -48,6 +52,7 @@ class FakeTrainingService : public v1::TrainingService::Service {
     int port = 0;
     builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(this);
+    for (grpc::Service* other : others) builder.RegisterService(other);
     Settle();
     server_ = builder.BuildAndStart();
     return "127.0.0.1:" + std::to_string(port);

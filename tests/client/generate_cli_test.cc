@@ -20,7 +20,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/main/cli.h"
+#include "comera/v1/model_service.grpc.pb.h"
 #include "comera/v1/predict_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -61,6 +63,22 @@ esac
 read -r line
 )";
 
+// A coordinator's tickets, which tell for what they were made.
+class FakeTickets : public v1::ModelService::Service {
+ public:
+  grpc::Status CreateTicket(grpc::ServerContext* context,
+                            const v1::CreateTicketRequest* request,
+                            v1::CreateTicketResponse* response) override {
+    response->set_ticket(
+        absl::StrCat("comera-ticket_", request->model(), "@",
+                     request->worker()));
+    token = MetadataOf(*context, "authorization");
+    return grpc::Status::OK;
+  }
+
+  std::string token;
+};
+
 // A worker whose texts a test makes up.
 class FakeWorker : public v1::PredictService::Service {
  public:
@@ -77,15 +95,17 @@ class FakeWorker : public v1::PredictService::Service {
   // Cancels running calls and waits for their ends.
   void Stop() { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  grpc::Status LoadModel(grpc::ServerContext*,
+  grpc::Status LoadModel(grpc::ServerContext* context,
                          const v1::LoadModelRequest* request,
                          v1::ServedModel* response) override {
+    Keep(*context);
     response->set_name(request->name());
     return grpc::Status::OK;
   }
   grpc::Status Generate(
       grpc::ServerContext* context, const v1::GenerateRequest* request,
       grpc::ServerWriter<v1::GenerateResponse>* writer) override {
+    Keep(*context);
     return generate(*request, context, writer);
   }
 
@@ -93,8 +113,17 @@ class FakeWorker : public v1::PredictService::Service {
                              grpc::ServerWriter<v1::GenerateResponse>*)>
       generate;
   std::string address;
+  // Whatever the callers have sent beside their requests.
+  std::string metadata;
 
  private:
+  void Keep(const grpc::ServerContext& context) {
+    for (const auto& [key, value] : context.client_metadata()) {
+      absl::StrAppend(&metadata, std::string(key.data(), key.size()), "=",
+                      std::string(value.data(), value.size()), "\n");
+    }
+  }
+
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -140,6 +169,7 @@ class GenerateCliTest : public ::testing::Test {
       one->set_peer_address(worker_.address);
       return grpc::Status::OK;
     };
+    service_.others = {&tickets_};
     server_ = service_.Start();
   }
   void TearDown() override { service_.Shutdown(); }
@@ -156,6 +186,7 @@ class GenerateCliTest : public ::testing::Test {
     environment.out_is_terminal = terminal;
     environment.in_is_terminal = input == nullptr;
     environment.server = server_;
+    environment.token = token_;
     environment.working_folder = folder_;
     environment.state_folder = folder_ + "/state";
     environment.binary_folder = "/nonexistent";
@@ -198,9 +229,31 @@ class GenerateCliTest : public ::testing::Test {
   }
 
   FakeWorker worker_;
+  FakeTickets tickets_;
   FakeTrainingService service_;
-  std::string folder_, server_;
+  std::string folder_, server_, token_;
 };
+
+// The attack: whoever runs a worker, or passes for one, keeps what it is sent.
+TEST_F(GenerateCliTest, AFalseWorkerGetsATicketAndNeverTheToken) {
+  worker_.generate = [](const v1::GenerateRequest&, grpc::ServerContext*,
+                        grpc::ServerWriter<v1::GenerateResponse>* writer) {
+    v1::GenerateResponse piece;
+    piece.set_text("harvested");
+    piece.set_finish(v1::GenerateResponse::STOP);
+    writer->Write(piece);
+    return grpc::Status::OK;
+  };
+  token_ = "comera_admins_secret";
+  const Outcome done = Remote({"Say:"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(tickets_.token, "Bearer comera_admins_secret");
+  EXPECT_THAT(
+      worker_.metadata,
+      HasSubstr("comera-ticket=comera-ticket_jobs/a/models/m@workers/one"));
+  EXPECT_THAT(worker_.metadata, Not(HasSubstr("authorization")));
+  EXPECT_THAT(worker_.metadata, Not(HasSubstr("secret")));
+}
 
 TEST_F(GenerateCliTest, TheTextComesWithItsFiguresOnStandardError) {
   const Outcome done = Local({"Say:", "--seed", "7"});

@@ -138,7 +138,7 @@ struct CompletionsPort::Call {
   bool HasLeft() const { return *left; }
 
   const std::shared_ptr<HttpExchange> exchange;
-  const std::string token;
+  const std::string ticket;
   const absl::Time arrived;
   // Whether the caller has left.
   const std::shared_ptr<const std::atomic<bool>> left;
@@ -168,13 +168,13 @@ CompletionsPort::~CompletionsPort() {
 
 void CompletionsPort::Handle(std::shared_ptr<HttpExchange> exchange) {
   if (!IsKnown(exchange.get())) return;
-  absl::StatusOr<std::string> token = TokenOfRequest(exchange->request());
-  if (!token.ok()) {
-    return exchange->Send(ErrorResponse(ErrorOf(token.status())));
+  absl::StatusOr<std::string> ticket = TicketOfRequest(exchange->request());
+  if (!ticket.ok()) {
+    return exchange->Send(ErrorResponse(ErrorOf(ticket.status())));
   }
   const auto left = std::make_shared<std::atomic<bool>>(false);
   exchange->OnDisconnect([left] { *left = true; });
-  const Call call = {exchange, *std::move(token), absl::Now(), left};
+  const Call call = {exchange, *std::move(ticket), absl::Now(), left};
   const bool taken = threads_->Run([this, call] {
     if (call.HasLeft()) return;
     const absl::Status status =
@@ -189,7 +189,7 @@ void CompletionsPort::Handle(std::shared_ptr<HttpExchange> exchange) {
 
 absl::Status CompletionsPort::List(const Call& call) {
   ASSIGN_OR_RETURN(const std::vector<ListedModel> models,
-                   models_->List(call.token, call.arrived + kListTime,
+                   models_->List(call.ticket, call.arrived + kListTime,
                                  [&call] { return call.HasLeft(); }));
   call.exchange->Send(JsonResponse(200, ModelsJson(models)));
   return absl::OkStatus();
@@ -222,7 +222,7 @@ absl::Status CompletionsPort::Complete(const Call& call) {
     return events.Send(answer.Piece(sent));
   };
   const absl::Status status = models_->Generate(
-      request.generate, call.token, deadline,
+      request.generate, call.ticket, deadline,
       [&] { return call.HasLeft() || (request.stream && !events.KeepAlive()); },
       write);
   if (!events.begun()) {

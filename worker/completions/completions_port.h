@@ -18,8 +18,8 @@ namespace comera::worker {
 // Serves POST /v1/completions and GET /v1/models over HTTP, in the form of
 // OpenAI's API, from Start() until destruction, on threads of its own.
 //
-// Callers are judged as those of PredictService: by their token, and without
-// one only on this machine. A call without a token must not come from a page of
+// Callers are judged as those of PredictService: by their ticket, and without
+// one only on this machine. A call without a ticket must not come from a page of
 // another site: its Host names this machine, and its Origin is that host.
 class CompletionsPort {
  public:

@@ -10,7 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/loopback.h"
-#include "worker/predict/caller_token.h"
+#include "common/status_macros.h"
+#include "worker/predict/caller_ticket.h"
 
 namespace comera::worker {
 namespace {
@@ -43,7 +44,7 @@ absl::Status CheckSite(const HttpRequest& request) {
   std::string host, origin;
   if (CountHeader(request, "host", &host) != 1 || !IsNoName(host)) {
     return absl::PermissionDeniedError(
-        "without a token, Host must be an address or localhost");
+        "without a ticket, Host must be an address or localhost");
   }
   if (CountHeader(request, "origin", &origin) == 0) return absl::OkStatus();
   const char* const scheme = request.tls ? "https://" : "http://";
@@ -51,7 +52,7 @@ absl::Status CheckSite(const HttpRequest& request) {
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(
-      "without a token, a page of another site may not call");
+      "without a ticket, a page of another site may not call");
 }
 
 // The caller's address in gRPC's form.
@@ -63,18 +64,16 @@ std::string PeerOf(const HttpRequest& request) {
 
 }  // namespace
 
-absl::StatusOr<std::string> TokenOfRequest(const HttpRequest& request) {
+absl::StatusOr<std::string> TicketOfRequest(const HttpRequest& request) {
   std::string authorization;
   if (CountHeader(request, "authorization", &authorization) > 1) {
     return absl::UnauthenticatedError("two headers Authorization");
   }
-  absl::StatusOr<std::string> token =
-      TokenOfCall(authorization, PeerOf(request), /*has_certificate=*/false);
-  if (token.ok() && token->empty()) {
-    const absl::Status site = CheckSite(request);
-    if (!site.ok()) return site;
-  }
-  return token;
+  ASSIGN_OR_RETURN(std::string ticket, TicketOfAuthorization(authorization));
+  RETURN_IF_ERROR(
+      CheckTicket(ticket, PeerOf(request), /*has_certificate=*/false));
+  if (ticket.empty()) RETURN_IF_ERROR(CheckSite(request));
+  return ticket;
 }
 
 absl::Status CheckJsonBody(const HttpRequest& request) {

@@ -9,9 +9,9 @@
 
 namespace comera::worker {
 
-// Finds the caller's token; empty if there is none and none is needed.
+// Finds the caller's ticket; empty if there is none and none is needed.
 // Unauthenticated. PermissionDenied: a page of another site calls.
-absl::StatusOr<std::string> TokenOfRequest(const HttpRequest& request);
+absl::StatusOr<std::string> TicketOfRequest(const HttpRequest& request);
 
 // Checks that the body is announced as JSON: InvalidArgument.
 absl::Status CheckJsonBody(const HttpRequest& request);

@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/call_metadata.h"
 #include "common/files.h"
 #include "common/host_port.h"
 #include "common/log.h"
@@ -192,6 +193,13 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "[::1]");
 }
 
+// Has all calls of a channel say which worker makes them.
+ChannelInterceptors NameWorker(const std::string& worker) {
+  ChannelInterceptors interceptors;
+  interceptors.push_back(MakeMetadataAdder(kWorkerMetadata, worker));
+  return interceptors;
+}
+
 // Returns null if no models are served, at the port for peers or over HTTP.
 absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
     const WorkerFlags& flags, const ChannelSecurity& security,
@@ -201,12 +209,16 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
       (session.replica_memory == 0 && flags.completions_listen.empty())) {
     return std::unique_ptr<ServedModels>();
   }
-  // The coordinator is asked with the caller's token, not with the worker's
-  // own.
+  // A caller's ticket is shown with the worker's own token. For a caller without
+  // a ticket the coordinator is asked as by anybody.
+  CoordinatorChannels channels;
+  ASSIGN_OR_RETURN(channels.own,
+                   OpenChannel(flags.server, security, arguments,
+                               NameWorker(session.worker)));
   ChannelSecurity nobody = security;
   nobody.token.clear();
   nobody.token_file.clear();
-  ASSIGN_OR_RETURN(const auto channel,
+  ASSIGN_OR_RETURN(channels.anonymous,
                    OpenChannel(flags.server, nobody, arguments));
   ServedModels::Options options;
   options.trainer = session.trainer;
@@ -219,7 +231,7 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
   options.most_models = flags.predict_models;
   options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;
   options.threads = std::max(1, session.cores / 2);
-  return ServedModels::Create(options, channel);
+  return ServedModels::Create(options, channels);
 }
 
 // Returns null if no texts are continued over HTTP.

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "comera/v1/model_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
+#include "comera/v1/worker_service.grpc.pb.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
@@ -25,13 +26,8 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 // One call to the coordinator, and its events.
 class Call {
  public:
-  Call(const std::string& token, absl::Time deadline,
-       const std::function<bool()>& gone)
-      : gone_(gone) {
+  Call(absl::Time deadline, const std::function<bool()>& gone) : gone_(gone) {
     context_.set_deadline(absl::ToChronoTime(deadline));
-    if (!token.empty()) {
-      context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
-    }
   }
   ~Call() {
     queue_.Shutdown();
@@ -83,10 +79,12 @@ bool IsPlainName(const std::string& name) {
 }
 
 absl::StatusOr<std::string> Download(v1::TrainingService::Stub& stub,
-                                     const std::string& model,
+                                     const GrantedModel& granted,
                                      const v1::ArtifactFile& file, Call* call) {
+  const std::string& model = granted.model.name();
   v1::DownloadArtifactRequest request;
   request.set_name(model);
+  request.set_ticket(granted.download_ticket);
   request.set_path(file.path());
   const auto reader = stub.AsyncDownloadArtifact(call->context(), request,
                                                  call->queue(), nullptr);
@@ -114,6 +112,20 @@ absl::StatusOr<std::string> Download(v1::TrainingService::Stub& stub,
   return contents;
 }
 
+absl::StatusOr<v1::RedeemTicketResponse> Redeem(
+    const CoordinatorChannels& channels, const std::string& ticket,
+    absl::Time deadline, const std::function<bool()>& gone) {
+  const auto stub = v1::WorkerService::NewStub(channels.own);
+  Call call(deadline, gone);
+  v1::RedeemTicketRequest request;
+  request.set_ticket(ticket);
+  v1::RedeemTicketResponse response;
+  const auto reader =
+      stub->AsyncRedeemTicket(call.context(), request, call.queue());
+  RETURN_IF_ERROR(call.Finish(reader.get(), &response));
+  return response;
+}
+
 bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
   const absl::StatusOr<std::string> contents = ReadFile(path);
   return contents.ok() &&
@@ -123,26 +135,44 @@ bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
 
 }  // namespace
 
-absl::StatusOr<v1::Artifact> AskForModel(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& name,
-    const std::string& token, absl::Time deadline,
-    const std::function<bool()>& gone) {
-  const auto stub = v1::ModelService::NewStub(channel);
-  Call call(token, deadline, gone);
+absl::StatusOr<GrantedModel> AskForModel(const CoordinatorChannels& channels,
+                                         const std::string& name,
+                                         const std::string& ticket,
+                                         absl::Time deadline,
+                                         const std::function<bool()>& gone) {
+  if (!ticket.empty()) {
+    ASSIGN_OR_RETURN(v1::RedeemTicketResponse redeemed,
+                     Redeem(channels, ticket, deadline, gone));
+    if (redeemed.model().name() != name) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("the ticket is for ", redeemed.model().name()));
+    }
+    return GrantedModel{
+        std::move(*redeemed.mutable_model()->mutable_artifact()),
+        redeemed.download_ticket(),
+        absl::FromUnixSeconds(redeemed.expire_time().seconds())};
+  }
+  const auto stub = v1::ModelService::NewStub(channels.anonymous);
+  Call call(deadline, gone);
   v1::GetModelRequest request;
   request.set_name(name);
   v1::Model model;
   const auto reader =
       stub->AsyncGetModel(call.context(), request, call.queue());
   RETURN_IF_ERROR(call.Finish(reader.get(), &model));
-  return model.artifact();
+  return GrantedModel{std::move(*model.mutable_artifact())};
 }
 
 absl::StatusOr<std::vector<v1::Model>> AskForModels(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
+    const CoordinatorChannels& channels, const std::string& ticket,
     absl::Time deadline, const std::function<bool()>& gone) {
-  const auto stub = v1::ModelService::NewStub(channel);
-  Call call(token, deadline, gone);
+  if (!ticket.empty()) {
+    ASSIGN_OR_RETURN(const v1::RedeemTicketResponse redeemed,
+                     Redeem(channels, ticket, deadline, gone));
+    return std::vector<v1::Model>{redeemed.model()};
+  }
+  const auto stub = v1::ModelService::NewStub(channels.anonymous);
+  Call call(deadline, gone);
   v1::ListModelsRequest request;
   request.set_page_size(kMostListed);
   v1::ListModelsResponse response;
@@ -153,11 +183,11 @@ absl::StatusOr<std::vector<v1::Model>> AskForModels(
                                 response.models().end());
 }
 
-absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
-                        const v1::Artifact& model, const std::string& token,
-                        int64_t max_bytes, const std::string& folder,
-                        absl::Time deadline,
+absl::Status FetchModel(const CoordinatorChannels& channels,
+                        const GrantedModel& granted, int64_t max_bytes,
+                        const std::string& folder, absl::Time deadline,
                         const std::function<bool()>& gone) {
+  const v1::Artifact& model = granted.model;
   int64_t bytes = 0;
   if (model.files_size() == 0 || model.files_size() > kMaxFiles) {
     return absl::DataLossError(
@@ -175,13 +205,14 @@ absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
     bytes += file.size_bytes();
   }
   RETURN_IF_ERROR(MakeDirectories(folder));
-  const auto stub = v1::TrainingService::NewStub(channel);
+  const auto stub = v1::TrainingService::NewStub(
+      granted.download_ticket.empty() ? channels.anonymous : channels.own);
   for (const v1::ArtifactFile& file : model.files()) {
     const std::string path = absl::StrCat(folder, "/", file.path());
     if (IsThere(path, file)) continue;
-    Call call(token, deadline, gone);
+    Call call(deadline, gone);
     ASSIGN_OR_RETURN(const std::string contents,
-                     Download(*stub, model.name(), file, &call));
+                     Download(*stub, granted, file, &call));
     RETURN_IF_ERROR(WriteFileAtomically(path, contents));
   }
   return absl::OkStatus();

@@ -23,27 +23,46 @@ namespace comera::worker {
 // which is asked a few times a second, says that nobody wants the answer any
 // more: Cancelled.
 
-// Asks the coordinator for a model with the caller's `token` (empty:
-// anonymously). Returns the statuses of GetModel, so that it also tells whether
-// the caller may see the model.
-absl::StatusOr<v1::Artifact> AskForModel(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& name,
-    const std::string& token, absl::Time deadline,
-    const std::function<bool()>& gone);
+// Channels to the coordinator.
+struct CoordinatorChannels {
+  // The worker's own, with its token and name: for callers with a ticket.
+  std::shared_ptr<grpc::Channel> own;
+  // Without a token: for callers without a ticket.
+  std::shared_ptr<grpc::Channel> anonymous;
+};
 
-// Asks the coordinator for the models that the caller may see, newest job
-// first, at most 1000. Returns the statuses of ListModels.
+// A model that a caller may use for now.
+struct GrantedModel {
+  v1::Artifact model;
+  // The ticket with which this worker may download the model's files; empty
+  // for a caller without one.
+  std::string download_ticket;
+  absl::Time until = absl::InfiniteFuture();
+};
+
+// Asks the coordinator whether the holder of `ticket` (empty: anybody) may use
+// the model. Returns the statuses of RedeemTicket, or without a ticket those of
+// GetModel. PermissionDenied: the ticket is for another model.
+absl::StatusOr<GrantedModel> AskForModel(const CoordinatorChannels& channels,
+                                         const std::string& name,
+                                         const std::string& ticket,
+                                         absl::Time deadline,
+                                         const std::function<bool()>& gone);
+
+// Asks the coordinator for the models that the caller may use: that of the
+// ticket or, without one, those that anybody may see, newest job first, at most
+// 1000. Returns the statuses of RedeemTicket or ListModels.
 absl::StatusOr<std::vector<v1::Model>> AskForModels(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
+    const CoordinatorChannels& channels, const std::string& ticket,
     absl::Time deadline, const std::function<bool()>& gone);
 
 // Downloads the model's files to `folder`, except those that are there with the
 // announced contents. DataLoss: the contents do not match. ResourceExhausted:
 // the files exceed `max_bytes`.
-absl::Status FetchModel(const std::shared_ptr<grpc::Channel>& channel,
-                        const v1::Artifact& model, const std::string& token,
-                        int64_t max_bytes, const std::string& folder,
-                        absl::Time deadline, const std::function<bool()>& gone);
+absl::Status FetchModel(const CoordinatorChannels& channels,
+                        const GrantedModel& granted, int64_t max_bytes,
+                        const std::string& folder, absl::Time deadline,
+                        const std::function<bool()>& gone);
 
 }  // namespace comera::worker
 

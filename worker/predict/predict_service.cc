@@ -1,4 +1,4 @@
-// Handles the rpcs of PredictService and finds the caller's token.
+// Handles the rpcs of PredictService and finds the caller's ticket.
 
 #include "worker/predict/predict_service.h"
 
@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/call_metadata.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "worker/predict/call_timer.h"
-#include "worker/predict/caller_token.h"
+#include "worker/predict/caller_ticket.h"
 
 namespace comera::worker {
 namespace {
@@ -26,16 +27,20 @@ absl::Time DeadlineOf(const grpc::ServerContextBase& context,
   return std::min(most, absl::FromChrono(context.deadline()));
 }
 
-absl::StatusOr<std::string> TokenOf(const grpc::ServerContextBase& context) {
-  const auto& metadata = context.client_metadata();
-  std::string authorization;
-  const auto found = metadata.find("authorization");
-  if (found != metadata.end()) {
-    authorization.assign(found->second.data(), found->second.size());
+// A token, which clients of earlier versions sent, is refused unread: whoever
+// runs a worker could use it.
+absl::StatusOr<std::string> TicketOf(const grpc::ServerContextBase& context) {
+  if (context.client_metadata().count("authorization") > 0) {
+    return absl::UnauthenticatedError(
+        "a worker takes tickets of the coordinator, never a token: update the "
+        "client");
   }
+  std::string ticket = MetadataOf(context, kTicketMetadata);
   const auto identity = context.auth_context();
-  return TokenOfCall(authorization, context.peer(),
-                     identity != nullptr && identity->IsPeerAuthenticated());
+  RETURN_IF_ERROR(
+      CheckTicket(ticket, context.peer(),
+                  identity != nullptr && identity->IsPeerAuthenticated()));
+  return ticket;
 }
 
 // A call with one answer, which owns itself.
@@ -89,9 +94,9 @@ grpc::ServerUnaryReactor* PredictServiceImpl::LoadModel(
     v1::ServedModel* response) {
   const absl::Time deadline = DeadlineOf(*context, options_.most_time);
   return Answer(context, request, response, [=]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
+    ASSIGN_OR_RETURN(const std::string ticket, TicketOf(*context));
     ASSIGN_OR_RETURN(
-        *response, models_->Load(request->name(), token, deadline,
+        *response, models_->Load(request->name(), ticket, deadline,
                                  [context] { return context->IsCancelled(); }));
     return absl::OkStatus();
   });
@@ -102,9 +107,9 @@ grpc::ServerUnaryReactor* PredictServiceImpl::Predict(
     v1::PredictResponse* response) {
   const absl::Time deadline = DeadlineOf(*context, options_.most_time);
   return Answer(context, request, response, [=]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
+    ASSIGN_OR_RETURN(const std::string ticket, TicketOf(*context));
     ASSIGN_OR_RETURN(*response,
-                     models_->Predict(*request, token, deadline, [context] {
+                     models_->Predict(*request, ticket, deadline, [context] {
                        return context->IsCancelled();
                      }));
     return absl::OkStatus();
@@ -115,12 +120,13 @@ grpc::Status PredictServiceImpl::Generate(
     grpc::ServerContext* context, const v1::GenerateRequest* request,
     grpc::ServerWriter<v1::GenerateResponse>* writer) {
   const auto generate = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::string token, TokenOf(*context));
+    ASSIGN_OR_RETURN(const std::string ticket, TicketOf(*context));
     const absl::Time deadline =
         DeadlineOf(*context, options_.most_generation_time);
     const CallTimer timer(context, deadline + options_.cancel_after);
     return models_->Generate(
-        *request, token, deadline, [context] { return context->IsCancelled(); },
+        *request, ticket, deadline,
+        [context] { return context->IsCancelled(); },
         [writer](const v1::GenerateResponse& piece) {
           return writer->Write(piece);
         });

@@ -14,7 +14,7 @@
 
 namespace comera::worker {
 
-// Implements predict_service.proto. Calls without a token are served only to
+// Implements predict_service.proto. Calls without a ticket are served only to
 // callers on this machine and to those with a verified certificate.
 //
 // A client that does not read its answer keeps no thread: gRPC has the answer,

@@ -74,17 +74,17 @@ struct ServedModels::Entry {
 };
 
 absl::StatusOr<std::unique_ptr<ServedModels>> ServedModels::Create(
-    const Options& options, std::shared_ptr<grpc::Channel> channel) {
+    const Options& options, const CoordinatorChannels& channels) {
   std::error_code error;
   std::filesystem::remove_all(options.folder, error);
   RETURN_IF_ERROR(MakeDirectories(options.folder));
-  return absl::WrapUnique(new ServedModels(options, std::move(channel)));
+  return absl::WrapUnique(new ServedModels(options, channels));
 }
 
 ServedModels::ServedModels(const Options& options,
-                           std::shared_ptr<grpc::Channel> channel)
+                           const CoordinatorChannels& channels)
     : options_(options),
-      channel_(std::move(channel)),
+      channels_(channels),
       calls_(options.most_calls, options.most_request_bytes),
       asking_(options.most_calls, options.most_request_bytes),
       keeper_([this] { Keep(); }) {}
@@ -183,28 +183,29 @@ void ServedModels::DropIdle() {
   }
 }
 
-absl::StatusOr<v1::Artifact> ServedModels::Allow(const std::string& name,
+absl::StatusOr<GrantedModel> ServedModels::Allow(const std::string& name,
                                                  int64_t bytes,
                                                  const Caller& caller) {
-  const std::string key = absl::StrCat(Sha256Hex(caller.token), " ", name);
+  const std::string key = absl::StrCat(Sha256Hex(caller.ticket), " ", name);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = allowed_.find(key);
     if (found != allowed_.end() && found->second.until > absl::Now()) {
-      return found->second.model;
+      return found->second;
     }
   }
   // Each check takes a thread, and the caller is not known yet.
   ASSIGN_OR_RETURN(const CallBudget::Share share, asking_.Take(bytes));
   ASSIGN_OR_RETURN(
-      v1::Artifact model,
-      AskForModel(channel_, name, caller.token,
+      GrantedModel granted,
+      AskForModel(channels_, name, caller.ticket,
                   std::min(caller.deadline, absl::Now() + kAskTimeout),
                   caller.gone));
   const std::lock_guard<std::mutex> lock(mutex_);
   if (allowed_.size() >= kMostAllowed) allowed_.clear();
-  allowed_[key] = {model, absl::Now() + options_.allowed_for};
-  return model;
+  granted.until = std::min(granted.until, absl::Now() + options_.allowed_for);
+  allowed_[key] = granted;
+  return granted;
 }
 
 absl::StatusOr<std::shared_ptr<ServedModels::Entry>> ServedModels::FindOrAdd(
@@ -249,15 +250,15 @@ void ServedModels::Return(const std::shared_ptr<Entry>& entry) {
 }
 
 std::shared_ptr<ServedModels::Loading> ServedModels::Begin(
-    const v1::Artifact& model, const std::string& token, Entry* entry) {
+    const GrantedModel& granted, Entry* entry) {
   const auto loading = std::make_shared<Loading>();
   // The last attempt's thread has ended, or is about to.
   if (entry->loader.joinable()) entry->loader.join();
-  entry->loader = std::thread([this, model, token, entry, mine = loading,
+  entry->loader = std::thread([this, granted, entry, mine = loading,
                                old = std::move(entry->ready)]() mutable {
     // Waits for the old process's end, unless others hold it.
     old.reset();
-    const absl::Status status = Start(model, token, *entry, mine.get());
+    const absl::Status status = Start(granted, *entry, mine.get());
     if (!status.ok()) {
       LOG(WARNING) << "model not ready name=" << entry->name << " " << status;
     }
@@ -278,13 +279,12 @@ std::shared_ptr<ServedModels::Loading> ServedModels::Begin(
   return loading;
 }
 
-absl::Status ServedModels::Start(const v1::Artifact& model,
-                                 const std::string& token, const Entry& entry,
-                                 Loading* loading) {
+absl::Status ServedModels::Start(const GrantedModel& granted,
+                                 const Entry& entry, Loading* loading) {
   const std::function<bool()> given_up = [&] {
     return entry.evicted || stopping_;
   };
-  RETURN_IF_ERROR(FetchModel(channel_, model, token, options_.max_file_bytes,
+  RETURN_IF_ERROR(FetchModel(channels_, granted, options_.max_file_bytes,
                              entry.folder, absl::Now() + options_.fetch_timeout,
                              given_up));
   std::vector<std::string> command = {
@@ -313,7 +313,7 @@ absl::Status ServedModels::Start(const v1::Artifact& model,
     return absl::InternalError("comera-trainer does not tell its model");
   }
   loading->served.set_name(entry.name);
-  loading->version = VersionOf(model);
+  loading->version = VersionOf(granted.model);
   LOG(INFO) << "model loaded name=" << entry.name;
   loading->calls = std::make_shared<ChildCalls>(
       *std::move(child), loading->served.max_generations());
@@ -339,7 +339,7 @@ absl::Status ServedModels::Await(const Loading& loading, const Caller& caller) {
 }
 
 absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Prepare(
-    const v1::Artifact& model, const Caller& caller, Entry* entry,
+    const GrantedModel& granted, const Caller& caller, Entry* entry,
     v1::ServedModel* served, bool* ran) {
   std::shared_ptr<Loading> mine;
   while (true) {
@@ -350,7 +350,7 @@ absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Prepare(
       if (entry->loading == nullptr) {
         const auto& ready = entry->ready;
         *ran = ready != nullptr;
-        if (ready != nullptr && ready->version != VersionOf(model)) {
+        if (ready != nullptr && ready->version != VersionOf(granted.model)) {
           ready->calls->End(
               absl::UnavailableError("the model has changed: try again"));
         }
@@ -358,7 +358,7 @@ absl::StatusOr<std::shared_ptr<ChildCalls>> ServedModels::Prepare(
           *served = ready->served;
           return ready->calls;
         }
-        mine = Begin(model, caller.token, entry);
+        mine = Begin(granted, entry);
       }
       loading = entry->loading;
     }
@@ -389,14 +389,14 @@ absl::Status ServedModels::WithModel(
         "name: must be jobs/{job}/models/{model}");
   }
   if (stopping_) return absl::UnavailableError("the worker ends: ask another");
-  ASSIGN_OR_RETURN(const v1::Artifact model, Allow(name, bytes, caller));
+  ASSIGN_OR_RETURN(const GrantedModel granted, Allow(name, bytes, caller));
   ASSIGN_OR_RETURN(const CallBudget::Share share, calls_.Take(bytes));
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindOrAdd(name));
   absl::Status status;
   for (int attempt = 0; attempt < 2; ++attempt) {
     bool ran = false;
     v1::ServedModel served;
-    const auto calls = Prepare(model, caller, entry.get(), &served, &ran);
+    const auto calls = Prepare(granted, caller, entry.get(), &served, &ran);
     status = calls.status();
     if (!status.ok()) break;
     status = use(served, calls->get());
@@ -418,10 +418,10 @@ absl::Status ServedModels::WithModel(
 }
 
 absl::StatusOr<v1::ServedModel> ServedModels::Load(
-    const std::string& name, const std::string& token, absl::Time deadline,
+    const std::string& name, const std::string& ticket, absl::Time deadline,
     const std::function<bool()>& gone) {
   v1::ServedModel result;
-  RETURN_IF_ERROR(WithModel(name, /*bytes=*/0, {token, deadline, gone},
+  RETURN_IF_ERROR(WithModel(name, /*bytes=*/0, {ticket, deadline, gone},
                             [&](const v1::ServedModel& served, ChildCalls*) {
                               result = served;
                               return absl::OkStatus();
@@ -430,7 +430,7 @@ absl::StatusOr<v1::ServedModel> ServedModels::Load(
 }
 
 absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
-    const v1::PredictRequest& request, const std::string& token,
+    const v1::PredictRequest& request, const std::string& ticket,
     absl::Time deadline, const std::function<bool()>& gone) {
   if (request.has_generate() || request.cancel() != 0) {
     return absl::InvalidArgumentError(
@@ -439,7 +439,7 @@ absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
   v1::PredictResponse response;
   RETURN_IF_ERROR(WithModel(
       request.name(), static_cast<int64_t>(request.SpaceUsedLong()),
-      {token, deadline, gone},
+      {ticket, deadline, gone},
       [&](const v1::ServedModel&, ChildCalls* calls) -> absl::Status {
         ASSIGN_OR_RETURN(response, calls->Predict(request, deadline, gone));
         return absl::OkStatus();
@@ -448,13 +448,13 @@ absl::StatusOr<v1::PredictResponse> ServedModels::Predict(
 }
 
 absl::Status ServedModels::Generate(
-    const v1::GenerateRequest& request, const std::string& token,
+    const v1::GenerateRequest& request, const std::string& ticket,
     absl::Time deadline, const std::function<bool()>& gone,
     const std::function<bool(const v1::GenerateResponse&)>& write) {
   bool began = false;
   return WithModel(
       request.name(), static_cast<int64_t>(request.SpaceUsedLong()),
-      {token, deadline, gone},
+      {ticket, deadline, gone},
       [&](const v1::ServedModel&, ChildCalls* calls) {
         return calls->Generate(request, deadline, gone,
                                [&](const v1::GenerateResponse& piece) {
@@ -467,12 +467,12 @@ absl::Status ServedModels::Generate(
 }
 
 absl::StatusOr<std::vector<ListedModel>> ServedModels::List(
-    const std::string& token, absl::Time deadline,
+    const std::string& ticket, absl::Time deadline,
     const std::function<bool()>& gone) {
   ASSIGN_OR_RETURN(const CallBudget::Share share, asking_.Take(/*bytes=*/0));
   ASSIGN_OR_RETURN(
       const auto models,
-      AskForModels(channel_, token,
+      AskForModels(channels_, ticket,
                    std::min(deadline, absl::Now() + kAskTimeout), gone));
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<ListedModel> listed;

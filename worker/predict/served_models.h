@@ -18,11 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "comera/v1/job.pb.h"
 #include "comera/v1/predict_service.pb.h"
 #include "worker/gang/member_user.h"
 #include "worker/predict/call_budget.h"
 #include "worker/predict/child_calls.h"
+#include "worker/predict/model_files.h"
 #include "worker/predict/text_models.h"
 
 namespace grpc {
@@ -36,8 +36,8 @@ namespace comera::worker {
 // room for another. One that dies is started again. Predictions and texts of
 // one model are computed at the same time (child_calls.h).
 //
-// The coordinator judges a caller by its token: whoever may see the model there
-// may use it here. Its permission is remembered for a while.
+// The coordinator judges a caller by its ticket: whoever may see the model
+// there may use it here. Its permission is remembered for a while.
 //
 // Thread-safe. A call takes no longer than its deadline.
 class ServedModels : public TextModels {
@@ -81,10 +81,9 @@ class ServedModels : public TextModels {
     absl::Duration look_interval = absl::Seconds(5);
   };
 
-  // `channel` leads to the coordinator and carries no token. Unavailable: the
-  // folder cannot be used.
+  // Unavailable: the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<ServedModels>> Create(
-      const Options& options, std::shared_ptr<grpc::Channel> channel);
+      const Options& options, const CoordinatorChannels& channels);
   // No call may be running. Ends what loads.
   ~ServedModels() override;
 
@@ -95,18 +94,18 @@ class ServedModels : public TextModels {
   // call ends then, with Cancelled. Other errors are those of
   // predict_service.proto.
   absl::StatusOr<v1::ServedModel> Load(const std::string& name,
-                                       const std::string& token,
+                                       const std::string& ticket,
                                        absl::Time deadline,
                                        const std::function<bool()>& gone);
   absl::StatusOr<v1::PredictResponse> Predict(
-      const v1::PredictRequest& request, const std::string& token,
+      const v1::PredictRequest& request, const std::string& ticket,
       absl::Time deadline, const std::function<bool()>& gone);
   absl::Status Generate(
-      const v1::GenerateRequest& request, const std::string& token,
+      const v1::GenerateRequest& request, const std::string& ticket,
       absl::Time deadline, const std::function<bool()>& gone,
       const std::function<bool(const v1::GenerateResponse&)>& write) override;
   absl::StatusOr<std::vector<ListedModel>> List(
-      const std::string& token, absl::Time deadline,
+      const std::string& ticket, absl::Time deadline,
       const std::function<bool()>& gone) override;
 
  private:
@@ -114,18 +113,14 @@ class ServedModels : public TextModels {
   struct Loading;
   // A call: whose it is, and how long it is waited for.
   struct Caller {
-    const std::string& token;
+    const std::string& ticket;
     const absl::Time deadline;
     const std::function<bool()>& gone;
   };
-  struct Allowed {
-    v1::Artifact model;
-    absl::Time until;
-  };
 
-  ServedModels(const Options& options, std::shared_ptr<grpc::Channel> channel);
+  ServedModels(const Options& options, const CoordinatorChannels& channels);
 
-  absl::StatusOr<v1::Artifact> Allow(const std::string& name, int64_t bytes,
+  absl::StatusOr<GrantedModel> Allow(const std::string& name, int64_t bytes,
                                      const Caller& caller);
   // Counts a user of the model's entry; evicts an idle model if there are too
   // many.
@@ -133,20 +128,17 @@ class ServedModels : public TextModels {
   void Return(const std::shared_ptr<Entry>& entry);
   // Begins to load the model, on a thread of the entry's own: its callers may
   // leave meanwhile.
-  std::shared_ptr<Loading> Begin(const v1::Artifact& model,
-                                 const std::string& token, Entry* entry)
+  std::shared_ptr<Loading> Begin(const GrantedModel& granted, Entry* entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Fetches the model's files and starts its process.
-  absl::Status Start(const v1::Artifact& model, const std::string& token,
-                     const Entry& entry, Loading* loading);
+  absl::Status Start(const GrantedModel& granted, const Entry& entry,
+                     Loading* loading);
   absl::Status Await(const Loading& loading, const Caller& caller);
   // Waits until the model is ready, and loads it unless it is. `ran` tells
   // whether its process had been running.
-  absl::StatusOr<std::shared_ptr<ChildCalls>> Prepare(const v1::Artifact& model,
-                                                      const Caller& caller,
-                                                      Entry* entry,
-                                                      v1::ServedModel* served,
-                                                      bool* ran);
+  absl::StatusOr<std::shared_ptr<ChildCalls>> Prepare(
+      const GrantedModel& granted, const Caller& caller, Entry* entry,
+      v1::ServedModel* served, bool* ran);
   // Has the next call start another process in place of this one.
   void Discard(const std::shared_ptr<ChildCalls>& calls, Entry* entry);
   // Runs `use` on the model once it is ready, and again if the process dies and
@@ -164,7 +156,7 @@ class ServedModels : public TextModels {
   void EndStuck();
 
   const Options options_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  const CoordinatorChannels channels_;
   std::atomic<bool> stopping_{false};
   // The calls that are permitted, and those that wait for the coordinator's
   // permission: a stranger takes no place of theirs.
@@ -174,8 +166,8 @@ class ServedModels : public TextModels {
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Entry>> entries_
       ABSL_GUARDED_BY(mutex_);
-  // The permissions, by hash of token and model name.
-  std::map<std::string, Allowed> allowed_ ABSL_GUARDED_BY(mutex_);
+  // The permissions, by hash of ticket and model name.
+  std::map<std::string, GrantedModel> allowed_ ABSL_GUARDED_BY(mutex_);
   // The number of entries ever made.
   int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);

@@ -16,14 +16,14 @@ namespace comera::worker {
 struct ListedModel {
   // `jobs/{job}/models/{model}`.
   std::string name;
-  // The user whose job trained it; empty without tokens.
+  // The user whose job trained it; empty where the coordinator asks for no tokens.
   std::string user;
   absl::Time created;
   // Whether its process runs.
   bool loaded = false;
 };
 
-// Models that continue texts. `token` is the caller's, empty for none; the
+// Models that continue texts. `ticket` is the caller's, empty for none; the
 // coordinator judges it.
 //
 // Thread-safe.
@@ -36,14 +36,14 @@ class TextModels {
   // Cancelled: the caller has left, or `write` has returned false. Other errors
   // are those of predict_service.proto.
   virtual absl::Status Generate(
-      const v1::GenerateRequest& request, const std::string& token,
+      const v1::GenerateRequest& request, const std::string& ticket,
       absl::Time deadline, const std::function<bool()>& gone,
       const std::function<bool(const v1::GenerateResponse&)>& write) = 0;
   // Returns the newest models that the caller may see, newest job first, at
   // most 1000. `gone` as above: Cancelled. Other errors are those of ListModels
   // (model_service.proto).
   virtual absl::StatusOr<std::vector<ListedModel>> List(
-      const std::string& token, absl::Time deadline,
+      const std::string& ticket, absl::Time deadline,
       const std::function<bool()>& gone) = 0;
 };
 

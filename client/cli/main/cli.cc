@@ -169,7 +169,7 @@ int RunCli(const std::vector<std::string>& args,
       SweepVerb(&session),    ParetoVerb(&session)};
   for (auto make : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
                     DrainVerb, ResumeWorkerVerb, ExportVerb, QueuesVerb,
-                    LoginVerb, WhoAmIVerb, TokenVerb, EvaluateVerb, PredictVerb,
+                    LoginVerb, WhoAmIVerb, TokenVerb, TicketVerb, EvaluateVerb, PredictVerb,
                     GenerateVerb, DataVerb, AuditVerb}) {
     verbs.push_back(make(&session));
   }

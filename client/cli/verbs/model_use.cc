@@ -53,6 +53,20 @@ bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
   return contents.ok() && Sha256Hex(*contents) == file.sha256();
 }
 
+// Asks the coordinator for tickets, which a worker gets in place of the token.
+RemotePredictor::TicketSource TicketsFor(
+    const std::shared_ptr<ModelClient>& models, const std::string& model,
+    const std::string& worker) {
+  return [=]() -> absl::StatusOr<std::string> {
+    v1::CreateTicketRequest request;
+    request.set_model(model);
+    request.set_worker(worker);
+    ASSIGN_OR_RETURN(const v1::CreateTicketResponse made,
+                     models->CreateTicket(request));
+    return made.ticket();
+  };
+}
+
 absl::StatusOr<RowFormat> FormatOf(const RowInput& input,
                                    const v1::ServedModel& model) {
   absl::string_view format = input.format;
@@ -229,6 +243,9 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
     const std::string& model, const std::string& worker,
     const Session& session) {
   ASSIGN_OR_RETURN(const std::string name, FindModelName(model, session));
+  ASSIGN_OR_RETURN(const auto channel, session.Channel());
+  const auto models =
+      std::make_shared<ModelClient>(channel, session.ClientOptions());
   const auto client = session.Connect();
   ASSIGN_OR_RETURN(const std::vector<v1::WorkerSummary> workers,
                    client->ListWorkers());
@@ -251,7 +268,8 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
       continue;
     }
     absl::StatusOr<std::unique_ptr<RemotePredictor>> predictor =
-        RemotePredictor::Connect(one.peer_address(), session.Security(), name,
+        RemotePredictor::Connect(one.peer_address(), session.Security(),
+                                 TicketsFor(models, name, one.name()), name,
                                  kLoadTimeout);
     if (predictor.ok()) {
       if (session.verbose) session.Note(absl::StrCat("asking ", one.name()));

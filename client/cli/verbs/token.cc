@@ -23,6 +23,7 @@ struct Arguments {
   std::vector<std::string> queues;
   std::string expires;
   bool worker = false;
+  std::string worker_name;
 };
 
 const std::map<std::string, v1::Role>& Roles() {
@@ -42,7 +43,11 @@ std::string RoleText(int role) {
 
 // Returns, e.g., "user, fast=admin".
 std::string RolesText(const v1::Token& token) {
-  if (token.worker()) return "worker";
+  if (token.worker()) {
+    return token.worker_name().empty()
+               ? "any worker"
+               : absl::StrCat("worker ", Printable(token.worker_name()));
+  }
   std::vector<std::string> parts;
   if (token.role() != v1::ROLE_UNSPECIFIED) {
     parts.push_back(RoleText(token.role()));
@@ -80,6 +85,7 @@ int Create(const Arguments& arguments, const Session& session,
   }
   request.set_user(arguments.name);
   request.set_worker(arguments.worker);
+  request.set_worker_name(arguments.worker_name);
   if (!arguments.role.empty()) request.set_role(Roles().at(arguments.role));
   for (const std::string& text : arguments.queues) {
     const size_t equals = text.find('=');
@@ -190,8 +196,14 @@ Verb TokenVerb(Session* session) {
        false,
        {}},
       {"--worker",
-       "create: for workers to join",
+       "create: for the worker of that name to join",
        &arguments->worker,
+       false,
+       {}},
+      {"--worker-name",
+       "create: with --worker, the worker that may use it, if not --name; with "
+       "a * at the end, all whose names begin so",
+       &arguments->worker_name,
        false,
        {}},
       {"--expires",

@@ -44,6 +44,7 @@ Verb ExportVerb(Session* session);
 Verb VersionVerb(Session* session);
 Verb LoginVerb(Session* session);
 Verb WhoAmIVerb(Session* session);
+Verb TicketVerb(Session* session);
 Verb TokenVerb(Session* session);
 Verb AuditVerb(Session* session);
 Verb CompletionVerb(Session* session);

@@ -141,7 +141,7 @@ class TokenTest(unittest.TestCase):
         self.addCleanup(cluster.stop)
         admin = FOLDER / 'admin.token'
         wait_for(admin.exists)
-        for name, flags in (('worker', ['--worker']),
+        for name, flags in (('worker', ['--worker', '--worker-name', 'one']),
                             ('alice', ['--role', 'user']),
                             ('bob', ['--role', 'viewer'])):
             token = cluster.comera('token', 'create', '--name', name, *flags,
@@ -156,37 +156,56 @@ class TokenTest(unittest.TestCase):
         done = cluster.comera('predict', name, '--remote', '-o', 'json', *alice,
                               data=ROWS)
         self.assertEqual(len(done.stdout.splitlines()), 300)
-        # Without a token the coordinator is asked as nobody, and says no; so
-        # the worker's own token lets nobody in.
+        # Without a ticket the coordinator is asked as nobody, and says no; so
+        # the worker's own token lets nobody in. A token is refused.
         model = json.loads(cluster.comera(
             'get', name, '-o', 'json', *alice).stdout)['models'][0]['name']
         address = json.loads(cluster.comera(
             'workers', '-o', 'json', *alice).stdout)['workers'][0]['peer_address']
-        self.ask_as(address, model, FOLDER / 'alice.token', 'OK')
-        self.ask_as(address, model, None, 'UNAUTHENTICATED')
-        forged = FOLDER / 'forged.token'
-        forged.write_text('comera_' + 'a' * 16 + '_' + '0' * 64)
-        self.ask_as(address, model, forged, 'UNAUTHENTICATED')
+        ticket = cluster.comera('ticket', model, '--worker', 'one',
+                                *alice).stdout.strip()
+        unused = cluster.comera('ticket', model, '--worker', 'one',
+                                *alice).stdout.strip()
+        self.ask_as(address, model, [('comera-ticket', ticket)], 'OK')
+        self.ask_as(address, model, [], 'UNAUTHENTICATED')
+        token = (FOLDER / 'alice.token').read_text().strip()
+        self.ask_as(address, model, [('authorization', f'Bearer {token}')],
+                    'UNAUTHENTICATED')
+        # A seal that is cut, and tickets for another model or worker.
+        forged = ticket[:-4] + 'AAA='
+        self.ask_as(address, model, [('comera-ticket', forged)],
+                    'UNAUTHENTICATED')
+        self.ask_as(address, 'jobs/other/models/model',
+                    [('comera-ticket', ticket)], 'PERMISSION_DENIED')
+        cluster.comera('ticket', model, '--worker', 'two', *alice, code=5)
+        # It ends with the token that it was made with.
+        cluster.comera('token', 'revoke', token.split('_')[1],
+                       '--token-file', admin)
+        fresh = cluster.comera('ticket', model, '--worker', 'one',
+                               '--token-file', admin).stdout.strip()
+        self.ask_as(address, model, [('comera-ticket', fresh)], 'OK')
+        self.ask_as(address, model, [('comera-ticket', unused)],
+                    'UNAUTHENTICATED')
         for log in cluster.folder.glob('*.log'):
             for token in ('alice', 'worker'):
                 self.assertNotIn((FOLDER / f'{token}.token').read_text().strip(),
                                  log.read_text())
 
-    def ask_as(self, address, model, token, code):
+    def ask_as(self, address, model, metadata, code):
+        self.assertEqual(self.asked_as(address, model, metadata), code)
+
+    def asked_as(self, address, model, metadata):
         """Asks the worker directly, with a channel of grpcio's."""
         import grpc  # pylint: disable=import-outside-toplevel
         name = model.encode()
         request = bytes([0x0a, len(name)]) + name  # LoadModelRequest.name
-        metadata = [] if token is None else [
-            ('authorization', 'Bearer ' + token.read_text().strip())]
         with grpc.insecure_channel(address) as channel:
             load = channel.unary_unary('/comera.v1.PredictService/LoadModel')
             try:
                 load(request, metadata=metadata, timeout=60)
-                got = 'OK'
+                return 'OK'
             except grpc.RpcError as error:
-                got = error.code().name
-        self.assertEqual(got, code)
+                return error.code().name
 
 
 if __name__ == '__main__':

@@ -1,4 +1,5 @@
-// Tests creation, revocation and expiry of tokens.
+// Tests creation, revocation and expiry of tokens, and the tickets made with
+// them.
 #include "server/auth/token_store.h"
 
 #include <deque>
@@ -6,6 +7,8 @@
 #include "absl/strings/escaping.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
+#include "server/auth/ticket_office.h"
+#include "server/auth/token_roles.h"
 #include "server/store/job_store.h"
 
 namespace comera::server {
@@ -269,6 +272,112 @@ TEST_F(TokenStoreTest, WhatCannotBeKeptIsNotMade) {
   write_status_ = absl::ResourceExhaustedError("disk full");
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_FALSE(store_->required());
+}
+
+// The attack: the token of one worker, used by another machine.
+TEST_F(TokenStoreTest, AWorkersTokenBelongsToOneWorker) {
+  ASSERT_OK(Create("root", v1::ROLE_ADMIN));
+  v1::CreateTokenRequest request;
+  request.set_user("gpu-1");
+  request.set_worker(true);
+  ASSERT_OK_AND_ASSIGN(const auto made, Create(request));
+  EXPECT_TRUE(IsTokenOfWorker(made.token(), "gpu-1"));
+  for (const char* other : {"gpu-2", "gpu-11", "gpu", ""}) {
+    EXPECT_FALSE(IsTokenOfWorker(made.token(), other)) << other;
+  }
+  request.set_worker_name("rack1-*");
+  ASSERT_OK_AND_ASSIGN(const auto group, Create(request));
+  EXPECT_TRUE(IsTokenOfWorker(group.token(), "rack1-7"));
+  EXPECT_FALSE(IsTokenOfWorker(group.token(), "rack2-7"));
+  // One of an earlier version, as it was stored.
+  EXPECT_TRUE(IsTokenOfWorker(v1::Token(), "anything"));
+
+  for (const char* bad : {"Rack", "a*b", "**", "a b"}) {
+    request.set_worker_name(bad);
+    EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("worker_name")))
+        << bad;
+  }
+  request.clear_worker_name();
+  request.set_user("rack1@example");
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("--worker-name")));
+  request.set_worker(false);
+  request.set_role(v1::ROLE_USER);
+  request.set_worker_name("gpu-1");
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+class TicketOfficeTest : public TokenStoreTest {
+ protected:
+  using Purpose = TicketOffice::Purpose;
+
+  TicketOfficeTest() {
+    EXPECT_OK(Create("root", v1::ROLE_ADMIN));
+    v1::CreateTokenRequest request;
+    request.set_user("alice");
+    (*request.mutable_queue_roles())["fast"] = v1::ROLE_VIEWER;
+    request.mutable_lifetime()->set_seconds(3600);
+    token_ = Create(request)->token();
+    ticket_.set_model("jobs/a/models/m");
+    ticket_.set_worker("gpu-1");
+    ticket_.set_user("alice");
+    ticket_.set_token(token_.name());
+  }
+
+  v1::Token token_;
+  Ticket ticket_;
+  TicketOffice office_{store_.get(), &clock_};
+};
+
+TEST_F(TicketOfficeTest, ATicketIsGoodAtItsWorkerForItsTime) {
+  const std::string text =
+      office_.Issue(Purpose::kUse, absl::Minutes(1), &ticket_);
+  ASSERT_OK_AND_ASSIGN(const Ticket ticket,
+                       office_.Check(Purpose::kUse, text, "gpu-1"));
+  EXPECT_EQ(ticket.model(), "jobs/a/models/m");
+  EXPECT_OK(office_.CheckQueue(ticket, "fast"));
+  EXPECT_THAT(office_.CheckQueue(ticket, "slow"),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  const auto refused = StatusIs(absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(office_.Check(Purpose::kUse, text, "gpu-2"), refused);
+  EXPECT_THAT(office_.Check(Purpose::kUse, text, ""), refused);
+  EXPECT_THAT(office_.Check(Purpose::kDownload, text, "gpu-1"), refused);
+  clock_.now += absl::Minutes(1);
+  EXPECT_THAT(office_.Check(Purpose::kUse, text, "gpu-1"), refused);
+}
+
+TEST_F(TicketOfficeTest, ForgedTicketsAreRefused) {
+  const std::string text =
+      office_.Issue(Purpose::kUse, absl::Minutes(1), &ticket_);
+  const auto refused = StatusIs(absl::StatusCode::kUnauthenticated);
+  // Every character counts, and another coordinator's key is another.
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] = changed[i] == 'A' ? 'B' : 'A';
+    if (i + 2 >= text.size()) continue;  // bits that no byte has
+    EXPECT_THAT(office_.Check(Purpose::kUse, changed, "gpu-1"), refused) << i;
+  }
+  const TicketOffice other(store_.get(), &clock_);
+  EXPECT_THAT(other.Check(Purpose::kUse, text, "gpu-1"), refused);
+  for (const std::string& bad :
+       {std::string(), std::string("."), std::string("comera-ticket_."),
+        text.substr(0, text.find('.')), text.substr(0, text.find('.') + 1)}) {
+    EXPECT_THAT(office_.Check(Purpose::kUse, bad, "gpu-1"), refused) << bad;
+  }
+}
+
+TEST_F(TicketOfficeTest, ATicketEndsWithItsToken) {
+  const std::string text =
+      office_.Issue(Purpose::kUse, absl::Hours(24), &ticket_);
+  clock_.now += absl::Hours(1);
+  EXPECT_THAT(office_.Check(Purpose::kUse, text, "gpu-1"),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  clock_.now -= absl::Minutes(1);
+  EXPECT_OK(office_.Check(Purpose::kUse, text, "gpu-1"));
+  ASSERT_OK(Revoke(token_.name()));
+  EXPECT_THAT(office_.Check(Purpose::kUse, text, "gpu-1"),
+              StatusIs(absl::StatusCode::kUnauthenticated));
 }
 
 }  // namespace

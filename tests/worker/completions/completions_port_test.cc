@@ -51,14 +51,14 @@ v1::GenerateResponse Last(const std::string& text,
   return piece;
 }
 
-// Callers with the token `good`, or without one, may use all models.
+// Callers with the ticket `comera-ticket_good`, or without one, may use all models.
 class FakeTexts : public TextModels {
  public:
   absl::Status Generate(
-      const v1::GenerateRequest& request, const std::string& token,
+      const v1::GenerateRequest& request, const std::string& ticket,
       absl::Time deadline, const std::function<bool()>& gone,
       const std::function<bool(const v1::GenerateResponse&)>& write) override {
-    if (!token.empty() && token != "good") {
+    if (!ticket.empty() && ticket != "comera-ticket_good") {
       return absl::UnauthenticatedError("who are you?");
     }
     asked = request;
@@ -73,9 +73,9 @@ class FakeTexts : public TextModels {
     return status;
   }
   absl::StatusOr<std::vector<ListedModel>> List(
-      const std::string& token, absl::Time,
+      const std::string& ticket, absl::Time,
       const std::function<bool()>& gone) override {
-    if (token != "good") return absl::UnauthenticatedError("who are you?");
+    if (ticket != "comera-ticket_good") return absl::UnauthenticatedError("who are you?");
     if (waits) return AwaitLeaving(gone);
     return std::vector<ListedModel>{
         {"jobs/a/models/m", "alice", absl::FromUnixSeconds(1700000000), true}};
@@ -381,7 +381,7 @@ TEST_F(CompletionsPortTest, CallersThatLeaveBeforeAnyWordAreNoticed) {
   texts_->waits = true;
   const std::string list =
       "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
-      "Authorization: Bearer good\r\n\r\n";
+      "Authorization: Bearer comera-ticket_good\r\n\r\n";
   for (const std::string& request :
        {PostOf(absl::StrCat(kPlain, "}")),
         PostOf(absl::StrCat(kPlain, R"(, "stream": true})")), list}) {
@@ -415,15 +415,16 @@ TEST_F(CompletionsPortTest, AStreamEndsSoonAfterItsTime) {
   texts_->left->WaitForNotification();
 }
 
-TEST_F(CompletionsPortTest, TokensAreChecked) {
+TEST_F(CompletionsPortTest, TicketsAreCheckedAndTokensRefused) {
   const std::string body = absl::StrCat(kPlain, "}");
-  EXPECT_EQ(Post(body, "Host: x.org\r\nAuthorization: Bearer good\r\n").status,
+  EXPECT_EQ(Post(body, "Host: x.org\r\nAuthorization: Bearer comera-ticket_good\r\n").status,
             200);
   for (const char* headers :
-       {"Host: localhost\r\nAuthorization: Bearer bad\r\n",
-        "Host: localhost\r\nAuthorization: Basic good\r\n",
-        "Host: localhost\r\nAuthorization: Bearer good\r\n"
-        "Authorization: Bearer good\r\n"}) {
+       {"Host: localhost\r\nAuthorization: Bearer comera-ticket_bad\r\n",
+        "Host: localhost\r\nAuthorization: Basic comera-ticket_good\r\n",
+        "Host: localhost\r\nAuthorization: Bearer comera_admin\r\n",
+        "Host: localhost\r\nAuthorization: Bearer comera-ticket_good\r\n"
+        "Authorization: Bearer comera-ticket_good\r\n"}) {
     const Answer answer = Post(body, headers);
     EXPECT_EQ(answer.status, 401) << headers;
     EXPECT_EQ(answer.json()["error"]["code"], "invalid_api_key");
@@ -432,7 +433,7 @@ TEST_F(CompletionsPortTest, TokensAreChecked) {
 }
 
 // A browser on this machine is not to be used by the pages that it shows.
-TEST_F(CompletionsPortTest, PagesOfOtherSitesMayNotCallWithoutAToken) {
+TEST_F(CompletionsPortTest, PagesOfOtherSitesMayNotCallWithoutATicket) {
   const std::string body = absl::StrCat(kPlain, "}");
   for (const char* headers :
        {"Host: evil.org\r\n", "Host: localhost.evil.org:5\r\n", "Host: \r\n",
@@ -459,10 +460,10 @@ TEST_F(CompletionsPortTest, ModelsAreListed) {
   const std::string get =
       "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
       "Authorization: Bearer ";
-  EXPECT_EQ(Exchange(absl::StrCat(get, "good\r\n\r\n")).json(), ParseJson(R"({
+  EXPECT_EQ(Exchange(absl::StrCat(get, "comera-ticket_good\r\n\r\n")).json(), ParseJson(R"({
     "object": "list", "data": [{"id": "jobs/a/models/m", "object": "model",
     "created": 1700000000, "owned_by": "alice", "loaded": true}]})"));
-  EXPECT_EQ(Exchange(absl::StrCat(get, "bad\r\n\r\n")).status, 401);
+  EXPECT_EQ(Exchange(absl::StrCat(get, "comera-ticket_bad\r\n\r\n")).status, 401);
 }
 
 TEST_F(CompletionsPortTest, OtherPathsMethodsAndBodiesAreRefused) {
@@ -544,7 +545,7 @@ TEST_F(CompletionsPortTest, CallsThatWaitAreBounded) {
   SilentTexts texts(kAtOnce);
   const std::string get =
       "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n"
-      "Authorization: Bearer good\r\n\r\n";
+      "Authorization: Bearer comera-ticket_good\r\n\r\n";
   ASSERT_OK_AND_ASSIGN(const auto port, CompletionsPort::Start(
                                             OptionsOf("127.0.0.1:0"), &texts));
   std::vector<pollfd> polls;

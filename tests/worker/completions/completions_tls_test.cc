@@ -25,10 +25,10 @@ using ::testing::StartsWith;
 class TwoPieces : public TextModels {
  public:
   absl::Status Generate(
-      const v1::GenerateRequest&, const std::string& token, absl::Time,
+      const v1::GenerateRequest&, const std::string& ticket, absl::Time,
       const std::function<bool()>&,
       const std::function<bool(const v1::GenerateResponse&)>& write) override {
-    if (!token.empty() && token != "good") {
+    if (!ticket.empty() && ticket != "comera-ticket_good") {
       return absl::UnauthenticatedError("who are you?");
     }
     v1::GenerateResponse piece;
@@ -111,7 +111,7 @@ constexpr char kStream[] =
 
 TEST_F(CompletionsTlsTest, TextsAndStreamsAreEncrypted) {
   Start();
-  const Reply whole = Post("https", kWhole, "Authorization: Bearer good");
+  const Reply whole = Post("https", kWhole, "Authorization: Bearer comera-ticket_good");
   EXPECT_EQ(whole.result, CURLE_OK) << curl_easy_strerror(whole.result);
   EXPECT_EQ(whole.status, 200);
   EXPECT_EQ(ParseJson(whole.body)["choices"][0]["text"], "Hello world");
@@ -119,7 +119,7 @@ TEST_F(CompletionsTlsTest, TextsAndStreamsAreEncrypted) {
   EXPECT_EQ(stream.result, CURLE_OK) << curl_easy_strerror(stream.result);
   EXPECT_THAT(stream.body, AllOf(StartsWith("data: {"), HasSubstr("Hello"),
                                  EndsWith("data: [DONE]\n\n")));
-  const Reply stranger = Post("https", kWhole, "Authorization: Bearer bad");
+  const Reply stranger = Post("https", kWhole, "Authorization: Bearer comera-ticket_bad");
   EXPECT_EQ(stranger.status, 401);
 }
 

@@ -49,7 +49,7 @@ class PredictServiceTest : public ServedModelsFixture {
 
   static std::unique_ptr<grpc::ClientContext> Context() {
     auto context = std::make_unique<grpc::ClientContext>();
-    context->AddMetadata("authorization", "Bearer good");
+    context->AddMetadata(kTicketMetadata, "comera-ticket_good-a");
     return context;
   }
 
@@ -125,6 +125,21 @@ class LargeAnswer {
   grpc::CompletionQueue events_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<v1::PredictResponse>> call_;
 };
+
+// The attack: a worker, or whoever passes for one, collects the tokens of those
+// who ask it. This one does not even pass them on.
+TEST_F(PredictServiceTest, TokensAreRefusedUnread) {
+  Serve(PredictServiceImpl::Options());
+  const int asked = store_.asked;
+  for (const bool has_ticket : {false, true}) {
+    const auto context =
+        has_ticket ? Context() : std::make_unique<grpc::ClientContext>();
+    context->AddMetadata("authorization", "Bearer comera_admin");
+    EXPECT_EQ(Load(context.get()).error_code(),
+              grpc::StatusCode::UNAUTHENTICATED);
+  }
+  EXPECT_EQ(store_.asked, asked);
+}
 
 TEST_F(PredictServiceTest, AnswersThatAreNotReadKeepNoThread) {
   PredictServiceImpl::Options options;

@@ -9,9 +9,13 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "comera/v1/model_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
+#include "comera/v1/worker_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "grpcpp/grpcpp.h"
@@ -20,57 +24,51 @@
 
 namespace comera::worker {
 
-// A coordinator's model service: callers with the token `good` may see all
-// models.
+// A coordinator: the ticket `good-{id}` is good for `jobs/j/models/{id}`, also
+// with a ticket's usual prefix. Callers without a ticket may see models only
+// while it is open.
 class FakeStore : public v1::ModelService::Service,
-                  public v1::TrainingService::Service {
+                  public v1::TrainingService::Service,
+                  public v1::WorkerService::Service {
  public:
-  static grpc::Status Check(const grpc::ServerContext& context) {
-    const auto& metadata = context.client_metadata();
-    const auto found = metadata.find("authorization");
-    if (found != metadata.end() && found->second == "Bearer good") {
-      return grpc::Status::OK;
-    }
+  static grpc::Status Refusal() {
     return {grpc::StatusCode::UNAUTHENTICATED, "who are you?"};
   }
-  grpc::Status GetModel(grpc::ServerContext* context,
-                        const v1::GetModelRequest* request,
-                        v1::Model* model) override {
+  grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest*,
+                        v1::Model*) override {
+    return Refusal();
+  }
+  grpc::Status RedeemTicket(grpc::ServerContext* context,
+                            const v1::RedeemTicketRequest* request,
+                            v1::RedeemTicketResponse* response) override {
     ++asked;
     while (holds_answers && !context->IsCancelled()) {
       absl::SleepFor(absl::Milliseconds(1));
     }
-    if (const grpc::Status status = Check(*context); !status.ok()) {
-      return status;
+    absl::string_view id = request->ticket();
+    absl::ConsumePrefix(&id, kTicketPrefix);
+    if (context->client_metadata().count("authorization") > 0 ||
+        !absl::ConsumePrefix(&id, "good-")) {
+      return Refusal();
     }
-    v1::Artifact& artifact = *model->mutable_artifact();
-    artifact.set_name(request->name());
-    v1::ArtifactFile* file = artifact.add_files();
-    file->set_path("config.json");
-    file->set_size_bytes(static_cast<int64_t>(contents.size()));
-    file->set_sha256(Sha256Hex(damaged ? "other" : contents));
+    FillModel(std::string(id), response->mutable_model());
+    response->set_download_ticket("for the files");
+    response->mutable_expire_time()->set_seconds(
+        absl::ToUnixSeconds(absl::Now()) + 60);
     return grpc::Status::OK;
   }
-  grpc::Status ListModels(grpc::ServerContext* context,
-                          const v1::ListModelsRequest*,
+  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
                           v1::ListModelsResponse* response) override {
-    if (const grpc::Status status = Check(*context); !status.ok()) {
-      return status;
-    }
+    if (!open) return Refusal();
     for (const char* id : {"a", "early-stage", "b"}) {
-      v1::Model* model = response->add_models();
-      model->set_name(std::string("jobs/j/models/") + id);
-      model->set_user("alice");
-      model->mutable_artifact()->mutable_create_time()->set_seconds(1700000000);
+      FillModel(id, response->add_models());
     }
     return grpc::Status::OK;
   }
   grpc::Status DownloadArtifact(
       grpc::ServerContext* context, const v1::DownloadArtifactRequest* request,
       grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) override {
-    if (const grpc::Status status = Check(*context); !status.ok()) {
-      return status;
-    }
+    if (request->ticket() != "for the files") return Refusal();
     if (request->name() == "jobs/j/models/a" && holds_files) {
       ++held;
       while (holds_files && !context->IsCancelled()) {
@@ -82,10 +80,22 @@ class FakeStore : public v1::ModelService::Service,
     writer->Write(part);
     return grpc::Status::OK;
   }
+  void FillModel(const std::string& id, v1::Model* model) {
+    model->set_name("jobs/j/models/" + id);
+    model->set_user("alice");
+    v1::Artifact& artifact = *model->mutable_artifact();
+    artifact.set_name(model->name());
+    artifact.mutable_create_time()->set_seconds(1700000000);
+    v1::ArtifactFile* file = artifact.add_files();
+    file->set_path("config.json");
+    file->set_size_bytes(static_cast<int64_t>(contents.size()));
+    file->set_sha256(Sha256Hex(damaged ? "other" : contents));
+  }
 
+  std::atomic<bool> open{false};
   std::atomic<int> asked{0};
   std::atomic<bool> damaged{false};
-  // Whether GetModel answers only callers that do not wait any more.
+  // Whether RedeemTicket answers only callers that do not wait any more.
   std::atomic<bool> holds_answers{false};
   // Whether the files of model "a" do not come, and how often they were asked
   // for then.
@@ -155,13 +165,14 @@ class ServedModelsFixture : public ::testing::Test {
     builder.RegisterService(static_cast<v1::ModelService::Service*>(&store_));
     builder.RegisterService(
         static_cast<v1::TrainingService::Service*>(&store_));
+    builder.RegisterService(static_cast<v1::WorkerService::Service*>(&store_));
     server_ = builder.BuildAndStart();
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
                                    grpc::InsecureChannelCredentials());
   }
 
   void Create() {
-    auto models = ServedModels::Create(options_, channel_);
+    auto models = ServedModels::Create(options_, {channel_, channel_});
     ASSERT_OK(models);
     models_ = *std::move(models);
   }

@@ -25,17 +25,21 @@ bool NobodyLeaves() { return false; }
 
 class ServedModelsTest : public ServedModelsFixture {
  protected:
+  // Completes a good ticket, which is one model's.
+  static std::string Of(const std::string& ticket, const std::string& model) {
+    return ticket == "good-" ? ticket + model : ticket;
+  }
   // Returns the id of the process that answers.
   absl::StatusOr<std::string> Ask(
       const std::string& model, const std::string& text = "x",
-      const std::string& token = "good",
+      const std::string& ticket = "good-",
       absl::Duration time = absl::Seconds(20),
       const std::function<bool()>& gone = NobodyLeaves) {
     v1::PredictRequest request;
     request.set_name("jobs/j/models/" + model);
     request.add_rows()->set_text(text);
     const auto response =
-        models_->Predict(request, token, absl::Now() + time, gone);
+        models_->Predict(request, Of(ticket, model), absl::Now() + time, gone);
     if (!response.ok()) return response.status();
     return response->predictions(0).label();
   }
@@ -43,7 +47,7 @@ class ServedModelsTest : public ServedModelsFixture {
   // Returns the id of the process that generates.
   absl::StatusOr<std::string> Continue(
       const std::string& model, const std::string& prompt,
-      const std::string& token = "good",
+      const std::string& ticket = "good-",
       absl::Duration time = absl::Seconds(20),
       const std::function<bool()>& gone = NobodyLeaves) {
     v1::GenerateRequest request;
@@ -51,7 +55,7 @@ class ServedModelsTest : public ServedModelsFixture {
     request.set_prompt(prompt);
     std::string text;
     const absl::Status status =
-        models_->Generate(request, token, absl::Now() + time, gone,
+        models_->Generate(request, Of(ticket, model), absl::Now() + time, gone,
                           [&](const v1::GenerateResponse& piece) {
                             text += piece.text();
                             return true;
@@ -63,8 +67,8 @@ class ServedModelsTest : public ServedModelsFixture {
 
 TEST_F(ServedModelsTest, TheCoordinatorDecidesWhoMayAskAndIsNotAskedAlways) {
   Create();
-  for (const char* token : {"", "bad"}) {
-    EXPECT_THAT(Ask("a", "x", token),
+  for (const char* ticket : {"", "bad"}) {
+    EXPECT_THAT(Ask("a", "x", ticket),
                 StatusIs(absl::StatusCode::kUnauthenticated));
   }
   ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
@@ -72,9 +76,11 @@ TEST_F(ServedModelsTest, TheCoordinatorDecidesWhoMayAskAndIsNotAskedAlways) {
   ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
   EXPECT_EQ(first, second);
   EXPECT_EQ(store_.asked, asked);
-  // A permission holds only for the token that has it.
+  // A permission holds only for the ticket that has it, and for its model.
   EXPECT_THAT(Ask("a", "x", "bad"),
               StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(Ask("b", "x", "good-a"),
+              StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
 TEST_F(ServedModelsTest, ANewVersionReplacesTheOld) {
@@ -117,8 +123,8 @@ TEST_F(ServedModelsTest, TextsComeFromTheSameProcess) {
   ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
   ASSERT_OK_AND_ASSIGN(const std::string second, Continue("a", "prompt"));
   EXPECT_EQ(first, second);
-  for (const char* token : {"", "bad"}) {
-    EXPECT_THAT(Continue("a", "prompt", token),
+  for (const char* ticket : {"", "bad"}) {
+    EXPECT_THAT(Continue("a", "prompt", ticket),
                 StatusIs(absl::StatusCode::kUnauthenticated));
   }
   EXPECT_THAT(Continue("../a", "prompt"),
@@ -150,7 +156,7 @@ TEST_F(ServedModelsTest, PredictRequestsGenerateNothing) {
   request.set_name("jobs/j/models/a");
   request.mutable_generate();
   EXPECT_THAT(
-      models_->Predict(request, "good", absl::Now() + absl::Seconds(20),
+      models_->Predict(request, "good-a", absl::Now() + absl::Seconds(20),
                        NobodyLeaves),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generate")));
 }
@@ -159,8 +165,11 @@ TEST_F(ServedModelsTest, TheListIsTheCoordinators) {
   Create();
   ASSERT_OK(Ask("b"));
   const absl::Time soon = absl::Now() + absl::Seconds(20);
+  EXPECT_THAT(models_->List("", soon, NobodyLeaves),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  store_.open = true;
   ASSERT_OK_AND_ASSIGN(const auto models,
-                       models_->List("good", soon, NobodyLeaves));
+                       models_->List("", soon, NobodyLeaves));
   ASSERT_EQ(models.size(), 2u);
   EXPECT_EQ(models[0].name, "jobs/j/models/a");
   EXPECT_FALSE(models[0].loaded);
@@ -172,10 +181,19 @@ TEST_F(ServedModelsTest, TheListIsTheCoordinators) {
               StatusIs(absl::StatusCode::kUnauthenticated));
 }
 
+TEST_F(ServedModelsTest, ATicketListsItsModelAlone) {
+  Create();
+  const absl::Time soon = absl::Now() + absl::Seconds(20);
+  ASSERT_OK_AND_ASSIGN(const auto models,
+                       models_->List("good-b", soon, NobodyLeaves));
+  ASSERT_EQ(models.size(), 1u);
+  EXPECT_EQ(models[0].name, "jobs/j/models/b");
+}
+
 TEST_F(ServedModelsTest, WhoGivesUpEarlyCostsNobodyTheModel) {
   Create();
   ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
-  EXPECT_THAT(Ask("a", "late", "good", absl::Milliseconds(50)),
+  EXPECT_THAT(Ask("a", "late", "good-", absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   std::ofstream(options_.trainer + ".wake");
   ASSERT_OK_AND_ASSIGN(const std::string second, Ask("a"));
@@ -186,10 +204,10 @@ TEST_F(ServedModelsTest, WhatDoesNotAnswerIsEnded) {
   options_.most_late = absl::Milliseconds(1);
   options_.look_interval = absl::Milliseconds(5);
   Create();
-  EXPECT_THAT(Ask("a", "sleep", "good", absl::Milliseconds(500)),
+  EXPECT_THAT(Ask("a", "sleep", "good-", absl::Milliseconds(500)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_OK(Ask("a"));
-  EXPECT_THAT(Continue("a", "sleep", "good", absl::Milliseconds(500)),
+  EXPECT_THAT(Continue("a", "sleep", "good-", absl::Milliseconds(500)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_OK(Continue("a", "prompt"));
 }
@@ -206,7 +224,7 @@ TEST_F(ServedModelsTest, WhoOnlyWaitsForATurnEndsNothing) {
   while (!std::filesystem::exists(options_.trainer + ".computes")) {
     absl::SleepFor(absl::Milliseconds(1));
   }
-  EXPECT_THAT(Ask("a", "x", "good", absl::Milliseconds(50)),
+  EXPECT_THAT(Ask("a", "x", "good-", absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   std::ofstream(options_.trainer + ".wake");
   busy.join();
@@ -220,11 +238,11 @@ TEST_F(ServedModelsTest, WhoLeavesALongPredictionEndsNothing) {
   options_.look_interval = absl::Milliseconds(5);
   Create();
   ASSERT_OK_AND_ASSIGN(const std::string first, Ask("a"));
-  EXPECT_THAT(Ask("a", "late", "good", absl::Seconds(60),
+  EXPECT_THAT(Ask("a", "late", "good-", absl::Seconds(60),
                   [&] { return Has("computes"); }),
               StatusIs(absl::StatusCode::kCancelled));
   // Waits for its turn while the process is looked at several times.
-  EXPECT_THAT(Ask("a", "x", "good", absl::Milliseconds(50)),
+  EXPECT_THAT(Ask("a", "x", "good-", absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   Make("wake");
   ASSERT_OK_AND_ASSIGN(const std::string last, Ask("a"));
@@ -261,11 +279,11 @@ TEST_F(ServedModelsTest, WhoLeavesWhileAModelLoadsIsNotWaitedFor) {
   const auto leaves = [&] { return Has("started"); };
   const absl::Duration time = absl::Seconds(60);
   EXPECT_THAT(
-      models_->Load("jobs/j/models/a", "good", absl::Now() + time, leaves),
+      models_->Load("jobs/j/models/a", "good-a", absl::Now() + time, leaves),
       StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_THAT(Ask("a", "x", "good", time, leaves),
+  EXPECT_THAT(Ask("a", "x", "good-", time, leaves),
               StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_THAT(Continue("a", "prompt", "good", time, leaves),
+  EXPECT_THAT(Continue("a", "prompt", "good-", time, leaves),
               StatusIs(absl::StatusCode::kCancelled));
   // Others have the place, and what has begun to load goes on.
   std::filesystem::remove(Mark("hold"));
@@ -278,7 +296,7 @@ TEST_F(ServedModelsTest, WhoLeavesWhileTheCoordinatorDecidesIsNotWaitedFor) {
   options_.most_calls = 1;
   Create();
   store_.holds_answers = true;
-  EXPECT_THAT(Ask("a", "x", "good", absl::Seconds(60),
+  EXPECT_THAT(Ask("a", "x", "good-", absl::Seconds(60),
                   [&] { return store_.asked > 0; }),
               StatusIs(absl::StatusCode::kCancelled));
   store_.holds_answers = false;
@@ -290,7 +308,7 @@ TEST_F(ServedModelsTest, WhatNobodyWaitsForMakesRoom) {
   store_.holds_files = true;
   Create();
   const auto leaves = [&] { return store_.held > 0; };
-  EXPECT_THAT(Ask("a", "x", "good", absl::Seconds(60), leaves),
+  EXPECT_THAT(Ask("a", "x", "good-", absl::Seconds(60), leaves),
               StatusIs(absl::StatusCode::kCancelled));
   EXPECT_OK(Ask("b"));
   // A process that does not begin makes room as well.
@@ -298,7 +316,7 @@ TEST_F(ServedModelsTest, WhatNobodyWaitsForMakesRoom) {
   std::filesystem::remove(Mark("started"));
   Make("hold");
   EXPECT_THAT(
-      Ask("a", "x", "good", absl::Seconds(60), [&] { return Has("started"); }),
+      Ask("a", "x", "good-", absl::Seconds(60), [&] { return Has("started"); }),
       StatusIs(absl::StatusCode::kCancelled));
   std::filesystem::remove(Mark("hold"));
   EXPECT_OK(Ask("c"));
@@ -307,7 +325,7 @@ TEST_F(ServedModelsTest, WhatNobodyWaitsForMakesRoom) {
 TEST_F(ServedModelsTest, WhatLoadsEndsWithTheWorker) {
   Create();
   Make("hold");
-  EXPECT_THAT(Ask("a", "x", "good", absl::Milliseconds(500)),
+  EXPECT_THAT(Ask("a", "x", "good-", absl::Milliseconds(500)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   models_.reset();
 }
@@ -318,7 +336,7 @@ TEST_F(ServedModelsTest, CallersShareALoad) {
   std::thread first([&] { EXPECT_OK(Ask("a")); });
   while (!Has("started")) absl::SleepFor(absl::Milliseconds(1));
   // Whoever asks whether a caller has left waits already.
-  EXPECT_OK(Ask("a", "x", "good", absl::Seconds(20), [&] {
+  EXPECT_OK(Ask("a", "x", "good-", absl::Seconds(20), [&] {
     std::filesystem::remove(Mark("hold"));
     return false;
   }));
@@ -336,7 +354,7 @@ TEST_F(ServedModelsTest, AnothersFailureIsNotTheCallers) {
       [&] { EXPECT_THAT(Ask("a"), StatusIs(absl::StatusCode::kDataLoss)); });
   while (store_.held == 0) absl::SleepFor(absl::Milliseconds(1));
   store_.damaged = false;
-  EXPECT_OK(Ask("a", "x", "good", absl::Seconds(20), [&] {
+  EXPECT_OK(Ask("a", "x", "good-", absl::Seconds(20), [&] {
     if (store_.asked == 2) store_.holds_files = false;
     return false;
   }));
@@ -355,7 +373,7 @@ TEST_F(ServedModelsTest, RequestsAreBoundedInBytes) {
   EXPECT_THAT(Continue("a", "prompt" + large),
               StatusIs(absl::StatusCode::kResourceExhausted));
   // There is room for small ones.
-  EXPECT_OK(models_->Load("jobs/j/models/a", "good",
+  EXPECT_OK(models_->Load("jobs/j/models/a", "good-a",
                           absl::Now() + absl::Seconds(20), NobodyLeaves));
   Make("wake");
   busy.join();
