@@ -16,9 +16,13 @@ constexpr size_t kChunkBytes = 256 << 10;
 
 class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
  public:
-  DownloadStream(CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+  DownloadStream(CoordinatorHost* host, const TicketOffice* tickets,
+                 std::shared_ptr<const Caller> caller,
                  const v1::DownloadArtifactRequest& request)
-      : LoopStream(host), caller_(std::move(caller)), request_(request) {}
+      : LoopStream(host),
+        tickets_(tickets),
+        caller_(std::move(caller)),
+        request_(request) {}
 
  private:
   struct Chunk {
@@ -43,6 +47,14 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
       // Another coordinator leads.
       if (absl::IsUnavailable(worker)) return worker;
       if (!worker.ok()) return viewer;
+      // One that does not say its name has a token for any worker.
+      if (!caller_->worker().empty() &&
+          !host().engine().NeedsCheckpoint(caller_->worker(),
+                                           request_.name())) {
+        return absl::PermissionDeniedError(
+            absl::StrCat("no job on ", caller_->worker(), " needs ",
+                         request_.name()));
+      }
     }
     for (const v1::Checkpoint& checkpoint : entry->job->checkpoints()) {
       if (checkpoint.name() == request_.name() && checkpoint.has_file() &&
@@ -52,6 +64,23 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     }
     return absl::NotFoundError(
         absl::StrCat(request_.name(), " has no file ", request_.path()));
+  }
+
+  // Whether the caller may have the model: its user, or a worker that serves it
+  // to a user.
+  absl::Status CheckModel(const std::string& queue) const {
+    if (request_.ticket().empty()) {
+      return caller_->Check(Permission::kView, queue);
+    }
+    RETURN_IF_ERROR(caller_->Check(Permission::kWork, ""));
+    ASSIGN_OR_RETURN(const Ticket ticket,
+                     tickets_->Check(TicketOffice::Purpose::kDownload,
+                                     request_.ticket(), caller_->worker()));
+    if (ticket.model() != request_.name()) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("the ticket is for ", ticket.model()));
+    }
+    return tickets_->CheckQueue(ticket, queue);
   }
 
   absl::StatusOr<v1::ArtifactFile> FindFile() {
@@ -70,8 +99,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     if (entry == nullptr) {
       return absl::NotFoundError(absl::StrCat("no job ", JobName(ids->first)));
     }
-    RETURN_IF_ERROR(
-        caller_->Check(Permission::kView, entry->job->spec().queue()));
+    RETURN_IF_ERROR(CheckModel(entry->job->spec().queue()));
     for (const v1::Artifact& model : entry->job->models()) {
       if (model.name() != request_.name()) continue;
       for (const v1::ArtifactFile& file : model.files()) {
@@ -135,6 +163,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
     if (listener_ != 0) host().RemoveListener("", listener_);
   }
 
+  const TicketOffice* const tickets_;
   const std::shared_ptr<const Caller> caller_;
   const v1::DownloadArtifactRequest request_;
   // Under which the file is stored.
@@ -148,10 +177,11 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* StartDownload(
-    CoordinatorHost* host, std::shared_ptr<const Caller> caller,
+    CoordinatorHost* host, const TicketOffice* tickets,
+    std::shared_ptr<const Caller> caller,
     const v1::DownloadArtifactRequest& request) {
-  return DownloadStream::Start(
-      std::make_shared<DownloadStream>(host, std::move(caller), request));
+  return DownloadStream::Start(std::make_shared<DownloadStream>(
+      host, tickets, std::move(caller), request));
 }
 
 }  // namespace comera::server

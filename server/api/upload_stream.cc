@@ -1,5 +1,6 @@
 // Receives a file that a worker uploads for a job.
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -17,7 +18,8 @@ namespace {
 // attempt cannot overtake one of a newer.
 class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
  public:
-  explicit UploadStream(CoordinatorHost* host) : host_(host) {
+  UploadStream(CoordinatorHost* host, std::string worker)
+      : host_(host), worker_(std::move(worker)) {
     StartRead(&request_);
   }
 
@@ -36,7 +38,7 @@ class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
       if (absl::Status status = ValidateUpload(header_); !status.ok()) {
         return End(status);
       }
-      return host_->CheckUpload(header_, [this](const absl::Status& status) {
+      return host_->CheckUpload(header_, worker_, [this](const absl::Status& status) {
         if (!status.ok()) return End(status);
         host_->io().Post([this] { BeginFile(); });
       });
@@ -64,7 +66,7 @@ class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
     if (absl::Status status = upload_->Verify(); !status.ok()) {
       return End(status);
     }
-    host_->CheckUpload(header_, [this](const absl::Status& status) {
+    host_->CheckUpload(header_, worker_, [this](const absl::Status& status) {
       if (!status.ok()) return End(status);
       host_->io().Post([this] { PublishFile(); });
     });
@@ -74,7 +76,7 @@ class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
     if (absl::Status status = upload_->Publish(); !status.ok()) {
       return End(status);
     }
-    host_->ArtifactStored(header_,
+    host_->ArtifactStored(header_, worker_,
                           [this](const absl::Status& status) { End(status); });
   }
 
@@ -86,6 +88,7 @@ class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
   }
 
   CoordinatorHost* const host_;
+  const std::string worker_;
   v1::UploadArtifactRequest request_;
   v1::UploadArtifactHeader header_;
   std::unique_ptr<ArtifactUpload> upload_;
@@ -94,8 +97,8 @@ class UploadStream : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
 }  // namespace
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* StartUpload(
-    CoordinatorHost* host) {
-  return new UploadStream(host);
+    CoordinatorHost* host, std::string worker) {
+  return new UploadStream(host, std::move(worker));
 }
 
 }  // namespace comera::server

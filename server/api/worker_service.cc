@@ -36,17 +36,13 @@ class SynchronizeReactor : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-absl::Status WorkerService::CheckWorker(
-    const grpc::CallbackServerContext& context) {
-  const auto caller = access_->Identify(context);
-  RETURN_IF_ERROR(caller.status());
-  return (*caller)->Check(Permission::kWork, "");
-}
-
 grpc::ServerUnaryReactor* WorkerService::Synchronize(
     grpc::CallbackServerContext* context, const v1::SynchronizeRequest* request,
     v1::SynchronizeResponse* response) {
-  if (absl::Status status = CheckWorker(*context); !status.ok()) {
+  const auto caller = access_->Identify(*context);
+  absl::Status status = caller.status();
+  if (status.ok()) status = (*caller)->CheckWorker(request->worker());
+  if (!status.ok()) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(ToRpcStatus(status));
     return reactor;
@@ -57,10 +53,13 @@ grpc::ServerUnaryReactor* WorkerService::Synchronize(
 grpc::ServerReadReactor<v1::UploadArtifactRequest>*
 WorkerService::UploadArtifact(grpc::CallbackServerContext* context,
                               v1::UploadArtifactResponse* response) {
-  if (absl::Status status = CheckWorker(*context); !status.ok()) {
+  const auto caller = access_->Identify(*context);
+  absl::Status status = caller.status();
+  if (status.ok()) status = (*caller)->Check(Permission::kWork, "");
+  if (!status.ok()) {
     return RejectUpload<v1::UploadArtifactRequest>(status);
   }
-  return StartUpload(host_);
+  return StartUpload(host_, (*caller)->worker());
 }
 
 }  // namespace comera::server

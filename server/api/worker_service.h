@@ -3,6 +3,7 @@
 
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/ticket_office.h"
 #include "server/host/coordinator_host.h"
 
 namespace comera::server {
@@ -11,9 +12,10 @@ namespace comera::server {
 // thread. Errors: worker_service.proto.
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
-  // Both must outlive the server.
-  WorkerService(CoordinatorHost* host, AccessControl* access)
-      : host_(host), access_(access) {}
+  // All must outlive the server.
+  WorkerService(CoordinatorHost* host, AccessControl* access,
+                const TicketOffice* tickets)
+      : host_(host), access_(access), tickets_(tickets) {}
 
   grpc::ServerUnaryReactor* Synchronize(
       grpc::CallbackServerContext* context,
@@ -22,18 +24,21 @@ class WorkerService : public v1::WorkerService::CallbackService {
   grpc::ServerReadReactor<v1::UploadArtifactRequest>* UploadArtifact(
       grpc::CallbackServerContext* context,
       v1::UploadArtifactResponse* response) override;
+  grpc::ServerUnaryReactor* RedeemTicket(
+      grpc::CallbackServerContext* context,
+      const v1::RedeemTicketRequest* request,
+      v1::RedeemTicketResponse* response) override;
 
  private:
-  // OK: the caller is a worker.
-  absl::Status CheckWorker(const grpc::CallbackServerContext& context);
 
   CoordinatorHost* const host_;
   AccessControl* const access_;
+  const TicketOffice* const tickets_;
 };
 
-// Receives one file; deletes itself.
+// Receives one file of the worker (empty: unknown); deletes itself.
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* StartUpload(
-    CoordinatorHost* host);
+    CoordinatorHost* host, std::string worker);
 
 }  // namespace comera::server
 

@@ -60,7 +60,7 @@ Coordinator::Coordinator(const Options& options, IdSource* ids)
     : options_(options),
       ids_(ids),
       queue_directory_(&jobs_, &queues_),
-      peers_(&jobs_, &workers_),
+      peers_(&jobs_, &workers_, options_.peer_key),
       exclusion_(options_.exclude_after_failures, options_.failure_window,
                  &workers_),
       failures_(&exclusion_),
@@ -267,18 +267,49 @@ void Coordinator::ConfirmWorkerExit(const std::string& worker,
   Commit(&op);
 }
 
-bool Coordinator::KeepsLog(const v1::LogChunk& chunk) const {
-  return IsOwnLog(chunk, jobs_);
+bool Coordinator::KeepsLog(const v1::LogChunk& chunk,
+                           const std::string& worker) const {
+  return IsOwnLog(chunk, worker, jobs_);
 }
 
-absl::Status Coordinator::CheckUpload(
-    const v1::UploadArtifactHeader& header) const {
-  return FindUploader(header, jobs_).status();
+absl::Status Coordinator::CheckUpload(const v1::UploadArtifactHeader& header,
+                                      const std::string& worker) const {
+  return FindUploader(header, worker, jobs_).status();
+}
+
+bool Coordinator::NeedsCheckpoint(const std::string& worker,
+                                  const std::string& checkpoint) const {
+  const WorkerState* state = workers_.Find(worker);
+  const auto ids = ParseCheckpointName(checkpoint);
+  if (state == nullptr || !ids) return false;
+  for (const std::string& job : state->jobs()) {
+    if (job == JobName(ids->first) ||
+        jobs_.Find(job)->job().spec().start_from().checkpoint() ==
+            checkpoint) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<std::string> Coordinator::NeededDatasets(
+    const std::string& worker) const {
+  std::vector<std::string> digests;
+  const WorkerState* state = workers_.Find(worker);
+  if (state == nullptr) return digests;
+  for (const std::string& job : state->jobs()) {
+    for (const v1::DatasetPin& pin : jobs_.Find(job)->job().datasets()) {
+      digests.push_back(pin.digest());
+    }
+  }
+  return digests;
 }
 
 absl::Status Coordinator::ArtifactStored(const v1::UploadArtifactHeader& header,
+                                         const std::string& worker,
                                          absl::Time now, Effects* effects) {
-  ASSIGN_OR_RETURN(const JobEntry* const uploader, FindUploader(header, jobs_));
+  ASSIGN_OR_RETURN(const JobEntry* const uploader,
+                   FindUploader(header, worker, jobs_));
   JobEntry& entry = *jobs_.Find(uploader->name());
   Operation op(now, effects);
   entry.attempt().AddUpload(header.artifact(), header.file());

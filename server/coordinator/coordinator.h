@@ -123,13 +123,22 @@ class Coordinator {
   void ConfirmWorkerExit(const std::string& worker,
                          const std::string& incarnation, absl::Time now,
                          Effects* effects);
-  // Whether a log chunk of this attempt is to be kept.
-  bool KeepsLog(const v1::LogChunk& chunk) const;
-  // NotFound; Aborted: another attempt; InvalidArgument; ResourceExhausted.
-  absl::Status CheckUpload(const v1::UploadArtifactHeader& header) const;
+  // Whether a log chunk that this worker brings is to be kept.
+  bool KeepsLog(const v1::LogChunk& chunk, const std::string& worker) const;
+  // Whether the worker (empty: unknown) may upload the file. Errors of
+  // FindUploader.
+  absl::Status CheckUpload(const v1::UploadArtifactHeader& header,
+                           const std::string& worker) const;
   // The file lies whole below the artifact's name. Errors of CheckUpload.
   absl::Status ArtifactStored(const v1::UploadArtifactHeader& header,
-                              absl::Time now, Effects* effects);
+                              const std::string& worker, absl::Time now,
+                              Effects* effects);
+  // Whether a job that the worker runs, or is about to run, needs the checkpoint:
+  // its own, or the one that it starts from.
+  bool NeedsCheckpoint(const std::string& worker,
+                       const std::string& checkpoint) const;
+  // Digests of the dataset versions that those jobs read.
+  std::vector<std::string> NeededDatasets(const std::string& worker) const;
 
   // Workers as operators see them.
 

@@ -1,5 +1,6 @@
 // Streams a blob to a client or worker.
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "server/dataset/dataset_service.h"
@@ -17,9 +18,18 @@ class BlobDownloadStream
     : public grpc::ServerWriteReactor<v1::DownloadBlobResponse> {
  public:
   BlobDownloadStream(DatasetCatalog* catalog,
+                     const std::string& worker,
                      const v1::DownloadBlobRequest& request)
       : catalog_(catalog), request_(request) {
-    catalog_->io().Post([this] { Begin(); });
+    if (worker.empty()) {
+      catalog_->io().Post([this] { Begin(); });
+    } else {
+      catalog_->CheckNeeded(worker, request_.sha256(),
+                            [this](const absl::Status& status) {
+                              if (!status.ok()) return End(status);
+                              Begin();
+                            });
+    }
   }
 
  private:
@@ -68,8 +78,9 @@ class BlobDownloadStream
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
-    DatasetCatalog* catalog, const v1::DownloadBlobRequest& request) {
-  return new BlobDownloadStream(catalog, request);
+    DatasetCatalog* catalog, const std::string& worker,
+    const v1::DownloadBlobRequest& request) {
+  return new BlobDownloadStream(catalog, worker, request);
 }
 
 }  // namespace comera::server

@@ -78,6 +78,11 @@ class DatasetCatalog : public DatasetPinner {
                          std::shared_ptr<const v1::DatasetManifest> manifest)>;
   void OpenVersion(std::string name, FilesDone done);
 
+  // Tells whether a job that the worker runs, or is about to run, reads the
+  // blob: PermissionDenied. `done` is called on the IO thread.
+  void CheckNeeded(std::string worker, std::string sha256,
+                   std::function<void(const absl::Status&)> done);
+
   // On the loop, as in DatasetPinner.
   void Pin(const v1::JobSpec& spec, Callback<PinnedDatasets> done) override;
 

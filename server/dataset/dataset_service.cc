@@ -185,15 +185,21 @@ DatasetService::DownloadBlob(grpc::CallbackServerContext* context,
                              const v1::DownloadBlobRequest* request) {
   const auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
-  // Workers fetch what their jobs need.
-  if (status.ok() && !(*caller)->Check(Permission::kWork, "").ok()) {
-    status = (*caller)->Check(Permission::kView, "");
+  // Workers fetch what their jobs need, and nothing else; only a worker that
+  // has a token for any worker need not say its name.
+  std::string worker;
+  if (status.ok()) {
+    if ((*caller)->Check(Permission::kWork, "").ok()) {
+      worker = (*caller)->worker();
+    } else {
+      status = (*caller)->Check(Permission::kView, "");
+    }
   }
   if (status.ok() && !IsSha256(request->sha256())) {
     status = InvalidField("sha256", "must be 64 lower-case hexadecimal digits");
   }
   if (!status.ok()) return RejectStream<v1::DownloadBlobResponse>(status);
-  return StartBlobDownload(catalog_, *request);
+  return StartBlobDownload(catalog_, worker, *request);
 }
 
 }  // namespace comera::server

@@ -60,7 +60,8 @@ class DatasetService : public v1::DatasetService::CallbackService {
 grpc::ServerReadReactor<v1::UploadBlobRequest>* StartBlobUpload(
     DatasetCatalog* catalog, v1::UploadBlobResponse* response);
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
-    DatasetCatalog* catalog, const v1::DownloadBlobRequest& request);
+    DatasetCatalog* catalog, const std::string& worker,
+    const v1::DownloadBlobRequest& request);
 
 }  // namespace comera::server
 

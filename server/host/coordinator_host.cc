@@ -458,7 +458,7 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
     if (request.logs_size() == 0) return RunSynchronize(request, {}, call);
     std::vector<bool> keep;
     for (const v1::LogChunk& chunk : request.logs()) {
-      keep.push_back(engine().KeepsLog(chunk));
+      keep.push_back(engine().KeepsLog(chunk, request.worker()));
     }
     io_->Post([this, call, request = std::move(request),
                keep = std::move(keep)]() mutable {
@@ -491,18 +491,19 @@ void CoordinatorHost::Abandon(int64_t call) {
 }
 
 void CoordinatorHost::CheckUpload(v1::UploadArtifactHeader header,
-                                  StatusCallback done) {
-  loop_->Post([this, header = std::move(header), done = std::move(done)] {
-    done(stopping_ ? StoppingError() : engine().CheckUpload(header));
+                                  std::string worker, StatusCallback done) {
+  loop_->Post([this, header = std::move(header), worker = std::move(worker),
+               done = std::move(done)] {
+    done(stopping_ ? StoppingError() : engine().CheckUpload(header, worker));
   });
 }
 
 void CoordinatorHost::ArtifactStored(v1::UploadArtifactHeader header,
-                                     StatusCallback done) {
+                                     std::string worker, StatusCallback done) {
   CommitThenReply(
-      [header = std::move(header)](Coordinator* coordinator, absl::Time now,
-                                   Effects* effects) {
-        return coordinator->ArtifactStored(header, now, effects);
+      [header = std::move(header), worker = std::move(worker)](
+          Coordinator* coordinator, absl::Time now, Effects* effects) {
+        return coordinator->ArtifactStored(header, worker, now, effects);
       },
       std::move(done));
 }

@@ -120,8 +120,11 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void SetDatasetPinner(DatasetPinner* pinner) { pinner_ = pinner; }
   // Whether the spec's dataset paths mean something. Errors of DatasetPinner.
   void CheckDatasets(v1::JobSpec spec, StatusCallback done);
-  void CheckUpload(v1::UploadArtifactHeader header, StatusCallback done);
-  void ArtifactStored(v1::UploadArtifactHeader header, StatusCallback done);
+  // `worker` uploads; empty: unknown.
+  void CheckUpload(v1::UploadArtifactHeader header, std::string worker,
+                   StatusCallback done);
+  void ArtifactStored(v1::UploadArtifactHeader header, std::string worker,
+                      StatusCallback done);
   // A batch of others, in order with the coordinator's; `done` and `read` run
   // on the store's thread.
   void Write(StoreBatch batch, StatusCallback done);

@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "comera/v1/peer_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 
@@ -36,8 +37,9 @@ std::shared_ptr<grpc::Channel> PeerClient::ChannelTo(
   return channel;
 }
 
-void PeerClient::AddKey(grpc::ClientContext* context) const {
-  context->AddMetadata(kPeerKeyMetadata, keys_->newest());
+void PeerClient::AddGrant(const std::string& address, const std::string& job,
+                          grpc::ClientContext* context) const {
+  context->AddMetadata(kPeerGrantMetadata, keys_->GrantFor(address, job));
 }
 
 absl::Status PeerClient::Put(const std::string& address, const std::string& job,
@@ -47,7 +49,7 @@ absl::Status PeerClient::Put(const std::string& address, const std::string& job,
                              const TransferLimits& limits) {
   const auto stub = v1::PeerService::NewStub(ChannelTo(address));
   grpc::ClientContext context;
-  AddKey(&context);
+  AddGrant(address, job, &context);
   v1::PutCheckpointResponse response;
   // Begins before the call, which blocks until the worker is connected.
   CallWatch watch(&context, limits);
@@ -86,7 +88,7 @@ absl::StatusOr<std::vector<CheckpointName>> PeerClient::List(
   const auto stub = v1::PeerService::NewStub(ChannelTo(address));
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-  AddKey(&context);
+  AddGrant(address, job, &context);
   v1::ListCheckpointsRequest request;
   request.set_job(job);
   v1::ListCheckpointsResponse response;
@@ -109,7 +111,7 @@ absl::Status PeerClient::Get(const std::string& address, const std::string& job,
                              const TransferLimits& limits, const OnPart& part) {
   const auto stub = v1::PeerService::NewStub(ChannelTo(address));
   grpc::ClientContext context;
-  AddKey(&context);
+  AddGrant(address, job, &context);
   v1::GetCheckpointRequest request;
   request.set_job(job);
   request.set_step(key.step);

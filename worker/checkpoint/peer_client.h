@@ -56,7 +56,9 @@ class PeerClient {
 
  private:
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
-  void AddKey(grpc::ClientContext* context) const;
+  // Shows the worker there what the coordinator lets this one ask for.
+  void AddGrant(const std::string& address, const std::string& job,
+                grpc::ClientContext* context) const;
 
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const PeerKeys* const keys_;

@@ -1,49 +1,55 @@
 #ifndef COMERA_WORKER_CHECKPOINT_PEER_KEYS_H_
 #define COMERA_WORKER_CHECKPOINT_PEER_KEYS_H_
 
+#include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "comera/v1/worker_service.pb.h"
 
 namespace comera::worker {
 
-// The metadata key under which every call between workers carries its secret.
-inline constexpr char kPeerKeyMetadata[] = "comera-peer-key";
-
-// The secrets by which workers of one cluster recognise each other: the
-// coordinator's newest key, and the one before it, which other workers may
-// still use. Thread-safe.
+// What lets workers ask one another for training states: the grants that this
+// worker shows to others, and the key by which it judges those that others show
+// to it. All come from the coordinator. Thread-safe.
+//
+// A grant is for one job and attempt at one worker. It ends when the
+// coordinator has changed the key twice, or when a later attempt of the job has
+// shown one.
 class PeerKeys {
  public:
-  void Learn(const std::string& key) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (key.empty() || key == newest_) return;
-    before_ = std::move(newest_);
-    newest_ = key;
-  }
-  std::string newest() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return newest_;
-  }
-  bool Accepts(const std::string& key) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return !key.empty() && (EqualInConstantTime(key, newest_) ||
-                            EqualInConstantTime(key, before_));
-  }
+  // Takes over what an answer of the coordinator brings.
+  void Learn(const v1::SynchronizeResponse& response);
+
+  // Returns the grant to show at `address` for the job; empty: there is none.
+  std::string GrantFor(const std::string& address,
+                       const std::string& job) const;
+
+  // Returns the attempt that a caller with this grant acts for.
+  // Unauthenticated: the grant is not good here, or not for this job. Aborted:
+  // a later attempt of the job has called already.
+  absl::StatusOr<int64_t> Judge(const std::string& grant,
+                                const std::string& job);
 
  private:
-  // Compares in a time that does not depend on where the strings differ.
-  static bool EqualInConstantTime(const std::string& a, const std::string& b) {
-    if (a.size() != b.size()) return false;
-    unsigned char difference = 0;
-    for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-    return difference == 0;
-  }
+  void Keep(const std::string& job, const v1::Peer& peer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable std::mutex mutex_;
+  // The coordinator's newest key for this worker, and the one before, by which
+  // others' grants may still be sealed.
   std::string newest_ ABSL_GUARDED_BY(mutex_);
   std::string before_ ABSL_GUARDED_BY(mutex_);
+  // By address and job. A copy may go on after its member has ended, so none is
+  // removed with the assignment that brought it.
+  std::map<std::pair<std::string, std::string>, std::string> grants_
+      ABSL_GUARDED_BY(mutex_);
+  // The newest attempt of each job that has shown a grant.
+  std::map<std::string, int64_t> attempts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::worker

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comera/v1/peer_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/log.h"
@@ -59,18 +60,14 @@ class PartWriter {
 
 class PeerServer::Service : public v1::PeerService::Service {
  public:
-  Service(ReplicaCache* cache, const JobFolders* folders, const PeerKeys* keys)
+  Service(ReplicaCache* cache, const JobFolders* folders, PeerKeys* keys)
       : cache_(cache), folders_(folders), keys_(keys) {}
 
  private:
-  absl::Status Authenticate(const grpc::ServerContext& context) const {
-    const auto& metadata = context.client_metadata();
-    const auto key = metadata.find(kPeerKeyMetadata);
-    if (key != metadata.end() &&
-        keys_->Accepts(std::string(key->second.data(), key->second.size()))) {
-      return absl::OkStatus();
-    }
-    return absl::UnauthenticatedError("not a worker of this cluster");
+  // Returns the attempt of the job for which the caller acts.
+  absl::StatusOr<int64_t> Authenticate(const grpc::ServerContext& context,
+                                       const std::string& job) const {
+    return keys_->Judge(MetadataOf(context, kPeerGrantMetadata), job);
   }
 
   grpc::Status PutCheckpoint(
@@ -82,13 +79,18 @@ class PeerServer::Service : public v1::PeerService::Service {
 
   absl::Status Put(const grpc::ServerContext& context,
                    grpc::ServerReader<v1::PutCheckpointRequest>& reader) {
-    RETURN_IF_ERROR(Authenticate(context));
     v1::PutCheckpointRequest request;
     if (!reader.Read(&request) || !request.has_header()) {
       return absl::InvalidArgumentError("header: must come first");
     }
     const v1::PeerCheckpoint header = request.header();
     RETURN_IF_ERROR(CheckKey(header.job(), header.step(), header.attempt()));
+    ASSIGN_OR_RETURN(const int64_t attempt,
+                     Authenticate(context, header.job()));
+    if (header.attempt() > attempt) {
+      return absl::InvalidArgumentError(
+          "attempt: a state of a later attempt than the caller's");
+    }
     if (header.size_bytes() < 0) {
       return absl::InvalidArgumentError("size_bytes: negative");
     }
@@ -116,10 +118,10 @@ class PeerServer::Service : public v1::PeerService::Service {
                                const v1::ListCheckpointsRequest* request,
                                v1::ListCheckpointsResponse* response) override {
     const auto list = [&]() -> absl::Status {
-      RETURN_IF_ERROR(Authenticate(*context));
       if (!ParseJobName(request->job())) {
         return absl::InvalidArgumentError("job: malformed name");
       }
+      RETURN_IF_ERROR(Authenticate(*context, request->job()).status());
       std::vector<CheckpointName> names =
           ListCheckpointFiles(folders_->Checkpoints(request->job()));
       for (const auto& entry : cache_->List(request->job())) {
@@ -147,8 +149,8 @@ class PeerServer::Service : public v1::PeerService::Service {
   absl::Status Get(const grpc::ServerContext& context,
                    const v1::GetCheckpointRequest& request,
                    grpc::ServerWriter<v1::GetCheckpointResponse>* writer) {
-    RETURN_IF_ERROR(Authenticate(context));
     RETURN_IF_ERROR(CheckKey(request.job(), request.step(), request.attempt()));
+    RETURN_IF_ERROR(Authenticate(context, request.job()).status());
     if (request.offset() < 0) {
       return absl::InvalidArgumentError("offset: negative");
     }
@@ -197,7 +199,7 @@ class PeerServer::Service : public v1::PeerService::Service {
 
   ReplicaCache* const cache_;
   const JobFolders* const folders_;
-  const PeerKeys* const keys_;
+  PeerKeys* const keys_;
 };
 
 PeerServer::PeerServer() = default;
@@ -211,7 +213,7 @@ PeerServer::~PeerServer() {
 
 absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(
     const Options& options, ReplicaCache* cache, const JobFolders* folders,
-    const PeerKeys* keys) {
+    PeerKeys* keys) {
   std::unique_ptr<PeerServer> peers(new PeerServer());
   peers->service_ = std::make_unique<Service>(cache, folders, keys);
   const bool bare_v6 = absl::StrContains(options.host, ":") &&

@@ -36,7 +36,7 @@ class PeerServer {
   // Unavailable: the address cannot be bound. All pointers must outlive this.
   static absl::StatusOr<std::unique_ptr<PeerServer>> Start(
       const Options& options, ReplicaCache* cache, const JobFolders* folders,
-      const PeerKeys* keys);
+      PeerKeys* keys);
   ~PeerServer();
 
   // The server's address, as host:port.

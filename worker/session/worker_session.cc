@@ -334,7 +334,7 @@ void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
     }
   }
   seen_version_ = response.desired_version();
-  peer_keys_.Learn(response.grant_key());
+  peer_keys_.Learn(sane);
   stopping_.assign(response.stopping().begin(), response.stopping().end());
   {
     const std::lock_guard<std::mutex> lock(mutex_);

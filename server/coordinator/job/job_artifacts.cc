@@ -1,6 +1,9 @@
 // Decides which uploads and logs are accepted, and removes models.
 #include "server/coordinator/job/job_artifacts.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
@@ -8,7 +11,8 @@
 namespace comera::server {
 
 absl::StatusOr<const JobEntry*> FindUploader(
-    const v1::UploadArtifactHeader& header, const JobTable& jobs) {
+    const v1::UploadArtifactHeader& header, const std::string& worker,
+    const JobTable& jobs) {
   const auto ids = ParseArtifactName(header.artifact());
   if (!ids) {
     return absl::InvalidArgumentError(
@@ -21,6 +25,21 @@ absl::StatusOr<const JobEntry*> FindUploader(
   if (!entry->active() || header.attempt() != entry->attempt().number()) {
     return absl::AbortedError(absl::StrCat(
         entry->name(), " has no running attempt ", header.attempt()));
+  }
+  const std::vector<GangMember>& members = entry->attempt().members();
+  if (!worker.empty() &&
+      (members.empty() || members[0].worker() != worker)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("member 0 of ", entry->name(), " does not run on ", worker));
+  }
+  for (const UploadedFile& upload : entry->attempt().record().uploads()) {
+    if (upload.artifact() == header.artifact() &&
+        upload.file().path() == header.file().path() &&
+        upload.file().sha256() != header.file().sha256()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(header.artifact(), " has its file ",
+                       header.file().path(), " already"));
+    }
   }
   if (entry->attempt().record().uploads_size() >= Attempt::kMaxUploads) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -51,11 +70,23 @@ absl::StatusOr<JobEntry*> RemoveModel(const std::string& name, JobTable* jobs,
   return absl::NotFoundError(absl::StrCat("no model ", name));
 }
 
-bool IsOwnLog(const v1::LogChunk& chunk, const JobTable& jobs) {
+bool IsOwnLog(const v1::LogChunk& chunk, const std::string& worker,
+              const JobTable& jobs) {
   const JobEntry* entry = jobs.Find(chunk.job());
-  return entry != nullptr && chunk.offset() >= 0 && chunk.attempt() >= 1 &&
-         chunk.attempt() <= entry->attempt().number() && chunk.rank() >= 0 &&
-         chunk.rank() < entry->job().spec().resources().processes();
+  if (entry == nullptr || chunk.offset() < 0 || chunk.attempt() < 1 ||
+      chunk.attempt() > entry->attempt().number() || chunk.rank() < 0 ||
+      chunk.rank() >= entry->job().spec().resources().processes()) {
+    return false;
+  }
+  if (chunk.attempt() < entry->attempt().number()) return true;
+  const std::vector<GangMember>& members = entry->attempt().members();
+  if (!members.empty()) {
+    return chunk.rank() < static_cast<int32_t>(members.size()) &&
+           members[chunk.rank()].worker() == worker;
+  }
+  // The attempt has ended; its last lines may be on their way.
+  const auto& last = entry->record().last_workers();
+  return std::find(last.begin(), last.end(), worker) != last.end();
 }
 
 }  // namespace comera::server

@@ -15,8 +15,10 @@ void SetKey(const JobEntry& entry, const GangMember& member,
 
 }  // namespace
 
-void AssignmentWriter::Write(const WorkerState& worker,
+void AssignmentWriter::Write(absl::Time now, WorkerState* told,
                              v1::SynchronizeResponse* response) const {
+  response->set_grant_key(peers_->RenewGrantKey(now, told));
+  const WorkerState& worker = *told;
   for (const std::string& name : worker.jobs()) {
     const JobEntry& entry = *jobs_->Find(name);
     WriteMembers(entry, worker, response);
@@ -25,7 +27,6 @@ void AssignmentWriter::Write(const WorkerState& worker,
                                                response->mutable_rendezvous());
     WriteStops(entry, worker, response);
   }
-  response->set_grant_key(options_->peer_key);
   response->set_desired_version(worker.desired_version());
   *response->mutable_next_sync() = ToProtoDuration(options_->sync_interval);
 }

@@ -19,7 +19,8 @@ class AssignmentWriter {
                    const CheckpointPeers* peers)
       : options_(options), jobs_(jobs), peers_(peers) {}
 
-  void Write(const WorkerState& worker,
+  // Fills in the worker's answer at `now`.
+  void Write(absl::Time now, WorkerState* told,
              v1::SynchronizeResponse* response) const;
 
  private:

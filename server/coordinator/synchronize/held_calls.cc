@@ -8,7 +8,7 @@ namespace comera::server {
 void HeldCalls::Answer(WorkerState& worker, Operation* op) {
   if (!worker.held()) return;
   v1::SynchronizeResponse response;
-  assignments_->Write(worker, &response);
+  assignments_->Write(op->now(), &worker, &response);
   const int64_t call = worker.ReleaseHeldCall(op->now());
   op->effects().replies.push_back({call, std::move(response)});
 }

@@ -8,6 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "comera/v1/peer_service.pb.h"
+#include "common/call_metadata.h"
+#include "common/seal.h"
 #include "proto/job_state.h"
 #include "server/coordinator/job/job_checkpoints.h"
 #include "server/coordinator/job/training_lineage.h"
@@ -30,12 +35,34 @@ uint64_t Score(const std::string& job, const std::string& worker) {
   return hash;
 }
 
-void SetPeer(const WorkerState& worker, v1::Peer* peer) {
-  peer->set_worker(worker.id());
-  peer->set_address(worker.peer_address());
+// How long a worker's key is used for new grants.
+constexpr absl::Duration kGrantPeriod = absl::Minutes(10);
+
+// The key of one worker and period.
+std::string GrantKey(const std::string& secret, const WorkerState& worker) {
+  return DeriveKey(secret,
+                   absl::StrCat(worker.id(), " ", worker.grant_period()));
 }
 
 }  // namespace
+
+std::string CheckpointPeers::RenewGrantKey(absl::Time now,
+                                           WorkerState* worker) const {
+  worker->SetGrantPeriod(absl::ToUnixSeconds(now) /
+                         absl::ToInt64Seconds(kGrantPeriod));
+  return absl::WebSafeBase64Escape(GrantKey(secret_, *worker));
+}
+
+void CheckpointPeers::SetPeer(const JobEntry& entry, const WorkerState& worker,
+                              v1::Peer* peer) const {
+  peer->set_worker(worker.id());
+  peer->set_address(worker.peer_address());
+  v1::PeerGrant grant;
+  grant.set_job(entry.name());
+  grant.set_attempt(entry.attempt().number());
+  peer->set_grant(Seal(absl::WebSafeBase64Escape(GrantKey(secret_, worker)),
+                       kPeerGrantPurpose, grant.SerializeAsString()));
+}
 
 void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
                                 WorkerState& worker,
@@ -161,7 +188,7 @@ void CheckpointPeers::AssignPeers(const JobEntry& entry,
   std::partial_sort(candidates.begin(), candidates.begin() + wanted,
                     candidates.end());
   for (size_t i = 0; i < wanted; ++i) {
-    SetPeer(*std::get<3>(candidates[i]), assignment->add_replicas());
+    SetPeer(entry, *std::get<3>(candidates[i]), assignment->add_replicas());
   }
 }
 

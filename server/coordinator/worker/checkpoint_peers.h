@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -18,9 +19,14 @@ namespace comera::server {
 // a gang copies its checkpoints to and fetches them from. Not thread-safe.
 class CheckpointPeers {
  public:
-  // Both must outlive it.
-  CheckpointPeers(JobTable* jobs, WorkerTable* workers)
-      : jobs_(jobs), workers_(workers) {}
+  // Both must outlive it. From `secret` the keys of all grants are derived.
+  CheckpointPeers(JobTable* jobs, WorkerTable* workers, std::string secret)
+      : jobs_(jobs), workers_(workers), secret_(std::move(secret)) {}
+
+  // Returns the key by which the worker is to judge the grants of others, and
+  // from now on seals grants for it with that key. It changes every few
+  // minutes.
+  std::string RenewGrantKey(absl::Time now, WorkerState* worker) const;
 
   // Applies what the worker holds, and tells it which jobs have ended, so that
   // it need not keep their states.
@@ -45,10 +51,15 @@ class CheckpointPeers {
   void ApplyToJob(const std::string& name, const WorkerState& worker,
                   const std::vector<v1::HeldCheckpoint>& before,
                   v1::SynchronizeResponse* response, Operation* op);
+  // Adds what lets the attempt's member 0 ask the other worker for the job's
+  // states.
+  void SetPeer(const JobEntry& entry, const WorkerState& worker,
+               v1::Peer* peer) const;
   bool IsDurable(const std::string& job, const v1::HeldCheckpoint& held) const;
 
   JobTable* const jobs_;
   WorkerTable* const workers_;
+  const std::string secret_;
   // The workers of Holders() by job.
   std::map<std::string, std::set<std::string>> holders_;
   bool peers_changed_ = false;

@@ -50,6 +50,9 @@ class WorkerState {
   const std::vector<v1::Slot>& slots() const { return slots_; }
   // The address of its PeerService; empty if it has none.
   const std::string& peer_address() const { return peer_address_; }
+  // Which of its keys for grants the worker was told last.
+  int64_t grant_period() const { return grant_period_; }
+  void SetGrantPeriod(int64_t period) { grant_period_ = period; }
   absl::Time last_seen() const { return last_seen_; }
 
   // Life: attached, silent, lost, back.
@@ -146,6 +149,7 @@ class WorkerState {
   std::string version_;
   std::vector<v1::Slot> slots_;
   std::string peer_address_;
+  int64_t grant_period_ = 0;
   Checkpoints checkpoints_;
   absl::Time last_probe_ = absl::InfinitePast();
   std::set<int32_t> occupied_;

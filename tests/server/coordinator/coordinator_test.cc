@@ -229,18 +229,18 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithItsModel) {
   header.set_attempt(1);
   *header.mutable_file() = result.model().files(0);
   Effects effects;
-  ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  ASSERT_OK(h_.coordinator->ArtifactStored(header, "w1", h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
   EXPECT_THAT(effects.records.at(name).job().models(), SizeIs(0));
   // The same file stored twice is one file.
-  ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  ASSERT_OK(h_.coordinator->ArtifactStored(header, "w1", h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::RUNNING);
   *header.mutable_file() = result.model().files(1);
   header.set_attempt(2);
-  EXPECT_THAT(h_.coordinator->ArtifactStored(header, h_.now, &effects),
+  EXPECT_THAT(h_.coordinator->ArtifactStored(header, "w1", h_.now, &effects),
               StatusIs(absl::StatusCode::kAborted));
   header.set_attempt(1);
-  ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+  ASSERT_OK(h_.coordinator->ArtifactStored(header, "w1", h_.now, &effects));
   EXPECT_EQ(effects.records.at(name).job().state(), v1::SUCCEEDED);
   EXPECT_EQ(effects.records.at(name).job().models(0).files_size(), 2);
 }
@@ -267,7 +267,7 @@ TEST_F(CoordinatorTest, SucceedsOnlyWithTheModelOfEveryTarget) {
   for (const char* id : {"final", "target-1", "target-2"}) {
     EXPECT_EQ(h_.job(name).state(), v1::RUNNING) << id;
     header.set_artifact(name + "/models/" + id);
-    ASSERT_OK(h_.coordinator->ArtifactStored(header, h_.now, &effects));
+    ASSERT_OK(h_.coordinator->ArtifactStored(header, "w1", h_.now, &effects));
   }
   const v1::Job& job = effects.records.at(name).job();
   EXPECT_EQ(job.state(), v1::SUCCEEDED);

@@ -13,7 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "comera/v1/peer_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/files.h"
+#include "common/seal.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -54,10 +56,10 @@ std::string State(const std::string& text) {
 class CopiesTest : public ::testing::Test {
  protected:
   CopiesTest() {
-    keys_.Learn("key");
     auto server = PeerServer::Start({}, &cache_, &folders_, &keys_);
     EXPECT_OK(server);
     server_ = *std::move(server);
+    keys_.Learn(Answer("key", kJob, 1000, server_->address()));
     store_ = OpenDirectoryStore(folder_ + "/store");
     client_ = std::make_unique<PeerClient>(nullptr, &keys_);
   }
@@ -65,6 +67,26 @@ class CopiesTest : public ::testing::Test {
   ~CopiesTest() override {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
+  }
+
+  // An answer of the coordinator that tells a worker its key, and lets it ask the
+  // worker at `address`, whose key is `sealed_with`, for the job's states.
+  static v1::SynchronizeResponse Answer(const std::string& key,
+                                        const std::string& job, int64_t attempt,
+                                        const std::string& address,
+                                        const std::string& sealed_with = "key") {
+    v1::PeerGrant grant;
+    grant.set_job(job);
+    grant.set_attempt(attempt);
+    v1::SynchronizeResponse answer;
+    answer.set_grant_key(key);
+    v1::MemberAssignment* assignment = answer.add_desired();
+    assignment->set_job(job);
+    v1::Peer* peer = assignment->add_replicas();
+    peer->set_address(address);
+    peer->set_grant(
+        Seal(sealed_with, kPeerGrantPurpose, grant.SerializeAsString()));
+    return answer;
   }
 
   static std::string MakeFolder() {
@@ -221,24 +243,57 @@ TEST_F(CopiesTest, ATransferGoesOnFromAnyOffset) {
 }
 
 TEST_F(CopiesTest, StrangersAreRefused) {
+  const std::string& address = server_->address();
   PeerKeys others;
-  others.Learn("guess");
   PeerClient stranger(nullptr, &others);
-  EXPECT_THAT(Put(stranger, kJob, {1, false}, State("x")),
-              StatusIs(absl::StatusCode::kUnauthenticated));
-  EXPECT_THAT(stranger.List(server_->address(), kJob, kBound),
-              StatusIs(absl::StatusCode::kUnauthenticated));
-  EXPECT_THAT(Get(stranger, server_->address(), {0, 1}),
-              StatusIs(absl::StatusCode::kUnauthenticated));
-  // A restarted coordinator gives out another key; the previous one is still
-  // accepted.
-  keys_.Learn("guess");
-  EXPECT_OK(stranger.List(server_->address(), kJob, kBound));
-  others.Learn("key");
-  EXPECT_OK(stranger.List(server_->address(), kJob, kBound));
-  keys_.Learn("third");
-  EXPECT_THAT(stranger.List(server_->address(), kJob, kBound),
-              StatusIs(absl::StatusCode::kUnauthenticated));
+  const auto refused = StatusIs(absl::StatusCode::kUnauthenticated);
+  // No grant, and one that is sealed with another key.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(Put(stranger, kJob, {1, false}, State("x")), refused);
+    EXPECT_THAT(stranger.List(address, kJob, kBound), refused);
+    EXPECT_THAT(Get(stranger, address, {0, 1}), refused);
+    others.Learn(Answer("", kJob, 1000, address, "guess"));
+  }
+  // The key changes, and grants by the one before are still good.
+  keys_.Learn(Answer("guess", kJob, 1000, "elsewhere"));
+  EXPECT_OK(stranger.List(address, kJob, kBound));
+  EXPECT_OK(client_->List(address, kJob, kBound));
+  keys_.Learn(Answer("third", kJob, 1000, "elsewhere"));
+  EXPECT_OK(stranger.List(address, kJob, kBound));
+  EXPECT_THAT(client_->List(address, kJob, kBound), refused);
+}
+
+// The attack: a worker of one job lists, reads and plants states of others.
+TEST_F(CopiesTest, AGrantIsForOneJobAndUpToItsAttempt) {
+  const std::string& address = server_->address();
+  ASSERT_OK(cache_.Put("jobs/b", {7, false, 1}, State("secret")));
+  PeerKeys keys;
+  PeerClient worker(nullptr, &keys);
+  keys.Learn(Answer("", kJob, 2, address));
+  EXPECT_OK(worker.List(address, kJob, kBound));
+  // The grant for its own job, shown for another.
+  v1::SynchronizeResponse moved = Answer("", kJob, 2, address);
+  moved.mutable_desired(0)->set_job("jobs/b");
+  keys.Learn(moved);
+  const auto refused = StatusIs(absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(worker.List(address, "jobs/b", kBound), refused);
+  const TransferLimits limits;
+  EXPECT_THAT(worker.Get(address, "jobs/b", {1, 7}, 0, limits,
+                         [](int64_t, std::string_view) {
+                           return absl::OkStatus();
+                         }),
+              refused);
+  EXPECT_THAT(Put(worker, "jobs/b", {9, false, 2}, State("planted")), refused);
+  // A state of a later attempt, which would be the next to start from.
+  EXPECT_THAT(Put(worker, kJob, {9, false, 3}, State("planted")),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(Put(worker, kJob, {9, false, 2}, State("own")));
+  // Once the next attempt is there, the earlier one is over.
+  ASSERT_OK(client_->List(address, kJob, kBound));
+  EXPECT_THAT(worker.List(address, kJob, kBound),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Put(worker, kJob, {10, false, 2}, State("late")),
+              StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(CopiesTest, MalformedCopiesAreRefused) {
@@ -557,6 +612,7 @@ TEST_F(CopierTest, CopiesThatDoNotFitAreATroubleWhileItLasts) {
   ReplicaCache small(size_t{1} << 20);
   ASSERT_OK_AND_ASSIGN(const auto server,
                        PeerServer::Start({}, &small, &folders_, &keys_));
+  keys_.Learn(Answer("key", kJob, 1000, server->address()));
   int told = 0;
   CheckpointCopier::Options options;
   options.on_troubles = [&] { ++told; };

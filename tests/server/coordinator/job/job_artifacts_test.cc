@@ -26,16 +26,42 @@ TEST_F(JobArtifactsTest, OnlyTheCurrentAttemptUploads) {
   v1::UploadArtifactHeader header;
   header.set_artifact("jobs/a/models/m");
   header.set_attempt(2);
-  EXPECT_THAT(FindUploader(header, parts_.jobs),
+  EXPECT_THAT(FindUploader(header, "w1", parts_.jobs),
               StatusIs(absl::StatusCode::kAborted));
   header.set_attempt(1);
-  EXPECT_EQ(*FindUploader(header, parts_.jobs), &entry);
+  EXPECT_EQ(*FindUploader(header, "w1", parts_.jobs), &entry);
   header.set_artifact("jobs/b/models/m");
-  EXPECT_THAT(FindUploader(header, parts_.jobs),
+  EXPECT_THAT(FindUploader(header, "w1", parts_.jobs),
               StatusIs(absl::StatusCode::kNotFound));
   header.set_artifact("../m");
-  EXPECT_THAT(FindUploader(header, parts_.jobs),
+  EXPECT_THAT(FindUploader(header, "w1", parts_.jobs),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// The attack: another worker replaces the model of a running job.
+TEST_F(JobArtifactsTest, OnlyTheWorkerOfMember0UploadsAndEachFileOnce) {
+  parts_.AddWorker("w2");
+  JobEntry& entry = parts_.StartJob("a", "w1");
+  v1::UploadArtifactHeader header;
+  header.set_artifact("jobs/a/models/m");
+  header.set_attempt(1);
+  header.mutable_file()->set_path("model.safetensors");
+  header.mutable_file()->set_sha256("one");
+  EXPECT_THAT(FindUploader(header, "w2", parts_.jobs),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_OK(FindUploader(header, "w1", parts_.jobs));
+  entry.attempt().AddUpload(header.artifact(), header.file());
+  // A lost reply costs nothing, but other contents are refused.
+  EXPECT_OK(FindUploader(header, "w1", parts_.jobs));
+  header.mutable_file()->set_sha256("two");
+  EXPECT_THAT(FindUploader(header, "w1", parts_.jobs),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::SUCCEEDED, "", &op);
+  for (const char* contents : {"one", "two"}) {
+    header.mutable_file()->set_sha256(contents);
+    EXPECT_FALSE(FindUploader(header, "w1", parts_.jobs).ok()) << contents;
+  }
 }
 
 TEST_F(JobArtifactsTest, AModelIsRemovedWhenItsJobHasEnded) {
@@ -57,12 +83,13 @@ TEST_F(JobArtifactsTest, LogsAreThoseOfMembersThatTheJobHasOrHad) {
   chunk.set_job("jobs/a");
   chunk.set_attempt(1);
   chunk.set_rank(1);
-  EXPECT_TRUE(IsOwnLog(chunk, parts_.jobs));
+  EXPECT_TRUE(IsOwnLog(chunk, "w1", parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w2", parts_.jobs));
   chunk.set_rank(2);
-  EXPECT_FALSE(IsOwnLog(chunk, parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.jobs));
   chunk.set_rank(0);
   chunk.set_attempt(2);
-  EXPECT_FALSE(IsOwnLog(chunk, parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.jobs));
 }
 
 TEST_F(JobArtifactsTest, OldFinishedJobsExpireUnlessAnotherContinuesThem) {

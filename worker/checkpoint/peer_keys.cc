@@ -1,0 +1,71 @@
+// Keeps the grants between workers, and judges those of others.
+
+#include "worker/checkpoint/peer_keys.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "comera/v1/peer_service.pb.h"
+#include "common/call_metadata.h"
+#include "common/seal.h"
+
+namespace comera::worker {
+namespace {
+
+// Workers run for months; what is dropped comes again with the next answer.
+constexpr size_t kMostGrants = 4096;
+constexpr size_t kMostAttempts = 100000;
+
+}  // namespace
+
+void PeerKeys::Learn(const v1::SynchronizeResponse& response) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string& key = response.grant_key();
+  if (!key.empty() && key != newest_) {
+    before_ = std::move(newest_);
+    newest_ = key;
+  }
+  for (const v1::MemberAssignment& assignment : response.desired()) {
+    for (const v1::Peer& peer : assignment.replicas()) {
+      Keep(assignment.job(), peer);
+    }
+    for (const v1::Peer& peer : assignment.sources()) {
+      Keep(assignment.job(), peer);
+    }
+  }
+}
+
+void PeerKeys::Keep(const std::string& job, const v1::Peer& peer) {
+  if (grants_.size() >= kMostGrants) grants_.clear();
+  grants_[{peer.address(), job}] = peer.grant();
+}
+
+std::string PeerKeys::GrantFor(const std::string& address,
+                               const std::string& job) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = grants_.find({address, job});
+  return found == grants_.end() ? "" : found->second;
+}
+
+absl::StatusOr<int64_t> PeerKeys::Judge(const std::string& grant,
+                                        const std::string& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::optional<std::string> message =
+      Unseal(newest_, kPeerGrantPurpose, grant);
+  if (!message) message = Unseal(before_, kPeerGrantPurpose, grant);
+  v1::PeerGrant granted;
+  if (!message || !granted.ParseFromString(*message) || granted.job() != job) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("no grant of the coordinator for ", job, " here"));
+  }
+  if (attempts_.size() >= kMostAttempts) attempts_.clear();
+  int64_t& newest = attempts_[job];
+  if (granted.attempt() < newest) {
+    return absl::AbortedError(
+        absl::StrCat(job, ": attempt ", newest, " has begun"));
+  }
+  newest = granted.attempt();
+  return newest;
+}
+
+}  // namespace comera::worker
