@@ -1,7 +1,9 @@
 // Failures of a gang that spans workers: what is lost, and how long it takes
 // until it trains again.
 #include <signal.h>
+#include <stdlib.h>
 
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -12,12 +14,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/process.h"
 #include "tests/e2e/tiny_job.h"
+#include "tests/worker/object_store/s3_server_process.h"
 
 namespace comera::e2e {
 namespace {
@@ -56,31 +60,47 @@ class RecoveryTest : public ::testing::Test {
   }
 
   std::unique_ptr<Process> StartWorker(int i) {
-    return std::make_unique<Process>(
-        std::vector<std::string>{
-            Binary("worker/comera-worker"), absl::StrCat("--server=", address_),
-            absl::StrCat("--name=w", i),
-            absl::StrCat("--address=127.0.0.", 2 + i), "--slots=1",
-            absl::StrCat("--data_dir=", folder_, "/w", i),
-            absl::StrCat("--data_root=", folder_),
-            absl::StrCat("--trainer=",
-                         Binary("worker/trainer/comera-trainer"))},
-        absl::StrCat(folder_, "/w", i, ".log"));
+    std::vector<std::string> arguments = {
+        Binary("worker/comera-worker"),
+        absl::StrCat("--server=", address_),
+        absl::StrCat("--name=w", i),
+        absl::StrCat("--address=127.0.0.", 2 + i),
+        "--slots=1",
+        absl::StrCat("--data_dir=", folder_, "/w", i),
+        absl::StrCat("--data_root=", folder_),
+        absl::StrCat("--trainer=", Binary("worker/trainer/comera-trainer"))};
+    arguments.insert(arguments.end(), worker_flags_.begin(),
+                     worker_flags_.end());
+    return std::make_unique<Process>(arguments,
+                                     absl::StrCat(folder_, "/w", i, ".log"));
   }
 
   // Submits a job with this many early steps, after which its targets are met
   // at once.
-  void Submit(int early_steps) {
-    client_ = std::make_unique<Process>(
-        std::vector<std::string>{
-            Binary("client/comera"), "submit", job_, "--watch", "-o", "json",
-            "--server", address_, "--set",
-            absl::StrCat("objective.early.steps=", early_steps), "--set",
-            "objective.late.target_loss=9", "--set",
-            "objective.late.target_ratio=1", "--set",
-            "checkpoint.every_steps=200", "--set",
-            "training.validate_every_steps=1000"},
-        folder_ + "/client.log");
+  void Submit(int early_steps, const std::vector<std::string>& settings = {}) {
+    std::vector<std::string> arguments = {
+        Binary("client/comera"),
+        "submit",
+        job_,
+        "--watch",
+        "-o",
+        "json",
+        "--server",
+        address_,
+        "--set",
+        absl::StrCat("objective.early.steps=", early_steps),
+        "--set",
+        "objective.late.target_loss=9",
+        "--set",
+        "objective.late.target_ratio=1",
+        "--set",
+        "checkpoint.every_steps=200",
+        "--set",
+        "training.validate_every_steps=1000"};
+    for (const std::string& setting : settings) {
+      arguments.insert(arguments.end(), {"--set", setting});
+    }
+    client_ = std::make_unique<Process>(arguments, folder_ + "/client.log");
   }
 
   // Reads one event; returns false if there are no more.
@@ -155,12 +175,97 @@ class RecoveryTest : public ::testing::Test {
     return all;
   }
 
+  std::vector<std::string> worker_flags_;
   std::string folder_, job_, address_, name_, state_, reason_;
   int64_t attempt_ = 0, step_ = 0, resumed_from_ = 0;
   Json incident_ = Json::object();
   std::unique_ptr<Process> server_, client_;
   std::vector<std::unique_ptr<Process>> workers_;
 };
+
+// The same with workers whose checkpoint store is a bucket.
+class StoreRecoveryTest : public RecoveryTest {
+ protected:
+  void SetUp() override {
+    const std::string absent = S3ServerProcess::Absent();
+    if (!absent.empty()) GTEST_SKIP() << "no server of S3 here: " << absent;
+    setenv("no_proxy", "*", 1);
+    setenv("AWS_ACCESS_KEY_ID", "S3RVER", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", kSecret, 1);
+    objects_ = absl::StrCat(::testing::TempDir(), "/recovery-objects");
+    store_ = std::make_unique<S3ServerProcess>(objects_, kSecret);
+    ASSERT_NE(store_->port(), "");
+    worker_flags_ = {"--checkpoint_store=s3://bucket/states",
+                     "--s3_endpoint=" + store_->endpoint(),
+                     "--s3_region=eu-west-9"};
+    ASSERT_NO_FATAL_FAILURE(RecoveryTest::SetUp());
+  }
+
+  // The training states in the bucket.
+  int CountStored() const {
+    int count = 0;
+    std::error_code error;
+    for (std::filesystem::recursive_directory_iterator
+             it(objects_ + ".s3/bucket/states", error),
+         end;
+         !error && it != end; it.increment(error)) {
+      count += absl::EndsWith(it->path().string(), "_object") ? 1 : 0;
+    }
+    return count;
+  }
+
+  // Whether the service lists a checkpoint that is in the store.
+  bool AnyDurable() {
+    Process list({Binary("client/comera"), "checkpoints", name_, "-o", "json",
+                  "--server", address_},
+                 folder_ + "/client.log");
+    std::string all;
+    while (const auto line = list.ReadLine(kBound)) {
+      absl::StrAppend(&all, *line, "\n");
+    }
+    return absl::StrContains(absl::StrReplaceAll(all, {{" ", ""}}),
+                             "\"durable\":true");
+  }
+
+  static constexpr char kSecret[] = "not/for+members";
+  std::string objects_;
+  std::unique_ptr<S3ServerProcess> store_;
+};
+
+TEST_F(StoreRecoveryTest, AnotherMachineGoesOnFromTheBucket) {
+  Submit(1000000, {"resources.processes=1", "checkpoint.replicas=0"});
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= 250; }));
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return AnyDurable(); }));
+  const Place first = Find(0);
+  ASSERT_GE(first.worker, 0);
+  // Neither commands, nor what members know, nor logs have the key.
+  for (pid_t pid : {first.pid, workers_[first.worker]->pid()}) {
+    ASSERT_OK_AND_ASSIGN(const std::string command,
+                         ReadFile(absl::StrCat("/proc/", pid, "/cmdline")));
+    EXPECT_FALSE(absl::StrContains(command, kSecret));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string environment,
+                       ReadFile(absl::StrCat("/proc/", first.pid, "/environ")));
+  EXPECT_FALSE(absl::StrContains(environment, kSecret));
+  // The machine goes, with its disk.
+  ASSERT_EQ(::kill(workers_[first.worker]->pid(), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntilGone(first.pid, kBound));
+  std::filesystem::remove_all(absl::StrCat(folder_, "/w", first.worker));
+  ASSERT_NO_FATAL_FAILURE(
+      ReadUntil([&] { return attempt_ == 2 && resumed_from_ > 0; }));
+  EXPECT_GE(resumed_from_, 200);
+  EXPECT_EQ(resumed_from_ % 200, 0);
+  EXPECT_TRUE(absl::StrContains(Logs(), "from=\"the store\"")) << Logs();
+  ASSERT_NO_FATAL_FAILURE(Cancel());
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return state_ == "CANCELLED"; }));
+  // Nobody needs the states any more.
+  const absl::Time end = absl::Now() + kBound;
+  while (CountStored() > 0 && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(CountStored(), 0);
+  EXPECT_FALSE(absl::StrContains(Logs(), kSecret));
+}
 
 TEST_F(RecoveryTest, AKilledWorkerCostsAFewStepsAndSeconds) {
   Submit(1000000);
