@@ -5,10 +5,12 @@
 
 #include <expat.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <type_traits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +20,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxText = 4096;
+constexpr size_t kMaxCode = 64;
 
 // Called at the end of each element with its path, e.g. "Contents/Key", and the
 // text in it.
@@ -184,6 +187,19 @@ absl::Status ParseS3Completion(absl::string_view xml) {
     return absl::UnavailableError("the server could not end the upload");
   }
   return absl::FailedPreconditionError("the server refuses the upload's end");
+}
+
+std::string ParseS3ErrorCode(absl::string_view xml) {
+  std::string code;
+  const absl::Status status = ReadXmlOf(
+      "Error", xml, [&](const std::string& path, const std::string& text) {
+        if (path == "Code") code = text;
+      });
+  const bool sane = status.ok() && code.size() <= kMaxCode &&
+                    std::all_of(code.begin(), code.end(), [](char c) {
+                      return absl::ascii_isalnum(static_cast<unsigned char>(c));
+                    });
+  return sane ? code : "";
 }
 
 }  // namespace comera::worker

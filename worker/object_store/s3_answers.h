@@ -47,6 +47,10 @@ absl::StatusOr<std::string> ParseS3UploadId(absl::string_view xml);
 // Unavailable also: it could not put the object together now.
 absl::Status ParseS3Completion(absl::string_view xml);
 
+// The code of an error, such as NoSuchBucket or RequestTimeTooSkewed, of
+// letters and digits; empty if the answer has none.
+std::string ParseS3ErrorCode(absl::string_view xml);
+
 }  // namespace comera::worker
 
 #endif  // COMERA_WORKER_OBJECT_STORE_S3_ANSWERS_H_

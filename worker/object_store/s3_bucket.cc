@@ -85,14 +85,20 @@ absl::StatusOr<S3Bucket::Answer> S3Bucket::AskOnce(
   request.cancelled = &cancelled;
   Answer answer;
   RETURN_IF_ERROR(PerformHttp(
-      request, [](const HttpHead& head) { return CheckHttpCode(head.code); },
+      request, [](const HttpHead&) { return absl::OkStatus(); },
       [&](absl::string_view data) -> absl::Status {
         absl::StrAppend(&answer.body, data);
         if (answer.body.size() <= kMaxAnswerBytes) return absl::OkStatus();
         return absl::FailedPreconditionError("the server's answer is too long");
       },
       &answer.head));
-  return answer;
+  const absl::Status status = CheckHttpCode(answer.head.code);
+  if (status.ok()) return answer;
+  const std::string code = ParseS3ErrorCode(answer.body);
+  return code.empty()
+             ? status
+             : absl::Status(status.code(),
+                            absl::StrCat(status.message(), ", ", code));
 }
 
 absl::StatusOr<S3Bucket::Answer> S3Bucket::Ask(

@@ -134,7 +134,8 @@ TEST_F(S3StoreTest, FoldersOfABucketAreStoresOfTheirOwn) {
   EXPECT_THAT(List("team"), SizeIs(1));
   options_.url = "s3://another/team/one";
   Open();
-  EXPECT_THAT(Put(), StatusIs(Code::kFailedPrecondition));
+  EXPECT_THAT(Put(),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("NoSuchBucket")));
 }
 
 TEST_F(S3StoreTest, AListingOfSeveralPagesIsWhole) {
@@ -341,6 +342,9 @@ TEST(S3AnswersTest, TheEndOfAnUploadMayFailBehindA200) {
   EXPECT_THAT(error("InternalError"), StatusIs(Code::kUnavailable));
   EXPECT_THAT(error("NoSuchUpload"), StatusIs(Code::kNotFound));
   EXPECT_THAT(error("InvalidPart"), StatusIs(Code::kFailedPrecondition));
+  EXPECT_EQ(ParseS3ErrorCode("<Error><Code>SlowDown</Code></Error>"),
+            "SlowDown");
+  EXPECT_EQ(ParseS3ErrorCode("<Error><Code>a secret</Code></Error>"), "");
 }
 
 TEST(S3AnswersTest, WhatIsNoAnswerIsRefused) {

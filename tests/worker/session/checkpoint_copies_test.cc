@@ -552,7 +552,8 @@ TEST_F(CopierTest, WhatIsSavedIsCopiedAndMadeDurable) {
   EXPECT_NE(cache_.Get(kJob, {1, 30}), nullptr);
   EXPECT_THAT(
       ListStore("checkpoints/a"),
-      IsOkAndHolds(ElementsAre("step-000000000020.attempt-1.checkpoint",
+      IsOkAndHolds(ElementsAre("step-000000000010.attempt-1.checkpoint",
+                               "step-000000000020.attempt-1.checkpoint",
                                "step-000000000030.attempt-1.checkpoint")));
   EXPECT_THAT(FromStore("checkpoints/a/step-000000000030.attempt-1.checkpoint"),
               IsOkAndHolds(State("30")));

@@ -145,12 +145,14 @@ TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {
   v1::TrainingStateKey start;
   start.set_attempt(1);
   start.set_step(200);
+  entry.mutable_job().set_attempt(3);
   entry.RecordStart(start);
+  entry.mutable_job().set_attempt(4);
   EXPECT_EQ(expired({{1, 200}, {3, 900}}), Steps());
   EXPECT_EQ(expired({{1, 200}, {3, 900}, {4, 250}}), Steps({{3, 900}}));
   // The job began anew, and its low steps are the ones that count.
-  entry.mutable_job().set_attempt(5);
   entry.RecordStart(v1::TrainingStateKey());
+  entry.mutable_job().set_attempt(5);
   EXPECT_EQ(expired({{4, 250}, {5, 10}, {5, 20}}), Steps({{4, 250}}));
   EXPECT_EQ(expired({{5, 10}, {5, 20}, {6, 5}, {5, 30}}), Steps({{5, 10}}));
   // Another worker knows of newer ones.
