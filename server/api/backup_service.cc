@@ -75,10 +75,11 @@ class BackupFile {
 
 class BackupStream : public LoopStream<v1::CreateBackupResponse> {
  public:
-  BackupStream(CoordinatorHost* host, std::string user, JobStore* store,
+  BackupStream(CoordinatorHost* host,
+               const std::shared_ptr<const Caller>& caller, JobStore* store,
                EventLoop* thread, std::shared_ptr<bool> busy)
-      : LoopStream(host),
-        user_(std::move(user)),
+      : LoopStream(host, StillKnown(caller)),
+        user_(caller->user()),
         store_(store),
         thread_(*thread),
         busy_(std::move(busy)) {}
@@ -169,7 +170,8 @@ grpc::ServerWriteReactor<v1::CreateBackupResponse>* BackupService::CreateBackup(
   if (status.ok()) status = (*caller)->Check(Permission::kAdminister, "");
   if (!status.ok()) return RejectStream<v1::CreateBackupResponse>(status);
   return BackupStream::Start(std::make_shared<BackupStream>(
-      host_, (*caller)->user(), store_, &thread_, busy_));
+      host_, std::shared_ptr<const Caller>(*std::move(caller)), store_,
+      &thread_, busy_));
 }
 
 }  // namespace comera::server

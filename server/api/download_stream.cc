@@ -19,7 +19,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
   DownloadStream(CoordinatorHost* host, const TicketOffice* tickets,
                  std::shared_ptr<const Caller> caller,
                  const v1::DownloadArtifactRequest& request)
-      : LoopStream(host),
+      : LoopStream(host, StillKnown(caller)),
         tickets_(tickets),
         caller_(std::move(caller)),
         request_(request) {}

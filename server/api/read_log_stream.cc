@@ -18,7 +18,7 @@ class ReadLogStream : public LoopStream<v1::ReadLogResponse> {
  public:
   ReadLogStream(CoordinatorHost* host, std::shared_ptr<const Caller> caller,
                 const v1::ReadLogRequest& request)
-      : LoopStream(host),
+      : LoopStream(host, StillKnown(caller)),
         caller_(std::move(caller)),
         request_(request),
         attempt_(request.attempt()),

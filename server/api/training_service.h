@@ -82,6 +82,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
   // Checks the job's datasets, then answers with its spec and with what would
   // become of it.
   void ForecastJob(const PreparedJob& job, const UnaryCall<v1::Job>& call);
+  // Takes out the names of jobs that the caller may not see, and counts them. On
+  // the loop.
+  void HideJobs(const Caller& caller, v1::WorkerSummary* worker) const;
   // Runs `change`, which answers the call, if the job is the caller's or the
   // caller administers its queue; else refuses.
   void ChangeOwnJob(const std::string& name, const UnaryCall<v1::Job>& call,

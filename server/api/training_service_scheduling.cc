@@ -74,13 +74,38 @@ grpc::ServerUnaryReactor* TrainingService::ExplainJob(
       });
 }
 
+void TrainingService::HideJobs(const Caller& caller,
+                               v1::WorkerSummary* worker) const {
+  google::protobuf::RepeatedPtrField<std::string> visible;
+  for (const std::string& job : worker->jobs()) {
+    const JobDirectory::Entry* entry = host_->directory().Find(job);
+    if (entry != nullptr &&
+        caller.Check(Permission::kView, entry->job->spec().queue()).ok()) {
+      *visible.Add() = job;
+    } else {
+      worker->set_other_jobs(worker->other_jobs() + 1);
+    }
+  }
+  *worker->mutable_jobs() = std::move(visible);
+}
+
 grpc::ServerUnaryReactor* TrainingService::ListWorkers(
     grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
     v1::ListWorkersResponse* response) {
   return ServeUnary(access_, context, response,
                     [&](const UnaryCall<v1::ListWorkersResponse>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kView));
-                      host_->ListWorkers(call);
+                      host_->ListWorkers(
+                          [this, call](
+                              absl::StatusOr<v1::ListWorkersResponse> workers) {
+                            if (!workers.ok()) {
+                              return call.Finish(workers.status());
+                            }
+                            for (auto& one : *workers->mutable_workers()) {
+                              HideJobs(*call.caller(), &one);
+                            }
+                            call.Finish(std::move(workers));
+                          });
                       return absl::OkStatus();
                     });
 }
@@ -92,9 +117,13 @@ grpc::ServerUnaryReactor* TrainingService::GetWorker(
                     [&](const UnaryCall<v1::WorkerSummary>& call) {
                       RETURN_IF_ERROR(call.Check(Permission::kView));
                       host_->RunQuery<v1::WorkerSummary>(
-                          [name = request->name()](
-                              const Coordinator& coordinator, absl::Time now) {
-                            return coordinator.GetWorker(name, now);
+                          [this, call, name = request->name()](
+                              const Coordinator& coordinator, absl::Time now)
+                              -> absl::StatusOr<v1::WorkerSummary> {
+                            ASSIGN_OR_RETURN(v1::WorkerSummary worker,
+                                             coordinator.GetWorker(name, now));
+                            HideJobs(*call.caller(), &worker);
+                            return worker;
                           },
                           call);
                       return absl::OkStatus();

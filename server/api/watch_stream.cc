@@ -16,7 +16,9 @@ class WatchStream : public LoopStream<v1::WatchJobResponse> {
  public:
   WatchStream(CoordinatorHost* host, std::shared_ptr<const Caller> caller,
               const v1::WatchJobRequest& request)
-      : LoopStream(host), caller_(std::move(caller)), request_(request) {}
+      : LoopStream(host, StillKnown(caller)),
+        caller_(std::move(caller)),
+        request_(request) {}
 
  private:
   std::shared_ptr<WatchStream> Self() {

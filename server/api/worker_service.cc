@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "common/host_port.h"
 #include "common/status_macros.h"
 #include "server/rpc/rejected_stream.h"
 #include "server/rpc/rpc_errors.h"
@@ -15,11 +17,11 @@ namespace {
 class SynchronizeReactor : public grpc::ServerUnaryReactor {
  public:
   SynchronizeReactor(CoordinatorHost* host,
-                     const v1::SynchronizeRequest& request,
+                     v1::SynchronizeRequest request,
                      v1::SynchronizeResponse* response)
       : host_(host) {
     call_ = host->Synchronize(
-        request,
+        std::move(request),
         [this, response](absl::StatusOr<v1::SynchronizeResponse> value) {
           if (value.ok()) *response = *std::move(value);
           Finish(ToRpcStatus(value.status()));
@@ -47,7 +49,14 @@ grpc::ServerUnaryReactor* WorkerService::Synchronize(
     reactor->Finish(ToRpcStatus(status));
     return reactor;
   }
-  return new SynchronizeReactor(host_, *request, response);
+  v1::SynchronizeRequest report = *request;
+  // A malformed one is for the coordinator to refuse.
+  if (IsHostPort(report.peer_address()) &&
+      !addresses_->Accepts(report.worker(), report.peer_address(),
+                           context->peer(), absl::Now())) {
+    report.clear_peer_address();
+  }
+  return new SynchronizeReactor(host_, std::move(report), response);
 }
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>*

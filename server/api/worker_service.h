@@ -1,7 +1,10 @@
 #ifndef COMERA_SERVER_API_WORKER_SERVICE_H_
 #define COMERA_SERVER_API_WORKER_SERVICE_H_
 
+#include <string>
+
 #include "comera/v1/worker_service.grpc.pb.h"
+#include "server/api/peer_addresses.h"
 #include "server/auth/access.h"
 #include "server/auth/ticket_office.h"
 #include "server/host/coordinator_host.h"
@@ -14,8 +17,11 @@ class WorkerService : public v1::WorkerService::CallbackService {
  public:
   // All must outlive the server.
   WorkerService(CoordinatorHost* host, AccessControl* access,
-                const TicketOffice* tickets)
-      : host_(host), access_(access), tickets_(tickets) {}
+                const TicketOffice* tickets, PeerAddresses* addresses)
+      : host_(host),
+        access_(access),
+        tickets_(tickets),
+        addresses_(addresses) {}
 
   grpc::ServerUnaryReactor* Synchronize(
       grpc::CallbackServerContext* context,
@@ -34,6 +40,7 @@ class WorkerService : public v1::WorkerService::CallbackService {
   CoordinatorHost* const host_;
   AccessControl* const access_;
   const TicketOffice* const tickets_;
+  PeerAddresses* const addresses_;
 };
 
 // Receives one file of the worker (empty: unknown); deletes itself.

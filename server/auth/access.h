@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,6 +45,10 @@ class Caller {
   // Where the call came from, of one that the HTTP port passes on; else empty.
   virtual std::string peer() const { return ""; }
 
+  // Whether the caller would still be taken for what it was at its call.
+  // Unauthenticated: its token has expired or been revoked since.
+  virtual absl::Status CheckStillKnown() const { return absl::OkStatus(); }
+
   // Limits of the user; none by default.
   //
   // ResourceExhausted with RetryInfo: too many jobs of late.
@@ -63,6 +69,12 @@ class Caller {
                  queue);
   }
 };
+
+// Returns Caller::CheckStillKnown of the caller, for a stream.
+inline std::function<absl::Status()> StillKnown(
+    std::shared_ptr<const Caller> caller) {
+  return [caller = std::move(caller)] { return caller->CheckStillKnown(); };
+}
 
 // Finds out who calls. Thread-safe; does not block.
 class AccessControl {

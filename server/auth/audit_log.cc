@@ -51,12 +51,18 @@ void AuditLog::Record(v1::AuditEntry entry, WriteDone done) {
 void AuditLog::RecordFailure(v1::AuditEntry entry) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (failures_.Take(clock_->Now()) > absl::ZeroDuration()) {
-      ++suppressed_;
+    Failures& failures =
+        entry.user().empty()
+            ? strangers_
+            : failures_
+                  .try_emplace(entry.user(), kFailuresPerSecond, kFailureBurst)
+                  .first->second;
+    if (failures.bucket.Take(clock_->Now()) > absl::ZeroDuration()) {
+      ++failures.suppressed;
       return;
     }
-    entry.set_suppressed(suppressed_);
-    suppressed_ = 0;
+    entry.set_suppressed(failures.suppressed);
+    failures.suppressed = 0;
   }
   Record(std::move(entry), [](const absl::Status&) {});
 }

@@ -2,6 +2,7 @@
 #define COMERA_SERVER_AUTH_AUDIT_LOG_H_
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -30,12 +31,14 @@ class AuditLog {
       : clock_(clock),
         write_(std::move(write)),
         read_(std::move(read)),
-        failures_(kFailuresPerSecond, kFailureBurst) {}
+        strangers_(kStrangersPerSecond, kStrangerBurst) {}
 
   // `done` is called once the entry is durable.
   void Record(v1::AuditEntry entry, WriteDone done);
-  // Writes the entry of a call that failed. In a flood most of them are only
-  // counted, so that nobody fills the disk by being refused.
+  // Writes the entry of a call that failed. In a flood most of one user's are
+  // only counted, so that nobody fills the disk by being refused. Those of
+  // callers whom the server does not know have a much smaller share of their
+  // own, so that they hide nobody's.
   void RecordFailure(v1::AuditEntry entry);
 
   // Errors of AccessService.ListAuditEntries.
@@ -48,6 +51,15 @@ class AuditLog {
   struct Listing;
   static constexpr double kFailuresPerSecond = 5;
   static constexpr double kFailureBurst = 1000;
+  static constexpr double kStrangersPerSecond = 0.1;
+  static constexpr double kStrangerBurst = 100;
+
+  // What may be written of one user's failures, and what was left out.
+  struct Failures {
+    Failures(double per_second, double burst) : bucket(per_second, burst) {}
+    TokenBucket bucket;
+    int64_t suppressed = 0;
+  };
 
   void Continue(std::shared_ptr<Listing> listing);
 
@@ -55,8 +67,9 @@ class AuditLog {
   const Write write_;
   const Read read_;
   std::mutex mutex_;
-  TokenBucket failures_;    // guarded by mutex_
-  int64_t suppressed_ = 0;  // guarded by mutex_
+  Failures strangers_;  // guarded by mutex_
+  // By user; as many as there are users with tokens.
+  std::map<std::string, Failures> failures_;  // guarded by mutex_
 };
 
 }  // namespace comera::server

@@ -48,10 +48,11 @@ const char* Verb(Permission permission) {
 class TokenCaller : public Caller {
  public:
   TokenCaller(std::shared_ptr<const v1::Token> token, std::string peer,
-              std::string worker, UserLimits* limits)
+              std::string worker, TokenStore* tokens, UserLimits* limits)
       : token_(std::move(token)),
         peer_(std::move(peer)),
         worker_(std::move(worker)),
+        tokens_(tokens),
         limits_(limits) {}
   ~TokenCaller() override {
     if (has_stream_) limits_->CloseStream(token_->user());
@@ -70,6 +71,9 @@ class TokenCaller : public Caller {
   absl::Status CheckWorker(const std::string& name) const override {
     RETURN_IF_ERROR(Check(Permission::kWork, ""));
     return CheckName(name);
+  }
+  absl::Status CheckStillKnown() const override {
+    return tokens_->FindWorking(token_->name()).status();
   }
   absl::Status ChargeSubmission() const override {
     return limits_->ChargeSubmission(token_->user());
@@ -107,6 +111,7 @@ class TokenCaller : public Caller {
   const std::shared_ptr<const v1::Token> token_;
   const std::string peer_;
   const std::string worker_;
+  TokenStore* const tokens_;
   UserLimits* const limits_;
   bool has_stream_ = false;
 };
@@ -266,7 +271,7 @@ absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Admit(
     worker = token->worker_name();
   }
   return std::unique_ptr<Caller>(std::make_unique<TokenCaller>(
-      std::move(token), origin.peer, std::move(worker), limits_));
+      std::move(token), origin.peer, std::move(worker), tokens_, limits_));
 }
 
 }  // namespace comera::server

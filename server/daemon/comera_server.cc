@@ -148,7 +148,8 @@ absl::Status ComeraServer::Serve() {
                                                 security_->tickets());
   queues_ = std::make_unique<QueueService>(host_.get(), access);
   worker_ = std::make_unique<WorkerService>(host_.get(), security_->access(),
-                                            security_->tickets());
+                                            security_->tickets(),
+                                            &peer_addresses_);
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
                                                security_->access());
   models_ = std::make_unique<ModelService>(host_.get(), security_->access(),

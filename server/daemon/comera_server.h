@@ -88,7 +88,9 @@ class ComeraServer {
 
  private:
   ComeraServer(const Options& options, DataDirLock lock)
-      : options_(options), lock_(std::move(lock)) {}
+      : options_(options),
+        lock_(std::move(lock)),
+        peer_addresses_(options.security.trust_peer_addresses) {}
 
   bool leads() const { return options_.store_url.empty() || options_.term; }
   absl::Status OpenStore();
@@ -112,6 +114,7 @@ class ComeraServer {
   std::unique_ptr<DatasetCatalog> catalog_;
   std::unique_ptr<DatasetDescriber> describer_;
   std::unique_ptr<ServerSecurity> security_;
+  PeerAddresses peer_addresses_;
   // The same object in a server that does not lead, for the store's thread.
   std::atomic<ServerSecurity*> following_security_{nullptr};
   std::unique_ptr<TrainingService> training_;

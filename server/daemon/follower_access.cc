@@ -23,6 +23,9 @@ class FollowersCaller : public Caller {
     RETURN_IF_ERROR(caller_->CheckWorker(name));
     return not_leader_;
   }
+  absl::Status CheckStillKnown() const override {
+    return caller_->CheckStillKnown();
+  }
   absl::Status ChargeStream() override { return caller_->ChargeStream(); }
   absl::Status CheckSize(size_t bytes) const override {
     return caller_->CheckSize(bytes);

@@ -125,6 +125,9 @@ void AddSecurityFlags(CLI::App& app,
                  "readable by its owner only");
   app.add_flag("--insecure_allow_remote", security.insecure_allow_remote,
                "Listen beyond this machine without TLS or without tokens");
+  app.add_flag("--trust_peer_addresses", security.trust_peer_addresses,
+               "Take the --address that a worker announces, also where it calls "
+               "from another (proxies, NAT, several networks)");
   comera::server::UserLimits::Options& limits = security.limits;
   app.add_option("--user_requests_per_second", limits.requests_per_second,
                  "Calls per user, in the long run")
@@ -259,6 +262,8 @@ void PrintConfig(const Flags& flags) {
             << "\nconfirm_clock=" << flags.confirm_clock
             << "\ninsecure_allow_remote="
             << (flags.security.insecure_allow_remote ? "true" : "false")
+            << "\ntrust_peer_addresses="
+            << (flags.security.trust_peer_addresses ? "true" : "false")
             << "\ntls_cert=" << flags.security.tls.certificate
             << "\ntls_key=" << flags.security.tls.key
             << "\ntls_client_ca=" << flags.security.tls.client_ca

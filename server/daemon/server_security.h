@@ -33,6 +33,8 @@ class ServerSecurity {
     // While no admin token works, one is made at the start and written here,
     // for its owner's eyes only. Empty: none is made.
     std::string init_admin_token_file;
+    // Take the addresses that workers announce, wherever they call from.
+    bool trust_peer_addresses = false;
     // Serve other machines although anybody may listen to or use it.
     bool insecure_allow_remote = false;
   };

@@ -2,10 +2,13 @@
 #define COMERA_SERVER_HOST_LOOP_STREAM_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "server/host/commit.h"
 #include "server/host/coordinator_host.h"
@@ -22,7 +25,8 @@ namespace comera::server {
 // Begin(), on Wake(), and after each write unless that was said to be the last
 // for now: the loop is then not bothered with its end, which is what lets
 // thousands of streams follow live events. End() may come at any time, once;
-// later calls do nothing.
+// later calls do nothing. The stream ends by itself soon after its caller may
+// call no more.
 template <typename Response>
 class LoopStream : public grpc::ServerWriteReactor<Response>,
                    public std::enable_shared_from_this<LoopStream<Response>> {
@@ -36,12 +40,17 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
       if (stream->ended_) return;
       stream->Begin();
       stream->Wake();
+      stream->CheckLater();
     });
     return raw;
   }
 
  protected:
-  explicit LoopStream(CoordinatorHost* host) : host_(host) {}
+  // Whether the caller may still call: any error ends the stream.
+  using StillAllowed = std::function<absl::Status()>;
+
+  LoopStream(CoordinatorHost* host, StillAllowed allowed)
+      : host_(host), allowed_(std::move(allowed)) {}
 
   virtual void Begin() = 0;
   virtual void Next() = 0;
@@ -90,6 +99,20 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
     kTelling,
   };
 
+  // A token that is revoked or expires ends its streams within twice this.
+  static constexpr absl::Duration kCheckInterval = absl::Milliseconds(400);
+
+  void CheckLater() {
+    if (ended_) return;
+    host_->loop().PostAfter(kCheckInterval, [weak = this->weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->ended_) return;
+      const absl::Status status = self->allowed_();
+      if (!status.ok()) return self->End(status);
+      self->CheckLater();
+    });
+  }
+
   // On the loop. If so, OnWriteDone() posts to the loop.
   bool WriteIsUnderWay() {
     auto state = WriteState::kUnderWay;
@@ -127,6 +150,7 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   }
 
   CoordinatorHost* const host_;
+  const StillAllowed allowed_;
   std::shared_ptr<LoopStream> self_;
   Response response_;
   // Set by the loop when a write begins, else as said at its values.

@@ -18,7 +18,7 @@ class SweepWatchStream : public LoopStream<v1::WatchSweepResponse> {
  public:
   SweepWatchStream(SweepHost* sweeps, std::shared_ptr<const Caller> caller,
                    const v1::WatchSweepRequest& request)
-      : LoopStream(&sweeps->host()),
+      : LoopStream(&sweeps->host(), StillKnown(caller)),
         sweeps_(sweeps),
         caller_(std::move(caller)),
         request_(request) {}

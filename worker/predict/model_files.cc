@@ -160,7 +160,9 @@ absl::StatusOr<GrantedModel> AskForModel(const CoordinatorChannels& channels,
   const auto reader =
       stub->AsyncGetModel(call.context(), request, call.queue());
   RETURN_IF_ERROR(call.Finish(reader.get(), &model));
-  return GrantedModel{std::move(*model.mutable_artifact())};
+  GrantedModel granted;
+  granted.model = std::move(*model.mutable_artifact());
+  return granted;
 }
 
 absl::StatusOr<std::vector<v1::Model>> AskForModels(

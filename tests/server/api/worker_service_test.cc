@@ -1,10 +1,12 @@
 // The workers' API, logs and artifacts over real gRPC.
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
+#include "server/api/peer_addresses.h"
 #include "tests/server/daemon/server_fixture.h"
 
 namespace comera::server {
@@ -320,6 +322,48 @@ TEST_F(WorkerServiceTest, ListensBeyondLoopbackOnlyWhenTold) {
   EXPECT_THAT(
       ComeraServer::Start(options, &clock_, &ids_, [](const absl::Status&) {}),
       StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(PeerAddressesTest, AWorkerIsReachedWhereItCallsFrom) {
+  PeerAddresses addresses(/*trusting=*/false);
+  const absl::Time now = absl::FromUnixSeconds(1800000000);
+  const auto accepts = [&](const std::string& announced,
+                           const std::string& peer) {
+    return addresses.Accepts("w", announced, peer, now);
+  };
+  EXPECT_TRUE(accepts("10.0.0.5:7500", "ipv4:10.0.0.5:40000"));
+  EXPECT_TRUE(accepts("10.0.0.5:7500", "ipv6:[::ffff:10.0.0.5]:40000"));
+  EXPECT_TRUE(accepts("[fd00::5]:7500", "ipv6:%5Bfd00:0::5%5D:40000"));
+  EXPECT_TRUE(accepts("127.0.0.1:7500", "ipv4:127.0.0.1:40000"));
+  EXPECT_TRUE(accepts("127.0.0.1:7500", "unix:/socket"));
+  EXPECT_TRUE(accepts("", "ipv4:10.0.0.5:40000"));
+  // The attacks: another machine, the coordinator's own ports, no address.
+  EXPECT_FALSE(accepts("10.0.0.6:7500", "ipv4:10.0.0.5:40000"));
+  EXPECT_FALSE(accepts("127.0.0.1:7400", "ipv4:10.0.0.5:40000"));
+  EXPECT_FALSE(accepts("192.0.2.1:7500", "ipv4:127.0.0.1:40000"));
+  EXPECT_FALSE(accepts("10.0.0.5:7500", ""));
+  PeerAddresses trusting(/*trusting=*/true);
+  EXPECT_TRUE(
+      trusting.Accepts("w", "10.0.0.6:7500", "ipv4:10.0.0.5:40000", now));
+}
+
+TEST(PeerAddressesTest, ANameCountsOnceItIsKnownToLeadThere) {
+  std::atomic<int> lookups{0};
+  PeerAddresses addresses(false, [&](const std::string& name) {
+    ++lookups;
+    return name == "five" ? std::vector<std::string>{"10.0.0.5"}
+                          : std::vector<std::string>();
+  });
+  const absl::Time now = absl::FromUnixSeconds(1800000000);
+  const auto accepts = [&](const std::string& announced) {
+    return addresses.Accepts("w", announced, "ipv4:10.0.0.5:40000", now);
+  };
+  while (!accepts("five:7500")) std::this_thread::yield();
+  EXPECT_FALSE(accepts("six:7500"));
+  while (lookups < 2) std::this_thread::yield();
+  EXPECT_FALSE(accepts("six:7500"));
+  EXPECT_TRUE(accepts("five:7500"));
+  EXPECT_EQ(lookups, 2);
 }
 
 }  // namespace

@@ -24,9 +24,14 @@ class FakeCaller : public Caller {
     }
     return absl::PermissionDeniedError("not yours");
   }
+  const std::string& worker() const override { return worker_; }
+  absl::Status CheckWorker(const std::string&) const override {
+    return absl::PermissionDeniedError("no worker");
+  }
 
  private:
   const std::string user_ = "ada";
+  const std::string worker_;
 };
 
 class FakeAccess : public AccessControl {

@@ -7,10 +7,13 @@
 #include <set>
 #include <sstream>
 
+#include "absl/time/clock.h"
 #include "comera/rpc/error_details.pb.h"
 #include "comera/v1/access_service.grpc.pb.h"
+#include "comera/v1/dataset_service.grpc.pb.h"
 #include "comera/v1/queue_service.grpc.pb.h"
 #include "comera/v1/sweep_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/rpc_channel.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -251,7 +254,7 @@ TEST_F(SecurityTest, RolesHoldPerQueue) {
 TEST_F(SecurityTest, WorkersAndUsersAreApart) {
   const std::string root = Token("", "root", v1::ROLE_ADMIN);
   const std::string worker =
-      Token(root, "rack1", v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
+      Token(root, "w1", v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
   EXPECT_EQ(CreateAs(worker, "default"), Code::PERMISSION_DENIED);
   v1::ListWorkersResponse workers;
   EXPECT_EQ(training_->ListWorkers(As(worker).get(), {}, &workers).error_code(),
@@ -269,9 +272,147 @@ TEST_F(SecurityTest, WorkersAndUsersAreApart) {
                   .error_code(),
               Code::OK);
   }
+  // The attack: the same token, to pass for another worker, in the report or in
+  // the call.
+  request.set_worker("w2");
+  EXPECT_EQ(worker_stub_->Synchronize(As(worker).get(), request, &response)
+                .error_code(),
+            Code::PERMISSION_DENIED);
+  request.set_worker("w1");
+  auto named = As(worker);
+  named->AddMetadata(kWorkerMetadata, "w2");
+  EXPECT_EQ(worker_stub_->Synchronize(named.get(), request, &response)
+                .error_code(),
+            Code::PERMISSION_DENIED);
   v1::ArtifactFile file = Describe("model.safetensors", "x");
   EXPECT_EQ(Upload("jobs/a/models/m", 1, file, "x").error_code(),
             Code::UNAUTHENTICATED);
+}
+
+// The attack: a worker of one job replaces another's model, and reads what its
+// own jobs do not need.
+TEST_F(SecurityTest, AWorkerTouchesItsOwnJobsOnly) {
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  const auto as_worker = [&](const std::string& name) {
+    return Token(root, name, v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
+  };
+  const std::string w1 = as_worker("w1"), w2 = as_worker("w2");
+  std::string job;
+  ASSERT_EQ(CreateAs(root, "default", &job), Code::OK);
+  v1::SynchronizeRequest report;
+  report.set_worker("w1");
+  report.set_incarnation("i1");
+  report.add_slots()->set_device(v1::ResourceSpec::CPU);
+  v1::SynchronizeResponse answer;
+  do {
+    ASSERT_TRUE(
+        worker_stub_->Synchronize(As(w1).get(), report, &answer).ok());
+    clock_.Advance(absl::Milliseconds(100));
+  } while (answer.desired_size() == 0);
+
+  const auto upload = [&](const std::string& secret) {
+    const auto context = As(secret);
+    v1::UploadArtifactResponse response;
+    const auto writer = worker_stub_->UploadArtifact(context.get(), &response);
+    v1::UploadArtifactRequest request;
+    request.mutable_header()->set_artifact(job + "/models/final");
+    request.mutable_header()->set_attempt(1);
+    *request.mutable_header()->mutable_file() =
+        Describe("model.safetensors", secret);
+    writer->Write(request);
+    request.set_data(secret);
+    writer->Write(request);
+    writer->WritesDone();
+    return writer->Finish().error_code();
+  };
+  EXPECT_EQ(upload(w2), Code::PERMISSION_DENIED);
+  EXPECT_EQ(upload(w1), Code::OK);
+  EXPECT_EQ(upload(w1), Code::OK);
+
+  const auto datasets = v1::DatasetService::NewStub(channel_);
+  v1::DownloadBlobRequest blob;
+  blob.set_sha256(std::string(64, 'a'));
+  const auto context = As(w2);
+  const auto reader = datasets->DownloadBlob(context.get(), blob);
+  v1::DownloadBlobResponse part;
+  while (reader->Read(&part)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), Code::PERMISSION_DENIED);
+}
+
+// The attack: one who may see no job of a queue learns their names from the
+// workers.
+TEST_F(SecurityTest, WorkersNameOnlyJobsThatTheCallerMaySee) {
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  const std::string eve =
+      Token(root, "eve", v1::ROLE_UNSPECIFIED, {{"fast", v1::ROLE_VIEWER}});
+  const std::string worker =
+      Token(root, "w1", v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
+  std::string job;
+  ASSERT_EQ(CreateAs(root, "default", &job), Code::OK);
+  v1::SynchronizeRequest report;
+  report.set_worker("w1");
+  report.set_incarnation("i1");
+  report.add_slots()->set_device(v1::ResourceSpec::CPU);
+  v1::SynchronizeResponse answer;
+  do {
+    ASSERT_TRUE(
+        worker_stub_->Synchronize(As(worker).get(), report, &answer).ok());
+    clock_.Advance(absl::Milliseconds(100));
+  } while (answer.desired_size() == 0);
+  v1::GetWorkerRequest request;
+  request.set_name("workers/w1");
+  for (const std::string& secret : {root, eve}) {
+    v1::ListWorkersResponse workers;
+    v1::WorkerSummary one;
+    ASSERT_TRUE(
+        training_->ListWorkers(As(secret).get(), {}, &workers).ok());
+    ASSERT_TRUE(training_->GetWorker(As(secret).get(), request, &one).ok());
+    ASSERT_THAT(workers.workers(), SizeIs(1));
+    for (const v1::WorkerSummary& shown : {workers.workers(0), one}) {
+      EXPECT_EQ(shown.jobs_size(), secret == root ? 1 : 0);
+      EXPECT_EQ(shown.other_jobs(), secret == root ? 0 : 1);
+    }
+  }
+}
+
+// The attack: a watch that was opened before the token was revoked, or expired.
+TEST_F(SecurityTest, StreamsEndWithTheirToken) {
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  v1::CreateTokenRequest brief;
+  brief.set_user("bob");
+  brief.set_role(v1::ROLE_USER);
+  brief.mutable_lifetime()->set_seconds(3600);
+  v1::CreateTokenResponse bob;
+  ASSERT_TRUE(access_->CreateToken(As(root).get(), brief, &bob).ok());
+  const std::string alice = Token(root, "alice", v1::ROLE_USER);
+  std::string job;
+  ASSERT_EQ(CreateAs(alice, "default", &job), Code::OK);
+  v1::WatchJobRequest request;
+  request.set_name(job);
+  for (const std::string& secret : {alice, bob.secret(), root}) {
+    const auto context = As(secret);
+    const auto reader = training_->WatchJob(context.get(), request);
+    v1::WatchJobResponse item;
+    ASSERT_TRUE(reader->Read(&item));
+    if (secret == alice) {
+      v1::RevokeTokenRequest revoke;
+      revoke.set_name("tokens/" + alice.substr(7, 12));
+      v1::Token revoked;
+      ASSERT_TRUE(access_->RevokeToken(As(root).get(), revoke, &revoked).ok());
+    } else if (secret == root) {
+      context->TryCancel();
+    } else {
+      clock_.Advance(absl::Hours(1));
+    }
+    const absl::Time begin = absl::Now();
+    while (reader->Read(&item)) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(),
+              secret == root ? Code::CANCELLED : Code::UNAUTHENTICATED);
+    // It is a second on a machine that does nothing else.
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+  }
 }
 
 TEST_F(SecurityTest, RequestIdsBelongToTheirUser) {
@@ -382,15 +523,28 @@ TEST_F(SecurityTest, EveryChangeAndRefusalIsInTheAuditLog) {
 
 TEST_F(SecurityTest, AFloodOfRefusalsDoesNotFillTheDisk) {
   const std::string root = Token("", "root", v1::ROLE_ADMIN);
-  // The clock stands still, so that only the burst is let through.
-  for (int i = 0; i < 1100; ++i) {
+  const std::string eve = Token(root, "eve", v1::ROLE_VIEWER);
+  const std::string alice = Token(root, "alice", v1::ROLE_VIEWER);
+  // The clock stands still, so that only the bursts are let through.
+  for (int i = 0; i < 150; ++i) {
     ASSERT_EQ(GetAs("", "jobs/x"), Code::UNAUTHENTICATED);
   }
   v1::ListAuditEntriesRequest request;
   request.set_page_size(1000);
-  EXPECT_THAT(Audit(root, request), SizeIs(1000));
-  clock_.Advance(absl::Seconds(1));
+  EXPECT_THAT(Audit(root, request), SizeIs(103));
+  // Strangers hide nobody's failures, and no user hides another's.
+  for (int i = 0; i < 1100; ++i) {
+    ASSERT_EQ(CreateAs(eve, "default"), Code::PERMISSION_DENIED);
+  }
+  ASSERT_EQ(CreateAs(alice, "default"), Code::PERMISSION_DENIED);
+  const std::vector<v1::AuditEntry> entries = Audit(root, request);
+  ASSERT_THAT(entries, SizeIs(1000));
+  EXPECT_EQ(entries[0].user(), "alice");
+  EXPECT_EQ(entries[999].user(), "eve");
+  clock_.Advance(absl::Seconds(10));
   ASSERT_EQ(GetAs("", "jobs/x"), Code::UNAUTHENTICATED);
+  EXPECT_EQ(Audit(root, request)[0].suppressed(), 50);
+  ASSERT_EQ(CreateAs(eve, "default"), Code::PERMISSION_DENIED);
   EXPECT_EQ(Audit(root, request)[0].suppressed(), 100);
 }
 
