@@ -127,7 +127,7 @@ comera() {
   (HOME=$home inside "$work/bin/comera" --server "$server" \
     --ca /etc/comera/tls/ca.pem --token-file $home/admin.token "$@")
 }
-comera token create --name workers --worker >"$image/worker.token" \
+comera token create --name inside --worker >"$image/worker.token" \
   2>"$work/output" || fail "no token for workers"
 [ "$(id -u)" != 0 ] || chown 10001:10001 "$image/worker.token"
 (inside "$work/bin/comera-worker" --server="$server" --slots=1 --name=inside \

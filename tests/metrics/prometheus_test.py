@@ -225,7 +225,7 @@ class PrometheusTest(unittest.TestCase):
         cls.http = cls.wait("HTTP port",
                             lambda: read(cls.path("http_port"))).strip()
         for name, options in (("viewer", ["--role", "viewer"]),
-                              ("worker", ["--worker"])):
+                              ("worker", ["--worker", "--worker-name", "w1"])):
             with open(cls.path(name + ".token"), "w",
                       encoding="utf-8") as file:
                 file.write(cls.comera("token", "create", "--name", name,

@@ -215,6 +215,7 @@ Verb TokenVerb(Session* session) {
   verb.examples =
       R"(  comera token create --name alice --role user --expires 30d > alice.token
   comera token create --name node-17 --worker > worker.token
+  comera token create --name rack1 --worker --worker-name 'rack1-*' > rack1.token
   comera token list
   comera token revoke 7c3e9a)";
   verb.run = [=] { return Token(*arguments, *session); };

@@ -30,7 +30,7 @@ class GenerateTest(unittest.TestCase):
         cls.cluster = Cluster(FOLDER / 'cluster',
                               f'--init_admin_token_file={admin}')
         wait_for(admin.exists)
-        for name, flags in (('worker', ['--worker']),
+        for name, flags in (('worker', ['--worker', '--worker-name', 'one']),
                             ('alice', ['--role', 'user'])):
             token = cls.cluster.comera('token', 'create', '--name', name,
                                        *flags, '--token-file', admin).stdout
@@ -43,6 +43,9 @@ class GenerateTest(unittest.TestCase):
         cls.cluster.comera('wait', job, '--timeout', '100s', *cls.alice)
         cls.name = json.loads(cls.cluster.comera(
             'get', job, '-o', 'json', *cls.alice).stdout)['models'][0]['name']
+        (FOLDER / 'ticket.token').write_text(cls.cluster.comera(
+            'ticket', cls.name, '--worker', 'one', '--lifetime', '1h',
+            *cls.alice).stdout)
         log = cls.cluster.folder / 'worker.log'
         cls.http = 'http://' + re.search(
             r'completions served address=([0-9.:]+)', log.read_text()).group(1)
@@ -61,7 +64,7 @@ class GenerateTest(unittest.TestCase):
                                    *flags, *self.alice, **options)
         return done.stdout
 
-    def post(self, token='alice', **fields):
+    def post(self, token='ticket', **fields):
         """The status and body of a request for a completion."""
         headers = {'Content-Type': 'application/json'}
         if token:
@@ -151,7 +154,8 @@ class GenerateTest(unittest.TestCase):
     def test_http_asks_for_tokens_as_the_rpcs_do(self):
         (FOLDER / 'forged.token').write_text(
             'comera_' + 'a' * 16 + '_' + '0' * 64)
-        for token in (None, 'forged'):
+        # A token of a user is refused too: it does not belong on a worker.
+        for token in (None, 'forged', 'alice'):
             status, body = self.post(token, prompt='x')
             self.assertEqual(status, 401, body)
             self.assertEqual(json.loads(body)['error']['code'],
@@ -159,7 +163,7 @@ class GenerateTest(unittest.TestCase):
         request = urllib.request.Request(
             self.http + '/v1/models', headers={
                 'Authorization':
-                'Bearer ' + (FOLDER / 'alice.token').read_text().strip()})
+                'Bearer ' + (FOLDER / 'ticket.token').read_text().strip()})
         with urllib.request.urlopen(request, timeout=60) as answer:
             models = json.loads(answer.read())['data']
         self.assertEqual([model['id'] for model in models], [self.name])
