@@ -183,6 +183,17 @@ void Coordinator::Synchronize(const v1::SynchronizeRequest& request,
   Commit(&op);
 }
 
+void Coordinator::AwaitReports(absl::Time now) {
+  for (auto& [id, worker] : workers_.workers()) {
+    const bool known = worker.attached() || !worker.jobs().empty();
+    if (known && !worker.lost()) worker.AwaitReport(now);
+  }
+  for (const auto& [name, entry] : jobs_.index().active()) {
+    entry->attempt().ForgiveSilence(now);
+  }
+  scheduler_.Request();
+}
+
 void Coordinator::Tick(absl::Time now, Effects* effects) {
   Operation op(now, effects);
   monitor_.Check(&op);
@@ -328,7 +339,10 @@ std::vector<v1::WorkerSummary> Coordinator::Workers(absl::Time now) const {
 }
 
 ClusterCounts Coordinator::CountCluster(absl::Time now) const {
-  return server::CountCluster(workers_, options_.suspect_after, now);
+  ClusterCounts counts =
+      server::CountCluster(workers_, options_.suspect_after, now);
+  counts.mass_silence = monitor_.mass_silence();
+  return counts;
 }
 
 absl::StatusOr<v1::WorkerSummary> Coordinator::GetWorker(
@@ -364,6 +378,10 @@ absl::StatusOr<v1::WorkerSummary> Coordinator::Drain(
 
 absl::StatusOr<v1::WorkerSummary> Coordinator::ResumeWorker(
     const v1::ResumeWorkerRequest& request, absl::Time now, Effects* effects) {
+  // Also one that has been away for so long that it is known no more.
+  if (const auto id = ParseWorkerName(request.name())) {
+    workers_.FindOrRecall(*id);
+  }
   ASSIGN_OR_RETURN(WorkerState* const worker,
                    FindWorker(workers_, request.name()));
   Operation op(now, effects);

@@ -104,6 +104,9 @@ class Coordinator {
   size_t queued_count() const { return jobs_.index().queued_count(); }
   // Places queued gangs on free slots, and has running ones make room.
   void Schedule(absl::Time now, Effects* effects);
+  // Nobody was heard for a while, which was not the workers' fault: they have
+  // as long to report again as after a restart.
+  void AwaitReports(absl::Time now);
   // What time alone changes; to be called about every second.
   void Tick(absl::Time now, Effects* effects);
 

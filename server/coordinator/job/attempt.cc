@@ -31,12 +31,34 @@ bool IsStored(const v1::Artifact& model, const AttemptRecord& attempt) {
 
 }  // namespace
 
-Attempt::Attempt(JobRecord* record) : job_record_(record) {
-  if (!record->has_attempt()) return;
-  for (int i = 0; i < record->attempt().members_size(); ++i) {
-    members_.emplace_back(i, record->mutable_attempt()->mutable_members(i),
+Attempt::Attempt(JobRecord* record) : job_record_(record) { LoadMembers(); }
+
+void Attempt::LoadMembers() {
+  members_.clear();
+  if (!job_record_->has_attempt()) return;
+  for (int i = 0; i < record().members_size(); ++i) {
+    members_.emplace_back(i, mutable_record().mutable_members(i),
                           absl::InfinitePast());
   }
+}
+
+void Attempt::Readopt(const AttemptRecord& record, absl::Time now) {
+  mutable_record() = record;
+  LoadMembers();
+  rendezvous_ = RendezvousMirror();
+  hang_.Reset();
+  // Its workers knew of it before they fell silent.
+  Restore(/*first_version=*/0, now);
+}
+
+bool Attempt::NoteMassSilence() {
+  if (record().mass_silence()) return false;
+  mutable_record().set_mass_silence(true);
+  return true;
+}
+
+void Attempt::NoteProgress() {
+  if (record().mass_silence()) mutable_record().set_mass_silence(false);
 }
 
 void Attempt::Begin(absl::Time now) {
@@ -67,11 +89,16 @@ void Attempt::AddMember(const std::string& worker,
   }
 }
 
-void Attempt::Restore(int64_t first_version, absl::Time now) {
-  placed_ = now;
+void Attempt::ForgiveSilence(absl::Time now) {
+  if (!record().has_running_since()) placed_ = now;
   if (HasResult()) result_time_ = now;
+  for (GangMember& member : members_) member.MarkListed(now);
+}
+
+void Attempt::Restore(int64_t first_version, absl::Time now) {
+  ForgiveSilence(now);
+  placed_ = now;
   for (GangMember& member : members_) {
-    member.MarkListed(now);
     member.set_start_version(first_version);
     member.set_stop_version(first_version);
   }

@@ -38,6 +38,15 @@ class Attempt {
   // Takes over what an earlier coordinator has placed. Workers know of it from
   // version `first_version` of their answers on.
   void Restore(int64_t first_version, absl::Time now);
+  // No worker could say anything of it until now.
+  void ForgiveSilence(absl::Time now);
+  // Goes on with an attempt that had been given up: its record, as it was.
+  void Readopt(const AttemptRecord& record, absl::Time now);
+  // Most workers are silent, one of its own among them. Returns whether that is
+  // news.
+  bool NoteMassSilence();
+  // It works again: it has saved a state since.
+  void NoteProgress();
   // Adds the time that it ran to the job's.
   void End(absl::Time now);
 
@@ -109,6 +118,7 @@ class Attempt {
   const RendezvousMirror& rendezvous() const { return rendezvous_; }
 
  private:
+  void LoadMembers();
   AttemptRecord& mutable_record() { return *job_record_->mutable_attempt(); }
 
   JobRecord* const job_record_;

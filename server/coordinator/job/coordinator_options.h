@@ -19,6 +19,11 @@ struct CoordinatorOptions {
   absl::Duration node_lost_after = absl::Seconds(60);
   // Workers have this long to report again after the coordinator's restart.
   absl::Duration reattach_grace = absl::Seconds(60);
+  // While most workers are silent together, none of them is given up for this
+  // long.
+  absl::Duration mass_silence_wait = absl::Hours(1);
+  // A worker that is away for this long is forgotten.
+  absl::Duration forget_worker_after = absl::Hours(24);
   // A worker that is silent for longer gets no new members.
   absl::Duration suspect_after = absl::Seconds(10);
   // A worker must list a member within this of its placement, and the member's

@@ -251,7 +251,31 @@ void JobEntry::EndHolderWait(Operation* op) {
 }
 
 bool JobEntry::ChargeRetry(v1::FailureClass cause) {
+  if (record_.attempt().mass_silence() && record_.losses_in_row() == 0 &&
+      IsInfrastructure(cause)) {
+    return true;
+  }
   return server::ChargeRetry(cause, &record_);
+}
+
+void JobEntry::Readopt(absl::Time now) {
+  const JobRecord& lost = *lost_;
+  record_.set_infrastructure_losses(lost.infrastructure_losses());
+  record_.set_training_losses(lost.training_losses());
+  *record_.mutable_class_losses() = lost.class_losses();
+  record_.set_losses_in_row(lost.losses_in_row());
+  record_.set_running_micros(lost.running_micros());
+  *record_.mutable_last_workers() = lost.last_workers();
+  record_.set_start_over(lost.start_over());
+  *record_.mutable_starts() = lost.starts();
+  record_.set_start_pending(lost.start_pending());
+  *record_.mutable_starts_before() = lost.starts_before();
+  record_.set_resizing(false);
+  record_.clear_holder_wait_time();
+  ScheduleRetry(absl::ZeroDuration(), now);
+  aside_.reset();
+  attempt_.Readopt(lost.attempt(), now);
+  ForgetLost();
 }
 
 void JobEntry::CountPreemption() {
@@ -267,6 +291,13 @@ void JobEntry::RecordCheckpoint(const v1::CheckpointSaved& saved,
   ConfirmStart();
   RecordSaved(saved, attempt_.number(), worker, now, &mutable_job());
   // The job does get somewhere.
+  attempt_.NoteProgress();
+  if (saved.step() > record_.best_step()) {
+    // A state that is saved because the gang ends says nothing of how long it
+    // would have lasted.
+    if (!attempt_.stopping()) RefillRetries(&record_);
+    record_.set_best_step(saved.step());
+  }
   record_.set_losses_in_row(0);
   record_.set_start_over(false);
 }

@@ -81,8 +81,20 @@ class JobEntry {
   // One more attempt in a row was lost; returns how many those are.
   int32_t CountLossInRow();
   void ScheduleRetry(absl::Duration delay, absl::Time now);
-  // Charges the loss of an attempt; returns whether the job may be retried.
+  // Charges the loss of an attempt; returns whether the job may be retried. A
+  // loss that goes with the silence of most workers is charged to no budget,
+  // unless the attempt before was lost too.
   bool ChargeRetry(v1::FailureClass cause);
+  // Keeps the record as it is, before the attempt is given up because workers
+  // are silent, so that it can go on if they come back.
+  void KeepLost() { lost_ = record_; }
+  void ForgetLost() { lost_.reset(); }
+  // The record before the last attempt was given up for silence; null: it ended
+  // otherwise, or another one was placed.
+  const JobRecord* lost() const { return lost_ ? &*lost_ : nullptr; }
+  // Goes on with that attempt, which must be there, as if it had not been given
+  // up; the caller sets the state.
+  void Readopt(absl::Time now);
   void CountPreemption();
   void SetResizing(bool resizing) { record_.set_resizing(resizing); }
   // The elastic job is to be placed with at most this many members.
@@ -151,6 +163,7 @@ class JobEntry {
   WaitReason wait_;
   absl::Time retry_at_ = absl::InfinitePast();
   std::optional<SetAside> aside_;
+  std::optional<JobRecord> lost_;
   // What workers have complained of in attempt `troubled_attempt_`.
   std::set<std::pair<int, std::string>> troubles_;
   int64_t troubled_attempt_ = 0;

@@ -28,6 +28,30 @@ std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt) {
   return failures;
 }
 
+bool IsInfrastructure(v1::FailureClass failure_class) {
+  switch (failure_class) {
+    case v1::NODE_LOST:
+    case v1::RANK_LOST:
+    case v1::COLLECTIVE_HANG:
+    case v1::DISK_FULL:
+    case v1::CHECKPOINT_DAMAGED:
+    case v1::CHECKPOINT_UNREACHABLE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void RefillRetries(JobRecord* record) {
+  record->set_infrastructure_losses(
+      std::max(record->infrastructure_losses() - 1, 0));
+  for (auto& [number, losses] : *record->mutable_class_losses()) {
+    if (IsInfrastructure(static_cast<v1::FailureClass>(number))) {
+      losses = std::max(losses - 1, 0);
+    }
+  }
+}
+
 bool ChargeRetry(v1::FailureClass cause, JobRecord* record) {
   const v1::RetryBudget& budget = record->job().spec().retries();
   if (cause == v1::PREEMPTED) return true;
@@ -36,19 +60,14 @@ bool ChargeRetry(v1::FailureClass cause, JobRecord* record) {
     if (cause == v1::USER || cause == v1::DATA) return false;
     return ++(*record->mutable_class_losses())[cause] <= own.retries();
   }
+  if (IsInfrastructure(cause)) {
+    const int32_t allowed = budget.has_infrastructure()
+                                ? budget.infrastructure()
+                                : kDefaultInfrastructureRetries;
+    record->set_infrastructure_losses(record->infrastructure_losses() + 1);
+    return record->infrastructure_losses() <= allowed;
+  }
   switch (cause) {
-    case v1::NODE_LOST:
-    case v1::RANK_LOST:
-    case v1::COLLECTIVE_HANG:
-    case v1::DISK_FULL:
-    case v1::CHECKPOINT_DAMAGED:
-    case v1::CHECKPOINT_UNREACHABLE: {
-      const int32_t allowed = budget.has_infrastructure()
-                                  ? budget.infrastructure()
-                                  : kDefaultInfrastructureRetries;
-      record->set_infrastructure_losses(record->infrastructure_losses() + 1);
-      return record->infrastructure_losses() <= allowed;
-    }
     case v1::OUT_OF_MEMORY:
     case v1::NAN_LOSS:
     case v1::DIVERGED:

@@ -20,6 +20,14 @@ std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt);
 // and DATA have none; PREEMPTED is charged to none and always allowed.
 bool ChargeRetry(v1::FailureClass cause, JobRecord* record);
 
+// Whether failures of the class are those of machines and networks.
+bool IsInfrastructure(v1::FailureClass failure_class);
+
+// The job has saved a state that is further than any before: one lost attempt
+// is taken back from the budget of infrastructure, and from that of each of its
+// classes that has its own.
+void RefillRetries(JobRecord* record);
+
 struct RetryBackoff {
   // The first lost attempt in a row is followed at once, the second after
   // `first`, each later one after twice as long, up to `longest`.

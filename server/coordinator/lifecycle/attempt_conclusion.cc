@@ -23,6 +23,21 @@ std::string Describe(const v1::Failure& failure) {
                       failure.message());
 }
 
+// Whether nothing is known of its members but that their workers were silent.
+bool OnlySilent(const Attempt& attempt) {
+  const auto& failures = attempt.record().failures();
+  return failures.size() == static_cast<int>(attempt.members().size()) &&
+         std::all_of(failures.begin(), failures.end(),
+                     [](const v1::Failure& failure) {
+                       return failure.failure_class() == v1::NODE_LOST;
+                     }) &&
+         std::all_of(attempt.members().begin(), attempt.members().end(),
+                     [](const GangMember& member) {
+                       return member.record().phase() !=
+                              v1::MemberStatus::EXITED;
+                     });
+}
+
 }  // namespace
 
 void AttemptConclusion::Conclude(JobEntry& entry, Operation* op) {
@@ -109,6 +124,7 @@ void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
   const bool passes_over = cause.failure_class() == v1::CHECKPOINT_DAMAGED &&
                            entry.start() != nullptr && IsState(*entry.start());
   const bool retry = passes_over || entry.ChargeRetry(cause.failure_class());
+  if (!OnlySilent(entry.attempt())) entry.ForgetLost();
   EndAttempt(entry, op);
   // A job that ends keeps its cause in `failure`.
   if (!retry) failures.erase(failures.begin());

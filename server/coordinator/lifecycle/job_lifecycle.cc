@@ -21,6 +21,7 @@ absl::Status WrongState(const JobEntry& entry) {
 void JobLifecycle::Place(JobEntry& entry, const std::vector<MemberSlot>& gang,
                          Operation* op) {
   Attempt& attempt = entry.attempt();
+  entry.ForgetLost();
   attempt.Begin(op->now());
   for (const MemberSlot& place : gang) {
     WorkerState& worker = *workers_->Find(place.worker);
@@ -83,23 +84,108 @@ void JobLifecycle::LoseMembers(WorkerState& worker, const std::string& why,
   const std::set<std::string> jobs = worker.jobs();
   for (const std::string& name : jobs) {
     JobEntry& entry = *jobs_->Find(name);
-    const Attempt& attempt = entry.attempt();
-    for (GangMember& member : entry.attempt().members()) {
-      if (member.worker() != worker.id() || member.lost()) continue;
-      // An exited member is lost with its worker only while its model is not
-      // here yet.
-      const bool owes_model = member.number() == 0 && attempt.HasResult() &&
-                              !attempt.ModelsAreStored();
-      if (member.HasEnded() && !owes_model) continue;
-      member.Lose();
-      entry.MarkChanged(op);
-      failures_->Record(entry, v1::NODE_LOST, member.number(),
-                        absl::StrCat("worker ", worker.id(), " ", why), op);
-    }
-    Advance(entry, op);
+    entry.ForgetLost();
+    LoseMembersOf(entry, worker, why, op);
   }
   worker.SetOccupied({});
   op->RequestSchedule();
+}
+
+void JobLifecycle::GiveUpSilent(WorkerState& worker, const std::string& why,
+                                Operation* op) {
+  const std::set<std::string> jobs = worker.jobs();
+  for (const std::string& name : jobs) {
+    JobEntry& entry = *jobs_->Find(name);
+    // A gang that is ending anyway does not come back.
+    if (!entry.attempt().stopping() && !entry.attempt().HasFailures()) {
+      entry.KeepLost();
+    }
+    LoseMembersOf(entry, worker, why, op);
+  }
+  worker.SetOccupied({});
+  op->RequestSchedule();
+}
+
+void JobLifecycle::LoseMembersOf(JobEntry& entry, const WorkerState& worker,
+                                 const std::string& why, Operation* op) {
+  const Attempt& attempt = entry.attempt();
+  for (GangMember& member : entry.attempt().members()) {
+    if (member.worker() != worker.id() || member.lost()) continue;
+    // An exited member is lost with its worker only while its model is not here
+    // yet.
+    const bool owes_model = member.number() == 0 && attempt.HasResult() &&
+                            !attempt.ModelsAreStored();
+    if (member.HasEnded() && !owes_model) continue;
+    member.Lose();
+    entry.MarkChanged(op);
+    failures_->Record(entry, v1::NODE_LOST, member.number(),
+                      absl::StrCat("worker ", worker.id(), " ", why), op);
+  }
+  Advance(entry, op);
+}
+
+void JobLifecycle::NoteMassSilence(WorkerState& worker, Operation* op) {
+  for (const std::string& name : worker.jobs()) {
+    JobEntry& entry = *jobs_->Find(name);
+    if (entry.attempt().NoteMassSilence()) entry.MarkChanged(op);
+  }
+}
+
+bool JobLifecycle::CanReadopt(const JobEntry& entry,
+                              const v1::SynchronizeRequest& request,
+                              const WorkerState& worker) const {
+  if (entry.state() != v1::QUEUED || entry.lost() == nullptr) return false;
+  std::set<int32_t> alive;
+  for (const v1::MemberStatus& status : request.members()) {
+    if (status.job() == entry.name() &&
+        status.attempt() == entry.job().attempt() &&
+        status.phase() != v1::MemberStatus::EXITED) {
+      alive.insert(status.rank());
+    }
+  }
+  const auto& members = entry.lost()->attempt().members();
+  for (int32_t rank = 0; rank < members.size(); ++rank) {
+    const MemberRecord& member = members[rank];
+    if (member.worker() == worker.id()) {
+      if (member.incarnation() != worker.incarnation() ||
+          alive.count(rank) == 0) {
+        return false;
+      }
+      continue;
+    }
+    const WorkerState* other = workers_->Find(member.worker());
+    if (other == nullptr || !other->lost() ||
+        other->incarnation() != member.incarnation()) {
+      return false;
+    }
+  }
+  return !alive.empty();
+}
+
+void JobLifecycle::Readopt(const v1::SynchronizeRequest& request,
+                           WorkerState& worker, Operation* op) {
+  std::set<std::string> jobs;
+  for (const v1::MemberStatus& status : request.members()) {
+    jobs.insert(status.job());
+  }
+  for (const std::string& name : jobs) {
+    JobEntry* entry = jobs_->Find(name);
+    if (entry == nullptr || !CanReadopt(*entry, request, worker)) continue;
+    entry->Readopt(op->now());
+    for (const GangMember& member : entry->attempt().members()) {
+      WorkerState& host = *workers_->Find(member.worker());
+      // The others have as long as after a restart of the coordinator.
+      if (host.lost()) host.AwaitReport(op->now());
+      host.AddJob(name);
+      workers_->MarkChanged(host.id(), op);
+    }
+    entry->SetState(
+        entry->attempt().record().has_running_since() ? v1::RUNNING
+                                                      : v1::STARTING,
+        absl::StrCat("worker ", worker.id(), " is back, and its members run"),
+        op);
+    op->RequestSchedule();
+  }
 }
 
 void JobLifecycle::CheckHang(JobEntry& entry, Operation* op) {

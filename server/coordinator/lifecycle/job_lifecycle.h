@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/job/coordinator_options.h"
 #include "server/coordinator/job/job_entry.h"
 #include "server/coordinator/job/job_table.h"
@@ -44,8 +45,22 @@ class JobLifecycle {
   // Has the gang save a checkpoint and end; nothing is charged to the job.
   void RequestStop(JobEntry& entry, AttemptRecord::StopCause cause,
                    const std::string& reason, Operation* op);
-  // Gives up the members on the worker; `why` continues "worker w ".
+  // Gives up the members on the worker, whose process is gone; `why` continues
+  // "worker w ".
   void LoseMembers(WorkerState& worker, const std::string& why, Operation* op);
+  // The same for a worker that is only silent, whose members may still run: see
+  // Readopt().
+  void GiveUpSilent(WorkerState& worker, const std::string& why, Operation* op);
+  // A silent worker is back, in the same incarnation. Attempts that were given
+  // up for silence alone go on, with what was charged for them taken back, if
+  // their members here still run, nothing was placed in their stead, and no
+  // other worker of theirs is back without them. Comes before the members'
+  // states are applied.
+  void Readopt(const v1::SynchronizeRequest& request, WorkerState& worker,
+               Operation* op);
+  // The worker is silent, and so are most others: a failure of its attempts
+  // that follows is not theirs.
+  void NoteMassSilence(WorkerState& worker, Operation* op);
   // What time alone changes: members that do not start, models that do not
   // arrive, the job's time limit.
   void CheckDeadlines(JobEntry& entry, Operation* op);
@@ -62,6 +77,12 @@ class JobLifecycle {
                          Operation* op);
 
  private:
+  // Loses those of the job's members on the worker that have not ended, and
+  // goes on.
+  void LoseMembersOf(JobEntry& entry, const WorkerState& worker,
+                     const std::string& why, Operation* op);
+  bool CanReadopt(const JobEntry& entry, const v1::SynchronizeRequest& request,
+                  const WorkerState& worker) const;
   // Has the workers end the members.
   void StopMembers(JobEntry& entry, Operation* op);
   void CheckModelDeadline(JobEntry& entry, Operation* op);

@@ -5,11 +5,17 @@
 
 namespace comera::server {
 
+void HeldCalls::Hold(WorkerState& worker, int64_t call, absl::Time deadline) {
+  worker.Hold({call, deadline});
+  holders_[call] = worker.id();
+}
+
 void HeldCalls::Answer(WorkerState& worker, Operation* op) {
   if (!worker.held()) return;
   v1::SynchronizeResponse response;
   assignments_->Write(op->now(), &worker, &response);
   const int64_t call = worker.ReleaseHeldCall(op->now());
+  holders_.erase(call);
   op->effects().replies.push_back({call, std::move(response)});
 }
 
@@ -33,12 +39,17 @@ void HeldCalls::Refuse(WorkerState& worker, const absl::Status& status,
                        Operation* op) {
   if (!worker.held()) return;
   op->effects().replies.push_back({worker.held()->call, status});
+  holders_.erase(worker.held()->call);
   worker.DropHeldCall();
 }
 
 void HeldCalls::Abandon(int64_t call) {
-  for (auto& [id, worker] : workers_->workers()) {
-    if (worker.held() && worker.held()->call == call) worker.DropHeldCall();
+  const auto held = holders_.find(call);
+  if (held == holders_.end()) return;
+  WorkerState* worker = workers_->Find(held->second);
+  holders_.erase(held);
+  if (worker != nullptr && worker->held() && worker->held()->call == call) {
+    worker->DropHeldCall();
   }
 }
 

@@ -2,8 +2,11 @@
 #define COMERA_SERVER_COORDINATOR_SYNCHRONIZE_HELD_CALLS_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "server/coordinator/operation/operation.h"
 #include "server/coordinator/synchronize/assignment_writer.h"
 #include "server/coordinator/worker/worker_table.h"
@@ -19,6 +22,8 @@ class HeldCalls {
   HeldCalls(WorkerTable* workers, const AssignmentWriter* assignments)
       : workers_(workers), assignments_(assignments) {}
 
+  // Keeps the worker's call, which may have no other one, until `deadline`.
+  void Hold(WorkerState& worker, int64_t call, absl::Time deadline);
   // Answers the worker's held call, if it has one.
   void Answer(WorkerState& worker, Operation* op);
   // The same if the call's time is up.
@@ -34,6 +39,8 @@ class HeldCalls {
  private:
   WorkerTable* const workers_;
   const AssignmentWriter* const assignments_;
+  // The workers of the held calls.
+  std::map<int64_t, std::string> holders_;
 };
 
 }  // namespace comera::server

@@ -50,6 +50,7 @@ void SynchronizeExchange::Run(const v1::SynchronizeRequest& request,
   // A newer call replaces the one that waits.
   parts_.held_calls->Answer(*worker, op);
   ApplyWorker(request, *worker, op);
+  parts_.lifecycle->Readopt(request, *worker, op);
   v1::SynchronizeResponse response;
   parts_.members->ApplyRendezvous(request, op);
   // Reports come before members: an attempt that ends takes no more of them.
@@ -97,7 +98,7 @@ void SynchronizeExchange::AnswerOrHold(const v1::SynchronizeRequest& request,
     parts_.assignments->Write(op->now(), &worker, &response);
     op->effects().replies.push_back({call, std::move(response)});
   } else {
-    worker.Hold({call, op->now() + hold});
+    parts_.held_calls->Hold(worker, call, op->now() + hold);
   }
 }
 

@@ -5,8 +5,15 @@
 #include "absl/time/time.h"
 
 namespace comera::server {
+namespace {
+
+// How often workers that stay away are looked for.
+constexpr absl::Duration kLookInterval = absl::Minutes(1);
+
+}  // namespace
 
 void WorkerMonitor::Check(Operation* op) {
+  mass_silence_.Update(op->now());
   for (auto& [id, worker] : workers_->workers()) {
     held_calls_->AnswerIfExpired(worker, op);
     CheckSilence(worker, op);
@@ -16,17 +23,31 @@ void WorkerMonitor::Check(Operation* op) {
           {id, worker.incarnation(), worker.peer_address()});
     }
   }
+  ForgetAway(op);
+}
+
+void WorkerMonitor::ForgetAway(Operation* op) {
+  if (op->now() < next_look_) return;
+  next_look_ = op->now() + kLookInterval;
+  for (const std::string& id :
+       workers_->ForgetAway(op->now(), options_->forget_worker_after)) {
+    peers_->Forget(id);
+  }
 }
 
 void WorkerMonitor::CheckSilence(WorkerState& worker, Operation* op) {
   if (worker.lost() || worker.held()) return;
+  if (mass_silence_.active() && mass_silence_.IsSilent(worker, op->now())) {
+    lifecycle_->NoteMassSilence(worker, op);
+  }
+  if (mass_silence_.holds(op->now())) return;
   const absl::Duration patience =
       worker.attached() ? options_->node_lost_after : options_->reattach_grace;
+  if (mass_silence_.SilenceOf(worker, op->now()) <= patience) return;
   const absl::Duration silent = op->now() - worker.last_seen();
-  if (silent <= patience) return;
   worker.MarkLost();
   if (!worker.peer_address().empty()) peers_->MarkPeersChanged();
-  lifecycle_->LoseMembers(
+  lifecycle_->GiveUpSilent(
       worker,
       absl::StrCat("was not heard from for ",
                    absl::FormatDuration(absl::Trunc(silent, absl::Seconds(1)))),

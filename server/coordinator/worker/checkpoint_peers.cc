@@ -2,6 +2,7 @@
 #include "server/coordinator/worker/checkpoint_peers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
@@ -24,15 +25,12 @@ constexpr int kMaxSources = 16;
 // Workers come and go in crowds.
 constexpr absl::Duration kAnnouncementInterval = absl::Seconds(2);
 
+// Copies are spread over so many workers of a job's neighbourhood.
+constexpr size_t kNeighbours = 64;
+
 // Spreads jobs over the workers, the same way on every coordinator.
 uint64_t Score(const std::string& job, const std::string& worker) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const std::string* text : {&job, &worker}) {
-    for (char c : *text) {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    }
-  }
-  return hash;
+  return SpreadText(worker, SpreadText(job));
 }
 
 // How long a worker's key is used for new grants.
@@ -161,27 +159,43 @@ std::vector<const WorkerState*> CheckpointPeers::Holders(
 void CheckpointPeers::AssignPeers(const JobEntry& entry,
                                   const WorkerState& worker,
                                   v1::MemberAssignment* assignment) const {
-  std::set<std::string> gang;
-  for (const GangMember& member : entry.attempt().members()) {
-    gang.insert(member.worker());
-  }
-  // Other machines come first, and among them those of the gang: they are
-  // likely to be part of the next one.
-  std::vector<std::tuple<bool, bool, uint64_t, const WorkerState*>> candidates;
-  for (const auto& [id, other] : workers_->workers()) {
-    if (id == worker.id() || !other.IsReachable() ||
-        !other.CanBeReachedFrom(worker.host())) {
+  AddReplicas(entry, worker, assignment);
+  if (!assignment->resume()) return;
+  for (const WorkerState* holder : Holders(entry.name())) {
+    if (holder == &worker || !holder->IsReachable() ||
+        !holder->CanBeReachedFrom(worker.host()) ||
+        assignment->sources_size() >= kMaxSources) {
       continue;
     }
-    candidates.emplace_back(other.host() == worker.host(), gang.count(id) == 0,
-                            Score(entry.name(), id), &other);
-    const bool holds = assignment->has_start()
-                           ? other.HoldsState(entry.name(), assignment->start())
-                           : other.HoldsCheckpoint(entry.name());
-    if (assignment->resume() && holds &&
-        assignment->sources_size() < kMaxSources) {
-      SetPeer(other, assignment->add_sources());
+    const bool holds =
+        assignment->has_start()
+            ? holder->HoldsState(entry.name(), assignment->start())
+            : holder->HoldsCheckpoint(entry.name());
+    if (holds) SetPeer(entry, *holder, assignment->add_sources());
+  }
+}
+
+void CheckpointPeers::AddReplicas(const JobEntry& entry,
+                                  const WorkerState& worker,
+                                  v1::MemberAssignment* assignment) const {
+  std::set<const WorkerState*> gang;
+  for (const GangMember& member : entry.attempt().members()) {
+    gang.insert(workers_->Find(member.worker()));
+  }
+  std::set<const WorkerState*> near = gang;
+  for (const WorkerState* other :
+       workers_->Neighbours(entry.name(), kNeighbours)) {
+    near.insert(other);
+  }
+  std::vector<std::tuple<bool, bool, uint64_t, const WorkerState*>> candidates;
+  for (const WorkerState* other : near) {
+    if (other == nullptr || other == &worker || !other->IsReachable() ||
+        !other->CanBeReachedFrom(worker.host())) {
+      continue;
     }
+    candidates.emplace_back(other->host() == worker.host(),
+                            gang.count(other) == 0,
+                            Score(entry.name(), other->id()), other);
   }
   const size_t wanted = std::min<size_t>(
       candidates.size(), entry.job().spec().checkpoint().replicas());
@@ -189,6 +203,13 @@ void CheckpointPeers::AssignPeers(const JobEntry& entry,
                     candidates.end());
   for (size_t i = 0; i < wanted; ++i) {
     SetPeer(entry, *std::get<3>(candidates[i]), assignment->add_replicas());
+  }
+}
+
+void CheckpointPeers::Forget(const std::string& worker) {
+  for (auto held = holders_.begin(); held != holders_.end();) {
+    held->second.erase(worker);
+    held = held->second.empty() ? holders_.erase(held) : std::next(held);
   }
 }
 

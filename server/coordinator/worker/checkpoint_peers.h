@@ -29,7 +29,7 @@ class CheckpointPeers {
   std::string RenewGrantKey(absl::Time now, WorkerState* worker) const;
 
   // Applies what the worker holds, and tells it which jobs have ended, so that
-  // it need not keep their states.
+  // it need not keep their states, and what is to be deleted from the store.
   void ApplyHeld(const v1::SynchronizeRequest& request, WorkerState& worker,
                  v1::SynchronizeResponse* response, Operation* op);
   // Fills in the peers of member 0, which runs on `worker`. With
@@ -39,6 +39,9 @@ class CheckpointPeers {
   // The workers that by their newest reports, however old, hold states of the
   // job or know of states in the shared store.
   std::vector<const WorkerState*> Holders(const std::string& job) const;
+
+  // The worker is known no more.
+  void Forget(const std::string& worker);
 
   // Workers came or went, or have another address.
   void MarkPeersChanged() { peers_changed_ = true; }
@@ -51,6 +54,10 @@ class CheckpointPeers {
   void ApplyToJob(const std::string& name, const WorkerState& worker,
                   const std::vector<v1::HeldCheckpoint>& before,
                   v1::SynchronizeResponse* response, Operation* op);
+  // Adds workers that are to hold copies, other machines first, and among them
+  // those of the gang: they are likely to be part of the next one.
+  void AddReplicas(const JobEntry& entry, const WorkerState& worker,
+                   v1::MemberAssignment* assignment) const;
   // Adds what lets the attempt's member 0 ask the other worker for the job's
   // states.
   void SetPeer(const JobEntry& entry, const WorkerState& worker,

@@ -18,6 +18,8 @@ struct ClusterCounts {
     int64_t busy = 0;
     int64_t unfit = 0;
   };
+  // Most workers are silent together, so that none is given up for it.
+  bool mass_silence = false;
   // Slots by kind of device, cpu or gpu.
   std::map<std::string, Slots> slots;
 };

@@ -118,6 +118,21 @@ void WorkerState::ExpectMember(const std::string& job,
   if (!incarnation.empty()) incarnation_ = incarnation;
 }
 
+void WorkerState::AwaitReport(absl::Time now) {
+  attached_ = false;
+  lost_ = false;
+  last_seen_ = now;
+}
+
+absl::Time WorkerState::NoteAway(absl::Time now) {
+  if (IsReachable() || held_ || !jobs_.empty()) {
+    away_since_ = absl::InfiniteFuture();
+  } else if (away_since_ == absl::InfiniteFuture()) {
+    away_since_ = now;
+  }
+  return away_since_;
+}
+
 bool WorkerState::SetOccupied(std::set<int32_t> slots) {
   if (slots == occupied_) return false;
   occupied_ = std::move(slots);

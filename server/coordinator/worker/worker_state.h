@@ -50,7 +50,7 @@ class WorkerState {
   const std::vector<v1::Slot>& slots() const { return slots_; }
   // The address of its PeerService; empty if it has none.
   const std::string& peer_address() const { return peer_address_; }
-  // Which of its keys for grants the worker was told last.
+  // The period of the key for grants that the worker was told last.
   int64_t grant_period() const { return grant_period_; }
   void SetGrantPeriod(int64_t period) { grant_period_ = period; }
   absl::Time last_seen() const { return last_seen_; }
@@ -64,6 +64,12 @@ class WorkerState {
   // Whether it is connected and in service, so that it may get members.
   bool IsUsable(absl::Time now, absl::Duration suspect_after) const;
   void MarkLost() { lost_ = true; }
+  // Gives it as long to report again as after a restart of the coordinator,
+  // whenever it was heard last.
+  void AwaitReport(absl::Time now);
+  // Since when it has been away without a job, as far as calls of this have
+  // seen; InfiniteFuture: it is not.
+  absl::Time NoteAway(absl::Time now);
   // Whether its machine should be asked if its process still exists: it was
   // silent, and not asked, for `probe_after`, and can be reached from `host`.
   bool NeedsProbe(absl::Time now, absl::Duration probe_after,
@@ -157,6 +163,7 @@ class WorkerState {
   absl::Time last_seen_;
   bool attached_ = false;
   bool lost_ = false;
+  absl::Time away_since_ = absl::InfiniteFuture();
   int64_t desired_version_ = 0;
   std::optional<HeldCall> held_;
   // Since when slots are unfit, by index.

@@ -74,7 +74,8 @@ ClusterCounts CountCluster(const WorkerTable& workers,
   ClusterCounts::Slots& gpu = counts.slots["gpu"];
   for (const auto& [id, worker] : workers.workers()) {
     if (!worker.IsConnected(now, suspect_after)) {
-      ++lost;
+      // One that is known by what was decided about it may have gone long ago.
+      if (worker.attached() || !worker.jobs().empty()) ++lost;
       continue;
     }
     ++counts.workers[v1::WorkerSummary::Service_Name(worker.Service())];

@@ -26,9 +26,14 @@ void CoordinatorHarness::Take(Effects effects) {
 }
 
 void CoordinatorHarness::Schedule() {
-  if (!coordinator->NeedsSchedule()) return;
+  if (paused || !coordinator->NeedsSchedule() || absl::Now() < next_pass_) {
+    return;
+  }
+  const absl::Time begin = absl::Now();
   Effects effects;
   coordinator->Schedule(now, &effects);
+  const absl::Time end = absl::Now();
+  if (pause_after_pass > 0) next_pass_ = end + pause_after_pass * (end - begin);
   Take(std::move(effects));
 }
 

@@ -66,12 +66,18 @@ class CoordinatorHarness {
   std::vector<Document> documents;
   std::map<int64_t, absl::StatusOr<v1::SynchronizeResponse>> replies;
   int64_t last_call = 0;
+  // There are no scheduling passes.
+  bool paused = false;
+  // A scheduling pass is followed by a pause so many times as long, as the host
+  // has it in a large cluster.
+  int pause_after_pass = 0;
 
   void Take(Effects effects);
   void Schedule();
 
  private:
   const Coordinator::Options options_;
+  absl::Time next_pass_ = absl::InfinitePast();
   SequentialIds ids_;
 };
 

@@ -1,6 +1,9 @@
 // Traces of the coordinator's state machine: failures, and what is done about
 // them.
 #include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "common/status_matchers.h"
 #include "server/coordinator/coordinator.h"
@@ -314,6 +317,267 @@ TEST_F(RecoveryTest, AMissingModelIsAskedForAgain) {
   const v1::SynchronizeResponse answer = *h_.Sync(w1_);
   ASSERT_THAT(answer.missing_models(), SizeIs(1));
   EXPECT_EQ(answer.missing_models(0).rank(), 0);
+}
+
+// Three workers with one member each, and one more with a slot to spare.
+class MassSilenceTest : public CoordinatorTest {
+ protected:
+  MassSilenceTest() {
+    for (int i = 0; i < 4; ++i) {
+      workers_.push_back(Worker{"m" + std::to_string(i)});
+      workers_.back().slots = 1;
+    }
+    for (int i = 0; i < 3; ++i) {
+      jobs_.push_back(h_.Submit(1));
+      h_.Follow(workers_[i], kRunning);
+      EXPECT_EQ(h_.job(jobs_[i]).state(), v1::RUNNING);
+    }
+    EXPECT_OK(h_.Sync(workers_[3]));
+  }
+
+  // Time passes, with reports of these workers only.
+  void Pass(absl::Duration duration, const std::vector<int>& heard) {
+    const absl::Time end = h_.now + duration;
+    while (h_.now < end) {
+      h_.Advance(std::min(absl::Seconds(5), end - h_.now));
+      for (int i : heard) h_.Follow(workers_[i], kRunning);
+    }
+  }
+  int Losses(int job) {
+    return h_.stored.at(jobs_[job]).infrastructure_losses();
+  }
+  bool MassSilence() {
+    return h_.coordinator->CountCluster(h_.now).mass_silence;
+  }
+
+  std::vector<Worker> workers_;
+  std::vector<std::string> jobs_;
+};
+
+TEST_F(MassSilenceTest, NobodyIsGivenUpWhenMostVanishTogether) {
+  Pass(absl::Minutes(50), {3});
+  EXPECT_TRUE(MassSilence());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(h_.job(jobs_[i]).state(), v1::RUNNING);
+  }
+  // They come back, one after the other.
+  Pass(absl::Seconds(20), {3, 0});
+  EXPECT_FALSE(MassSilence());
+  Pass(absl::Seconds(20), {3, 0, 1});
+  Pass(absl::Seconds(100), {3, 0, 1, 2});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(h_.job(jobs_[i]).state(), v1::RUNNING);
+    EXPECT_EQ(h_.job(jobs_[i]).attempt(), 1);
+    EXPECT_EQ(Losses(i), 0);
+  }
+}
+
+TEST_F(MassSilenceTest, OneThatStaysSilentIsGivenUpOnceMostAreBack) {
+  Pass(absl::Minutes(10), {3});
+  Pass(absl::Seconds(60), {3, 0, 1});
+  EXPECT_EQ(h_.job(jobs_[2]).attempt(), 1);
+  Pass(absl::Seconds(30), {3, 0, 1});
+  // Its successor has the free slot. The loss came with the silence of most.
+  EXPECT_EQ(h_.job(jobs_[2]).attempt(), 2);
+  EXPECT_EQ(Losses(2), 0);
+}
+
+TEST_F(MassSilenceTest, ThePauseEndsAfterTheOperatorsLimit) {
+  Pass(absl::Minutes(62), {3});
+  EXPECT_FALSE(MassSilence());
+  int placed = 0;
+  for (int i = 0; i < 3; ++i) {
+    placed += h_.job(jobs_[i]).attempt() == 2;
+    EXPECT_EQ(Losses(i), 0);
+  }
+  EXPECT_EQ(placed, 1);
+}
+
+TEST_F(MassSilenceTest, FewOfManyAreGivenUpAsEver) {
+  Pass(absl::Seconds(70), {1, 2, 3});
+  EXPECT_EQ(h_.job(jobs_[0]).attempt(), 2);
+  EXPECT_EQ(Losses(0), 1);
+}
+
+TEST_F(MassSilenceTest, ASecondLossInARowIsCharged) {
+  Pass(absl::Minutes(10), {3});
+  // A power cut: the daemons are new, and nothing runs.
+  for (int i = 0; i < 3; ++i) {
+    workers_[i].incarnation = "i2";
+    workers_[i].members.clear();
+    workers_[i].seen_version = 0;
+    h_.Follow(workers_[i], kRunning);
+  }
+  Pass(absl::Seconds(10), {0, 1, 2, 3});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(h_.job(jobs_[i]).attempt(), 2);
+    EXPECT_EQ(Losses(i), 0);
+  }
+  for (Worker& worker : workers_) h_.Follow(worker, kRunning);
+  Pass(absl::Minutes(10), {});
+  for (int i = 0; i < 4; ++i) {
+    workers_[i].incarnation = "i3";
+    workers_[i].members.clear();
+    (void)h_.Sync(workers_[i]);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Losses(i), 1);
+}
+
+TEST_F(MassSilenceTest, WorkersThatEndInPeaceAreNotMissed) {
+  // Two are shut down: they say that they offer nothing any more.
+  for (int i : {1, 2}) {
+    workers_[i].slots = 0;
+    workers_[i].members[0].set_phase(kExited);
+    (void)h_.Sync(workers_[i]);
+  }
+  Pass(absl::Seconds(70), {3});
+  EXPECT_FALSE(MassSilence());
+  EXPECT_GT(h_.job(jobs_[0]).attempt() + Losses(0), 1);
+}
+
+// Random clusters, of which a random majority is cut off for a random time.
+TEST(MassSilenceProperty, AnOutageOfMostCostsNothingIfAllComeBackInTime) {
+  for (int seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](int from, int to) {
+      return std::uniform_int_distribution<int>(from, to)(random);
+    };
+    CoordinatorHarness h;
+    const int count = pick(3, 10);
+    struct Node {
+      CoordinatorHarness::Worker worker;
+      std::string job;
+      absl::Time gone = absl::InfiniteFuture();
+      absl::Time back = absl::InfiniteFuture();
+    };
+    std::vector<Node> nodes(count);
+    for (int i = 0; i < count; ++i) {
+      nodes[i].worker.id = "n" + std::to_string(i);
+      nodes[i].worker.slots = 1;
+      nodes[i].job = h.Submit(1);
+      h.Follow(nodes[i].worker, kRunning);
+    }
+    std::shuffle(nodes.begin(), nodes.end(), random);
+    const absl::Duration outage = absl::Seconds(pick(11, 3000));
+    const absl::Time begin = h.now;
+    const int cut = pick(count / 2 + 1, count);
+    for (int i = 0; i < cut; ++i) {
+      nodes[i].gone = begin + absl::Seconds(pick(0, 10));
+      nodes[i].back =
+          begin + absl::Seconds(10) + outage + absl::Seconds(pick(0, 50));
+    }
+    while (h.now < begin + outage + absl::Minutes(3)) {
+      h.Advance(absl::Seconds(pick(1, 5)));
+      for (Node& node : nodes) {
+        if (h.now < node.gone || h.now >= node.back) (void)h.Sync(node.worker);
+      }
+    }
+    for (const Node& node : nodes) {
+      EXPECT_EQ(h.job(node.job).state(), v1::RUNNING);
+      EXPECT_EQ(h.job(node.job).attempt(), 1);
+      EXPECT_EQ(h.stored.at(node.job).infrastructure_losses(), 0);
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST_F(RecoveryTest, MembersThatSurvivedTheSilenceAreAdoptedAgain) {
+  const std::string name = RunningJob();
+  h_.Advance(absl::Seconds(70));
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
+  // There is no other worker, so nothing was placed.
+  const v1::SynchronizeResponse back = *h_.Sync(w1_);
+  EXPECT_THAT(back.desired(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
+  EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 0);
+  EXPECT_EQ(h_.stored.at(name).losses_in_row(), 0);
+  // It goes on, and its reports count.
+  w1_.reports = {Metrics(name, 1, 1, 17)};
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).progress().step(), 17);
+  w1_.reports.clear();
+  w1_.members[0] = Result(name, 1);
+  w1_.members[1].set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::SUCCEEDED);
+}
+
+TEST_F(RecoveryTest, AGangIsAdoptedWhenTheFirstOfItsWorkersIsBack) {
+  w1_.slots = w2_.slots = 1;
+  const std::string name = h_.Submit(2);
+  (void)h_.Sync(w1_);
+  h_.Follow(w2_, kRunning);
+  h_.Follow(w1_, kRunning);
+  ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
+  h_.Advance(absl::Seconds(70));
+  ASSERT_EQ(h_.job(name).state(), v1::QUEUED);
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  // The other one has time, but not for ever.
+  h_.Advance(absl::Seconds(50));
+  EXPECT_THAT(h_.Sync(w2_)->desired(), SizeIs(1));
+  ASSERT_OK(h_.Sync(w1_));
+  h_.Advance(absl::Seconds(5));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
+}
+
+TEST_F(RecoveryTest, NothingIsAdoptedOnceASuccessorIsPlaced) {
+  const std::string name = RunningJob();
+  ASSERT_OK(h_.Sync(w2_));
+  h_.now += absl::Seconds(50);
+  ASSERT_OK(h_.Sync(w2_));
+  h_.Advance(absl::Seconds(20));
+  ASSERT_OK(h_.Sync(w2_));
+  ASSERT_EQ(h_.job(name).attempt(), 2);
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(0));
+  EXPECT_EQ(h_.job(name).attempt(), 2);
+}
+
+TEST_F(RecoveryTest, AMemberThatDiedMeanwhileIsNotAdopted) {
+  const std::string name = RunningJob();
+  h_.Advance(absl::Seconds(70));
+  ASSERT_EQ(h_.job(name).state(), v1::QUEUED);
+  w1_.members[1] = Failed(name, 1, 1, v1::RANK_LOST, h_.now);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
+  EXPECT_NE(h_.job(name).state(), v1::RUNNING);
+}
+
+TEST_F(RecoveryTest, RetriesRefillWithProgress) {
+  const std::string name = RunningJob();
+  h_.Advance(absl::Seconds(70));
+  w1_.incarnation = "i2";
+  w1_.members.clear();
+  w1_.seen_version = 0;
+  h_.Follow(w1_, kRunning);
+  ASSERT_EQ(h_.job(name).attempt(), 2);
+  ASSERT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
+  const auto saved = [&](int64_t number, int64_t step) {
+    w1_.reports = {Metrics(name, 2, number, step)};
+    w1_.reports[0].mutable_event()->mutable_checkpoint()->set_step(step);
+    ASSERT_OK(h_.Sync(w1_));
+  };
+  saved(1, 100);
+  EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 0);
+  EXPECT_EQ(h_.stored.at(name).best_step(), 100);
+  // What was trained before gives nothing back.
+  w1_.reports.clear();
+  w1_.checkpoints = {Held(name, 100, v1::HeldCheckpoint::DISK)};
+  ASSERT_OK(h_.Sync(w1_));
+  h_.Advance(absl::Seconds(70));
+  w1_.incarnation = "i3";
+  w1_.members.clear();
+  h_.Follow(w1_, kRunning);
+  ASSERT_EQ(h_.job(name).attempt(), 3);
+  ASSERT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
+  w1_.reports = {Metrics(name, 3, 1, 90)};
+  w1_.reports[0].mutable_event()->mutable_checkpoint()->set_step(90);
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
 }
 
 }  // namespace

@@ -1,5 +1,13 @@
 // Traces of the coordinator's state machine: what workers report, and when they
 // are lost.
+#include <iostream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/status_matchers.h"
 #include "server/coordinator/coordinator.h"
 #include "server/rpc/proto_time.h"
@@ -31,7 +39,8 @@ TEST_F(CoordinatorTest, SilentWorkerIsLostAfterPatienceOnly) {
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
   EXPECT_THAT(h_.reasons[name], HasSubstr("waiting for 2"));
   EXPECT_EQ(h_.job(name).incidents(0).failure_class(), v1::NODE_LOST);
-  // It comes back with its old members: they hold their slots until they end.
+  // It comes back with one old member: that holds its slot until it ends.
+  w1_.members[0].set_phase(kExited);
   v1::SynchronizeResponse answer = *h_.Sync(w1_);
   EXPECT_THAT(answer.desired(), SizeIs(0));
   EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
@@ -269,6 +278,100 @@ TEST_F(CoordinatorTest, MalformedReportsAreRefusedWithTheField) {
   w1_.members.push_back(Status(name, 1, 2, kRunning));
   w1_.members.push_back(Status(name, 1, -5, kExited));
   EXPECT_OK(h_.Sync(w1_));
+}
+
+TEST_F(CoordinatorTest, AWorkerThatLeftIsForgottenButNotWhatWasDecided) {
+  ASSERT_OK(h_.Sync(w1_));
+  ASSERT_OK(h_.Sync(w2_));
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/w2");
+  Effects effects;
+  ASSERT_OK(h_.coordinator->Drain(drain, h_.now, &effects));
+  h_.Advance(absl::Minutes(2));
+  EXPECT_EQ(h_.coordinator->CountCluster(h_.now).workers.at("LOST"), 2);
+  for (int hour = 0; hour < 25; ++hour) h_.Advance(absl::Hours(1));
+  EXPECT_THAT(h_.coordinator->Workers(h_.now), SizeIs(0));
+  EXPECT_EQ(h_.coordinator->CountCluster(h_.now).workers.at("LOST"), 0);
+  ASSERT_OK(h_.Sync(w1_));
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.coordinator->GetWorker("workers/w1", h_.now)->service(),
+            v1::WorkerSummary::IN_SERVICE);
+  EXPECT_EQ(h_.coordinator->GetWorker("workers/w2", h_.now)->service(),
+            v1::WorkerSummary::DRAINED);
+}
+
+TEST_F(CoordinatorTest, AForgottenWorkerCanBeReturnedToService) {
+  ASSERT_OK(h_.Sync(w2_));
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/w2");
+  Effects effects;
+  ASSERT_OK(h_.coordinator->Drain(drain, h_.now, &effects));
+  for (int hour = 0; hour < 26; ++hour) h_.Advance(absl::Hours(1));
+  ASSERT_THAT(h_.coordinator->Workers(h_.now), SizeIs(0));
+  v1::ResumeWorkerRequest resume;
+  resume.set_name("workers/w2");
+  ASSERT_OK(h_.coordinator->ResumeWorker(resume, h_.now, &effects));
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.coordinator->GetWorker("workers/w2", h_.now)->service(),
+            v1::WorkerSummary::IN_SERVICE);
+}
+
+// The whole cluster comes back at once, as after a restart of the coordinator
+// or a cut link: 2,000 workers of 8 slots with 4,000 members of 1,000 gangs,
+// whose states lie on several of them, while 500 jobs wait.
+TEST_F(CoordinatorTest, TwoThousandWorkersThatReturnAtOnceAreServedSoon) {
+  constexpr int kWorkers = 2000, kJobs = 1000, kMembers = 4, kSlots = 8;
+  std::vector<Worker> workers;
+  for (int i = 0; i < kWorkers; ++i) {
+    workers.push_back(Worker{absl::StrCat("n", i)});
+    workers[i].slots = kSlots;
+    workers[i].host = workers[i].id;
+    workers[i].peer_address = absl::StrCat(workers[i].id, ":1");
+  }
+  v1::JobSpec spec = TestSpec(kMembers);
+  spec.mutable_checkpoint()->set_replicas(2);
+  for (Worker& worker : workers) ASSERT_OK(h_.Sync(worker));
+  std::vector<std::string> jobs;
+  h_.paused = true;
+  for (int i = 0; i < kJobs; ++i) jobs.push_back(h_.Submit(spec));
+  h_.paused = false;
+  h_.Schedule();
+  std::map<std::string, int> numbers;
+  for (int i = 0; i < kWorkers; ++i) numbers[workers[i].id] = i;
+  for (const std::string& job : jobs) {
+    const AttemptRecord& attempt = h_.stored.at(job).attempt();
+    ASSERT_EQ(attempt.members_size(), kMembers);
+    for (int32_t rank = 0; rank < kMembers; ++rank) {
+      const MemberRecord& member = attempt.members(rank);
+      Worker& worker = workers[numbers.at(member.worker())];
+      worker.members.push_back(Status(job, 1, rank, kRunning, member.slot()));
+      v1::HeldCheckpoint held;
+      held.set_job(job);
+      held.set_step(100);
+      held.set_place(v1::HeldCheckpoint::DISK);
+      worker.checkpoints.push_back(held);
+    }
+  }
+  for (Worker& worker : workers) ASSERT_OK(h_.Sync(worker));
+  h_.paused = true;
+  for (int i = 0; i < 500; ++i) h_.Submit(TestSpec(kWorkers * kSlots));
+  h_.Restart();
+  h_.paused = false;
+  h_.pause_after_pass = 4;
+  const absl::Time begin = absl::Now();
+  size_t desired = 0;
+  for (Worker& worker : workers) {
+    worker.seen_version = 0;
+    desired += h_.Sync(worker)->desired_size();
+    // Ticks go on meanwhile; they announce changed peers.
+    if (numbers[worker.id] % 200 == 0) h_.Advance(absl::Seconds(1));
+  }
+  const absl::Duration took = absl::Now() - begin;
+  EXPECT_EQ(desired, size_t{kJobs} * kMembers);
+  RecordProperty("reconnect_ms",
+                 static_cast<int>(absl::ToInt64Milliseconds(took)));
+  std::cerr << kWorkers << " workers served in " << took << "\n";
+  EXPECT_LT(took, absl::Seconds(10));
 }
 
 }  // namespace

@@ -13,8 +13,10 @@ using ::testing::SizeIs;
 class HeldCallsTest : public ::testing::Test {
  protected:
   HeldCallsTest() {
-    parts_.AddWorker("w1").Hold({1, parts_.now + absl::Seconds(30)});
-    parts_.AddWorker("w2").Hold({2, parts_.now + absl::Seconds(60)});
+    parts_.held_calls.Hold(parts_.AddWorker("w1"), 1,
+                           parts_.now + absl::Seconds(30));
+    parts_.held_calls.Hold(parts_.AddWorker("w2"), 2,
+                           parts_.now + absl::Seconds(60));
   }
 
   CoordinatorParts parts_;
