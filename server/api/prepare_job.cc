@@ -16,6 +16,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::CreateJobRequest& request,
                                        Submitter submitter) {
   RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.has_spec()) return InvalidField("spec", "missing");
+  RETURN_IF_ERROR(CheckSpecSize("spec", request.spec().ByteSizeLong()));
   v1::JobSpec spec;
   const std::vector<FieldViolation> violations =
       ValidateJobSpec(request.spec(), &spec);

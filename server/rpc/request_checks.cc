@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "proto/resource_names.h"
 #include "server/rpc/rpc_errors.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxRequestIdBytes = 64;
 constexpr size_t kMaxReasonBytes = 1024;
+constexpr size_t kMaxSpecBytes = 64 << 10;
 
 }  // namespace
 
@@ -27,6 +29,13 @@ absl::Status CheckRequestId(const std::string& request_id) {
 absl::Status CheckReason(const std::string& reason) {
   if (reason.size() <= kMaxReasonBytes) return absl::OkStatus();
   return InvalidField("reason", "at most 1024 bytes");
+}
+
+absl::Status CheckSpecSize(const std::string& field, size_t bytes) {
+  if (bytes <= kMaxSpecBytes) return absl::OkStatus();
+  return InvalidField(
+      field, absl::StrCat("has ", bytes, " bytes, of at most ", kMaxSpecBytes,
+                          ": name many files by a pattern or a dataset"));
 }
 
 absl::Status CheckJobName(const std::string& name) {

@@ -2,6 +2,7 @@
 #ifndef COMERA_SERVER_RPC_REQUEST_CHECKS_H_
 #define COMERA_SERVER_RPC_REQUEST_CHECKS_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,8 @@ namespace comera::server {
 // All of these: InvalidArgument that names the field.
 absl::Status CheckRequestId(const std::string& request_id);
 absl::Status CheckReason(const std::string& reason);
+// A specification is kept for weeks, in memory and in the store: at most 64 KiB.
+absl::Status CheckSpecSize(const std::string& field, size_t bytes);
 // The request's `name` is to be jobs/{job}.
 absl::Status CheckJobName(const std::string& name);
 

@@ -73,6 +73,9 @@ absl::Status CheckCreate(const v1::CreateSweepRequest& request,
   RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.has_spec()) return InvalidField("spec", "missing");
   RETURN_IF_ERROR(CheckMayPlan(request.spec(), caller));
+  // Each run keeps it.
+  RETURN_IF_ERROR(
+      CheckSpecSize("spec.job", request.spec().job().ByteSizeLong()));
   std::vector<FieldViolation> violations;
   const SweepPlan plan = PlanSweep(request.spec(), &violations);
   if (!violations.empty()) return InvalidSpec(violations);

@@ -41,6 +41,15 @@ TEST(PrepareJob, NamesEveryBadField) {
   EXPECT_THAT(job.status().message(), HasSubstr("training.batch_size"));
 }
 
+// The attack: jobs with megabytes of paths, kept for weeks after they ended.
+TEST(PrepareJob, RefusesSpecificationsThatAreLargeToKeep) {
+  v1::CreateJobRequest request = Request();
+  request.mutable_spec()->set_display_name(std::string(65 << 10, 'x'));
+  EXPECT_THAT(PrepareJob(request, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("of at most 65536")));
+}
+
 TEST(PrepareJob, RefusesRequestsWithoutSpecAndUnprintableIds) {
   EXPECT_THAT(PrepareJob(v1::CreateJobRequest(), {}),
               StatusIs(absl::StatusCode::kInvalidArgument));
