@@ -231,7 +231,7 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
     if (absl::StartsWith(method, kReflection)) {
       return new ReflectionGuard(info->server_context(), access_);
     }
-    if (!absl::StartsWith(method, kPackage)) return nullptr;
+    if (log_ == nullptr || !absl::StartsWith(method, kPackage)) return nullptr;
     return new CallAuditor(info->server_context(), ShortMethod(method), access_,
                            forwarded_, log_, counter_);
   }
@@ -249,6 +249,10 @@ std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 MakeCallAuditor(TokenAccess* access, const ForwardedCalls* forwarded,
                 AuditLog* log, std::atomic<int64_t>* changes) {
   return std::make_unique<Factory>(access, forwarded, log, changes);
+}
+
+bool ChangesSomething(const std::string& method) {
+  return absl::StartsWith(method, kPackage) && Changes(ShortMethod(method));
 }
 
 JobAudit AuditJobChange(const Caller& caller,

@@ -18,7 +18,7 @@
 
 namespace comera::server {
 
-// An interceptor that writes to `log`:
+// An interceptor that writes to `log`, unless that is null:
 //  - calls that change something, before their answer leaves; not those of
 //    workers, whose reports are the jobs' own events;
 //  - calls of any kind that were refused;
@@ -29,6 +29,10 @@ namespace comera::server {
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 MakeCallAuditor(TokenAccess* access, const ForwardedCalls* forwarded,
                 AuditLog* log, std::atomic<int64_t>* changes);
+
+// Whether calls of "/comera.v1.SERVICE/METHOD" change what readers see. Those
+// of workers do not count.
+bool ChangesSomething(const std::string& method);
 
 // The entry of a successful call that changes a job, for the very batch that
 // makes the change durable. Methods that use it are known to the interceptor.

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "common/version.h"
+#include "google/protobuf/descriptor.h"
 #include "server/api/audited_call.h"
 #include "server/api/prepare_job.h"
 #include "server/api/training_streams.h"
@@ -18,6 +20,25 @@
 #include "server/rpc/rpc_errors.h"
 
 namespace comera::server {
+namespace {
+
+// What a follower reads in the store. Logs and models are files, which the
+// leader may keep for itself.
+constexpr const char* kStored[] = {"GetJob", "ListJobs", "WatchJob",
+                                   "ReadSeries", "GetServerInfo"};
+
+}  // namespace
+
+void TrainingService::ServeStoredOnly() {
+  const google::protobuf::ServiceDescriptor* service =
+      google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+          v1::TrainingService::service_full_name());
+  for (int i = 0; i < service->method_count(); ++i) {
+    if (absl::c_linear_search(kStored, service->method(i)->name())) continue;
+    MarkMethodGeneric(i);
+  }
+}
+
 TrainingService::TrainingService(CoordinatorHost* host, AccessControl* access,
                                  const TicketOffice* tickets)
     : host_(host),

@@ -24,6 +24,11 @@ class TrainingService : public v1::TrainingService::CallbackService {
   TrainingService(CoordinatorHost* host, AccessControl* access,
                   const TicketOffice* tickets);
 
+  // Serves only what the store holds, for a coordinator that does not lead; the
+  // other methods are left to the server's generic service. To be called before
+  // the service is registered.
+  void ServeStoredOnly();
+
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
                                       const v1::CreateJobRequest* request,
                                       v1::Job* response) override;

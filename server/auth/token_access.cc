@@ -153,15 +153,6 @@ void WarnOfUnboundToken(const v1::Token& token) {
                   "and revoke it\"";
 }
 
-std::string CommonName(const grpc::ServerContextBase& context) {
-  const auto authentication = context.auth_context();
-  if (authentication == nullptr || !authentication->IsPeerAuthenticated()) {
-    return "";
-  }
-  const auto names = authentication->FindPropertyValues("x509_common_name");
-  return names.empty() ? "" : std::string(names[0].data(), names[0].size());
-}
-
 // "Bearer SECRET".
 absl::StatusOr<std::shared_ptr<const v1::Token>> VerifyBearer(
     std::string_view value, TokenStore* tokens) {
@@ -235,7 +226,7 @@ absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Identify(
   ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token, FindToken(context));
   const auto origin = forwarded_->Find(context);
   if (origin) return Admit(std::move(token), *origin, "");
-  return Admit(std::move(token), {"", CommonName(context)},
+  return Admit(std::move(token), {"", ForwardedCalls::CertificateName(context)},
                MetadataOf(context, kWorkerMetadata));
 }
 

@@ -13,6 +13,7 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/daemon/term_guard.h"
 #include "server/metrics/rpc_metrics.h"
 #include "server/metrics/state_families.h"
 #include "server/runtime/artifact_files.h"
@@ -138,11 +139,10 @@ absl::Status ComeraServer::OpenStore() {
 
 absl::Status ComeraServer::Serve() {
   AccessControl* access = security_->access();
-  if (!leads()) {
+  if (!leads() && !options_.forward) {
     follower_access_ =
         std::make_unique<FollowerAccess>(security_->access(), &leader_);
     access = follower_access_.get();
-    leader_only_ = std::make_unique<LeaderOnlyService>(access, &leader_);
   }
   training_ = std::make_unique<TrainingService>(host_.get(), access,
                                                 security_->tickets());
@@ -174,8 +174,6 @@ absl::Status ComeraServer::Serve() {
     builder.RegisterService(sweep_service_.get());
     builder.RegisterService(models_.get());
     builder.RegisterService(backup_.get());
-  } else {
-    builder.RegisterCallbackGenericService(leader_only_.get());
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {
@@ -183,9 +181,13 @@ absl::Status ComeraServer::Serve() {
         absl::StrCat("cannot listen on ", options_.listen));
   }
   server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, leads());
+  if (options_.term > 0 && options_.holds) {
+    observers.push_back(MakeTermGuard(options_.term, options_.holds));
+  }
   address_ =
       absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
   return ServeHttp();
+  if (!leads()) RegisterForwarding(&builder);
 }
 
 absl::Status ComeraServer::ServeHttp() {
@@ -213,6 +215,23 @@ void ComeraServer::AddCollectors() {
   metrics_->AddCollector([host = host_.get()] {
     return std::vector<prometheus::MetricFamily>{
         JobsFamily(host->CountJobs()),
+void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
+  if (!options_.forward) {
+    leader_only_ =
+        std::make_unique<LeaderOnlyService>(follower_access_.get(), &leader_);
+    builder->RegisterCallbackGenericService(leader_only_.get());
+    return;
+  }
+  training_->ServeStoredOnly();
+  forwarder_ = std::make_unique<LeaderForwarder>(
+      *options_.forward, &leader_, security_->forwarded(),
+      [this](std::function<void()> done) {
+        security_->AddChange();
+        host_->CatchUp(std::move(done));
+      });
+  builder->RegisterCallbackGenericService(forwarder_.get());
+}
+
         MakeCounter("comera_dropped_samples_total",
                     "Progress samples that slow readers of watches missed.",
                     static_cast<double>(host->dropped_samples()))};
@@ -253,3 +272,5 @@ ComeraServer::~ComeraServer() {
 }
 
 }  // namespace comera::server
+  // First, because the event loop of a leader that steps down may be stuck.
+  server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, false);

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "common/rpc_channel.h"
 #include "grpcpp/grpcpp.h"
 #include "server/api/backup_service.h"
 #include "server/api/model_service.h"
@@ -16,6 +18,7 @@
 #include "server/api/training_service.h"
 #include "server/api/worker_service.h"
 #include "server/daemon/follower_access.h"
+#include "server/daemon/leader_forwarder.h"
 #include "server/daemon/leader_hint.h"
 #include "server/daemon/server_security.h"
 #include "server/dataset/dataset_service.h"
@@ -52,7 +55,13 @@ class ComeraServer {
     // With store_url: of the leadership under which this coordinator writes
     // (postgres_leadership.h); 0: another one leads, this one shows jobs.
     int64_t term = 0;
-    // data_dir in here is ignored.
+    // With term: tells whether the leadership still holds; once it does not,
+    // every answer is withheld. Null: it always does.
+    std::function<bool()> holds;
+    // How a coordinator that does not lead opens the channel by which it passes
+    // calls on to the leader. If unset, it sends the callers there.
+    std::optional<ChannelSecurity> forward;
+    // data_dir and disk in here are ignored.
     CoordinatorHost::Options host;
     DatasetCatalog::Options datasets;
     DatasetDescriber::Options describer;
@@ -80,7 +89,7 @@ class ComeraServer {
   MetricsSource metrics_source() const {
     return [metrics = metrics_] { return metrics->Text(); };
   }
-  // Where a server that does not lead sends its callers.
+  // Where a server that does not lead passes calls on to, or sends its callers.
   LeaderHint& leader() { return leader_; }
 
   // Ends streams and held calls, refuses new ones, flushes the store.
@@ -109,6 +118,9 @@ class ComeraServer {
   // Null in a server that leads; else the same object as store_.
   ChangeFeed* feed_ = nullptr;
   // Null in a server that does not lead.
+  // In a server that does not lead, lets the leader answer what this one
+  // cannot.
+  void RegisterForwarding(grpc::ServerBuilder* builder);
   std::unique_ptr<SweepHost> sweeps_;
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<DatasetCatalog> catalog_;
@@ -122,7 +134,9 @@ class ComeraServer {
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<SweepService> sweep_service_;
   std::unique_ptr<BackupService> backup_;
-  // Null in a server that leads.
+  // Null in a server that leads, and either the first or the others in one that
+  // does not.
+  std::unique_ptr<LeaderForwarder> forwarder_;
   std::unique_ptr<FollowerAccess> follower_access_;
   std::unique_ptr<LeaderOnlyService> leader_only_;
   std::unique_ptr<DatasetService> datasets_;

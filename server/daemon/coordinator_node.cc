@@ -42,8 +42,18 @@ absl::StatusOr<std::unique_ptr<CoordinatorNode>> CoordinatorNode::Start(
   RETURN_IF_ERROR(CheckAdvertise(options));
   std::unique_ptr<CoordinatorNode> node(
       new CoordinatorNode(options, clock, ids));
+  RETURN_IF_ERROR(node->PrepareForwarding());
   // First as a follower: the port, which the leader must tell, is then known.
   RETURN_IF_ERROR(node->Serve(0));
+  node->leadership_ = std::make_unique<PostgresLeadership>(
+      options.server.store_url,
+      options.advertise.empty() ? node->options_.server.listen
+                                : options.advertise,
+      options.lease);
+  EventLoop::Options keeper;
+  keeper.tick_interval = options.poll_interval;
+  keeper.on_tick = [raw = node.get()] { raw->KeepLease(); };
+  node->keeper_ = std::make_unique<EventLoop>(std::move(keeper));
   RETURN_IF_ERROR(node->Round());
   node->thread_ = std::thread([raw = node.get()] { raw->Loop(); });
   return node;
@@ -58,13 +68,39 @@ CoordinatorNode::~CoordinatorNode() {
   if (thread_.joinable()) thread_.join();
   if (server_ != nullptr) server_->Shutdown();
   server_.reset();
+  keeper_.reset();
+  // Once nothing is answered any more.
   leadership_.reset();
+}
+
+absl::Status CoordinatorNode::PrepareForwarding() {
+  const TlsFiles& tls = options_.server.security.tls;
+  ChannelSecurity security;
+  if (tls.enabled()) {
+    security.ca_file = options_.coordinator_ca.empty()
+                           ? tls.client_ca
+                           : options_.coordinator_ca;
+    if (security.ca_file.empty()) {
+      LOG(WARNING) << "event=callers_sent_to_leader text=\"without "
+                      "--coordinator_ca a coordinator that does not lead "
+                      "cannot pass calls on\"";
+      return absl::OkStatus();
+    }
+    security.certificate_file = tls.certificate;
+    security.key_file = tls.key;
+  }
+  // Whether the files serve.
+  RETURN_IF_ERROR(
+      OpenChannel(options_.server.listen, security, grpc::ChannelArguments())
+          .status());
+  options_.server.forward = security;
+  return absl::OkStatus();
 }
 
 bool CoordinatorNode::Pause() {
   std::unique_lock<std::mutex> lock(mutex_);
   wake_.wait_for(lock, absl::ToChronoMilliseconds(options_.poll_interval),
-                 [this] { return stop_ || !store_failure_.ok(); });
+                 [this] { return stop_ || !lost_.ok(); });
   return !stop_;
 }
 
@@ -78,42 +114,55 @@ void CoordinatorNode::Loop() {
   }
 }
 
+void CoordinatorNode::KeepLease() {
+  const int64_t term = leadership_->term();
+  if (term == 0) return;
+  if (loading_) leadership_->Beat();
+  const absl::Status kept = leadership_->Renew();
+  if (kept.ok()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // The node's thread may have given it up meanwhile.
+  if (leadership_->term() != term) return;
+  if (lost_.ok()) lost_ = kept;
+  wake_.notify_all();
+}
+
 absl::Status CoordinatorNode::Round() {
   if (term_ > 0) {
     absl::Status lost;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      lost = store_failure_;
+      lost = lost_;
     }
-    if (lost.ok()) lost = leadership_->Check();
-    if (!lost.ok()) StepDown(lost);
+    if (!lost.ok()) {
+      StepDown(lost);
+    } else {
+      server_->host().loop().Post([this] { leadership_->Beat(); });
+    }
     return absl::OkStatus();
   }
   // After an attempt to change roles that failed.
   if (server_ == nullptr) RETURN_IF_ERROR(Serve(0));
-  if (leadership_ == nullptr) {
-    leadership_ = std::make_unique<PostgresLeadership>(
-        options_.server.store_url, options_.advertise.empty()
-                                       ? options_.server.listen
-                                       : options_.advertise);
-  }
   ASSIGN_OR_RETURN(const bool leads, leadership_->TryAcquire());
   if (leads) return Lead();
-  ASSIGN_OR_RETURN(const auto leader, leadership_->ReadLeader());
-  server_->leader().Set(leader.address);
+  LeaseRow row = leadership_->last_row();
+  server_->leader().Set({std::move(row.address), std::move(row.secret)});
   return absl::OkStatus();
 }
 
 absl::Status CoordinatorNode::Lead() {
   const int64_t term = leadership_->term();
+  loading_ = true;
   StopServing();
   const absl::Status status = Serve(term);
   if (!status.ok()) {
     // Another one may do better.
-    leadership_.reset();
+    EndLeadership();
     return status;
   }
   term_ = term;
+  server_->host().loop().Post([this] { leadership_->Beat(); });
+  loading_ = false;
   LOG(INFO) << "event=leading term=" << term
             << " address=" << options_.server.listen;
   return absl::OkStatus();
@@ -123,10 +172,15 @@ void CoordinatorNode::StepDown(const absl::Status& why) {
   LOG(WARNING) << "event=stepping_down term=" << term_ << " status=\"" << why
                << "\"";
   StopServing();
-  leadership_.reset();
+  EndLeadership();
+}
+
+void CoordinatorNode::EndLeadership() {
+  loading_ = false;
+  leadership_->GiveUp();
   term_ = 0;
   const std::lock_guard<std::mutex> lock(mutex_);
-  store_failure_ = absl::OkStatus();
+  lost_ = absl::OkStatus();
 }
 
 void CoordinatorNode::StopServing() {
@@ -138,12 +192,16 @@ void CoordinatorNode::StopServing() {
 absl::Status CoordinatorNode::Serve(int64_t term) {
   ComeraServer::Options options = options_.server;
   options.term = term;
+  if (term > 0) {
+    options.holds = [this] { return leadership_->Holds(); };
+    options.security.leaders_secret = leadership_->secret();
+  }
   options.shutdown_grace = kRoleChangeGrace;
   ASSIGN_OR_RETURN(
       server_, ComeraServer::Start(
                    options, clock_, ids_, [this](const absl::Status& status) {
                      const std::lock_guard<std::mutex> lock(mutex_);
-                     store_failure_ = status;
+                     lost_ = status;
                      wake_.notify_all();
                    }));
   options_.server.listen = server_->address();

@@ -12,16 +12,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/daemon/comera_server.h"
+#include "server/runtime/event_loop.h"
 #include "server/store/postgres_leadership.h"
 
 namespace comera::server {
 
 // One of several coordinators on a PostgreSQL database: a server that shows
-// jobs while another one leads, and leads when it can.
+// jobs and passes all else on while another one leads, and leads when it can.
 //
 // A change of role is a new ComeraServer at the same address: what the old one
 // had in memory is gone with it, and clients, who retry, come back. A leader
-// that loses its lock or its database steps down and stands again.
+// that loses its lease or its database steps down and stands again. It renews
+// the lease while its event loop turns: one that is stopped or stuck loses it,
+// and answers nothing more once it has.
 class CoordinatorNode {
  public:
   struct Options {
@@ -29,7 +32,13 @@ class CoordinatorNode {
     ComeraServer::Options server;
     // host:port for clients and workers; empty: where the server listens.
     std::string advertise;
-    // How often to try to lead, and to check that one still does.
+    // With TLS: a PEM file with the authorities of the other coordinators'
+    // certificates. Empty: those of the clients' certificates; if there are
+    // none either, callers are sent to the leader instead of being passed on.
+    std::string coordinator_ca;
+    LeaderLease::Options lease;
+    // How often to try to lead, and to renew the lease; at least several times
+    // in it.
     absl::Duration poll_interval = absl::Milliseconds(500);
   };
 
@@ -52,13 +61,18 @@ class CoordinatorNode {
   CoordinatorNode(const Options& options, Clock* clock, IdSource* ids)
       : options_(options), clock_(clock), ids_(ids) {}
 
+  // Before anything is served: how calls are passed on.
+  absl::Status PrepareForwarding();
   void Loop();
   // One look at who leads, and what follows from it.
   absl::Status Round();
   absl::Status Lead();
   void StepDown(const absl::Status& why);
+  void EndLeadership();
   absl::Status Serve(int64_t term);
   void StopServing();
+  // On the keeper's thread, all the time.
+  void KeepLease();
   // False once the node is to stop.
   bool Pause();
 
@@ -68,16 +82,22 @@ class CoordinatorNode {
   IdSource* const ids_;
   std::atomic<int64_t> term_{0};
 
-  // The node's thread alone uses it, once it runs.
   std::unique_ptr<PostgresLeadership> leadership_;
+  // Set while a new leader loads the jobs, which may take longer than a lease;
+  // it has no event loop yet.
+  std::atomic<bool> loading_{false};
+
+  // The node's thread alone uses it, once it runs.
   std::unique_ptr<ComeraServer> server_;
   bool database_failed_ = false;
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;           // guarded by mutex_
-  absl::Status store_failure_;  // guarded by mutex_
+  bool stop_ = false;  // guarded by mutex_
+  absl::Status lost_;  // guarded by mutex_; why the leadership is over
   std::thread thread_;
+  // Renews the lease whatever the node's thread waits for.
+  std::unique_ptr<EventLoop> keeper_;
 };
 
 }  // namespace comera::server

@@ -45,6 +45,8 @@ struct Flags {
   std::string data_dir;
   std::string store = "sqlite";
   std::string advertise;
+  std::string coordinator_ca;
+  std::string leader_lease = "5s";
   std::string backup;
   std::string restore;
   std::string port_file;
@@ -111,6 +113,16 @@ absl::Duration ToDuration(const std::string& text) {
   absl::ParseDuration(text, &duration);
   return duration;
 }
+// A shorter one would end in every stutter of the network or the database.
+std::string CheckLease(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) && duration >= absl::Seconds(2) &&
+      duration <= absl::Minutes(10)) {
+    return "";
+  }
+  return "\"" + text + "\" is not a duration from 2s to 10m, e.g. 5s";
+}
+
 
 void AddSecurityFlags(CLI::App& app,
                       comera::server::ServerSecurity::Options& security) {
@@ -188,6 +200,16 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--node_lost_after", flags.node_lost_after,
                  "Give up the members of a worker that is silent for this long")
       ->capture_default_str()
+  app.add_option("--coordinator_ca", flags.coordinator_ca,
+                 "With --store=postgres://... and TLS: authorities of the "
+                 "other coordinators' certificates, PEM, by which a "
+                 "coordinator that does not lead passes calls on (default: "
+                 "--tls_client_ca)");
+  app.add_option("--leader_lease", flags.leader_lease,
+                 "With --store=postgres://...: another coordinator leads when "
+                 "the leader has been silent for this long; at least 2s")
+      ->capture_default_str()
+      ->check(CheckLease);
       ->check(CheckDuration);
   app.add_option("--reattach_grace", flags.reattach_grace,
                  "After a restart: wait this long for the workers of running "
@@ -269,6 +291,8 @@ void PrintConfig(const Flags& flags) {
             << "\ntls_client_ca=" << flags.security.tls.client_ca
             << "\ninit_admin_token_file="
             << flags.security.init_admin_token_file << "\n";
+            << "\ncoordinator_ca=" << flags.coordinator_ca
+            << "\nleader_lease=" << flags.leader_lease
 }
 
 // Writes an address to the file of a flag, if there is one.
@@ -350,6 +374,9 @@ int CopyJobs(const Flags& flags) {
   if (status.ok() && !flags.backup.empty()) {
     status = comera::server::BackupStore(place, flags.backup);
     if (status.ok()) std::cerr << "wrote " << flags.backup << "\n";
+  options.coordinator_ca = flags.coordinator_ca;
+  options.lease.length = ToDuration(flags.leader_lease);
+  options.poll_interval = options.lease.length / 10;
   } else if (status.ok()) {
     const auto jobs = comera::server::RestoreStore(place, flags.restore);
     status = jobs.status();

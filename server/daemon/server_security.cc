@@ -18,7 +18,8 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
     const Options& options, const std::string& listen,
     const std::vector<Document>& documents, bool leads, Clock* clock,
     CoordinatorHost* host) {
-  std::unique_ptr<ServerSecurity> security(new ServerSecurity);
+  std::unique_ptr<ServerSecurity> security(
+      new ServerSecurity(options.leaders_secret));
   ASSIGN_OR_RETURN(security->credentials_, ServerCredentialsFrom(options.tls));
   security->leads_ = leads;
   const auto write = [host, leads](StoreBatch batch, AuditLog::WriteDone done) {
@@ -122,7 +123,8 @@ void ServerSecurity::AddTo(grpc::ServerBuilder* builder,
   // Answers pass them in this order.
   interceptors.insert(
       interceptors.begin(),
-      MakeCallAuditor(access_.get(), &forwarded_, audit_log_.get(), &changes_));
+      MakeCallAuditor(access_.get(), &forwarded_,
+                      leads_ ? audit_log_.get() : nullptr, &changes_));
   builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }
 

@@ -37,6 +37,9 @@ class ServerSecurity {
     bool trust_peer_addresses = false;
     // Serve other machines although anybody may listen to or use it.
     bool insecure_allow_remote = false;
+    // Other coordinators show this secret of the present leadership with the
+    // calls that they pass on. Empty: there are no others.
+    std::string leaders_secret;
   };
 
   // `documents`: the store's of kind TokenStore::kKind. `listen`: host:port to
@@ -57,6 +60,8 @@ class ServerSecurity {
   const ForwardedCalls* forwarded() const { return &forwarded_; }
   // Rises with every call that changes something.
   const std::atomic<int64_t>& changes() const { return changes_; }
+  // Counts one that another coordinator has answered.
+  void AddChange() { ++changes_; }
   AuditLog* audit_log() { return audit_log_.get(); }
 
   UserLimits::Refusals refusals() { return limits_->refusals(); }
@@ -74,7 +79,8 @@ class ServerSecurity {
              Interceptors more = Interceptors());
 
  private:
-  ServerSecurity() = default;
+  explicit ServerSecurity(std::string leaders_secret)
+      : forwarded_(std::move(leaders_secret)) {}
 
   absl::Status MakeFirstToken(const std::string& path);
 

@@ -476,6 +476,13 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
 void CoordinatorHost::RunSynchronize(const v1::SynchronizeRequest& request,
                                      const std::vector<v1::LogAck>& log_acks,
                                      int64_t call) {
+void CoordinatorHost::CatchUp(std::function<void()> done) {
+  loop_->Post([this, done = std::move(done)]() mutable {
+    if (stopping_ || follower_ == nullptr) return done();
+    follower_->CatchUp(std::move(done));
+  });
+}
+
   if (stopping_) return calls_.Reply(call, StoppingError());
   if (!calls_.Has(call)) return;
   Effects effects;

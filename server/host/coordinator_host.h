@@ -131,6 +131,9 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void Read(std::function<void(JobStore*)> read);
   // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
   void TickNow();
+  // With `follow`: calls back on the loop once all that the leader has
+  // committed by now is shown here.
+  void CatchUp(std::function<void()> done);
   void Stop();
   // Rises with every change of jobs and sweeps that readers may see, before
   // they are notified of it; samples of progress do not count.

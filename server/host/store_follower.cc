@@ -24,14 +24,32 @@ StoreFollower::StoreFollower(Options options, StoreThread* store,
 void StoreFollower::Poll() {
   if (pending_reads_ > 0) return;
   ++pending_reads_;
+  waiting_.swap(waiting_next_);
   store_->Read([this, after = change_](JobStore* store) {
     auto changes = options_.feed->ReadChanges(after);
     if (options_.on_read) options_.on_read(store);
     options_.post([this, changes = std::move(changes)]() mutable {
-      --pending_reads_;
       ShowChanges(std::move(changes));
+      EndRead();
     });
   });
+}
+
+void StoreFollower::CatchUp(std::function<void()> done) {
+  // A round that is under way may have read too early.
+  waiting_next_.push_back(std::move(done));
+  Poll();
+}
+
+void StoreFollower::EndRead() {
+  if (--pending_reads_ > 0) return;
+  auto done = std::exchange(waiting_, {});
+  for (const std::function<void()>& one : done) one();
+  if (waiting_next_.empty()) return;
+  if (!stopped_) return Poll();
+  // Nothing more is read.
+  done = std::exchange(waiting_next_, {});
+  for (const std::function<void()>& one : done) one();
 }
 
 void StoreFollower::ShowChanges(absl::StatusOr<StoreChanges> changes) {
@@ -56,8 +74,8 @@ void StoreFollower::ShowChanges(absl::StatusOr<StoreChanges> changes) {
         name, known->last_sequence, record.last_sequence(), kMaxEvents,
         [this, record](absl::StatusOr<std::vector<v1::JobEvent>> events) {
           options_.post([this, record, events = std::move(events)] {
-            --pending_reads_;
             ShowEvents(record, events);
+            EndRead();
           });
         });
   }

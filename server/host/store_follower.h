@@ -40,10 +40,14 @@ class StoreFollower {
 
   // Begins a round, unless the one before is still under way.
   void Poll();
+  // Calls `done` once all that is committed by now is shown, or cannot be read.
+  void CatchUp(std::function<void()> done);
   // From now on nothing is shown any more.
   void Stop() { stopped_ = true; }
 
  private:
+  // After each read: ends the round if that was its last.
+  void EndRead();
   void ShowChanges(absl::StatusOr<StoreChanges> changes);
   void ShowEvents(JobRecord record,
                   const absl::StatusOr<std::vector<v1::JobEvent>>& events);
@@ -57,6 +61,9 @@ class StoreFollower {
   // The newest commit shown, and what is still being read of it.
   int64_t change_;
   int pending_reads_ = 0;
+  // Called at the end of the present round, and of the next one.
+  std::vector<std::function<void()>> waiting_;
+  std::vector<std::function<void()>> waiting_next_;
   bool feed_failed_ = false;
   bool stopped_ = false;
 };

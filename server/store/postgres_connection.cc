@@ -1,11 +1,15 @@
 // Connects to PostgreSQL and turns libpqxx's exceptions into statuses.
 #include "server/store/postgres_connection.h"
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/steady_time.h"
 
 namespace comera::server {
 namespace {
@@ -20,6 +24,13 @@ constexpr char kPasswordHint[] =
     "store: a password in the URL can be read by every user of this machine "
     "(ps); write it into a file of mode 0600 and name that file in the "
     "environment variable PGPASSFILE, or add ?passfile=FILE to the URL";
+
+// What the server gets to end a statement by itself, before its socket is shut
+// down.
+constexpr absl::Duration kServerFirst = absl::Seconds(1);
+// A transaction whose client sends nothing for so long holds its locks no more:
+// a coordinator that was stopped amid a commit must not block its successor.
+constexpr absl::Duration kIdleTransaction = absl::Seconds(3);
 
 // The message of an exception on one line.
 std::string OneLine(absl::string_view what) {
@@ -75,36 +86,77 @@ absl::Status CheckPostgresUrl(const std::string& url) {
   return absl::OkStatus();
 }
 
-void PostgresConnection::Connect() {
-  if (connection_ != nullptr) return;
+// Declared for the time in which the socket may be waited for.
+class PostgresConnection::SocketDeadline {
+ public:
+  SocketDeadline(PostgresConnection* owner, absl::Duration timeout)
+      : owner_(owner) {
+    const std::lock_guard<std::mutex> lock(owner_->mutex_);
+    owner_->due_ = SteadyNow() + timeout + kServerFirst;
+  }
+  ~SocketDeadline() {
+    const std::lock_guard<std::mutex> lock(owner_->mutex_);
+    owner_->socket_ = -1;
+  }
+  void Watch(int socket) {
+    const std::lock_guard<std::mutex> lock(owner_->mutex_);
+    owner_->socket_ = socket;
+  }
+
+ private:
+  PostgresConnection* const owner_;
+};
+
+void PostgresConnection::Connect(SocketDeadline* deadline) {
+  if (connection_ != nullptr) return deadline->Watch(connection_->sock());
   const absl::string_view separator = absl::StrContains(url_, "?") ? "&" : "?";
   connection_ = std::make_unique<pqxx::connection>(absl::StrCat(
       url_, separator, "application_name=", options_.application,
       "&connect_timeout=", options_.connect_timeout_s,
       "&tcp_user_timeout=", options_.tcp_timeout_ms,
       "&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"));
+  deadline->Watch(connection_->sock());
 #if PQXX_VERSION_MAJOR < 7
-  // A session's locks must not vanish unseen: libpqxx 6 reconnects by itself
-  // unless told not to, 7 never does.
+  // A transaction must not lose its beginning unseen: libpqxx 6 reconnects by
+  // itself unless told not to, 7 never does.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   connection_->inhibit_reactivation(true);
 #pragma GCC diagnostic pop
 #endif
   // What a vanished coordinator held is free again within seconds. Zero is
-  // what the settings are on a socket file.
+  // what the first settings are on a socket file.
   pqxx::nontransaction setup(*connection_);
-  setup.exec("SET tcp_keepalives_idle = 2");
-  setup.exec("SET tcp_keepalives_interval = 1");
-  setup.exec("SET tcp_keepalives_count = 3");
-  setup.exec("SET tcp_user_timeout = 5000");
-  setup.exec("SET client_min_messages = warning");
+  setup.exec(absl::StrCat(
+      "SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; "
+      "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 5000; "
+      "SET client_min_messages = warning; "
+      "SET idle_in_transaction_session_timeout = ",
+      absl::ToInt64Milliseconds(kIdleTransaction), "; SET statement_timeout = ",
+      absl::ToInt64Milliseconds(options_.timeout)));
+}
+
+void PostgresConnection::ShutDownWhenDue() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (socket_ < 0 || SteadyNow() < due_) return;
+  // Whoever waits for the socket finds it closed.
+  shutdown(socket_, SHUT_RDWR);
+  socket_ = -1;
 }
 
 absl::Status PostgresConnection::Guard(
-    const std::function<absl::Status()>& body) {
+    absl::Duration timeout, const std::function<absl::Status()>& body) {
+  if (watch_ == nullptr) {
+    EventLoop::Options options;
+    options.tick_interval =
+        std::clamp(options_.timeout / 8, absl::Milliseconds(50),
+                   absl::Duration(absl::Seconds(1)));
+    options.on_tick = [this] { ShutDownWhenDue(); };
+    watch_ = std::make_unique<EventLoop>(std::move(options));
+  }
   try {
-    Connect();
+    SocketDeadline deadline(this, timeout);
+    Connect(&deadline);
     return body();
   } catch (const pqxx::broken_connection& error) {
     connection_.reset();
@@ -127,10 +179,22 @@ absl::Status PostgresConnection::Guard(
   }
 }
 
+void PostgresConnection::AllowTime(absl::Duration timeout,
+                                   pqxx::transaction_base& transaction) {
+  if (timeout == options_.timeout) return;
+  const int64_t milliseconds = absl::ToInt64Milliseconds(timeout);
+  transaction.exec(
+      absl::StrCat("SET LOCAL statement_timeout = ", milliseconds));
+  transaction.exec(absl::StrCat(
+      "SET LOCAL idle_in_transaction_session_timeout = ", milliseconds));
+}
+
 absl::Status PostgresConnection::Transact(
+    absl::Duration timeout,
     const std::function<absl::Status(pqxx::work&)>& use) {
-  return Guard([&] {
+  return Guard(timeout, [&] {
     pqxx::work transaction(*connection_);
+    AllowTime(timeout, transaction);
     absl::Status status = use(transaction);
     if (status.ok()) transaction.commit();
     return status;
@@ -138,18 +202,12 @@ absl::Status PostgresConnection::Transact(
 }
 
 absl::Status PostgresConnection::Read(
+    absl::Duration timeout,
     const std::function<absl::Status(pqxx::transaction_base&)>& use) {
-  return Guard([&] {
+  return Guard(timeout, [&] {
     pqxx::transaction<pqxx::isolation_level::repeatable_read, kReadOnly>
         transaction(*connection_);
-    return use(transaction);
-  });
-}
-
-absl::Status PostgresConnection::Run(
-    const std::function<absl::Status(pqxx::nontransaction&)>& use) {
-  return Guard([&] {
-    pqxx::nontransaction transaction(*connection_);
+    AllowTime(timeout, transaction);
     return use(transaction);
   });
 }

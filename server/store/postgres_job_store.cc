@@ -19,6 +19,8 @@ namespace {
 
 // A follower that was away for longer loads everything anew.
 constexpr int64_t kRememberDeletions = 1000000;
+// The time that reading all jobs may take.
+constexpr absl::Duration kLoad = absl::Minutes(2);
 
 }  // namespace
 
@@ -32,19 +34,21 @@ absl::StatusOr<std::unique_ptr<PostgresJobStore>> PostgresJobStore::Open(
 
 template <typename T>
 absl::StatusOr<T> PostgresJobStore::ReadWith(
-    const std::function<absl::StatusOr<T>(PostgresReader&)>& read) {
+    const std::function<absl::StatusOr<T>(PostgresReader&)>& read,
+    absl::Duration timeout) {
   absl::StatusOr<T> result;
-  RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& transaction) {
-    PostgresReader reader(&transaction);
-    result = read(reader);
-    return absl::OkStatus();
-  }));
+  RETURN_IF_ERROR(
+      connection_.Read(timeout, [&](pqxx::transaction_base& transaction) {
+        PostgresReader reader(&transaction);
+        result = read(reader);
+        return absl::OkStatus();
+      }));
   return result;
 }
 
 absl::StatusOr<std::vector<JobRecord>> PostgresJobStore::LoadJobs() {
   return ReadWith<std::vector<JobRecord>>(
-      [](PostgresReader& reader) { return reader.LoadJobs(); });
+      [](PostgresReader& reader) { return reader.LoadJobs(); }, kLoad);
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> PostgresJobStore::ReadEvents(
@@ -68,8 +72,9 @@ absl::StatusOr<std::vector<AuditRow>> PostgresJobStore::ReadAudit(
 
 absl::StatusOr<StoreChanges> PostgresJobStore::ReadChanges(int64_t after) {
   StoreChanges changes;
-  RETURN_IF_ERROR(
-      connection_.Read([&](pqxx::transaction_base& read) -> absl::Status {
+  RETURN_IF_ERROR(connection_.Read(
+      after == 0 ? kLoad : options_.connection.timeout,
+      [&](pqxx::transaction_base& read) -> absl::Status {
         changes.change =
             read.exec1("SELECT change FROM coordinator")[0].as<int64_t>();
         if (changes.change == after) return absl::OkStatus();
@@ -85,8 +90,8 @@ absl::StatusOr<StoreChanges> PostgresJobStore::ReadChanges(int64_t after) {
 }
 
 absl::Status PostgresJobStore::Fill(StoreReader* from) {
-  const absl::Status status =
-      connection_.Transact([&](pqxx::work& work) -> absl::Status {
+  const absl::Status status = connection_.Transact(
+      PostgresConnection::kLong, [&](pqxx::work& work) -> absl::Status {
         if (work.exec1("SELECT EXISTS (SELECT FROM jobs)")[0].as<bool>()) {
           return absl::AlreadyExistsError("the database has jobs");
         }
@@ -103,8 +108,9 @@ absl::Status PostgresJobStore::Backup(const std::string& path) {
   }
   // A session of its own, and one transaction: one state of everything.
   PostgresConnection connection(url_, options_.connection);
-  const absl::Status status =
-      connection.Read([&](pqxx::transaction_base& read) -> absl::Status {
+  const absl::Status status = connection.Read(
+      PostgresConnection::kLong,
+      [&](pqxx::transaction_base& read) -> absl::Status {
         SqliteJobStore::Options options;
         options.max_samples = options_.max_samples;
         ASSIGN_OR_RETURN(const auto copy, SqliteJobStore::Open(path, options));

@@ -66,7 +66,8 @@ class PostgresJobStore : public JobStore, public ChangeFeed {
   // The result of `read` in one transaction.
   template <typename T>
   absl::StatusOr<T> ReadWith(
-      const std::function<absl::StatusOr<T>(PostgresReader&)>& read);
+      const std::function<absl::StatusOr<T>(PostgresReader&)>& read,
+      absl::Duration timeout = PostgresConnection::Options().timeout);
 
   absl::Status Apply(const StoreBatch& batch, pqxx::work& work);
   void PutRecords(const std::vector<JobRecord>& records, int64_t change,

@@ -55,6 +55,19 @@ constexpr const char* kSteps[] = {
         entry bytea NOT NULL
       );
     )sql",
+    // 2: the leader's lease, beside `coordinator`, whose row a commit holds.
+    R"sql(
+      CREATE TABLE lease (
+        only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+        epoch bigint NOT NULL,
+        renewals bigint NOT NULL,
+        secret text NOT NULL,
+        seconds double precision NOT NULL,
+        expires timestamptz NOT NULL
+      );
+      INSERT INTO lease (epoch, renewals, secret, seconds, expires)
+        VALUES (0, 0, '', 0, '-infinity');
+    )sql",
 };
 
 // Any number that no other program of the database uses: "comera-m".
@@ -67,28 +80,30 @@ int NewestPostgresSchema() { return std::size(kSteps); }
 absl::Status MigratePostgres(PostgresConnection* connection, int version) {
   bool done = false;
   while (!done) {
-    RETURN_IF_ERROR(connection->Transact([&](pqxx::work& work) -> absl::Status {
-      work.exec(
-          absl::StrCat("SELECT pg_advisory_xact_lock(", kMigrationLock, ")"));
-      work.exec(
-          "CREATE TABLE IF NOT EXISTS schema_version "
-          "(version integer PRIMARY KEY)");
-      const int current =
-          work.exec1("SELECT coalesce(max(version), 0) FROM schema_version")[0]
-              .as<int>();
-      if (current > NewestPostgresSchema()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "the database has schema version ", current,
-            ", this program knows versions up to ", NewestPostgresSchema(),
-            ": start a newer comera-server"));
-      }
-      done = current >= version;
-      if (done) return absl::OkStatus();
-      work.exec(kSteps[current]);
-      work.exec(absl::StrCat("INSERT INTO schema_version VALUES (", current + 1,
-                             ")"));
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(connection->Transact(
+        PostgresConnection::kLong, [&](pqxx::work& work) -> absl::Status {
+          work.exec(absl::StrCat("SELECT pg_advisory_xact_lock(",
+                                 kMigrationLock, ")"));
+          work.exec(
+              "CREATE TABLE IF NOT EXISTS schema_version "
+              "(version integer PRIMARY KEY)");
+          const int current =
+              work.exec1(
+                      "SELECT coalesce(max(version), 0) FROM schema_version")[0]
+                  .as<int>();
+          if (current > NewestPostgresSchema()) {
+            return absl::FailedPreconditionError(absl::StrCat(
+                "the database has schema version ", current,
+                ", this program knows versions up to ", NewestPostgresSchema(),
+                ": start a newer comera-server"));
+          }
+          done = current >= version;
+          if (done) return absl::OkStatus();
+          work.exec(kSteps[current]);
+          work.exec(absl::StrCat("INSERT INTO schema_version VALUES (",
+                                 current + 1, ")"));
+          return absl::OkStatus();
+        }));
   }
   return absl::OkStatus();
 }

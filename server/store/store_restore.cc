@@ -60,7 +60,8 @@ absl::Status FillPostgres(const std::string& url, StoreReader* from) {
   ASSIGN_OR_RETURN(const bool leads, leadership.TryAcquire());
   if (!leads) {
     return absl::FailedPreconditionError(
-        "the database is in use: stop all coordinators first");
+        "the database is in use: stop all coordinators first, and wait some "
+        "seconds if one of them crashed");
   }
   PostgresJobStore::Options options;
   options.term = leadership.term();

@@ -1,8 +1,10 @@
 // Several coordinators on one PostgreSQL: who writes, who reads, who follows.
 #include "server/daemon/coordinator_node.h"
 
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,10 @@
 #include "comera/v1/training_service.grpc.pb.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/coordinator_address.h"
+#include "common/rpc_channel.h"
 #include "common/status_matchers.h"
 #include "tests/common/http/http_client.h"
+#include "tests/security/certificates.h"
 #include "tests/server/store/postgres_server.h"
 #include "tests/server/temp_dir.h"
 #include "tests/server/test_spec.h"
@@ -26,6 +30,36 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kBound = absl::Seconds(20);
+constexpr absl::Duration kLease = absl::Seconds(3);
+
+// The system's clock, which can keep those who ask it, the event loop first.
+class StickyClock : public Clock {
+ public:
+  absl::Time Now() override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    kept_ = stuck_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !stuck_; });
+    return absl::Now();
+  }
+  // Returns once somebody is kept.
+  void Stick() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    stuck_ = true;
+    changed_.wait(lock, [this] { return kept_; });
+  }
+  void Release() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stuck_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stuck_ = false;
+  bool kept_ = false;
+};
 
 class CoordinatorNodeTest : public ::testing::Test {
  protected:
@@ -34,20 +68,25 @@ class CoordinatorNodeTest : public ::testing::Test {
     if (server_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
     url_ = server_->NewDatabase();
     // The first one leads.
-    for (int i = 0; i < 2; ++i) {
-      CoordinatorNode::Options options;
-      options.server.store_url = url_;
-      options.server.data_dir = folder_.path();
-      options.server.http.server.listen = "127.0.0.1:0";
-      options.poll_interval = absl::Milliseconds(50);
-      auto node = CoordinatorNode::Start(options, Clock::Real(), &ids_);
-      ASSERT_OK(node);
-      nodes_.push_back(*std::move(node));
-      addresses_.push_back(nodes_.back()->address());
-      http_addresses_.push_back(nodes_.back()->http_address());
-    }
+    StartNode(&clock_);
+    StartNode(Clock::Real());
     ASSERT_GT(nodes_[0]->term(), 0);
     ASSERT_EQ(nodes_[1]->term(), 0);
+  }
+
+  void StartNode(Clock* clock, const ServerSecurity::Options& security = {}) {
+    CoordinatorNode::Options options;
+    options.server.store_url = url_;
+    options.server.data_dir = folder_.path();
+    options.server.http.server.listen = "127.0.0.1:0";
+    options.server.security = security;
+    options.lease.length = kLease;
+    options.poll_interval = absl::Milliseconds(50);
+    auto node = CoordinatorNode::Start(options, clock, &ids_);
+    ASSERT_OK(node);
+    nodes_.push_back(*std::move(node));
+    addresses_.push_back(nodes_.back()->address());
+    http_addresses_.push_back(nodes_.back()->http_address());
   }
 
   std::unique_ptr<client::TrainingClient> Client(const std::string& servers) {
@@ -95,35 +134,41 @@ class CoordinatorNodeTest : public ::testing::Test {
     EXPECT_EQ(info.metadata().at("leader"), leader);
   }
 
+  static std::string Term(const grpc::ClientContext& context) {
+    const auto& metadata = context.GetServerTrailingMetadata();
+    const auto found = metadata.find(kTermMetadata);
+    return found == metadata.end()
+               ? ""
+               : std::string(found->second.data(), found->second.size());
+  }
+
   PostgresServer* server_ = nullptr;
   std::string url_;
   TempDir folder_;
   RandomIdSource ids_;
+  // The first node's.
+  StickyClock clock_;
   std::vector<std::unique_ptr<CoordinatorNode>> nodes_;
   std::vector<std::string> addresses_;
   std::vector<std::string> http_addresses_;
 };
 
-TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerNamesTheLeader) {
+TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerPassesOn) {
   const auto call = [this](int node, const std::string& method,
-                           const std::string& target) {
-    return HttpClient(http_addresses_[node]).Call(method, target);
+                           const std::string& target,
+                           const std::string& body = "") {
+    return HttpClient(http_addresses_[node]).Call(method, target, {}, body);
   };
   EXPECT_EQ(call(0, "GET", "/readyz").body, "leader\n");
   EXPECT_EQ(call(1, "GET", "/readyz").body, "follower\n");
   EXPECT_EQ(call(0, "GET", "/readyz?leader").code, 200);
   EXPECT_EQ(call(1, "GET", "/readyz?leader").code, 503);
   EXPECT_EQ(call(1, "GET", "/v1/jobs").code, 200);
-  for (const HttpReply& reply :
-       {call(1, "POST", "/v1/queues"), call(1, "GET", "/v1/workers"),
-        call(1, "GET", "/v1/sweeps")}) {
-    EXPECT_EQ(reply.code, 503);
-    EXPECT_EQ(reply.Header("Retry-After"), "1");
-    EXPECT_THAT(reply.body,
-                HasSubstr(absl::StrCat(
-                    R"("reason":"NOT_LEADER","domain":"comera","metadata":)",
-                    R"({"leader":")", addresses_[0], R"("})")));
-  }
+  EXPECT_EQ(call(1, "GET", "/v1/workers").code, 200);
+  EXPECT_EQ(call(1, "GET", "/v1/sweeps").code, 200);
+  EXPECT_EQ(call(1, "POST", "/v1/queues", R"({"name": "queues/nightly"})").code, 200);
+  EXPECT_THAT(call(1, "GET", "/v1/queues").body, HasSubstr("nightly"));
+  EXPECT_EQ(call(1, "GET", "/v1/workers/none").code, 404);
   // The other takes over, at its own address.
   nodes_[0].reset();
   const absl::Time deadline = absl::Now() + kBound;
@@ -132,25 +177,33 @@ TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerNamesTheLeader) {
     absl::SleepFor(absl::Milliseconds(10));
   }
   EXPECT_EQ(call(1, "GET", "/v1/workers").code, 200);
+  EXPECT_THAT(call(1, "GET", "/v1/queues").body, HasSubstr("nightly"));
 }
 
-TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
+TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndPassesTheRestOn) {
   const auto leader = Client(addresses_[0]);
-  ASSERT_OK_AND_ASSIGN(const v1::Job job, leader->Submit(TestSpec(1)));
-  GetUntil(1, job.name(), [](const v1::Job&) { return true; });
-
   const auto stub = Stub(1);
+  v1::Job job;
   {
     grpc::ClientContext context;
     v1::CreateJobRequest request;
     *request.mutable_spec() = TestSpec(1);
-    v1::Job unused;
-    ExpectNotLeader(stub->CreateJob(&context, request, &unused), addresses_[0]);
+    ASSERT_TRUE(stub->CreateJob(&context, request, &job).ok());
+    EXPECT_EQ(Term(context), absl::StrCat(nodes_[0]->term()));
+  }
+  {
+    // The follower shows at once what it has let its caller do.
+    grpc::ClientContext context;
+    v1::GetJobRequest request;
+    request.set_name(job.name());
+    v1::Job found;
+    EXPECT_TRUE(stub->GetJob(&context, request, &found).ok());
+    EXPECT_EQ(Term(context), "");
   }
   {
     grpc::ClientContext context;
-    v1::ListWorkersResponse unused;
-    ExpectNotLeader(stub->ListWorkers(&context, {}, &unused), addresses_[0]);
+    v1::ListWorkersResponse workers;
+    EXPECT_TRUE(stub->ListWorkers(&context, {}, &workers).ok());
   }
   {
     grpc::ClientContext context;
@@ -170,12 +223,41 @@ TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
     EXPECT_EQ(list.total_size(), 1);
   }
   {
-    // A service that followers do not have at all.
+    // The leader's own error, with its details and its term.
     grpc::ClientContext context;
     v1::SynchronizeResponse unused;
     auto worker = v1::WorkerService::NewStub(
         grpc::CreateChannel(addresses_[1], grpc::InsecureChannelCredentials()));
-    ExpectNotLeader(worker->Synchronize(&context, {}, &unused), addresses_[0]);
+    const grpc::Status status = worker->Synchronize(&context, {}, &unused);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_details(), HasSubstr("ErrorInfo"));
+    EXPECT_EQ(Term(context), absl::StrCat(nodes_[0]->term()));
+  }
+  {
+    // A stream of the caller's that the leader refuses at once.
+    grpc::ClientContext context;
+    v1::UploadArtifactResponse unused;
+    auto worker = v1::WorkerService::NewStub(
+        grpc::CreateChannel(addresses_[1], grpc::InsecureChannelCredentials()));
+    auto writer = worker->UploadArtifact(&context, &unused);
+    v1::UploadArtifactRequest request;
+    request.mutable_header()->set_artifact("jobs/none/models/final");
+    while (writer->Write(request)) {
+    }
+    EXPECT_FALSE(writer->Finish().ok());
+  }
+  {
+    // A caller who hangs up.
+    grpc::ClientContext context;
+    v1::ReadLogRequest request;
+    request.set_name(job.name());
+    request.set_follow(true);
+    auto reader = stub->ReadLog(&context, request);
+    context.TryCancel();
+    v1::ReadLogResponse response;
+    while (reader->Read(&response)) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
 
   // A watch on the follower sees what the leader decides, to the end.
@@ -195,6 +277,67 @@ TEST_F(CoordinatorNodeTest, FollowerShowsJobsAndEventsAndSendsWritersAway) {
   EXPECT_TRUE(reader->Finish().ok());
   GetUntil(1, job.name(),
            [](const v1::Job& j) { return j.state() == v1::CANCELLED; });
+}
+
+// The lease is renewed while the loop turns, and what the leader would say
+// after it is withheld.
+TEST_F(CoordinatorNodeTest, AStuckLeaderIsReplacedAndAnswersNothingMore) {
+  const int64_t term = nodes_[0]->term();
+  clock_.Stick();
+  const auto stub = Stub(0);
+  auto late = std::async(std::launch::async, [&stub] {
+    grpc::ClientContext context;
+    v1::ListWorkersResponse unused;
+    return stub->ListWorkers(&context, {}, &unused);
+  });
+  const absl::Time deadline = absl::Now() + kBound;
+  while (nodes_[1]->term() == 0 && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_GT(nodes_[1]->term(), term);
+  clock_.Release();
+  EXPECT_EQ(late.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+  // It is a follower now, and passes calls on to its successor.
+  const auto client = Client(addresses_[0]);
+  ASSERT_OK(client->Submit(TestSpec(1)));
+  EXPECT_THAT(*Client(addresses_[1])->List({}, 0), SizeIs(1));
+  EXPECT_EQ(nodes_[0]->term(), 0);
+}
+
+TEST_F(CoordinatorNodeTest, WithTlsCallersKeepTheirNames) {
+  Certificates certificates(folder_.path());
+  certificates.Issue("server", "IP:127.0.0.1");
+  certificates.Issue("alice", "DNS:alice");
+  nodes_.clear();
+  addresses_.clear();
+  ServerSecurity::Options security;
+  security.tls.certificate = certificates.Certificate("server");
+  security.tls.key = certificates.Key("server");
+  security.tls.client_ca = certificates.Authority();
+  StartNode(Clock::Real(), security);
+  StartNode(Clock::Real(), security);
+  // One that does not know by whom the leader's certificate is signed.
+  security.tls.client_ca.clear();
+  StartNode(Clock::Real(), security);
+  ASSERT_GT(nodes_[0]->term(), 0);
+
+  ChannelSecurity alice;
+  alice.ca_file = certificates.Authority();
+  alice.certificate_file = certificates.Certificate("alice");
+  alice.key_file = certificates.Key("alice");
+  const auto create = [&](int node, v1::Job* job) {
+    const auto channel = OpenChannel(addresses_[node], alice, {});
+    grpc::ClientContext context;
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = TestSpec(1);
+    return v1::TrainingService::NewStub(*channel)->CreateJob(&context, request,
+                                                             job);
+  };
+  v1::Job job;
+  const grpc::Status passed_on = create(1, &job);
+  EXPECT_TRUE(passed_on.ok()) << passed_on.error_message();
+  EXPECT_EQ(job.user(), "alice");
+  ExpectNotLeader(create(2, &job), addresses_[0]);
 }
 
 TEST_F(CoordinatorNodeTest, ClientOfAFollowerIsLedToTheLeader) {

@@ -24,11 +24,16 @@ class PostgresJobStoreTest : public ::testing::Test {
     url_ = server_->NewDatabase();
   }
 
-  // Waits while the session of the leader before is ending.
+  // Waits until the lease of the leader before has run out.
   static void Acquire(PostgresLeadership& leadership) {
     absl::StatusOr<bool> leads = false;
     while (leads.ok() && !*leads) leads = leadership.TryAcquire();
     ASSERT_OK(leads);
+  }
+  static LeaderLease::Options Short() {
+    LeaderLease::Options options;
+    options.length = absl::Milliseconds(200);
+    return options;
   }
 
   std::unique_ptr<PostgresJobStore> Open(int64_t term) {
@@ -72,31 +77,122 @@ TEST_F(PostgresJobStoreTest, OneLeadsUntilItGoes) {
   PostgresLeadership second(url_, "b:2");
   ASSERT_TRUE(*first->TryAcquire());
   EXPECT_FALSE(*second.TryAcquire());
-  ASSERT_OK_AND_ASSIGN(const auto leader, second.ReadLeader());
+  const LeaseRow leader = second.last_row();
   EXPECT_EQ(leader.address, "a:1");
   EXPECT_EQ(leader.term, first->term());
-  EXPECT_OK(first->Check());
+  EXPECT_EQ(leader.secret, first->secret());
+  first->Beat();
+  EXPECT_OK(first->Renew());
   first.reset();
+  ASSERT_TRUE(*second.TryAcquire());
+  EXPECT_GT(second.term(), leader.term);
+  // Workers remember terms when the database is a new one.
+  EXPECT_GE(leader.term, 1700000000);
+}
+
+// Whatever becomes of the sessions: a stopped process keeps its own.
+TEST_F(PostgresJobStoreTest, ASilentLeadersLeaseRunsOut) {
+  PostgresLeadership first(url_, "a:1", Short());
+  PostgresLeadership second(url_, "b:2", Short());
+  ASSERT_TRUE(*first.TryAcquire());
+  EXPECT_TRUE(first.Holds());
   Acquire(second);
-  EXPECT_EQ(second.term(), leader.term + 1);
+  EXPECT_FALSE(first.Holds());
+  first.Beat();
+  EXPECT_THAT(first.Renew(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  first.GiveUp();
+  EXPECT_FALSE(*first.TryAcquire());
+}
+
+// One that was renewed late must not count: the row has a new owner.
+TEST_F(PostgresJobStoreTest, ALateRenewalFails) {
+  PostgresLease first(url_, absl::Seconds(2));
+  PostgresLease second(url_, absl::Seconds(2));
+  ASSERT_OK_AND_ASSIGN(LeaseRow row, first.Read());
+  ASSERT_OK_AND_ASSIGN(
+      const int64_t term,
+      first.Take(row, "a:1", "s", absl::ZeroDuration(), false));
+  EXPECT_TRUE(*first.Renew(term, absl::ZeroDuration()));
+  // The row that it saw is not the present one.
+  EXPECT_EQ(*second.Take(row, "b:2", "t", absl::Seconds(9), false), 0);
+  ASSERT_OK_AND_ASSIGN(row, second.Read());
+  EXPECT_TRUE(row.expired);
+  EXPECT_GT(*second.Take(row, "b:2", "t", absl::Seconds(9), false), term);
+  EXPECT_FALSE(*first.Renew(term, absl::Seconds(9)));
+  ASSERT_OK(first.GiveBack(term));
+  ASSERT_OK_AND_ASSIGN(row, second.Read());
+  EXPECT_FALSE(row.expired);
+}
+
+// A leader of an earlier version holds a session lock and has no lease.
+TEST_F(PostgresJobStoreTest, LeadersOfEarlierVersionsAreWaitedFor) {
+  Open(0);
+  pqxx::connection former(url_);
+  pqxx::nontransaction session(former);
+  session.exec("SELECT pg_advisory_lock(7165065814647844204)");
+  PostgresLeadership leadership(url_, "a:1");
+  EXPECT_FALSE(*leadership.TryAcquire());
+  session.exec("SELECT pg_advisory_unlock(7165065814647844204)");
+  EXPECT_TRUE(*leadership.TryAcquire());
+  // It takes over where it can, and is noticed.
+  session.exec("UPDATE coordinator SET epoch = epoch + 1");
+  leadership.Beat();
+  EXPECT_THAT(leadership.Renew(),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+// A stopped coordinator may have a commit under way, whose row its successor
+// needs.
+TEST_F(PostgresJobStoreTest, AStoppedCommitDoesNotBlockTheSuccessor) {
+  PostgresLeadership first(url_, "a:1", Short());
+  ASSERT_TRUE(*first.TryAcquire());
+  PostgresConnection stopped(url_, {});
+  PostgresLeadership second(url_, "b:2");
+  EXPECT_THAT(stopped.Transact([&](pqxx::work& work) {
+    work.exec("UPDATE coordinator SET change = change + 1");
+    absl::StatusOr<bool> leads = false;
+    while (!leads.ok() || !*leads) leads = second.TryAcquire();
+    return absl::OkStatus();
+  }),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(PostgresJobStoreTest, EveryQueryHasADeadline) {
+  PostgresConnection::Options options;
+  options.timeout = absl::Milliseconds(100);
+  PostgresConnection connection(url_, options);
+  const auto sleep = [](pqxx::work& work) {
+    work.exec("SELECT pg_sleep(60)");
+    return absl::OkStatus();
+  };
+  // The server ends the statement.
+  EXPECT_THAT(
+      connection.Transact(sleep),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("statement timeout")));
+  // One that does not answer, as behind a silent proxy: the socket is shut.
+  EXPECT_THAT(connection.Transact([&](pqxx::work& work) {
+    work.exec("SET LOCAL statement_timeout = 0");
+    return sleep(work);
+  }),
+              StatusIs(absl::StatusCode::kUnavailable));
+  // The next call has a new connection.
+  EXPECT_OK(connection.Transact([](pqxx::work& work) {
+    work.exec("SELECT 1");
+    return absl::OkStatus();
+  }));
 }
 
 TEST_F(PostgresJobStoreTest, DeposedLeaderCannotCommit) {
-  PostgresLeadership first(url_, "a:1");
+  PostgresLeadership first(url_, "a:1", Short());
   ASSERT_TRUE(*first.TryAcquire());
   auto old_store = Open(first.term());
   ASSERT_OK(old_store->Commit(OneJob("jobs/a", 1)));
-  // Its lock goes, but it does not know.
-  server_->DropSessions();
+  // Its lease ends, but its store does not know.
   PostgresLeadership second(url_, "b:2");
   Acquire(second);
-  // The first call finds the broken connection, the second the new leader.
-  EXPECT_THAT(old_store->Commit(OneJob("jobs/b", 2)),
-              StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(old_store->Commit(OneJob("jobs/b", 2)),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("another coordinator leads")));
-  EXPECT_FALSE(first.Check().ok());
   auto store = Open(second.term());
   EXPECT_OK(store->Commit(OneJob("jobs/c", 2)));
   EXPECT_THAT(*store->LoadJobs(), SizeIs(2));
@@ -139,9 +235,12 @@ TEST_F(PostgresJobStoreTest, LostConnectionIsUnavailableAndComesBack) {
   ASSERT_OK(server_->Crash());
   EXPECT_THAT(store->LoadJobs(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(*store->LoadJobs(), SizeIs(1));
-  // The lock went with its session, though nobody took it.
-  EXPECT_THAT(leadership.Check(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(leadership.Check(), StatusIs(absl::StatusCode::kUnavailable));
+  // The lease is not the session's: the next renewal finds it.
+  for (int i = 0; i < 2; ++i) {
+    leadership.Beat();
+    EXPECT_OK(leadership.Renew());
+  }
+  EXPECT_TRUE(leadership.Holds());
 }
 
 TEST_F(PostgresJobStoreTest, NewerSchemaIsRefused) {
