@@ -444,7 +444,11 @@ int Main(const WorkerFlags& flags) {
       token != nullptr && security.token_file.empty()) {
     security.token = token;
   }
-  const auto channel = OpenChannel(flags.server, security, arguments);
+  ChannelInterceptors interceptors = NameWorker(options.worker);
+  interceptors.push_back(MakeLeaderFence(
+      std::make_shared<LeaderFence>(options.data_dir + "/leader_term")));
+  const auto channel =
+      OpenChannel(flags.server, security, arguments, std::move(interceptors));
   if (!channel.ok()) return Fail(channel.status());
   const absl::StatusOr<PeerTls> peer_tls = MakePeerTls(security);
   if (!peer_tls.ok()) return Fail(peer_tls.status());
