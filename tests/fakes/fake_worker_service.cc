@@ -190,7 +190,7 @@ grpc::Status FakeWorkerService::Synchronize(
       *response->add_desired() = assignment;
     }
   }
-  response->set_peer_key("the cluster's");
+  response->set_grant_key("the cluster's");
   for (const v1::HeldCheckpoint& held : request->checkpoints()) {
     for (const auto& [key, status] : state_.ranks) {
       if (std::get<0>(key) == held.job() && status.has_result()) {
