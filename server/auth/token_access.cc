@@ -12,38 +12,12 @@
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
+#include "server/auth/token_roles.h"
 
 namespace comera::server {
 namespace {
 
 constexpr std::string_view kScheme = "bearer ";
-
-v1::Role Needed(Permission permission) {
-  switch (permission) {
-    case Permission::kView:
-      return v1::ROLE_VIEWER;
-    case Permission::kUse:
-      return v1::ROLE_USER;
-    case Permission::kAdminister:
-    case Permission::kWork:
-      break;
-  }
-  return v1::ROLE_ADMIN;
-}
-
-const char* Verb(Permission permission) {
-  switch (permission) {
-    case Permission::kView:
-      return "read";
-    case Permission::kUse:
-      return "use";
-    case Permission::kAdminister:
-      return "administer";
-    case Permission::kWork:
-      break;
-  }
-  return "work for";
-}
 
 class TokenCaller : public Caller {
  public:
@@ -170,40 +144,6 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> VerifyBearer(
 }
 
 }  // namespace
-
-absl::Status CheckToken(const v1::Token& token, Permission permission,
-                        const std::string& queue) {
-  if (token.worker() || permission == Permission::kWork) {
-    if (token.worker() && permission == Permission::kWork) {
-      return absl::OkStatus();
-    }
-    return absl::PermissionDeniedError(
-        token.worker() ? "a worker's token lets a worker join, nothing else"
-                       : "only a worker's token lets a worker join: make one "
-                         "with `comera token create --worker`");
-  }
-  int role = token.role();
-  if (queue.empty()) {
-    // Belongs to no queue.
-    if (permission != Permission::kAdminister) {
-      for (const auto& [name, one] : token.queue_roles()) {
-        role = std::max<int>(role, one);
-      }
-    }
-  } else {
-    const auto one = token.queue_roles().find(queue);
-    if (one != token.queue_roles().end()) {
-      role = std::max<int>(role, one->second);
-    }
-  }
-  if (role >= Needed(permission)) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(token.user(), " may not ", Verb(permission), " ",
-                   queue.empty() ? "the server" : absl::StrCat("queue ", queue),
-                   permission == Permission::kAdminister
-                       ? ", which others' jobs and settings need"
-                       : ""));
-}
 
 absl::StatusOr<std::shared_ptr<const v1::Token>> TokenAccess::FindToken(
     const grpc::ServerContextBase& context) {

@@ -58,10 +58,6 @@ class TokenAccess : public AccessControl {
   const ForwardedCalls* const forwarded_;
 };
 
-// OK: the token's roles give the permission.
-absl::Status CheckToken(const v1::Token& token, Permission permission,
-                        const std::string& queue);
-
 }  // namespace comera::server
 
 #endif  // COMERA_SERVER_AUTH_TOKEN_ACCESS_H_
