@@ -140,25 +140,21 @@ grpc::ServerUnaryReactor* ModelService::DeleteModel(
 
 void ModelService::Remove(const std::string& name,
                           std::function<void(const absl::Status&)> done) {
-  host_->CommitThenReply<v1::Job>(
-      [name](Coordinator* coordinator, absl::Time now, Effects* effects) {
-        return coordinator->RemoveModel(name, now, effects);
-      },
-      [this, name, done](const absl::StatusOr<v1::Job>& job) {
-        if (!job.ok()) return done(job.status());
-        host_->io().Post([this, name, done] {
-          // The job names the folder's files no more, so what cannot be removed
-          // now does no harm.
-          const std::string file =
-              ArtifactPath(host_->data_dir(), name, kConfig);
-          std::error_code error;
-          std::filesystem::remove_all(file.substr(0, file.rfind('/')), error);
-          LOG_IF(WARNING, error)
-              << "model=" << name << " event=files_not_removed error=\""
-              << error.message() << "\"";
-          done(absl::OkStatus());
-        });
-      });
+  host_->RemoveModel(name, [this, name,
+                            done](const absl::StatusOr<v1::Job>& job) {
+    if (!job.ok()) return done(job.status());
+    host_->io().Post([this, name, done] {
+      // The job names the folder's files no more, so what cannot be removed
+      // now does no harm.
+      const std::string file = ArtifactPath(host_->data_dir(), name, kConfig);
+      std::error_code error;
+      std::filesystem::remove_all(file.substr(0, file.rfind('/')), error);
+      LOG_IF(WARNING, error)
+          << "model=" << name << " event=files_not_removed error=\""
+          << error.message() << "\"";
+      done(absl::OkStatus());
+    });
+  });
 }
 
 grpc::ServerUnaryReactor* ModelService::ListJobCheckpoints(

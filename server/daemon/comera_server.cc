@@ -74,11 +74,16 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   std::unique_ptr<ComeraServer> server(
       new ComeraServer(options, std::move(lock)));
   if (server->leads()) RETURN_IF_ERROR(CleanUploads(options.data_dir));
+  server->WatchDisk();
   RETURN_IF_ERROR(server->OpenStore());
   ASSIGN_OR_RETURN(const std::vector<Document> tokens,
                    server->store_->LoadDocuments(TokenStore::kKind));
   CoordinatorHost::Options host_options = options.host;
   host_options.data_dir = options.data_dir;
+  host_options.disk = server->disk_.get();
+  host_options.on_read_only = [raw = server.get()](bool) {
+    raw->ReportHealth();
+  };
   host_options.metrics = server->metrics_.get();
   server->metrics_->SetLeader(server->leads(), options.term);
   if (server->feed_ != nullptr) {
@@ -117,6 +122,25 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   server->AddCollectors();
   RETURN_IF_ERROR(server->Serve());
   return server;
+}
+
+void ComeraServer::WatchDisk() {
+  if (!leads()) return;
+  DiskSpace* space = options_.disk_space;
+  if (space == nullptr) {
+    own_disk_space_ = std::make_unique<StatvfsDiskSpace>(options_.data_dir);
+    space = own_disk_space_.get();
+  }
+  disk_ = std::make_unique<DiskGuard>(options_.disk, options_.data_dir, space);
+  // Before the store is opened, which may need the room of the reserve.
+  disk_->Check();
+}
+
+void ComeraServer::ReportHealth() {
+  grpc::HealthCheckServiceInterface* health = health_;
+  if (health == nullptr) return;
+  health->SetServingStatus(kLeaderHealth, leads());
+  health->SetServingStatus(kWritesHealth, leads() && !disk_->read_only());
 }
 
 absl::Status ComeraServer::OpenStore() {
@@ -159,9 +183,13 @@ absl::Status ComeraServer::Serve() {
   grpc::ServerBuilder builder;
   int port = 0;
   ServerSecurity::Interceptors observers;
+  if (options_.term > 0 && options_.holds) {
+    observers.push_back(MakeTermGuard(options_.term, options_.holds));
+  }
   observers.push_back(MakeRpcMetrics(&metrics_->registry()));
   security_->AddTo(&builder, options_.listen, &port, std::move(observers));
   SetLimits(builder);
+  if (!leads()) RegisterForwarding(&builder);
   builder.RegisterService(training_.get());
   if (leads()) {
     builder.RegisterService(queues_.get());
@@ -180,14 +208,28 @@ absl::Status ComeraServer::Serve() {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", options_.listen));
   }
-  server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, leads());
-  if (options_.term > 0 && options_.holds) {
-    observers.push_back(MakeTermGuard(options_.term, options_.holds));
-  }
+  health_ = server_->GetHealthCheckService();
+  ReportHealth();
   address_ =
       absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
   return ServeHttp();
-  if (!leads()) RegisterForwarding(&builder);
+}
+
+void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
+  if (!options_.forward) {
+    leader_only_ =
+        std::make_unique<LeaderOnlyService>(follower_access_.get(), &leader_);
+    builder->RegisterCallbackGenericService(leader_only_.get());
+    return;
+  }
+  training_->ServeStoredOnly();
+  forwarder_ = std::make_unique<LeaderForwarder>(
+      *options_.forward, &leader_, security_->forwarded(),
+      [this](std::function<void()> done) {
+        security_->AddChange();
+        host_->CatchUp(std::move(done));
+      });
+  builder->RegisterCallbackGenericService(forwarder_.get());
 }
 
 absl::Status ComeraServer::ServeHttp() {
@@ -207,6 +249,9 @@ absl::Status ComeraServer::ServeHttp() {
   };
   backend.metrics = metrics_source();
   backend.leads = leads();
+  if (disk_ != nullptr) {
+    backend.read_only = [disk = disk_.get()] { return disk->read_only(); };
+  }
   ASSIGN_OR_RETURN(http_, HttpGateway::Start(options, std::move(backend)));
   return absl::OkStatus();
 }
@@ -215,23 +260,6 @@ void ComeraServer::AddCollectors() {
   metrics_->AddCollector([host = host_.get()] {
     return std::vector<prometheus::MetricFamily>{
         JobsFamily(host->CountJobs()),
-void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
-  if (!options_.forward) {
-    leader_only_ =
-        std::make_unique<LeaderOnlyService>(follower_access_.get(), &leader_);
-    builder->RegisterCallbackGenericService(leader_only_.get());
-    return;
-  }
-  training_->ServeStoredOnly();
-  forwarder_ = std::make_unique<LeaderForwarder>(
-      *options_.forward, &leader_, security_->forwarded(),
-      [this](std::function<void()> done) {
-        security_->AddChange();
-        host_->CatchUp(std::move(done));
-      });
-  builder->RegisterCallbackGenericService(forwarder_.get());
-}
-
         MakeCounter("comera_dropped_samples_total",
                     "Progress samples that slow readers of watches missed.",
                     static_cast<double>(host->dropped_samples()))};
@@ -240,12 +268,21 @@ void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
     return std::vector<prometheus::MetricFamily>{
         RefusalsFamily(security->refusals())};
   });
-  metrics_->AddCollector(
-      [folder = options_.data_dir] { return CollectDiskMetrics(folder); });
+  metrics_->AddCollector([folder = options_.data_dir, disk = disk_.get()] {
+    auto families = CollectDiskMetrics(folder);
+    families.push_back(
+        MakeGauge("comera_read_only",
+                  "1 while the coordinator takes no changes, because its disk "
+                  "is full.",
+                  disk != nullptr && disk->read_only() ? 1 : 0));
+    return families;
+  });
 }
 
 void ComeraServer::Shutdown() {
   if (server_ == nullptr) return;
+  // First, because the event loop of a leader that steps down may be stuck.
+  server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, false);
   if (http_ != nullptr) http_->Leave();
   host_->Stop();
   if (describer_ != nullptr) describer_->Stop();
@@ -272,5 +309,3 @@ ComeraServer::~ComeraServer() {
 }
 
 }  // namespace comera::server
-  // First, because the event loop of a leader that steps down may be stuck.
-  server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, false);

@@ -23,16 +23,22 @@
 #include "server/daemon/server_security.h"
 #include "server/dataset/dataset_service.h"
 #include "server/host/coordinator_host.h"
+#include "server/host/disk_guard.h"
 #include "server/http/http_gateway.h"
 #include "server/http/metrics_source.h"
 #include "server/metrics/coordinator_metrics.h"
 #include "server/runtime/data_dir_lock.h"
+#include "server/runtime/disk_space.h"
 #include "server/runtime/id_source.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/sweep/sweep_host.h"
 #include "server/sweep/sweep_service.h"
 
 namespace comera::server {
+
+// The gRPC health service that a coordinator reports as serving while it takes
+// changes: it leads, and its disk has room.
+inline constexpr char kWritesHealth[] = "comera.v1.Writes";
 
 // A whole coordinator in this process: store, coordinator, gRPC services,
 // health and reflection. Serves from Start() until Shutdown() or destruction.
@@ -63,6 +69,10 @@ class ComeraServer {
     std::optional<ChannelSecurity> forward;
     // data_dir and disk in here are ignored.
     CoordinatorHost::Options host;
+    // When the coordinator becomes read-only for want of room in data_dir.
+    DiskGuard::Options disk;
+    // Tells the room there; null: the system does. Must outlive the server.
+    DiskSpace* disk_space = nullptr;
     DatasetCatalog::Options datasets;
     DatasetDescriber::Options describer;
     SweepEngine::Options sweeps;
@@ -102,9 +112,15 @@ class ComeraServer {
         peer_addresses_(options.security.trust_peer_addresses) {}
 
   bool leads() const { return options_.store_url.empty() || options_.term; }
+  void WatchDisk();
+  // Sets in the health service what this server can do now. Any thread.
+  void ReportHealth();
   absl::Status OpenStore();
   void AddCollectors();
   absl::Status Serve();
+  // In a server that does not lead, lets the leader answer what this one
+  // cannot.
+  void RegisterForwarding(grpc::ServerBuilder* builder);
   absl::Status ServeHttp();
 
   const Options options_;
@@ -112,15 +128,15 @@ class ComeraServer {
   // store, lock.
   DataDirLock lock_;
   LeaderHint leader_;
+  std::unique_ptr<DiskSpace> own_disk_space_;
+  // Null in a server that does not lead.
+  std::unique_ptr<DiskGuard> disk_;
   const std::shared_ptr<CoordinatorMetrics> metrics_ =
       std::make_shared<CoordinatorMetrics>();
   std::unique_ptr<JobStore> store_;
   // Null in a server that leads; else the same object as store_.
   ChangeFeed* feed_ = nullptr;
   // Null in a server that does not lead.
-  // In a server that does not lead, lets the leader answer what this one
-  // cannot.
-  void RegisterForwarding(grpc::ServerBuilder* builder);
   std::unique_ptr<SweepHost> sweeps_;
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<DatasetCatalog> catalog_;
@@ -142,6 +158,8 @@ class ComeraServer {
   std::unique_ptr<DatasetService> datasets_;
   std::unique_ptr<ModelService> models_;
   std::unique_ptr<grpc::Server> server_;
+  // The health service of server_; null before it serves.
+  std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
   std::unique_ptr<HttpGateway> http_;
   std::string address_;
 };

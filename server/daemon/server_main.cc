@@ -52,6 +52,8 @@ struct Flags {
   std::string port_file;
   std::string node_lost_after = "60s";
   std::string reattach_grace = "60s";
+  std::string mass_silence_wait = "1h";
+  std::string forget_worker_after = "24h";
   std::string stall_after = "28s";
   std::string checkpoint_wait = "10m";
   int64_t dataset_quota_bytes =
@@ -59,6 +61,9 @@ struct Flags {
   int64_t max_dataset_bytes = comera::server::ManifestLimits().max_bytes;
   int64_t max_dataset_file_bytes =
       comera::server::BlobStore::Options().max_blob_bytes;
+  int64_t min_free_bytes = comera::server::DiskGuard::Options().min_free_bytes;
+  int64_t disk_reserve_bytes =
+      comera::server::DiskGuard::Options().reserve_bytes;
   std::string keep_jobs = "30d";
   std::string keep_logs = "30d";
   bool retention_dry_run = false;
@@ -108,11 +113,6 @@ std::string CheckDuration(const std::string& text) {
   return "\"" + text + "\" is not a positive duration, e.g. 60s or 2m";
 }
 
-absl::Duration ToDuration(const std::string& text) {
-  absl::Duration duration;
-  absl::ParseDuration(text, &duration);
-  return duration;
-}
 // A shorter one would end in every stutter of the network or the database.
 std::string CheckLease(const std::string& text) {
   absl::Duration duration;
@@ -123,6 +123,11 @@ std::string CheckLease(const std::string& text) {
   return "\"" + text + "\" is not a duration from 2s to 10m, e.g. 5s";
 }
 
+absl::Duration ToDuration(const std::string& text) {
+  absl::Duration duration;
+  absl::ParseDuration(text, &duration);
+  return duration;
+}
 
 void AddSecurityFlags(CLI::App& app,
                       comera::server::ServerSecurity::Options& security) {
@@ -195,11 +200,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--advertise", flags.advertise,
                  "With --store=postgres://...: host:port at which clients and "
                  "workers reach this coordinator (default: --listen)");
-  app.add_option("--port_file", flags.port_file,
-                 "Written with host:port once the server accepts calls");
-  app.add_option("--node_lost_after", flags.node_lost_after,
-                 "Give up the members of a worker that is silent for this long")
-      ->capture_default_str()
   app.add_option("--coordinator_ca", flags.coordinator_ca,
                  "With --store=postgres://... and TLS: authorities of the "
                  "other coordinators' certificates, PEM, by which a "
@@ -210,10 +210,24 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "the leader has been silent for this long; at least 2s")
       ->capture_default_str()
       ->check(CheckLease);
+  app.add_option("--port_file", flags.port_file,
+                 "Written with host:port once the server accepts calls");
+  app.add_option("--node_lost_after", flags.node_lost_after,
+                 "Give up the members of a worker that is silent for this long")
+      ->capture_default_str()
       ->check(CheckDuration);
   app.add_option("--reattach_grace", flags.reattach_grace,
                  "After a restart: wait this long for the workers of running "
                  "jobs")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_option("--mass_silence_wait", flags.mass_silence_wait,
+                 "While more than half of at least three workers are silent "
+                 "together: give none of them up for this long")
+      ->capture_default_str()
+      ->check(CheckDuration);
+  app.add_option("--forget_worker_after", flags.forget_worker_after,
+                 "Forget a worker that has been away for this long")
       ->capture_default_str()
       ->check(CheckDuration);
   app.add_option("--stall_after", flags.stall_after,
@@ -236,6 +250,18 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--max_dataset_file_bytes", flags.max_dataset_file_bytes,
                  "Bytes of one file of a dataset, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--min_free_bytes", flags.min_free_bytes,
+                 "With fewer bytes free in the data folder's file system, the "
+                 "server takes no changes until there are twice as many; 0: "
+                 "only when the disk is full")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--disk_reserve_bytes", flags.disk_reserve_bytes,
+                 "Bytes of a file in the data folder that is given up when the "
+                 "disk is full, so that the last changes can be written; 0: "
+                 "none")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--keep_jobs", flags.keep_jobs,
@@ -265,6 +291,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
 void PrintConfig(const Flags& flags) {
   std::cout << "listen=" << flags.listen << "\ndata_dir=" << flags.data_dir
             << "\nstore=" << flags.store << "\nadvertise=" << flags.advertise
+            << "\ncoordinator_ca=" << flags.coordinator_ca
+            << "\nleader_lease=" << flags.leader_lease
             << "\nport_file=" << flags.port_file
             << "\nhttp_listen=" << flags.http_listen.value_or(kHttpListen)
             << "\nhttp_port_file=" << flags.http_port_file
@@ -273,11 +301,15 @@ void PrintConfig(const Flags& flags) {
             << (flags.http_open_metrics ? "true" : "false")
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
+            << "\nmass_silence_wait=" << flags.mass_silence_wait
+            << "\nforget_worker_after=" << flags.forget_worker_after
             << "\nstall_after=" << flags.stall_after
             << "\ncheckpoint_wait=" << flags.checkpoint_wait
             << "\ndataset_quota_bytes=" << flags.dataset_quota_bytes
             << "\nmax_dataset_bytes=" << flags.max_dataset_bytes
             << "\nmax_dataset_file_bytes=" << flags.max_dataset_file_bytes
+            << "\nmin_free_bytes=" << flags.min_free_bytes
+            << "\ndisk_reserve_bytes=" << flags.disk_reserve_bytes
             << "\nkeep_jobs=" << flags.keep_jobs
             << "\nkeep_logs=" << flags.keep_logs << "\nretention_dry_run="
             << (flags.retention_dry_run ? "true" : "false")
@@ -291,8 +323,6 @@ void PrintConfig(const Flags& flags) {
             << "\ntls_client_ca=" << flags.security.tls.client_ca
             << "\ninit_admin_token_file="
             << flags.security.init_admin_token_file << "\n";
-            << "\ncoordinator_ca=" << flags.coordinator_ca
-            << "\nleader_lease=" << flags.leader_lease
 }
 
 // Writes an address to the file of a flag, if there is one.
@@ -344,6 +374,9 @@ int ServeNode(const Flags& flags, const ComeraServer::Options& server,
   options.server = server;
   options.server.store_url = flags.store;
   options.advertise = flags.advertise;
+  options.coordinator_ca = flags.coordinator_ca;
+  options.lease.length = ToDuration(flags.leader_lease);
+  options.poll_interval = options.lease.length / 10;
   comera::server::RandomIdSource ids;
   auto node = CoordinatorNode::Start(options, clock, &ids);
   if (!node.ok()) {
@@ -374,9 +407,6 @@ int CopyJobs(const Flags& flags) {
   if (status.ok() && !flags.backup.empty()) {
     status = comera::server::BackupStore(place, flags.backup);
     if (status.ok()) std::cerr << "wrote " << flags.backup << "\n";
-  options.coordinator_ca = flags.coordinator_ca;
-  options.lease.length = ToDuration(flags.leader_lease);
-  options.poll_interval = options.lease.length / 10;
   } else if (status.ok()) {
     const auto jobs = comera::server::RestoreStore(place, flags.restore);
     status = jobs.status();
@@ -413,6 +443,14 @@ int Serve(const Flags& flags) {
   options.datasets.limits.max_bytes = flags.max_dataset_bytes;
   options.host.coordinator.checkpoint_wait = ToDuration(flags.checkpoint_wait);
   options.host.coordinator.reattach_grace = ToDuration(flags.reattach_grace);
+  options.host.coordinator.mass_silence_wait =
+      ToDuration(flags.mass_silence_wait);
+  options.host.coordinator.forget_worker_after =
+      ToDuration(flags.forget_worker_after);
+  options.disk.min_free_bytes = flags.min_free_bytes;
+  options.disk.reserve_bytes = flags.disk_reserve_bytes;
+  options.disk.resume_free_bytes =
+      std::max(2 * flags.min_free_bytes, flags.disk_reserve_bytes);
   options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
   options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);
   options.host.retention.dry_run = flags.retention_dry_run;

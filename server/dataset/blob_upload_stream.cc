@@ -65,6 +65,9 @@ class BlobUploadStream : public grpc::ServerReadReactor<v1::UploadBlobRequest> {
     if (absl::Status status = CheckHeader(header); !status.ok()) {
       return End(status);
     }
+    if (absl::Status status = catalog_->CheckWritable(); !status.ok()) {
+      return End(status);
+    }
     size_ = header.size_bytes();
     auto upload = catalog_->blobs().BeginUpload(
         header.sha256(), header.size_bytes(), header.offset());

@@ -93,6 +93,9 @@ class DatasetCatalog : public DatasetPinner {
   void Sweep(std::function<void(int64_t freed)> done);
 
   EventLoop& io() { return *io_; }
+  // Whether anything may be added now. ResourceExhausted: not while the disk is
+  // full. Any thread.
+  absl::Status CheckWritable() const { return host_->CheckWritable(); }
   // IO thread only.
   BlobStore& blobs() { return *blobs_; }
 

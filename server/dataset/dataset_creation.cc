@@ -65,6 +65,7 @@ void DatasetCatalog::Create(v1::CreateDatasetRequest request,
       finished();
     };
     if (closing_) return end(absl::UnavailableError("stopping"));
+    if (absl::Status status = CheckWritable(); !status.ok()) return end(status);
     if (absl::Status status = CheckCreate(request, *caller); !status.ok()) {
       return end(status);
     }

@@ -17,9 +17,11 @@
 namespace comera::server {
 namespace {
 
-// A pass over a queue that is longer is followed by a pause so many times as
-// long as the pass, in which other work gets its turn.
+// A pass over a queue that is longer, or that takes longer than this, is
+// followed by a pause so many times as long as the pass, in which other work
+// gets its turn: thousands of workers may come back at once.
 constexpr size_t kLongQueue = 500;
+constexpr absl::Duration kLongPass = absl::Milliseconds(2);
 constexpr int kSchedulePause = 4;
 constexpr absl::Duration kMaxSchedulePause = absl::Seconds(1);
 // How often the store's size is looked at.
@@ -58,6 +60,12 @@ void LogEvent(const v1::JobEvent& event) {
   }
 }
 
+bool OnlyDeletes(const StoreBatch& batch) {
+  return batch.records.empty() && batch.events.empty() &&
+         std::none_of(batch.documents.begin(), batch.documents.end(),
+                      [](const Document& document) { return document.body; });
+}
+
 absl::Status NoJob(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no job ", name));
 }
@@ -87,6 +95,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
       options.metrics->OnLoaded(record.job());
     }
   }
+  StoreBatch first;
   if (options.follow == nullptr) {
     absl::StatusOr<std::vector<Document>> queues =
         store->LoadDocuments(QueueTable::kDocumentKind);
@@ -97,20 +106,30 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     absl::Status loaded =
         host->mutable_engine()->LoadDocuments(*queues, *workers);
     if (!loaded.ok()) return loaded;
-    const absl::Status checked =
+    absl::StatusOr<Document> note =
         host->CheckClock(store, *records, clock->Now());
-    if (!checked.ok()) return checked;
+    if (!note.ok()) return note.status();
+    first.documents.push_back(*std::move(note));
     host->mutable_engine()->Load(*std::move(records), clock->Now());
   }
-  StoreThread::OnCommit on_commit;
-  if (options.metrics != nullptr) {
-    on_commit = [metrics = options.metrics](absl::Duration took, size_t writes,
-                                            bool ok) {
-      metrics->OnCommit(took, writes, ok);
+  StoreThread::OnCommit on_commit =
+      [metrics = options.metrics, disk = options.disk](absl::Duration took,
+                                                       size_t writes, bool ok) {
+        if (metrics != nullptr) metrics->OnCommit(took, writes, ok);
+        if (disk != nullptr && ok) disk->OnWritten();
+      };
+  StoreThread::OnFull on_full;
+  if (options.disk != nullptr) {
+    on_full = [disk = options.disk](const absl::Status&) {
+      return disk->OnFull();
     };
   }
-  host->store_ = std::make_unique<StoreThread>(store, std::move(on_failure),
-                                               std::move(on_commit));
+  host->store_ = std::make_unique<StoreThread>(
+      store, std::move(on_failure), std::move(on_commit), std::move(on_full));
+  // Before all that will have the clock's times.
+  if (!first.empty()) {
+    host->store_->Write(std::move(first), [](const absl::Status&) {});
+  }
   host->io_ = std::make_unique<EventLoop>();
   host->hub_.Defer([raw = host.get()](std::function<void()> closure) {
     raw->loop_->Post(std::move(closure));
@@ -168,6 +187,8 @@ void CoordinatorHost::Stop() {
     mutable_engine()->ReleaseHeldCalls(now(), &effects);
     Commit(std::move(effects));
     stopping_ = true;
+    // Callers who wait for room would keep the server from ending.
+    store_->RetryOrFail();
     if (follower_ != nullptr) follower_->Stop();
     listeners_.NotifyAll();
   });
@@ -236,7 +257,8 @@ void CoordinatorHost::MaybeSchedule() {
   schedule_posted_ = true;
   auto pass = [this] {
     schedule_posted_ = false;
-    if (!stopping_) Schedule();
+    // A read-only host schedules again once it is not.
+    if (!stopping_ && CheckWritable().ok()) Schedule();
   };
   if (schedule_pause_ > absl::ZeroDuration()) {
     loop_->PostAfter(schedule_pause_, std::move(pass));
@@ -252,7 +274,7 @@ void CoordinatorHost::Schedule() {
   const absl::Duration took = absl::Now() - begin;
   if (options_.metrics != nullptr) options_.metrics->OnSchedulePass(took);
   // Every submission asks for a pass.
-  schedule_pause_ = engine().queued_count() > kLongQueue
+  schedule_pause_ = engine().queued_count() > kLongQueue || took > kLongPass
                         ? std::min(took * kSchedulePause, kMaxSchedulePause)
                         : absl::ZeroDuration();
   if (effects.records.empty() && effects.views.empty() &&
@@ -278,6 +300,12 @@ void CoordinatorHost::Tick() {
   if (stopping_) return;
   if (options_.metrics != nullptr) UpdateMetrics();
   if (follower_ != nullptr) return follower_->Poll();
+  if (!UpdateReadOnly()) {
+    store_->Retry();
+    // What expires makes room.
+    if (CheckMakesRoom().ok() && retention_.IsDue(now())) RemoveExpired();
+    return;
+  }
   if (observer_ != nullptr) observer_->OnTick(now());
   Effects effects;
   mutable_engine()->Tick(now(), &effects);
@@ -291,17 +319,12 @@ void CoordinatorHost::Tick() {
   if (retention_.IsDue(now())) RemoveExpired();
 }
 
-absl::Status CoordinatorHost::CheckClock(JobStore* store,
-                                         const std::vector<JobRecord>& records,
-                                         absl::Time now) {
+absl::StatusOr<Document> CoordinatorHost::CheckClock(
+    JobStore* store, const std::vector<JobRecord>& records, absl::Time now) {
   const absl::StatusOr<absl::Time> newest = NewestStoredTime(store, records);
   if (!newest.ok()) return newest.status();
   may_expire_ = MayExpireBy(now, *newest, options_.confirmed_day);
-  if (may_expire_) {
-    StoreBatch batch;
-    batch.documents.push_back(TimeNote(now));
-    return store->Commit(batch);
-  }
+  if (may_expire_) return TimeNote(now);
   LOG(ERROR) << "event=clock_not_believed clock=" << now
              << " newest_stored=" << *newest
              << " text=\"nothing expires until the server starts again with "
@@ -309,9 +332,7 @@ absl::Status CoordinatorHost::CheckClock(JobStore* store,
              << absl::FormatTime("%Y-%m-%d", now, absl::UTCTimeZone()) << "\"";
   // Jobs get the clock's times from now on, so the next start must not ask
   // them.
-  StoreBatch batch;
-  batch.documents.push_back(TimeNote(*newest));
-  return store->Commit(batch);
+  return TimeNote(*newest);
 }
 
 void CoordinatorHost::RemoveExpired() {
@@ -319,7 +340,8 @@ void CoordinatorHost::RemoveExpired() {
     LOG(WARNING) << "event=clock_not_believed text=\"nothing expires\"";
     return;
   }
-  Write({{}, {}, {}, {TimeNote(now())}, {}}, [](const absl::Status&) {});
+  store_->Write({{}, {}, {}, {TimeNote(now())}, {}},
+                [](const absl::Status&) {});
   JobRetention::Expired expired = retention_.Find(engine(), now());
   if (options_.retention.dry_run) return;
   if (!expired.jobs.empty()) {
@@ -346,9 +368,23 @@ void CoordinatorHost::RemoveExpired() {
   });
 }
 
+bool CoordinatorHost::UpdateReadOnly() {
+  if (options_.disk == nullptr) return true;
+  options_.disk->Check();
+  const bool read_only = options_.disk->read_only();
+  if (read_only != read_only_) {
+    read_only_ = read_only;
+    ++visible_changes_;
+    // Nobody listened to the workers.
+    if (!read_only) mutable_engine()->AwaitReports(now());
+    if (options_.on_read_only) options_.on_read_only(read_only);
+  }
+  return !read_only;
+}
+
 void CoordinatorHost::ConfirmWorkerExit(const WorkerProbe& probe) {
   loop_->Post([this, probe] {
-    if (stopping_) return;
+    if (stopping_ || !CheckWritable().ok()) return;
     LOG(INFO) << "worker=" << probe.worker
               << " event=process_gone address=" << probe.address;
     Effects effects;
@@ -416,8 +452,35 @@ void CoordinatorHost::CancelJob(std::string name, std::string reason,
       std::move(done), std::move(audit));
 }
 
+void CoordinatorHost::RemoveModel(std::string name, Callback<v1::Job> done) {
+  loop_->Post([this, name = std::move(name), done = std::move(done)] {
+    if (stopping_) return done(StoppingError());
+    if (absl::Status status = CheckMakesRoom(); !status.ok()) {
+      return done(status);
+    }
+    Effects effects;
+    absl::StatusOr<v1::Job> job =
+        mutable_engine()->RemoveModel(name, now(), &effects);
+    Commit(std::move(effects),
+           [job = std::move(job), done](const absl::Status& status) {
+             if (!status.ok()) return done(status);
+             done(job);
+           });
+  });
+}
+
 void CoordinatorHost::Write(StoreBatch batch, StatusCallback done) {
+  const absl::Status status =
+      OnlyDeletes(batch) ? CheckMakesRoom() : CheckWritable();
+  if (!status.ok()) return done(status);
   store_->Write(std::move(batch), std::move(done));
+}
+
+void CoordinatorHost::CatchUp(std::function<void()> done) {
+  loop_->Post([this, done = std::move(done)]() mutable {
+    if (stopping_ || follower_ == nullptr) return done();
+    follower_->CatchUp(std::move(done));
+  });
 }
 
 void CoordinatorHost::Read(std::function<void(JobStore*)> read) {
@@ -454,6 +517,9 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
   loop_->Post([this, call, request = std::move(request),
                done = std::move(done)]() mutable {
     if (stopping_) return done(StoppingError());
+    if (absl::Status status = CheckWritable(); !status.ok()) {
+      return done(status);
+    }
     calls_.Add(call, std::move(done));
     if (request.logs_size() == 0) return RunSynchronize(request, {}, call);
     std::vector<bool> keep;
@@ -476,15 +542,11 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
 void CoordinatorHost::RunSynchronize(const v1::SynchronizeRequest& request,
                                      const std::vector<v1::LogAck>& log_acks,
                                      int64_t call) {
-void CoordinatorHost::CatchUp(std::function<void()> done) {
-  loop_->Post([this, done = std::move(done)]() mutable {
-    if (stopping_ || follower_ == nullptr) return done();
-    follower_->CatchUp(std::move(done));
-  });
-}
-
   if (stopping_) return calls_.Reply(call, StoppingError());
   if (!calls_.Has(call)) return;
+  if (absl::Status status = CheckWritable(); !status.ok()) {
+    return calls_.Reply(call, status);
+  }
   Effects effects;
   mutable_engine()->Synchronize(request, log_acks, call, now(), &effects);
   Commit(std::move(effects));
@@ -501,7 +563,9 @@ void CoordinatorHost::CheckUpload(v1::UploadArtifactHeader header,
                                   std::string worker, StatusCallback done) {
   loop_->Post([this, header = std::move(header), worker = std::move(worker),
                done = std::move(done)] {
-    done(stopping_ ? StoppingError() : engine().CheckUpload(header, worker));
+    if (stopping_) return done(StoppingError());
+    const absl::Status writable = CheckWritable();
+    done(writable.ok() ? engine().CheckUpload(header, worker) : writable);
   });
 }
 

@@ -18,6 +18,7 @@
 #include "server/host/change_listeners.h"
 #include "server/host/commit.h"
 #include "server/host/dataset_pinner.h"
+#include "server/host/disk_guard.h"
 #include "server/host/engine_host.h"
 #include "server/host/job_observer.h"
 #include "server/host/job_retention.h"
@@ -69,6 +70,11 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
     // The midnight, UTC, of the day that an operator has confirmed
     // (clock_check.h).
     absl::Time confirmed_day = absl::InfinitePast();
+    // Makes the host read-only while the disk is full; may be null. Must
+    // outlive the host.
+    DiskGuard* disk = nullptr;
+    // Called on the loop after the read-only mode has begun or ended.
+    std::function<void(bool read_only)> on_read_only;
     // Metrics to update; may be null. Must outlive the host.
     CoordinatorMetrics* metrics = nullptr;
   };
@@ -125,16 +131,33 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
                    StatusCallback done);
   void ArtifactStored(v1::UploadArtifactHeader header, std::string worker,
                       StatusCallback done);
+  // With `follow`: calls back on the loop once all that the leader has
+  // committed by now is shown here.
+  void CatchUp(std::function<void()> done);
   // A batch of others, in order with the coordinator's; `done` and `read` run
   // on the store's thread.
+  // ResourceExhausted, on the calling thread: the host is read-only, and the
+  // batch does more than delete documents and add to the audit log.
   void Write(StoreBatch batch, StatusCallback done);
   void Read(std::function<void(JobStore*)> read);
   // Runs Coordinator::Tick at the clock's time and waits for it; for tests.
   void TickNow();
-  // With `follow`: calls back on the loop once all that the leader has
-  // committed by now is shown here.
-  void CatchUp(std::function<void()> done);
   void Stop();
+  // Whether changes are taken now: of jobs and of all that goes into the data
+  // folder. ResourceExhausted: not while the disk is full. Workers are not
+  // heard meanwhile, and nothing is decided that time alone would change.
+  absl::Status CheckWritable() const override {
+    return options_.disk == nullptr ? absl::OkStatus()
+                                    : options_.disk->CheckWritable();
+  }
+  // The same for a change that makes room, such as a deletion.
+  absl::Status CheckMakesRoom() const {
+    return options_.disk == nullptr ? absl::OkStatus()
+                                    : options_.disk->CheckMakesRoom();
+  }
+  // Removes a finished job's model, also while the host is read-only. Errors of
+  // Coordinator::RemoveModel; ResourceExhausted: nothing at all can be written.
+  void RemoveModel(std::string name, Callback<v1::Job> done);
   // Rises with every change of jobs and sweeps that readers may see, before
   // they are notified of it; samples of progress do not count.
   int64_t visible_changes() const { return visible_changes_; }
@@ -190,15 +213,18 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void PublishEvents(std::vector<v1::JobEvent> events);
 
   void ConfirmWorkerExit(const WorkerProbe& probe);
+  // Looks at the disk. Returns whether it allows changes.
+  bool UpdateReadOnly();
   void MaybeSchedule();
   void Schedule();
   void Tick();
   void UpdateMetrics();
   void RemoveExpired();
   // Before the loop starts: compares the clock with the store's newest time.
-  absl::Status CheckClock(JobStore* store,
-                          const std::vector<JobRecord>& records,
-                          absl::Time now);
+  // Returns the time to note in the store.
+  absl::StatusOr<Document> CheckClock(JobStore* store,
+                                      const std::vector<JobRecord>& records,
+                                      absl::Time now);
   // Hands the report to the coordinator, which answers `call` now or later.
   void RunSynchronize(const v1::SynchronizeRequest& request,
                       const std::vector<v1::LogAck>& log_acks, int64_t call);
@@ -222,6 +248,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   absl::Duration schedule_pause_;
   JobRetention retention_;
   bool may_expire_ = true;
+  // By the last tick.
+  bool read_only_ = false;
   absl::Time next_measure_ = absl::InfinitePast();
   // Set while another coordinator leads.
   std::unique_ptr<StoreFollower> follower_;

@@ -141,13 +141,18 @@ class HttpGateway::Impl {
   void Health(HttpExchange& exchange) {
     const HttpRequest& request = exchange.request();
     const bool ready = request.path == "/readyz" || request.query == "ready";
-    const char* text = !ready           ? "ok\n"
-                       : leaving_       ? "leaving\n"
-                       : backend_.leads ? "leader\n"
-                                        : "follower\n";
-    // A probe may ask for the leader, the one that does everything.
+    const bool read_only = backend_.read_only && backend_.read_only();
+    const char* text = !ready            ? "ok\n"
+                       : leaving_        ? "leaving\n"
+                       : !backend_.leads ? "follower\n"
+                       : read_only       ? "leader, read-only: disk full\n"
+                                         : "leader\n";
+    // A probe may ask for the leader, the one that does everything, or for one
+    // that takes changes now.
+    const bool writable = backend_.leads && !read_only;
     const bool bad =
-        ready && (leaving_ || (request.query == "leader" && !backend_.leads));
+        ready && (leaving_ || (request.query == "leader" && !backend_.leads) ||
+                  (request.query == "writable" && !writable));
     Answer(exchange, MakeResponse(bad ? 503 : 200, "text/plain", text));
   }
 

@@ -47,6 +47,9 @@ class HttpGateway {
     MetricsSource metrics;
     // Whether it leads, or shows what another coordinator does.
     bool leads = true;
+    // Whether it takes no changes now, for want of room on its disk; unset: it
+    // always takes them.
+    std::function<bool()> read_only;
   };
 
   // Errors of HttpServer::Start.

@@ -90,6 +90,10 @@ CoordinatorMetrics::CoordinatorMetrics()
       unfit_slots_(Gauges(registry_, "comera_slots_unfit",
                           "Slots that cannot take a member, by kind of "
                           "device.")),
+      mass_silence_(Gauges(registry_, "comera_mass_silence",
+                           "1 while most workers are silent together, so that "
+                           "none of them is given up.")
+                        .Add({})),
       leader_(Gauges(registry_, "comera_leader",
                      "1: this coordinator leads; 0: it only shows jobs.")
                   .Add({})),
@@ -206,6 +210,7 @@ void CoordinatorMetrics::SetStoreBytes(int64_t bytes) {
 }
 
 void CoordinatorMetrics::SetCluster(const ClusterCounts& counts) {
+  mass_silence_.Set(counts.mass_silence ? 1 : 0);
   for (const auto& [service, number] : counts.workers) {
     workers_.Add({{"service", service}}).Set(static_cast<double>(number));
   }

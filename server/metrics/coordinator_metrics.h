@@ -79,6 +79,7 @@ class CoordinatorMetrics {
   prometheus::Family<prometheus::Gauge>& slots_;
   prometheus::Family<prometheus::Gauge>& busy_slots_;
   prometheus::Family<prometheus::Gauge>& unfit_slots_;
+  prometheus::Gauge& mass_silence_;
   prometheus::Gauge& leader_;
   prometheus::Gauge& leader_term_;
   // By v1::JobEvent::EventCase; they come often.

@@ -60,6 +60,7 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
 
   // Loop only.
   CoordinatorHost& host() { return *host_; }
+  absl::Status CheckWritable() const override { return host_->CheckWritable(); }
   EventLoop& loop() override { return host_->loop(); }
   StoreThread* store() override { return host_->store(); }
   // `wake` is called when the sweep has news, until it is removed.

@@ -36,6 +36,7 @@ UNITS = ("_seconds", "_bytes", "_total", "_celsius", "_ratio", "_watts",
 WITHOUT_UNIT = {
     "comera_jobs", "comera_workers", "comera_slots", "comera_slots_busy",
     "comera_slots_unfit", "comera_leader", "comera_leader_epoch",
+    "comera_read_only", "comera_mass_silence",
     "comera_rpc_streams_open", "comera_store_commit_writes",
     "comera_worker_ranks", "comera_worker_slots", "comera_worker_job_step",
     "comera_worker_job_samples_per_second",

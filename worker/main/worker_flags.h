@@ -33,7 +33,7 @@ struct WorkerFlags {
   std::string s3_region = "us-east-1";
   std::string s3_credentials_file;
   double grace = 30;
-  std::string orphan_after = "10m";
+  std::string orphan_after = "8h";
   std::string checkpoint_store;
   int replica_memory_mib = 512;
   std::string metrics_listen;

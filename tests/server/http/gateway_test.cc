@@ -126,6 +126,24 @@ TEST_F(GatewayTest, HealthNeedsNothing) {
   EXPECT_EQ(Call("GET", "/readyz").body, "leader\n");
 }
 
+TEST_F(GatewayTest, ReadinessTellsOfAFullDisk) {
+  struct FullDisk : DiskSpace {
+    absl::StatusOr<int64_t> FreeBytes() override { return 5; }
+  } space;
+  EXPECT_EQ(Call("GET", "/readyz?writable").code, 200);
+  options_.disk = {10, 20, 0};
+  options_.disk_space = &space;
+  RestartServer();
+  EXPECT_EQ(Call("GET", "/readyz").code, 200);
+  EXPECT_EQ(Call("GET", "/readyz").body, "leader, read-only: disk full\n");
+  EXPECT_EQ(Call("GET", "/readyz?leader").code, 200);
+  EXPECT_EQ(Call("GET", "/readyz?writable").code, 503);
+  EXPECT_EQ(Call("POST", "/v1/jobs", {}, R"({"spec":)" + SpecJson() + "}").code,
+            429);
+  EXPECT_EQ(Call("GET", "/v1/jobs").code, 200);
+  StopServer();
+}
+
 TEST_F(GatewayTest, TokensHoldAsOverGrpc) {
   const std::string admin = CreateToken("", "root", "ROLE_ADMIN");
   const std::string viewer = CreateToken(admin, "eve", "ROLE_VIEWER");
