@@ -97,7 +97,7 @@ class WorkerSession : private GangMembers::Observer,
     absl::Duration busy_hold = absl::Seconds(1);
     // When the coordinator has been unreachable for this long, members save
     // their state and end.
-    absl::Duration orphan_after = absl::Minutes(10);
+    absl::Duration orphan_after = absl::Hours(8);
     // The time from asking a member that hangs to end until SIGKILL.
     absl::Duration hung_grace = absl::Seconds(2);
     // The bytes of memory for copies of other workers' training states; 0
