@@ -11,8 +11,9 @@
 namespace comera::server {
 namespace {
 
-// Calls that run when the role changes are made again elsewhere.
-constexpr absl::Duration kRoleChangeGrace = absl::Milliseconds(200);
+// Calls that run when the role changes end by themselves, with UNAVAILABLE; one
+// that is cut off instead gets CANCELLED, which clients do not repeat.
+constexpr absl::Duration kRoleChangeGrace = absl::Seconds(1);
 
 absl::Status CheckAdvertise(const CoordinatorNode::Options& options) {
   if (!options.advertise.empty()) {

@@ -166,7 +166,10 @@ TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerPassesOn) {
   EXPECT_EQ(call(1, "GET", "/v1/jobs").code, 200);
   EXPECT_EQ(call(1, "GET", "/v1/workers").code, 200);
   EXPECT_EQ(call(1, "GET", "/v1/sweeps").code, 200);
-  EXPECT_EQ(call(1, "POST", "/v1/queues", R"({"name": "queues/nightly"})").code, 200);
+  EXPECT_EQ(
+      call(1, "POST", "/v1/queues", R"({"queueId": "nightly", "queue": {}})")
+          .code,
+      200);
   EXPECT_THAT(call(1, "GET", "/v1/queues").body, HasSubstr("nightly"));
   EXPECT_EQ(call(1, "GET", "/v1/workers/none").code, 404);
   // The other takes over, at its own address.
@@ -297,7 +300,10 @@ TEST_F(CoordinatorNodeTest, AStuckLeaderIsReplacedAndAnswersNothingMore) {
   EXPECT_GT(nodes_[1]->term(), term);
   clock_.Release();
   EXPECT_EQ(late.get().error_code(), grpc::StatusCode::UNAVAILABLE);
-  // It is a follower now, and passes calls on to its successor.
+  // It becomes a follower, and passes calls on to its successor.
+  while (nodes_[0]->term() > 0 && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
   const auto client = Client(addresses_[0]);
   ASSERT_OK(client->Submit(TestSpec(1)));
   EXPECT_THAT(*Client(addresses_[1])->List({}, 0), SizeIs(1));
