@@ -50,10 +50,13 @@ grpc::ServerUnaryReactor* WorkerService::Synchronize(
     return reactor;
   }
   v1::SynchronizeRequest report = *request;
+  // A follower that passed the call on says from where it came.
+  const std::string peer = (*caller)->peer();
   // A malformed one is for the coordinator to refuse.
   if (IsHostPort(report.peer_address()) &&
       !addresses_->Accepts(report.worker(), report.peer_address(),
-                           context->peer(), absl::Now())) {
+                           peer.empty() ? context->peer() : peer,
+                           absl::Now())) {
     report.clear_peer_address();
   }
   return new SynchronizeReactor(host_, std::move(report), response);

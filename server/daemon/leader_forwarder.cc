@@ -127,6 +127,13 @@ class LeaderForwarder::Call : public grpc::ServerGenericBidiReactor {
         context_.AddTrailingMetadata(Text(key), Text(value));
       }
     }
+    if (status.error_code() == grpc::StatusCode::CANCELLED &&
+        !context_.IsCancelled()) {
+      // A leader that steps down cancels what it has; the caller did not.
+      return Finish(
+          grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                       "the coordinator that leads has changed: ask again"));
+    }
     if (!status.ok() || !ChangesSomething(method_)) return Finish(status);
     owner_.catch_up_([this, status] { Finish(status); });
   }

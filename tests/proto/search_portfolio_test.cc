@@ -81,6 +81,21 @@ TEST(SearchPortfolioTest, TriesMethodsWidthsRanksAndTiedOutputs) {
   EXPECT_LT(CountEntrants(plan), static_cast<int>(plan.runs.size()));
 }
 
+TEST(SearchPortfolioTest, AnInnerActivationIsForTheTensorTrainCandidates) {
+  v1::SweepSpec spec = Search(3, 0);
+  spec.mutable_job()->mutable_compression()->set_inner_activation(
+      v1::CompressionSpec::SILU);
+  std::set<v1::CompressionSpec::Method> methods;
+  for (const SweepPlan::Run& run : Plan(spec).runs) {
+    const v1::CompressionSpec& compression = run.spec.compression();
+    methods.insert(compression.method());
+    EXPECT_EQ(compression.inner_activation() == v1::CompressionSpec::SILU,
+              compression.method() == v1::CompressionSpec::COMERA)
+        << run.label;
+  }
+  EXPECT_GE(methods.size(), 2u);
+}
+
 TEST(SearchPortfolioTest, EveryCandidateCanMeetTheSize) {
   for (int64_t size : {20000, 60000, 200000}) {
     const SweepPlan plan = Plan(Search(0, size));
