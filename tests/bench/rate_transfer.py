@@ -17,7 +17,7 @@ WIDTHS = (128, 256, 512, 1024)
 RANKS = (8, 32, 128)
 # Every width at this rank, every rank at this width.
 RANK, WIDTH = 32, 256
-RATES = (0.005, 0.01, 0.02)
+RATES = (0.0025, 0.005, 0.01, 0.02)
 
 
 def spec_of(task, width, rank, rate, steps):

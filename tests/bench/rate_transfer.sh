@@ -1,7 +1,7 @@
 #!/bin/sh
 # Shows whether one learning rate serves all widths and ranks of tensor-train
 # layers: the loss after equal steps at widths 128 to 1024 and ranks 8 to 128,
-# with half, once and twice the default rate.
+# with a quarter of the default rate up to twice it.
 #   tests/bench/rate_transfer.sh [--steps=200] [--jobs=N] [--threads=1]
 # Needs /usr/src/linux-source-6.1.tar.xz (Debian's package linux-source-6.1).
 set -eu
