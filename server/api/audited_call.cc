@@ -89,7 +89,8 @@ std::string FindResource(const Message& message) {
     name = StringField(message.GetReflection()->GetMessage(message, field),
                        "name");
   }
-  return name.empty() ? StringField(message, "parent") : name;
+  if (name.empty()) name = StringField(message, "parent");
+  return name.empty() ? StringField(message, "model") : name;
 }
 
 bool IsDryRun(const Message& message) {

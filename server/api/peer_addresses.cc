@@ -24,6 +24,8 @@ namespace {
 
 constexpr absl::Duration kNameLifetime = absl::Minutes(1);
 constexpr size_t kMaxNames = 100000;
+// More wait for an answer only where somebody makes names up.
+constexpr int kMaxPending = 10000;
 constexpr char kLocal[] = "local";
 
 // The canonical form of a numeric address, an IPv4 address in IPv6 as IPv4;
@@ -126,7 +128,10 @@ bool PeerAddresses::Accepts(const std::string& worker,
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   // A name that has just been asked for is no news.
-  if (numeric.empty() && names_[host].pending) return false;
+  const auto name = names_.find(host);
+  if (numeric.empty() && name != names_.end() && name->second.pending) {
+    return false;
+  }
   if (refused_.size() < kMaxNames && refused_.insert(worker).second) {
     LOG(WARNING) << "worker=" << worker
                  << " event=peer_address_not_taken announced=\""
@@ -141,14 +146,21 @@ bool PeerAddresses::Accepts(const std::string& worker,
 std::vector<std::string> PeerAddresses::Resolve(const std::string& name,
                                                 absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (names_.size() >= kMaxNames) names_.clear();
+  if (names_.size() >= kMaxNames && names_.count(name) == 0) return {};
   Name& known = names_[name];
-  if (now >= known.until && !known.pending) {
+  if (now >= known.until && !known.pending && pending_ < kMaxPending) {
     known.pending = true;
+    ++pending_;
     lookups_.Post([this, name, now] {
+      if (ending_) return;
       std::vector<std::string> addresses = resolver_(name);
       const std::lock_guard<std::mutex> lock(mutex_);
-      names_[name] = {std::move(addresses), now + kNameLifetime, false};
+      --pending_;
+      Name& found = names_[name];
+      // A resolver that fails takes nothing back.
+      if (!addresses.empty()) found.addresses = std::move(addresses);
+      found.until = now + kNameLifetime;
+      found.pending = false;
     });
   }
   return known.addresses;

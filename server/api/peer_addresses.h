@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_API_PEER_ADDRESSES_H_
 #define COMERA_SERVER_API_PEER_ADDRESSES_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -27,6 +28,8 @@ class PeerAddresses {
 
   // With `trusting`, every address is taken.
   explicit PeerAddresses(bool trusting, Resolver resolver = nullptr);
+  // Waits for the lookup under way, and makes none of those that wait.
+  ~PeerAddresses() { ending_ = true; }
 
   // Whether `announced`, host:port, is where a call of this gRPC peer ("ipv4:
   // 10.0.0.1:5") comes from. The log says once of a worker that it is not.
@@ -49,7 +52,9 @@ class PeerAddresses {
   const Resolver resolver_;
   std::mutex mutex_;
   std::map<std::string, Name> names_ ABSL_GUARDED_BY(mutex_);
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<std::string> refused_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> ending_{false};
   // Ends first: its closures use the rest.
   EventLoop lookups_;
 };

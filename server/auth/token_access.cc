@@ -165,9 +165,18 @@ absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Identify(
     const grpc::CallbackServerContext& context) {
   ASSIGN_OR_RETURN(std::shared_ptr<const v1::Token> token, FindToken(context));
   const auto origin = forwarded_->Find(context);
-  if (origin) return Admit(std::move(token), *origin, "");
-  return Admit(std::move(token), {"", ForwardedCalls::CertificateName(context)},
-               MetadataOf(context, kWorkerMetadata));
+  if (!origin && ForwardedCalls::IsMarked(context)) {
+    return absl::UnavailableError(
+        "the call was passed on with the secret of another leadership: ask "
+        "again");
+  }
+  // A follower passes the worker's name on; the HTTP port never sends one.
+  return Admit(
+      std::move(token),
+      origin ? *origin
+             : ForwardedCalls::Origin{"",
+                                      ForwardedCalls::CertificateName(context)},
+      MetadataOf(context, kWorkerMetadata));
 }
 
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::IdentifyHttp(

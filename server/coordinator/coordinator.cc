@@ -191,12 +191,14 @@ void Coordinator::AwaitReports(absl::Time now) {
   for (const auto& [name, entry] : jobs_.index().active()) {
     entry->attempt().ForgiveSilence(now);
   }
+  starts_.MarkLoaded(now);
   scheduler_.Request();
 }
 
 void Coordinator::Tick(absl::Time now, Effects* effects) {
   Operation op(now, effects);
   monitor_.Check(&op);
+  if (monitor_.gives_nobody_up(now)) starts_.HoldersAreAway(now);
   peers_.Announce(&op);
   // Jobs that end leave the index.
   const auto active = jobs_.index().active();
@@ -295,8 +297,7 @@ bool Coordinator::NeedsCheckpoint(const std::string& worker,
   if (state == nullptr || !ids) return false;
   for (const std::string& job : state->jobs()) {
     if (job == JobName(ids->first) ||
-        jobs_.Find(job)->job().spec().start_from().checkpoint() ==
-            checkpoint) {
+        jobs_.Find(job)->job().spec().start_from().checkpoint() == checkpoint) {
       return true;
     }
   }
@@ -305,15 +306,15 @@ bool Coordinator::NeedsCheckpoint(const std::string& worker,
 
 std::vector<std::string> Coordinator::NeededDatasets(
     const std::string& worker) const {
-  std::vector<std::string> digests;
+  std::set<std::string> digests;
   const WorkerState* state = workers_.Find(worker);
-  if (state == nullptr) return digests;
+  if (state == nullptr) return {};
   for (const std::string& job : state->jobs()) {
     for (const v1::DatasetPin& pin : jobs_.Find(job)->job().datasets()) {
-      digests.push_back(pin.digest());
+      digests.insert(pin.digest());
     }
   }
-  return digests;
+  return {digests.begin(), digests.end()};
 }
 
 absl::Status Coordinator::ArtifactStored(const v1::UploadArtifactHeader& header,

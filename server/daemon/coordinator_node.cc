@@ -14,6 +14,9 @@ namespace {
 // Calls that run when the role changes end by themselves, with UNAVAILABLE; one
 // that is cut off instead gets CANCELLED, which clients do not repeat.
 constexpr absl::Duration kRoleChangeGrace = absl::Seconds(1);
+// Loading all jobs takes at most 2 minutes (PostgresJobStore). A coordinator
+// that is stuck in it loses the lease after this time.
+constexpr absl::Duration kMaxLoading = absl::Minutes(5);
 
 absl::Status CheckAdvertise(const CoordinatorNode::Options& options) {
   if (!options.advertise.empty()) {
@@ -118,7 +121,9 @@ void CoordinatorNode::Loop() {
 void CoordinatorNode::KeepLease() {
   const int64_t term = leadership_->term();
   if (term == 0) return;
-  if (loading_) leadership_->Beat();
+  if (absl::ToUnixNanos(LeaderLease::BootTime()) < loading_until_) {
+    leadership_->Beat();
+  }
   const absl::Status kept = leadership_->Renew();
   if (kept.ok()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -153,7 +158,7 @@ absl::Status CoordinatorNode::Round() {
 
 absl::Status CoordinatorNode::Lead() {
   const int64_t term = leadership_->term();
-  loading_ = true;
+  loading_until_ = absl::ToUnixNanos(LeaderLease::BootTime() + kMaxLoading);
   StopServing();
   const absl::Status status = Serve(term);
   if (!status.ok()) {
@@ -163,7 +168,7 @@ absl::Status CoordinatorNode::Lead() {
   }
   term_ = term;
   server_->host().loop().Post([this] { leadership_->Beat(); });
-  loading_ = false;
+  loading_until_ = 0;
   LOG(INFO) << "event=leading term=" << term
             << " address=" << options_.server.listen;
   return absl::OkStatus();
@@ -177,7 +182,7 @@ void CoordinatorNode::StepDown(const absl::Status& why) {
 }
 
 void CoordinatorNode::EndLeadership() {
-  loading_ = false;
+  loading_until_ = 0;
   leadership_->GiveUp();
   term_ = 0;
   const std::lock_guard<std::mutex> lock(mutex_);

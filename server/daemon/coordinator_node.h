@@ -85,7 +85,9 @@ class CoordinatorNode {
   std::unique_ptr<PostgresLeadership> leadership_;
   // Set while a new leader loads the jobs, which may take longer than a lease;
   // it has no event loop yet.
-  std::atomic<bool> loading_{false};
+  // Until when the loading of all jobs may keep the lease, in nanoseconds of
+  // LeaderLease::BootTime(); 0: nothing is loaded.
+  std::atomic<int64_t> loading_until_{0};
 
   // The node's thread alone uses it, once it runs.
   std::unique_ptr<ComeraServer> server_;

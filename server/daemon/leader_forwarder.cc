@@ -188,6 +188,8 @@ grpc::ServerGenericBidiReactor* LeaderForwarder::CreateReactor(
     return new Refusal(absl::UnavailableError(
         "no coordinator leads at the moment: ask again"));
   }
+  // A leader of an earlier version knows no calls that are passed on.
+  if (leader.secret.empty()) return new Refusal(leader_->NotLeader());
   const auto channel = ChannelTo(leader.address);
   if (!channel.ok()) return new Refusal(channel.status());
   return new Call(this, context, *channel, leader.secret);

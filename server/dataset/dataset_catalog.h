@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -140,6 +143,9 @@ class DatasetCatalog : public DatasetPinner {
   absl::StatusOr<v1::DatasetVersion> StoreManifest(
       const v1::CreateDatasetRequest& request);
   absl::StatusOr<ManifestPtr> ReadManifest(const std::string& digest);
+  // The digests of its blobs; null: the manifest cannot be read.
+  using BlobSetPtr = std::shared_ptr<const std::unordered_set<std::string>>;
+  BlobSetPtr BlobSetOf(const std::string& digest);
   // The blobs that these manifests hold, and the manifests.
   absl::StatusOr<std::set<std::string>> BlobsOf(
       const std::vector<std::string>& digests);
@@ -164,6 +170,8 @@ class DatasetCatalog : public DatasetPinner {
   std::unique_ptr<BlobStore> blobs_;
   // The manifests read last.
   std::deque<std::pair<std::string, ManifestPtr>> manifests_;
+  // The digests of a manifest's blobs, those asked for last at the front.
+  std::list<std::pair<std::string, BlobSetPtr>> blob_sets_;
 
   std::mutex mutex_;
   std::condition_variable idle_;

@@ -46,11 +46,10 @@ absl::Status FromSqlError(const pqxx::sql_error& error) {
   const std::string message =
       absl::StrCat("PostgreSQL: ", OneLine(error.what()),
                    state.empty() ? "" : absl::StrCat(" (", state, ")"));
-  // Class 23: integrity constraints; 53: resources; XX001, XX002: corruption.
+  // Class 23: integrity constraints; 53100: disk full, while other shortages
+  // are not waited for; XX001, XX002: corruption.
   if (absl::StartsWith(state, "23")) return absl::InvalidArgumentError(message);
-  if (absl::StartsWith(state, "53")) {
-    return absl::ResourceExhaustedError(message);
-  }
+  if (state == "53100") return absl::ResourceExhaustedError(message);
   if (state == "XX001" || state == "XX002") return absl::DataLossError(message);
   return absl::UnavailableError(message);
 }

@@ -30,7 +30,7 @@ absl::Status CheckPostgresUrl(const std::string& url);
 //
 // libpqxx throws: whatever `use` throws comes back as a Status, and the
 // transaction is rolled back. InvalidArgument: a constraint; DataLoss: damaged
-// data; ResourceExhausted: disk or memory full; Unavailable: everything else,
+// data; ResourceExhausted: the disk is full; Unavailable: everything else,
 // with the server's words.
 class PostgresConnection {
  public:

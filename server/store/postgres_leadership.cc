@@ -39,7 +39,10 @@ absl::StatusOr<LeaseRow> PostgresLease::Read() {
   LeaseRow row;
   RETURN_IF_ERROR(connection_.Read([&](pqxx::transaction_base& read) {
     const pqxx::row found = read.exec1(
-        "SELECT coordinator.epoch, address, secret, renewals, seconds, "
+        // The secret of an earlier leadership is none of this leader's.
+        "SELECT coordinator.epoch, address, "
+        "CASE WHEN lease.epoch = coordinator.epoch THEN secret ELSE '' END, "
+        "renewals, seconds, "
         "expires <= clock_timestamp() FROM coordinator, lease");
     row.term = found[0].as<int64_t>();
     row.address = found[1].as<std::string>();

@@ -2,6 +2,7 @@
 
 #include "worker/checkpoint/peer_keys.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,9 @@ void PeerKeys::Learn(const v1::SynchronizeResponse& response) {
   if (!key.empty() && key != newest_) {
     before_ = std::move(newest_);
     newest_ = key;
+    // Grants of the attempts before these are no longer good by either key.
+    attempts_before_ = std::move(attempts_);
+    attempts_.clear();
   }
   for (const v1::MemberAssignment& assignment : response.desired()) {
     for (const v1::Peer& peer : assignment.replicas()) {
@@ -60,6 +64,10 @@ absl::StatusOr<int64_t> PeerKeys::Judge(const std::string& grant,
   }
   if (attempts_.size() >= kMostAttempts) attempts_.clear();
   int64_t& newest = attempts_[job];
+  const auto before = attempts_before_.find(job);
+  if (before != attempts_before_.end()) {
+    newest = std::max(newest, before->second);
+  }
   if (granted.attempt() < newest) {
     return absl::AbortedError(
         absl::StrCat(job, ": attempt ", newest, " has begun"));

@@ -50,6 +50,8 @@ class PeerKeys {
       ABSL_GUARDED_BY(mutex_);
   // The newest attempt of each job that has shown a grant.
   std::map<std::string, int64_t> attempts_ ABSL_GUARDED_BY(mutex_);
+  // The same, until the key was changed last.
+  std::map<std::string, int64_t> attempts_before_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::worker

@@ -98,8 +98,10 @@ class S3Store : public ArtifactStore {
       return status;
     };
     const absl::Status status = read();
-    // Keys of services are replaced while transfers are tried again.
-    if (absl::IsPermissionDenied(status)) {
+    // Keys of services are replaced while transfers are tried again; an expired
+    // one is refused as a bad request.
+    if (absl::IsPermissionDenied(status) ||
+        absl::IsFailedPrecondition(status)) {
       return absl::UnavailableError(status.message());
     }
     return ToStoreStatus(status);

@@ -81,9 +81,14 @@ class Stored : public StateSource {
     static const std::atomic<bool> never{false};
     const std::atomic<bool>& abandoned =
         limits.abandoned == nullptr ? never : *limits.abandoned;
-    ASSIGN_OR_RETURN(std::vector<CheckpointName> names,
-                     ListStored(store_, job_, abandoned));
-    names = NamesOf(key_, std::move(names));
+    absl::StatusOr<std::vector<CheckpointName>> listed =
+        ListStored(store_, job_, abandoned);
+    if (absl::IsAborted(listed.status())) return listed.status();
+    // A store that does not tell what it has may have it.
+    if (!listed.ok()) {
+      return absl::UnavailableError(listed.status().message());
+    }
+    const std::vector<CheckpointName> names = NamesOf(key_, *std::move(listed));
     if (names.empty()) return absl::NotFoundError("not there");
     return store_->Read(StoredCheckpointPath(job_, names.front()), offset,
                         abandoned, part);

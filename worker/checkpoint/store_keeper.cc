@@ -158,7 +158,12 @@ void StoreKeeper::Copy(const Task& task) {
   // The trainer may have deleted it by now to make room for a newer one.
   if (!file.ok() || !file->Verify().ok()) return;
   const absl::Status status = Store(task);
-  if (absl::IsAborted(status)) return;
+  if (absl::IsAborted(status)) {
+    LOG_IF(WARNING, !abandoned_) << "checkpoint not durable job=" << task.job
+                                 << " attempt=" << task.name.attempt
+                                 << " step=" << task.name.step << " " << status;
+    return;
+  }
   if (!status.ok() && !CheckpointFile::Open(task.path).ok()) return;
   LOG_IF(WARNING, !status.ok()) << "checkpoint not durable job=" << task.job
                                 << " attempt=" << task.name.attempt

@@ -39,8 +39,12 @@ absl::StatusOr<std::string> TicketOfAuthorization(
     const std::string& authorization) {
   if (authorization.empty()) return std::string();
   absl::string_view ticket = authorization;
-  if (!absl::ConsumePrefix(&ticket, "Bearer ") ||
-      !absl::StartsWith(ticket, kTicketPrefix)) {
+  const bool bearer = absl::ConsumePrefix(&ticket, "Bearer ");
+  // Clients that insist on a key send any text, which is as good as none.
+  if (bearer && !ticket.empty() && !absl::StartsWith(ticket, "comera")) {
+    return std::string();
+  }
+  if (!bearer || !absl::StartsWith(ticket, kTicketPrefix)) {
     return absl::UnauthenticatedError(
         "a worker takes tickets (`comera ticket MODEL --worker WORKER`), never "
         "a token: whoever runs the worker could use it");

@@ -16,8 +16,9 @@ absl::Status CheckTicket(const std::string& ticket, const std::string& peer,
                          bool has_certificate);
 
 // Returns the ticket in an HTTP header `Authorization: Bearer TICKET`; empty
-// for an empty header. Unauthenticated: it holds something else, above all a
-// token, which does not belong here: nobody reads it, keeps it or passes it on.
+// for an empty header, and for the placeholder of a client that insists on a
+// key. Unauthenticated: it holds something else, above all a token, which does
+// not belong here: nobody reads it, keeps it or passes it on.
 absl::StatusOr<std::string> TicketOfAuthorization(
     const std::string& authorization);
 

@@ -43,7 +43,9 @@ class Interceptor : public grpc::experimental::Interceptor {
       return;
     }
     LOG(WARNING) << "event=answer_refused term=" << term
-                 << " text=\"the coordinator that gave it was replaced\"";
+                 << " text=\"the coordinator that gave it was replaced; if "
+                    "this worker was moved here from another cluster, stop it "
+                    "and remove leader_term from its --data_dir\"";
     *methods->GetRecvStatus() =
         grpc::Status(grpc::StatusCode::UNAVAILABLE,
                      "the coordinator that answered no longer leads");

@@ -279,9 +279,13 @@ absl::StatusOr<std::unique_ptr<RowPredictor>> AskWorker(
         predictor.status().code(),
         absl::StrCat(one.name(), ": ", predictor.status().message()));
     last.SetPayload(kWorkerStatusPayload, absl::Cord());
-    // Any other worker would answer the same.
-    if (absl::IsNotFound(last) || absl::IsPermissionDenied(last) ||
-        absl::IsUnauthenticated(last) || absl::IsInvalidArgument(last)) {
+    const bool of_worker =
+        predictor.status().GetPayload(kWorkerStatusPayload).has_value();
+    // Any other worker would answer the same. What only this one refuses may be
+    // due to its version or to its own token.
+    if (absl::IsNotFound(last) || absl::IsInvalidArgument(last) ||
+        (!of_worker &&
+         (absl::IsPermissionDenied(last) || absl::IsUnauthenticated(last)))) {
       break;
     }
   }

@@ -77,7 +77,8 @@ Verb TicketVerb(Session* session) {
        {}},
   };
   verb.examples =
-      R"(  ticket=$(comera ticket jobs/ykpmwqbg3yy6 --worker node-17 --lifetime 8h)
+      R"(  comera ticket jobs/ykpmwqbg3yy6 --worker node-17
+  ticket=$(comera ticket jobs/ykpmwqbg3yy6 --worker node-17 --lifetime 8h)
   curl -H "Authorization: Bearer $ticket" http://node-17:8000/v1/models)";
   verb.run = [=] { return Ticket(*arguments, *session); };
   return verb;

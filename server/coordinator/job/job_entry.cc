@@ -67,6 +67,7 @@ void JobEntry::SetState(v1::JobState state, const std::string& reason,
 
 void JobEntry::End(v1::JobState state, const std::string& reason,
                    Operation* op) {
+  lost_.reset();
   *mutable_job().mutable_end_time() = ToTimestamp(op->now());
   SetState(state, reason, op);
 }

@@ -16,6 +16,11 @@ absl::Status WrongState(const JobEntry& entry) {
       absl::StrCat(entry.name(), " is ", v1::JobState_Name(entry.state())));
 }
 
+// Whether an operator wants the worker empty, so that nothing returns to it.
+bool MustLeave(const WorkerState& worker) {
+  return worker.policy().drained() && !worker.policy().wait();
+}
+
 }  // namespace
 
 void JobLifecycle::Place(JobEntry& entry, const std::vector<MemberSlot>& gang,
@@ -134,7 +139,10 @@ void JobLifecycle::NoteMassSilence(WorkerState& worker, Operation* op) {
 bool JobLifecycle::CanReadopt(const JobEntry& entry,
                               const v1::SynchronizeRequest& request,
                               const WorkerState& worker) const {
-  if (entry.state() != v1::QUEUED || entry.lost() == nullptr) return false;
+  // The scheduler pauses jobs whose checkpoint it gave up; users who pause one
+  // have its lost attempt forgotten.
+  const bool waits = entry.state() == v1::QUEUED || entry.state() == v1::PAUSED;
+  if (!waits || entry.lost() == nullptr) return false;
   std::set<int32_t> alive;
   for (const v1::MemberStatus& status : request.members()) {
     if (status.job() == entry.name() &&
@@ -147,14 +155,14 @@ bool JobLifecycle::CanReadopt(const JobEntry& entry,
   for (int32_t rank = 0; rank < members.size(); ++rank) {
     const MemberRecord& member = members[rank];
     if (member.worker() == worker.id()) {
-      if (member.incarnation() != worker.incarnation() ||
+      if (MustLeave(worker) || member.incarnation() != worker.incarnation() ||
           alive.count(rank) == 0) {
         return false;
       }
       continue;
     }
     const WorkerState* other = workers_->Find(member.worker());
-    if (other == nullptr || !other->lost() ||
+    if (other == nullptr || !other->lost() || MustLeave(*other) ||
         other->incarnation() != member.incarnation()) {
       return false;
     }
@@ -277,6 +285,7 @@ absl::Status JobLifecycle::Pause(JobEntry& entry, const std::string& reason,
     case v1::PAUSED:
       break;
     case v1::QUEUED:
+      entry.ForgetLost();
       entry.SetState(v1::PAUSED, reason, op);
       break;
     case v1::STARTING:
@@ -322,6 +331,7 @@ absl::Status JobLifecycle::StartOver(JobEntry& entry, const std::string& user,
   // A job that never ran has nothing to give up.
   if (entry.job().attempt() == 0) return Resume(entry, op);
   entry.EndHolderWait(op);
+  entry.ForgetLost();
   entry.StartOver();
   entry.AddIncident(v1::USER,
                     absl::StrCat("begun again at step 0 by ",

@@ -81,6 +81,7 @@ void GangScheduler::PauseQueued(Operation* op) {
   for (JobEntry* entry : tables_.jobs->index().Queued()) {
     if (!entry->job().pausing()) continue;
     entry->mutable_job().set_pausing(false);
+    entry->ForgetLost();
     entry->SetState(v1::PAUSED, "paused", op);
   }
 }

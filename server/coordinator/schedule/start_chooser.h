@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_COORDINATOR_SCHEDULE_START_CHOOSER_H_
 #define COMERA_SERVER_COORDINATOR_SCHEDULE_START_CHOOSER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -60,6 +61,12 @@ class StartChooser {
   void MarkLoaded(absl::Time now) {
     holders_known_at_ = now + options_->suspect_after;
     holders_back_at_ = now + options_->reattach_grace;
+  }
+
+  // Most workers are silent: no state is given up for their absence.
+  void HoldersAreAway(absl::Time now) {
+    holders_back_at_ =
+        std::max(holders_back_at_, now + options_->reattach_grace);
   }
 
   StartChoice Choose(const JobEntry& entry, absl::Time now) const;

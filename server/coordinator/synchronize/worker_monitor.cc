@@ -40,9 +40,13 @@ void WorkerMonitor::CheckSilence(WorkerState& worker, Operation* op) {
   if (mass_silence_.active() && mass_silence_.IsSilent(worker, op->now())) {
     lifecycle_->NoteMassSilence(worker, op);
   }
-  if (mass_silence_.holds(op->now())) return;
   const absl::Duration patience =
       worker.attached() ? options_->node_lost_after : options_->reattach_grace;
+  if (mass_silence_.holds(op->now()) &&
+      op->now() - worker.last_seen() <=
+          options_->mass_silence_wait + patience) {
+    return;
+  }
   if (mass_silence_.SilenceOf(worker, op->now()) <= patience) return;
   const absl::Duration silent = op->now() - worker.last_seen();
   worker.MarkLost();

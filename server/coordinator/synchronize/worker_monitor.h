@@ -38,6 +38,10 @@ class WorkerMonitor {
                    Operation* op);
   // Most workers are silent together.
   bool mass_silence() const { return mass_silence_.active(); }
+  // Nobody is given up for silence now.
+  bool gives_nobody_up(absl::Time now) const {
+    return mass_silence_.holds(now);
+  }
 
  private:
   void CheckSilence(WorkerState& worker, Operation* op);

@@ -30,7 +30,9 @@ void MassSilence::Update(absl::Time now) {
 
 absl::Duration MassSilence::SilenceOf(const WorkerState& worker,
                                       absl::Time now) const {
-  return now - std::max(worker.last_seen(), ended_);
+  // Pauses that come again and again keep nobody for ever.
+  return std::max(now - std::max(worker.last_seen(), ended_),
+                  now - worker.last_seen() - options_->mass_silence_wait);
 }
 
 bool MassSilence::IsSilent(const WorkerState& worker, absl::Time now) const {

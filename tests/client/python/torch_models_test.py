@@ -219,7 +219,7 @@ class ModelsTest(unittest.TestCase):
             return lambda c: c["model"]["factorisation"]["head"].update(changes)
 
         expect_refused("not a comera-model", lambda c: c.update(format="x"))
-        expect_refused("version", lambda c: c.update(version=2))
+        expect_refused("version", lambda c: c.update(version=3))
         expect_refused("hidden", model(hidden=-1))
         expect_refused("hidden", model(hidden=True))
         expect_refused("heads", model(heads=5))

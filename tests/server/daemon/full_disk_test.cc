@@ -119,6 +119,14 @@ class FullStoreTest : public ::testing::Test {
     return options;
   }
 
+  // Returns once the store's thread has come to the end of its queue.
+  void AwaitStore() {
+    std::promise<void> reached;
+    host_->loop().Run(
+        [&] { host_->Read([&](JobStore*) { reached.set_value(); }); });
+    reached.get_future().wait();
+  }
+
   std::future<absl::StatusOr<v1::Job>> Create() {
     auto result = std::make_shared<std::promise<absl::StatusOr<v1::Job>>>();
     host_->CreateJob(PreparedTestJob(TestSpec(1)),
@@ -178,12 +186,12 @@ TEST_F(FullStoreTest, ReadsGoOnWritesAreRefusedAndTheModeEndsByItself) {
 }
 
 TEST_F(FullStoreTest, AnAcceptedChangeWaitsForRoomAndIsNotLost) {
+  // What the host notes at its start is to be written before.
+  AwaitStore();
   store_.FailCommits(absl::ResourceExhaustedError("disk full"));
   auto waiting = Create();
-  // The store's thread has told the guard once this comes back.
-  std::promise<void> told;
-  host_->loop().Run([&] { host_->Read([&](JobStore*) { told.set_value(); }); });
-  told.get_future().wait();
+  // The store's thread has told the guard by then.
+  AwaitStore();
   EXPECT_THAT(Create().get(), StatusIs(absl::StatusCode::kResourceExhausted,
                                        HasSubstr("store finds the disk full")));
   host_->TickNow();
@@ -198,6 +206,7 @@ TEST_F(FullStoreTest, AnAcceptedChangeWaitsForRoomAndIsNotLost) {
 
 TEST_F(FullStoreTest, AStopDoesNotWaitForRoom) {
   // The store's failure at the end is told to whoever runs the host.
+  AwaitStore();
   stopping_ = true;
   store_.FailCommits(absl::ResourceExhaustedError("disk full"));
   auto waiting = Create();

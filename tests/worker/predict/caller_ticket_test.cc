@@ -48,6 +48,10 @@ TEST(CallerTicketTest, AHeaderHoldsATicketAndNeverAToken) {
   EXPECT_EQ(ticket, "comera-ticket_a.b");
   ASSERT_OK_AND_ASSIGN(const std::string none, TicketOfAuthorization(""));
   EXPECT_EQ(none, "");
+  // The placeholder of a client that insists on a key.
+  ASSERT_OK_AND_ASSIGN(const std::string any,
+                       TicketOfAuthorization("Bearer none"));
+  EXPECT_EQ(any, "");
   for (const char* text :
        {"Bearer comera_abcdefghijkl_00ff", "Bearer ", "bearer comera-ticket_a",
         "comera-ticket_a", "Basic x"}) {

@@ -25,11 +25,13 @@ class CheckpointPeersTest : public ::testing::Test {
   // Worker `id` reports that it holds the job's state of this step.
   v1::SynchronizeResponse Hold(
       const std::string& id, const std::string& job, int64_t step,
-      v1::HeldCheckpoint::Place place = v1::HeldCheckpoint::MEMORY) {
+      v1::HeldCheckpoint::Place place = v1::HeldCheckpoint::MEMORY,
+      int64_t attempt = 0) {
     v1::SynchronizeRequest request = parts_.Report(id);
     request.set_peer_address(id + ":1");
     v1::HeldCheckpoint* held = request.add_checkpoints();
     held->set_job(job);
+    held->set_attempt(attempt);
     held->set_step(step);
     held->set_place(place);
     v1::SynchronizeResponse response;
@@ -156,7 +158,7 @@ TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {
   EXPECT_EQ(expired({{4, 250}, {5, 10}, {5, 20}}), Steps({{4, 250}}));
   EXPECT_EQ(expired({{5, 10}, {5, 20}, {6, 5}, {5, 30}}), Steps({{5, 10}}));
   // Another worker knows of newer ones.
-  Hold("w3", "jobs/a", 40, v1::HeldCheckpoint::DURABLE);
+  Hold("w3", "jobs/a", 40, v1::HeldCheckpoint::DURABLE, /*attempt=*/5);
   EXPECT_EQ(expired({{5, 10}, {5, 20}, {5, 30}}).size(), 2u);
   Operation op(parts_.now, &parts_.effects);
   entry.End(v1::SUCCEEDED, "", &op);

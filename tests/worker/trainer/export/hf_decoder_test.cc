@@ -249,7 +249,7 @@ TEST_F(HfDecoderTest, BytePairsPutNothingAroundATextUnlikeRobertas) {
 TEST_F(HfDecoderTest, WhatHasNoSuchFormIsRefused) {
   const ModelConfig cola = WithForm(kGpt2, {LowRank::Kind::kCola, 3, 1, 1});
   EXPECT_THAT(Export(cola, SomeValues(cola)),
-              StatusIs(kRefused, HasSubstr("CoLA")));
+              StatusIs(kRefused, HasSubstr("SiLU")));
   ModelConfig ungated = SmallDecoder(kLlama, true);
   ungated.gate_silu = false;
   EXPECT_THAT(Export(ungated, SomeValues(ungated)),
