@@ -525,6 +525,50 @@ TEST_F(RecoveryTest, AGangIsAdoptedWhenTheFirstOfItsWorkersIsBack) {
   EXPECT_EQ(h_.job(name).attempt(), 1);
 }
 
+TEST_F(RecoveryTest, MembersAreAdoptedAlsoAfterTheirCheckpointWasGivenUp) {
+  const std::string name = RunningJob();
+  w1_.reports = {Metrics(name, 1, 1, 100)};
+  w1_.reports[0].mutable_event()->mutable_checkpoint()->set_step(100);
+  w1_.checkpoints = {Held(name, 100, v1::HeldCheckpoint::DISK)};
+  ASSERT_OK(h_.Sync(w1_));
+  w1_.reports.clear();
+  h_.Advance(absl::Seconds(70));
+  ASSERT_EQ(h_.job(name).state(), v1::QUEUED);
+  // Nobody else has the state: after the wait the scheduler pauses the job.
+  for (int minute = 0; minute < 12; ++minute) h_.Advance(absl::Minutes(1));
+  ASSERT_EQ(h_.job(name).state(), v1::PAUSED);
+  EXPECT_THAT(h_.Sync(w1_)->desired(), SizeIs(2));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  EXPECT_EQ(h_.job(name).attempt(), 1);
+}
+
+TEST_F(RecoveryTest, NothingIsAdoptedAgainstALaterWord) {
+  // The owner pauses the job.
+  std::string name = RunningJob();
+  h_.Advance(absl::Seconds(70));
+  ASSERT_EQ(h_.job(name).state(), v1::QUEUED);
+  v1::PauseJobRequest pause;
+  pause.set_name(name);
+  Effects effects;
+  ASSERT_OK(h_.coordinator->Pause(pause, h_.now, &effects));
+  h_.Take(std::move(effects));
+  h_.Advance(absl::Seconds(1));
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_EQ(h_.job(name).state(), v1::PAUSED);
+  // The operator drains the worker.
+  w1_.members.clear();
+  name = RunningJob();
+  h_.Advance(absl::Seconds(70));
+  ASSERT_EQ(h_.job(name).state(), v1::QUEUED);
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/" + w1_.id);
+  Effects drained;
+  ASSERT_OK(h_.coordinator->Drain(drain, h_.now, &drained));
+  h_.Take(std::move(drained));
+  ASSERT_OK(h_.Sync(w1_));
+  EXPECT_NE(h_.job(name).state(), v1::RUNNING);
+}
+
 TEST_F(RecoveryTest, NothingIsAdoptedOnceASuccessorIsPlaced) {
   const std::string name = RunningJob();
   ASSERT_OK(h_.Sync(w2_));
