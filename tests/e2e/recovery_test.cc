@@ -256,6 +256,10 @@ TEST_F(StoreRecoveryTest, AnotherMachineGoesOnFromTheBucket) {
   EXPECT_GE(resumed_from_, 200);
   EXPECT_EQ(resumed_from_ % 200, 0);
   EXPECT_TRUE(absl::StrContains(Logs(), "from=\"the store\"")) << Logs();
+  // Before its own next state the second machine sees what the first one left
+  // there and could not tell.
+  const int64_t stored_again = resumed_from_ + 450;
+  ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return step_ >= stored_again; }));
   ASSERT_NO_FATAL_FAILURE(Cancel());
   ASSERT_NO_FATAL_FAILURE(ReadUntil([&] { return state_ == "CANCELLED"; }));
   // Nobody needs the states any more.

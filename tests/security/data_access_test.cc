@@ -241,7 +241,8 @@ TEST_F(DataAccessTest, AFalseWorkerCannotAnnounceASocket) {
   const auto stub = v1::WorkerService::NewStub(
       grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
   const std::string token = ReadFile(folder_ + "/worker.token").value_or("");
-  const auto announce = [&](const std::string& peer) {
+  const auto announce = [&](const std::string& peer,
+                            const std::string& worker = "w") {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::seconds(60));
@@ -249,7 +250,7 @@ TEST_F(DataAccessTest, AFalseWorkerCannotAnnounceASocket) {
         "authorization",
         absl::StrCat("Bearer ", absl::StripSuffix(token, "\n")));
     v1::SynchronizeRequest request;
-    request.set_worker("false");
+    request.set_worker(worker);
     request.set_incarnation("x");
     request.set_peer_address(peer);
     v1::SynchronizeResponse response;
@@ -262,7 +263,10 @@ TEST_F(DataAccessTest, AFalseWorkerCannotAnnounceASocket) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << peer;
     EXPECT_THAT(status.error_message(), HasSubstr("peer_address"));
   }
-  EXPECT_THAT(Run({"workers", "-o", "json"}).out, Not(HasSubstr("false\"")));
+  // Nor can it be another worker than the one that its token names.
+  EXPECT_EQ(announce("127.0.0.1:7", "false").error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(Run({"workers", "-o", "json"}).out, Not(HasSubstr("workers/")));
   EXPECT_TRUE(announce("127.0.0.1:7").ok());
 }
 

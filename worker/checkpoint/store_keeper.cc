@@ -145,6 +145,9 @@ absl::Status StoreKeeper::Store(const Task& task) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names,
                    ListStored(store_, task.job, abandoned_));
   for (const CheckpointName& name : names) {
+    if (options_.on_found) {
+      options_.on_found(task.job, name.key());
+    }
     if (name.attempt > task.name.attempt) {
       return absl::AbortedError("there is a state of a later attempt");
     }

@@ -49,6 +49,10 @@ class StoreKeeper {
     std::function<void(const Task& task, int64_t bytes,
                        const absl::Status& status)>
         on_tried;
+    // Called with each state of a job that is in the store when one is to be
+    // stored: a machine that is gone may not have told of its last ones. May be
+    // empty.
+    std::function<void(const std::string& job, const StateKey& key)> on_found;
     // Called with all that the store has, at the start and then again and
     // again. May be empty.
     std::function<void(StoredStates states)> on_listed;

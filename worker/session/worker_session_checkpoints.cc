@@ -37,6 +37,7 @@ void WorkerSession::StartPeers() {
     shelf_.AddStored(job, key);
     Notify();
   };
+  copies.store.on_found = copies.on_stored;
   copies.store.on_listed = [this](StoredStates states) {
     const std::lock_guard<std::mutex> lock(mutex_);
     shelf_.SetStored(std::move(states));
