@@ -6,14 +6,17 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/training_client.h"
 #include "comera/rpc/error_details.pb.h"
+#include "comera/v1/access_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "comera/v1/worker_service.grpc.pb.h"
+#include "common/call_metadata.h"
 #include "common/coordinator_address.h"
 #include "common/rpc_channel.h"
 #include "common/status_matchers.h"
@@ -344,6 +347,50 @@ TEST_F(CoordinatorNodeTest, WithTlsCallersKeepTheirNames) {
   EXPECT_TRUE(passed_on.ok()) << passed_on.error_message();
   EXPECT_EQ(job.user(), "alice");
   ExpectNotLeader(create(2, &job), addresses_[0]);
+}
+
+// A token of several workers says nothing of which of them calls.
+TEST_F(CoordinatorNodeTest, AWorkersNameIsPassedOn) {
+  const auto leader =
+      grpc::CreateChannel(addresses_[0], grpc::InsecureChannelCredentials());
+  const auto access = v1::AccessService::NewStub(leader);
+  const auto create = [&](const v1::CreateTokenRequest& request,
+                          const std::string& secret) {
+    grpc::ClientContext context;
+    if (!secret.empty()) {
+      context.AddMetadata("authorization", "Bearer " + secret);
+    }
+    v1::CreateTokenResponse response;
+    const grpc::Status status =
+        access->CreateToken(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.secret();
+  };
+  v1::CreateTokenRequest request;
+  request.set_user("root");
+  request.set_role(v1::ROLE_ADMIN);
+  const std::string admin = create(request, "");
+  request.Clear();
+  request.set_user("nodes");
+  request.set_worker(true);
+  request.set_worker_name("node-*");
+  const std::string token = create(request, admin);
+  const auto follower = v1::WorkerService::NewStub(
+      grpc::CreateChannel(addresses_[1], grpc::InsecureChannelCredentials()));
+  for (const auto& [worker, code] :
+       {std::pair<std::string, grpc::StatusCode>{"node-1", grpc::OK},
+        {"other", grpc::PERMISSION_DENIED}}) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + token);
+    context.AddMetadata(kWorkerMetadata, worker);
+    v1::SynchronizeRequest report;
+    report.set_worker(worker);
+    report.set_incarnation("i");
+    v1::SynchronizeResponse response;
+    const grpc::Status status =
+        follower->Synchronize(&context, report, &response);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+  }
 }
 
 TEST_F(CoordinatorNodeTest, ClientOfAFollowerIsLedToTheLeader) {
